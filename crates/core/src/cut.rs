@@ -1,0 +1,373 @@
+//! Showing less of a message: the one place where text is cut, and the edits that say what was done to which part.
+
+use serde::{Deserialize, Serialize};
+use unicode_segmentation::GraphemeCursor;
+
+use crate::message::{Media, MediaSource, Message, PartRef, ResultItem, ToolResult};
+use crate::tokens::TokenCounter;
+
+/// How much of a long text to keep, from its head and from its tail.
+///
+/// ```
+/// use lookback_core::{Truncation, Unit, tokens::Estimate};
+///
+/// let cap = Truncation { head: 20, tail: 5, unit: Unit::Characters };
+/// let text = "a".repeat(500) + "the end";
+/// let cut = cap.cut(&text, &Estimate::default()).unwrap();
+/// assert_eq!(cut.apply(&text), "aaaaaaaaaaaaaaaaaaaa\n[... 482 characters cut ...]\ne end");
+/// assert_eq!(cap.cut("short", &Estimate::default()), None);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Truncation {
+    /// Kept from the start, in `unit`s.
+    pub head: u64,
+    /// Kept from the end, in `unit`s.
+    #[serde(default)]
+    pub tail: u64,
+    /// What `head` and `tail` count.
+    #[serde(default)]
+    pub unit: Unit,
+}
+
+/// What a text's length is counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unit {
+    /// Unicode scalar values.
+    #[default]
+    Characters,
+    /// Tokens of the session's counter.
+    Tokens,
+}
+
+/// What stands in a text's place: its first `head` bytes, a marker, and its last `tail` bytes.
+///
+/// The offsets always fall between characters as a reader sees them (grapheme clusters), and the result is always
+/// shorter than the text, in bytes and in characters. A marker alone (`head` and `tail` 0) is a text that was cleared.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cut {
+    /// Kept from the start, in bytes.
+    pub head: usize,
+    /// Kept from the end, in bytes.
+    pub tail: usize,
+    /// What stands between: how much is gone.
+    pub marker: String,
+}
+
+/// What was done to one part of a message before it is shown. The message itself stays in the log as it came.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Edit {
+    /// Index of the part in the message.
+    pub part: usize,
+    /// What was done to it.
+    pub change: Change,
+}
+
+/// A change to one part.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// An item of a tool result shows less. An item of which nothing is left is not shown at all.
+    Cut {
+        /// Index of the item in the result.
+        item: usize,
+        /// What stands in its place.
+        cut: Cut,
+    },
+    /// The part is not shown.
+    Hide(Hidden),
+    /// A tool call or result goes by another identifier, since its own was taken or is not allowed.
+    Rename(String),
+    /// A tool call's arguments were not a JSON object, which providers refuse; this object holds them.
+    Arguments(String),
+}
+
+/// Why a part is not shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hidden {
+    /// A tool result whose call is not in the history before it.
+    Orphan,
+    /// A second result of the same call.
+    Duplicate,
+    /// A result that came after a stand-in for it was sent; it takes the stand-in's place at the next compaction.
+    Late,
+    /// Text that is empty or all white space, which the provider refuses.
+    Blank,
+    /// Reasoning without a signature, which the provider refuses.
+    Unsigned,
+    /// Signed reasoning whose prefix a compaction changed.
+    Stale,
+}
+
+impl Truncation {
+    /// What of `text` would be shown; `None` when it is short enough, or cutting it would not make it shorter.
+    pub fn cut(&self, text: &str, counter: &dyn TokenCounter) -> Option<Cut> {
+        let (head, tail, gone, unit) = match self.unit {
+            Unit::Characters => {
+                if text.len() as u64 <= self.head.saturating_add(self.tail) {
+                    return None;
+                }
+                let length = text.chars().count() as u64;
+                if length <= self.head.saturating_add(self.tail) {
+                    return None;
+                }
+                let head = floor(text, byte_of_char(text, self.head));
+                let tail = ceil(text, byte_of_char(text, length - self.tail)).max(head);
+                let kept = |range: &str| range.chars().count() as u64;
+                let gone = length - text.get(..head).map_or(0, kept) - text.get(tail..).map_or(0, kept);
+                (head, tail, gone, "characters")
+            }
+            Unit::Tokens => {
+                let length = counter.text(text);
+                if length <= self.head.saturating_add(self.tail) {
+                    return None;
+                }
+                let head = floor(text, prefix_of_tokens(text, self.head, counter));
+                let tail = ceil(text, suffix_of_tokens(text, self.tail, counter)).max(head);
+                let gone = counter.text(text.get(head..tail).unwrap_or_default());
+                (head, tail, gone, "tokens")
+            }
+        };
+        Cut { head, tail: text.len() - tail, marker: format!("\n[... {gone} {unit} cut ...]\n") }.if_shorter(text)
+    }
+}
+
+impl Cut {
+    /// A cut that leaves nothing of a text but the note that it was cleared.
+    pub fn clear(text: &str) -> Option<Cut> {
+        let characters = text.chars().count();
+        Cut { head: 0, tail: 0, marker: format!("[cleared: {characters} characters]") }.if_shorter(text)
+    }
+
+    /// What stands in place of a picture or file.
+    pub fn placeholder(media: &Media, kind: &'static str) -> Cut {
+        let what = media.mime.as_deref().unwrap_or(kind);
+        let marker = match &media.source {
+            MediaSource::Base64(data) => format!("[{kind} cleared: {what}, {} bytes]", data.len() / 4 * 3),
+            MediaSource::Text(text) => format!("[{kind} cleared: {what}, {} characters]", text.chars().count()),
+            MediaSource::Url(_) | MediaSource::Id(_) => format!("[{kind} cleared: {what}]"),
+        };
+        Cut { head: 0, tail: 0, marker }
+    }
+
+    fn nothing() -> Cut {
+        Cut { head: 0, tail: 0, marker: String::new() }
+    }
+
+    fn if_shorter(self, text: &str) -> Option<Cut> {
+        let kept = self.head + self.tail;
+        // The marker is ASCII, so its bytes are its characters.
+        let gone = text.get(self.head..text.len() - self.tail)?;
+        (kept < text.len() && gone.chars().count() > self.marker.len()).then_some(self)
+    }
+
+    /// The text as it is shown.
+    pub fn apply(&self, text: &str) -> String {
+        let head = text.get(..self.head).unwrap_or_default();
+        let tail = text.len().checked_sub(self.tail).and_then(|at| text.get(at..)).unwrap_or_default();
+        [head, &self.marker, tail].concat()
+    }
+}
+
+/// The cuts that a truncation makes in one tool result, item by item.
+pub fn truncate_result(result: &ToolResult, cap: &Truncation, counter: &dyn TokenCounter) -> Vec<(usize, Cut)> {
+    let cut = |item: &ResultItem| item.text().and_then(|text| cap.cut(text, counter));
+    result.content.iter().enumerate().filter_map(|(index, item)| Some((index, cut(item)?))).collect()
+}
+
+/// The cuts that clear one tool result: its first item says how much is gone, the others are not shown.
+///
+/// Nothing is cut when the note would be longer than what it replaces.
+pub fn clear_result(result: &ToolResult) -> Vec<(usize, Cut)> {
+    let characters: usize = result.content.iter().filter_map(ResultItem::text).map(|text| text.chars().count()).sum();
+    let others = result.content.iter().filter(|item| item.text().is_none()).count();
+    let media = if others > 0 { format!(" and {others} other items") } else { String::new() };
+    let marker = format!("[tool result cleared: {characters} characters{media}]");
+    if characters <= marker.len() && others == 0 {
+        return Vec::new();
+    }
+    let note = Cut { head: 0, tail: 0, marker };
+    (0..result.content.len()).map(|index| (index, if index == 0 { note.clone() } else { Cut::nothing() })).collect()
+}
+
+/// The cuts that put a placeholder in the place of each picture and file of a tool result.
+pub fn clear_media(result: &ToolResult) -> Vec<(usize, Cut)> {
+    let cut = |item: &ResultItem| match item {
+        ResultItem::Image(media) => Some(Cut::placeholder(media, "image")),
+        ResultItem::Document(media) => Some(Cut::placeholder(media, "document")),
+        ResultItem::Text(_) | ResultItem::Json(_) | ResultItem::Opaque(_) => None,
+    };
+    result.content.iter().enumerate().filter_map(|(index, item)| Some((index, cut(item)?))).collect()
+}
+
+/// Whether a part is hidden by these edits.
+pub fn is_hidden(edits: &[Edit], part: usize) -> bool {
+    edits.iter().any(|edit| edit.part == part && matches!(edit.change, Change::Hide(_)))
+}
+
+/// Whether every part of a message is hidden, so that nothing of it is shown.
+pub fn hides_all(message: &Message, edits: &[Edit]) -> bool {
+    !edits.is_empty() && (0..message.parts().count()).all(|part| is_hidden(edits, part))
+}
+
+/// The cut of one item of one part, where there is one.
+pub fn cut_of(edits: &[Edit], part: usize, item: usize) -> Option<&Cut> {
+    edits.iter().find_map(|edit| match &edit.change {
+        Change::Cut { item: at, cut } if edit.part == part && *at == item => Some(cut),
+        Change::Cut { .. } | Change::Hide(_) | Change::Rename(_) | Change::Arguments(_) => None,
+    })
+}
+
+/// The identifier by which a part goes after these edits, where they change it.
+pub fn renamed(edits: &[Edit], part: usize) -> Option<&str> {
+    edits.iter().find_map(|edit| match &edit.change {
+        Change::Rename(id) if edit.part == part => Some(id.as_str()),
+        Change::Rename(_) | Change::Cut { .. } | Change::Hide(_) | Change::Arguments(_) => None,
+    })
+}
+
+/// The arguments of a tool call after these edits, where they change them.
+pub fn arguments(edits: &[Edit], part: usize) -> Option<&str> {
+    edits.iter().find_map(|edit| match &edit.change {
+        Change::Arguments(json) if edit.part == part => Some(json.as_str()),
+        Change::Arguments(_) | Change::Rename(_) | Change::Cut { .. } | Change::Hide(_) => None,
+    })
+}
+
+/// All that can be read of a message after these edits, as [`Message::text`] gives all of it.
+pub fn shown_text(message: &Message, edits: &[Edit]) -> String {
+    if edits.is_empty() {
+        return message.text();
+    }
+    let mut lines = Vec::new();
+    for (index, part) in message.parts().enumerate().filter(|(index, _)| !is_hidden(edits, *index)) {
+        match part {
+            PartRef::Text(text) => lines.push(text.to_owned()),
+            PartRef::Reasoning(reasoning) => lines.push(reasoning.text.clone()),
+            PartRef::ToolCall(call) => {
+                lines.push(call.name.clone());
+                lines.push(arguments(edits, index).unwrap_or(&call.arguments).to_owned());
+            }
+            PartRef::ToolResult(result) => {
+                for (item, value) in result.content.iter().enumerate() {
+                    match (cut_of(edits, index, item), value.text()) {
+                        (Some(cut), text) => lines.push(cut.apply(text.unwrap_or_default())),
+                        (None, Some(text)) => lines.push(text.to_owned()),
+                        (None, None) => {}
+                    }
+                }
+            }
+            PartRef::Image(_) | PartRef::Document(_) => {}
+            PartRef::Opaque(opaque) => lines.push(opaque.raw.get().to_owned()),
+        }
+    }
+    lines.join("\n")
+}
+
+fn byte_of_char(text: &str, n: u64) -> usize {
+    let n = usize::try_from(n).unwrap_or(usize::MAX);
+    text.char_indices().nth(n).map_or(text.len(), |(at, _)| at)
+}
+
+/// The last boundary between graphemes that is not after `at`.
+fn floor(text: &str, at: usize) -> usize {
+    let mut cursor = GraphemeCursor::new(at, text.len(), true);
+    match cursor.is_boundary(text, 0) {
+        Ok(true) => at,
+        Ok(false) | Err(_) => cursor.prev_boundary(text, 0).ok().flatten().unwrap_or(0),
+    }
+}
+
+/// The first boundary between graphemes that is not before `at`.
+fn ceil(text: &str, at: usize) -> usize {
+    let mut cursor = GraphemeCursor::new(at, text.len(), true);
+    match cursor.is_boundary(text, 0) {
+        Ok(true) => at,
+        Ok(false) | Err(_) => cursor.next_boundary(text, 0).ok().flatten().unwrap_or(text.len()),
+    }
+}
+
+/// The length in bytes of the longest prefix of at most `n` tokens, found by halving: counts hardly ever fall as text
+/// grows, and where they do the prefix is a token or two off, which a cap can bear.
+fn prefix_of_tokens(text: &str, n: u64, counter: &dyn TokenCounter) -> usize {
+    search(text, n, |at| counter.text(text.get(..at).unwrap_or_default()), |at| at)
+}
+
+/// Where the longest suffix of at most `n` tokens begins, in bytes.
+fn suffix_of_tokens(text: &str, n: u64, counter: &dyn TokenCounter) -> usize {
+    let start = |length: usize| text.len() - length;
+    start(search(text, n, |length| counter.text(text.get(start(length)..).unwrap_or_default()), start))
+}
+
+/// The largest length of which `count` says at most `n`; `place` is where in the text that length ends.
+fn search(text: &str, n: u64, count: impl Fn(usize) -> u64, place: impl Fn(usize) -> usize) -> usize {
+    let fits = |length: usize| {
+        // Lengths that fall inside a character are rounded down to the next that does not.
+        (0..4)
+            .map(|back| length.saturating_sub(back))
+            .find(|l| text.is_char_boundary(place(*l)))
+            .filter(|l| count(*l) <= n)
+    };
+    let mut low = 0;
+    let mut high = usize::try_from(n.saturating_mul(4)).unwrap_or(usize::MAX).clamp(1, text.len().max(1));
+    // Grow first, so that the cost follows what is kept and not what is cut.
+    while high < text.len() && fits(high).is_some() {
+        low = high;
+        high = high.saturating_mul(2).min(text.len());
+    }
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if fits(middle).is_some() {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    fits(high).or_else(|| fits(low)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tokens::Estimate;
+    use proptest::prelude::*;
+
+    fn characters(head: u64, tail: u64) -> Truncation {
+        Truncation { head, tail, unit: Unit::Characters }
+    }
+
+    #[test]
+    fn a_family_is_not_torn_apart() {
+        let family = "\u{1f468}\u{200d}\u{1f469}\u{200d}\u{1f467}";
+        let text = family.repeat(40);
+        let cut = characters(7, 7).cut(&text, &Estimate::default()).unwrap();
+        assert_eq!(cut.head, family.len());
+        assert_eq!(cut.tail, family.len());
+    }
+
+    #[test]
+    fn a_text_little_longer_than_the_cap_is_left_alone() {
+        assert_eq!(characters(200, 200).cut(&"x".repeat(401), &Estimate::default()), None);
+    }
+
+    #[test]
+    fn a_short_result_is_not_cleared_into_a_longer_one() {
+        assert!(clear_result(&ToolResult::new("c", "ok")).is_empty());
+        assert_eq!(clear_result(&ToolResult::new("c", "x".repeat(100))).len(), 1);
+    }
+
+    proptest! {
+        #[test]
+        fn a_cut_is_shorter_and_keeps_both_ends(text in "\\PC{0,300}", head in 0u64..80, tail in 0u64..80, tokens: bool) {
+            let unit = if tokens { Unit::Tokens } else { Unit::Characters };
+            let counter = Estimate::default();
+            if let Some(cut) = (Truncation { head, tail, unit }).cut(&text, &counter) {
+                let shown = cut.apply(&text);
+                prop_assert!(shown.len() < text.len() && shown.chars().count() < text.chars().count());
+                prop_assert!(shown.starts_with(&text[..cut.head]) && shown.ends_with(&text[text.len() - cut.tail..]));
+            }
+        }
+    }
+}

@@ -1,0 +1,368 @@
+//! Anthropic Messages.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use super::pairing::{self, PairingRules};
+use super::{DecodeError, Dialect, Finding, Loss, Problem, Quirks, Request, Rule, blocks, convert};
+use crate::cut::{self, Edit};
+use crate::json::{self, Fields};
+use crate::message::{
+    AssistantPart, Content, Media, MediaSource, Message, Opaque, PartRef, Reasoning, ResultItem, Role, SystemPart,
+    ToolCall, ToolResult, UserPart,
+};
+use crate::policy::Start;
+
+/// The rules.
+pub(super) const RULES: &[Rule] = &[AM1, AM2, AM3, AM4, AM5, AM7, AM9, AM10];
+
+const AM1: Rule = Rule::refused("AM1", "one to 100,000 messages, the first a user's");
+const AM2: Rule = Rule::refused("AM2", "each tool use is answered once, first thing in the next user message");
+const AM3: Rule =
+    Rule::refused("AM3", "identifiers of tool uses are unique and of letters, digits, _ and -; the input is an object");
+const AM4: Rule =
+    Rule::refused("AM4", "no blank text, no empty message, no white space at the end of a last assistant message");
+const AM5: Rule = Rule::refused("AM5", "thinking is signed");
+const AM7: Rule =
+    Rule::refused("AM7", "a system message follows a user message, and an assistant message or nothing follows it");
+const AM9: Rule = Rule::refused("AM9", "at most 4 cache markers");
+const AM10: Rule = Rule::refused("AM10", "at most 32 MB, and 100 pictures and files");
+
+const PAIRING: PairingRules = PairingRules {
+    missing: AM2,
+    orphan: AM2,
+    duplicate_result: AM2,
+    duplicate_call: AM3,
+    results_first: Some(AM2),
+    unique_in_request: true,
+};
+
+pub(super) const QUIRKS: Quirks =
+    Quirks { unique_ids: true, valid_id, refuses_blank: true, signed_reasoning: true, start: Start::User };
+
+const MOST_MESSAGES: usize = 100_000;
+const MOST_MARKERS: usize = 4;
+const MOST_MEDIA: usize = 100;
+const MOST_BYTES: usize = 32 * 1024 * 1024;
+
+fn valid_id(id: &str) -> bool {
+    !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
+}
+
+pub(super) fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeError> {
+    Ok(match role {
+        "user" => Content::User(parts(fields, user_part)?),
+        "assistant" => Content::Assistant(parts(fields, assistant_part)?),
+        "system" => Content::System(parts(fields, system_part)?),
+        _ => return Err(DecodeError::role(role, Dialect::Anthropic, "user, assistant and system")),
+    })
+}
+
+/// The content: a string is one block of text.
+fn parts<T>(fields: &Fields<'_>, part: fn(&str, &Fields<'_>, &RawValue) -> T) -> Result<Vec<T>, DecodeError> {
+    let expected = "a string or a list of blocks";
+    let content = fields.get("content").ok_or_else(|| DecodeError::member("content", expected))?;
+    if json::text(content).is_none() && json::array(content).is_none() {
+        return Err(DecodeError::member("content", expected));
+    }
+    let read = |(index, block): (usize, Cow<'_, RawValue>)| {
+        let fields =
+            Fields::read(&block).ok_or_else(|| DecodeError::member(format!("content[{index}]"), "an object"))?;
+        let kind = fields.text("type").unwrap_or_default();
+        Ok(part(&kind, &fields, &block))
+    };
+    blocks::blocks(content).into_iter().enumerate().map(read).collect()
+}
+
+fn opaque(kind: &str, raw: &RawValue) -> Opaque {
+    Opaque { kind: kind.to_owned(), raw: raw.to_owned() }
+}
+
+fn text(fields: &Fields<'_>, key: &str) -> Option<String> {
+    fields.text(key).map(Cow::into_owned)
+}
+
+fn system_part(kind: &str, fields: &Fields<'_>, raw: &RawValue) -> SystemPart {
+    let known = if kind == "text" { text(fields, "text").map(SystemPart::Text) } else { None };
+    known.unwrap_or_else(|| SystemPart::Opaque(opaque(kind, raw)))
+}
+
+fn user_part(kind: &str, fields: &Fields<'_>, raw: &RawValue) -> UserPart {
+    let known = match kind {
+        "text" => text(fields, "text").map(UserPart::Text),
+        "image" => media(fields).map(UserPart::Image),
+        "document" => media(fields).map(UserPart::Document),
+        "tool_result" => tool_result(fields).map(UserPart::ToolResult),
+        _ => None,
+    };
+    known.unwrap_or_else(|| UserPart::Opaque(opaque(kind, raw)))
+}
+
+fn assistant_part(kind: &str, fields: &Fields<'_>, raw: &RawValue) -> AssistantPart {
+    let known = match kind {
+        "text" => text(fields, "text").map(AssistantPart::Text),
+        "thinking" => text(fields, "thinking")
+            .map(|text| AssistantPart::Reasoning(Reasoning { text, signature: self::text(fields, "signature") })),
+        "redacted_thinking" => text(fields, "data")
+            .map(|data| AssistantPart::Reasoning(Reasoning { text: String::new(), signature: Some(data) })),
+        "tool_use" => tool_use(fields).map(AssistantPart::ToolCall),
+        _ => None,
+    };
+    known.unwrap_or_else(|| AssistantPart::Opaque(opaque(kind, raw)))
+}
+
+fn tool_use(fields: &Fields<'_>) -> Option<ToolCall> {
+    let input = fields.get("input").map_or("null", RawValue::get);
+    Some(ToolCall::new(text(fields, "id")?, text(fields, "name")?, input))
+}
+
+fn tool_result(fields: &Fields<'_>) -> Option<ToolResult> {
+    let item = |block: Cow<'_, RawValue>| {
+        let fields = Fields::read(&block)?;
+        let kind = fields.text("type").unwrap_or_default();
+        let known = match &*kind {
+            "text" => text(&fields, "text").map(ResultItem::Text),
+            "image" => media(&fields).map(ResultItem::Image),
+            "document" => media(&fields).map(ResultItem::Document),
+            _ => None,
+        };
+        Some(known.unwrap_or_else(|| ResultItem::Opaque(opaque(&kind, &block))))
+    };
+    let content = fields.get("content").filter(|content| content.get() != "null");
+    let content = content.map(blocks::blocks).unwrap_or_default().into_iter().map(item).collect::<Option<_>>()?;
+    let error = fields.get("is_error").is_some_and(|error| error.get() == "true");
+    Some(ToolResult { call_id: text(fields, "tool_use_id")?, content, error })
+}
+
+fn media(fields: &Fields<'_>) -> Option<Media> {
+    let source = fields.get("source").and_then(Fields::read)?;
+    let data = |key| text(&source, key);
+    let from = match &*source.text("type")? {
+        "base64" => MediaSource::Base64(data("data")?),
+        "text" => MediaSource::Text(data("data")?),
+        "url" => MediaSource::Url(data("url")?),
+        "file" => MediaSource::Id(data("file_id")?),
+        _ => return None,
+    };
+    Some(Media { mime: data("media_type"), name: text(fields, "title"), source: from })
+}
+
+/// Carries out the edits of one block.
+pub(super) fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Option<Box<RawValue>> {
+    let mut fields = Fields::read(block)?;
+    match part {
+        PartRef::ToolCall(_) => {
+            if let Some(id) = cut::renamed(edits, index) {
+                fields.set("id", json::string(id));
+            }
+            if let Some(arguments) = cut::arguments(edits, index) {
+                fields.set("input", serde_json::from_str(arguments).ok()?);
+            }
+        }
+        PartRef::ToolResult(result) => {
+            if let Some(id) = cut::renamed(edits, index) {
+                fields.set("tool_use_id", json::string(id));
+            }
+            let content = fields.get("content").map(ToOwned::to_owned);
+            let blocks = content.as_deref().map(blocks::blocks).unwrap_or_default();
+            if (0..result.content.len()).any(|item| cut::cut_of(edits, index, item).is_some()) {
+                let shown: Vec<_> = blocks
+                    .into_iter()
+                    .zip(&result.content)
+                    .enumerate()
+                    .filter_map(|(at, (block, item))| match cut::cut_of(edits, index, at) {
+                        None => Some(block.into_owned()),
+                        Some(cut) => Some(cut.apply(item.text().unwrap_or_default()))
+                            .filter(|text| !text.is_empty())
+                            .map(|text| json::value(&serde_json::json!({"type": "text", "text": text}))),
+                    })
+                    .collect();
+                fields.set("content", json::write_array(shown.iter().map(AsRef::as_ref)));
+            }
+        }
+        PartRef::Text(_) | PartRef::Image(_) | PartRef::Document(_) | PartRef::Reasoning(_) | PartRef::Opaque(_) => {}
+    }
+    Some(fields.write())
+}
+
+/// Writes a message that came in another dialect, or was built in Rust.
+pub(super) fn render(message: &Message) -> Result<Vec<Box<RawValue>>, Loss> {
+    use serde_json::json;
+    let loss = |what| Err(Loss::new(Dialect::Anthropic, what));
+    let mut blocks = Vec::new();
+    for part in message.parts() {
+        blocks.push(json::value(&match part {
+            PartRef::Text(text) => json!({"type": "text", "text": text}),
+            PartRef::Image(media) => json!({"type": "image", "source": source(media)?}),
+            PartRef::Document(media) => match &media.name {
+                Some(name) => json!({"type": "document", "title": name, "source": source(media)?}),
+                None => json!({"type": "document", "source": source(media)?}),
+            },
+            PartRef::Reasoning(Reasoning { text, signature: Some(signature) }) if text.is_empty() => {
+                json!({"type": "redacted_thinking", "data": signature})
+            }
+            PartRef::Reasoning(Reasoning { text, signature: Some(signature) }) => {
+                json!({"type": "thinking", "thinking": text, "signature": signature})
+            }
+            PartRef::Reasoning(Reasoning { signature: None, .. }) => return loss("reasoning without a signature"),
+            PartRef::ToolCall(call) => {
+                blocks.push(tool_use_block(call)?);
+                continue;
+            }
+            PartRef::ToolResult(result) => {
+                let mut items = Vec::new();
+                for item in &result.content {
+                    items.push(match item {
+                        ResultItem::Text(text) | ResultItem::Json(text) => json!({"type": "text", "text": text}),
+                        ResultItem::Image(media) => json!({"type": "image", "source": source(media)?}),
+                        ResultItem::Document(media) => json!({"type": "document", "source": source(media)?}),
+                        ResultItem::Opaque(_) => return loss("an unknown item of a tool result"),
+                    });
+                }
+                let content = match &result.content[..] {
+                    [ResultItem::Text(text) | ResultItem::Json(text)] => json!(text),
+                    _ => serde_json::Value::Array(items),
+                };
+                let mut block = json!({"type": "tool_result", "tool_use_id": result.call_id, "content": content});
+                if let (true, Some(object)) = (result.error, block.as_object_mut()) {
+                    object.insert("is_error".to_owned(), json!(true));
+                }
+                block
+            }
+            PartRef::Opaque(opaque) if opaque.is_cache_marker() => continue,
+            PartRef::Opaque(_) => return loss("a part of a kind that only its own provider knows"),
+        }));
+    }
+    let role = match message.role() {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+    };
+    let content = match message.parts().next() {
+        Some(PartRef::Text(text)) if blocks.len() == 1 => json::string(text),
+        _ => json::write_array(blocks.iter().map(AsRef::as_ref)),
+    };
+    Ok(vec![json::object([("role", json::string(role)), ("content", content)])])
+}
+
+/// The input keeps its own bytes: a number of thirty digits does not pass through a float.
+fn tool_use_block(call: &ToolCall) -> Result<Box<RawValue>, Loss> {
+    let input = serde_json::from_str::<Box<RawValue>>(&call.arguments).ok().filter(|_| call.has_object_arguments());
+    let input = input.ok_or_else(|| Loss::new(Dialect::Anthropic, convert::ARGUMENTS))?;
+    let (id, name) = (json::string(&call.id), json::string(&call.name));
+    Ok(json::object([("type", json::string("tool_use")), ("id", id), ("name", name), ("input", input)]))
+}
+
+fn source(media: &Media) -> Result<serde_json::Value, Loss> {
+    use serde_json::json;
+    let mime = media.mime.as_deref();
+    Ok(match (&media.source, mime) {
+        (MediaSource::Base64(data), Some(mime)) => json!({"type": "base64", "media_type": mime, "data": data}),
+        (MediaSource::Base64(_), None) => {
+            return Err(Loss::new(Dialect::Anthropic, "a picture or file without a media type"));
+        }
+        (MediaSource::Text(text), _) => {
+            json!({"type": "text", "media_type": mime.unwrap_or("text/plain"), "data": text})
+        }
+        (MediaSource::Url(url), _) => json!({"type": "url", "url": url}),
+        (MediaSource::Id(_), _) => return Err(Loss::new(Dialect::Anthropic, convert::IDENTIFIER)),
+    })
+}
+
+/// Members, each behind the one it stands in, whose meaning other dialects can take over.
+pub(super) const KNOWN: &[&str] = &[
+    ".role",
+    ".content",
+    "content.type",
+    "content.text",
+    "content.id",
+    "content.name",
+    "content.input",
+    "content.tool_use_id",
+    "content.content",
+    "content.is_error",
+    "content.source",
+    "content.thinking",
+    "content.signature",
+    "content.data",
+    "content.title",
+    "content.cache_control",
+    "source.type",
+    "source.media_type",
+    "source.data",
+    "source.url",
+];
+
+pub(super) fn check(request: &Request) -> Vec<Finding> {
+    let messages = request.messages();
+    let whole = |rule: Rule, path: &str, problem| rule.at(messages.len(), path.to_owned(), problem);
+    if messages.is_empty() {
+        return vec![whole(AM1, "messages", Problem::NoMessages)];
+    }
+    let mut findings = pairing::check(Dialect::Anthropic, &PAIRING, messages);
+    if let Some(first) = messages.first().filter(|first| first.role() != Role::User) {
+        findings.push(AM1.at(0, "messages[0]".to_owned(), Problem::FirstMessage { role: first.role() }));
+    }
+    for (index, message) in messages.iter().enumerate() {
+        let path = |part| Dialect::Anthropic.path(index, message, part);
+        let last = index + 1 == messages.len();
+        if message.parts().next().is_none() {
+            findings.push(AM4.at(index, format!("messages[{index}].content"), Problem::EmptyContent));
+        }
+        for (part, value) in message.parts().enumerate() {
+            match value {
+                PartRef::Text(text) if text.trim().is_empty() => {
+                    findings.push(AM4.at(index, path(part), Problem::BlankText))
+                }
+                PartRef::Text(text)
+                    if last && message.role() == Role::Assistant && text.ends_with(char::is_whitespace) =>
+                {
+                    findings.push(AM4.at(index, path(part), Problem::TrailingSpace));
+                }
+                PartRef::ToolCall(call) if !valid_id(&call.id) => {
+                    findings.push(AM3.at(index, path(part), Problem::BadId { id: call.id.clone() }));
+                }
+                PartRef::ToolCall(call) if !call.has_object_arguments() => {
+                    findings.push(AM3.at(index, path(part), Problem::BadArguments { id: call.id.clone() }));
+                }
+                PartRef::Reasoning(Reasoning { signature: None, .. }) => {
+                    findings.push(AM5.at(index, path(part), Problem::UnsignedReasoning));
+                }
+                _ => {}
+            }
+        }
+        let before = index.checked_sub(1).and_then(|before| messages.get(before)).map(Message::role);
+        let after = messages.get(index + 1).map(Message::role);
+        if index > 0 && message.role() == Role::System && (before != Some(Role::User) || after == Some(Role::User)) {
+            findings.push(AM7.at(index, format!("messages[{index}]"), Problem::SystemPlace));
+        }
+    }
+    findings.extend(limits(request, &whole));
+    findings
+}
+
+fn limits(request: &Request, whole: &dyn Fn(Rule, &str, Problem) -> Finding) -> Vec<Finding> {
+    let messages = request.messages();
+    let mut findings = Vec::new();
+    let mut over = |rule, path, count: usize, most: usize, problem: fn(usize, usize) -> Problem| {
+        if count > most {
+            findings.push(whole(rule, path, problem(count, most)));
+        }
+    };
+    over(AM1, "messages", messages.len(), MOST_MESSAGES, |count, most| Problem::TooManyMessages { count, most });
+    let frame = request.frame();
+    let outside = [&frame.system, &frame.tools].into_iter().flatten().map(|raw| blocks::markers(raw)).sum::<usize>();
+    let markers = outside + request.raw_messages().map(blocks::markers).sum::<usize>();
+    over(AM9, "messages", markers, MOST_MARKERS, |count, most| Problem::CacheMarkers { count, most });
+    let media = |item: &ResultItem| matches!(item, ResultItem::Image(_) | ResultItem::Document(_));
+    let in_part = |part: PartRef<'_>| match part {
+        PartRef::Image(_) | PartRef::Document(_) => 1,
+        PartRef::ToolResult(result) => result.content.iter().filter(|item| media(item)).count(),
+        PartRef::Text(_) | PartRef::Reasoning(_) | PartRef::ToolCall(_) | PartRef::Opaque(_) => 0,
+    };
+    let media = messages.iter().flat_map(Message::parts).map(in_part).sum();
+    over(AM10, "messages", media, MOST_MEDIA, |count, most| Problem::TooMuchMedia { count, most });
+    over(AM10, "", request.bytes(), MOST_BYTES, |count, most| Problem::TooManyBytes { count, most });
+    findings
+}

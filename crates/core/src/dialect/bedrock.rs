@@ -1,0 +1,371 @@
+//! Bedrock Converse: the block format with `toolUse` and `toolResult` that Strands uses.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use super::pairing::{self, PairingRules};
+use super::{DecodeError, Dialect, Finding, Loss, Problem, Quirks, Request, Rule, blocks, convert};
+use crate::cut::{self, Edit};
+use crate::json::{self, Fields};
+use crate::message::{
+    AssistantPart, Content, Media, MediaSource, Message, Opaque, PartRef, Reasoning, ResultItem, Role, ToolCall,
+    ToolResult, UserPart,
+};
+use crate::policy::Start;
+
+/// The rules.
+pub(super) const RULES: &[Rule] = &[BC1, BC2, BC3, BC4, BC5, BC6, BC7];
+
+const BC1: Rule = Rule::refused("BC1", "at least one message, the first a user's");
+const BC2: Rule =
+    Rule::refused("BC2", "user and assistant alternate, and the results of one assistant message stand in the next");
+const BC3: Rule = Rule::refused("BC3", "`toolConfig` is there where the history has tool uses or results");
+const BC4: Rule = Rule::refused("BC4", "no blank text and no empty message");
+const BC5: Rule = Rule::refused("BC5", "the input of a tool use is an object");
+const BC6: Rule = Rule::refused("BC6", "at most 4 cache points");
+const BC7: Rule = Rule::refused("BC7", "identifiers of tool uses are unique and of letters, digits, _, ., : and -");
+
+const PAIRING: PairingRules = PairingRules {
+    missing: BC2,
+    orphan: BC2,
+    duplicate_result: BC2,
+    duplicate_call: BC7,
+    results_first: Some(BC2),
+    unique_in_request: true,
+};
+
+pub(super) const QUIRKS: Quirks =
+    Quirks { unique_ids: true, valid_id, refuses_blank: true, signed_reasoning: false, start: Start::UserOrToolPair };
+
+const MOST_MARKERS: usize = 4;
+
+/// The API reference's pattern for `toolUseId`.
+fn valid_id(id: &str) -> bool {
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':');
+    (1..=64).contains(&id.len()) && id.bytes().all(allowed)
+}
+
+pub(super) fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeError> {
+    Ok(match role {
+        "user" => Content::User(parts(fields, user_part)?),
+        "assistant" => Content::Assistant(parts(fields, assistant_part)?),
+        _ => return Err(DecodeError::role(role, Dialect::Bedrock, "user and assistant")),
+    })
+}
+
+fn parts<T>(fields: &Fields<'_>, part: fn(&str, &RawValue, &RawValue) -> Option<T>) -> Result<Vec<T>, DecodeError>
+where
+    T: From<Opaque>,
+{
+    let content = fields.get("content").and_then(json::array);
+    let content = content.ok_or_else(|| DecodeError::member("content", "a list of blocks"))?;
+    let read = |(index, block): (usize, &RawValue)| {
+        let fields =
+            Fields::read(block).ok_or_else(|| DecodeError::member(format!("content[{index}]"), "an object"))?;
+        // A block is an object of one member, whose key is its kind.
+        let kind = fields.keys().next().unwrap_or_default().to_owned();
+        let known = fields.get(&kind).and_then(|value| part(&kind, value, block));
+        Ok(known.unwrap_or_else(|| T::from(Opaque { kind, raw: block.to_owned() })))
+    };
+    content.into_iter().enumerate().map(read).collect()
+}
+
+impl From<Opaque> for UserPart {
+    fn from(opaque: Opaque) -> Self {
+        UserPart::Opaque(opaque)
+    }
+}
+
+impl From<Opaque> for AssistantPart {
+    fn from(opaque: Opaque) -> Self {
+        AssistantPart::Opaque(opaque)
+    }
+}
+
+fn owned(text: Cow<'_, str>) -> String {
+    text.into_owned()
+}
+
+fn user_part(kind: &str, value: &RawValue, _: &RawValue) -> Option<UserPart> {
+    match kind {
+        "text" => json::text(value).map(owned).map(UserPart::Text),
+        "image" => media(value, "image/").map(UserPart::Image),
+        "document" => media(value, "").map(UserPart::Document),
+        "toolResult" => tool_result(value).map(UserPart::ToolResult),
+        _ => None,
+    }
+}
+
+fn assistant_part(kind: &str, value: &RawValue, _: &RawValue) -> Option<AssistantPart> {
+    match kind {
+        "text" => json::text(value).map(owned).map(AssistantPart::Text),
+        "toolUse" => {
+            let fields = Fields::read(value)?;
+            let input = fields.get("input").map_or("null", RawValue::get);
+            let (id, name) = (fields.text("toolUseId")?, fields.text("name")?);
+            Some(AssistantPart::ToolCall(ToolCall::new(id, name, input)))
+        }
+        "reasoningContent" => {
+            let fields = Fields::read(value)?;
+            let reasoning = if let Some(text) = fields.get("reasoningText").and_then(Fields::read) {
+                Reasoning { text: text.text("text").map(owned)?, signature: text.text("signature").map(owned) }
+            } else {
+                Reasoning { text: String::new(), signature: Some(fields.text("redactedContent").map(owned)?) }
+            };
+            Some(AssistantPart::Reasoning(reasoning))
+        }
+        _ => None,
+    }
+}
+
+fn tool_result(value: &RawValue) -> Option<ToolResult> {
+    let fields = Fields::read(value)?;
+    let item = |block: &RawValue| {
+        let fields = Fields::read(block)?;
+        let kind = fields.keys().next().unwrap_or_default().to_owned();
+        let known = fields.get(&kind).and_then(|value| match kind.as_str() {
+            "text" => json::text(value).map(owned).map(ResultItem::Text),
+            "json" => Some(ResultItem::Json(value.get().to_owned())),
+            "image" => media(value, "image/").map(ResultItem::Image),
+            "document" => media(value, "").map(ResultItem::Document),
+            _ => None,
+        });
+        Some(known.unwrap_or_else(|| ResultItem::Opaque(Opaque { kind, raw: block.to_owned() })))
+    };
+    let content = fields.get("content").and_then(json::array)?.into_iter().map(item).collect::<Option<_>>()?;
+    let error = fields.text("status").is_some_and(|status| status == "error");
+    Some(ToolResult { call_id: owned(fields.text("toolUseId")?), content, error })
+}
+
+fn media(value: &RawValue, prefix: &str) -> Option<Media> {
+    let fields = Fields::read(value)?;
+    let source = fields.get("source").and_then(Fields::read)?;
+    let place = || source.get("s3Location").and_then(Fields::read)?.text("uri").map(owned);
+    let from = match (source.text("bytes"), source.text("text"), place()) {
+        (Some(data), ..) => MediaSource::Base64(owned(data)),
+        (None, Some(text), _) => MediaSource::Text(owned(text)),
+        (None, None, Some(uri)) => MediaSource::Url(uri),
+        (None, None, None) => return None,
+    };
+    let format = fields.text("format").map(|format| format!("{prefix}{format}"));
+    Some(Media { mime: format, name: fields.text("name").map(owned), source: from })
+}
+
+/// Carries out the edits of one block.
+pub(super) fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Option<Box<RawValue>> {
+    let mut fields = Fields::read(block)?;
+    match part {
+        PartRef::ToolCall(_) => {
+            let inner = fields.get("toolUse")?.to_owned();
+            let mut inner = Fields::read(&inner)?;
+            if let Some(id) = cut::renamed(edits, index) {
+                inner.set("toolUseId", json::string(id));
+            }
+            if let Some(arguments) = cut::arguments(edits, index) {
+                inner.set("input", serde_json::from_str(arguments).ok()?);
+            }
+            fields.set("toolUse", inner.write());
+        }
+        PartRef::ToolResult(result) => {
+            let inner = fields.get("toolResult")?.to_owned();
+            let mut inner = Fields::read(&inner)?;
+            if let Some(id) = cut::renamed(edits, index) {
+                inner.set("toolUseId", json::string(id));
+            }
+            let content = inner.get("content").map(ToOwned::to_owned);
+            let items = content.as_deref().and_then(json::array).unwrap_or_default();
+            let shown: Vec<_> = items
+                .into_iter()
+                .zip(&result.content)
+                .enumerate()
+                .filter_map(|(at, (raw, item))| match cut::cut_of(edits, index, at) {
+                    None => Some(raw.to_owned()),
+                    Some(cut) => Some(cut.apply(item.text().unwrap_or_default()))
+                        .filter(|text| !text.is_empty())
+                        .map(|text| json::value(&serde_json::json!({"text": text}))),
+                })
+                .collect();
+            inner.set("content", json::write_array(shown.iter().map(AsRef::as_ref)));
+            fields.set("toolResult", inner.write());
+        }
+        PartRef::Text(_) | PartRef::Image(_) | PartRef::Document(_) | PartRef::Reasoning(_) | PartRef::Opaque(_) => {}
+    }
+    Some(fields.write())
+}
+
+/// Writes a message that came in another dialect, or was built in Rust.
+pub(super) fn render(message: &Message) -> Result<Vec<Box<RawValue>>, Loss> {
+    use serde_json::json;
+    let loss = |what| Err(Loss::new(Dialect::Bedrock, what));
+    let mut blocks = Vec::new();
+    for part in message.parts() {
+        blocks.push(json::value(&match part {
+            PartRef::Text(text) => json!({"text": text}),
+            PartRef::Image(media) => json!({"image": block(media)?}),
+            PartRef::Document(media) => json!({"document": block(media)?}),
+            PartRef::Reasoning(Reasoning { text, signature: Some(signature) }) if text.is_empty() => {
+                json!({"reasoningContent": {"redactedContent": signature}})
+            }
+            PartRef::Reasoning(Reasoning { text, signature }) => match signature {
+                Some(signature) => {
+                    json!({"reasoningContent": {"reasoningText": {"text": text, "signature": signature}}})
+                }
+                None => json!({"reasoningContent": {"reasoningText": {"text": text}}}),
+            },
+            PartRef::ToolCall(call) => {
+                blocks.push(tool_use_block(call)?);
+                continue;
+            }
+            PartRef::ToolResult(result) => {
+                blocks.push(tool_result_block(result)?);
+                continue;
+            }
+            PartRef::Opaque(opaque) if opaque.is_cache_marker() => continue,
+            PartRef::Opaque(_) => return loss("a part of a kind that only its own provider knows"),
+        }));
+    }
+    let role = match message.role() {
+        Role::System => return loss("a system message among the messages"),
+        Role::User => "user",
+        Role::Assistant => "assistant",
+    };
+    let content = json::write_array(blocks.iter().map(AsRef::as_ref));
+    Ok(vec![json::object([("role", json::string(role)), ("content", content)])])
+}
+
+/// The input keeps its own bytes: a number of thirty digits does not pass through a float.
+fn tool_use_block(call: &ToolCall) -> Result<Box<RawValue>, Loss> {
+    let input = serde_json::from_str::<Box<RawValue>>(&call.arguments).ok().filter(|_| call.has_object_arguments());
+    let input = input.ok_or_else(|| Loss::new(Dialect::Bedrock, convert::ARGUMENTS))?;
+    let (id, name) = (json::string(&call.id), json::string(&call.name));
+    Ok(json::object([("toolUse", json::object([("toolUseId", id), ("name", name), ("input", input)]))]))
+}
+
+fn tool_result_block(result: &ToolResult) -> Result<Box<RawValue>, Loss> {
+    let item = |item: &ResultItem| {
+        Ok(match item {
+            ResultItem::Text(text) => json::object([("text", json::string(text))]),
+            ResultItem::Json(text) => match serde_json::from_str::<Box<RawValue>>(text) {
+                Ok(raw) => json::object([("json", raw)]),
+                Err(_) => json::object([("text", json::string(text))]),
+            },
+            ResultItem::Image(media) => json::object([("image", json::value(&block(media)?))]),
+            ResultItem::Document(media) => json::object([("document", json::value(&block(media)?))]),
+            ResultItem::Opaque(_) => return Err(Loss::new(Dialect::Bedrock, "an unknown item of a tool result")),
+        })
+    };
+    let items = result.content.iter().map(item).collect::<Result<Vec<_>, _>>()?;
+    let status = json::string(if result.error { "error" } else { "success" });
+    let content = json::write_array(items.iter().map(AsRef::as_ref));
+    let inner = json::object([("toolUseId", json::string(&result.call_id)), ("content", content), ("status", status)]);
+    Ok(json::object([("toolResult", inner)]))
+}
+
+fn block(media: &Media) -> Result<serde_json::Value, Loss> {
+    use serde_json::json;
+    let loss = |what| Loss::new(Dialect::Bedrock, what);
+    let format = media.mime.as_deref().and_then(|mime| mime.rsplit('/').next());
+    let format = format.ok_or_else(|| loss("a picture or file without a media type"))?;
+    let source = match &media.source {
+        MediaSource::Base64(data) => json!({"bytes": data}),
+        MediaSource::Text(text) => json!({"text": text}),
+        MediaSource::Url(url) if url.starts_with("s3:") => json!({"s3Location": {"uri": url}}),
+        MediaSource::Url(_) => return Err(loss("a picture or file by its address")),
+        MediaSource::Id(_) => return Err(loss(convert::IDENTIFIER)),
+    };
+    Ok(match &media.name {
+        Some(name) => json!({"format": format, "name": name, "source": source}),
+        None => json!({"format": format, "source": source}),
+    })
+}
+
+/// Members, each behind the one it stands in, whose meaning other dialects can take over.
+pub(super) const KNOWN: &[&str] = &[
+    ".role",
+    ".content",
+    "content.text",
+    "content.image",
+    "content.document",
+    "content.toolUse",
+    "content.toolResult",
+    "content.json",
+    "content.reasoningContent",
+    "content.cachePoint",
+    "image.format",
+    "image.source",
+    "document.format",
+    "document.name",
+    "document.source",
+    "source.bytes",
+    "source.text",
+    "source.s3Location",
+    "s3Location.uri",
+    "toolUse.toolUseId",
+    "toolUse.name",
+    "toolUse.input",
+    "toolResult.toolUseId",
+    "toolResult.content",
+    "toolResult.status",
+    "reasoningContent.reasoningText",
+    "reasoningContent.redactedContent",
+    "reasoningText.text",
+    "reasoningText.signature",
+];
+
+pub(super) fn check(request: &Request) -> Vec<Finding> {
+    let messages = request.messages();
+    let whole = |rule: Rule, path: &str, problem| rule.at(messages.len(), path.to_owned(), problem);
+    if messages.is_empty() {
+        return vec![whole(BC1, "messages", Problem::NoMessages)];
+    }
+    let mut findings = pairing::check(Dialect::Bedrock, &PAIRING, messages);
+    // Since 2025-05 the oldest message may be a tool use, whose result follows.
+    let starts = |first: &&Message| first.role() == Role::User || first.tool_calls().next().is_some();
+    if let Some(first) = messages.first().filter(|first| !starts(first)) {
+        findings.push(BC1.at(0, "messages[0]".to_owned(), Problem::FirstMessage { role: first.role() }));
+    }
+    for (index, message) in messages.iter().enumerate() {
+        let path = |part| Dialect::Bedrock.path(index, message, part);
+        if messages.get(index + 1).is_some_and(|next| next.role() == message.role()) {
+            findings.push(BC2.at(
+                index + 1,
+                format!("messages[{}]", index + 1),
+                Problem::Alternation { role: message.role() },
+            ));
+        }
+        if message.parts().next().is_none() {
+            findings.push(BC4.at(index, format!("messages[{index}].content"), Problem::EmptyContent));
+        }
+        for (part, value) in message.parts().enumerate() {
+            match value {
+                PartRef::Text(text) if text.trim().is_empty() => {
+                    findings.push(BC4.at(index, path(part), Problem::BlankText))
+                }
+                PartRef::ToolResult(result) if result.error && result.content.is_empty() => {
+                    findings.push(BC4.at(index, path(part), Problem::EmptyContent));
+                }
+                PartRef::ToolCall(call) if !valid_id(&call.id) => {
+                    findings.push(BC7.at(index, path(part), Problem::BadId { id: call.id.clone() }));
+                }
+                PartRef::ToolCall(call) if !call.has_object_arguments() => {
+                    findings.push(BC5.at(index, path(part), Problem::BadArguments { id: call.id.clone() }));
+                }
+                _ => {}
+            }
+        }
+    }
+    let tools = messages.iter().any(|m| m.tool_calls().next().is_some() || m.tool_results().next().is_some());
+    // A bare list of messages says nothing of its tools.
+    if tools && request.is_body() && request.frame().tools.is_none() {
+        findings.push(whole(BC3, "toolConfig", Problem::ToolsNotDeclared));
+    }
+    let tools = request.frame().tools.as_deref().and_then(Fields::read);
+    let tools = tools.as_ref().and_then(|tools| tools.get("tools")).map_or(0, blocks::markers);
+    let system = request.frame().system.as_deref().map_or(0, blocks::markers);
+    let count = system + tools + request.raw_messages().map(blocks::markers).sum::<usize>();
+    if count > MOST_MARKERS {
+        findings.push(whole(BC6, "messages", Problem::CacheMarkers { count, most: MOST_MARKERS }));
+    }
+    findings
+}

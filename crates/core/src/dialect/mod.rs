@@ -1,0 +1,252 @@
+//! Providers' formats: one file each, with the same functions, and the numbered rules of each.
+
+mod anthropic;
+mod bedrock;
+mod blocks;
+mod convert;
+mod openai_chat;
+mod pairing;
+mod request;
+mod rules;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+pub use convert::Loss;
+pub use request::{Frame, Request, RequestError};
+pub use rules::{Finding, Problem, Rule, Severity};
+
+use crate::cut::Edit;
+use crate::json;
+use crate::message::{Content, Message, Wire};
+use crate::policy::Start;
+
+/// A provider's format of messages and requests.
+///
+/// ```
+/// use lookback_core::Dialect;
+///
+/// let message = Dialect::OpenAiChat.decode(r#"{"role":"user","content":"Hi","name":"ann"}"#)?;
+/// assert_eq!(message.text(), "Hi");
+/// assert_eq!(message.wire().unwrap().raw.get(), r#"{"role":"user","content":"Hi","name":"ann"}"#);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dialect {
+    /// OpenAI's Chat Completions, and the many servers that follow it.
+    #[default]
+    #[serde(rename = "openai-chat")]
+    OpenAiChat,
+    /// Anthropic's Messages.
+    Anthropic,
+    /// Bedrock's Converse.
+    Bedrock,
+}
+
+/// A message and the edits under which it is shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown<'a> {
+    /// The message.
+    pub message: &'a Message,
+    /// What is done to its parts.
+    pub edits: &'a [Edit],
+}
+
+/// What a provider demands beyond the pairing of calls and results, which all of them do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Quirks {
+    /// Identifiers of calls must be unique in the whole request, not only in one message.
+    pub(crate) unique_ids: bool,
+    /// Which identifiers are allowed.
+    pub(crate) valid_id: fn(&str) -> bool,
+    /// Text that is empty or all white space is refused.
+    pub(crate) refuses_blank: bool,
+    /// Reasoning must be signed.
+    pub(crate) signed_reasoning: bool,
+    /// Where a request may begin.
+    pub(crate) start: Start,
+}
+
+/// Why a message could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// The message is not JSON at all.
+    #[error("not valid JSON: {0}")]
+    Syntax(String),
+    /// The message is JSON, but not an object.
+    #[error("a message must be an object")]
+    NotAnObject,
+    /// A member that every message of its kind has is missing, or is something else than it must be.
+    #[error("`{member}` must be {expected}")]
+    Member {
+        /// The member, as a path inside the message.
+        member: String,
+        /// What it must be.
+        expected: &'static str,
+    },
+    /// A role that the dialect does not have.
+    #[error("unknown role `{role}`; {dialect} has {known}")]
+    UnknownRole {
+        /// The role, cut to 40 characters.
+        role: String,
+        /// The dialect.
+        dialect: Dialect,
+        /// The roles it has.
+        known: &'static str,
+    },
+}
+
+impl DecodeError {
+    fn member(member: impl Into<String>, expected: &'static str) -> Self {
+        DecodeError::Member { member: member.into(), expected }
+    }
+
+    fn role(role: &str, dialect: Dialect, known: &'static str) -> Self {
+        DecodeError::UnknownRole { role: role.chars().take(40).collect(), dialect, known }
+    }
+}
+
+impl Dialect {
+    /// All dialects.
+    pub const ALL: [Dialect; 3] = [Dialect::OpenAiChat, Dialect::Anthropic, Dialect::Bedrock];
+
+    /// Its name, as the command line spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Dialect::OpenAiChat => "openai-chat",
+            Dialect::Anthropic => "anthropic",
+            Dialect::Bedrock => "bedrock",
+        }
+    }
+
+    /// Reads one message.
+    ///
+    /// # Errors
+    /// Where the text is not JSON, not a message, or of a role that the dialect does not have. Parts of a kind that
+    /// Lookback does not know are no error: they pass through whole.
+    pub fn decode(self, text: &str) -> Result<Message, DecodeError> {
+        let raw: &RawValue = serde_json::from_str(text).map_err(|e| DecodeError::Syntax(e.to_string()))?;
+        self.decode_raw(raw)
+    }
+
+    /// Reads one message from JSON that was parsed already.
+    ///
+    /// # Errors
+    /// As [`Dialect::decode`].
+    pub fn decode_raw(self, raw: &RawValue) -> Result<Message, DecodeError> {
+        let fields = json::Fields::read(raw).ok_or(DecodeError::NotAnObject)?;
+        let role = fields.text("role").ok_or_else(|| DecodeError::member("role", "a string"))?;
+        let content: Content = match self {
+            Dialect::OpenAiChat => openai_chat::decode(&role, &fields)?,
+            Dialect::Anthropic => anthropic::decode(&role, &fields)?,
+            Dialect::Bedrock => bedrock::decode(&role, &fields)?,
+        };
+        Ok(Message::decoded(content, Wire { dialect: self, raw: raw.to_owned() }))
+    }
+
+    /// The messages of a request: the bytes that came, but for what the edits change and for neighbours of one role that
+    /// the dialect needs merged (their parts are the bytes that came).
+    ///
+    /// # Errors
+    /// Where a message came in another dialect and something of it cannot be said in this one.
+    pub fn encode<'a>(self, shown: impl IntoIterator<Item = Shown<'a>>) -> Result<Vec<Cow<'a, RawValue>>, Loss> {
+        match self {
+            Dialect::OpenAiChat => openai_chat::encode(shown),
+            Dialect::Anthropic => blocks::encode(self, anthropic::edit, shown),
+            Dialect::Bedrock => blocks::encode(self, bedrock::edit, shown),
+        }
+    }
+
+    /// The same message in this dialect, as one or more messages of it with their bytes.
+    ///
+    /// # Errors
+    /// Where something would be lost: the error names the first such thing.
+    ///
+    /// ```
+    /// use lookback_core::{Dialect, Message};
+    ///
+    /// let result = Dialect::OpenAiChat.decode(r#"{"role":"tool","tool_call_id":"c1","content":"42"}"#)?;
+    /// let there = Dialect::Anthropic.convert(&result)?;
+    /// assert_eq!(
+    ///     there[0].wire().unwrap().raw.get(),
+    ///     r#"{"role":"user","content":[{"content":"42","tool_use_id":"c1","type":"tool_result"}]}"#
+    /// );
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn convert(self, message: &Message) -> Result<Vec<Message>, Loss> {
+        if message.wire().is_some_and(|wire| wire.dialect == self) {
+            return Ok(vec![message.clone()]);
+        }
+        let raws = convert::render(self, message)?;
+        // What we have just written can be read.
+        Ok(raws.iter().filter_map(|raw| self.decode_raw(raw).ok()).collect())
+    }
+
+    /// Every rule of the dialect that this request breaks.
+    pub fn check(self, request: &Request) -> Vec<Finding> {
+        let mut findings = match self {
+            Dialect::OpenAiChat => openai_chat::check(request),
+            Dialect::Anthropic => anthropic::check(request),
+            Dialect::Bedrock => bedrock::check(request),
+        };
+        findings.sort_by_key(|finding| finding.message);
+        findings
+    }
+
+    /// The rules that [`Dialect::check`] knows, by their numbers.
+    pub fn rules(self) -> &'static [Rule] {
+        match self {
+            Dialect::OpenAiChat => openai_chat::RULES,
+            Dialect::Anthropic => anthropic::RULES,
+            Dialect::Bedrock => bedrock::RULES,
+        }
+    }
+
+    /// Where a part stands in a message of this dialect, such as `messages[7].tool_calls[1]`.
+    pub fn path(self, index: usize, message: &Message, part: usize) -> String {
+        match self {
+            Dialect::OpenAiChat => openai_chat::path(index, message, part),
+            Dialect::Anthropic | Dialect::Bedrock => format!("messages[{index}].content[{part}]"),
+        }
+    }
+
+    pub(crate) fn quirks(self) -> Quirks {
+        match self {
+            Dialect::OpenAiChat => openai_chat::QUIRKS,
+            Dialect::Anthropic => anthropic::QUIRKS,
+            Dialect::Bedrock => bedrock::QUIRKS,
+        }
+    }
+
+    /// Bytes of a message as it is shown, before any merging.
+    pub(crate) fn shown_bytes(self, message: &Message, edits: &[Edit], wire: &Wire) -> u64 {
+        if edits.is_empty() {
+            return wire.raw.get().len() as u64;
+        }
+        let encoded = self.encode([Shown { message, edits }]).unwrap_or_default();
+        encoded.iter().map(|raw| raw.get().len() as u64).sum()
+    }
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A dialect that does not exist.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown dialect `{0}`; there are openai-chat, anthropic and bedrock")]
+pub struct UnknownDialect(pub String);
+
+impl FromStr for Dialect {
+    type Err = UnknownDialect;
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Dialect::ALL.into_iter().find(|dialect| dialect.name() == name).ok_or_else(|| UnknownDialect(name.to_owned()))
+    }
+}

@@ -1,0 +1,378 @@
+//! OpenAI Chat Completions, and the many servers that follow it.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use super::pairing::{self, PairingRules};
+use super::{DecodeError, Dialect, Finding, Loss, Problem, Quirks, Request, Rule, Shown, convert};
+use crate::cut::{self, Edit};
+use crate::json::{self, Fields};
+use crate::message::{
+    AssistantPart, Content, Media, MediaSource, Message, Opaque, PartRef, ResultItem, Role, SystemPart, ToolCall,
+    ToolResult, UserPart,
+};
+use crate::policy::Start;
+
+/// The rules, most of which OpenAI enforces, and some only the servers that follow it: we hold to the strictest.
+pub(super) const RULES: &[Rule] = &[OC1, OC2, OC3, OC4, OC5, OC0];
+
+const OC1: Rule = Rule::refused("OC1", "a tool message answers a call of the assistant message before its block");
+const OC2: Rule = Rule::refused("OC2", "each tool call is answered before any other role speaks");
+const OC3: Rule = Rule::refused("OC3", "arguments are a JSON object, and no call is answered twice");
+const OC4: Rule = Rule::refused("OC4", "the calls of one message have different identifiers");
+const OC5: Rule =
+    Rule::refused("OC5", "only an assistant message with calls may have no content, and `tool_calls` is not empty");
+const OC0: Rule = Rule::refused("OC0", "there is at least one message");
+
+const PAIRING: PairingRules = PairingRules {
+    missing: OC2,
+    orphan: OC1,
+    duplicate_result: OC3,
+    duplicate_call: OC4,
+    results_first: None,
+    unique_in_request: false,
+};
+
+pub(super) const QUIRKS: Quirks =
+    Quirks { unique_ids: false, valid_id: |_| true, refuses_blank: false, signed_reasoning: false, start: Start::Any };
+
+pub(super) fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeError> {
+    Ok(match role {
+        "system" | "developer" => Content::System(parts(fields, system_part)?),
+        "user" => Content::User(parts(fields, user_part)?),
+        "assistant" => {
+            let mut parts = parts(fields, assistant_part)?;
+            if let Some(calls) = fields.get("tool_calls").filter(|calls| calls.get() != "null") {
+                let calls = json::array(calls).ok_or_else(|| DecodeError::member("tool_calls", "a list"))?;
+                for (index, call) in calls.into_iter().enumerate() {
+                    parts.push(AssistantPart::ToolCall(tool_call(index, call)?));
+                }
+            }
+            Content::Assistant(parts)
+        }
+        "tool" => {
+            let id = fields.text("tool_call_id").ok_or_else(|| DecodeError::member("tool_call_id", "a string"))?;
+            let content = self::parts(fields, result_item)?;
+            Content::User(vec![UserPart::ToolResult(ToolResult { call_id: id.into_owned(), content, error: false })])
+        }
+        _ => return Err(DecodeError::role(role, Dialect::OpenAiChat, "system, developer, user, assistant and tool")),
+    })
+}
+
+/// The content: a string is one part of text, `null` is none.
+fn parts<T>(fields: &Fields<'_>, part: fn(Part, &RawValue) -> T) -> Result<Vec<T>, DecodeError> {
+    let Some(content) = fields.get("content").filter(|content| content.get() != "null") else { return Ok(Vec::new()) };
+    if let Some(text) = json::text(content) {
+        return Ok(vec![part(Part::Text(text.into_owned()), content)]);
+    }
+    let elements =
+        json::array(content).ok_or_else(|| DecodeError::member("content", "a string, a list of parts or null"))?;
+    let read = |(index, element): (usize, &RawValue)| {
+        let fields =
+            Fields::read(element).ok_or_else(|| DecodeError::member(format!("content[{index}]"), "an object"))?;
+        Ok(part(read_part(&fields), element))
+    };
+    elements.into_iter().enumerate().map(read).collect()
+}
+
+enum Part {
+    Text(String),
+    Image(Media),
+    Document(Media),
+    Other(String),
+}
+
+fn read_part(fields: &Fields<'_>) -> Part {
+    let kind = fields.text("type").unwrap_or_default();
+    let inner = |key: &str| fields.get(key).and_then(Fields::read);
+    let known = match &*kind {
+        "text" => fields.text("text").map(|text| Part::Text(text.into_owned())),
+        "image_url" => inner("image_url").and_then(|image| Some(Part::Image(from_url(&image.text("url")?)))),
+        "file" => inner("file").and_then(|file| {
+            let name = file.text("filename").map(Cow::into_owned);
+            let media = match (file.text("file_data"), file.text("file_id")) {
+                (Some(data), _) => from_url(&data),
+                (None, Some(id)) => Media { mime: None, name: None, source: MediaSource::Id(id.into_owned()) },
+                (None, None) => return None,
+            };
+            Some(Part::Document(Media { name, ..media }))
+        }),
+        _ => None,
+    };
+    known.unwrap_or_else(|| Part::Other(kind.into_owned()))
+}
+
+/// A `data:` address holds the bytes; any other is fetched by the provider.
+fn from_url(url: &str) -> Media {
+    let data = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
+    match data {
+        Some((mime, data)) => {
+            Media { mime: Some(mime.to_owned()), name: None, source: MediaSource::Base64(data.to_owned()) }
+        }
+        None => Media { mime: None, name: None, source: MediaSource::Url(url.to_owned()) },
+    }
+}
+
+fn opaque(kind: &str, raw: &RawValue) -> Opaque {
+    Opaque { kind: kind.to_owned(), raw: raw.to_owned() }
+}
+
+fn system_part(part: Part, raw: &RawValue) -> SystemPart {
+    match part {
+        Part::Text(text) => SystemPart::Text(text),
+        Part::Image(_) => SystemPart::Opaque(opaque("image_url", raw)),
+        Part::Document(_) => SystemPart::Opaque(opaque("file", raw)),
+        Part::Other(kind) => SystemPart::Opaque(opaque(&kind, raw)),
+    }
+}
+
+fn user_part(part: Part, raw: &RawValue) -> UserPart {
+    match part {
+        Part::Text(text) => UserPart::Text(text),
+        Part::Image(media) => UserPart::Image(media),
+        Part::Document(media) => UserPart::Document(media),
+        Part::Other(kind) => UserPart::Opaque(opaque(&kind, raw)),
+    }
+}
+
+fn assistant_part(part: Part, raw: &RawValue) -> AssistantPart {
+    match part {
+        Part::Text(text) => AssistantPart::Text(text),
+        Part::Image(_) => AssistantPart::Opaque(opaque("image_url", raw)),
+        Part::Document(_) => AssistantPart::Opaque(opaque("file", raw)),
+        Part::Other(kind) => AssistantPart::Opaque(opaque(&kind, raw)),
+    }
+}
+
+fn result_item(part: Part, raw: &RawValue) -> ResultItem {
+    match part {
+        Part::Text(text) => ResultItem::Text(text),
+        Part::Image(media) => ResultItem::Image(media),
+        Part::Document(media) => ResultItem::Document(media),
+        Part::Other(kind) => ResultItem::Opaque(opaque(&kind, raw)),
+    }
+}
+
+fn tool_call(index: usize, raw: &RawValue) -> Result<ToolCall, DecodeError> {
+    let fault = |member: &str, expected| DecodeError::member(format!("tool_calls[{index}]{member}"), expected);
+    let fields = Fields::read(raw).ok_or_else(|| fault("", "an object"))?;
+    let id = fields.text("id").ok_or_else(|| fault(".id", "a string"))?;
+    if let Some(custom) = fields.get("custom").and_then(Fields::read) {
+        // A custom tool takes free text; to the engine it is a call with one argument.
+        let name = custom.text("name").ok_or_else(|| fault(".custom.name", "a string"))?;
+        let input = custom.get("input").map_or("null", RawValue::get);
+        return Ok(ToolCall::new(id, name, format!("{{\"input\":{input}}}")));
+    }
+    let function = fields.get("function").and_then(Fields::read).ok_or_else(|| fault(".function", "an object"))?;
+    let name = function.text("name").ok_or_else(|| fault(".function.name", "a string"))?;
+    let arguments = function.text("arguments").ok_or_else(|| fault(".function.arguments", "a string"))?;
+    Ok(ToolCall::new(id, name, arguments))
+}
+
+pub(super) fn encode<'a>(shown: impl IntoIterator<Item = Shown<'a>>) -> Result<Vec<Cow<'a, RawValue>>, Loss> {
+    let mut out = Vec::new();
+    for Shown { message, edits } in shown {
+        match message.wire().filter(|wire| wire.dialect == Dialect::OpenAiChat) {
+            Some(wire) if edits.is_empty() => out.push(Cow::Borrowed(&*wire.raw)),
+            Some(wire) => out.extend(edit(message, &wire.raw, edits).map(Cow::Owned)),
+            None => {
+                for message in Dialect::OpenAiChat.convert(message)? {
+                    if let Some(wire) = message.wire() {
+                        out.extend(edit(&message, &wire.raw, edits).map(Cow::Owned));
+                    }
+                }
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// The message with its edits carried out; `None` where they leave nothing of it.
+fn edit(message: &Message, raw: &RawValue, edits: &[Edit]) -> Option<Box<RawValue>> {
+    if cut::hides_all(message, edits) {
+        return None;
+    }
+    let mut fields = Fields::read(raw)?;
+    let calls = message.tool_calls().next().map(|(part, _)| part);
+    // Parts of the content come first, in its order; the calls follow them.
+    let in_content = |part: usize| calls.is_none_or(|first| part < first);
+    if let Some((_, result)) = message.tool_results().next() {
+        if let Some(id) = cut::renamed(edits, 0) {
+            fields.set("tool_call_id", json::string(id));
+        }
+        if let Some(content) = fields.get("content").and_then(|content| result_content(content, result, edits)) {
+            fields.set("content", content);
+        }
+    } else if edits.iter().any(|edit| in_content(edit.part)) {
+        let parts = fields.get("content").and_then(json::array);
+        let kept = parts.map(|parts| {
+            let visible = parts.into_iter().enumerate().filter(|(part, _)| !cut::is_hidden(edits, *part));
+            json::write_array(visible.map(|(_, raw)| raw))
+        });
+        let empty = kept.as_ref().is_none_or(|kept| kept.get() == "[]");
+        fields.set("content", kept.filter(|_| !empty).unwrap_or_else(|| RawValue::NULL.to_owned()));
+    }
+    if let Some(first) = calls {
+        let old = fields.get("tool_calls").and_then(json::array).unwrap_or_default();
+        let new: Vec<_> =
+            old.into_iter().enumerate().map(|(index, call)| edit_call(call, edits, first + index)).collect();
+        fields.set("tool_calls", json::write_array(new.iter().map(AsRef::as_ref)));
+    }
+    Some(fields.write())
+}
+
+fn result_content(content: &RawValue, result: &ToolResult, edits: &[Edit]) -> Option<Box<RawValue>> {
+    let cut = |item| cut::cut_of(edits, 0, item);
+    let text = |item: usize| result.content.get(item).and_then(ResultItem::text).unwrap_or_default();
+    let Some(items) = json::array(content) else { return cut(0).map(|cut| json::string(&cut.apply(text(0)))) };
+    let items = items.into_iter().enumerate().filter_map(|(index, raw)| match cut(index) {
+        None => Some(raw.to_owned()),
+        Some(cut) => Some(cut.apply(text(index))).filter(|text| !text.is_empty()).map(|text| text_part(&text)),
+    });
+    let items: Vec<_> = items.collect();
+    Some(json::write_array(items.iter().map(AsRef::as_ref)))
+}
+
+fn edit_call(raw: &RawValue, edits: &[Edit], part: usize) -> Box<RawValue> {
+    let (id, arguments) = (cut::renamed(edits, part), cut::arguments(edits, part));
+    let Some(mut fields) = Fields::read(raw).filter(|_| id.is_some() || arguments.is_some()) else {
+        return raw.to_owned();
+    };
+    if let Some(id) = id {
+        fields.set("id", json::string(id));
+    }
+    let function = fields.get("function").map(ToOwned::to_owned);
+    if let (Some(arguments), Some(mut function)) = (arguments, function.as_deref().and_then(Fields::read)) {
+        function.set("arguments", json::string(arguments));
+        fields.set("function", function.write());
+    }
+    fields.write()
+}
+
+fn text_part(text: &str) -> Box<RawValue> {
+    json::value(&serde_json::json!({"type": "text", "text": text}))
+}
+
+/// Writes a message that came in another dialect, or was built in Rust.
+pub(super) fn render(message: &Message) -> Result<Vec<Box<RawValue>>, Loss> {
+    use serde_json::json;
+    let loss = |what| Err(Loss::new(Dialect::OpenAiChat, what));
+    let mut out = Vec::new();
+    let mut content = Vec::new();
+    let mut calls = Vec::new();
+    for part in message.parts() {
+        match part {
+            PartRef::Text(text) => content.push(json!({"type": "text", "text": text})),
+            PartRef::Image(media) => match convert::url(media) {
+                Some(url) => content.push(json!({"type": "image_url", "image_url": {"url": url}})),
+                None => return loss("an image by its identifier"),
+            },
+            PartRef::Document(media) => match (&media.source, convert::url(media)) {
+                (MediaSource::Id(id), _) => content.push(json!({"type": "file", "file": {"file_id": id}})),
+                (MediaSource::Base64(_), Some(url)) => {
+                    content.push(json!({"type": "file", "file": {"filename": media.name, "file_data": url}}));
+                }
+                _ => return loss("a document that is text or an address"),
+            },
+            PartRef::ToolCall(call) => calls.push(json!({
+                "id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments},
+            })),
+            PartRef::ToolResult(result) if result.error => return loss("that a tool result is an error"),
+            PartRef::ToolResult(result) => {
+                let mut items = Vec::new();
+                for item in &result.content {
+                    match item {
+                        ResultItem::Text(text) | ResultItem::Json(text) => items.push(text.as_str()),
+                        ResultItem::Image(_) | ResultItem::Document(_) => {
+                            return loss("a picture or file in a tool result");
+                        }
+                        ResultItem::Opaque(_) => return loss("an unknown item of a tool result"),
+                    }
+                }
+                let parts = || items.iter().map(|text| json!({"type": "text", "text": text})).collect();
+                let content = if let [text] = items[..] { json!(text) } else { serde_json::Value::Array(parts()) };
+                out.push(json::value(&json!({"role": "tool", "tool_call_id": result.call_id, "content": content})));
+            }
+            PartRef::Reasoning(_) => return loss("reasoning"),
+            PartRef::Opaque(opaque) if opaque.is_cache_marker() => {}
+            PartRef::Opaque(_) => return loss("a part of a kind that only its own provider knows"),
+        }
+    }
+    if content.is_empty() && calls.is_empty() && !out.is_empty() {
+        return Ok(out);
+    }
+    let role = match message.role() {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+    };
+    let content = match content.as_slice() {
+        [] => serde_json::Value::Null,
+        [only] if only.get("type").is_some_and(|kind| kind == "text") => only.get("text").cloned().unwrap_or_default(),
+        _ => serde_json::Value::Array(content),
+    };
+    let mut body = Fields::default();
+    body.set("role", json::string(role));
+    body.set("content", json::value(&content));
+    if !calls.is_empty() {
+        body.set("tool_calls", json::value(&calls));
+    }
+    out.push(body.write());
+    Ok(out)
+}
+
+/// Members, each behind the one it stands in, whose meaning other dialects can take over.
+pub(super) const KNOWN: &[&str] = &[
+    ".role",
+    ".content",
+    ".tool_calls",
+    ".tool_call_id",
+    "content.type",
+    "content.text",
+    "content.image_url",
+    "content.file",
+    "image_url.url",
+    "file.file_data",
+    "file.filename",
+    "tool_calls.id",
+    "tool_calls.type",
+    "tool_calls.function",
+    "function.name",
+    "function.arguments",
+];
+
+pub(super) fn path(index: usize, message: &Message, part: usize) -> String {
+    match message.tool_calls().next() {
+        Some((first, _)) if part >= first => format!("messages[{index}].tool_calls[{}]", part - first),
+        _ if message.tool_results().next().is_some() => format!("messages[{index}]"),
+        _ => format!("messages[{index}].content[{part}]"),
+    }
+}
+
+pub(super) fn check(request: &Request) -> Vec<Finding> {
+    let messages = request.messages();
+    if messages.is_empty() {
+        return vec![OC0.at(0, "messages".to_owned(), Problem::NoMessages)];
+    }
+    let mut findings = pairing::check(Dialect::OpenAiChat, &PAIRING, messages);
+    for (index, message) in messages.iter().enumerate() {
+        for (part, call) in message.tool_calls().filter(|(_, call)| !call.has_object_arguments()) {
+            findings.push(OC3.at(index, path(index, message, part), Problem::BadArguments { id: call.id.clone() }));
+        }
+        let place = || format!("messages[{index}]");
+        // Only the wire tells an empty list of calls from an absent one.
+        let raw = message.wire().map_or("", |wire| wire.raw.get());
+        if message.role() == Role::Assistant && raw.contains("\"tool_calls\"") && message.tool_calls().next().is_none()
+        {
+            let fields = message.wire().and_then(|wire| Fields::read(&wire.raw));
+            if fields.is_some_and(|fields| fields.get("tool_calls").is_some_and(|calls| calls.get() != "null")) {
+                findings.push(OC5.at(index, place() + ".tool_calls", Problem::EmptyToolCalls));
+            }
+        }
+        if message.parts().next().is_none() {
+            findings.push(OC5.at(index, place(), Problem::EmptyContent));
+        }
+    }
+    findings
+}

@@ -1,0 +1,275 @@
+//! A whole request, or a bare list of messages: what is not messages stays byte for byte.
+
+use std::fmt;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::{DecodeError, Dialect};
+use crate::json::{self, Fields};
+use crate::message::Message;
+use crate::tokens::{Size, TokenCounter};
+
+/// What a request says beside its messages: it stands before them, costs tokens, and is never dropped.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Frame {
+    /// The system prompt, where the dialect keeps it outside the messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system: Option<Box<RawValue>>,
+    /// The tools.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Box<RawValue>>,
+}
+
+impl Frame {
+    /// Its size: tools are counted as the JSON they are, which is somewhat more than providers make of them.
+    pub fn measure(&self, counter: &dyn TokenCounter) -> Size {
+        let system = self.system.as_deref().map_or(0, |system| match json::text(system) {
+            Some(text) => counter.text(&text),
+            None => json::array(system)
+                .unwrap_or_default()
+                .into_iter()
+                .filter_map(Fields::read)
+                .filter_map(|fields| fields.text("text").map(|text| counter.text(&text)))
+                .sum(),
+        });
+        let tools = self.tools.as_deref().map_or(0, |tools| counter.text(tools.get()));
+        let bytes = [&self.system, &self.tools].into_iter().flatten().map(|raw| raw.get().len() as u64).sum();
+        Size { tokens: system + tools, bytes, ..Size::default() }
+    }
+
+    /// Whether both say the same, byte for byte.
+    pub fn is_same(&self, other: &Frame) -> bool {
+        let same = |a: &Option<Box<RawValue>>, b: &Option<Box<RawValue>>| {
+            a.as_ref().map(|raw| raw.get()) == b.as_ref().map(|raw| raw.get())
+        };
+        same(&self.system, &other.system) && same(&self.tools, &other.tools)
+    }
+}
+
+/// A request body, or a bare list of messages, decoded.
+///
+/// ```
+/// use lookback_core::Request;
+///
+/// let body = r#"{"model": "gpt-4o", "messages": [{"role":"user","content":"Hi"}], "temperature": 0.70}"#;
+/// let request = Request::decode(body.as_bytes(), None)?;
+/// assert_eq!(request.messages().len(), 1);
+/// let none: [Box<serde_json::value::RawValue>; 0] = [];
+/// assert_eq!(request.with_messages(&none), r#"{"model": "gpt-4o", "messages": [], "temperature": 0.70}"#);
+/// # Ok::<(), lookback_core::RequestError>(())
+/// ```
+#[derive(Clone)]
+pub struct Request {
+    text: String,
+    dialect: Dialect,
+    messages: Vec<Message>,
+    /// Where the list of messages stands in `text`.
+    list: Range<usize>,
+    body: bool,
+    frame: Frame,
+    model: Option<String>,
+}
+
+/// Why a request could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// The bytes are not UTF-8.
+    #[error("not valid UTF-8 at byte {at}")]
+    Utf8 {
+        /// The first byte that is not.
+        at: usize,
+    },
+    /// The text is not JSON.
+    #[error("not valid JSON: {reason} at line {line}, column {column}")]
+    Syntax {
+        /// What the parser says.
+        reason: String,
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+    },
+    /// The JSON is neither a list nor an object with `messages`.
+    #[error("neither a list of messages nor a request body with `messages`")]
+    NoMessages,
+    /// A message could not be read.
+    #[error("messages[{index}]: {fault}")]
+    Message {
+        /// Index of the message.
+        index: usize,
+        /// What is wrong with it.
+        fault: DecodeError,
+    },
+}
+
+impl From<serde_json::Error> for RequestError {
+    fn from(error: serde_json::Error) -> Self {
+        let text = error.to_string();
+        let reason = text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason).to_owned();
+        RequestError::Syntax { reason, line: error.line(), column: error.column() }
+    }
+}
+
+impl Request {
+    /// Reads a body or a bare list. Without a dialect it is found out: by the body's keys, then by the shapes of the
+    /// parts; where neither tells, it is `openai-chat`.
+    ///
+    /// # Errors
+    /// Where the bytes are not a request, or a message in it cannot be read. Nothing is skipped.
+    pub fn decode(bytes: impl Into<Vec<u8>>, dialect: Option<Dialect>) -> Result<Self, RequestError> {
+        let text =
+            String::from_utf8(bytes.into()).map_err(|e| RequestError::Utf8 { at: e.utf8_error().valid_up_to() })?;
+        let raw: &RawValue = serde_json::from_str(&text)?;
+        let fields = Fields::read(raw);
+        let list = match &fields {
+            Some(fields) => fields.get("messages").ok_or(RequestError::NoMessages)?,
+            None => raw,
+        };
+        let elements = json::array(list).ok_or(RequestError::NoMessages)?;
+        let dialect = dialect.unwrap_or_else(|| detect(fields.as_ref(), &elements));
+        let read = |(index, raw): (usize, &RawValue)| {
+            dialect.decode_raw(raw).map_err(|fault| RequestError::Message { index, fault })
+        };
+        let messages = elements.into_iter().enumerate().map(read).collect::<Result<_, _>>()?;
+        // Raw values are slices of the text, so an address tells where one stands.
+        let start = list.get().as_ptr() as usize - text.as_ptr() as usize;
+        let list = start..start + list.get().len();
+        let member = |key| fields.as_ref().and_then(|fields| fields.get(key).map(ToOwned::to_owned));
+        let (system, tools) = match dialect {
+            Dialect::OpenAiChat => (None, member("tools")),
+            Dialect::Anthropic => (member("system"), member("tools")),
+            Dialect::Bedrock => (member("system"), member("toolConfig")),
+        };
+        let name = |key| fields.as_ref().and_then(|fields| fields.text(key)).map(|name| name.into_owned());
+        let model = name("model").or_else(|| name("modelId"));
+        let body = fields.is_some();
+        Ok(Request { dialect, messages, list, body, frame: Frame { system, tools }, model, text })
+    }
+
+    /// A bare list of these messages, with their bytes.
+    pub fn from_raw(dialect: Dialect, messages: &[impl AsRef<RawValue>]) -> Result<Self, RequestError> {
+        let list = json::write_array(messages.iter().map(AsRef::as_ref));
+        Request::decode(list.get(), Some(dialect))
+    }
+
+    /// The dialect.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// The messages.
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// The messages, to be had.
+    pub fn into_messages(self) -> Vec<Message> {
+        self.messages
+    }
+
+    /// The messages as they came.
+    pub(crate) fn raw_messages(&self) -> impl Iterator<Item = &RawValue> {
+        self.messages.iter().filter_map(|message| message.wire().map(|wire| &*wire.raw))
+    }
+
+    /// System prompt and tools, where they stand outside the messages.
+    pub fn frame(&self) -> &Frame {
+        &self.frame
+    }
+
+    /// The model that the body names.
+    pub fn model(&self) -> Option<&str> {
+        self.model.as_deref()
+    }
+
+    /// Whether it is a body, and not a bare list.
+    pub fn is_body(&self) -> bool {
+        self.body
+    }
+
+    /// Its length in bytes.
+    pub fn bytes(&self) -> usize {
+        self.text.len()
+    }
+
+    /// The same request with other messages: every byte outside the list stays.
+    pub fn with_messages(&self, messages: &[impl AsRef<RawValue>]) -> String {
+        let length: usize = messages.iter().map(|raw| raw.as_ref().get().len() + 1).sum();
+        let mut out = String::with_capacity(self.text.len() - self.list.len() + length + 2);
+        out.push_str(self.text.get(..self.list.start).unwrap_or_default());
+        out.push('[');
+        for (index, message) in messages.iter().enumerate() {
+            if index > 0 {
+                out.push(',');
+            }
+            out.push_str(message.as_ref().get());
+        }
+        out.push(']');
+        out.push_str(self.text.get(self.list.end..).unwrap_or_default());
+        out
+    }
+}
+
+impl fmt::Debug for Request {
+    /// Leaves the contents out: requests end up in logs, and contents do not belong there.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request")
+            .field("dialect", &self.dialect)
+            .field("messages", &self.messages.len())
+            .field("bytes", &self.text.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Finds a dialect out.
+fn detect(body: Option<&Fields<'_>>, messages: &[&RawValue]) -> Dialect {
+    if let Some(body) = body {
+        let has = |key: &str| body.get(key).is_some();
+        if has("toolConfig") || has("inferenceConfig") || has("modelId") {
+            return Dialect::Bedrock;
+        }
+        let typed = |raw: &RawValue| {
+            json::array(raw).is_none_or(|blocks| {
+                blocks.iter().all(|block| Fields::read(block).is_some_and(|fields| fields.get("type").is_some()))
+            })
+        };
+        match body.get("system") {
+            Some(system) if typed(system) => return Dialect::Anthropic,
+            Some(_) => return Dialect::Bedrock,
+            None => {}
+        }
+        let tools = body.get("tools").and_then(json::array).unwrap_or_default();
+        if tools.into_iter().filter_map(Fields::read).any(|tool| tool.get("input_schema").is_some())
+            || has("anthropic_version")
+        {
+            return Dialect::Anthropic;
+        }
+        if has("max_completion_tokens") || has("response_format") || has("frequency_penalty") {
+            return Dialect::OpenAiChat;
+        }
+    }
+    messages.iter().find_map(|message| shape(message)).unwrap_or_default()
+}
+
+/// The dialect that a message's shape tells, where it tells one.
+fn shape(message: &RawValue) -> Option<Dialect> {
+    let fields = Fields::read(message)?;
+    let role = fields.text("role")?;
+    if matches!(&*role, "tool" | "developer") || fields.get("tool_calls").is_some() {
+        return Some(Dialect::OpenAiChat);
+    }
+    json::array(fields.get("content")?)?.into_iter().find_map(|block| {
+        let fields = Fields::read(block)?;
+        match fields.text("type").as_deref() {
+            Some("tool_use" | "tool_result" | "thinking" | "redacted_thinking" | "image" | "document") => {
+                Some(Dialect::Anthropic)
+            }
+            Some("image_url" | "input_audio" | "file" | "refusal") => Some(Dialect::OpenAiChat),
+            Some(_) => fields.get("cache_control").map(|_| Dialect::Anthropic),
+            // Bedrock's blocks have no type: their key says what they are.
+            None => Some(Dialect::Bedrock),
+        }
+    })
+}

@@ -1,0 +1,85 @@
+//! Groups: what may only be kept or dropped whole, by sizes alone.
+
+use serde::{Deserialize, Serialize};
+
+use crate::policy::Start;
+use crate::tokens::Size;
+
+/// What may only be kept or dropped whole. The planner sees this and nothing else: sizes, never text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// What it is.
+    pub kind: Kind,
+    /// The turn that it begins in, counted over the whole history.
+    pub turn: u64,
+    /// The round that it is, counted over the whole history; for what is not a round, the one before it.
+    pub round: u64,
+    /// Why it may not be dropped, where it may not.
+    pub pin: Option<Pin>,
+    /// Its size as it was last sent, or would be.
+    pub size: Size,
+    /// Its size when a compaction keeps it: without reasoning that the compaction makes stale, and with late results in the
+    /// place of their stand-ins.
+    pub base: Size,
+    /// Its size after each stage of the policy, on top of the stages before.
+    pub staged: Vec<Size>,
+    /// Whether it holds signed reasoning of the open tool loop, which forbids any change before it.
+    pub binds: bool,
+}
+
+/// What a group is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// System prompt and tools that stand outside the messages.
+    Frame,
+    /// A system message.
+    System,
+    /// A message of a person.
+    User,
+    /// An assistant message without tool calls.
+    Assistant,
+    /// An assistant message with tool calls, and all their results.
+    Round,
+}
+
+/// Why a group may not be dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pin {
+    /// System prompt and tools outside the messages.
+    Frame,
+    /// The system messages that the history begins with.
+    System,
+    /// The last message that a person wrote.
+    Task,
+    /// The newest message.
+    Newest,
+    /// Tool calls, and their results, to which the model has not spoken yet.
+    OpenRound,
+    /// The policy keeps the first messages.
+    First,
+    /// The policy keeps the last messages.
+    Last,
+}
+
+impl Group {
+    /// Whether it belongs to a turn.
+    pub(crate) fn counts_in_turns(&self) -> bool {
+        !matches!(self.kind, Kind::Frame | Kind::System)
+    }
+
+    /// Whether a window may begin with it.
+    pub(crate) fn may_start(&self, start: Start) -> bool {
+        match start {
+            Start::Any => true,
+            Start::UserOrToolPair => matches!(self.kind, Kind::User | Kind::Round),
+            Start::User => self.kind == Kind::User,
+        }
+    }
+
+    /// Its size after the first `stages` stages.
+    pub(crate) fn after(&self, stages: usize) -> Size {
+        stages.checked_sub(1).and_then(|stage| self.staged.get(stage)).copied().unwrap_or(self.base)
+    }
+}

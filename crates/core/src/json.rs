@@ -1,0 +1,223 @@
+//! JSON kept as the text it came in: objects whose values stay raw, so that writing one back changes no byte of them.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+
+/// The members of an object in their order, each value as raw text.
+///
+/// A key that stands twice is kept twice, and [`Fields::get`] answers with the last, as most JSON libraries do.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Fields<'a>(Vec<(Cow<'a, str>, Cow<'a, RawValue>)>);
+
+impl<'a> Fields<'a> {
+    /// Reads an object; `None` when the value is something else.
+    pub(crate) fn read(raw: &'a RawValue) -> Option<Self> {
+        serde_json::from_str(raw.get()).ok()
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&RawValue> {
+        self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_ref())
+    }
+
+    /// A member that is a string.
+    pub(crate) fn text(&self, key: &str) -> Option<Cow<'_, str>> {
+        self.get(key).and_then(text)
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(name, _)| name.as_ref())
+    }
+
+    /// Replaces the value of `key` where it stands, or adds it at the end.
+    pub(crate) fn set(&mut self, key: &'static str, value: Box<RawValue>) {
+        match self.0.iter_mut().rev().find(|(name, _)| name == key) {
+            Some((_, old)) => *old = Cow::Owned(value),
+            None => self.0.push((Cow::Borrowed(key), Cow::Owned(value))),
+        }
+    }
+
+    pub(crate) fn remove(&mut self, key: &str) {
+        self.0.retain(|(name, _)| name != key);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The object as text: the values byte for byte, without the white space between them.
+    pub(crate) fn write(&self) -> Box<RawValue> {
+        let mut out = String::with_capacity(self.0.iter().map(|(k, v)| k.len() + v.get().len() + 4).sum::<usize>() + 2);
+        out.push('{');
+        for (index, (key, value)) in self.0.iter().enumerate() {
+            if index > 0 {
+                out.push(',');
+            }
+            out.push_str(string(key).get());
+            out.push(':');
+            out.push_str(value.get());
+        }
+        out.push('}');
+        raw(out)
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Fields<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut members = Vec::new();
+                while let Some(Key(key)) = map.next_key::<Key<'de>>()? {
+                    members.push((key, Cow::Borrowed(map.next_value::<&'de RawValue>()?)));
+                }
+                Ok(Fields(members))
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
+}
+
+/// A key, borrowed where it has no escapes.
+struct Key<'a>(Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Key<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl<'de> Visitor<'de> for Text {
+            type Value = Key<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+            fn visit_borrowed_str<E>(self, v: &'de str) -> Result<Self::Value, E> {
+                Ok(Key(Cow::Borrowed(v)))
+            }
+            fn visit_str<E>(self, v: &str) -> Result<Self::Value, E> {
+                Ok(Key(Cow::Owned(v.to_owned())))
+            }
+        }
+        deserializer.deserialize_str(Text)
+    }
+}
+
+/// Reads an array whose elements stay raw; `None` when the value is something else.
+pub(crate) fn array(value: &RawValue) -> Option<Vec<&RawValue>> {
+    struct Elements;
+    impl<'de> Visitor<'de> for Elements {
+        type Value = Vec<&'de RawValue>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an array")
+        }
+        fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+            let mut elements = Vec::new();
+            while let Some(element) = seq.next_element()? {
+                elements.push(element);
+            }
+            Ok(elements)
+        }
+    }
+    let mut reader = serde_json::Deserializer::from_str(value.get());
+    reader.deserialize_seq(Elements).ok()
+}
+
+/// Reads a string; `None` when the value is something else.
+///
+/// Half of a surrogate pair, which JavaScript's string functions leave behind when they cut an emoji in two, reads as
+/// U+FFFD: the text that we show is right, and the bytes that we keep are the client's.
+pub(crate) fn text(value: &RawValue) -> Option<Cow<'_, str>> {
+    let inner = value.get().strip_prefix('"')?.strip_suffix('"')?;
+    if !inner.contains('\\') {
+        return Some(Cow::Borrowed(inner));
+    }
+    if let Ok(text) = serde_json::from_str::<String>(value.get()) {
+        return Some(Cow::Owned(text));
+    }
+    let mut reader = serde_json::Deserializer::from_str(value.get());
+    let bytes = reader.deserialize_bytes(Bytes).ok()?;
+    Some(Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+struct Bytes;
+
+impl Visitor<'_> for Bytes {
+    type Value = Vec<u8>;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+    fn visit_bytes<E>(self, v: &[u8]) -> Result<Self::Value, E> {
+        Ok(v.to_vec())
+    }
+    fn visit_str<E>(self, v: &str) -> Result<Self::Value, E> {
+        Ok(v.as_bytes().to_vec())
+    }
+}
+
+/// Writes a string.
+pub(crate) fn string(text: &str) -> Box<RawValue> {
+    value(&text)
+}
+
+/// Writes an array of raw elements.
+pub(crate) fn write_array<'a>(elements: impl IntoIterator<Item = &'a RawValue>) -> Box<RawValue> {
+    let mut out = String::from("[");
+    for (index, element) in elements.into_iter().enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        out.push_str(element.get());
+    }
+    out.push(']');
+    raw(out)
+}
+
+/// Writes an object of raw values.
+pub(crate) fn object<const N: usize>(members: [(&'static str, Box<RawValue>); N]) -> Box<RawValue> {
+    Fields(members.into_iter().map(|(key, value)| (Cow::Borrowed(key), Cow::Owned(value))).collect()).write()
+}
+
+/// Writes any value whose keys are strings.
+pub(crate) fn value<T: serde::Serialize + ?Sized>(value: &T) -> Box<RawValue> {
+    // Only a map with keys that are not strings, or a failing `Serialize`, can fail here; we write neither.
+    serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+/// Takes text that is JSON by construction.
+fn raw(text: String) -> Box<RawValue> {
+    RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from(text: &str) -> Box<RawValue> {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn an_edited_object_keeps_every_other_byte() {
+        let raw = from(r#"{"n":1.0e+2,"a\u0062":"\u00e9","content":"old","z":{ "k" :1}}"#);
+        let mut fields = Fields::read(&raw).unwrap();
+        fields.set("content", string("new"));
+        assert_eq!(fields.write().get(), r#"{"n":1.0e+2,"ab":"\u00e9","content":"new","z":{ "k" :1}}"#);
+    }
+
+    #[test]
+    fn the_last_of_two_equal_keys_counts() {
+        let raw = from(r#"{"a":1,"a":2}"#);
+        assert_eq!(Fields::read(&raw).unwrap().get("a").unwrap().get(), "2");
+    }
+
+    #[test]
+    fn half_a_surrogate_pair_reads_as_a_replacement_character() {
+        assert!(text(&from(r#""a\ud83d""#)).unwrap().starts_with("a\u{fffd}"));
+        assert_eq!(text(&from(r#""\ud83d\ude00""#)).unwrap(), "\u{1f600}");
+        assert_eq!(text(&from("7")), None);
+    }
+}

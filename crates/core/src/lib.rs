@@ -1,0 +1,37 @@
+//! The pure engine of Lookback: it decides what a language model sees of a long conversation.
+//!
+//! No async, no I/O, no clock, no environment, no randomness, no logging: messages in, windows and log entries out.
+//!
+//! ```text
+//!         decode              fold             size             decide
+//!  wire ─────────► Transcript ─────► View ─────────► [Group] ─────────► Plan
+//!  (a provider's      ▲               │                ▲  ▲ Policy        │
+//!   own JSON)         │               └── encode ──► request              │
+//!                     └──────────────── Entry::Compaction ◄── record ◄────┘
+//! ```
+//!
+//! Read the modules in this order: [`message`], [`dialect`], [`transcript`], [`view`], [`group`], [`policy`], [`mod@plan`],
+//! `record`, [`engine`]; [`cut`] and [`tokens`] when you meet them.
+
+pub mod cut;
+pub mod dialect;
+pub mod engine;
+pub mod group;
+mod json;
+pub mod message;
+pub mod plan;
+pub mod policy;
+mod record;
+pub mod tokens;
+pub mod transcript;
+pub mod view;
+
+pub use cut::{Truncation, Unit};
+pub use dialect::{DecodeError, Dialect, Finding, Frame, Loss, Problem, Request, RequestError};
+pub use engine::{Decided, Engine, Refusal, Settings};
+pub use group::Group;
+pub use message::{Content, Message, Role, ToolCall, ToolResult};
+pub use plan::{Plan, plan};
+pub use policy::{Limits, Mode, Policy, Stage, Start};
+pub use transcript::{Entry, Transcript};
+pub use view::View;

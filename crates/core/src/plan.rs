@@ -1,0 +1,318 @@
+//! The plan: for every group keep, truncate, clear or drop, and why. Pure and total: sizes in, decisions out.
+
+use serde::{Deserialize, Serialize};
+
+use crate::group::{Group, Kind, Pin};
+use crate::policy::{Excess, Limits, Measure, Policy, Stage, Start, Tokens, Totals};
+use crate::tokens::Size;
+
+/// What to do with every group of a window, and why.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// What comes of it.
+    pub verdict: Verdict,
+    /// One for each group, in their order.
+    pub decisions: Vec<Decision>,
+    /// The window as it is.
+    pub before: Totals,
+    /// The window as the plan leaves it.
+    pub after: Totals,
+    /// Limits that the window exceeds even so, since what is left is pinned.
+    pub over: Vec<Excess>,
+}
+
+/// What comes of a plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The window stays as it is.
+    Keep,
+    /// The window is compacted.
+    Compact,
+    /// The window stays as it is until its tool loop is done, since signed reasoning stands in it.
+    Wait,
+    /// The window exceeds a hard limit, and no plan helps.
+    Refuse,
+}
+
+/// What is done with one group.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decision {
+    /// What is done.
+    pub action: Action,
+    /// How many stages of the policy it has gone through.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub stages: usize,
+    /// Why.
+    pub reason: Reason,
+    /// Its size before.
+    pub before: Size,
+    /// Its size after.
+    pub after: Size,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde wants")]
+fn is_zero(n: &usize) -> bool {
+    *n == 0
+}
+
+/// What is done with a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// It stays.
+    Keep,
+    /// Its tool results are shortened.
+    Truncate,
+    /// Its tool results, or the media in them, are replaced by a note.
+    Clear,
+    /// It leaves the window.
+    Drop,
+}
+
+/// Why something is done with a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Reason {
+    /// No limit is exceeded.
+    Fits,
+    /// It may not be dropped.
+    Pinned {
+        /// Why not.
+        pin: Pin,
+    },
+    /// The target was met before its turn came.
+    Recent,
+    /// A limit was exceeded, and it was the oldest that the stage could take.
+    Exceeded {
+        /// In which measure.
+        measure: Measure,
+        /// What there was.
+        actual: u64,
+        /// What there may be.
+        limit: u64,
+        /// What the compaction aims at.
+        target: u64,
+    },
+    /// A window may not begin here.
+    Start {
+        /// Where it may begin.
+        rule: Start,
+    },
+    /// Signed reasoning of the open tool loop forbids a change.
+    Waits,
+}
+
+/// The part of a limit that a compaction leaves free above what is pinned, as a divisor: with an eighth, a window of
+/// which half is pinned comes to its next compaction no sooner than after an eighth of its size.
+const SLACK: u64 = 8;
+
+/// Plans a window. `policy` is one whose shares are resolved (see [`Policy::for_window`]).
+///
+/// It never fails: where the limits cannot be met it comes as near as what is pinned lets it, and says by how much it misses.
+///
+/// ```
+/// use lookback_core::{Group, Limits, Policy, plan};
+/// use lookback_core::plan::{Action, Verdict};
+/// use lookback_core::tokens::Size;
+/// use lookback_core::group::{Kind, Pin};
+///
+/// let group = |turn, pin| {
+///     let size = Size { tokens: 100, messages: 1, ..Size::default() };
+///     Group { kind: Kind::User, turn, round: 0, pin, size, base: size, staged: vec![size], binds: false }
+/// };
+/// let groups = [group(1, None), group(2, None), group(3, Some(Pin::Newest))];
+/// let plan = plan(&groups, &Policy { limits: Limits::tokens(200), ..Policy::default() });
+/// assert_eq!(plan.verdict, Verdict::Compact);
+/// assert_eq!(plan.decisions[0].action, Action::Drop);
+/// assert_eq!(plan.after.size.tokens, 200);
+/// ```
+pub fn plan(groups: &[Group], policy: &Policy) -> Plan {
+    let before = Totals::of(groups.iter().map(|group| (group, group.size)));
+    let hard = policy.hard.unwrap_or_default();
+    let Some(excess) = policy.limits.excesses(&before).chain(hard.excesses(&before)).next() else {
+        return unchanged(groups, before, Verdict::Keep, Vec::new(), Reason::Fits);
+    };
+    if !policy.drop_block && groups.iter().any(|group| group.binds) {
+        let verdict = if hard.fits(&before) { Verdict::Wait } else { Verdict::Refuse };
+        let over = policy.limits.excesses(&before).chain(hard.excesses(&before)).collect();
+        return unchanged(groups, before, verdict, over, Reason::Waits);
+    }
+    let target = target(groups, policy);
+    let mut draft = Draft::new(groups, excess, target);
+    for (index, stage) in policy.stages.iter().enumerate() {
+        match stage {
+            Stage::TruncateResults { keep, .. } => draft.shrink(index, *keep, Action::Truncate),
+            Stage::ClearResults { keep } | Stage::ClearMedia { keep } => draft.shrink(index, *keep, Action::Clear),
+            Stage::Drop => draft.drop_oldest(),
+        }
+    }
+    draft.move_start(policy.start);
+    let after = draft.totals();
+    let changes = draft.decisions.iter().any(|decision| decision.after != decision.before);
+    let over: Vec<_> = policy.limits.excesses(&after).chain(hard.excesses(&after)).collect();
+    if !hard.fits(&after) {
+        return Plan { verdict: Verdict::Refuse, decisions: draft.decisions, before, after, over };
+    }
+    // Progress: what does not come out smaller in the measure that was exceeded is not worth a broken cache.
+    if !changes || after.get(excess.measure) >= before.get(excess.measure) {
+        let over = policy.limits.excesses(&before).chain(hard.excesses(&before)).collect();
+        return unchanged(groups, before, Verdict::Keep, over, Reason::Recent);
+    }
+    Plan { verdict: Verdict::Compact, decisions: draft.decisions, before, after, over }
+}
+
+fn unchanged(groups: &[Group], before: Totals, verdict: Verdict, over: Vec<Excess>, reason: Reason) -> Plan {
+    let keep = |group: &Group| {
+        let reason = match group.pin {
+            Some(pin) if reason == Reason::Recent => Reason::Pinned { pin },
+            _ => reason,
+        };
+        Decision { action: Action::Keep, stages: 0, reason, before: group.size, after: group.size }
+    };
+    Plan { verdict, decisions: groups.iter().map(keep).collect(), before, after: before, over }
+}
+
+/// What a compaction aims at: the policy's target, raised to what is pinned plus some slack, but never above the limit.
+fn target(groups: &[Group], policy: &Policy) -> Limits {
+    let pinned = Totals::of(groups.iter().filter(|group| group.pin.is_some()).map(|group| (group, group.base)));
+    let wanted = policy.target.unwrap_or(policy.limits);
+    let hard = policy.hard.unwrap_or_default();
+    let aim = |measure| {
+        let limit = match (policy.limits.get(measure), hard.get(measure)) {
+            (Some(limit), Some(hard)) => Some(limit.min(hard)),
+            (limit, hard) => limit.or(hard),
+        };
+        let wanted = wanted.get(measure).or(limit)?;
+        let limit = limit.unwrap_or(wanted);
+        let floor = pinned.get(measure).saturating_add(limit / SLACK);
+        Some(wanted.max(floor.min(limit)))
+    };
+    Limits {
+        tokens: aim(Measure::Tokens).map(Tokens::Count),
+        messages: aim(Measure::Messages),
+        turns: aim(Measure::Turns),
+        rounds: aim(Measure::Rounds),
+        bytes: aim(Measure::Bytes),
+        media: aim(Measure::Media),
+    }
+}
+
+/// A plan in the making.
+struct Draft<'a> {
+    groups: &'a [Group],
+    decisions: Vec<Decision>,
+    target: Limits,
+    excess: Excess,
+    size: Size,
+    /// Kept groups of each turn that counts, so that dropping one tells whether the turn is gone.
+    turns: std::collections::BTreeMap<u64, u64>,
+    rounds: u64,
+}
+
+impl<'a> Draft<'a> {
+    fn new(groups: &'a [Group], excess: Excess, target: Limits) -> Self {
+        let mut turns = std::collections::BTreeMap::new();
+        for group in groups.iter().filter(|group| group.counts_in_turns()) {
+            *turns.entry(group.turn).or_default() += 1;
+        }
+        let keep = |group: &Group| {
+            let reason = group.pin.map_or(Reason::Recent, |pin| Reason::Pinned { pin });
+            Decision { action: Action::Keep, stages: 0, reason, before: group.size, after: group.base }
+        };
+        Draft {
+            decisions: groups.iter().map(keep).collect(),
+            target,
+            excess,
+            size: groups.iter().map(|group| group.base).sum(),
+            turns,
+            rounds: groups.iter().filter(|group| matches!(group.kind, Kind::Assistant | Kind::Round)).count() as u64,
+            groups,
+        }
+    }
+
+    fn totals(&self) -> Totals {
+        Totals { size: self.size, turns: self.turns.len() as u64, rounds: self.rounds }
+    }
+
+    /// The first measure in which the target is missed.
+    fn missed(&self) -> Option<Excess> {
+        self.target.excesses(&self.totals()).next()
+    }
+
+    fn reason(&self, missed: Excess) -> Reason {
+        // The limit is what the user set; the target alone may be what is missed by now.
+        let (actual, limit) = if self.excess.measure == missed.measure {
+            (self.excess.actual, self.excess.limit)
+        } else {
+            (missed.actual, missed.limit)
+        };
+        Reason::Exceeded { measure: missed.measure, actual, limit, target: missed.limit }
+    }
+
+    /// Takes groups through a stage, the oldest first, as long as the target is missed in a measure that this helps.
+    fn shrink(&mut self, stage: usize, keep: u64, action: Action) {
+        let newest = self.groups.iter().map(|group| group.round).max().unwrap_or(0);
+        for (index, group) in self.groups.iter().enumerate() {
+            let Some(missed) = self.missed() else { return };
+            let Some(decision) = self.decisions.get(index) else { return };
+            let (old, new) = (decision.after, group.after(stage + 1));
+            let spared = group.pin.is_some() || group.round.saturating_add(keep) > newest;
+            let helps = new.tokens < old.tokens || new.bytes < old.bytes || new.media < old.media;
+            if group.kind != Kind::Round || spared || decision.action == Action::Drop || !helps {
+                continue;
+            }
+            let reason = self.reason(missed);
+            if let Some(decision) = self.decisions.get_mut(index) {
+                *decision = Decision { action, stages: stage + 1, reason, before: group.size, after: new };
+            }
+            self.size = self.size - old + new;
+        }
+    }
+
+    /// Drops groups, the oldest first, until the target is met.
+    fn drop_oldest(&mut self) {
+        for index in 0..self.groups.len() {
+            let Some(missed) = self.missed() else { return };
+            self.drop(index, self.reason(missed));
+        }
+    }
+
+    /// Drops on until the window begins where it may. Where no later group may begin it, it stays as it is.
+    fn move_start(&mut self, rule: Start) {
+        let body = |group: &Group| !matches!(group.kind, Kind::Frame | Kind::System);
+        let kept = |decision: &Decision| decision.action != Action::Drop;
+        let first = self.groups.iter().zip(&self.decisions).position(|(group, decision)| body(group) && kept(decision));
+        let dropped = self.decisions.iter().any(|decision| decision.action == Action::Drop);
+        let Some(first) = first.filter(|_| dropped) else { return };
+        let mut rest = self.groups.iter().zip(&self.decisions).enumerate().skip(first).filter(|(_, (_, d))| kept(d));
+        let Some(start) = rest.find(|(_, (group, _))| group.may_start(rule)).map(|(index, _)| index) else { return };
+        let between = self.groups.get(first..start).unwrap_or_default();
+        if between.iter().any(|group| group.pin.is_some()) {
+            return;
+        }
+        for index in first..start {
+            self.drop(index, Reason::Start { rule });
+        }
+    }
+
+    fn drop(&mut self, index: usize, reason: Reason) {
+        let (Some(group), Some(decision)) = (self.groups.get(index), self.decisions.get_mut(index)) else { return };
+        if group.pin.is_some() || decision.action == Action::Drop {
+            return;
+        }
+        self.size = self.size - decision.after;
+        *decision = Decision { action: Action::Drop, stages: 0, reason, before: group.size, after: Size::default() };
+        if group.counts_in_turns()
+            && let Some(left) = self.turns.get_mut(&group.turn)
+        {
+            *left -= 1;
+            if *left == 0 {
+                self.turns.remove(&group.turn);
+            }
+        }
+        if matches!(group.kind, Kind::Assistant | Kind::Round) {
+            self.rounds -= 1;
+        }
+    }
+}

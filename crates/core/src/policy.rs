@@ -1,0 +1,389 @@
+//! Policy: what a window may hold, as one value that a file, a flag, a request or a test can give.
+
+use serde::{Deserialize, Serialize};
+
+use crate::cut::Truncation;
+use crate::group::{Group, Kind};
+use crate::tokens::Size;
+
+/// When a window is cut, how far, and in which ways.
+///
+/// ```
+/// use lookback_core::Policy;
+///
+/// let policy: Policy = serde_json::from_str(r#"{"limits": {"tokens": 32000}, "target": {"tokens": 16000}}"#)?;
+/// assert!(policy.faults().is_empty());
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Policy {
+    /// When: a window that exceeds any of these is compacted.
+    pub limits: Limits,
+    /// How far: a compaction goes on until none of these is exceeded. Absent, it is `limits`, and the window slides by a
+    /// message a call, which breaks the provider's cache each time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<Limits>,
+    /// What no request may exceed, whatever is pinned: absent, the model's own window, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hard: Option<Limits>,
+    /// What is never dropped, beside what the laws keep.
+    pub keep: Keep,
+    /// Where a window may begin.
+    pub start: Start,
+    /// The cap on each text of a tool result as it arrives, before it was ever sent: it costs no cache.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arrival: Option<Truncation>,
+    /// The ways to make a window smaller, tried in this order until the target is met.
+    pub stages: Vec<Stage>,
+    /// Whether a compaction is recorded.
+    pub mode: Mode,
+    /// The request asks the provider to drop reasoning whose prefix has changed (Anthropic's `prefix_mismatch_behavior:
+    /// "drop_block"`), so that a compaction need not wait for the end of a tool loop with signed reasoning.
+    pub drop_block: bool,
+}
+
+impl Default for Policy {
+    /// No limit but the model's own, and dropping the oldest where that is met.
+    fn default() -> Self {
+        Policy {
+            limits: Limits::default(),
+            target: None,
+            hard: None,
+            keep: Keep::default(),
+            start: Start::Any,
+            arrival: None,
+            stages: vec![Stage::Drop],
+            mode: Mode::Recorded,
+            drop_block: false,
+        }
+    }
+}
+
+/// Limits in each measure; the absent ones do not bind. The request's system prompt and tools count in tokens and bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Tokens: a count, or a share of the model's window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<Tokens>,
+    /// Messages, system messages among them counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub messages: Option<u64>,
+    /// Turns: each begins at a message of a person.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turns: Option<u64>,
+    /// Rounds: an assistant message, with its tool results.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<u64>,
+    /// Bytes of JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+    /// Pictures and files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub media: Option<u64>,
+}
+
+/// A limit in tokens: in text, an integer is a count, a fraction with a point a share.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Tokens {
+    /// So many tokens.
+    Count(u64),
+    /// This share of the model's window, above 0 and at most 1. It does not bind where the window is unknown.
+    Share(f64),
+}
+
+/// What a policy keeps beside what the laws keep.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Keep {
+    /// The first messages after the system prompt, with the groups they are in.
+    pub first: u64,
+    /// The last messages, with the groups they are in.
+    pub last: u64,
+    /// The current task: the last message that a person wrote. (Where the provider demands that a request begin with a
+    /// user's message, it is kept in any case.)
+    pub task: bool,
+}
+
+impl Default for Keep {
+    fn default() -> Self {
+        Keep { first: 0, last: 0, task: true }
+    }
+}
+
+/// Where a window may begin, system messages aside. What the provider demands holds in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Start {
+    /// Anywhere between groups.
+    #[default]
+    Any,
+    /// At a message of a person, or at a tool call with its results.
+    UserOrToolPair,
+    /// At a message of a person.
+    User,
+}
+
+/// A way to make a window smaller. Each goes from the oldest group to the newest, and leaves alone what is pinned.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Stage {
+    /// Shortens long tool results.
+    TruncateResults {
+        /// What is kept of each text.
+        #[serde(flatten)]
+        to: Truncation,
+        /// The newest rounds, which are left alone.
+        #[serde(default)]
+        keep: u64,
+    },
+    /// Replaces tool results by a note of how much is gone.
+    ClearResults {
+        /// The newest rounds, which are left alone.
+        #[serde(default)]
+        keep: u64,
+    },
+    /// Replaces pictures and files in tool results by a note.
+    ClearMedia {
+        /// The newest rounds, which are left alone.
+        #[serde(default)]
+        keep: u64,
+    },
+    /// Drops whole groups.
+    Drop,
+}
+
+/// Whether the outcome of a plan is recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Recorded in the log, so that requests extend each other until the next compaction.
+    #[default]
+    Recorded,
+    /// Planned anew at each read, and nothing recorded, for systems that do so. It costs O(history) a read, and the cache.
+    OnRead,
+}
+
+/// A measure that a limit may be set in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// Tokens.
+    Tokens,
+    /// Messages.
+    Messages,
+    /// Turns.
+    Turns,
+    /// Rounds.
+    Rounds,
+    /// Bytes of JSON.
+    Bytes,
+    /// Pictures and files.
+    Media,
+}
+
+impl Measure {
+    /// All of them, in the order in which they are reported.
+    pub const ALL: [Measure; 6] =
+        [Measure::Tokens, Measure::Messages, Measure::Turns, Measure::Rounds, Measure::Bytes, Measure::Media];
+}
+
+/// What a window amounts to, in every measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Totals {
+    /// What adds up.
+    pub size: Size,
+    /// Different turns.
+    pub turns: u64,
+    /// Rounds.
+    pub rounds: u64,
+}
+
+impl Totals {
+    /// In one measure.
+    pub fn get(&self, measure: Measure) -> u64 {
+        match measure {
+            Measure::Tokens => self.size.tokens,
+            Measure::Messages => self.size.messages,
+            Measure::Turns => self.turns,
+            Measure::Rounds => self.rounds,
+            Measure::Bytes => self.size.bytes,
+            Measure::Media => self.size.media,
+        }
+    }
+
+    /// Of these groups, each with the size that stands beside it.
+    pub fn of<'a>(groups: impl IntoIterator<Item = (&'a Group, Size)>) -> Totals {
+        let mut totals = Totals::default();
+        let mut turn = None;
+        for (group, size) in groups {
+            totals.size += size;
+            if group.counts_in_turns() && turn != Some(group.turn) {
+                totals.turns += 1;
+                turn = Some(group.turn);
+            }
+            if matches!(group.kind, Kind::Assistant | Kind::Round) {
+                totals.rounds += 1;
+            }
+        }
+        totals
+    }
+}
+
+/// A limit that is exceeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Excess {
+    /// In which measure.
+    pub measure: Measure,
+    /// What there is.
+    pub actual: u64,
+    /// What there may be.
+    pub limit: u64,
+}
+
+impl Limits {
+    /// A limit in tokens alone.
+    pub fn tokens(tokens: u64) -> Self {
+        Limits { tokens: Some(Tokens::Count(tokens)), ..Limits::default() }
+    }
+
+    /// A limit in messages alone.
+    pub fn messages(messages: u64) -> Self {
+        Limits { messages: Some(messages), ..Limits::default() }
+    }
+
+    /// The limit in one measure. A share that was not resolved does not bind.
+    pub fn get(&self, measure: Measure) -> Option<u64> {
+        match measure {
+            Measure::Tokens => match self.tokens {
+                Some(Tokens::Count(tokens)) => Some(tokens),
+                Some(Tokens::Share(_)) | None => None,
+            },
+            Measure::Messages => self.messages,
+            Measure::Turns => self.turns,
+            Measure::Rounds => self.rounds,
+            Measure::Bytes => self.bytes,
+            Measure::Media => self.media,
+        }
+    }
+
+    /// Every limit that is exceeded.
+    pub fn excesses(&self, totals: &Totals) -> impl Iterator<Item = Excess> {
+        let (limits, totals) = (*self, *totals);
+        Measure::ALL.into_iter().filter_map(move |measure| {
+            let (limit, actual) = (limits.get(measure)?, totals.get(measure));
+            (actual > limit).then_some(Excess { measure, actual, limit })
+        })
+    }
+
+    /// Whether none is exceeded.
+    pub fn fits(&self, totals: &Totals) -> bool {
+        self.excesses(totals).next().is_none()
+    }
+
+    /// With the share of the model's window as a count.
+    fn for_window(self, window: Option<u64>) -> Limits {
+        let tokens = match (self.tokens, window) {
+            (Some(Tokens::Share(share)), Some(window)) => {
+                #[allow(
+                    clippy::cast_precision_loss,
+                    clippy::cast_possible_truncation,
+                    clippy::cast_sign_loss,
+                    reason = "a share of a window is far below 2^52, and `as` saturates"
+                )]
+                let count = (window as f64 * share) as u64;
+                Some(Tokens::Count(count))
+            }
+            (tokens, _) => tokens,
+        };
+        Limits { tokens, ..self }
+    }
+
+    fn limits_tokens(&self) -> bool {
+        self.tokens.is_some()
+    }
+}
+
+impl Policy {
+    /// The same policy with its shares as counts, and the model's window as the hard limit where none is set.
+    pub fn for_window(&self, window: Option<u64>) -> Policy {
+        let hard = self.hard.or_else(|| window.map(Limits::tokens));
+        Policy {
+            limits: self.limits.for_window(window),
+            target: self.target.map(|target| target.for_window(window)),
+            hard: hard.map(|hard| hard.for_window(window)),
+            ..self.clone()
+        }
+    }
+
+    /// Whether tokens must be counted to carry it out.
+    pub fn counts_tokens(&self) -> bool {
+        let in_tokens = |cap: &Truncation| cap.unit == crate::cut::Unit::Tokens;
+        self.limits.limits_tokens()
+            || self.target.is_some_and(|target| target.limits_tokens())
+            || self.hard.is_some_and(|hard| hard.limits_tokens())
+            || self.arrival.as_ref().is_some_and(in_tokens)
+            || self.stages.iter().any(|stage| matches!(stage, Stage::TruncateResults { to, .. } if in_tokens(to)))
+    }
+
+    /// What makes no sense in it. A plan comes of any policy, but of these not the one that was meant.
+    pub fn faults(&self) -> Vec<PolicyFault> {
+        let mut faults = Vec::new();
+        let all = [("limits", Some(self.limits)), ("target", self.target), ("hard", self.hard)];
+        for (place, limits) in all.into_iter().filter_map(|(place, limits)| Some((place, limits?))) {
+            if let Some(Tokens::Share(share)) = limits.tokens
+                && !(share > 0.0 && share <= 1.0)
+            {
+                faults.push(PolicyFault::Share { place, share });
+            }
+            for measure in
+                Measure::ALL.into_iter().filter(|measure| limits.get(*measure) == Some(0) && *measure != Measure::Media)
+            {
+                faults.push(PolicyFault::Zero { place, measure });
+            }
+        }
+        if let Some(target) = self.target {
+            for measure in Measure::ALL {
+                if let (Some(target), Some(limit)) = (target.get(measure), self.limits.get(measure))
+                    && target > limit
+                {
+                    faults.push(PolicyFault::TargetAboveLimit { measure, target, limit });
+                }
+            }
+        }
+        faults
+    }
+}
+
+/// Something in a policy that makes no sense.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PolicyFault {
+    /// A share that is not above 0 and at most 1.
+    #[error("{place}.tokens: a share must be above 0 and at most 1, but is {share}")]
+    Share {
+        /// Where.
+        place: &'static str,
+        /// The share.
+        share: f64,
+    },
+    /// A limit of zero, which no window can keep.
+    #[error("{place}: a limit of 0 {measure:?} leaves nothing to send")]
+    Zero {
+        /// Where.
+        place: &'static str,
+        /// In which measure.
+        measure: Measure,
+    },
+    /// A target that the limit makes unreachable.
+    #[error("target: {target} {measure:?} is above the limit of {limit}")]
+    TargetAboveLimit {
+        /// In which measure.
+        measure: Measure,
+        /// The target.
+        target: u64,
+        /// The limit.
+        limit: u64,
+    },
+}

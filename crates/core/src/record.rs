@@ -1,0 +1,287 @@
+//! Carrying a plan out: what each group would be after each stage, and the entry that records what was chosen.
+
+use std::sync::Arc;
+
+use crate::cut::{self, Change, Cut, Edit, Hidden};
+use crate::group::{Group, Kind, Pin};
+use crate::message::{Message, PartRef, ToolResult};
+use crate::plan::{Action, Decision, Plan};
+use crate::policy::{Policy, Stage, Start};
+use crate::tokens::{Calibration, Size, TokenCounter, measure};
+use crate::transcript::{Compaction, Outcome, ShownItem, spans};
+use crate::view::{Item, View, ViewGroup};
+
+/// The cuts that a stage makes in a result, item by item.
+type Cuts<'a> = dyn Fn(&ToolResult) -> Vec<(usize, Cut)> + 'a;
+
+/// The groups of a view as the planner sees them, and what each would hold after each stage.
+pub(crate) struct Candidates {
+    pub(crate) groups: Vec<Group>,
+    /// For each group of the view: its items when a compaction keeps it, then after each stage; `None`, as before that.
+    levels: Vec<Vec<Option<Vec<Item>>>>,
+    /// Whether the planner's first group is the frame, which the view has not among its groups.
+    framed: bool,
+}
+
+/// What sizing needs to know.
+#[derive(Clone, Copy)]
+pub(crate) struct Sizing<'a> {
+    pub(crate) policy: &'a Policy,
+    pub(crate) counter: &'a dyn TokenCounter,
+    pub(crate) calibration: Calibration,
+    /// Where the provider lets a request begin.
+    pub(crate) start: Start,
+}
+
+impl Sizing<'_> {
+    fn corrected(&self, size: Size) -> Size {
+        Size { tokens: self.calibration.apply(size.tokens), ..size }
+    }
+}
+
+/// Sizes every group of a view, as it is and as each stage would leave it.
+pub(crate) fn candidates(view: &View, sizing: Sizing<'_>) -> Candidates {
+    let pins = Pins::of(view, sizing);
+    let frame = view.frame_size();
+    let mut out = Candidates { groups: Vec::new(), levels: Vec::new(), framed: frame != Size::default() };
+    if out.framed {
+        let size = sizing.corrected(frame);
+        let staged = vec![size; sizing.policy.stages.len()];
+        let pin = Some(Pin::Frame);
+        out.groups.push(Group { kind: Kind::Frame, turn: 0, round: 0, pin, size, base: size, staged, binds: false });
+    }
+    for (index, group) in view.groups().iter().enumerate() {
+        let pin = pins.pin(index);
+        let binds = pins.in_open_loop(index) && group.items.iter().any(|item| !signed_parts(item).is_empty());
+        let levels = levels(view, group, sizing, pin.is_some(), pins.in_open_loop(index));
+        let mut size = group.size;
+        let mut sizes = levels.iter().map(|level| {
+            if let Some(items) = level {
+                size = items.iter().map(|item| item.size).sum();
+            }
+            sizing.corrected(size)
+        });
+        let base = sizes.next().unwrap_or_default();
+        let staged = sizes.collect();
+        let size = sizing.corrected(group.size);
+        out.groups.push(Group {
+            kind: group.kind,
+            turn: group.turn,
+            round: group.round,
+            pin,
+            size,
+            base,
+            staged,
+            binds,
+        });
+        out.levels.push(levels);
+    }
+    out
+}
+
+/// Whether signed reasoning of an open tool loop forbids any change to this view.
+pub(crate) fn is_bound(view: &View, sizing: Sizing<'_>) -> bool {
+    let pins = Pins::of(view, sizing);
+    let mut groups = view.groups().iter().enumerate().filter(|(index, _)| pins.in_open_loop(*index));
+    groups.any(|(_, group)| group.items.iter().any(|item| !signed_parts(item).is_empty()))
+}
+
+/// Whether a view holds signed reasoning outside an open tool loop.
+pub(crate) fn has_signed(view: &View) -> bool {
+    view.messages().any(|item| !signed_parts(item).is_empty())
+}
+
+/// What may not be dropped, by index of the group.
+struct Pins {
+    system: usize,
+    task: Option<usize>,
+    /// The newest assistant message with calls, until another assistant message follows.
+    open_round: Option<usize>,
+    /// Where the tool loop of that round began: the message of a person before it.
+    loop_start: Option<usize>,
+    newest: Option<usize>,
+    first: usize,
+    last: usize,
+}
+
+impl Pins {
+    fn of(view: &View, sizing: Sizing<'_>) -> Pins {
+        let groups = view.groups();
+        let keep = sizing.policy.keep;
+        let system = groups.iter().take_while(|group| group.kind == Kind::System).count();
+        let person = |group: &ViewGroup| group.items.iter().any(|item| !item.own && item.message.opens_turn());
+        let opening = |group: &ViewGroup| group.kind == Kind::User;
+        let task = groups.iter().rposition(person).or_else(|| groups.iter().rposition(opening));
+        let spoke = groups.iter().rposition(|group| matches!(group.kind, Kind::Assistant | Kind::Round));
+        let open_round = spoke.filter(|index| groups.get(*index).is_some_and(|group| group.kind == Kind::Round));
+        let before = open_round.and_then(|open| groups.get(..open));
+        // Counting messages from an end, a group that is reached in part is kept whole.
+        let reach = |groups: &mut dyn Iterator<Item = &ViewGroup>, wanted: u64| {
+            let mut messages = 0;
+            groups
+                .take_while(|group| {
+                    let more = messages < wanted;
+                    messages += group.size.messages;
+                    more
+                })
+                .count()
+        };
+        Pins {
+            system,
+            task: task.filter(|_| keep.task || sizing.start == Start::User),
+            open_round,
+            loop_start: open_round
+                .map(|_| before.and_then(|before| before.iter().rposition(person)).map_or(0, |at| at + 1)),
+            newest: groups.len().checked_sub(1),
+            first: system + reach(&mut groups.iter().skip(system), keep.first),
+            last: groups.len() - reach(&mut groups.iter().rev(), keep.last),
+        }
+    }
+
+    fn pin(&self, index: usize) -> Option<Pin> {
+        let at = |place: Option<usize>| place == Some(index);
+        match () {
+            () if index < self.system => Some(Pin::System),
+            () if at(self.task) => Some(Pin::Task),
+            () if at(self.open_round) => Some(Pin::OpenRound),
+            () if at(self.newest) => Some(Pin::Newest),
+            () if index < self.first => Some(Pin::First),
+            () if index >= self.last => Some(Pin::Last),
+            () => None,
+        }
+    }
+
+    fn in_open_loop(&self, index: usize) -> bool {
+        matches!((self.loop_start, self.open_round), (Some(start), Some(end)) if (start..=end).contains(&index))
+    }
+}
+
+/// The parts of signed reasoning that an item shows.
+fn signed_parts(item: &Item) -> Vec<usize> {
+    if item.message.role() != crate::message::Role::Assistant {
+        return Vec::new();
+    }
+    let signed = |part: &PartRef<'_>| matches!(part, PartRef::Reasoning(reasoning) if reasoning.signature.is_some());
+    let parts = item.message.parts().enumerate().filter(|(_, part)| signed(part)).map(|(index, _)| index);
+    parts.filter(|part| !cut::is_hidden(&item.edits, *part)).collect()
+}
+
+fn levels(
+    view: &View,
+    group: &ViewGroup,
+    sizing: Sizing<'_>,
+    pinned: bool,
+    in_open_loop: bool,
+) -> Vec<Option<Vec<Item>>> {
+    let mut levels = Vec::with_capacity(sizing.policy.stages.len() + 1);
+    let base = base(view, group, sizing, in_open_loop);
+    let mut items = base.clone().unwrap_or_else(|| group.items.clone());
+    levels.push(base);
+    for stage in &sizing.policy.stages {
+        let cuts: Box<Cuts<'_>> = match stage {
+            Stage::Drop => {
+                levels.push(None);
+                continue;
+            }
+            _ if pinned || group.kind != Kind::Round => {
+                levels.push(None);
+                continue;
+            }
+            Stage::TruncateResults { to, .. } => Box::new(|result| cut::truncate_result(result, to, sizing.counter)),
+            Stage::ClearResults { .. } => Box::new(cut::clear_result),
+            Stage::ClearMedia { .. } => Box::new(cut::clear_media),
+        };
+        let changed: Vec<_> = items.iter().map(|item| shorten(item, &*cuts, sizing.counter)).collect();
+        if changed.iter().all(Option::is_none) {
+            levels.push(None);
+            continue;
+        }
+        items = changed.into_iter().zip(items).map(|(new, old)| new.unwrap_or(old)).collect();
+        levels.push(Some(items.clone()));
+    }
+    levels
+}
+
+/// The group as a compaction keeps it: stale reasoning gone, late results in the place of their stand-ins.
+fn base(view: &View, group: &ViewGroup, sizing: Sizing<'_>, in_open_loop: bool) -> Option<Vec<Item>> {
+    let late = view.late_for(group);
+    let stale = |item: &Item| !in_open_loop && !signed_parts(item).is_empty();
+    if late.is_empty() && !group.items.iter().any(stale) {
+        return None;
+    }
+    let mut items = Vec::new();
+    for item in &group.items {
+        if late.iter().any(|(_, stand_ins)| stand_ins.contains(&item.position)) {
+            continue;
+        }
+        if stale(item) {
+            let hide = signed_parts(item).into_iter().map(|part| Edit { part, change: Change::Hide(Hidden::Stale) });
+            let edits = item.edits.iter().cloned().chain(hide).collect();
+            items.extend(with_edits(item, edits, sizing.counter));
+        } else {
+            items.push(item.clone());
+        }
+    }
+    for (item, _) in late {
+        let edits = item.edits.to_vec();
+        items.extend(with_edits(&item, edits, sizing.counter));
+    }
+    Some(items)
+}
+
+fn with_edits(item: &Item, edits: Vec<Edit>, counter: &dyn TokenCounter) -> Option<Item> {
+    let size = measure(&item.message, &edits, counter);
+    (!cut::hides_all(&item.message, &edits)).then(|| Item { edits: Arc::from(edits), size, ..item.clone() })
+}
+
+/// The item with these cuts made in its results; `None` where that makes it no smaller.
+fn shorten(item: &Item, cuts: &Cuts<'_>, counter: &dyn TokenCounter) -> Option<Item> {
+    if item.own {
+        return None;
+    }
+    let message: &Message = &item.message;
+    let visible = message.tool_results().filter(|(part, _)| !cut::is_hidden(&item.edits, *part));
+    let new: Vec<Edit> = visible
+        .flat_map(|(part, result)| {
+            cuts(result).into_iter().map(move |(item, cut)| Edit { part, change: Change::Cut { item, cut } })
+        })
+        .collect();
+    if new.is_empty() {
+        return None;
+    }
+    let replaced = |old: &Edit| match &old.change {
+        Change::Cut { item, .. } => new
+            .iter()
+            .any(|new| new.part == old.part && matches!(&new.change, Change::Cut { item: at, .. } if at == item)),
+        Change::Hide(_) | Change::Rename(_) | Change::Arguments(_) => false,
+    };
+    let edits = item.edits.iter().filter(|old| !replaced(old)).cloned().chain(new.iter().cloned()).collect();
+    let shortened = with_edits(item, edits, counter)?;
+    let (old, new) = (item.size, shortened.size);
+    let larger = new.tokens > old.tokens || new.bytes > old.bytes || new.media > old.media;
+    (!larger && new != old).then_some(shortened)
+}
+
+impl Candidates {
+    /// The entry that records a plan made of these groups.
+    pub(crate) fn carry_out(self, view: &View, plan: &Plan) -> Compaction {
+        let decisions = plan.decisions.iter().skip(usize::from(self.framed));
+        let outcome = |group: &ViewGroup, levels: Vec<Option<Vec<Item>>>, decision: &Decision| {
+            let items = levels.into_iter().take(decision.stages + 1).flatten().next_back();
+            let shown = items.filter(|_| decision.action != Action::Drop).map(|items| {
+                let save =
+                    |item: &Item| ShownItem { position: item.position, edits: item.edits.to_vec(), size: item.size };
+                items.iter().map(save).collect()
+            });
+            Outcome { spans: spans(group.items.iter().map(|item| item.position)), decision: decision.clone(), shown }
+        };
+        let groups = view
+            .groups()
+            .iter()
+            .zip(self.levels)
+            .zip(decisions)
+            .map(|((group, levels), decision)| outcome(group, levels, decision))
+            .collect();
+        Compaction { groups, before: plan.before, after: plan.after }
+    }
+}

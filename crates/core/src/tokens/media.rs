@@ -1,0 +1,128 @@
+//! What pictures and files cost: by the provider's formula from the pixels, never from the length of the base64.
+
+use base64::Engine as _;
+use serde::{Deserialize, Serialize};
+
+use super::TokenCounter;
+use crate::message::{Media, MediaSource};
+
+/// A provider's formula for the tokens of a picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ImageFormula {
+    /// OpenAI's tiles: shrunk into 2048x2048, then to 768 on the short side; `base` plus `tile` for each square of 512
+    /// (its guide to images; 85 and 170 for gpt-4o).
+    Tiles {
+        /// Tokens of every picture.
+        base: u64,
+        /// Tokens of each tile.
+        tile: u64,
+    },
+    /// Anthropic's area: shrunk to at most `edge` pixels on the long side, then width times height / 750
+    /// (its guide to vision).
+    Area {
+        /// The longest side, in pixels.
+        edge: u64,
+    },
+    /// The same for every picture.
+    Flat(u64),
+}
+
+impl Default for ImageFormula {
+    /// The most that a picture costs by the area formula, for providers that publish none.
+    fn default() -> Self {
+        ImageFormula::Flat(1_600)
+    }
+}
+
+impl ImageFormula {
+    /// Tokens of a picture of this many pixels; of the largest picture where its size is not known.
+    ///
+    /// ```
+    /// use lookback_core::tokens::ImageFormula;
+    ///
+    /// assert_eq!(ImageFormula::Tiles { base: 85, tile: 170 }.tokens(Some((1024, 1024))), 765);
+    /// assert_eq!(ImageFormula::Area { edge: 1568 }.tokens(Some((200, 200))), 54);
+    /// ```
+    pub fn tokens(self, pixels: Option<(u64, u64)>) -> u64 {
+        match self {
+            ImageFormula::Flat(tokens) => tokens,
+            ImageFormula::Tiles { base, tile } => {
+                let (width, height) = pixels.unwrap_or((2048, 768));
+                let (width, height) = shrink((width, height), width.max(height), 2048);
+                let (width, height) = shrink((width, height), width.min(height), 768);
+                base + tile * width.div_ceil(512) * height.div_ceil(512)
+            }
+            ImageFormula::Area { edge } => {
+                let (width, height) = pixels.unwrap_or((edge, 1_600 * 750 / edge.max(1)));
+                let (width, height) = shrink((width, height), width.max(height), edge);
+                width.saturating_mul(height).div_ceil(750)
+            }
+        }
+    }
+}
+
+/// Scales down so that `side` becomes at most `most`.
+fn shrink((width, height): (u64, u64), side: u64, most: u64) -> (u64, u64) {
+    let scale = |length: u64| {
+        let scaled = u128::from(length) * u128::from(most) / u128::from(side.max(1));
+        u64::try_from(scaled).unwrap_or(u64::MAX)
+    };
+    if side <= most { (width, height) } else { (scale(width), scale(height)) }
+}
+
+pub(super) fn image_tokens(media: &Media, formula: ImageFormula) -> u64 {
+    formula.tokens(match &media.source {
+        MediaSource::Base64(data) => pixels(data),
+        MediaSource::Text(_) | MediaSource::Url(_) | MediaSource::Id(_) => None,
+    })
+}
+
+/// Width and height from the picture's header.
+fn pixels(data: &str) -> Option<(u64, u64)> {
+    // Formats say their size in their first bytes, JPEG after its metadata: so a little first, then all.
+    [1 << 10, 1 << 18, usize::MAX].into_iter().find_map(|most| {
+        let length = data.len().min(most) / 4 * 4;
+        let engine = base64::engine::general_purpose::STANDARD_NO_PAD;
+        let header = engine.decode(data.get(..length)?.trim_end_matches('=')).ok()?;
+        let size = imagesize::blob_size(&header).ok()?;
+        Some((size.width as u64, size.height as u64))
+    })
+}
+
+/// Text files are counted as text. Of others the pages are guessed: 50 kB and 2,000 tokens each, in the middle of the
+/// 1,500 to 3,000 that Anthropic's guide to PDFs gives.
+pub(super) fn document_tokens(media: &Media, counter: &dyn TokenCounter) -> u64 {
+    match &media.source {
+        MediaSource::Text(text) => counter.text(text),
+        MediaSource::Base64(data) if media.mime.as_deref().is_some_and(|mime| mime.starts_with("text/")) => {
+            let bytes = base64::engine::general_purpose::STANDARD.decode(data).unwrap_or_default();
+            counter.text(&String::from_utf8_lossy(&bytes))
+        }
+        MediaSource::Base64(data) if counter.message_overhead() > 0 => {
+            2_000 * (data.len() as u64 * 3 / 4).div_ceil(50_000)
+        }
+        MediaSource::Url(_) | MediaSource::Id(_) if counter.message_overhead() > 0 => 2_000,
+        MediaSource::Base64(_) | MediaSource::Url(_) | MediaSource::Id(_) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_is_priced_by_its_pixels_and_not_by_its_base64() {
+        let mut png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\x03\x20\0\0\x02\x58\x08\x02\0\0\0".to_vec();
+        png.resize(3_000_000, 7);
+        let data = base64::engine::general_purpose::STANDARD.encode(&png);
+        let media = Media { mime: Some("image/png".into()), name: None, source: MediaSource::Base64(data) };
+        assert_eq!(image_tokens(&media, ImageFormula::Area { edge: 1568 }), 800 * 600 / 750);
+    }
+
+    #[test]
+    fn a_picture_without_a_size_costs_the_most_that_one_can() {
+        assert_eq!(ImageFormula::Area { edge: 1568 }.tokens(None), 1_600);
+        assert_eq!(ImageFormula::Tiles { base: 85, tile: 170 }.tokens(None), 85 + 170 * 8);
+    }
+}

@@ -1,0 +1,154 @@
+//! Sizes: what a text, a picture, a message costs in tokens, and the counters that say so.
+
+mod calibration;
+mod estimate;
+mod media;
+mod model;
+mod openai;
+mod vocabulary;
+
+use std::fmt::Debug;
+use std::ops::{Add, AddAssign, Sub};
+
+use serde::{Deserialize, Serialize};
+
+pub use calibration::Calibration;
+pub use estimate::{Estimate, Uncounted};
+pub use media::ImageFormula;
+pub use model::{Model, Models, ModelsError, Tokenizer, matches as glob};
+pub use openai::{OpenAi, Vocabulary};
+
+use crate::cut::{self, Edit};
+use crate::message::{Media, Message, PartRef, ResultItem};
+
+/// Counts tokens. Exact where a provider's tokenizer is public, else an estimate that says so.
+///
+/// Counts are additive by decision: a message is counted once, when it comes, and a window costs the sum of its
+/// messages. (Byte-pair encodings are not quite additive, but providers tokenize each message by itself.)
+pub trait TokenCounter: Debug + Send + Sync {
+    /// A short name, such as `o200k`, which stands beside the counts that it made.
+    fn name(&self) -> &str;
+
+    /// Whether its counts of text are the provider's own.
+    fn is_exact(&self) -> bool;
+
+    /// Tokens of a text.
+    fn text(&self, text: &str) -> u64;
+
+    /// Tokens that a message costs beside its parts: role, separators.
+    fn message_overhead(&self) -> u64 {
+        3
+    }
+
+    /// How a picture is priced.
+    fn image(&self) -> ImageFormula {
+        ImageFormula::default()
+    }
+}
+
+/// How large something is, in every measure that a limit may be set in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Size {
+    /// Tokens, by the session's counter.
+    pub tokens: u64,
+    /// Bytes of JSON.
+    pub bytes: u64,
+    /// Messages.
+    pub messages: u64,
+    /// Pictures and files.
+    pub media: u64,
+}
+
+impl Add for Size {
+    type Output = Size;
+    fn add(self, other: Size) -> Size {
+        Size {
+            tokens: self.tokens.saturating_add(other.tokens),
+            bytes: self.bytes.saturating_add(other.bytes),
+            messages: self.messages.saturating_add(other.messages),
+            media: self.media.saturating_add(other.media),
+        }
+    }
+}
+
+impl AddAssign for Size {
+    fn add_assign(&mut self, other: Size) {
+        *self = *self + other;
+    }
+}
+
+impl Sub for Size {
+    type Output = Size;
+    fn sub(self, other: Size) -> Size {
+        Size {
+            tokens: self.tokens.saturating_sub(other.tokens),
+            bytes: self.bytes.saturating_sub(other.bytes),
+            messages: self.messages.saturating_sub(other.messages),
+            media: self.media.saturating_sub(other.media),
+        }
+    }
+}
+
+impl std::iter::Sum for Size {
+    fn sum<I: Iterator<Item = Size>>(sizes: I) -> Size {
+        sizes.fold(Size::default(), Size::add)
+    }
+}
+
+/// Measures a message as it is shown after `edits`: `bytes` are those of the message in its own dialect.
+///
+/// ```
+/// use lookback_core::{Message, tokens::{measure, Estimate}};
+///
+/// let size = measure(&Message::user("How long is this?"), &[], &Estimate::default());
+/// assert_eq!((size.messages, size.tokens), (1, 8));
+/// ```
+pub fn measure(message: &Message, edits: &[Edit], counter: &dyn TokenCounter) -> Size {
+    if cut::hides_all(message, edits) {
+        return Size::default();
+    }
+    let mut size = Size { tokens: counter.message_overhead(), bytes: 0, messages: 1, media: 0 };
+    for (index, part) in message.parts().enumerate().filter(|(index, _)| !cut::is_hidden(edits, *index)) {
+        match part {
+            PartRef::Text(text) => size.tokens += counter.text(text),
+            PartRef::Reasoning(reasoning) => {
+                // Hidden reasoning comes as ciphertext: base64, four characters for three bytes of text.
+                let hidden = reasoning.signature.as_ref().filter(|_| reasoning.text.is_empty());
+                size.tokens += hidden.map_or_else(|| counter.text(&reasoning.text), |data| data.len() as u64 * 3 / 16);
+            }
+            PartRef::ToolCall(call) => {
+                let arguments = cut::arguments(edits, index).unwrap_or(&call.arguments);
+                let id = cut::renamed(edits, index).unwrap_or(&call.id);
+                size.tokens += counter.text(&call.name) + counter.text(arguments) + counter.text(id);
+            }
+            PartRef::ToolResult(result) => {
+                size.tokens += counter.text(cut::renamed(edits, index).unwrap_or(&result.call_id));
+                for (item, value) in result.content.iter().enumerate() {
+                    match (cut::cut_of(edits, index, item), value) {
+                        (Some(cut), value) => {
+                            size.tokens += counter.text(&cut.apply(value.text().unwrap_or_default()));
+                        }
+                        (None, ResultItem::Text(text) | ResultItem::Json(text)) => size.tokens += counter.text(text),
+                        (None, ResultItem::Image(media)) => size += of_image(media, counter),
+                        (None, ResultItem::Document(media)) => size += of_document(media, counter),
+                        (None, ResultItem::Opaque(opaque)) => size.tokens += counter.text(opaque.raw.get()),
+                    }
+                }
+            }
+            PartRef::Image(media) => size += of_image(media, counter),
+            PartRef::Document(media) => size += of_document(media, counter),
+            PartRef::Opaque(opaque) if opaque.is_cache_marker() => {}
+            PartRef::Opaque(opaque) => size.tokens += counter.text(opaque.raw.get()),
+        }
+    }
+    size.bytes = message.wire().map_or(0, |wire| wire.dialect.shown_bytes(message, edits, wire));
+    size
+}
+
+fn of_image(media: &Media, counter: &dyn TokenCounter) -> Size {
+    Size { tokens: media::image_tokens(media, counter.image()), media: 1, ..Size::default() }
+}
+
+fn of_document(media: &Media, counter: &dyn TokenCounter) -> Size {
+    Size { tokens: media::document_tokens(media, counter), media: 1, ..Size::default() }
+}

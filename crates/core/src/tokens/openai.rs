@@ -1,0 +1,61 @@
+//! The counter for OpenAI's vocabularies: exact for their own models, and the best estimate there is for most others.
+
+use super::calibration::scale;
+use super::{ImageFormula, TokenCounter};
+
+pub use super::vocabulary::Vocabulary;
+
+/// Counts with a vocabulary of OpenAI's, times a factor for families whose own tokenizer is not public.
+///
+/// ```
+/// use lookback_core::tokens::{OpenAi, TokenCounter, Vocabulary};
+///
+/// let counter = OpenAi::new(Vocabulary::O200k);
+/// assert_eq!(counter.text("Hello, world!"), 4);
+/// assert!(counter.is_exact());
+/// assert!(!counter.times(1.2).is_exact());
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenAi {
+    vocabulary: Vocabulary,
+    factor: f64,
+    image: ImageFormula,
+}
+
+impl OpenAi {
+    /// Exact counts.
+    pub fn new(vocabulary: Vocabulary) -> Self {
+        OpenAi { vocabulary, factor: 1.0, image: ImageFormula::Tiles { base: 85, tile: 170 } }
+    }
+
+    /// Counts times `factor`, which makes them an estimate.
+    pub fn times(self, factor: f64) -> Self {
+        OpenAi { factor, ..self }
+    }
+
+    /// Prices pictures by another formula.
+    pub fn with_image(self, image: ImageFormula) -> Self {
+        OpenAi { image, ..self }
+    }
+}
+
+impl TokenCounter for OpenAi {
+    fn name(&self) -> &str {
+        match self.vocabulary {
+            Vocabulary::O200k => "o200k",
+            Vocabulary::Cl100k => "cl100k",
+        }
+    }
+
+    fn is_exact(&self) -> bool {
+        self.factor == 1.0
+    }
+
+    fn text(&self, text: &str) -> u64 {
+        scale(self.vocabulary.count(text), self.factor)
+    }
+
+    fn image(&self) -> ImageFormula {
+        self.image
+    }
+}

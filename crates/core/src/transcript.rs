@@ -1,0 +1,316 @@
+//! The log: what happened in a conversation, one entry after the other, never rewritten.
+
+use std::ops::Range;
+
+use serde::de::Error as _;
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::cut::Edit;
+use crate::dialect::Frame;
+use crate::message::{Message, Wire};
+use crate::plan::Decision;
+use crate::policy::Totals;
+use crate::tokens::{Calibration, Size};
+use crate::view::View;
+
+/// Where an entry stands in its log: 0 is the first.
+pub type Position = u64;
+
+/// Milliseconds since 1970-01-01 UTC, as the caller's clock gave them: the engine has none.
+pub type Millis = i64;
+
+/// One thing that happened.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Entry {
+    /// A message arrived.
+    Message(Arrival),
+    /// A broken history was mended, so that it could be sent.
+    Repair(Repair),
+    /// The system prompt or the tools were set, or replaced.
+    Frame {
+        /// What they are now.
+        frame: Frame,
+        /// What they cost.
+        size: Size,
+    },
+    /// A plan was carried out.
+    Compaction(Compaction),
+    /// The provider reported what a call had cost.
+    Usage(Usage),
+    /// What the view was, so that a reader can start here.
+    Checkpoint(Checkpoint),
+    /// The client went back and took another way: the view is again what it was before position `at`.
+    Branch {
+        /// The end of what is kept.
+        at: Position,
+    },
+}
+
+/// A message, as it arrived.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Arrival {
+    /// The message, byte for byte.
+    #[serde(with = "wire")]
+    pub message: Message,
+    /// Where it came from.
+    #[serde(default, skip_serializing_if = "Origin::is_client")]
+    pub origin: Origin,
+    /// What of it is shown: the cap on tool results, and repairs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub edits: Vec<Edit>,
+    /// Its size as it is shown.
+    pub size: Size,
+    /// By which a history that is sent again is recognised (see [`Message::digest`]).
+    #[serde(with = "hex")]
+    pub digest: u128,
+    /// When.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<Millis>,
+}
+
+/// Where a message came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// The application.
+    #[default]
+    Client,
+    /// The model, and Lookback saw it answer.
+    Model,
+    /// Lookback itself.
+    Lookback,
+}
+
+impl Origin {
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde wants")]
+    fn is_client(&self) -> bool {
+        *self == Origin::Client
+    }
+}
+
+/// How a broken history was mended when it was to be sent. (What can be seen of a message as it arrives, such as a result
+/// without a call, is mended by the edits of its [`Arrival`].)
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Repair {
+    /// A tool call had no result: this stands in for it. A real result that comes late takes its place at the next compaction.
+    StandIn {
+        /// The message that made the call.
+        call: Position,
+        /// The stand-in.
+        #[serde(with = "wire")]
+        message: Message,
+        /// Its size.
+        size: Size,
+    },
+    /// The provider demands that a request begin with a user's message, and the history does not.
+    Opening {
+        /// What it begins with instead.
+        #[serde(with = "wire")]
+        message: Message,
+        /// Its size.
+        size: Size,
+    },
+}
+
+/// A plan, carried out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Compaction {
+    /// What was done with each group of the window, in order.
+    pub groups: Vec<Outcome>,
+    /// The window before.
+    pub before: Totals,
+    /// The window after.
+    pub after: Totals,
+}
+
+/// What was done with one group.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The entries that it was made of.
+    pub spans: Vec<Range<Position>>,
+    /// What was done, and why.
+    #[serde(flatten)]
+    pub decision: Decision,
+    /// How it is shown now; absent, as before, or not at all where it was dropped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shown: Option<Vec<ShownItem>>,
+}
+
+/// How one entry is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShownItem {
+    /// The entry.
+    pub position: Position,
+    /// What of it is shown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub edits: Vec<Edit>,
+    /// Its size so.
+    pub size: Size,
+}
+
+/// What the provider reported of a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// The model.
+    pub model: String,
+    /// Input tokens by our count.
+    pub estimated: u64,
+    /// Input tokens by the provider's, cached ones included.
+    pub reported: u64,
+}
+
+/// All that a fold knows at one point of the log, without the messages: they are read by their positions.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub struct Checkpoint {
+    /// The groups of the view.
+    pub groups: Vec<SavedGroup>,
+    /// Results that wait for a compaction to take their stand-ins' places.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub late: Vec<ShownItem>,
+    /// Turns, over the whole history.
+    pub turn: u64,
+    /// Rounds, over the whole history.
+    pub round: u64,
+    /// Messages of the branch, without Lookback's own.
+    pub messages: u64,
+    /// The chain of their digests.
+    #[serde(with = "hex")]
+    pub chain: u128,
+    /// The entries of the branch.
+    pub path: Vec<Range<Position>>,
+    /// Where the system prompt and tools were set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frame: Option<Position>,
+    /// What was learned of each model's tokens.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calibrations: Vec<(String, Calibration)>,
+}
+
+/// A group of a checkpoint.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SavedGroup {
+    /// Its turn.
+    pub turn: u64,
+    /// Its round.
+    pub round: u64,
+    /// Its entries, and how each is shown.
+    pub items: Vec<ShownItem>,
+}
+
+impl Checkpoint {
+    /// The positions of every entry that restoring it needs, in ascending spans.
+    pub fn spans(&self) -> Vec<Range<Position>> {
+        let items = self.groups.iter().flat_map(|group| &group.items).chain(&self.late);
+        spans(items.map(|item| item.position).chain(self.frame))
+    }
+}
+
+/// Positions as ascending spans.
+pub fn spans(positions: impl IntoIterator<Item = Position>) -> Vec<Range<Position>> {
+    let mut positions: Vec<_> = positions.into_iter().collect();
+    positions.sort_unstable();
+    let mut spans: Vec<Range<Position>> = Vec::new();
+    for position in positions {
+        match spans.last_mut() {
+            Some(last) if last.end >= position => last.end = position + 1,
+            _ => spans.push(position..position + 1),
+        }
+    }
+    spans
+}
+
+/// A log in memory. Stores keep it elsewhere; the fold is the same.
+///
+/// ```
+/// use lookback_core::{Engine, Message, Settings, Transcript};
+///
+/// let mut engine = Engine::new(Settings::default());
+/// let mut log = Transcript::default();
+/// log.extend(engine.push(Message::user("Hello"))?);
+/// assert_eq!(log.view(log.len()).unwrap().messages().count(), 1);
+/// assert_eq!(log.view(0).unwrap().messages().count(), 0);
+/// # Ok::<(), lookback_core::Loss>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Transcript {
+    entries: Vec<Entry>,
+}
+
+impl Transcript {
+    /// How many entries it has.
+    pub fn len(&self) -> Position {
+        self.entries.len() as Position
+    }
+
+    /// Whether nothing has happened.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The entries.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// What the model would have seen when the log had `end` entries; `None` where a branch points forward, which no log
+    /// of ours does.
+    pub fn view(&self, end: Position) -> Option<View> {
+        let at = |position: Position| self.entries.get(usize::try_from(position).ok()?);
+        // Only the newest branch matters: it says where the fold continues from.
+        let newest = (0..end).rev().find_map(|position| match at(position)? {
+            Entry::Branch { at } => Some((position, *at)),
+            _ => None,
+        });
+        let (mut view, start) = match newest {
+            Some((position, at)) if at <= position => {
+                let mut view = self.view(at)?;
+                view.branch(position + 1);
+                (view, position + 1)
+            }
+            Some(_) => return None,
+            None => (View::default(), 0),
+        };
+        (start..end)
+            .filter_map(|position| Some((position, at(position)?)))
+            .for_each(|(position, entry)| view.apply(position, entry));
+        Some(view)
+    }
+}
+
+impl Extend<Entry> for Transcript {
+    fn extend<I: IntoIterator<Item = Entry>>(&mut self, entries: I) {
+        self.entries.extend(entries);
+    }
+}
+
+/// Messages are stored as the bytes that they came in; those built in Rust are given some before they are logged.
+mod wire {
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(message: &Message, serializer: S) -> Result<S::Ok, S::Error> {
+        let wire = message.wire().ok_or_else(|| S::Error::custom("a message without bytes cannot be stored"))?;
+        wire.serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Message, D::Error> {
+        let wire = Wire::deserialize(deserializer)?;
+        wire.dialect.decode_raw(&wire.raw).map_err(D::Error::custom)
+    }
+}
+
+/// Digests as text: JSON's numbers are too small for them.
+mod hex {
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(digest: &u128, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&format_args!("{digest:032x}"))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u128, D::Error> {
+        let text = <std::borrow::Cow<'de, str>>::deserialize(deserializer)?;
+        u128::from_str_radix(&text, 16).map_err(D::Error::custom)
+    }
+}

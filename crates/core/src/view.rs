@@ -1,0 +1,636 @@
+//! The view: what the model would see of the log now, as a fold over its entries.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::cut::{self, Change, Edit, Hidden};
+use crate::dialect::{Dialect, Frame, Shown};
+use crate::group::Kind;
+use crate::message::{Message, PartRef, Role};
+use crate::plan::Action;
+use crate::policy::Totals;
+use crate::tokens::{Calibration, Size};
+use crate::transcript::{Arrival, Checkpoint, Compaction, Entry, Origin, Position, Repair, SavedGroup, ShownItem};
+
+/// What the model would see of a log now. `View::default()` is that of an empty log; [`View::apply`] adds one entry.
+///
+/// It holds the messages of the window and no others, so its size follows the window and not the history.
+#[derive(Debug, Clone, Default)]
+pub struct View {
+    groups: Vec<ViewGroup>,
+    /// Group by the identifier of a tool call in it, the newest where several have it.
+    calls: HashMap<String, u64>,
+    late: Vec<Item>,
+    totals: Totals,
+    turn: u64,
+    round: u64,
+    next_group: u64,
+    messages: u64,
+    chain: u128,
+    path: Vec<Range<Position>>,
+    frame: Option<(Position, Arc<Frame>)>,
+    frame_size: Size,
+    calibrations: HashMap<String, Calibration>,
+}
+
+/// What belongs together, with its messages.
+#[derive(Debug, Clone)]
+pub(crate) struct ViewGroup {
+    number: u64,
+    pub(crate) kind: Kind,
+    pub(crate) turn: u64,
+    pub(crate) round: u64,
+    pub(crate) items: Vec<Item>,
+    pub(crate) size: Size,
+    calls: Vec<Call>,
+}
+
+/// One message of the view.
+#[derive(Debug, Clone)]
+pub struct Item {
+    pub(crate) position: Position,
+    pub(crate) message: Arc<Message>,
+    pub(crate) edits: Arc<[Edit]>,
+    pub(crate) size: Size,
+    /// Lookback's own: a stand-in or an opening.
+    pub(crate) own: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Call {
+    id: String,
+    /// Part of the group's first message.
+    part: usize,
+    answer: Answer,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Answer {
+    Open,
+    Given,
+    StandIn,
+}
+
+/// A tool call that nobody has answered yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OpenCall {
+    pub(crate) position: Position,
+    /// The identifier that it is shown by.
+    pub(crate) id: String,
+}
+
+impl Item {
+    /// Where it stands in the log.
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// The message, whole.
+    pub fn message(&self) -> &Message {
+        &self.message
+    }
+
+    /// What of it is shown.
+    pub fn edits(&self) -> &[Edit] {
+        &self.edits
+    }
+
+    /// Its size as it is shown.
+    pub fn size(&self) -> Size {
+        self.size
+    }
+
+    /// Whether it is Lookback's own: a stand-in for a missing result, or an opening.
+    pub fn is_own(&self) -> bool {
+        self.own
+    }
+
+    fn saved(&self) -> ShownItem {
+        ShownItem { position: self.position, edits: self.edits.to_vec(), size: self.size }
+    }
+}
+
+impl View {
+    /// What is shown, in order.
+    pub fn messages(&self) -> impl Iterator<Item = &Item> {
+        self.groups.iter().flat_map(|group| &group.items)
+    }
+
+    /// What is shown, as an encoder takes it.
+    pub fn shown(&self) -> impl Iterator<Item = Shown<'_>> {
+        self.messages().map(|item| Shown { message: &item.message, edits: &item.edits })
+    }
+
+    /// System prompt and tools outside the messages.
+    pub fn frame(&self) -> Option<&Frame> {
+        self.frame.as_ref().map(|(_, frame)| &**frame)
+    }
+
+    /// Its size in every measure, the frame's included; tokens by our count, not yet corrected. Costs nothing.
+    pub fn totals(&self) -> Totals {
+        Totals { size: self.totals.size + self.frame_size, ..self.totals }
+    }
+
+    /// Messages of the branch since it began, Lookback's own not counted.
+    pub fn history_len(&self) -> u64 {
+        self.messages
+    }
+
+    /// The chain of the digests of those messages (see [`chain`]).
+    pub fn chain(&self) -> u128 {
+        self.chain
+    }
+
+    /// The entries that led here, in the order of the conversation.
+    pub fn path(&self) -> &[Range<Position>] {
+        &self.path
+    }
+
+    /// What was learned of a model's tokens.
+    pub fn calibration(&self, model: &str) -> Calibration {
+        self.calibrations.get(model).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn groups(&self) -> &[ViewGroup] {
+        &self.groups
+    }
+
+    pub(crate) fn frame_size(&self) -> Size {
+        self.frame_size
+    }
+
+    /// Adds one entry. An entry that does not fit the view, as only a damaged log holds one, is passed over.
+    pub fn apply(&mut self, position: Position, entry: &Entry) {
+        match self.path.last_mut() {
+            Some(last) if last.end == position => last.end = position + 1,
+            _ => self.path.push(position..position + 1),
+        }
+        match entry {
+            Entry::Message(arrival) => self.arrive(position, arrival),
+            Entry::Repair(repair) => self.repair(position, repair),
+            Entry::Frame { frame, size } => {
+                // Signed reasoning holds only under the system prompt and tools that it was made under.
+                self.frame = Some((position, Arc::new(frame.clone())));
+                self.frame_size = *size;
+            }
+            Entry::Compaction(compaction) => self.compact(compaction),
+            Entry::Usage(usage) => {
+                self.calibrations.entry(usage.model.clone()).or_default().observe(usage.estimated, usage.reported);
+            }
+            Entry::Checkpoint(_) | Entry::Branch { .. } => {}
+        }
+    }
+
+    /// Takes up another branch: this view is what it was at its point, and entries from `position` on belong to it.
+    pub fn branch(&mut self, position: Position) {
+        self.path.push(position..position);
+    }
+
+    fn arrive(&mut self, position: Position, arrival: &Arrival) {
+        if arrival.origin != Origin::Lookback {
+            self.messages += 1;
+            self.chain = chain(self.chain, arrival.digest);
+        }
+        let message = Arc::new(arrival.message.clone());
+        let item =
+            |edits: &[Edit], size| Item { position, message: message.clone(), edits: edits.into(), size, own: false };
+        if arrival.edits.iter().any(|edit| edit.change == Change::Hide(Hidden::Late)) {
+            // What is hidden as late waits beside the view, with nothing else of its message.
+            let late =
+                |part| arrival.edits.iter().any(|edit| edit.part == part && edit.change == Change::Hide(Hidden::Late));
+            let edits = arrival.edits.iter().filter(|edit| edit.change != Change::Hide(Hidden::Late)).cloned();
+            let others = (0..message.parts().count()).filter(|part| !late(*part));
+            let hide = others.map(|part| Edit { part, change: Change::Hide(Hidden::Late) });
+            self.late.push(item(&edits.chain(hide).collect::<Vec<_>>(), arrival.size));
+        }
+        if cut::hides_all(&message, &arrival.edits) {
+            return;
+        }
+        if message.opens_turn() {
+            // A message that holds results too belongs to the round they answer; the turn begins after it.
+            self.turn += 1;
+        }
+        self.place(item(&arrival.edits, arrival.size));
+    }
+
+    /// Puts a message into the group it belongs to, or begins one with it.
+    fn place(&mut self, item: Item) {
+        let message = item.message.clone();
+        let home = message.tool_results().find_map(|(part, result)| {
+            if cut::is_hidden(&item.edits, part) {
+                return None;
+            }
+            self.group_of(&result.call_id)
+        });
+        if let Some(index) = home {
+            for (part, result) in message.tool_results().filter(|(part, _)| !cut::is_hidden(&item.edits, *part)) {
+                let shown = cut::renamed(&item.edits, part);
+                self.answer(index, &result.call_id, shown, Answer::Given);
+            }
+            self.add_to(index, item);
+            return;
+        }
+        if message.role() == Role::System
+            && message.wire().is_some_and(|wire| wire.dialect == Dialect::Anthropic)
+            && let Some(last) = self.groups.len().checked_sub(1).filter(|_| self.turn > 0)
+        {
+            // There a system message may only stand behind a user's: it lives and goes with what it follows.
+            self.add_to(last, item);
+            return;
+        }
+        let calls: Vec<Call> =
+            message.tool_calls().map(|(part, call)| Call { id: call.id.clone(), part, answer: Answer::Open }).collect();
+        let kind = match message.role() {
+            Role::System => Kind::System,
+            Role::User => Kind::User,
+            Role::Assistant if calls.is_empty() => Kind::Assistant,
+            Role::Assistant => Kind::Round,
+        };
+        if message.role() == Role::Assistant {
+            self.round += 1;
+        }
+        let (turn, round) = (self.turn, self.round);
+        self.open_group(
+            ViewGroup { number: 0, kind, turn, round, items: vec![item], size: Size::default(), calls },
+            None,
+        );
+    }
+
+    fn open_group(&mut self, mut group: ViewGroup, at: Option<usize>) {
+        group.number = self.next_group;
+        group.size = group.items.iter().map(|item| item.size).sum();
+        for call in &group.calls {
+            self.calls.insert(call.id.clone(), group.number);
+        }
+        let counts = !matches!(group.kind, Kind::Frame | Kind::System);
+        let newest = self.groups.iter().rev().find(|group| !matches!(group.kind, Kind::Frame | Kind::System));
+        if counts && newest.is_none_or(|newest| newest.turn != group.turn) {
+            self.totals.turns += 1;
+        }
+        if matches!(group.kind, Kind::Assistant | Kind::Round) {
+            self.totals.rounds += 1;
+        }
+        self.totals.size += group.size;
+        self.next_group += 1;
+        match at {
+            Some(at) => self.groups.insert(at, group),
+            None => self.groups.push(group),
+        }
+    }
+
+    fn add_to(&mut self, index: usize, item: Item) {
+        if let Some(group) = self.groups.get_mut(index) {
+            group.size += item.size;
+            self.totals.size += item.size;
+            group.items.push(item);
+        }
+    }
+
+    fn group_of(&self, call: &str) -> Option<usize> {
+        let number = self.calls.get(call)?;
+        // An opening stands before older groups, but it has no calls.
+        self.groups.iter().rposition(|group| group.number == *number)
+    }
+
+    /// Marks a call as answered: among several of one identifier, the one that is shown by the result's name.
+    fn answer(&mut self, index: usize, id: &str, shown: Option<&str>, answer: Answer) {
+        let Some(group) = self.groups.get_mut(index) else { return };
+        let names: Vec<bool> = group
+            .calls
+            .iter()
+            .map(|call| {
+                let name = group.items.first().and_then(|first| cut::renamed(&first.edits, call.part));
+                call.id == id && call.answer != Answer::Given && name.unwrap_or(&call.id) == shown.unwrap_or(id)
+            })
+            .collect();
+        if let Some(call) = group.calls.iter_mut().zip(names).find_map(|(call, fits)| fits.then_some(call)) {
+            call.answer = answer;
+        }
+    }
+
+    fn repair(&mut self, position: Position, repair: &Repair) {
+        let item = |message: &Message, size: &Size| Item {
+            position,
+            message: Arc::new(message.clone()),
+            edits: Arc::new([]),
+            size: *size,
+            own: true,
+        };
+        match repair {
+            Repair::StandIn { call, message, size } => {
+                let at = self
+                    .groups
+                    .iter()
+                    .rposition(|group| group.items.first().is_some_and(|item| item.position == *call));
+                let Some(index) = at else { return };
+                for (_, result) in message.tool_results() {
+                    let id = self.original(index, &result.call_id);
+                    self.answer(index, &id, Some(&result.call_id), Answer::StandIn);
+                }
+                self.add_to(index, item(message, size));
+            }
+            Repair::Opening { message, size } => {
+                let first =
+                    self.groups.iter().position(|group| group.kind != Kind::System).unwrap_or(self.groups.len());
+                let items = vec![item(message, size)];
+                let turn = self.groups.get(first).map_or(self.turn, |group| group.turn);
+                let group =
+                    ViewGroup { number: 0, kind: Kind::User, turn, round: 0, items, size: *size, calls: Vec::new() };
+                let counted = self.totals.turns;
+                self.open_group(group, Some(first));
+                // It shares the turn of what it stands before.
+                self.totals.turns = counted.max(1);
+            }
+        }
+    }
+
+    /// The identifier that the client knows a shown call by.
+    fn original(&self, index: usize, shown: &str) -> String {
+        let group = self.groups.get(index);
+        let found = group.and_then(|group| {
+            let edits = group.items.first().map(|item| &*item.edits).unwrap_or_default();
+            group.calls.iter().find(|call| cut::renamed(edits, call.part).unwrap_or(&call.id) == shown)
+        });
+        found.map_or_else(|| shown.to_owned(), |call| call.id.clone())
+    }
+
+    /// The calls that have no result and no stand-in.
+    pub(crate) fn open_calls(&self) -> Vec<OpenCall> {
+        let mut open = Vec::new();
+        // Only what came since the last request can be open, and all of it is at the end: rounds that were sent are closed.
+        for group in self.groups.iter().rev() {
+            if group.kind != Kind::Round {
+                continue;
+            }
+            let Some(first) = group.items.first() else { continue };
+            let calls = group.calls.iter().rev().filter(|call| call.answer == Answer::Open);
+            let before = open.len();
+            open.extend(calls.map(|call| OpenCall {
+                position: first.position,
+                id: cut::renamed(&first.edits, call.part).unwrap_or(&call.id).to_owned(),
+            }));
+            if open.len() == before {
+                break;
+            }
+        }
+        open.reverse();
+        open
+    }
+
+    /// What has to be done to a message so that it can be sent after what is here: the repairs of its [`Arrival`].
+    pub(crate) fn admit(&self, message: &Message, dialect: Dialect) -> Vec<Edit> {
+        let quirks = dialect.quirks();
+        let mut edits = Vec::new();
+        let mut add = |part, change| edits.push(Edit { part, change });
+        let mut taken: Vec<(usize, usize)> = Vec::new();
+        let mut here: Vec<String> = Vec::new();
+        let mut home = None;
+        for (part, value) in message.parts().enumerate() {
+            match value {
+                PartRef::Text(text) if quirks.refuses_blank && text.trim().is_empty() => {
+                    add(part, Change::Hide(Hidden::Blank))
+                }
+                PartRef::Reasoning(reasoning) if quirks.signed_reasoning && reasoning.signature.is_none() => {
+                    add(part, Change::Hide(Hidden::Unsigned));
+                }
+                PartRef::ToolCall(call) => {
+                    let known =
+                        |id: &str| here.iter().any(|other| other == id) || (quirks.unique_ids && self.shows(id));
+                    let mut id = call.id.clone();
+                    if known(&id) || !(quirks.valid_id)(&id) {
+                        let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
+                        let stem: String = id.chars().take(48).map(plain).collect();
+                        let stem = if stem.is_empty() { "call".to_owned() } else { stem };
+                        let names = std::iter::once(stem.clone()).chain((2u64..).map(|n| format!("{stem}_{n}")));
+                        id = names.into_iter().find(|name| !known(name)).unwrap_or(stem);
+                        add(part, Change::Rename(id.clone()));
+                    }
+                    here.push(id);
+                    if !call.has_object_arguments() {
+                        let object = serde_json::json!({ "invalid_arguments": call.arguments });
+                        add(part, Change::Arguments(object.to_string()));
+                    }
+                }
+                PartRef::ToolResult(result) => match self.resolve(&result.call_id, home, &taken) {
+                    Ok((group, call, shown)) => {
+                        home = Some(group);
+                        taken.push((group, call));
+                        if shown != result.call_id {
+                            add(part, Change::Rename(shown));
+                        }
+                    }
+                    Err(hidden) => add(part, Change::Hide(hidden)),
+                },
+                PartRef::Text(_)
+                | PartRef::Image(_)
+                | PartRef::Document(_)
+                | PartRef::Reasoning(_)
+                | PartRef::Opaque(_) => {}
+            }
+        }
+        if message.parts().next().is_none() {
+            add(0, Change::Hide(Hidden::Blank));
+        }
+        edits
+    }
+
+    /// The open call that a result answers, and the identifier it is shown by; else why the result is not shown.
+    fn resolve(
+        &self,
+        id: &str,
+        home: Option<usize>,
+        taken: &[(usize, usize)],
+    ) -> Result<(usize, usize, String), Hidden> {
+        let index = self.group_of(id).ok_or(Hidden::Orphan)?;
+        let group = self.groups.get(index).ok_or(Hidden::Orphan)?;
+        let edits = group.items.first().map(|item| &*item.edits).unwrap_or_default();
+        let same = || group.calls.iter().enumerate().filter(|(_, call)| call.id == id);
+        let free = same().find(|(at, call)| call.answer == Answer::Open && !taken.contains(&(index, *at)));
+        match free {
+            // One message cannot answer two others: what it says to the second is a stray.
+            Some(_) if home.is_some_and(|home| home != index) => Err(Hidden::Orphan),
+            Some((at, call)) => Ok((index, at, cut::renamed(edits, call.part).unwrap_or(&call.id).to_owned())),
+            None if same().any(|(_, call)| call.answer == Answer::StandIn) => Err(Hidden::Late),
+            None => Err(Hidden::Duplicate),
+        }
+    }
+
+    /// Whether a call that is shown goes by this identifier.
+    fn shows(&self, id: &str) -> bool {
+        self.calls.contains_key(id)
+            || self
+                .groups
+                .iter()
+                .rev()
+                .flat_map(|group| group.items.first())
+                .any(|item| item.edits.iter().any(|edit| matches!(&edit.change, Change::Rename(name) if name == id)))
+    }
+
+    /// The late results whose stand-ins stand in a group: the item that takes their place, and the stand-ins' positions.
+    pub(crate) fn late_for(&self, group: &ViewGroup) -> Vec<(Item, Vec<Position>)> {
+        let answers = |item: &Item| {
+            let parts = item.message.tool_results().filter(|(part, _)| !cut::is_hidden(&item.edits, *part));
+            let stand_ins = parts.filter_map(|(_, result)| {
+                let own = group.items.iter().find(|own| {
+                    own.own && own.message.tool_results().any(|(_, stand_in)| stand_in.call_id == result.call_id)
+                })?;
+                Some(own.position)
+            });
+            stand_ins.collect::<Vec<_>>()
+        };
+        let mut taken: Vec<Position> = Vec::new();
+        let mut found = Vec::new();
+        for item in &self.late {
+            let stand_ins = answers(item);
+            if stand_ins.is_empty() || stand_ins.iter().any(|position| taken.contains(position)) {
+                continue;
+            }
+            taken.extend(&stand_ins);
+            found.push((item.clone(), stand_ins));
+        }
+        found
+    }
+
+    fn compact(&mut self, compaction: &Compaction) {
+        let late = std::mem::take(&mut self.late);
+        let groups = std::mem::take(&mut self.groups);
+        let mut outcomes = compaction.groups.iter();
+        let mut used = Vec::new();
+        let mut kept = Vec::new();
+        for mut group in groups {
+            let outcome = outcomes.next();
+            if outcome.is_some_and(|outcome| outcome.decision.action == Action::Drop) {
+                continue;
+            }
+            if let Some(shown) = outcome.and_then(|outcome| outcome.shown.as_ref()) {
+                let find = |saved: &ShownItem| {
+                    let item = group.items.iter().chain(&late).find(|item| item.position == saved.position)?;
+                    Some(Item { edits: saved.edits.as_slice().into(), size: saved.size, ..item.clone() })
+                };
+                let items: Vec<Item> = shown.iter().filter_map(find).collect();
+                used.extend(items.iter().filter(|item| !item.own).map(|item| item.position));
+                group.items = items;
+                group.settle();
+            }
+            kept.push(group);
+        }
+        self.late = late.into_iter().filter(|item| !used.contains(&item.position)).collect();
+        self.totals = Totals::default();
+        self.calls.clear();
+        let next = self.next_group;
+        for group in kept {
+            self.open_group(group, None);
+        }
+        // A late result whose call has left the window has nothing to answer.
+        let calls = &self.calls;
+        self.late.retain(|item| item.message.tool_results().any(|(_, result)| calls.contains_key(&result.call_id)));
+        self.next_group = self.next_group.max(next);
+    }
+
+    /// What a reader needs to start at this point.
+    pub fn checkpoint(&self) -> Checkpoint {
+        let save = |group: &ViewGroup| SavedGroup {
+            turn: group.turn,
+            round: group.round,
+            items: group.items.iter().map(Item::saved).collect(),
+        };
+        let mut calibrations: Vec<_> = self.calibrations.iter().map(|(model, value)| (model.clone(), *value)).collect();
+        calibrations.sort_by(|a, b| a.0.cmp(&b.0));
+        Checkpoint {
+            groups: self.groups.iter().map(save).collect(),
+            late: self.late.iter().map(Item::saved).collect(),
+            turn: self.turn,
+            round: self.round,
+            messages: self.messages,
+            chain: self.chain,
+            path: self.path.clone(),
+            frame: self.frame.as_ref().map(|(position, _)| *position),
+            calibrations,
+        }
+    }
+
+    /// The view that a checkpoint was made of. `entry` gives the entries at the positions of [`Checkpoint::spans`]; `None`
+    /// where one is missing, as only a damaged log lacks it.
+    pub fn restore<'a>(checkpoint: &Checkpoint, mut entry: impl FnMut(Position) -> Option<&'a Entry>) -> Option<View> {
+        let mut view = View {
+            turn: checkpoint.turn,
+            round: checkpoint.round,
+            messages: checkpoint.messages,
+            chain: checkpoint.chain,
+            path: checkpoint.path.clone(),
+            calibrations: checkpoint.calibrations.iter().cloned().collect(),
+            ..View::default()
+        };
+        if let Some(position) = checkpoint.frame
+            && let Entry::Frame { frame, size } = entry(position)?
+        {
+            view.frame = Some((position, Arc::new(frame.clone())));
+            view.frame_size = *size;
+        }
+        let mut item = |saved: &ShownItem| {
+            let (message, own) = match entry(saved.position)? {
+                Entry::Message(arrival) => (&arrival.message, false),
+                Entry::Repair(Repair::StandIn { message, .. } | Repair::Opening { message, .. }) => (message, true),
+                _ => return None,
+            };
+            let (position, size) = (saved.position, saved.size);
+            Some(Item { position, message: Arc::new(message.clone()), edits: saved.edits.as_slice().into(), size, own })
+        };
+        for saved in &checkpoint.groups {
+            let items = saved.items.iter().map(&mut item).collect::<Option<Vec<_>>>()?;
+            let mut group = ViewGroup::of(items, saved.turn, saved.round)?;
+            group.settle();
+            view.open_group(group, None);
+        }
+        view.late = checkpoint.late.iter().map(&mut item).collect::<Option<_>>()?;
+        Some(view)
+    }
+}
+
+impl ViewGroup {
+    fn of(items: Vec<Item>, turn: u64, round: u64) -> Option<ViewGroup> {
+        let first = items.first()?;
+        let calls: Vec<Call> = first
+            .message
+            .tool_calls()
+            .map(|(part, call)| Call { id: call.id.clone(), part, answer: Answer::Open })
+            .collect();
+        let kind = match first.message.role() {
+            Role::System => Kind::System,
+            Role::User => Kind::User,
+            Role::Assistant if calls.is_empty() => Kind::Assistant,
+            Role::Assistant => Kind::Round,
+        };
+        Some(ViewGroup { number: 0, kind, turn, round, items, size: Size::default(), calls })
+    }
+
+    /// Finds out anew which calls are answered, and by what, from the items.
+    fn settle(&mut self) {
+        let edits = self.items.first().map(|item| item.edits.clone());
+        for call in &mut self.calls {
+            let name = edits.as_deref().and_then(|edits| cut::renamed(edits, call.part)).unwrap_or(&call.id);
+            let answer = self.items.iter().find(|item| {
+                item.message.tool_results().any(|(part, result)| {
+                    !cut::is_hidden(&item.edits, part)
+                        && cut::renamed(&item.edits, part).unwrap_or(&result.call_id) == name
+                })
+            });
+            call.answer = match answer {
+                Some(item) if item.own => Answer::StandIn,
+                Some(_) => Answer::Given,
+                None => Answer::Open,
+            };
+        }
+        self.size = self.items.iter().map(|item| item.size).sum();
+    }
+}
+
+/// The chain of digests, one message further: equal chains are equal histories.
+pub fn chain(before: u128, digest: u128) -> u128 {
+    let mut bytes = [0; 32];
+    let (left, right) = bytes.split_at_mut(16);
+    left.copy_from_slice(&before.to_le_bytes());
+    right.copy_from_slice(&digest.to_le_bytes());
+    xxhash_rust::xxh3::xxh3_128(&bytes)
+}

@@ -1,0 +1,19 @@
+//! Lookback decides what a language model sees of a long conversation.
+//!
+//! Open a [`Session`] on a [`Store`], push each message as it comes, and send the [`Window`] that it gives before each call.
+//! What a window may hold is a [`Policy`]; what was done, and why, is in the log. The pure engine is [`lookback_core`], whose
+//! names are here too.
+
+pub mod session;
+pub mod store;
+
+pub use lookback_core::{
+    Content, Decided, DecodeError, Dialect, Engine, Entry, Finding, Frame, Group, Limits, Loss, Message, Mode, Plan,
+    Policy, Problem, Refusal, Request, RequestError, Role, Settings, Stage, Start, ToolCall, ToolResult, Transcript,
+    Truncation, Unit, View, plan,
+};
+pub use lookback_core::{cut, dialect, engine, group, message, policy, tokens, transcript, view};
+pub use session::{Error, Session, Window};
+#[cfg(feature = "sqlite")]
+pub use store::{Durability, SqliteStore};
+pub use store::{LogName, MemoryStore, Store, StoreError};

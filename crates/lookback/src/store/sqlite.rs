@@ -1,0 +1,319 @@
+//! Logs in one SQLite file: the embedded default.
+//!
+//! ```text
+//! logs     (id, name, length, bytes)            one row a log
+//! entries  (log, position, checkpoint, body)    one row a record
+//! words    full-text index over the records' texts, which are not stored a second time
+//! ```
+//!
+//! `entries` keeps its rowid: without one, rows of a kilobyte take three times the room, since they overflow the index's pages.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionBehavior, params};
+
+use super::{Answer, Head, Hit, LogInfo, LogName, Record, Store, StoreError, words};
+
+/// The version of the file's layout.
+const VERSION: i64 = 1;
+/// Says that a file is a store of Lookback: the bytes of "look".
+const APPLICATION: i64 = 0x6c6f_6f6b;
+/// How long a writer waits for another process.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+const SCHEMA: &str = "
+    CREATE TABLE logs (
+        id INTEGER PRIMARY KEY,
+        name TEXT NOT NULL UNIQUE,
+        length INTEGER NOT NULL,
+        bytes INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE entries (
+        id INTEGER PRIMARY KEY,
+        log INTEGER NOT NULL REFERENCES logs (id),
+        position INTEGER NOT NULL,
+        checkpoint INTEGER NOT NULL,
+        body TEXT NOT NULL,
+        UNIQUE (log, position)
+    ) STRICT;
+    CREATE INDEX checkpoints ON entries (log, position) WHERE checkpoint = 1;
+    CREATE VIRTUAL TABLE words USING fts5 (text, content = '', contentless_delete = 1, tokenize = \"unicode61 tokenchars '_'\");
+";
+
+/// Logs in one SQLite file, which several processes may use at once.
+///
+/// ```
+/// # futures_lite::future::block_on(async {
+/// use lookback::{Session, SqliteStore};
+///
+/// let folder = tempfile::tempdir()?;
+/// let store = SqliteStore::open(folder.path().join("memory.db"))?;
+/// let mut session = Session::open(store, "chat-1", Default::default()).await?;
+/// session.push(lookback::Message::user("Hello")).await?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct SqliteStore {
+    connection: Arc<Mutex<Connection>>,
+    path: PathBuf,
+}
+
+/// When an append counts as done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// When it has reached the disk: it survives a loss of power.
+    #[default]
+    Disk,
+    /// When the operating system has it: it survives the end of the process, not of the machine. For what can be made again.
+    System,
+}
+
+impl SqliteStore {
+    /// Opens a store, and makes one where there is none.
+    ///
+    /// # Errors
+    /// Where the file is not a store, a newer version wrote it, another process holds it, or it cannot be made.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        SqliteStore::open_with(path, Durability::Disk)
+    }
+
+    /// Opens a store, and makes one where there is none.
+    ///
+    /// # Errors
+    /// As [`SqliteStore::open`].
+    pub fn open_with(path: impl AsRef<Path>, durability: Durability) -> Result<Self, StoreError> {
+        SqliteStore::connect(
+            path.as_ref(),
+            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
+            durability,
+        )
+    }
+
+    /// Opens a store that must be there.
+    ///
+    /// # Errors
+    /// As [`SqliteStore::open`], and where there is no file.
+    pub fn open_existing(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        let path = path.as_ref();
+        if !path.exists() {
+            return Err(StoreError::Missing { place: path.display().to_string() });
+        }
+        SqliteStore::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, Durability::Disk)
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn connect(path: &Path, flags: OpenFlags, durability: Durability) -> Result<Self, StoreError> {
+        let fault = |error| explain(path, error);
+        let mut connection =
+            Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).map_err(fault)?;
+        connection.busy_timeout(PATIENCE).map_err(fault)?;
+        prepare(&mut connection, path)?;
+        let synchronous = match durability {
+            Durability::Disk => "FULL",
+            Durability::System => "NORMAL",
+        };
+        connection.pragma_update(None, "synchronous", synchronous).map_err(fault)?;
+        Ok(SqliteStore { connection: Arc::new(Mutex::new(connection)), path: path.to_owned() })
+    }
+
+    /// Runs `work` on a thread that may wait.
+    fn run<'a, T: Send + 'static>(
+        &'a self,
+        work: impl FnOnce(&mut Connection) -> Result<T, Fault> + Send + 'static,
+    ) -> Answer<'a, T> {
+        let connection = self.connection.clone();
+        Box::pin(async move {
+            let done = blocking::unblock(move || {
+                // A panic cannot leave a transaction behind: it is rolled back when it is dropped.
+                let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
+                work(&mut connection)
+            });
+            done.await.map_err(|fault| match fault {
+                Fault::Sqlite(error) => explain(&self.path, error),
+                Fault::Conflict { at, end } => StoreError::Conflict { at, end },
+            })
+        })
+    }
+}
+
+/// What can go wrong inside.
+enum Fault {
+    Sqlite(rusqlite::Error),
+    Conflict { at: u64, end: u64 },
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Fault::Sqlite(error)
+    }
+}
+
+/// Makes the tables in a new file, and checks an old one.
+fn prepare(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
+    let fault = |error| explain(path, error);
+    let place = || path.display().to_string();
+    let read = |connection: &Connection| -> rusqlite::Result<(i64, i64, i64)> {
+        let application = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
+        let version = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
+        let tables = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+        Ok((application, version, tables))
+    };
+    let (application, version, tables) = read(connection).map_err(fault)?;
+    match (application, version, tables) {
+        (APPLICATION, VERSION, _) => return Ok(()),
+        (APPLICATION, found, _) => return Err(StoreError::Newer { place: place(), found, known: VERSION }),
+        (0, 0, 0) => {}
+        _ => return Err(StoreError::NotAStore { place: place() }),
+    }
+    // Readers go on while one writes.
+    connection.pragma_update(None, "journal_mode", "WAL").map_err(fault)?;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fault)?;
+    // Another process may have been faster.
+    if read(&transaction).map_err(fault)?.2 == 0 {
+        transaction.execute_batch(SCHEMA).map_err(fault)?;
+        transaction.pragma_update(None, "application_id", APPLICATION).map_err(fault)?;
+        transaction.pragma_update(None, "user_version", VERSION).map_err(fault)?;
+    }
+    transaction.commit().map_err(fault)
+}
+
+/// SQLite's errors in our words. None of them holds a record's contents.
+fn explain(path: &Path, error: rusqlite::Error) -> StoreError {
+    let place = path.display().to_string();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Locked { place },
+        Some(ErrorCode::DiskFull) => StoreError::Full { place },
+        Some(ErrorCode::NotADatabase) => StoreError::NotAStore { place },
+        _ => StoreError::Backend { place, source: Box::new(error) },
+    }
+}
+
+fn signed(position: u64) -> i64 {
+    i64::try_from(position).unwrap_or(i64::MAX)
+}
+
+fn unsigned(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}
+
+impl Store for SqliteStore {
+    fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>) -> Answer<'a, ()> {
+        let log = log.clone();
+        self.run(move |connection| {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let found: Option<(i64, i64)> = transaction
+                .prepare_cached("SELECT id, length FROM logs WHERE name = ?1")?
+                .query_row([log.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
+                .optional()?;
+            let end = found.map_or(0, |(_, length)| unsigned(length));
+            if end != at {
+                return Err(Fault::Conflict { at, end });
+            }
+            let id = match found {
+                Some((id, _)) => id,
+                None => {
+                    transaction.execute("INSERT INTO logs (name, length, bytes) VALUES (?1, 0, 0)", [log.as_str()])?;
+                    transaction.last_insert_rowid()
+                }
+            };
+            let bytes: usize = records.iter().map(|record| record.body.len()).sum();
+            let count = records.len() as u64;
+            {
+                let mut entry = transaction
+                    .prepare_cached("INSERT INTO entries (log, position, checkpoint, body) VALUES (?1, ?2, ?3, ?4)")?;
+                let mut index = transaction.prepare_cached("INSERT INTO words (rowid, text) VALUES (?1, ?2)")?;
+                for (position, record) in (at..).zip(records) {
+                    entry.execute(params![id, signed(position), record.checkpoint, record.body])?;
+                    if !record.text.is_empty() {
+                        index.execute(params![transaction.last_insert_rowid(), record.text])?;
+                    }
+                }
+                transaction
+                    .prepare_cached("UPDATE logs SET length = length + ?2, bytes = bytes + ?3 WHERE id = ?1")?
+                    .execute(params![id, signed(count), signed(bytes as u64)])?;
+            }
+            transaction.commit()?;
+            Ok(())
+        })
+    }
+
+    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> Answer<'a, Vec<String>> {
+        let log = log.clone();
+        self.run(move |connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT body FROM entries
+                 WHERE log = (SELECT id FROM logs WHERE name = ?1) AND position >= ?2 AND position < ?3 ORDER BY position",
+            )?;
+            let span = params![log.as_str(), signed(span.start), signed(span.end)];
+            Ok(statement.query_map(span, |row| row.get(0))?.collect::<Result<_, _>>()?)
+        })
+    }
+
+    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> Answer<'a, Option<Head>> {
+        let log = log.clone();
+        self.run(move |connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT length, (SELECT max(position) FROM entries WHERE log = logs.id AND checkpoint = 1 AND position < ?2)
+                 FROM logs WHERE name = ?1",
+            )?;
+            let head = statement.query_row(params![log.as_str(), signed(before.unwrap_or(u64::MAX))], |row| {
+                let checkpoint: Option<i64> = row.get(1)?;
+                Ok(Head { end: unsigned(row.get(0)?), checkpoint: checkpoint.map(unsigned) })
+            });
+            Ok(head.optional()?)
+        })
+    }
+
+    fn list(&self) -> Answer<'_, Vec<LogInfo>> {
+        self.run(|connection| {
+            let mut statement = connection.prepare_cached("SELECT name, length, bytes FROM logs ORDER BY name")?;
+            let info = |row: &rusqlite::Row<'_>| {
+                Ok(LogInfo { name: LogName(row.get(0)?), records: unsigned(row.get(1)?), bytes: unsigned(row.get(2)?) })
+            };
+            Ok(statement.query_map([], info)?.collect::<Result<_, _>>()?)
+        })
+    }
+
+    fn delete<'a>(&'a self, log: &'a LogName) -> Answer<'a, bool> {
+        let log = log.clone();
+        self.run(move |connection| {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            let id: Option<i64> = transaction
+                .query_row("SELECT id FROM logs WHERE name = ?1", [log.as_str()], |row| row.get(0))
+                .optional()?;
+            let Some(id) = id else { return Ok(false) };
+            transaction.execute("DELETE FROM words WHERE rowid IN (SELECT id FROM entries WHERE log = ?1)", [id])?;
+            transaction.execute("DELETE FROM entries WHERE log = ?1", [id])?;
+            transaction.execute("DELETE FROM logs WHERE id = ?1", [id])?;
+            transaction.commit()?;
+            Ok(true)
+        })
+    }
+
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> Answer<'a, Vec<Hit>> {
+        // Each word in quotes, so that nothing in it is read as the index's query language.
+        let terms: Vec<String> = words(query).iter().map(|word| format!("\"{word}\"")).collect();
+        if terms.is_empty() {
+            return Box::pin(std::future::ready(Ok(Vec::new())));
+        }
+        let (terms, log) = (terms.join(" "), log.map(|log| log.as_str().to_owned()));
+        self.run(move |connection| {
+            let mut statement = connection.prepare_cached(
+                "SELECT logs.name, entries.position
+                 FROM words JOIN entries ON entries.id = words.rowid JOIN logs ON logs.id = entries.log
+                 WHERE words MATCH ?1 AND (?2 IS NULL OR logs.name = ?2) ORDER BY rank LIMIT ?3",
+            )?;
+            let hit = |row: &rusqlite::Row<'_>| Ok(Hit { log: LogName(row.get(0)?), position: unsigned(row.get(1)?) });
+            let hits = statement.query_map(params![terms, log, signed(most as u64)], hit)?;
+            Ok(hits.collect::<Result<_, _>>()?)
+        })
+    }
+}
