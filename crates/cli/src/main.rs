@@ -1,2 +1,19 @@
-//! x
-fn main() {}
+//! The `lookback` command.
+
+mod args;
+mod commands;
+mod failure;
+mod input;
+mod output;
+mod words;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    match commands::run(args::Args::parse()) {
+        Ok(code) => code,
+        Err(failure) => failure.report(),
+    }
+}

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::cut::Hidden;
 use crate::group::{Group, Kind, Pin};
 use crate::policy::{Excess, Limits, Measure, Policy, Stage, Start, Tokens, Totals};
 use crate::tokens::Size;
@@ -101,6 +102,13 @@ pub enum Reason {
     },
     /// Signed reasoning of the open tool loop forbids a change.
     Waits,
+    /// Its tool results were cut as it arrived. (No plan says so: it happened before.)
+    Capped,
+    /// It could not be sent as it arrived. (No plan says so: it happened before.)
+    Repaired {
+        /// What was wrong with it.
+        why: Hidden,
+    },
 }
 
 /// The part of a limit that a compaction leaves free above what is pinned, as a divisor: with an eighth, a window of

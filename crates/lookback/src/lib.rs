@@ -4,6 +4,13 @@
 //! What a window may hold is a [`Policy`]; what was done, and why, is in the log. The pure engine is [`lookback_core`], whose
 //! names are here too.
 
+pub mod cache;
+pub mod explain;
+pub mod identifiers;
+pub mod presets;
+pub mod prices;
+pub mod recording;
+pub mod replay;
 pub mod session;
 pub mod store;
 
@@ -13,6 +20,8 @@ pub use lookback_core::{
     Truncation, Unit, View, plan,
 };
 pub use lookback_core::{cut, dialect, engine, group, message, policy, tokens, transcript, view};
+pub use prices::{Price, Prices};
+pub use recording::Recording;
 pub use session::{Error, Session, Window};
 #[cfg(feature = "sqlite")]
 pub use store::{Durability, SqliteStore};

@@ -239,6 +239,14 @@ impl fmt::Display for Dialect {
     }
 }
 
+/// Takes a member out of a message, such as one that is not the provider's; every other member keeps its bytes.
+pub fn take(message: &RawValue, key: &str) -> (Box<RawValue>, Option<Box<RawValue>>) {
+    let Some(mut fields) = json::Fields::read(message) else { return (message.to_owned(), None) };
+    let Some(value) = fields.get(key).map(ToOwned::to_owned) else { return (message.to_owned(), None) };
+    fields.remove(key);
+    (fields.write(), Some(value))
+}
+
 /// A dialect that does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown dialect `{0}`; there are openai-chat, anthropic and bedrock")]

@@ -1,0 +1,245 @@
+//! The command line, as its users write it.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+use lookback::Dialect;
+
+/// Decides what a language model sees of a long conversation.
+#[derive(Debug, Parser)]
+#[command(
+    name = "lookback",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true,
+    after_help = "\
+Examples:
+  lookback replay examples/session.jsonl             what a recorded session would cost, call by call
+  lookback window request.json --policy messages     a request body, with its window in place
+  lookback check request.json                        whether a provider would accept it, and why not
+  lookback sessions list                             what the store holds
+
+`lookback COMMAND --help` has more. Exit codes: 0 yes, 1 no, 2 the input or the command line cannot be read."
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Window(WindowArgs),
+    Check(CheckArgs),
+    Replay(ReplayArgs),
+    /// Look into a store: list, show, window, export, search, delete
+    #[command(subcommand)]
+    Sessions(SessionsCommand),
+    /// Print a completion script for a shell
+    #[command(
+        after_help = "Example:\n  lookback completions bash > ~/.local/share/bash-completion/completions/lookback"
+    )]
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+}
+
+const POLICY_HELP: &str = "A preset with settings, or a TOML or JSON file";
+const POLICY_LONG: &str = "\
+A preset with settings (NAME[:KEY=VALUE,...]), or a TOML or JSON file. The presets are `default`, `none`, `messages` \
+(max_messages=40), `turns` (max_turns=50), `rounds` (max_rounds=10) and `tokens` (max_tokens=8000); each takes a `target_...` of \
+its measure, which is how far a cut goes, and any path of the policy as a key, such as `keep.first=2`";
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct PolicyArgs {
+    #[arg(long, value_name = "POLICY", help = POLICY_HELP, long_help = POLICY_LONG, default_value = "default")]
+    pub(crate) policy: String,
+    /// Add a setting to the policy; may be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+/// The window of a conversation, as `replay` would send it
+///
+/// Reads a list of messages or a whole request body, and writes the same with the window in place: what would be sent after a call
+/// before each assistant message. Every byte outside the messages stays, and every message that is kept.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  lookback window request.json
+  lookback window - --policy messages:max_messages=40,target_messages=20 < request.json
+  lookback window request.json --policy tokens --set max_tokens=32000 --explain
+  lookback window request.json --json --explain | jq .plan")]
+pub(crate) struct WindowArgs {
+    /// A list of messages or a request body; `-` is standard input
+    #[arg(default_value = "-")]
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) policy: PolicyArgs,
+    #[command(flatten)]
+    pub(crate) dialect: DialectArg,
+    #[command(flatten)]
+    pub(crate) model: ModelArg,
+    /// Plan the list as it is, once, instead of call by call
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Exit with 1 where the history had to be repaired, or what is pinned exceeds a limit
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// With --explain: write one object of window, plan and tokens
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Say what was done with each message, and why
+    #[arg(long)]
+    pub(crate) explain: bool,
+}
+
+/// Whether a provider would accept a conversation, and why not
+///
+/// Exits with 0 where it would, with 1 where it would not, and says which rule is broken, where, and what to do.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  lookback check request.json
+  lookback check request.json --json | jq '.findings[].rule'
+  lookback check broken.json --fix > mended.json")]
+pub(crate) struct CheckArgs {
+    /// A list of messages or a request body; `-` is standard input
+    #[arg(default_value = "-")]
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) dialect: DialectArg,
+    /// Write one object instead of lines
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write the repaired conversation to standard output, and the findings to standard error
+    #[arg(long)]
+    pub(crate) fix: bool,
+}
+
+/// Replay recorded sessions: what each call would have sent, and what it would have cost
+///
+/// Reads JSON lines in OpenAI's chat format, a transcript a line ({"id","messages","tools"}) or a message a line, with an optional
+/// `time`. A call precedes every assistant message that does not come first. With several policies it compares them.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  lookback replay examples/session.jsonl
+  lookback replay examples/session.jsonl --policy tokens:max_tokens=32000,target_tokens=16000
+  lookback replay transcripts.jsonl --policy none --policy messages --policy default --json | tail -n 3")]
+pub(crate) struct ReplayArgs {
+    /// Recorded sessions; `-` is standard input
+    #[arg(required = true)]
+    pub(crate) files: Vec<PathBuf>,
+    #[arg(long, value_name = "POLICY", help = "A preset with settings, or a file; may be repeated", long_help = POLICY_LONG, default_value = "default")]
+    pub(crate) policy: Vec<String>,
+    /// Prices by name, by model, or a TOML file of one's own (the first entry)
+    #[arg(long, value_name = "NAME", default_value = "anthropic-5m")]
+    pub(crate) prices: String,
+    #[command(flatten)]
+    pub(crate) dialect: DialectArg,
+    #[command(flatten)]
+    pub(crate) model: ModelArg,
+    /// Write JSON lines: one for each transcript and policy, then a total for each policy
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) store: StoreArg,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct StoreArg {
+    /// The store
+    #[arg(long = "store", value_name = "PATH", env = "LOOKBACK_STORE", default_value = ".lookback/lookback.db")]
+    pub(crate) path: PathBuf,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct DialectArg {
+    /// The format: auto, openai-chat, anthropic or bedrock
+    #[arg(long = "dialect", value_name = "DIALECT", default_value = "auto", value_parser = dialect)]
+    pub(crate) name: Named,
+}
+
+/// A dialect, or none: it is found out.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Named(pub(crate) Option<Dialect>);
+
+fn dialect(name: &str) -> Result<Named, lookback::dialect::UnknownDialect> {
+    if name == "auto" { Ok(Named(None)) } else { name.parse().map(Some).map(Named) }
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ModelArg {
+    /// The model: how tokens are counted, and how many it takes
+    #[arg(long = "model", value_name = "MODEL")]
+    pub(crate) name: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionsCommand {
+    /// List the sessions of a store
+    #[command(after_help = "Example:\n  lookback sessions list --json | jq -r .name")]
+    List {
+        #[command(flatten)]
+        store: StoreArg,
+        /// Write a JSON line for each
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show a session, message by message: what the window shows, and what has left it
+    #[command(after_help = "Example:\n  lookback sessions show session")]
+    Show {
+        /// The session
+        name: String,
+        #[command(flatten)]
+        store: StoreArg,
+        /// Write every entry of the log as a JSON line
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write a session's window: the messages that a model would see
+    #[command(after_help = "Example:\n  lookback sessions window session | jq length")]
+    Window {
+        /// The session
+        name: String,
+        #[command(flatten)]
+        store: StoreArg,
+    },
+    /// Write a session's whole history, a message a line
+    #[command(
+        after_help = "Example:\n  lookback sessions export session > session.jsonl && lookback replay session.jsonl"
+    )]
+    Export {
+        /// The session
+        name: String,
+        #[command(flatten)]
+        store: StoreArg,
+    },
+    /// Find messages by the words in them, those that have left the window too
+    #[command(after_help = "Example:\n  lookback sessions search \"port 5050\"")]
+    Search {
+        /// Words, all of which must stand in a message
+        query: String,
+        /// Only in this session
+        #[arg(long, value_name = "NAME")]
+        session: Option<String>,
+        /// The most to find
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+        #[command(flatten)]
+        store: StoreArg,
+        /// Write a JSON line for each
+        #[arg(long)]
+        json: bool,
+    },
+    /// Erase sessions
+    #[command(after_help = "Example:\n  lookback sessions delete session")]
+    Delete {
+        /// The sessions
+        #[arg(required = true)]
+        names: Vec<String>,
+        #[command(flatten)]
+        store: StoreArg,
+    },
+}

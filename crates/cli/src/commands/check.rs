@@ -1,0 +1,86 @@
+//! `lookback check`: whether a provider would accept a conversation.
+
+use std::process::ExitCode;
+
+use lookback::dialect::{Finding, Severity};
+use lookback::{Engine, Policy, Request, Settings};
+use serde::Serialize;
+
+use crate::args::CheckArgs;
+use crate::failure::Failure;
+use crate::{input, output, words};
+
+#[derive(Serialize)]
+struct Answer<'a> {
+    valid: bool,
+    dialect: &'static str,
+    findings: Vec<Line<'a>>,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    rule: &'a str,
+    severity: Severity,
+    path: &'a str,
+    problem: &'a lookback::Problem,
+    message: String,
+}
+
+pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
+    let request = input::request(&args.file, args.dialect.name.0)?;
+    let dialect = request.dialect();
+    let findings = dialect.check(&request);
+    let mut valid = is_valid(&findings);
+    if args.fix {
+        let repaired = repair(&request)?;
+        let again = Request::decode(repaired.as_str(), Some(dialect));
+        valid = again.is_ok_and(|again| is_valid(&dialect.check(&again)));
+        tell(args, &request, &findings, valid, &mut |line| {
+            output::tell(line);
+            Ok(())
+        })?;
+        output::result(&repaired)?;
+    } else {
+        tell(args, &request, &findings, valid, &mut |line| Ok(output::line(line)?))?;
+    }
+    Ok(ExitCode::from(u8::from(!valid)))
+}
+
+fn is_valid(findings: &[Finding]) -> bool {
+    !findings.iter().any(|finding| finding.severity == Severity::Refused)
+}
+
+fn tell(
+    args: &CheckArgs,
+    request: &Request,
+    findings: &[Finding],
+    valid: bool,
+    say: &mut dyn FnMut(&str) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let line = |finding| {
+        let Finding { rule, severity, path, problem, .. }: &Finding = finding;
+        Line { rule, severity: *severity, path, problem, message: words::problem(problem) }
+    };
+    let findings = findings.iter().map(line);
+    if args.json {
+        let answer = Answer { valid, dialect: request.dialect().name(), findings: findings.collect() };
+        return say(&serde_json::to_string(&answer).unwrap_or_default());
+    }
+    for Line { rule, path, message, .. } in findings {
+        let place = if path.is_empty() { "request" } else { path };
+        say(&format!("{place}: {rule}: {message}"))?;
+    }
+    Ok(())
+}
+
+/// The same conversation as the provider accepts it.
+fn repair(request: &Request) -> Result<String, Failure> {
+    let settings = Settings { dialect: request.dialect(), policy: Policy::default(), ..Settings::default() };
+    let mut engine = Engine::new(settings);
+    for message in request.messages() {
+        engine.push(message.clone()).map_err(lookback::Error::from)?;
+    }
+    engine.window();
+    let messages = request.dialect().encode(engine.view().shown()).map_err(lookback::Error::from)?;
+    Ok(request.with_messages(&messages))
+}

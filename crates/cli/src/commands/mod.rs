@@ -1,0 +1,29 @@
+//! The commands, one a file.
+
+mod check;
+mod replay;
+mod sessions;
+mod window;
+
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+
+use crate::args::{Args, Command};
+use crate::failure::Failure;
+
+/// Does what the command line says, and gives the exit code.
+pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
+    match args.command {
+        Command::Window(args) => window::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Replay(args) => replay::run(&args),
+        Command::Sessions(command) => sessions::run(command),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Args::command(), "lookback", &mut script);
+            crate::output::result(&String::from_utf8_lossy(&script))?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! `lookback replay`: what recorded sessions would have sent, and what that would have cost.
+
+use std::fs;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use futures_lite::future::block_on;
+use lookback::replay::{Call, Report, replay};
+use lookback::{Dialect, Durability, LogName, MemoryStore, Policy, Price, Recording, Settings, SqliteStore};
+
+use crate::args::ReplayArgs;
+use crate::failure::Failure;
+use crate::{input, output};
+
+/// What a single policy is compared with.
+const COMPARED: [(&str, &str); 2] = [("no window", "none"), ("last 40 messages", "messages")];
+
+pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
+    let price = input::price(&args.prices)?;
+    let mut policies = Vec::new();
+    for text in &args.policy {
+        policies.push((text.clone(), input::policy(text, &[])?));
+    }
+    let recordings = recordings(args)?;
+    let place = &args.store.path;
+    if let Some(folder) = place.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        let fault = |source| Failure::Folder { place: folder.display().to_string(), source };
+        fs::create_dir_all(folder).map_err(fault)?;
+    }
+    // A replay can be made again, so it need not wait for the disk at each message.
+    let store = Arc::new(SqliteStore::open_with(place, Durability::System)?);
+    let (counter, model_window) = input::model(args.model.name.as_deref());
+    let settings = |policy: &Policy| Settings {
+        dialect: args.dialect.name.0.unwrap_or(Dialect::OpenAiChat),
+        policy: policy.clone(),
+        counter: counter.clone(),
+        model: args.model.name.clone(),
+        model_window,
+    };
+    let compared: Vec<_> = if args.json || policies.len() > 1 { Vec::new() } else { COMPARED.to_vec() };
+    let calls = recordings.iter().map(|recording| recording.messages.len() as u64).sum::<u64>();
+    let bar = output::progress(calls * (policies.len() + compared.len()) as u64, "replaying");
+
+    let mut totals = Vec::new();
+    let mut table = Vec::new();
+    for (text, policy) in &policies {
+        let mut total = Report { id: "total".to_owned(), policy: text.clone(), ..Report::default() };
+        for (index, recording) in recordings.iter().enumerate() {
+            let name = session_name(recording, index, (policies.len() > 1).then_some(text));
+            let mut calls = Vec::new();
+            let mut on_call = |call: &Call| calls.push(call.clone());
+            let report = block_on(replay(recording, store.clone(), &name, settings(policy), &price, &mut on_call));
+            let report = Report { policy: text.clone(), ..report? };
+            bar.inc(recording.messages.len() as u64);
+            total.add(&report);
+            if args.json {
+                output::line(&serde_json::to_string(&report).unwrap_or_default())?;
+            } else if recordings.len() == 1 && policies.len() == 1 {
+                table = calls;
+            }
+        }
+        totals.push((text.clone(), total));
+    }
+    for (label, preset) in &compared {
+        let policy = input::policy(preset, &[])?;
+        let mut total = Report { id: "total".to_owned(), policy: (*preset).to_owned(), ..Report::default() };
+        for recording in &recordings {
+            let store = Arc::new(MemoryStore::new());
+            total.add(&block_on(replay(recording, store, "replay", settings(&policy), &price, &mut |_| {}))?);
+            bar.inc(recording.messages.len() as u64);
+        }
+        totals.push(((*label).to_owned(), total));
+    }
+    bar.finish_and_clear();
+
+    if args.json {
+        for (_, total) in &totals {
+            output::line(&serde_json::to_string(total).unwrap_or_default())?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !table.is_empty() {
+        output::line(&calls_table(&table))?;
+        output::line("")?;
+    }
+    output::line(&totals_table(&totals, &price))?;
+    let name = recordings.first().map(|recording| session_name(recording, 0, None)).unwrap_or_default();
+    let at = if place.as_os_str() == ".lookback/lookback.db" {
+        String::new()
+    } else {
+        format!(" --store {}", place.display())
+    };
+    output::tell(&format!("\nThe sessions are in {}. Next, try:", place.display()));
+    for hint in [
+        format!("lookback sessions show {name}{at}"),
+        format!("lookback sessions search WORDS{at}"),
+        "lookback replay FILE --policy tokens:max_tokens=32000,target_tokens=16000".to_owned(),
+    ] {
+        output::note(&hint);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn recordings(args: &ReplayArgs) -> Result<Vec<Recording>, Failure> {
+    let dialect = args.dialect.name.0.unwrap_or(Dialect::OpenAiChat);
+    let mut recordings = Vec::new();
+    for path in &args.files {
+        let place = input::place(path);
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| *stem != "-").unwrap_or("replay");
+        let read = Recording::read(&input::text(path)?, stem, dialect);
+        let read = read.map_err(|fault| Failure::Recording { place: place.clone(), fault })?;
+        if read.is_empty() {
+            return Err(Failure::Empty(place));
+        }
+        recordings.extend(read);
+    }
+    Ok(recordings)
+}
+
+/// The session of a recording: its own name, where that is one.
+fn session_name(recording: &Recording, index: usize, policy: Option<&String>) -> String {
+    let mut name = recording.id.clone();
+    if let Some(policy) = policy {
+        name = format!("{name}@{}", policy.replace(['/', '\\'], "-"));
+    }
+    match name.parse::<LogName>() {
+        Ok(_) => name,
+        Err(_) => format!("transcript-{index}"),
+    }
+}
+
+/// The calls: those at which something happens, and the others folded.
+fn calls_table(calls: &[Call]) -> String {
+    let happens =
+        |call: &Call| call.charge.breaks || call.repairs > 0 || call.groups != Default::default() || call.number == 1;
+    let mut rows: Vec<[String; 10]> = Vec::new();
+    let mut quiet: Vec<&Call> = Vec::new();
+    for call in calls {
+        if happens(call) {
+            rows.extend(folded(&quiet));
+            quiet.clear();
+            rows.push(row(call));
+        } else {
+            quiet.push(call);
+        }
+    }
+    rows.extend(folded(&quiet));
+    let header = ["call", "messages", "kept", "cut", "cleared", "dropped", "sent", "read", "written", "cost"];
+    output::text_of(&output::table(header, &[], rows))
+}
+
+fn row(call: &Call) -> [String; 10] {
+    let count = |count: u64| if count == 0 { "-".to_owned() } else { count.to_string() };
+    let groups = call.groups;
+    [
+        call.number.to_string(),
+        call.messages.to_string(),
+        count(groups.kept),
+        count(groups.truncated),
+        count(groups.cleared),
+        count(groups.dropped),
+        output::number(call.charge.sent()),
+        output::number(call.charge.read),
+        output::number(call.charge.written),
+        output::money(call.charge.cost),
+    ]
+}
+
+/// Calls that only extend the one before, in one row: the sums of what they cost.
+fn folded(calls: &[&Call]) -> Option<[String; 10]> {
+    let (first, last) = (calls.first()?, calls.last()?);
+    if calls.len() == 1 {
+        return Some(row(first));
+    }
+    let sum = |part: fn(&Call) -> u64| output::number(calls.iter().map(|call| part(call)).sum());
+    let none = || "-".to_owned();
+    Some([
+        format!("{}-{}", first.number, last.number),
+        format!("{}-{}", first.messages, last.messages),
+        none(),
+        none(),
+        none(),
+        none(),
+        sum(|call| call.charge.sent()),
+        sum(|call| call.charge.read),
+        sum(|call| call.charge.written),
+        output::money(calls.iter().map(|call| call.charge.cost).sum()),
+    ])
+}
+
+fn totals_table(totals: &[(String, Report)], price: &Price) -> String {
+    let base = totals.first().map_or(0.0, |(_, report)| report.cost);
+    let row = |(label, report): &(String, Report)| {
+        let share = |part: u64, whole: u64| {
+            #[allow(clippy::cast_precision_loss, reason = "shown with one decimal")]
+            let share = if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 };
+            format!("{share:.1} %")
+        };
+        [
+            label.clone(),
+            output::number(report.calls),
+            output::number(report.sent_tokens),
+            share(report.cache_read_tokens, report.sent_tokens),
+            output::number(report.max_window_tokens),
+            output::number(report.compactions),
+            output::number(report.prefix_breaks),
+            report.invalid_requests.to_string(),
+            share(report.missed_identifiers, report.reused_identifiers),
+            output::money(report.cost),
+            if base > 0.0 { format!("{:.2}", report.cost / base) } else { "-".to_owned() },
+        ]
+    };
+    let header = [
+        "policy",
+        "calls",
+        "tokens sent",
+        "from cache",
+        "largest",
+        "compactions",
+        "breaks",
+        "invalid",
+        "missed",
+        "cost",
+        "times",
+    ];
+    let table = output::text_of(&output::table(header, &[0], totals.iter().map(row)));
+    format!("{table}\n\nInput at the prices `{}` of {} ({}).", price.name, price.date, price.source)
+}

@@ -1,0 +1,138 @@
+//! `lookback sessions`: looking into a store.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use futures_lite::future::block_on;
+use lookback::session::{self, Past};
+use lookback::store::LogName;
+use lookback::{Dialect, Error, Session, Settings, SqliteStore, Store};
+
+use crate::args::{SessionsCommand, StoreArg};
+use crate::failure::Failure;
+use crate::output;
+
+pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
+    match command {
+        SessionsCommand::List { store, json } => list(&open(&store)?, json)?,
+        SessionsCommand::Show { name, store, json } => show(&name, &store, json)?,
+        SessionsCommand::Window { name, store } => window(&name, &store)?,
+        SessionsCommand::Export { name, store } => export(&name, &store)?,
+        SessionsCommand::Search { query, session, limit, store, json } => {
+            let found = search(&open(&store)?, &query, session.as_deref(), limit, json)?;
+            return Ok(ExitCode::from(u8::from(!found)));
+        }
+        SessionsCommand::Delete { names, store: place } => {
+            let store = open(&place)?;
+            for name in names {
+                let log: LogName = name.parse().map_err(Error::from)?;
+                if !block_on(store.delete(&log))? {
+                    return Err(missing(&name, &place));
+                }
+                output::tell(&format!("deleted {name}"));
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn open(store: &StoreArg) -> Result<SqliteStore, Failure> {
+    Ok(SqliteStore::open_existing(&store.path)?)
+}
+
+fn missing(name: &str, store: &StoreArg) -> Failure {
+    Failure::NoSession { name: name.to_owned(), store: store.path.display().to_string() }
+}
+
+/// A session that must be there, to be read.
+fn existing(name: &str, place: &StoreArg) -> Result<Session, Failure> {
+    let store = Arc::new(open(place)?);
+    let log: LogName = name.parse().map_err(Error::from)?;
+    if block_on(store.head(&log, None))?.is_none() {
+        return Err(missing(name, place));
+    }
+    Ok(block_on(Session::open(store, name, Settings::default()))?)
+}
+
+fn list(store: &SqliteStore, json: bool) -> Result<(), Failure> {
+    let logs = block_on(store.list())?;
+    if json {
+        for log in &logs {
+            output::line(&serde_json::to_string(log).unwrap_or_default())?;
+        }
+        return Ok(());
+    }
+    let row =
+        |log: &lookback::store::LogInfo| [log.name.to_string(), output::number(log.records), output::number(log.bytes)];
+    let table = output::table(["session", "entries", "bytes"], &[0], logs.iter().map(row));
+    Ok(output::line(&output::text_of(&table))?)
+}
+
+fn show(name: &str, place: &StoreArg, json: bool) -> Result<(), Failure> {
+    let mut session = existing(name, place)?;
+    if json {
+        for entry in block_on(session.entries())? {
+            output::line(&serde_json::to_string(&entry).unwrap_or_default())?;
+        }
+        return Ok(());
+    }
+    let history = block_on(session.history())?;
+    let row = |(index, past): (usize, &Past)| {
+        let message = &past.arrival.message;
+        let role = format!("{:?}", message.role()).to_lowercase();
+        let text: String = message.text().split_whitespace().collect::<Vec<_>>().join(" ").chars().take(72).collect();
+        let shown = if past.shown { "yes" } else { "-" };
+        [index.to_string(), shown.to_owned(), role, output::number(past.arrival.size.tokens), text]
+    };
+    let table = output::table(
+        ["message", "in window", "role", "tokens", "text"],
+        &[1, 2, 4],
+        history.iter().enumerate().map(row),
+    );
+    output::line(&output::text_of(&table))?;
+    let stats = session.stats();
+    let (messages, window) = (output::number(stats.messages), stats.window.size);
+    output::line(&format!(
+        "\n{messages} messages; the window holds {} of them, {} tokens",
+        output::number(window.messages),
+        output::number(window.tokens)
+    ))?;
+    Ok(())
+}
+
+fn window(name: &str, place: &StoreArg) -> Result<(), Failure> {
+    let session = existing(name, place)?;
+    let view = session.view();
+    let wire = view.messages().find_map(|item| item.message().wire());
+    let dialect = wire.map_or(Dialect::default(), |wire| wire.dialect);
+    let messages = dialect.encode(view.shown()).map_err(Error::from)?;
+    let messages: Vec<&str> = messages.iter().map(|raw| raw.get()).collect();
+    Ok(output::line(&format!("[{}]", messages.join(",")))?)
+}
+
+fn export(name: &str, place: &StoreArg) -> Result<(), Failure> {
+    let mut session = existing(name, place)?;
+    for past in block_on(session.history())? {
+        if let Some(wire) = past.arrival.message.wire() {
+            // Between the values of JSON a line break is white space, and inside a string there is none.
+            output::line(&wire.raw.get().replace(['\n', '\r'], " "))?;
+        }
+    }
+    Ok(())
+}
+
+fn search(store: &SqliteStore, query: &str, session: Option<&str>, limit: usize, json: bool) -> Result<bool, Failure> {
+    let log: Option<LogName> = session.map(str::parse).transpose().map_err(Error::from)?;
+    let found = block_on(session::search(store, log.as_ref(), query, limit))?;
+    if json {
+        for hit in &found {
+            output::line(&serde_json::to_string(hit).unwrap_or_default())?;
+        }
+    } else if found.is_empty() {
+        output::tell("nothing found");
+    } else {
+        let row = |hit: &session::Found| [hit.session.to_string(), hit.position.to_string(), hit.excerpt.clone()];
+        output::line(&output::text_of(&output::table(["session", "entry", "text"], &[0, 2], found.iter().map(row))))?;
+    }
+    Ok(!found.is_empty())
+}

@@ -1,0 +1,188 @@
+//! `lookback window`: a conversation with its window in place.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use lookback::engine::Decided;
+use lookback::explain::{Fate, fates};
+use lookback::message::Role;
+use lookback::plan::Reason;
+use lookback::tokens::{TokenCounter, Uncounted};
+use lookback::transcript::{Entry, Repair};
+use lookback::{Engine, Error, Limits, Policy, Request, Settings, View};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::args::WindowArgs;
+use crate::failure::Failure;
+use crate::{input, output, words};
+
+pub(crate) fn run(args: &WindowArgs) -> Result<ExitCode, Failure> {
+    let policy = input::policy(&args.policy.policy, &args.policy.set)?;
+    let request = input::request(&args.file, args.dialect.name.0)?;
+    let model = args.model.name.as_deref().or(request.model());
+    let run = decide(args, &request, &policy, model)?;
+    if let Some(refusal) = run.decided.refusal {
+        return Err(Error::Refused(refusal).into());
+    }
+    let view = run.decided.on_read.as_deref().unwrap_or(run.engine.view());
+    let messages = request.dialect().encode(view.shown()).map_err(Error::from)?;
+    let window = request.with_messages(&messages);
+    let warnings = warnings(&run.engine, &run.entries, &policy, view);
+    for warning in &warnings {
+        output::warning(warning);
+    }
+    if args.explain {
+        let fates = fates(&run.entries, view, &run.engine.explain());
+        if args.json {
+            let plan = fates.iter().map(Line::of).collect();
+            let window = serde_json::from_str(&window).unwrap_or_default();
+            let answer = Answer { window, plan, tokens: run.engine.tokens(view) };
+            output::result(&serde_json::to_string(&answer).unwrap_or_default())?;
+        } else {
+            output::tell(&explain(&fates));
+            output::result(&window)?;
+        }
+    } else {
+        output::result(&window)?;
+    }
+    Ok(ExitCode::from(u8::from(args.strict && !warnings.is_empty())))
+}
+
+struct Run {
+    engine: Engine,
+    entries: Vec<Entry>,
+    decided: Decided,
+}
+
+/// Decides the window. Tokens are counted only where something depends on them: where the policy does not limit them, a
+/// window of no more bytes than its model takes tokens fits, since no token is shorter than a byte.
+fn decide(args: &WindowArgs, request: &Request, policy: &Policy, model: Option<&str>) -> Result<Run, Failure> {
+    if !policy.counts_tokens() && !args.explain {
+        let window = model.and_then(|name| input::known_window(name));
+        let unbounded = Policy { hard: policy.hard.or(Some(Limits::default())), ..policy.clone() };
+        let (run, largest) = feed(args, request, unbounded, Arc::new(Uncounted), None, None)?;
+        if policy.hard.is_some() || window.is_none_or(|window| largest <= window) {
+            return Ok(run);
+        }
+    }
+    let (counter, window) = input::model(model);
+    Ok(feed(args, request, policy.clone(), counter, model, window)?.0)
+}
+
+/// Pushes the messages one by one, with a call before each assistant message that does not come first and one at the end,
+/// and gives the bytes of the largest window too.
+fn feed(
+    args: &WindowArgs,
+    request: &Request,
+    policy: Policy,
+    counter: Arc<dyn TokenCounter>,
+    model: Option<&str>,
+    model_window: Option<u64>,
+) -> Result<(Run, u64), Failure> {
+    let model = model.map(ToOwned::to_owned);
+    let mut engine = Engine::new(Settings { dialect: request.dialect(), policy, counter, model, model_window });
+    let mut entries = engine.frame(request.frame());
+    let mut largest = 0;
+    for (index, message) in request.messages().iter().enumerate() {
+        if !args.once && index > 0 && message.role() == Role::Assistant {
+            entries.extend(engine.window().entries);
+            largest = largest.max(engine.view().totals().size.bytes);
+        }
+        entries.extend(engine.push(message.clone()).map_err(Error::from)?);
+    }
+    let mut decided = engine.window();
+    entries.append(&mut decided.entries);
+    largest = largest.max(engine.view().totals().size.bytes);
+    Ok((Run { engine, entries, decided }, largest))
+}
+
+#[derive(Serialize)]
+struct Answer {
+    /// The window in the input's shape, byte for byte.
+    window: Box<RawValue>,
+    plan: Vec<Line>,
+    tokens: u64,
+}
+
+#[derive(Serialize)]
+struct Line {
+    span: (usize, usize),
+    action: &'static str,
+    reason: Reason,
+    tokens: u64,
+    sent: u64,
+}
+
+impl Line {
+    fn of(fate: &Fate) -> Line {
+        Line {
+            span: fate.span,
+            action: words::action(fate.action),
+            reason: fate.reason,
+            tokens: fate.tokens,
+            sent: fate.sent,
+        }
+    }
+}
+
+fn explain(fates: &[Fate]) -> String {
+    let row = |fate: &Fate| {
+        let (first, end) = fate.span;
+        let messages = if end - first == 1 { format!("{first}") } else { format!("{first}-{}", end - 1) };
+        let (tokens, sent) = (output::number(fate.tokens), output::number(fate.sent));
+        [messages, words::action(fate.action).to_owned(), tokens, sent, words::reason(&fate.reason)]
+    };
+    let table = output::table(["messages", "action", "tokens", "sent", "why"], &[1, 4], fates.iter().map(row));
+    output::text_of(&table)
+}
+
+/// What the user should know: limits that are exceeded by what is pinned, and what was repaired.
+fn warnings(engine: &Engine, entries: &[Entry], policy: &Policy, view: &View) -> Vec<String> {
+    let mut warnings = Vec::new();
+    let mut totals = view.totals();
+    totals.size.tokens = engine.tokens(view);
+    let limits = policy.for_window(engine.settings().model_window).limits;
+    let excesses: Vec<_> = limits.excesses(&totals).map(|excess| words::excess(&excess)).collect();
+    if !excesses.is_empty() {
+        let (plan, _) = engine.explain();
+        let pinned = plan.decisions.iter().filter_map(|decision| match decision.reason {
+            Reason::Pinned { pin } => {
+                Some(format!("{} ({} tokens)", words::pin(pin), output::number(decision.after.tokens)))
+            }
+            Reason::Waits => Some("a tool loop with signed reasoning".to_owned()),
+            _ => None,
+        });
+        let mut pinned: Vec<_> = pinned.collect();
+        pinned.dedup();
+        warnings.push(format!(
+            "the window has {}: what is left may not be dropped: {}",
+            excesses.join(", "),
+            pinned.join(", ")
+        ));
+    }
+    let mut index = 0;
+    for entry in entries {
+        match entry {
+            Entry::Message(arrival) => {
+                let repairs = arrival.edits.iter().filter_map(|edit| words::repair(&arrival.message, edit));
+                warnings.extend(repairs.map(|repair| format!("messages[{index}]: {repair}")));
+                index += 1;
+            }
+            Entry::Repair(Repair::StandIn { message, .. }) => {
+                let ids: Vec<_> = message.tool_results().map(|(_, result)| result.call_id.clone()).collect();
+                warnings.push(format!("call `{}` has no result: a stand-in is sent", ids.join("`, `")));
+            }
+            Entry::Repair(Repair::Opening { .. }) => {
+                warnings
+                    .push("the history does not begin with a user's message: an opening is sent before it".to_owned());
+            }
+            Entry::Frame { .. }
+            | Entry::Compaction(_)
+            | Entry::Usage(_)
+            | Entry::Checkpoint(_)
+            | Entry::Branch { .. } => {}
+        }
+    }
+    warnings
+}

@@ -1,0 +1,74 @@
+//! What ends a command early, what is said of it, and the exit code: the one place where these stand together.
+
+use std::io;
+use std::process::ExitCode;
+
+use lookback::presets::PolicyError;
+use lookback::prices::PricesError;
+use lookback::recording::RecordingError;
+use lookback::{Error, RequestError, StoreError};
+
+use crate::output;
+
+/// Why a command did not do its work.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("{place}: {source}")]
+    Unreadable { place: String, source: io::Error },
+    #[error("{place}: {fault}")]
+    Request { place: String, fault: RequestError },
+    #[error("{place}: {fault}")]
+    Recording { place: String, fault: RecordingError },
+    #[error("{place}: {fault}")]
+    Prices { place: String, fault: PricesError },
+    #[error("there are no prices `{name}`; there are {known}, and a file's name ends in .toml")]
+    NoPrices { name: String, known: String },
+    #[error("--policy {policy}: {fault}")]
+    Policy { policy: String, fault: PolicyError },
+    #[error("{0} holds no transcript")]
+    Empty(String),
+    #[error(transparent)]
+    Session(#[from] Error),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("there is no session `{name}` in {store}")]
+    NoSession { name: String, store: String },
+    #[error("the output could not be written: {0}")]
+    Output(#[from] io::Error),
+    #[error("{place} could not be made: {source}")]
+    Folder { place: String, source: io::Error },
+}
+
+impl Failure {
+    /// 1: the answer is no. 2: the question could not be read, or the machine failed.
+    fn code(&self) -> u8 {
+        match self {
+            Failure::Session(Error::Refused(_)) | Failure::NoSession { .. } => 1,
+            Failure::Unreadable { .. }
+            | Failure::Request { .. }
+            | Failure::Recording { .. }
+            | Failure::Prices { .. }
+            | Failure::NoPrices { .. }
+            | Failure::Policy { .. }
+            | Failure::Empty(_)
+            | Failure::Session(Error::Name(_) | Error::Store(_) | Error::Loss(_))
+            | Failure::Store(_)
+            | Failure::Folder { .. }
+            | Failure::Output(_) => 2,
+        }
+    }
+
+    /// Says it on standard error. A reader that has gone away is no failure.
+    pub(crate) fn report(self) -> ExitCode {
+        if matches!(&self, Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe) {
+            return ExitCode::SUCCESS;
+        }
+        output::error(&self);
+        let mut source = std::error::Error::source(&self);
+        while let Some(cause) = source {
+            output::note(&format!("because: {cause}"));
+            source = cause.source();
+        }
+        ExitCode::from(self.code())
+    }
+}

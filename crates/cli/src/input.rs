@@ -1,0 +1,89 @@
+//! What a command reads: files, standard input, policies, models.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::Arc;
+
+use lookback::presets;
+use lookback::tokens::{Model, Models, TokenCounter};
+use lookback::{Dialect, Policy, Price, Prices, Request};
+
+use crate::failure::Failure;
+use crate::output;
+
+/// A file's bytes; `-` is standard input.
+pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
+    let read = if is_stdin(path) {
+        let mut bytes = Vec::new();
+        io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
+    } else {
+        fs::read(path)
+    };
+    read.map_err(|source| Failure::Unreadable { place: place(path), source })
+}
+
+/// A file's text.
+pub(crate) fn text(path: &Path) -> Result<String, Failure> {
+    String::from_utf8(bytes(path)?).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        let fault = lookback::RequestError::Utf8 { at };
+        Failure::Request { place: place(path), fault }
+    })
+}
+
+/// How a file is spoken of.
+pub(crate) fn place(path: &Path) -> String {
+    if is_stdin(path) { "standard input".to_owned() } else { path.display().to_string() }
+}
+
+fn is_stdin(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// A list of messages or a request body.
+pub(crate) fn request(path: &Path, dialect: Option<Dialect>) -> Result<Request, Failure> {
+    Request::decode(bytes(path)?, dialect).map_err(|fault| Failure::Request { place: place(path), fault })
+}
+
+/// A policy by its name, or from a file.
+pub(crate) fn policy(policy: &str, set: &[String]) -> Result<Policy, Failure> {
+    let fault = |fault| Failure::Policy { policy: policy.to_owned(), fault };
+    let path = Path::new(policy);
+    let is_file = path.extension().is_some_and(|extension| extension == "toml" || extension == "json");
+    let base = if is_file { presets::parse(&text(path)?) } else { presets::named(policy) };
+    presets::with(base.map_err(fault)?, set.iter().map(String::as_str)).map_err(fault)
+}
+
+/// Prices by their name, by a model's, or from a file.
+pub(crate) fn price(name: &str) -> Result<Price, Failure> {
+    let path = Path::new(name);
+    if path.extension().is_some_and(|extension| extension == "toml") {
+        let prices = Prices::from_toml(&text(path)?).map_err(|fault| Failure::Prices { place: place(path), fault })?;
+        let first = prices.names().next().and_then(|name| prices.find(name)).cloned();
+        return first.ok_or_else(|| Failure::NoPrices { name: name.to_owned(), known: "none in that file".to_owned() });
+    }
+    let prices = Prices::builtin();
+    let known = || prices.names().collect::<Vec<_>>().join(", ");
+    prices.find(name).cloned().ok_or_else(|| Failure::NoPrices { name: name.to_owned(), known: known() })
+}
+
+/// How a model's tokens are counted, and how many it takes, if that is known. One that is not known is said to be.
+pub(crate) fn model(name: Option<&str>) -> (Arc<dyn TokenCounter>, Option<u64>) {
+    let models = Models::builtin();
+    let found = name.and_then(|name| models.find(name));
+    if let (Some(name), None) = (name, found) {
+        output::warning(&format!(
+            "nothing is known of the model `{name}`: its tokens are estimated, and its window is taken to have no end"
+        ));
+    }
+    // Without a model, o200k: it is the best estimate there is, and exact for most of OpenAI's.
+    let counter = found.or_else(|| models.find("gpt-4o")).map(Model::counter);
+    let counter = counter.unwrap_or_else(|| Arc::new(lookback::tokens::Estimate::default()));
+    (counter, found.map(|model| model.window))
+}
+
+/// How many tokens a model takes, if that is known.
+pub(crate) fn known_window(name: &str) -> Option<u64> {
+    Models::builtin().find(name).map(|model| model.window)
+}

@@ -1,0 +1,99 @@
+//! What a command writes: results on standard output, everything else on standard error.
+
+use std::fmt::Display;
+use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
+use comfy_table::{CellAlignment, ContentArrangement, Table};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Says what ends the command.
+pub(crate) fn error(what: &dyn Display) {
+    say("error", AnsiColor::Red, what);
+}
+
+/// Says what the user should know of.
+pub(crate) fn warning(what: &str) {
+    say("warning", AnsiColor::Yellow, &what);
+}
+
+/// Says more about what was just said, or about what was done.
+pub(crate) fn note(what: &str) {
+    // Nothing is left to do for one who cannot be told.
+    let _ = writeln!(anstream::stderr(), "  {what}");
+}
+
+/// Says a whole line, or several.
+pub(crate) fn tell(what: &str) {
+    let _ = writeln!(anstream::stderr(), "{what}");
+}
+
+fn say(label: &str, colour: AnsiColor, what: &dyn Display) {
+    let style = Style::new().bold().fg_color(Some(colour.into()));
+    let _ = writeln!(anstream::stderr(), "{style}{label}{style:#}: {what}");
+}
+
+/// Writes a result.
+pub(crate) fn result(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    // On a terminal the prompt should not stand behind the last brace.
+    if out.is_terminal() && !text.ends_with('\n') {
+        out.write_all(b"\n")?;
+    }
+    out.flush()
+}
+
+/// Writes a line of a result.
+pub(crate) fn line(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}")
+}
+
+/// A table with its columns to the right, but for those named by their index.
+pub(crate) fn table<const N: usize>(
+    header: [&str; N],
+    left: &[usize],
+    rows: impl IntoIterator<Item = [String; N]>,
+) -> Table {
+    let mut table = Table::new();
+    table.load_style(comfy_table::presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(header);
+    for row in rows {
+        table.add_row(row);
+    }
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_cell_alignment(if left.contains(&index) { CellAlignment::Left } else { CellAlignment::Right });
+    }
+    table
+}
+
+/// A table as text, without the spaces that fill its last column.
+pub(crate) fn text_of(table: &Table) -> String {
+    table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+}
+
+/// A progress bar on standard error; nothing where that is no terminal.
+pub(crate) fn progress(length: u64, what: &'static str) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr());
+    let style =
+        ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}").unwrap_or_else(|_| ProgressStyle::default_bar());
+    bar.set_style(style);
+    bar.set_message(what);
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
+
+/// A number with its thousands apart.
+pub(crate) fn number(value: u64) -> String {
+    let digits = value.to_string();
+    let groups: Vec<&str> =
+        digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
+    groups.join(",")
+}
+
+/// An amount of money.
+pub(crate) fn money(dollars: f64) -> String {
+    if dollars < 1.0 { format!("${dollars:.4}") } else { format!("${dollars:.2}") }
+}

@@ -1,0 +1,147 @@
+//! Sentences for people, made from the engine's enums and their numbers.
+
+use lookback::cut::{Change, Edit, Hidden};
+use lookback::dialect::Problem;
+use lookback::group::Pin;
+use lookback::message::{Message, Role};
+use lookback::plan::{Action, Reason};
+use lookback::policy::{Excess, Measure, Start};
+
+use crate::output::number;
+
+pub(crate) fn action(action: Action) -> &'static str {
+    match action {
+        Action::Keep => "keep",
+        Action::Truncate => "truncate",
+        Action::Clear => "clear",
+        Action::Drop => "drop",
+    }
+}
+
+pub(crate) fn measure(measure: Measure) -> &'static str {
+    match measure {
+        Measure::Tokens => "tokens",
+        Measure::Messages => "messages",
+        Measure::Turns => "turns",
+        Measure::Rounds => "rounds",
+        Measure::Bytes => "bytes",
+        Measure::Media => "pictures and files",
+    }
+}
+
+pub(crate) fn pin(pin: Pin) -> &'static str {
+    match pin {
+        Pin::Frame => "the system prompt and tools",
+        Pin::System => "the system prompt",
+        Pin::Task => "the current task",
+        Pin::Newest => "the newest message",
+        Pin::OpenRound => "the open round of tool calls",
+        Pin::First => "the first messages, which the policy keeps",
+        Pin::Last => "the last messages, which the policy keeps",
+    }
+}
+
+pub(crate) fn excess(excess: &Excess) -> String {
+    let (actual, limit) = (number(excess.actual), number(excess.limit));
+    format!("{actual} {} where {limit} may be", measure(excess.measure))
+}
+
+pub(crate) fn reason(reason: &Reason) -> String {
+    match reason {
+        Reason::Fits => "no limit is exceeded".to_owned(),
+        Reason::Pinned { pin } => format!("pinned: {}", self::pin(*pin)),
+        Reason::Recent => "recent enough".to_owned(),
+        Reason::Exceeded { measure, actual, limit, target } => {
+            let (actual, limit, target) = (number(*actual), number(*limit), number(*target));
+            format!("{actual} {} exceeded {limit}; cut to {target}", self::measure(*measure))
+        }
+        Reason::Start { rule } => match rule {
+            Start::Any => "a window may begin anywhere".to_owned(),
+            Start::User => "a window begins with a message of a person".to_owned(),
+            Start::UserOrToolPair => "a window begins with a message of a person, or a tool call".to_owned(),
+        },
+        Reason::Waits => "waits for the end of a tool loop with signed reasoning".to_owned(),
+        Reason::Capped => "long output cut as it arrived".to_owned(),
+        Reason::Repaired { why } => format!("could not be sent: {}", hidden(*why)),
+    }
+}
+
+pub(crate) fn hidden(why: Hidden) -> &'static str {
+    match why {
+        Hidden::Orphan => "a tool result that answers no call before it",
+        Hidden::Duplicate => "a second result of the same call",
+        Hidden::Late => "a result that came after a stand-in for it was sent",
+        Hidden::Blank => "a text without any words",
+        Hidden::Unsigned => "reasoning without a signature",
+        Hidden::Stale => "signed reasoning whose prefix has changed",
+    }
+}
+
+/// What was done to a message so that it could be sent; nothing for what is no repair.
+pub(crate) fn repair(message: &Message, edit: &Edit) -> Option<String> {
+    let part = message.parts().nth(edit.part);
+    let id = match part {
+        Some(lookback::message::PartRef::ToolCall(call)) => Some(call.id.as_str()),
+        Some(lookback::message::PartRef::ToolResult(result)) => Some(result.call_id.as_str()),
+        _ => None,
+    };
+    let named = id.map(|id| format!(" ({})", short(id))).unwrap_or_default();
+    match &edit.change {
+        Change::Hide(why) => Some(format!("{}{named} is left out", hidden(*why))),
+        Change::Rename(new) => Some(format!("identifier{named} is taken or not allowed; it is sent as {}", short(new))),
+        Change::Arguments(_) => Some(format!("arguments{named} are not a JSON object; they are sent in one")),
+        Change::Cut { .. } => None,
+    }
+}
+
+/// What is wrong, and what to do.
+pub(crate) fn problem(problem: &Problem) -> String {
+    let role = |role: &Role| match role {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+    };
+    match problem {
+        Problem::NoMessages => "there are no messages; send at least one".to_owned(),
+        Problem::MissingResult { id } => {
+            format!("call {} has no result; add it right behind the message, or run with --fix", short(id))
+        }
+        Problem::OrphanResult { id } => {
+            format!("result of {} answers no call of the message before it; remove it", short(id))
+        }
+        Problem::DuplicateResult { id } => format!("call {} is answered a second time; keep one result", short(id)),
+        Problem::DuplicateCall { id } => format!("identifier {} stands for two calls; give each its own", short(id)),
+        Problem::BadId { id } => {
+            format!("identifier {} has characters that are not allowed; rename it in call and result", short(id))
+        }
+        Problem::ResultsNotFirst => "other content stands before tool results; put the results first".to_owned(),
+        Problem::BadArguments { id } => format!("arguments of {} are not a JSON object; mend them", short(id)),
+        Problem::BlankText => "text is empty or all white space; remove it".to_owned(),
+        Problem::EmptyContent => "message has no content; remove it, or say something".to_owned(),
+        Problem::EmptyToolCalls => "list of calls is empty; leave it out".to_owned(),
+        Problem::TrailingSpace => "last assistant text ends in white space; trim it".to_owned(),
+        Problem::FirstMessage { role: first } => format!("first message is the {}'s; begin with a user's", role(first)),
+        Problem::Alternation { role: twice } => {
+            format!("second {} message in a row; merge it with the one before", role(twice))
+        }
+        Problem::SystemPlace => "a system message may not stand here; put it behind a user's".to_owned(),
+        Problem::UnsignedReasoning => "reasoning has no signature; remove it".to_owned(),
+        Problem::ReasoningNotFirst => "reasoning stands behind other content; put it first".to_owned(),
+        Problem::ToolsNotDeclared => "tools were used, but none are declared; declare them".to_owned(),
+        Problem::CacheMarkers { count, most } => {
+            format!("{count} cache markers where {most} may be; remove the oldest")
+        }
+        Problem::TooMuchMedia { count, most } => {
+            format!("{count} pictures and files where {most} may be; remove the oldest")
+        }
+        Problem::TooManyBytes { count, most } => format!("{count} bytes where {most} may be; make it smaller"),
+        Problem::TooManyMessages { count, most } => format!("{count} messages where {most} may be; make it shorter"),
+    }
+}
+
+/// An identifier as it can be shown: clients choose them, so they may be long, and hold anything.
+fn short(id: &str) -> String {
+    let plain = |c: char| if c.is_control() { '?' } else { c };
+    let text: String = id.chars().take(48).map(plain).collect();
+    if id.chars().nth(48).is_some() { format!("`{text}...`") } else { format!("`{text}`") }
+}

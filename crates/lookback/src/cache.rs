@@ -1,0 +1,174 @@
+//! A provider's prompt cache, simulated: what of each request it would read, write, or pass over.
+
+use std::collections::HashMap;
+
+use lookback_core::transcript::Millis;
+use lookback_core::view::chain;
+use serde::Serialize;
+
+use crate::prices::{Entries, Price};
+
+/// A prompt cache as one conversation meets it, by the rules of its price.
+///
+/// A cache holds exact prefixes. Where entries are marked, we place markers as a careful client does: behind the system
+/// prompt and tools, and at the end of each request, so that the next request finds the end of the last.
+///
+/// ```
+/// use lookback::cache::{Block, Cache};
+/// use lookback::Prices;
+///
+/// let mut cache = Cache::new(Prices::builtin().find("anthropic-5m").unwrap().clone());
+/// let first = [Block { digest: 1, tokens: 2_000, fixed: true }, Block { digest: 2, tokens: 500, fixed: false }];
+/// let charge = cache.call(&first, None);
+/// assert_eq!((charge.read, charge.written), (0, 2_500));
+///
+/// let second = [first[0], first[1], Block { digest: 3, tokens: 100, fixed: false }];
+/// let charge = cache.call(&second, None);
+/// assert_eq!((charge.read, charge.written), (2_500, 100));
+/// ```
+#[derive(Debug, Clone)]
+pub struct Cache {
+    price: Price,
+    /// When each prefix was last used.
+    entries: HashMap<u128, Option<Millis>>,
+    last: Option<u128>,
+}
+
+/// A piece of a request that is the same or another, as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Block {
+    /// Two blocks of one digest hold the same bytes.
+    pub digest: u128,
+    /// Its tokens.
+    pub tokens: u64,
+    /// Whether it belongs to the system prompt or the tools, behind which a marker stands.
+    pub fixed: bool,
+}
+
+/// What one request costs.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Charge {
+    /// Tokens read from the cache.
+    pub read: u64,
+    /// Tokens written to it.
+    pub written: u64,
+    /// Tokens that touched no cache.
+    pub uncached: u64,
+    /// US dollars.
+    pub cost: f64,
+    /// Whether the request does not extend the one before it.
+    pub breaks: bool,
+}
+
+impl Charge {
+    /// All tokens of the request.
+    pub fn sent(&self) -> u64 {
+        self.read + self.written + self.uncached
+    }
+}
+
+impl Cache {
+    /// An empty cache.
+    pub fn new(price: Price) -> Self {
+        Cache { price, entries: HashMap::new(), last: None }
+    }
+
+    /// One request, at a time where the transcript has times; without them nothing ever grows cold.
+    pub fn call(&mut self, blocks: &[Block], time: Option<Millis>) -> Charge {
+        let mut prefix = 0;
+        let mut tokens = 0;
+        // Every prefix of the request: its chain, its tokens, and whether a marker stands there.
+        let mut prefixes = Vec::with_capacity(blocks.len());
+        for (index, block) in blocks.iter().enumerate() {
+            prefix = chain(prefix, block.digest);
+            tokens += block.tokens;
+            let last_fixed = block.fixed && blocks.get(index + 1).is_none_or(|next| !next.fixed);
+            let marked = self.price.entries == Entries::Every || last_fixed || index + 1 == blocks.len();
+            prefixes.push((prefix, tokens, marked));
+        }
+        let cacheable = |tokens: u64| {
+            if tokens < self.price.minimum { 0 } else { tokens / self.price.step.max(1) * self.price.step.max(1) }
+        };
+        let live = |at: &u128| {
+            self.entries.get(at).is_some_and(|used| match (time, used) {
+                (Some(now), Some(used)) => {
+                    now.saturating_sub(*used) <= i64::try_from(self.price.ttl).unwrap_or(i64::MAX).saturating_mul(1_000)
+                }
+                _ => self.price.ttl > 0,
+            })
+        };
+        let hit = prefixes.iter().rev().find(|(prefix, ..)| live(prefix)).copied();
+        let read = hit.map_or(0, |(_, tokens, _)| cacheable(tokens));
+        let rest = tokens - read;
+        let pays = self.price.write > 1.0 && cacheable(tokens) > 0;
+        let (written, uncached) = if pays { (rest, 0) } else { (0, rest) };
+        let breaks = self.last.is_some_and(|last| !prefixes.iter().any(|(prefix, ..)| *prefix == last));
+        for (prefix, _, _) in prefixes.iter().filter(|(_, tokens, marked)| *marked && cacheable(*tokens) > 0) {
+            self.entries.insert(*prefix, time);
+        }
+        if let Some((prefix, ..)) = hit {
+            self.entries.insert(prefix, time);
+        }
+        self.last = prefixes.last().map(|(prefix, ..)| *prefix);
+        Charge { read, written, uncached, cost: self.cost(read, written, uncached), breaks }
+    }
+
+    fn cost(&self, read: u64, written: u64, uncached: u64) -> f64 {
+        #[allow(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
+        let tokens = |count: u64, times: f64| count as f64 * times;
+        let weighted = tokens(read, self.price.read) + tokens(written, self.price.write) + tokens(uncached, 1.0);
+        weighted * self.price.input / 1e6
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prices::Prices;
+
+    fn cache(name: &str) -> Cache {
+        Cache::new(Prices::builtin().find(name).unwrap().clone())
+    }
+
+    fn blocks(digests: &[u128]) -> Vec<Block> {
+        digests.iter().map(|digest| Block { digest: *digest, tokens: 1_000, fixed: *digest == 0 }).collect()
+    }
+
+    #[test]
+    fn an_entry_grows_cold_after_its_time_and_is_kept_alive_by_use() {
+        let mut cache = cache("anthropic-5m");
+        cache.call(&blocks(&[0, 1]), Some(0));
+        assert_eq!(cache.call(&blocks(&[0, 1]), Some(299_000)).read, 2_000);
+        assert_eq!(cache.call(&blocks(&[0, 1]), Some(590_000)).read, 2_000);
+        assert_eq!(cache.call(&blocks(&[0, 1]), Some(900_000)).read, 0);
+    }
+
+    #[test]
+    fn a_changed_middle_reads_no_further_than_the_marker_before_it() {
+        let mut marked = cache("anthropic-5m");
+        marked.call(&blocks(&[0, 1, 2, 3]), None);
+        // [0] is below the minimum of 1,024 tokens, so nothing of it was kept.
+        let charge = marked.call(&blocks(&[0, 1, 9]), None);
+        assert_eq!((charge.read, charge.breaks), (0, true));
+        let mut every = cache("openai");
+        every.call(&blocks(&[0, 1, 2, 3]), None);
+        // 2,000 tokens, in steps of 128.
+        assert_eq!(every.call(&blocks(&[0, 1, 9]), None).read, 1_920);
+    }
+
+    #[test]
+    fn what_is_too_short_is_not_cached() {
+        let mut cache = cache("anthropic-5m");
+        let charge = cache.call(&blocks(&[1]), None);
+        assert_eq!((charge.written, charge.uncached), (0, 1_000));
+    }
+
+    #[test]
+    fn without_a_cache_every_token_costs_the_same() {
+        let mut cache = cache("uncached");
+        cache.call(&blocks(&[1]), None);
+        let charge = cache.call(&blocks(&[1]), None);
+        assert_eq!((charge.read, charge.uncached), (0, 1_000));
+        assert!((charge.cost - 0.003).abs() < 1e-9);
+    }
+}

@@ -1,0 +1,129 @@
+//! What input tokens cost, as data: `data/prices.toml`, or a table of one's own.
+
+use lookback_core::tokens::glob;
+use serde::{Deserialize, Serialize};
+
+/// What one provider charges for input, and how its prompt cache works.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Price {
+    /// By what it is asked for.
+    pub name: String,
+    /// Who charges it.
+    pub provider: String,
+    /// The models that it is for; `*` stands for any text.
+    pub models: Vec<String>,
+    /// US dollars for a million tokens that touch no cache.
+    pub input: f64,
+    /// What writing a token to the cache costs, as a multiple of `input`; 1, nothing more.
+    pub write: f64,
+    /// What reading one costs, as a multiple of `input`.
+    pub read: f64,
+    /// Tokens below which nothing is cached.
+    pub minimum: u64,
+    /// Prefixes are cached in multiples of so many tokens.
+    pub step: u64,
+    /// Seconds that an entry lives after it was last used.
+    pub ttl: u64,
+    /// Which prefixes are kept.
+    pub entries: Entries,
+    /// When the figures were read.
+    pub date: String,
+    /// Where.
+    pub source: String,
+}
+
+/// Which prefixes of a request a provider keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Entries {
+    /// Those that end at a cache marker.
+    Marked,
+    /// All.
+    Every,
+}
+
+/// A table of prices.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prices {
+    #[serde(rename = "price")]
+    prices: Vec<Price>,
+}
+
+/// A table of prices that cannot be read.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum PricesError {
+    /// It is not TOML, or not of the format.
+    #[error("the table of prices cannot be read: {0}")]
+    Format(#[from] toml::de::Error),
+    /// A number that no price has.
+    #[error("price `{name}`: {member} must be a number of at least 0")]
+    Number {
+        /// The entry.
+        name: String,
+        /// Its member.
+        member: &'static str,
+    },
+}
+
+impl Prices {
+    /// The table that comes with Lookback.
+    pub fn builtin() -> Self {
+        // A test reads it.
+        Prices::from_toml(include_str!("../data/prices.toml")).unwrap_or(Prices { prices: Vec::new() })
+    }
+
+    /// A table of one's own, in the format of `data/prices.toml`.
+    ///
+    /// # Errors
+    /// Where the text is not TOML, not of this format, or holds a number that makes no sense.
+    pub fn from_toml(text: &str) -> Result<Self, PricesError> {
+        let prices: Prices = toml::from_str(text)?;
+        for price in &prices.prices {
+            let numbers = [("input", price.input), ("write", price.write), ("read", price.read)];
+            if let Some((member, _)) = numbers.into_iter().find(|(_, number)| !number.is_finite() || *number < 0.0) {
+                return Err(PricesError::Number { name: price.name.clone(), member });
+            }
+        }
+        Ok(prices)
+    }
+
+    /// The price of a name, else the first that is for a model of that name.
+    ///
+    /// ```
+    /// use lookback::Prices;
+    ///
+    /// let prices = Prices::builtin();
+    /// assert_eq!(prices.find("anthropic-5m").unwrap().write, 1.25);
+    /// assert_eq!(prices.find("claude-opus-4-6").unwrap().name, "anthropic-opus-5m");
+    /// assert!(prices.find("abacus").is_none());
+    /// ```
+    pub fn find(&self, name: &str) -> Option<&Price> {
+        let model = |price: &&Price| price.models.iter().any(|pattern| glob(pattern, name));
+        self.prices.iter().find(|price| price.name == name).or_else(|| self.prices.iter().find(model))
+    }
+
+    /// The names of all.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.prices.iter().map(|price| price.name.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_builtin_table_reads() {
+        let prices = Prices::from_toml(include_str!("../data/prices.toml")).unwrap();
+        assert_eq!(prices.names().next(), Some("anthropic-5m"));
+    }
+
+    #[test]
+    fn a_negative_price_is_refused() {
+        let text = include_str!("../data/prices.toml").replace("read = 0.1", "read = -1");
+        let error = Prices::from_toml(&text).unwrap_err();
+        assert_eq!(error.to_string(), "price `anthropic-5m`: read must be a number of at least 0");
+    }
+}

@@ -1,0 +1,300 @@
+//! Replaying a recorded conversation: what each model call would have seen, and what it would have cost.
+
+use std::collections::{HashMap, HashSet};
+
+use lookback_core::cut;
+use lookback_core::dialect::Severity;
+use lookback_core::message::Role;
+use lookback_core::plan::{Action, Verdict};
+use lookback_core::transcript::{Compaction, Entry, Millis, Origin, Position};
+use lookback_core::view::Item;
+use lookback_core::{Dialect, Request, Settings};
+use serde::Serialize;
+
+use crate::cache::{Block, Cache, Charge};
+use crate::identifiers::identifiers;
+use crate::prices::Price;
+use crate::recording::Recording;
+use crate::session::{Error, Session, Window};
+use crate::store::Store;
+
+/// What a replay came to. The fields are those of the command line's JSON.
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+pub struct Report {
+    /// The transcript; `total` for the sum of several.
+    pub id: String,
+    /// The policy, as it was given.
+    pub policy: String,
+    /// Model calls.
+    pub calls: u64,
+    /// Input tokens, system prompts and tools included.
+    pub sent_tokens: u64,
+    /// Of these, read from the cache.
+    pub cache_read_tokens: u64,
+    /// Of these, written to the cache.
+    pub cache_write_tokens: u64,
+    /// Of these, neither.
+    pub uncached_tokens: u64,
+    /// US dollars.
+    pub cost: f64,
+    /// Later calls that do not extend the one before.
+    pub prefix_breaks: u64,
+    /// Compactions.
+    pub compactions: u64,
+    /// Tokens of the largest window.
+    pub max_window_tokens: u64,
+    /// Requests that break a rule of the provider.
+    pub invalid_requests: u64,
+    /// Identifiers in what the model wrote next that stood earlier in its history.
+    pub reused_identifiers: u64,
+    /// Those of them that its window no longer held.
+    pub missed_identifiers: u64,
+}
+
+impl Report {
+    /// Adds another report to this one.
+    pub fn add(&mut self, other: &Report) {
+        self.calls += other.calls;
+        self.sent_tokens += other.sent_tokens;
+        self.cache_read_tokens += other.cache_read_tokens;
+        self.cache_write_tokens += other.cache_write_tokens;
+        self.uncached_tokens += other.uncached_tokens;
+        self.cost += other.cost;
+        self.prefix_breaks += other.prefix_breaks;
+        self.compactions += other.compactions;
+        self.max_window_tokens = self.max_window_tokens.max(other.max_window_tokens);
+        self.invalid_requests += other.invalid_requests;
+        self.reused_identifiers += other.reused_identifiers;
+        self.missed_identifiers += other.missed_identifiers;
+    }
+}
+
+/// One model call of a replay.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Call {
+    /// Its number, from 1.
+    pub number: u64,
+    /// Index of the assistant message that answers it.
+    pub message: usize,
+    /// Messages in the window.
+    pub messages: u64,
+    /// What it costs.
+    pub charge: Charge,
+    /// What a compaction right before it did, group by group.
+    pub groups: Groups,
+    /// What was repaired for it: stand-ins for results that are missing.
+    pub repairs: u64,
+}
+
+/// How many groups a compaction treated in which way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Groups {
+    /// Kept as they are.
+    pub kept: u64,
+    /// With tool results shortened.
+    pub truncated: u64,
+    /// With tool results, or media in them, replaced by a note.
+    pub cleared: u64,
+    /// Dropped.
+    pub dropped: u64,
+}
+
+impl Groups {
+    fn of<'a>(compactions: impl Iterator<Item = &'a Compaction>) -> Groups {
+        let mut groups = Groups::default();
+        for outcome in compactions.flat_map(|compaction| &compaction.groups) {
+            groups.count(outcome.decision.action);
+        }
+        groups
+    }
+
+    fn count(&mut self, action: Action) {
+        match action {
+            Action::Keep => self.kept += 1,
+            Action::Truncate => self.truncated += 1,
+            Action::Clear => self.cleared += 1,
+            Action::Drop => self.dropped += 1,
+        }
+    }
+}
+
+/// Replays a recording into a session of a store, with a call before every assistant message that does not come first.
+/// A session of that name is erased before.
+///
+/// `on_call` sees each call as it is made.
+///
+/// # Errors
+/// Where the store fails, or a window exceeds a hard limit.
+pub async fn replay<S: Store + Clone + 'static>(
+    recording: &Recording,
+    store: S,
+    name: &str,
+    settings: Settings,
+    price: &Price,
+    on_call: &mut (dyn FnMut(&Call) + Send),
+) -> Result<Report, Error> {
+    store.delete(&name.parse()?).await?;
+    let dialect = settings.dialect;
+    let mut session = Session::open(store, name, settings).await?;
+    session.frame(&recording.frame).await?;
+    let mut cache = Cache::new(price.clone());
+    let mut seen = Seen::default();
+    seen.frame(&recording.frame);
+    let mut report = Report { id: recording.id.clone(), ..Report::default() };
+    let mut now: Option<Millis> = None;
+    for (index, (message, time)) in recording.messages.iter().enumerate() {
+        now = time.or(now);
+        if index > 0 && message.role() == Role::Assistant {
+            let window = session.window().await?;
+            let charge = cache.call(&blocks(&window), now);
+            report.calls += 1;
+            let call = call(&window, report.calls, index, charge);
+            let compacted = window.entries().iter().any(|entry| matches!(entry, Entry::Compaction(_)));
+            let on_read = !compacted && window.plan().is_some_and(|plan| plan.verdict == Verdict::Compact);
+            report.compactions += u64::from(compacted || on_read);
+            report.sent_tokens += charge.sent();
+            report.cache_read_tokens += charge.read;
+            report.cache_write_tokens += charge.written;
+            report.uncached_tokens += charge.uncached;
+            report.cost += charge.cost;
+            report.prefix_breaks += u64::from(charge.breaks);
+            report.max_window_tokens = report.max_window_tokens.max(charge.sent());
+            report.invalid_requests += u64::from(!is_valid(dialect, &window)?);
+            let (reused, missed) = seen.compare(&message.text(), &window);
+            report.reused_identifiers += reused;
+            report.missed_identifiers += missed;
+            on_call(&call);
+        }
+        let position = session.stats().entries;
+        session.receive(message.clone(), Origin::Client, now).await?;
+        seen.push(position, &message.text());
+    }
+    Ok(report)
+}
+
+fn call(window: &Window<'_>, number: u64, message: usize, charge: Charge) -> Call {
+    let compactions = window.entries().iter().filter_map(|entry| match entry {
+        Entry::Compaction(compaction) => Some(compaction),
+        _ => None,
+    });
+    let repairs = window.entries().iter().filter(|entry| matches!(entry, Entry::Repair(_))).count() as u64;
+    let messages = window.view().totals().size.messages;
+    Call { number, message, messages, charge, groups: Groups::of(compactions), repairs }
+}
+
+/// Whether the provider accepts the window: the bytes that would be sent, read again and checked.
+fn is_valid(dialect: Dialect, window: &Window<'_>) -> Result<bool, Error> {
+    let Ok(request) = Request::from_raw(dialect, &window.messages()?) else { return Ok(false) };
+    Ok(!dialect.check(&request).iter().any(|finding| finding.severity == Severity::Refused))
+}
+
+/// The window as a cache sees it: the frame, then message by message. Messages of one position and the same edits have
+/// the same bytes, so these stand for them.
+fn blocks(window: &Window<'_>) -> Vec<Block> {
+    let view = window.view();
+    let items = view.messages().map(|item| item.size().tokens).sum::<u64>();
+    let frame = view.totals().size.tokens - items;
+    let mut blocks = Vec::new();
+    if frame > 0 {
+        blocks.push(Block { digest: u128::MAX, tokens: frame, fixed: true });
+    }
+    let mut leading = true;
+    for item in view.messages() {
+        leading &= item.message().role() == Role::System;
+        blocks.push(Block { digest: shown_as(item), tokens: item.size().tokens, fixed: leading });
+    }
+    blocks
+}
+
+fn shown_as(item: &Item) -> u128 {
+    let position = u128::from(item.position());
+    if item.edits().is_empty() {
+        return position;
+    }
+    let edits = serde_json::to_vec(item.edits()).unwrap_or_default();
+    lookback_core::view::chain(
+        position,
+        edits.iter().fold(0, |hash: u128, byte| {
+            hash.wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013B) ^ u128::from(*byte)
+        }),
+    )
+}
+
+/// The identifiers of a history, and where each stood.
+#[derive(Default)]
+struct Seen {
+    numbers: HashMap<String, usize>,
+    /// For each identifier, the messages that it stood in.
+    places: Vec<Vec<Position>>,
+    in_frame: HashSet<usize>,
+    /// What edited messages show: by position, the edits and the identifiers.
+    edited: HashMap<u128, HashSet<usize>>,
+}
+
+impl Seen {
+    fn frame(&mut self, frame: &lookback_core::Frame) {
+        for raw in [&frame.system, &frame.tools].into_iter().flatten() {
+            for word in identifiers(raw.get()) {
+                let number = self.number(word);
+                self.in_frame.insert(number);
+            }
+        }
+    }
+
+    fn number(&mut self, word: &str) -> usize {
+        if let Some(number) = self.numbers.get(word) {
+            return *number;
+        }
+        let number = self.places.len();
+        self.numbers.insert(word.to_owned(), number);
+        self.places.push(Vec::new());
+        number
+    }
+
+    fn push(&mut self, position: Position, text: &str) {
+        for word in identifiers(text) {
+            let number = self.number(word);
+            if let Some(places) = self.places.get_mut(number).filter(|places| places.last() != Some(&position)) {
+                places.push(position);
+            }
+        }
+    }
+
+    /// How many identifiers of what the model writes stood in its history, and how many of those not in its window.
+    fn compare(&mut self, next: &str, window: &Window<'_>) -> (u64, u64) {
+        let words: HashSet<usize> = identifiers(next).filter_map(|word| self.numbers.get(word).copied()).collect();
+        let reused: Vec<usize> = words
+            .into_iter()
+            .filter(|word| {
+                self.in_frame.contains(word) || self.places.get(*word).is_some_and(|places| !places.is_empty())
+            })
+            .collect();
+        let mut whole = HashSet::new();
+        let mut edited = Vec::new();
+        for item in window.view().messages() {
+            if item.edits().is_empty() {
+                whole.insert(item.position());
+            } else {
+                edited.push(item);
+            }
+        }
+        let missing = |word: &&usize| {
+            !self.in_frame.contains(word)
+                && !self.places.get(**word).is_some_and(|places| places.iter().rev().any(|place| whole.contains(place)))
+        };
+        let mut missed: Vec<usize> = reused.iter().filter(missing).copied().collect();
+        for item in edited {
+            if missed.is_empty() {
+                break;
+            }
+            let key = shown_as(item);
+            let numbers = &self.numbers;
+            let shown = self.edited.entry(key).or_insert_with(|| {
+                let text = cut::shown_text(item.message(), item.edits());
+                identifiers(&text).filter_map(|word| numbers.get(word).copied()).collect()
+            });
+            missed.retain(|word| !shown.contains(word));
+        }
+        (reused.len() as u64, missed.len() as u64)
+    }
+}
