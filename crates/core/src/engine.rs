@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use crate::cut::{self, Change, Edit};
 use crate::dialect::{Dialect, Frame, Loss};
-use crate::group::Pin;
+use crate::group::{Kind, Pin};
 use crate::message::{Content, Message, ResultItem, ToolResult, UserPart};
 use crate::plan::{Plan, Verdict, plan};
-use crate::policy::{Excess, Mode, Policy, Totals};
+use crate::policy::{Excess, Mode, Policy, Start, Totals};
 use crate::record::{self, Sizing};
 use crate::tokens::{Estimate, Size, TokenCounter, measure};
 use crate::transcript::{Arrival, Entry, Millis, Origin, Position, Repair, Usage};
@@ -274,12 +274,14 @@ impl Engine {
             }
         }
         let start = dialect.quirks().start;
-        let first = self.view.groups().iter().find(|group| group.kind != crate::group::Kind::System);
-        let opens = first.is_some_and(|first| match start {
-            crate::policy::Start::Any => false,
-            crate::policy::Start::UserOrToolPair => first.kind == crate::group::Kind::Assistant,
-            crate::policy::Start::User => first.kind != crate::group::Kind::User,
-        });
+        let first = self.view.groups().iter().find(|group| group.kind != Kind::System);
+        let opens = match (first, start) {
+            // Messages came, and nothing of them can be sent.
+            (None, _) => self.view.history_len() > 0 && (start != Start::Any || self.view.groups().is_empty()),
+            (Some(_), Start::Any) => false,
+            (Some(first), Start::UserOrToolPair) => first.kind == Kind::Assistant,
+            (Some(first), Start::User) => first.kind != Kind::User,
+        };
         if let Some(message) = opens.then(|| own(dialect, &Message::user(OPENING))).flatten() {
             let size = measure(&message, &[], &*self.settings.counter);
             self.record(Entry::Repair(Repair::Opening { message, size }), entries);

@@ -188,13 +188,17 @@ fn target(groups: &[Group], policy: &Policy) -> Limits {
     let hard = policy.hard.unwrap_or_default();
     let aim = |measure| {
         let limit = match (policy.limits.get(measure), hard.get(measure)) {
-            (Some(limit), Some(hard)) => Some(limit.min(hard)),
+            // Where the model takes less than the policy allows, the target comes down in the same proportion.
+            (Some(limit), Some(hard)) if hard < limit => {
+                let scaled =
+                    wanted.get(measure).map(|wanted| u128::from(wanted) * u128::from(hard) / u128::from(limit));
+                let scaled = scaled.and_then(|scaled| u64::try_from(scaled).ok());
+                return Some(raised(scaled.unwrap_or(hard), hard, pinned.get(measure)));
+            }
             (limit, hard) => limit.or(hard),
         };
         let wanted = wanted.get(measure).or(limit)?;
-        let limit = limit.unwrap_or(wanted);
-        let floor = pinned.get(measure).saturating_add(limit / SLACK);
-        Some(wanted.max(floor.min(limit)))
+        Some(raised(wanted, limit.unwrap_or(wanted), pinned.get(measure)))
     };
     Limits {
         tokens: aim(Measure::Tokens).map(Tokens::Count),
@@ -204,6 +208,11 @@ fn target(groups: &[Group], policy: &Policy) -> Limits {
         bytes: aim(Measure::Bytes),
         media: aim(Measure::Media),
     }
+}
+
+/// A target, raised to what is pinned plus the slack, but never above the limit.
+fn raised(wanted: u64, limit: u64, pinned: u64) -> u64 {
+    wanted.max(pinned.saturating_add(limit / SLACK)).min(limit)
 }
 
 /// A plan in the making.

@@ -55,13 +55,13 @@ fn names() -> String {
 pub fn default_policy() -> Policy {
     Policy {
         limits: Limits {
-            tokens: Some(Tokens::Count(96_000)),
+            tokens: Some(Tokens::Count(64_000)),
             media: Some(80),
             bytes: Some(24_000_000),
             ..Limits::default()
         },
         target: Some(Limits {
-            tokens: Some(Tokens::Count(48_000)),
+            tokens: Some(Tokens::Count(32_000)),
             media: Some(40),
             bytes: Some(12_000_000),
             ..Limits::default()

@@ -59,7 +59,7 @@ struct Run {
 /// window of no more bytes than its model takes tokens fits, since no token is shorter than a byte.
 fn decide(args: &WindowArgs, request: &Request, policy: &Policy, model: Option<&str>) -> Result<Run, Failure> {
     if !policy.counts_tokens() && !args.explain {
-        let window = model.and_then(|name| input::known_window(name));
+        let window = model.and_then(input::known_window);
         let unbounded = Policy { hard: policy.hard.or(Some(Limits::default())), ..policy.clone() };
         let (run, largest) = feed(args, request, unbounded, Arc::new(Uncounted), None, None)?;
         if policy.hard.is_some() || window.is_none_or(|window| largest <= window) {
