@@ -140,6 +140,22 @@ impl Session {
         self.receive(message, Origin::Client, now()).await
     }
 
+    /// Several messages arrive now, all or none: one write for all of them.
+    ///
+    /// # Errors
+    /// As [`Session::push`].
+    pub async fn extend(&mut self, messages: Vec<Message>) -> Result<(), Error> {
+        let time = now();
+        self.commit(|engine| {
+            let mut entries = Vec::new();
+            for message in &messages {
+                entries.extend(engine.receive(message.clone(), Origin::Client, time)?);
+            }
+            Ok(entries)
+        })
+        .await
+    }
+
     /// A message arrives.
     ///
     /// # Errors

@@ -1,0 +1,140 @@
+//! Counting tokens: the first pass over unseen text beside the fastest exact crate, and inputs that are bad for such counters.
+
+use std::hint::black_box;
+use std::path::{Path, PathBuf};
+
+use lookback::tokens::Vocabulary;
+
+use crate::{child as run_child, median, time};
+
+pub fn run() {
+    let folder = tempfile::tempdir().expect("a folder");
+    println!("Counting tokens (o200k), first pass over unseen text, each in a fresh process\n");
+    println!("{:<8} {:>8} {:>16} {:>18} {:>8}", "text", "MB", "lookback, MB/s", "tiktoken, MB/s", "ratio");
+    for (kind, text) in texts() {
+        let file = folder.path().join(kind);
+        std::fs::write(&file, &text).expect("room on the disk");
+        let file = file.to_str().expect("a path in UTF-8");
+        let megabytes = text.len() as f64 / 1e6;
+        let pairs: Vec<(f64, f64)> = (0..15)
+            .map(|_| {
+                let ours = run_child(&["count", "lookback", file]);
+                let theirs = run_child(&["count", "tiktoken", file]);
+                assert_eq!(ours[1], theirs[1], "both count the same");
+                (megabytes / ours[0], megabytes / theirs[0])
+            })
+            .collect();
+        println!(
+            "{kind:<8} {megabytes:>8.2} {:>16.1} {:>18.1} {:>8.2}",
+            median(pairs.iter().map(|pair| pair.0)),
+            median(pairs.iter().map(|pair| pair.1)),
+            median(pairs.iter().map(|pair| pair.0 / pair.1)),
+        );
+    }
+    println!("\nInputs without a break: ten times the text should take ten times as long\n");
+    println!("{:<16} {:>14} {:>14} {:>8}", "input", "100 kB, ms", "1 MB, ms", "times");
+    for (kind, make) in hostile() {
+        let spend = |length: usize| {
+            let text = make(length);
+            median((0..5).map(|_| time(|| _ = black_box(Vocabulary::O200k.count(&text))).as_secs_f64() * 1e3))
+        };
+        spend(10_000);
+        let (small, large) = (spend(100_000), spend(1_000_000));
+        println!("{kind:<16} {small:>14.2} {large:>14.2} {:>8.1}", large / small);
+    }
+    println!();
+}
+
+/// Counts a file once, and prints the seconds and the count. The vocabulary is loaded before.
+pub fn child(counter: &str, file: &str) {
+    let text = std::fs::read_to_string(file).expect("a file");
+    let count: Box<dyn Fn(&str) -> u64> = match counter {
+        "lookback" => Box::new(|text| Vocabulary::O200k.count(text)),
+        _ => {
+            let encoding = tiktoken::encoding::o200k_base();
+            Box::new(move |text| encoding.count(text) as u64)
+        }
+    };
+    count("warm");
+    let mut tokens = 0;
+    let spent = time(|| tokens = count(&text));
+    println!("{} {tokens}", spent.as_secs_f64());
+}
+
+/// Prose, code and JSON of this repository, and made-up Chinese and Japanese of its own characters' frequencies.
+fn texts() -> Vec<(&'static str, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let read = |ends: &[&str]| {
+        let mut files = Vec::new();
+        find(&root, ends, &mut files);
+        files.sort();
+        files.iter().filter_map(|file| std::fs::read_to_string(file).ok()).collect::<Vec<_>>().join("\n")
+    };
+    vec![
+        ("prose", read(&[".md", "LICENSE-APACHE"])),
+        ("code", read(&[".rs"])),
+        ("json", read(&[".json", ".jsonl"])),
+        ("cjk", cjk(2_000_000)),
+    ]
+}
+
+fn find(folder: &Path, ends: &[&str], files: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let (path, name) = (entry.path(), entry.file_name());
+        let name = name.to_string_lossy();
+        if path.is_dir() && !name.starts_with('.') && name != "target" {
+            find(&path, ends, files);
+        } else if ends.iter().any(|end| name.ends_with(end)) {
+            files.push(path);
+        }
+    }
+}
+
+/// Numbers that look random, and are the same in each run.
+fn random(mut state: u64) -> impl FnMut(usize) -> usize {
+    move |below| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    }
+}
+
+fn cjk(length: usize) -> String {
+    let words: Vec<&str> = "我们 他们 可以 因为 所以 如果 时间 问题 工作 学习 系统 数据 程序 语言 模型 世界 中国 日本 今天 明天 使用 需要 进行 通过 研究 方法 结果 分析 处理 信息 これは です から ます した こと もの ため それ この 時間 問題 言語 世界 研究 方法 結果 分析 情報 処理 的 了 在 是 和 有 不 这 人 の は に を が と で も".split(' ').collect();
+    let mut random = random(7);
+    let mut text = String::new();
+    while text.len() < length {
+        let most = words.len();
+        // Small numbers more often: words are not all alike frequent.
+        text.push_str(words[random(most) * random(most) / most]);
+        if random(7) == 0 {
+            text.push_str(["，", "。", "、", "「", "」", "\n"][random(6)]);
+        }
+    }
+    text
+}
+
+type Make = fn(usize) -> String;
+
+fn hostile() -> Vec<(&'static str, Make)> {
+    fn of(set: &str, length: usize) -> String {
+        let set: Vec<char> = set.chars().collect();
+        let mut random = random(1);
+        let mut text = String::new();
+        while text.len() < length {
+            text.push(set[random(set.len())]);
+        }
+        text
+    }
+    vec![
+        ("one letter", |length| "a".repeat(length)),
+        ("random letters", |length| of("abcdefghijklmnopqrstuvwxyz", length)),
+        ("mixed letters", |length| of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", length)),
+        ("base64", |length| of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+/", length)),
+        ("spaces", |length| " ".repeat(length)),
+        ("line breaks", |length| "\n".repeat(length)),
+        ("spaces and tabs", |length| of(" \t", length)),
+        ("digits", |length| of("0123456789", length)),
+        ("signs", |length| of("!?#$%&*+-=", length)),
+        ("ideographs", |length| of("漢字文化東京大学日本語", length)),
+    ]
+}

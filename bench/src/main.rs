@@ -1,0 +1,84 @@
+//! The figures that Lookback claims, each beside what it is compared with, in one run.
+//!
+//! `cargo run --release --manifest-path bench/Cargo.toml [push|open|body|count]`; without a name, all of them.
+//! Shared machines are noisy: read the ratios, which are medians.
+
+mod alloc;
+mod body;
+mod count;
+mod open;
+mod push;
+
+use std::time::{Duration, Instant};
+
+#[global_allocator]
+static ALLOCATOR: alloc::Counting = alloc::Counting;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        [] => {
+            push::run();
+            open::run();
+            body::run();
+            count::run();
+        }
+        ["push"] => push::run(),
+        ["open"] => open::run(),
+        ["body"] => body::run(),
+        ["count"] => count::run(),
+        // What a figure is taken of in a process of its own.
+        ["open", store, session] => open::child(store, session),
+        ["json", file] => body::child(file),
+        ["count", counter, file] => count::child(counter, file),
+        _ => {
+            eprintln!("usage: bench [push|open|body|count]");
+            std::process::exit(2);
+        }
+    }
+}
+
+/// How long something takes.
+fn time(work: impl FnOnce()) -> Duration {
+    let start = Instant::now();
+    work();
+    start.elapsed()
+}
+
+/// The middle of several figures.
+fn median(figures: impl IntoIterator<Item = f64>) -> f64 {
+    let mut figures: Vec<f64> = figures.into_iter().collect();
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}
+
+/// Runs this program again with other arguments, and reads the figures that it prints.
+fn child(arguments: &[&str]) -> Vec<f64> {
+    let program = std::env::current_exe().expect("this program has a path");
+    let output = std::process::Command::new(program).args(arguments).output().expect("this program runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.split_whitespace().map(|figure| figure.parse().expect("a figure")).collect()
+}
+
+/// A conversation without end: a question, a tool call, its result, an answer.
+fn message(index: u64) -> lookback::Message {
+    let raw = match index % 4 {
+        0 => format!(
+            r#"{{"role":"user","content":"Question {index}: what does the module in src/file_{index}.rs do?"}}"#
+        ),
+        1 => format!(
+            r#"{{"role":"assistant","content":null,"tool_calls":[{{"id":"call_{index}","type":"function","function":{{"name":"read_file","arguments":"{{\"path\":\"src/file_{index}.rs\"}}"}}}}]}}"#
+        ),
+        2 => format!(
+            r#"{{"role":"tool","tool_call_id":"call_{}","content":"{}"}}"#,
+            index - 1,
+            "fn answer() -> u64 { 42 }\\n".repeat(20)
+        ),
+        _ => format!(
+            r#"{{"role":"assistant","content":"It returns the answer to question {index}, as its only function says."}}"#
+        ),
+    };
+    lookback::Dialect::OpenAiChat.decode(&raw).expect("a message")
+}

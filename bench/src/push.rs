@@ -1,0 +1,82 @@
+//! A push and the window after it, with 100, 10,000 and 1,000,000 messages of history: time and allocation.
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use lookback::tokens::TokenCounter;
+use lookback::{Engine, Limits, Policy, Settings};
+
+use crate::{alloc, median, message, time};
+
+/// Text that was counted already: asking for its count costs nothing.
+#[derive(Debug)]
+struct Counted;
+
+impl TokenCounter for Counted {
+    fn name(&self) -> &str {
+        "counted"
+    }
+
+    fn is_exact(&self) -> bool {
+        true
+    }
+
+    fn text(&self, text: &str) -> u64 {
+        text.len() as u64 / 4
+    }
+}
+
+const OPERATIONS: u64 = 2_000;
+
+pub fn run() {
+    println!("A push and the window after it (store and encoding aside, text already counted)\n");
+    println!("{:<28} {:>12} {:>12} {:>14} {:>14}", "policy", "history", "us/push", "allocations", "bytes");
+    let policies = [
+        (
+            "messages 40 to 20",
+            Policy { limits: Limits::messages(40), target: Some(Limits::messages(20)), ..Policy::default() },
+        ),
+        ("messages 40", Policy { limits: Limits::messages(40), ..Policy::default() }),
+        (
+            "tokens 32000 to 16000",
+            Policy { limits: Limits::tokens(32_000), target: Some(Limits::tokens(16_000)), ..Policy::default() },
+        ),
+    ];
+    for (name, policy) in policies {
+        let mut first = None;
+        for history in [100, 10_000, 1_000_000] {
+            let settings = Settings { policy: policy.clone(), counter: Arc::new(Counted), ..Settings::default() };
+            let mut engine = Engine::new(settings);
+            for index in 0..history {
+                black_box(engine.push(message(index)).expect("it can be said"));
+                black_box(engine.window());
+            }
+            // Several stretches, so that a stretch which was disturbed does not count.
+            let stretches = (0..9).map(|stretch| {
+                let from = history + stretch * OPERATIONS;
+                let messages: Vec<_> = (from..from + OPERATIONS).map(message).collect();
+                let before = alloc::so_far();
+                let spent = time(|| {
+                    for message in messages {
+                        black_box(engine.push(message).expect("it can be said"));
+                        black_box(engine.window());
+                    }
+                });
+                let after = alloc::so_far();
+                let each = |count: u64| count as f64 / OPERATIONS as f64;
+                (spent.as_secs_f64() * 1e6 / OPERATIONS as f64, each(after.0 - before.0), each(after.1 - before.1))
+            });
+            let stretches: Vec<_> = stretches.collect();
+            let spent = median(stretches.iter().map(|stretch| stretch.0));
+            let calls = median(stretches.iter().map(|stretch| stretch.1));
+            let bytes = median(stretches.iter().map(|stretch| stretch.2));
+            let (base, base_bytes) = *first.get_or_insert((spent, bytes));
+            println!(
+                "{name:<28} {history:>12} {:>12} {calls:>14.1} {:>14}",
+                format!("{spent:.2} ({:.2}x)", spent / base),
+                format!("{bytes:.0} ({:.2}x)", bytes / base_bytes)
+            );
+        }
+    }
+    println!();
+}
