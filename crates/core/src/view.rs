@@ -21,6 +21,8 @@ pub struct View {
     groups: Vec<ViewGroup>,
     /// Group by the identifier of a tool call in it, the newest where several have it.
     calls: HashMap<String, u64>,
+    /// Calls without a result and without a stand-in.
+    open: u64,
     late: Vec<Item>,
     totals: Totals,
     turn: u64,
@@ -262,6 +264,7 @@ impl View {
         group.size = group.items.iter().map(|item| item.size).sum();
         for call in &group.calls {
             self.calls.insert(call.id.clone(), group.number);
+            self.open += u64::from(call.answer == Answer::Open);
         }
         let counts = !matches!(group.kind, Kind::Frame | Kind::System);
         let newest = self.groups.iter().rev().find(|group| !matches!(group.kind, Kind::Frame | Kind::System));
@@ -305,6 +308,7 @@ impl View {
             })
             .collect();
         if let Some(call) = group.calls.iter_mut().zip(names).find_map(|(call, fits)| fits.then_some(call)) {
+            self.open = self.open.saturating_sub(u64::from(call.answer == Answer::Open));
             call.answer = answer;
         }
     }
@@ -358,21 +362,17 @@ impl View {
     /// The calls that have no result and no stand-in.
     pub(crate) fn open_calls(&self) -> Vec<OpenCall> {
         let mut open = Vec::new();
-        // Only what came since the last request can be open, and all of it is at the end: rounds that were sent are closed.
+        // What is open is near the end, but answered rounds may stand among what is not: a client may bring a whole history.
         for group in self.groups.iter().rev() {
-            if group.kind != Kind::Round {
-                continue;
+            if open.len() as u64 >= self.open {
+                break;
             }
             let Some(first) = group.items.first() else { continue };
             let calls = group.calls.iter().rev().filter(|call| call.answer == Answer::Open);
-            let before = open.len();
             open.extend(calls.map(|call| OpenCall {
                 position: first.position,
                 id: cut::renamed(&first.edits, call.part).unwrap_or(&call.id).to_owned(),
             }));
-            if open.len() == before {
-                break;
-            }
         }
         open.reverse();
         open
@@ -518,6 +518,7 @@ impl View {
         self.late = late.into_iter().filter(|item| !used.contains(&item.position)).collect();
         self.totals = Totals::default();
         self.calls.clear();
+        self.open = 0;
         let next = self.next_group;
         for group in kept {
             self.open_group(group, None);

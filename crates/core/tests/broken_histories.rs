@@ -1,0 +1,52 @@
+//! Histories as they break in life, by hand: one test for each fault that the generated ones found.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+mod common;
+
+use common::{Run, laws};
+use lookback_core::transcript::Origin;
+use lookback_core::{Dialect, Limits, Policy, Settings};
+
+fn run(dialect: Dialect, policy: Policy) -> Run {
+    Run::new(Settings { dialect, policy, ..Settings::default() })
+}
+
+/// Pushes a history, and takes a window; all laws hold of it.
+fn sent(run: &mut Run, history: &[&str]) -> Vec<String> {
+    history.iter().for_each(|json| run.push(json, Origin::Client));
+    run.window();
+    laws::all(run).unwrap();
+    laws::the_view_is_the_fold_of_the_log(run, 1).unwrap();
+    run.steps.last().unwrap().request.clone()
+}
+
+fn calls(ids: &[&str]) -> String {
+    let call = |id: &&str| format!(r#"{{"id":"{id}","type":"function","function":{{"name":"t","arguments":"{{}}"}}}}"#);
+    let calls: Vec<_> = ids.iter().map(call).collect();
+    format!(r#"{{"role":"assistant","content":null,"tool_calls":[{}]}}"#, calls.join(","))
+}
+
+fn answer(id: &str) -> String {
+    format!(r#"{{"role":"tool","tool_call_id":"{id}","content":"done {id}"}}"#)
+}
+
+#[test]
+fn a_call_without_result_is_found_before_answered_ones() {
+    let mut run = run(Dialect::OpenAiChat, Policy::default());
+    let sent = sent(&mut run, &[&calls(&["a"]), &calls(&["b"]), &answer("b")]);
+    assert_eq!(sent.len(), 4);
+    assert!(sent[1].contains("\"a\"") && sent[1].contains("No result"));
+}
+
+#[test]
+fn a_cache_marker_behind_a_tool_result_opens_no_turn() {
+    let mut run = run(Dialect::Bedrock, Policy::default());
+    let history = [
+        r#"{"role":"user","content":[{"text":"hi"}]}"#,
+        r#"{"role":"assistant","content":[{"toolUse":{"toolUseId":"a","name":"t","input":{}}}]}"#,
+        r#"{"role":"user","content":[{"toolResult":{"toolUseId":"a","content":[{"text":"1"}]}},{"cachePoint":{"type":"default"}}]}"#,
+    ];
+    sent(&mut run, &history);
+    assert_eq!(run.engine.view().totals().turns, 1);
+}
