@@ -1,7 +1,13 @@
 //! Histories as a provider's JSON, well-formed and broken, policies of every kind, and a caller that drives an engine with them.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part of this")]
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::expect_used)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    clippy::expect_used
+)]
 
 pub mod laws;
 
