@@ -39,6 +39,12 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// Adds the members of another object whose keys are not here, at the end.
+    pub(crate) fn add_missing(&mut self, other: &Fields<'a>) {
+        let missing = other.0.iter().filter(|(key, _)| self.get(key).is_none()).cloned().collect::<Vec<_>>();
+        self.0.extend(missing);
+    }
+
     pub(crate) fn remove(&mut self, key: &str) {
         self.0.retain(|(name, _)| name != key);
     }

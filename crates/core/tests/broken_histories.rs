@@ -50,3 +50,18 @@ fn a_cache_marker_behind_a_tool_result_opens_no_turn() {
     sent(&mut run, &history);
     assert_eq!(run.engine.view().totals().turns, 1);
 }
+
+#[test]
+fn results_come_first_in_their_message() {
+    let mut run = run(Dialect::Anthropic, Policy::default());
+    let history = [
+        r#"{"role":"user","content":"hi"}"#,
+        r#"{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"t","input":{}},{"type":"tool_use","id":"b","name":"t","input":{}}]}"#,
+        r#"{"role":"user","content":[{"type":"text","text":"here"},{"type":"tool_result","tool_use_id":"b","content":"2"}]}"#,
+        r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"1"}],"x":1.0e+2}"#,
+    ];
+    let sent = sent(&mut run, &history);
+    let order: Vec<_> =
+        ["\"2\"", "\"1\"", "here", "\"x\":1.0e+2"].iter().map(|text| sent[2].find(text).unwrap()).collect();
+    assert!(order.is_sorted(), "{}", sent[2]);
+}

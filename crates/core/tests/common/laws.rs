@@ -239,7 +239,11 @@ pub fn a_kept_part_is_byte_identical(run: &Run) -> Found {
                 }
             }
             for member in members {
-                let sent = step.request.iter().any(|json| pieces(dialect, json).1.contains(&member));
+                // Where two messages are one, the first has the word on a member that both have.
+                let same = |other: &(String, String)| {
+                    *other == member || (dialect != Dialect::OpenAiChat && other.0 == member.0)
+                };
+                let sent = step.request.iter().any(|json| pieces(dialect, json).1.iter().any(same));
                 demand!(sent, "the member {member:?} is gone from {:?}", step.request);
             }
         }
