@@ -99,6 +99,8 @@ pub enum Reason {
         /// Where it may begin.
         rule: Start,
     },
+    /// Nothing of it is left: it was all signed reasoning, which any compaction makes stale.
+    Stale,
     /// Signed reasoning of the open tool loop forbids a change.
     Waits,
 }
@@ -213,20 +215,23 @@ struct Draft<'a> {
 impl<'a> Draft<'a> {
     fn new(groups: &'a [Group], excess: Excess, target: Limits) -> Self {
         let mut turns = std::collections::BTreeMap::new();
-        for group in groups.iter().filter(|group| group.counts_in_turns()) {
+        for group in groups.iter().filter(|group| group.counts_in_turns() && !group.is_stale()) {
             *turns.entry(group.turn).or_default() += 1;
         }
         let keep = |group: &Group| {
             let reason = group.pin.map_or(Reason::Recent, |pin| Reason::Pinned { pin });
-            Decision { action: Action::Keep, stages: 0, reason, before: group.size, after: group.base }
+            let (action, reason) =
+                if group.is_stale() { (Action::Drop, Reason::Stale) } else { (Action::Keep, reason) };
+            Decision { action, stages: 0, reason, before: group.size, after: group.base }
         };
+        let rounds = |group: &&Group| matches!(group.kind, Kind::Assistant | Kind::Round) && !group.is_stale();
         Draft {
             decisions: groups.iter().map(keep).collect(),
             target,
             excess,
             size: groups.iter().map(|group| group.base).sum(),
             turns,
-            rounds: groups.iter().filter(|group| matches!(group.kind, Kind::Assistant | Kind::Round)).count() as u64,
+            rounds: groups.iter().filter(rounds).count() as u64,
             groups,
         }
     }

@@ -286,7 +286,11 @@ impl View {
         if let Some(group) = self.groups.get_mut(index) {
             group.size += item.size;
             self.totals.size += item.size;
-            group.items.push(item);
+            // A system message that lives with a round may have come between its call and its results.
+            let system = |item: &Item| item.message.role() == Role::System;
+            let behind =
+                if system(&item) { 0 } else { group.items.iter().rev().take_while(|item| system(item)).count() };
+            group.items.insert(group.items.len() - behind, item);
         }
     }
 
@@ -420,7 +424,13 @@ impl View {
                             add(part, Change::Rename(shown));
                         }
                     }
-                    Err(hidden) => add(part, Change::Hide(hidden)),
+                    Err(hidden) => {
+                        add(part, Change::Hide(hidden));
+                        // It waits under the name of the stand-in that it will replace.
+                        if let Some(shown) = self.waiting(&result.call_id).filter(|_| hidden == Hidden::Late) {
+                            add(part, Change::Rename(shown));
+                        }
+                    }
                 },
                 PartRef::Text(_)
                 | PartRef::Image(_)
@@ -456,6 +466,22 @@ impl View {
         }
     }
 
+    /// The identifier that the stand-in of a call has, where it is not the call's own.
+    fn waiting(&self, id: &str) -> Option<String> {
+        let group = self.groups.get(self.group_of(id)?)?;
+        let edits = group.items.first().map(|item| &*item.edits)?;
+        let taken = |name: &str| {
+            let names = |item: &Item| {
+                let mut results = item.message.tool_results();
+                results.any(|(part, result)| cut::renamed(&item.edits, part).unwrap_or(&result.call_id) == name)
+            };
+            self.late.iter().any(names)
+        };
+        let calls = || group.calls.iter().filter(|call| call.id == id && call.answer == Answer::StandIn);
+        let name = |call: &Call| cut::renamed(edits, call.part).unwrap_or(&call.id).to_owned();
+        calls().map(name).find(|name| !taken(name)).filter(|name| name != id)
+    }
+
     /// Whether a call that is shown goes by this identifier.
     fn shows(&self, id: &str) -> bool {
         self.calls.contains_key(id)
@@ -471,10 +497,12 @@ impl View {
     pub(crate) fn late_for(&self, group: &ViewGroup) -> Vec<(Item, Vec<Position>)> {
         let answers = |item: &Item| {
             let parts = item.message.tool_results().filter(|(part, _)| !cut::is_hidden(&item.edits, *part));
-            let stand_ins = parts.filter_map(|(_, result)| {
-                let own = group.items.iter().find(|own| {
-                    own.own && own.message.tool_results().any(|(_, stand_in)| stand_in.call_id == result.call_id)
-                })?;
+            let stand_ins = parts.filter_map(|(part, result)| {
+                let name = cut::renamed(&item.edits, part).unwrap_or(&result.call_id);
+                let own = group
+                    .items
+                    .iter()
+                    .find(|own| own.own && own.message.tool_results().any(|(_, stand_in)| stand_in.call_id == name))?;
                 Some(own.position)
             });
             stand_ins.collect::<Vec<_>>()
@@ -512,6 +540,10 @@ impl View {
                 used.extend(items.iter().filter(|item| !item.own).map(|item| item.position));
                 group.items = items;
                 group.settle();
+            }
+            // Nothing is left of a message that was all reasoning, once that is stale.
+            if group.items.is_empty() {
+                continue;
             }
             kept.push(group);
         }

@@ -65,3 +65,44 @@ fn results_come_first_in_their_message() {
         ["\"2\"", "\"1\"", "here", "\"x\":1.0e+2"].iter().map(|text| sent[2].find(text).unwrap()).collect();
     assert!(order.is_sorted(), "{}", sent[2]);
 }
+
+#[test]
+fn a_message_that_was_all_stale_reasoning_leaves_no_empty_group() {
+    let policy = Policy { limits: Limits::messages(3), ..Policy::default() };
+    let mut run = run(Dialect::Anthropic, policy);
+    let history = [
+        r#"{"role":"user","content":"one"}"#,
+        r#"{"role":"assistant","content":"two"}"#,
+        r#"{"role":"user","content":"three"}"#,
+        r#"{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s"}]}"#,
+        r#"{"role":"user","content":"four"}"#,
+    ];
+    let sent = sent(&mut run, &history);
+    assert!(!sent.concat().contains("thinking"));
+}
+
+#[test]
+fn the_newest_message_stays_where_its_call_is_older() {
+    let policy = Policy { limits: Limits::messages(3), ..Policy::default() };
+    let mut run = run(Dialect::OpenAiChat, policy);
+    let one = r#"{"role":"assistant","content":"one"}"#;
+    let sent = sent(&mut run, &[&calls(&["a"]), one, r#"{"role":"user","content":"two"}"#, one, &answer("a")]);
+    assert!(sent.contains(&answer("a")));
+}
+
+#[test]
+fn a_late_result_finds_its_stand_in_by_the_name_it_is_shown_by() {
+    let keep = lookback_core::policy::Keep { first: 1, ..Default::default() };
+    let policy = Policy { limits: Limits { rounds: Some(4), ..Limits::default() }, keep, ..Policy::default() };
+    let mut run = run(Dialect::Anthropic, policy);
+    let call = r#"{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"t","input":{}}]}"#;
+    let result = |text| {
+        format!(r#"{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"a","content":"{text}"}}]}}"#)
+    };
+    let (first, late) = (result("first"), result("late"));
+    let one = r#"{"role":"assistant","content":"one"}"#;
+    sent(&mut run, &[r#"{"role":"user","content":"hi"}"#, call, &first, one, one, call]);
+    let sent = sent(&mut run, &[&late, one, r#"{"role":"user","content":"on"}"#]);
+    assert!(sent.concat().contains("late") && !sent.concat().contains("No result"), "{sent:#?}");
+    laws::a_late_result_takes_its_stand_ins_place(&run).unwrap();
+}

@@ -341,6 +341,7 @@ pub fn every_group_has_a_reason(run: &Run) -> Found {
                     Reason::Pinned { .. } | Reason::Recent => decision.action == Action::Keep,
                     Reason::Exceeded { actual, target, .. } => decision.action != Action::Keep && actual > target,
                     Reason::Start { .. } => true,
+                    Reason::Stale => decision.action == Action::Drop && decision.after == Default::default(),
                     Reason::Waits => matches!(plan.verdict, Verdict::Wait | Verdict::Refuse),
                 };
                 demand!(sound, "{decision:?} in {:?}", plan.verdict);
