@@ -156,8 +156,9 @@ pub fn plan(groups: &[Group], policy: &Policy) -> Plan {
     if !hard.fits(&after) {
         return Plan { verdict: Verdict::Refuse, decisions: draft.decisions, before, after, over };
     }
-    // Progress: what does not come out smaller in the measure that was exceeded is not worth a broken cache.
-    if !changes || after.get(excess.measure) >= before.get(excess.measure) {
+    // Progress: what does not come out smaller in a measure that was exceeded is not worth a broken cache.
+    let mut exceeded = policy.limits.excesses(&before).chain(hard.excesses(&before));
+    if !changes || exceeded.all(|excess| after.get(excess.measure) >= before.get(excess.measure)) {
         let over = policy.limits.excesses(&before).chain(hard.excesses(&before)).collect();
         return unchanged(groups, before, Verdict::Keep, over, Reason::Recent);
     }
@@ -188,7 +189,8 @@ fn target(groups: &[Group], policy: &Policy) -> Limits {
         let wanted = wanted.get(measure).or(limit)?;
         let limit = limit.unwrap_or(wanted);
         let floor = pinned.get(measure).saturating_add(limit / SLACK);
-        Some(wanted.max(floor.min(limit)))
+        // The model's window may be smaller than what the policy aims at.
+        Some(wanted.min(limit).max(floor.min(limit)))
     };
     Limits {
         tokens: aim(Measure::Tokens).map(Tokens::Count),
@@ -210,6 +212,8 @@ struct Draft<'a> {
     /// Kept groups of each turn that counts, so that dropping one tells whether the turn is gone.
     turns: std::collections::BTreeMap<u64, u64>,
     rounds: u64,
+    /// What was dropped and brought back, since the window must begin with it.
+    held: Option<usize>,
 }
 
 impl<'a> Draft<'a> {
@@ -232,6 +236,7 @@ impl<'a> Draft<'a> {
             size: groups.iter().map(|group| group.base).sum(),
             turns,
             rounds: groups.iter().filter(rounds).count() as u64,
+            held: None,
             groups,
         }
     }
@@ -283,7 +288,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Drops on until the window begins where it may. Where no later group may begin it, it stays as it is.
+    /// Drops on until the window begins where it may. Where something pinned stands in the way, the nearest group before it
+    /// that may begin a window stays, and what is between them goes in its place.
     fn move_start(&mut self, rule: Start) {
         let body = |group: &Group| !matches!(group.kind, Kind::Frame | Kind::System);
         let kept = |decision: &Decision| decision.action != Action::Drop;
@@ -291,19 +297,37 @@ impl<'a> Draft<'a> {
         let dropped = self.decisions.iter().any(|decision| decision.action == Action::Drop);
         let Some(first) = first.filter(|_| dropped) else { return };
         let mut rest = self.groups.iter().zip(&self.decisions).enumerate().skip(first).filter(|(_, (_, d))| kept(d));
-        let Some(start) = rest.find(|(_, (group, _))| group.may_start(rule)).map(|(index, _)| index) else { return };
-        let between = self.groups.get(first..start).unwrap_or_default();
-        if between.iter().any(|group| group.pin.is_some()) {
+        let start = rest.find(|(_, (group, _))| group.may_start(rule)).map(|(index, _)| index);
+        let unpinned = |start: &usize| {
+            let between = self.groups.get(first..*start).unwrap_or_default();
+            between.iter().all(|group| group.pin.is_none())
+        };
+        if let Some(start) = start.filter(unpinned) {
+            (first..start).for_each(|index| self.drop(index, Reason::Start { rule }));
             return;
         }
-        for index in first..start {
-            self.drop(index, Reason::Start { rule });
+        let before = self.groups.get(..first).unwrap_or_default();
+        if let Some(index) = before.iter().rposition(|group| body(group) && group.may_start(rule) && !group.is_stale())
+        {
+            self.bring_back(index, Reason::Start { rule });
+            self.drop_oldest();
+        }
+    }
+
+    fn bring_back(&mut self, index: usize, reason: Reason) {
+        let (Some(group), Some(decision)) = (self.groups.get(index), self.decisions.get_mut(index)) else { return };
+        *decision = Decision { action: Action::Keep, stages: 0, reason, before: group.size, after: group.base };
+        self.held = Some(index);
+        self.size = self.size + group.base;
+        *self.turns.entry(group.turn).or_default() += 1;
+        if matches!(group.kind, Kind::Assistant | Kind::Round) {
+            self.rounds += 1;
         }
     }
 
     fn drop(&mut self, index: usize, reason: Reason) {
         let (Some(group), Some(decision)) = (self.groups.get(index), self.decisions.get_mut(index)) else { return };
-        if group.pin.is_some() || decision.action == Action::Drop {
+        if group.pin.is_some() || self.held == Some(index) || decision.action == Action::Drop {
             return;
         }
         self.size = self.size - decision.after;

@@ -106,3 +106,44 @@ fn a_late_result_finds_its_stand_in_by_the_name_it_is_shown_by() {
     assert!(sent.concat().contains("late") && !sent.concat().contains("No result"), "{sent:#?}");
     laws::a_late_result_takes_its_stand_ins_place(&run).unwrap();
 }
+
+#[test]
+fn a_window_begins_with_a_user_though_a_round_before_the_task_is_kept() {
+    let keep = lookback_core::policy::Keep { last: 3, ..Default::default() };
+    let policy = Policy { limits: Limits::messages(4), keep, ..Policy::default() };
+    let mut run = run(Dialect::Anthropic, policy);
+    let history = [
+        r#"{"role":"user","content":"one"}"#,
+        r#"{"role":"assistant","content":"two"}"#,
+        r#"{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"t","input":{}}]}"#,
+        r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"1"}]}"#,
+        r#"{"role":"user","content":"three"}"#,
+    ];
+    let sent = sent(&mut run, &history);
+    assert!(sent[0].contains("one") && !sent.concat().contains("two"), "{sent:#?}");
+}
+
+#[test]
+fn a_target_above_the_models_window_does_not_keep_it_from_being_met() {
+    let policy = Policy { limits: Limits::tokens(1_000), target: Some(Limits::tokens(500)), ..Policy::default() };
+    let mut run = Run::new(Settings { policy, model_window: Some(100), ..Settings::default() });
+    let text = format!(r#"{{"role":"user","content":"{}"}}"#, "word ".repeat(30));
+    let sent = sent(&mut run, &[&text, &text, &text, &text]);
+    assert!(run.steps[0].decided.refusal.is_none() && sent.len() < 4);
+}
+
+#[test]
+fn what_can_be_cleared_is_cleared_though_another_limit_cannot_be_met() {
+    use lookback_core::Stage;
+    let limits = Limits { turns: Some(1), media: Some(0), ..Limits::default() };
+    let policy = Policy { limits, stages: vec![Stage::ClearMedia { keep: 0 }], ..Policy::default() };
+    let mut run = run(Dialect::Anthropic, policy);
+    let history = [
+        r#"{"role":"user","content":"one"}"#,
+        r#"{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"t","input":{}}]}"#,
+        r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"image","source":{"type":"url","url":"https://example.org/1.png"}}]}]}"#,
+        r#"{"role":"assistant","content":"two"}"#,
+        r#"{"role":"user","content":"three"}"#,
+    ];
+    assert!(sent(&mut run, &history).concat().contains("image cleared"));
+}
