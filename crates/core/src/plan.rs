@@ -160,7 +160,11 @@ pub fn plan(groups: &[Group], policy: &Policy) -> Plan {
     let mut exceeded = policy.limits.excesses(&before).chain(hard.excesses(&before));
     if !changes || exceeded.all(|excess| after.get(excess.measure) >= before.get(excess.measure)) {
         let over = policy.limits.excesses(&before).chain(hard.excesses(&before)).collect();
-        return unchanged(groups, before, Verdict::Keep, over, Reason::Recent);
+        let mut plan = unchanged(groups, before, Verdict::Keep, over, Reason::Recent);
+        if let Some(held) = draft.held.and_then(|index| plan.decisions.get_mut(index)) {
+            held.reason = Reason::Start { rule: policy.start };
+        }
+        return plan;
     }
     Plan { verdict: Verdict::Compact, decisions: draft.decisions, before, after, over }
 }

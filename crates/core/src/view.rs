@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::cut::{self, Change, Edit, Hidden};
+use crate::cut::{self, Change, Cut, Edit, Hidden};
 use crate::dialect::{Dialect, Frame, Shown};
 use crate::group::Kind;
 use crate::message::{Message, PartRef, Role};
@@ -81,6 +81,9 @@ pub(crate) struct OpenCall {
     /// The identifier that it is shown by.
     pub(crate) id: String,
 }
+
+/// What stands in a result that says it is an error and nothing else, where the provider refuses that.
+const EMPTY_ERROR: &str = "[The tool failed and gave no output.]";
 
 impl Item {
     /// Where it stands in the log.
@@ -389,6 +392,7 @@ impl View {
         let mut add = |part, change| edits.push(Edit { part, change });
         let mut taken: Vec<(usize, usize)> = Vec::new();
         let mut here: Vec<String> = Vec::new();
+        let mut waiting: Vec<String> = Vec::new();
         let mut home = None;
         for (part, value) in message.parts().enumerate() {
             match value {
@@ -416,22 +420,32 @@ impl View {
                         add(part, Change::Arguments(object.to_string()));
                     }
                 }
-                PartRef::ToolResult(result) => match self.resolve(&result.call_id, home, &taken) {
-                    Ok((group, call, shown)) => {
-                        home = Some(group);
-                        taken.push((group, call));
-                        if shown != result.call_id {
-                            add(part, Change::Rename(shown));
-                        }
+                PartRef::ToolResult(result) => {
+                    if quirks.refuses_empty_error && result.error && result.content.is_empty() {
+                        add(part, Change::Cut { item: 0, cut: Cut::note(EMPTY_ERROR) });
                     }
-                    Err(hidden) => {
-                        add(part, Change::Hide(hidden));
+                    match self.resolve(&result.call_id, home, &taken) {
+                        Ok((group, call, shown)) => {
+                            home = Some(group);
+                            taken.push((group, call));
+                            if shown != result.call_id {
+                                add(part, Change::Rename(shown));
+                            }
+                        }
                         // It waits under the name of the stand-in that it will replace.
-                        if let Some(shown) = self.waiting(&result.call_id).filter(|_| hidden == Hidden::Late) {
-                            add(part, Change::Rename(shown));
-                        }
+                        Err(Hidden::Late) => match self.stand_in(&result.call_id, &waiting) {
+                            Some(shown) => {
+                                add(part, Change::Hide(Hidden::Late));
+                                if shown != result.call_id {
+                                    add(part, Change::Rename(shown.clone()));
+                                }
+                                waiting.push(shown);
+                            }
+                            None => add(part, Change::Hide(Hidden::Duplicate)),
+                        },
+                        Err(hidden) => add(part, Change::Hide(hidden)),
                     }
-                },
+                }
                 PartRef::Text(_)
                 | PartRef::Image(_)
                 | PartRef::Document(_)
@@ -466,20 +480,19 @@ impl View {
         }
     }
 
-    /// The identifier that the stand-in of a call has, where it is not the call's own.
-    fn waiting(&self, id: &str) -> Option<String> {
+    /// The name of a stand-in for a call's result, for which none waits yet.
+    fn stand_in(&self, id: &str, waiting: &[String]) -> Option<String> {
         let group = self.groups.get(self.group_of(id)?)?;
         let edits = group.items.first().map(|item| &*item.edits)?;
-        let taken = |name: &str| {
-            let names = |item: &Item| {
-                let mut results = item.message.tool_results();
-                results.any(|(part, result)| cut::renamed(&item.edits, part).unwrap_or(&result.call_id) == name)
-            };
-            self.late.iter().any(names)
+        let waits = |item: &Item, name: &str| {
+            let mut results = item.message.tool_results().filter(|(part, _)| !cut::is_hidden(&item.edits, *part));
+            results.any(|(part, result)| cut::renamed(&item.edits, part).unwrap_or(&result.call_id) == name)
         };
-        let calls = || group.calls.iter().filter(|call| call.id == id && call.answer == Answer::StandIn);
-        let name = |call: &Call| cut::renamed(edits, call.part).unwrap_or(&call.id).to_owned();
-        calls().map(name).find(|name| !taken(name)).filter(|name| name != id)
+        let taken =
+            |name: &&str| waiting.iter().any(|other| other == name) || self.late.iter().any(|item| waits(item, name));
+        let calls = group.calls.iter().filter(|call| call.id == id && call.answer == Answer::StandIn);
+        let mut names = calls.map(|call| cut::renamed(edits, call.part).unwrap_or(&call.id));
+        names.find(|name| !taken(name)).map(str::to_owned)
     }
 
     /// Whether a call that is shown goes by this identifier.

@@ -147,3 +147,24 @@ fn what_can_be_cleared_is_cleared_though_another_limit_cannot_be_met() {
     ];
     assert!(sent(&mut run, &history).concat().contains("image cleared"));
 }
+
+#[test]
+fn an_error_without_a_word_is_given_one_where_the_provider_wants_it() {
+    let mut run = run(Dialect::Bedrock, Policy::default());
+    let history = [
+        r#"{"role":"user","content":[{"text":"hi"}]}"#,
+        r#"{"role":"assistant","content":[{"toolUse":{"toolUseId":"a","name":"t","input":{}}}]}"#,
+        r#"{"role":"user","content":[{"toolResult":{"toolUseId":"a","content":[],"status":"error"}}]}"#,
+    ];
+    assert!(sent(&mut run, &history).concat().contains("gave no output"));
+}
+
+#[test]
+fn what_was_learned_of_a_models_tokens_comes_back_from_a_log_as_it_was() {
+    let mut calibration = lookback_core::tokens::Calibration::default();
+    for reported in 64..5_000 {
+        calibration.observe(3_719, reported);
+        let text = serde_json::to_string(&calibration).unwrap();
+        assert_eq!(serde_json::from_str::<lookback_core::tokens::Calibration>(&text).unwrap(), calibration);
+    }
+}

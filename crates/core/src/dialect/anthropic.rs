@@ -38,8 +38,14 @@ const PAIRING: PairingRules = PairingRules {
     unique_in_request: true,
 };
 
-pub(super) const QUIRKS: Quirks =
-    Quirks { unique_ids: true, valid_id, refuses_blank: true, signed_reasoning: true, start: Start::User };
+pub(super) const QUIRKS: Quirks = Quirks {
+    unique_ids: true,
+    valid_id,
+    refuses_blank: true,
+    signed_reasoning: true,
+    start: Start::User,
+    refuses_empty_error: false,
+};
 
 const MOST_MESSAGES: usize = 100_000;
 const MOST_MARKERS: usize = 4;

@@ -35,8 +35,14 @@ const PAIRING: PairingRules = PairingRules {
     unique_in_request: true,
 };
 
-pub(super) const QUIRKS: Quirks =
-    Quirks { unique_ids: true, valid_id, refuses_blank: true, signed_reasoning: false, start: Start::UserOrToolPair };
+pub(super) const QUIRKS: Quirks = Quirks {
+    unique_ids: true,
+    valid_id,
+    refuses_blank: true,
+    signed_reasoning: false,
+    start: Start::UserOrToolPair,
+    refuses_empty_error: true,
+};
 
 const MOST_MARKERS: usize = 4;
 
@@ -175,6 +181,8 @@ pub(super) fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[E
             }
             let content = inner.get("content").map(ToOwned::to_owned);
             let items = content.as_deref().and_then(json::array).unwrap_or_default();
+            let note =
+                cut::note_of(result, edits, index).map(|note| json::value(&serde_json::json!({"text": note.marker})));
             let shown: Vec<_> = items
                 .into_iter()
                 .zip(&result.content)
@@ -185,6 +193,7 @@ pub(super) fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[E
                         .filter(|text| !text.is_empty())
                         .map(|text| json::value(&serde_json::json!({"text": text}))),
                 })
+                .chain(note)
                 .collect();
             inner.set("content", json::write_array(shown.iter().map(AsRef::as_ref)));
             fields.set("toolResult", inner.write());

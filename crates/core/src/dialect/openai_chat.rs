@@ -34,8 +34,14 @@ const PAIRING: PairingRules = PairingRules {
     unique_in_request: false,
 };
 
-pub(super) const QUIRKS: Quirks =
-    Quirks { unique_ids: false, valid_id: |_| true, refuses_blank: false, signed_reasoning: false, start: Start::Any };
+pub(super) const QUIRKS: Quirks = Quirks {
+    unique_ids: false,
+    valid_id: |_| true,
+    refuses_blank: false,
+    signed_reasoning: false,
+    start: Start::Any,
+    refuses_empty_error: false,
+};
 
 pub(super) fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeError> {
     Ok(match role {

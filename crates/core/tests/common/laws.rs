@@ -8,6 +8,7 @@ use lookback_core::message::PartRef;
 use lookback_core::plan::{Action, Reason, Verdict};
 use lookback_core::policy::{Measure, Totals};
 use lookback_core::transcript::{Entry, Position};
+use lookback_core::view::Item;
 use lookback_core::{Dialect, Engine, Mode, Problem, Role, Stage, View};
 use serde_json::value::RawValue;
 
@@ -272,7 +273,13 @@ pub fn what_is_pinned_is_never_dropped(run: &Run) -> Found {
     for (index, step) in run.steps.iter().enumerate() {
         let before: Vec<_> = step.before.messages().collect();
         let after: HashSet<_> = step.view.messages().map(|item| item.position()).collect();
-        let theirs = || before.iter().filter(|item| !item.is_own());
+        // A message that is all reasoning is nothing once that is stale, and stale reasoning breaks a lower law.
+        let lasts = |item: &Item| {
+            let parts = item.message().parts().enumerate().filter(|(part, _)| visible(item, *part));
+            let mut parts = parts.map(|(_, part)| part);
+            parts.any(|part| !matches!(part, PartRef::Reasoning(_)))
+        };
+        let theirs = || before.iter().filter(|item| !item.is_own() && lasts(item));
         let mut pinned: BTreeMap<Position, &str> = BTreeMap::new();
         pinned
             .extend(before.iter().take_while(|i| i.message().role() == Role::System).map(|i| (i.position(), "system")));
@@ -419,7 +426,8 @@ pub fn a_session_that_is_opened_again_goes_on_the_same(run: &Run) -> Found {
 /// A signed block is sent only behind what it was made behind.
 pub fn no_signed_block_is_sent_under_another_prefix(run: &Run) -> Found {
     let dialect = run.settings.dialect;
-    if run.settings.policy.drop_block {
+    // A window that is planned anew at each read has another beginning each time: see the test of that.
+    if run.settings.policy.drop_block || run.settings.policy.mode == Mode::OnRead {
         return Ok(());
     }
     for (index, step) in run.sent().enumerate() {
