@@ -180,6 +180,7 @@ pub(super) fn encode<'a>(shown: impl IntoIterator<Item = Shown<'a>>) -> Result<V
     let mut out = Vec::new();
     for Shown { message, edits } in shown {
         match message.wire().filter(|wire| wire.dialect == Dialect::OpenAiChat) {
+            Some(_) if has_empty_calls(message) => out.extend(without_calls(message, edits).map(Cow::Owned)),
             Some(wire) if edits.is_empty() => out.push(Cow::Borrowed(&*wire.raw)),
             Some(wire) => out.extend(edit(message, &wire.raw, edits).map(Cow::Owned)),
             None => {
@@ -192,6 +193,22 @@ pub(super) fn encode<'a>(shown: impl IntoIterator<Item = Shown<'a>>) -> Result<V
         }
     }
     Ok(out)
+}
+
+/// Whether the message has a list of calls, and no call in it. Only the wire tells that from having none.
+fn has_empty_calls(message: &Message) -> bool {
+    let Some(wire) = message.wire().filter(|_| message.role() == Role::Assistant) else { return false };
+    let named = message.tool_calls().next().is_none() && wire.raw.get().contains("\"tool_calls\"");
+    let fields = if named { Fields::read(&wire.raw) } else { None };
+    fields.is_some_and(|fields| fields.get("tool_calls").is_some_and(|calls| calls.get() != "null"))
+}
+
+/// The message without its empty list of calls, which is refused (OC5).
+fn without_calls(message: &Message, edits: &[Edit]) -> Option<Box<RawValue>> {
+    let raw = edit(message, &message.wire()?.raw, edits)?;
+    let mut fields = Fields::read(&raw)?;
+    fields.remove("tool_calls");
+    Some(fields.write())
 }
 
 /// The message with its edits carried out; `None` where they leave nothing of it.
@@ -367,14 +384,8 @@ pub(super) fn check(request: &Request) -> Vec<Finding> {
             findings.push(OC3.at(index, path(index, message, part), Problem::BadArguments { id: call.id.clone() }));
         }
         let place = || format!("messages[{index}]");
-        // Only the wire tells an empty list of calls from an absent one.
-        let raw = message.wire().map_or("", |wire| wire.raw.get());
-        if message.role() == Role::Assistant && raw.contains("\"tool_calls\"") && message.tool_calls().next().is_none()
-        {
-            let fields = message.wire().and_then(|wire| Fields::read(&wire.raw));
-            if fields.is_some_and(|fields| fields.get("tool_calls").is_some_and(|calls| calls.get() != "null")) {
-                findings.push(OC5.at(index, place() + ".tool_calls", Problem::EmptyToolCalls));
-            }
+        if has_empty_calls(message) {
+            findings.push(OC5.at(index, place() + ".tool_calls", Problem::EmptyToolCalls));
         }
         if message.parts().next().is_none() {
             findings.push(OC5.at(index, place(), Problem::EmptyContent));
