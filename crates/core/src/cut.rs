@@ -152,6 +152,11 @@ impl Cut {
         Cut { head: 0, tail: 0, marker }
     }
 
+    /// A note where there is no text at all.
+    pub(crate) fn note(marker: &str) -> Cut {
+        Cut { head: 0, tail: 0, marker: marker.to_owned() }
+    }
+
     fn nothing() -> Cut {
         Cut { head: 0, tail: 0, marker: String::new() }
     }
@@ -220,6 +225,11 @@ pub fn cut_of(edits: &[Edit], part: usize, item: usize) -> Option<&Cut> {
     })
 }
 
+/// The note in a result that has no content of its own.
+pub fn note_of<'a>(result: &ToolResult, edits: &'a [Edit], part: usize) -> Option<&'a Cut> {
+    cut_of(edits, part, 0).filter(|_| result.content.is_empty())
+}
+
 /// The identifier by which a part goes after these edits, where they change it.
 pub fn renamed(edits: &[Edit], part: usize) -> Option<&str> {
     edits.iter().find_map(|edit| match &edit.change {
@@ -251,6 +261,7 @@ pub fn shown_text(message: &Message, edits: &[Edit]) -> String {
                 lines.push(arguments(edits, index).unwrap_or(&call.arguments).to_owned());
             }
             PartRef::ToolResult(result) => {
+                lines.extend(note_of(result, edits, index).map(|note| note.marker.clone()));
                 for (item, value) in result.content.iter().enumerate() {
                     match (cut_of(edits, index, item), value.text()) {
                         (Some(cut), text) => lines.push(cut.apply(text.unwrap_or_default())),

@@ -69,6 +69,11 @@ impl Group {
         !matches!(self.kind, Kind::Frame | Kind::System)
     }
 
+    /// Whether a compaction leaves nothing of it, since it is all stale reasoning.
+    pub(crate) fn is_stale(&self) -> bool {
+        self.size.messages > 0 && self.base.messages == 0
+    }
+
     /// Whether a window may begin with it.
     pub(crate) fn may_start(&self, start: Start) -> bool {
         match start {

@@ -289,12 +289,15 @@ impl Message {
         })
     }
 
-    /// Whether a person speaks in it: a user message that holds more than tool results.
+    /// Whether a person speaks in it: a user message that holds more than tool results, cache markers aside.
     pub fn opens_turn(&self) -> bool {
+        let says = |part: &UserPart| match part {
+            UserPart::ToolResult(_) => false,
+            UserPart::Opaque(opaque) => !opaque.is_cache_marker(),
+            UserPart::Text(_) | UserPart::Image(_) | UserPart::Document(_) => true,
+        };
         match &self.content {
-            Content::User(parts) => {
-                parts.iter().any(|part| !matches!(part, UserPart::ToolResult(_))) || parts.is_empty()
-            }
+            Content::User(parts) => parts.iter().any(says) || self.tool_results().next().is_none(),
             Content::System(_) | Content::Assistant(_) => false,
         }
     }

@@ -100,6 +100,8 @@ pub enum Reason {
         /// Where it may begin.
         rule: Start,
     },
+    /// Nothing of it is left: it was all signed reasoning, which any compaction makes stale.
+    Stale,
     /// Signed reasoning of the open tool loop forbids a change.
     Waits,
     /// Its tool results were cut as it arrived. (No plan says so: it happened before.)
@@ -162,10 +164,15 @@ pub fn plan(groups: &[Group], policy: &Policy) -> Plan {
     if !hard.fits(&after) {
         return Plan { verdict: Verdict::Refuse, decisions: draft.decisions, before, after, over };
     }
-    // Progress: what does not come out smaller in the measure that was exceeded is not worth a broken cache.
-    if !changes || after.get(excess.measure) >= before.get(excess.measure) {
+    // Progress: what does not come out smaller in a measure that was exceeded is not worth a broken cache.
+    let mut exceeded = policy.limits.excesses(&before).chain(hard.excesses(&before));
+    if !changes || exceeded.all(|excess| after.get(excess.measure) >= before.get(excess.measure)) {
         let over = policy.limits.excesses(&before).chain(hard.excesses(&before)).collect();
-        return unchanged(groups, before, Verdict::Keep, over, Reason::Recent);
+        let mut plan = unchanged(groups, before, Verdict::Keep, over, Reason::Recent);
+        if let Some(held) = draft.held.and_then(|index| plan.decisions.get_mut(index)) {
+            held.reason = Reason::Start { rule: policy.start };
+        }
+        return plan;
     }
     Plan { verdict: Verdict::Compact, decisions: draft.decisions, before, after, over }
 }
@@ -225,25 +232,31 @@ struct Draft<'a> {
     /// Kept groups of each turn that counts, so that dropping one tells whether the turn is gone.
     turns: std::collections::BTreeMap<u64, u64>,
     rounds: u64,
+    /// What was dropped and brought back, since the window must begin with it.
+    held: Option<usize>,
 }
 
 impl<'a> Draft<'a> {
     fn new(groups: &'a [Group], excess: Excess, target: Limits) -> Self {
         let mut turns = std::collections::BTreeMap::new();
-        for group in groups.iter().filter(|group| group.counts_in_turns()) {
+        for group in groups.iter().filter(|group| group.counts_in_turns() && !group.is_stale()) {
             *turns.entry(group.turn).or_default() += 1;
         }
         let keep = |group: &Group| {
             let reason = group.pin.map_or(Reason::Recent, |pin| Reason::Pinned { pin });
-            Decision { action: Action::Keep, stages: 0, reason, before: group.size, after: group.base }
+            let (action, reason) =
+                if group.is_stale() { (Action::Drop, Reason::Stale) } else { (Action::Keep, reason) };
+            Decision { action, stages: 0, reason, before: group.size, after: group.base }
         };
+        let rounds = |group: &&Group| matches!(group.kind, Kind::Assistant | Kind::Round) && !group.is_stale();
         Draft {
             decisions: groups.iter().map(keep).collect(),
             target,
             excess,
             size: groups.iter().map(|group| group.base).sum(),
             turns,
-            rounds: groups.iter().filter(|group| matches!(group.kind, Kind::Assistant | Kind::Round)).count() as u64,
+            rounds: groups.iter().filter(rounds).count() as u64,
+            held: None,
             groups,
         }
     }
@@ -295,7 +308,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Drops on until the window begins where it may. Where no later group may begin it, it stays as it is.
+    /// Drops on until the window begins where it may. Where something pinned stands in the way, the nearest group before it
+    /// that may begin a window stays, and what is between them goes in its place.
     fn move_start(&mut self, rule: Start) {
         let body = |group: &Group| !matches!(group.kind, Kind::Frame | Kind::System);
         let kept = |decision: &Decision| decision.action != Action::Drop;
@@ -303,19 +317,37 @@ impl<'a> Draft<'a> {
         let dropped = self.decisions.iter().any(|decision| decision.action == Action::Drop);
         let Some(first) = first.filter(|_| dropped) else { return };
         let mut rest = self.groups.iter().zip(&self.decisions).enumerate().skip(first).filter(|(_, (_, d))| kept(d));
-        let Some(start) = rest.find(|(_, (group, _))| group.may_start(rule)).map(|(index, _)| index) else { return };
-        let between = self.groups.get(first..start).unwrap_or_default();
-        if between.iter().any(|group| group.pin.is_some()) {
+        let start = rest.find(|(_, (group, _))| group.may_start(rule)).map(|(index, _)| index);
+        let unpinned = |start: &usize| {
+            let between = self.groups.get(first..*start).unwrap_or_default();
+            between.iter().all(|group| group.pin.is_none())
+        };
+        if let Some(start) = start.filter(unpinned) {
+            (first..start).for_each(|index| self.drop(index, Reason::Start { rule }));
             return;
         }
-        for index in first..start {
-            self.drop(index, Reason::Start { rule });
+        let before = self.groups.get(..first).unwrap_or_default();
+        if let Some(index) = before.iter().rposition(|group| body(group) && group.may_start(rule) && !group.is_stale())
+        {
+            self.bring_back(index, Reason::Start { rule });
+            self.drop_oldest();
+        }
+    }
+
+    fn bring_back(&mut self, index: usize, reason: Reason) {
+        let (Some(group), Some(decision)) = (self.groups.get(index), self.decisions.get_mut(index)) else { return };
+        *decision = Decision { action: Action::Keep, stages: 0, reason, before: group.size, after: group.base };
+        self.held = Some(index);
+        self.size = self.size + group.base;
+        *self.turns.entry(group.turn).or_default() += 1;
+        if matches!(group.kind, Kind::Assistant | Kind::Round) {
+            self.rounds += 1;
         }
     }
 
     fn drop(&mut self, index: usize, reason: Reason) {
         let (Some(group), Some(decision)) = (self.groups.get(index), self.decisions.get_mut(index)) else { return };
-        if group.pin.is_some() || decision.action == Action::Drop {
+        if group.pin.is_some() || self.held == Some(index) || decision.action == Action::Drop {
             return;
         }
         self.size = self.size - decision.after;

@@ -99,7 +99,8 @@ struct Pins {
     open_round: Option<usize>,
     /// Where the tool loop of that round began: the message of a person before it.
     loop_start: Option<usize>,
-    newest: Option<usize>,
+    /// What holds the newest message, and the group that the request ends with: an interleaved result may stand further up.
+    newest: [Option<usize>; 2],
     first: usize,
     last: usize,
 }
@@ -109,9 +110,17 @@ impl Pins {
         let groups = view.groups();
         let keep = sizing.policy.keep;
         let system = groups.iter().take_while(|group| group.kind == Kind::System).count();
-        let person = |group: &ViewGroup| group.items.iter().any(|item| !item.own && item.message.opens_turn());
+        let speaks = |item: &Item| !item.own && item.message.opens_turn();
+        let person = |group: &ViewGroup| group.items.iter().any(speaks);
         let opening = |group: &ViewGroup| group.kind == Kind::User;
-        let task = groups.iter().rposition(person).or_else(|| groups.iter().rposition(opening));
+        // By the order in which messages came: one that answers an earlier call stands with that call.
+        let latest = |counts: &dyn Fn(&Item) -> bool| {
+            let newest =
+                |group: &ViewGroup| group.items.iter().filter(|i| !i.own && counts(i)).map(|i| i.position).max();
+            let newest = groups.iter().enumerate().filter_map(|(index, group)| Some((newest(group)?, index))).max();
+            newest.map(|(_, index)| index)
+        };
+        let task = latest(&speaks).or_else(|| groups.iter().rposition(opening));
         let spoke = groups.iter().rposition(|group| matches!(group.kind, Kind::Assistant | Kind::Round));
         let open_round = spoke.filter(|index| groups.get(*index).is_some_and(|group| group.kind == Kind::Round));
         let before = open_round.and_then(|open| groups.get(..open));
@@ -132,7 +141,7 @@ impl Pins {
             open_round,
             loop_start: open_round
                 .map(|_| before.and_then(|before| before.iter().rposition(person)).map_or(0, |at| at + 1)),
-            newest: groups.len().checked_sub(1),
+            newest: [latest(&|_| true), groups.len().checked_sub(1)],
             first: system + reach(&mut groups.iter().skip(system), keep.first),
             last: groups.len() - reach(&mut groups.iter().rev(), keep.last),
         }
@@ -144,7 +153,7 @@ impl Pins {
             () if index < self.system => Some(Pin::System),
             () if at(self.task) => Some(Pin::Task),
             () if at(self.open_round) => Some(Pin::OpenRound),
-            () if at(self.newest) => Some(Pin::Newest),
+            () if self.newest.contains(&Some(index)) => Some(Pin::Newest),
             () if index < self.first => Some(Pin::First),
             () if index >= self.last => Some(Pin::Last),
             () => None,
@@ -209,9 +218,13 @@ fn base(view: &View, group: &ViewGroup, sizing: Sizing<'_>, in_open_loop: bool) 
     if late.is_empty() && !group.items.iter().any(stale) {
         return None;
     }
-    let mut items = Vec::new();
+    let mut items: Vec<Item> = Vec::new();
     for item in &group.items {
-        if late.iter().any(|(_, stand_ins)| stand_ins.contains(&item.position)) {
+        if let Some((late, stand_ins)) = late.iter().find(|(_, stand_ins)| stand_ins.contains(&item.position)) {
+            // One message may answer several calls: it comes where the first of their stand-ins was.
+            if stand_ins.first() == Some(&item.position) {
+                items.extend(with_edits(late, late.edits.to_vec(), sizing.counter));
+            }
             continue;
         }
         if stale(item) {
@@ -221,10 +234,6 @@ fn base(view: &View, group: &ViewGroup, sizing: Sizing<'_>, in_open_loop: bool) 
         } else {
             items.push(item.clone());
         }
-    }
-    for (item, _) in late {
-        let edits = item.edits.to_vec();
-        items.extend(with_edits(&item, edits, sizing.counter));
     }
     Some(items)
 }

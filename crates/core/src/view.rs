@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::cut::{self, Change, Edit, Hidden};
+use crate::cut::{self, Change, Cut, Edit, Hidden};
 use crate::dialect::{Dialect, Frame, Shown};
 use crate::group::Kind;
 use crate::message::{Message, PartRef, Role};
@@ -21,6 +21,8 @@ pub struct View {
     groups: Vec<ViewGroup>,
     /// Group by the identifier of a tool call in it, the newest where several have it.
     calls: HashMap<String, u64>,
+    /// Calls without a result and without a stand-in.
+    open: u64,
     late: Vec<Item>,
     totals: Totals,
     turn: u64,
@@ -79,6 +81,9 @@ pub(crate) struct OpenCall {
     /// The identifier that it is shown by.
     pub(crate) id: String,
 }
+
+/// What stands in a result that says it is an error and nothing else, where the provider refuses that.
+const EMPTY_ERROR: &str = "[The tool failed and gave no output.]";
 
 impl Item {
     /// Where it stands in the log.
@@ -262,6 +267,7 @@ impl View {
         group.size = group.items.iter().map(|item| item.size).sum();
         for call in &group.calls {
             self.calls.insert(call.id.clone(), group.number);
+            self.open += u64::from(call.answer == Answer::Open);
         }
         let counts = !matches!(group.kind, Kind::Frame | Kind::System);
         let newest = self.groups.iter().rev().find(|group| !matches!(group.kind, Kind::Frame | Kind::System));
@@ -283,7 +289,11 @@ impl View {
         if let Some(group) = self.groups.get_mut(index) {
             group.size += item.size;
             self.totals.size += item.size;
-            group.items.push(item);
+            // A system message that lives with a round may have come between its call and its results.
+            let system = |item: &Item| item.message.role() == Role::System;
+            let behind =
+                if system(&item) { 0 } else { group.items.iter().rev().take_while(|item| system(item)).count() };
+            group.items.insert(group.items.len() - behind, item);
         }
     }
 
@@ -305,6 +315,7 @@ impl View {
             })
             .collect();
         if let Some(call) = group.calls.iter_mut().zip(names).find_map(|(call, fits)| fits.then_some(call)) {
+            self.open = self.open.saturating_sub(u64::from(call.answer == Answer::Open));
             call.answer = answer;
         }
     }
@@ -358,21 +369,17 @@ impl View {
     /// The calls that have no result and no stand-in.
     pub(crate) fn open_calls(&self) -> Vec<OpenCall> {
         let mut open = Vec::new();
-        // Only what came since the last request can be open, and all of it is at the end: rounds that were sent are closed.
+        // What is open is near the end, but answered rounds may stand among what is not: a client may bring a whole history.
         for group in self.groups.iter().rev() {
-            if group.kind != Kind::Round {
-                continue;
+            if open.len() as u64 >= self.open {
+                break;
             }
             let Some(first) = group.items.first() else { continue };
             let calls = group.calls.iter().rev().filter(|call| call.answer == Answer::Open);
-            let before = open.len();
             open.extend(calls.map(|call| OpenCall {
                 position: first.position,
                 id: cut::renamed(&first.edits, call.part).unwrap_or(&call.id).to_owned(),
             }));
-            if open.len() == before {
-                break;
-            }
         }
         open.reverse();
         open
@@ -385,6 +392,7 @@ impl View {
         let mut add = |part, change| edits.push(Edit { part, change });
         let mut taken: Vec<(usize, usize)> = Vec::new();
         let mut here: Vec<String> = Vec::new();
+        let mut waiting: Vec<String> = Vec::new();
         let mut home = None;
         for (part, value) in message.parts().enumerate() {
             match value {
@@ -412,16 +420,32 @@ impl View {
                         add(part, Change::Arguments(object.to_string()));
                     }
                 }
-                PartRef::ToolResult(result) => match self.resolve(&result.call_id, home, &taken) {
-                    Ok((group, call, shown)) => {
-                        home = Some(group);
-                        taken.push((group, call));
-                        if shown != result.call_id {
-                            add(part, Change::Rename(shown));
-                        }
+                PartRef::ToolResult(result) => {
+                    if quirks.refuses_empty_error && result.error && result.content.is_empty() {
+                        add(part, Change::Cut { item: 0, cut: Cut::note(EMPTY_ERROR) });
                     }
-                    Err(hidden) => add(part, Change::Hide(hidden)),
-                },
+                    match self.resolve(&result.call_id, home, &taken) {
+                        Ok((group, call, shown)) => {
+                            home = Some(group);
+                            taken.push((group, call));
+                            if shown != result.call_id {
+                                add(part, Change::Rename(shown));
+                            }
+                        }
+                        // It waits under the name of the stand-in that it will replace.
+                        Err(Hidden::Late) => match self.stand_in(&result.call_id, &waiting) {
+                            Some(shown) => {
+                                add(part, Change::Hide(Hidden::Late));
+                                if shown != result.call_id {
+                                    add(part, Change::Rename(shown.clone()));
+                                }
+                                waiting.push(shown);
+                            }
+                            None => add(part, Change::Hide(Hidden::Duplicate)),
+                        },
+                        Err(hidden) => add(part, Change::Hide(hidden)),
+                    }
+                }
                 PartRef::Text(_)
                 | PartRef::Image(_)
                 | PartRef::Document(_)
@@ -456,6 +480,21 @@ impl View {
         }
     }
 
+    /// The name of a stand-in for a call's result, for which none waits yet.
+    fn stand_in(&self, id: &str, waiting: &[String]) -> Option<String> {
+        let group = self.groups.get(self.group_of(id)?)?;
+        let edits = group.items.first().map(|item| &*item.edits)?;
+        let waits = |item: &Item, name: &str| {
+            let mut results = item.message.tool_results().filter(|(part, _)| !cut::is_hidden(&item.edits, *part));
+            results.any(|(part, result)| cut::renamed(&item.edits, part).unwrap_or(&result.call_id) == name)
+        };
+        let taken =
+            |name: &&str| waiting.iter().any(|other| other == name) || self.late.iter().any(|item| waits(item, name));
+        let calls = group.calls.iter().filter(|call| call.id == id && call.answer == Answer::StandIn);
+        let mut names = calls.map(|call| cut::renamed(edits, call.part).unwrap_or(&call.id));
+        names.find(|name| !taken(name)).map(str::to_owned)
+    }
+
     /// Whether a call that is shown goes by this identifier.
     fn shows(&self, id: &str) -> bool {
         self.calls.contains_key(id)
@@ -471,10 +510,12 @@ impl View {
     pub(crate) fn late_for(&self, group: &ViewGroup) -> Vec<(Item, Vec<Position>)> {
         let answers = |item: &Item| {
             let parts = item.message.tool_results().filter(|(part, _)| !cut::is_hidden(&item.edits, *part));
-            let stand_ins = parts.filter_map(|(_, result)| {
-                let own = group.items.iter().find(|own| {
-                    own.own && own.message.tool_results().any(|(_, stand_in)| stand_in.call_id == result.call_id)
-                })?;
+            let stand_ins = parts.filter_map(|(part, result)| {
+                let name = cut::renamed(&item.edits, part).unwrap_or(&result.call_id);
+                let own = group
+                    .items
+                    .iter()
+                    .find(|own| own.own && own.message.tool_results().any(|(_, stand_in)| stand_in.call_id == name))?;
                 Some(own.position)
             });
             stand_ins.collect::<Vec<_>>()
@@ -513,11 +554,16 @@ impl View {
                 group.items = items;
                 group.settle();
             }
+            // Nothing is left of a message that was all reasoning, once that is stale.
+            if group.items.is_empty() {
+                continue;
+            }
             kept.push(group);
         }
         self.late = late.into_iter().filter(|item| !used.contains(&item.position)).collect();
         self.totals = Totals::default();
         self.calls.clear();
+        self.open = 0;
         let next = self.next_group;
         for group in kept {
             self.open_group(group, None);

@@ -38,8 +38,14 @@ const PAIRING: PairingRules = PairingRules {
     unique_in_request: true,
 };
 
-pub(super) const QUIRKS: Quirks =
-    Quirks { unique_ids: true, valid_id, refuses_blank: true, signed_reasoning: true, start: Start::User };
+pub(super) const QUIRKS: Quirks = Quirks {
+    unique_ids: true,
+    valid_id,
+    refuses_blank: true,
+    signed_reasoning: true,
+    start: Start::User,
+    refuses_empty_error: false,
+};
 
 const MOST_MESSAGES: usize = 100_000;
 const MOST_MARKERS: usize = 4;
@@ -265,7 +271,8 @@ fn source(media: &Media) -> Result<serde_json::Value, Loss> {
         (MediaSource::Text(text), _) => {
             json!({"type": "text", "media_type": mime.unwrap_or("text/plain"), "data": text})
         }
-        (MediaSource::Url(url), _) => json!({"type": "url", "url": url}),
+        (MediaSource::Url(url), _) if convert::is_public(url) => json!({"type": "url", "url": url}),
+        (MediaSource::Url(_), _) => return Err(Loss::new(Dialect::Anthropic, convert::ADDRESS)),
         (MediaSource::Id(_), _) => return Err(Loss::new(Dialect::Anthropic, convert::IDENTIFIER)),
     })
 }
@@ -320,11 +327,13 @@ pub(super) fn check(request: &Request) -> Vec<Finding> {
                 {
                     findings.push(AM4.at(index, path(part), Problem::TrailingSpace));
                 }
-                PartRef::ToolCall(call) if !valid_id(&call.id) => {
-                    findings.push(AM3.at(index, path(part), Problem::BadId { id: call.id.clone() }));
-                }
-                PartRef::ToolCall(call) if !call.has_object_arguments() => {
-                    findings.push(AM3.at(index, path(part), Problem::BadArguments { id: call.id.clone() }));
+                PartRef::ToolCall(call) => {
+                    if !valid_id(&call.id) {
+                        findings.push(AM3.at(index, path(part), Problem::BadId { id: call.id.clone() }));
+                    }
+                    if !call.has_object_arguments() {
+                        findings.push(AM3.at(index, path(part), Problem::BadArguments { id: call.id.clone() }));
+                    }
                 }
                 PartRef::Reasoning(Reasoning { signature: None, .. }) => {
                     findings.push(AM5.at(index, path(part), Problem::UnsignedReasoning));

@@ -22,7 +22,7 @@ pub(super) fn encode<'a>(
     edit: EditBlock,
     shown: impl IntoIterator<Item = Shown<'a>>,
 ) -> Result<Vec<Cow<'a, RawValue>>, Loss> {
-    let mut out: Vec<(Role, Cow<'a, RawValue>)> = Vec::new();
+    let mut out: Vec<(Role, Cow<'a, RawValue>, Order)> = Vec::new();
     for Shown { message, edits } in shown {
         let owned;
         let raws: Vec<Cow<'a, RawValue>> = match message.wire().filter(|wire| wire.dialect == dialect) {
@@ -40,12 +40,23 @@ pub(super) fn encode<'a>(
         let role = message.role();
         for raw in raws {
             match out.last_mut() {
-                Some((last, into)) if *last == role && role != Role::System => *into = Cow::Owned(merge(into, &raw)),
-                _ => out.push((role, raw)),
+                Some((last, into, order)) if *last == role && role != Role::System => {
+                    *into = Cow::Owned(merge(into, &raw));
+                    order.then(message, edits);
+                }
+                _ => {
+                    let mut order = Order::default();
+                    order.then(message, edits);
+                    out.push((role, raw, order));
+                }
             }
         }
     }
-    let mut messages: Vec<_> = out.into_iter().map(|(_, raw)| raw).collect();
+    let sorted = |(_, raw, order): (Role, Cow<'a, RawValue>, Order)| match order {
+        Order { broken: true, .. } => results_first(dialect, &raw).map_or(raw, Cow::Owned),
+        Order { broken: false, .. } => raw,
+    };
+    let mut messages: Vec<_> = out.into_iter().map(sorted).collect();
     limit_markers(&mut messages);
     Ok(messages)
 }
@@ -84,6 +95,37 @@ fn edit_message(edit: EditBlock, message: &Message, raw: &RawValue, edits: &[Edi
     Some(fields.write())
 }
 
+/// Whether tool results come first in a message, as AM2 and BC2 demand.
+#[derive(Debug, Default)]
+struct Order {
+    /// Something else than a result was met.
+    other: bool,
+    /// A result was met behind it.
+    broken: bool,
+}
+
+impl Order {
+    fn then(&mut self, message: &Message, edits: &[Edit]) {
+        for (_, part) in message.parts().enumerate().filter(|(index, _)| !cut::is_hidden(edits, *index)) {
+            match part {
+                PartRef::ToolResult(_) => self.broken |= self.other,
+                _ => self.other = true,
+            }
+        }
+    }
+}
+
+/// The same message with its tool results before all else.
+fn results_first(dialect: Dialect, raw: &RawValue) -> Option<Box<RawValue>> {
+    let message = dialect.decode_raw(raw).ok()?;
+    let mut fields = Fields::read(raw)?;
+    let content = fields.get("content")?.to_owned();
+    let mut blocks: Vec<_> = blocks(&content).into_iter().zip(message.parts()).collect();
+    blocks.sort_by_key(|(_, part)| !matches!(part, PartRef::ToolResult(_)));
+    fields.set("content", json::write_array(blocks.iter().map(|(block, _)| &**block)));
+    Some(fields.write())
+}
+
 /// One message of the blocks of both. Members of the second that the first lacks are kept too.
 fn merge(first: &RawValue, second: &RawValue) -> Box<RawValue> {
     let (Some(mut fields), Some(more)) = (Fields::read(first), Fields::read(second)) else { return first.to_owned() };
@@ -91,6 +133,7 @@ fn merge(first: &RawValue, second: &RawValue) -> Box<RawValue> {
     let contents = one.as_deref().into_iter().chain(two);
     let all: Vec<_> = contents.flat_map(blocks).collect();
     fields.set("content", json::write_array(all.iter().map(AsRef::as_ref)));
+    fields.add_missing(&more);
     fields.write()
 }
 

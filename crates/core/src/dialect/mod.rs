@@ -66,6 +66,8 @@ pub(crate) struct Quirks {
     pub(crate) valid_id: fn(&str) -> bool,
     /// Text that is empty or all white space is refused.
     pub(crate) refuses_blank: bool,
+    /// A tool result that is an error must say something.
+    pub(crate) refuses_empty_error: bool,
     /// Reasoning must be signed.
     pub(crate) signed_reasoning: bool,
     /// Where a request may begin.

@@ -21,8 +21,10 @@ const OC1: Rule = Rule::refused("OC1", "a tool message answers a call of the ass
 const OC2: Rule = Rule::refused("OC2", "each tool call is answered before any other role speaks");
 const OC3: Rule = Rule::refused("OC3", "arguments are a JSON object, and no call is answered twice");
 const OC4: Rule = Rule::refused("OC4", "the calls of one message have different identifiers");
-const OC5: Rule =
-    Rule::refused("OC5", "only an assistant message with calls may have no content, and `tool_calls` is not empty");
+const OC5: Rule = Rule::refused(
+    "OC5",
+    "only an assistant message that says something else may have no content; `tool_calls` is not empty",
+);
 const OC0: Rule = Rule::refused("OC0", "there is at least one message");
 
 const PAIRING: PairingRules = PairingRules {
@@ -34,8 +36,14 @@ const PAIRING: PairingRules = PairingRules {
     unique_in_request: false,
 };
 
-pub(super) const QUIRKS: Quirks =
-    Quirks { unique_ids: false, valid_id: |_| true, refuses_blank: false, signed_reasoning: false, start: Start::Any };
+pub(super) const QUIRKS: Quirks = Quirks {
+    unique_ids: false,
+    valid_id: |_| true,
+    refuses_blank: false,
+    signed_reasoning: false,
+    start: Start::Any,
+    refuses_empty_error: false,
+};
 
 pub(super) fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeError> {
     Ok(match role {
@@ -49,6 +57,7 @@ pub(super) fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeE
                     parts.push(AssistantPart::ToolCall(tool_call(index, call)?));
                 }
             }
+            parts.extend(members(fields));
             Content::Assistant(parts)
         }
         "tool" => {
@@ -58,6 +67,13 @@ pub(super) fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeE
         }
         _ => return Err(DecodeError::role(role, Dialect::OpenAiChat, "system, developer, user, assistant and tool")),
     })
+}
+
+/// What an assistant message can say beside its content and calls, each with the member's name as its kind. Without these
+/// a refusal, whose content is `null`, would be a message with nothing in it.
+fn members(fields: &Fields<'_>) -> impl Iterator<Item = AssistantPart> {
+    let present = |name: &str| fields.get(name).filter(|value| value.get() != "null").map(|value| opaque(name, value));
+    ["refusal", "audio", "function_call"].into_iter().filter_map(present).map(AssistantPart::Opaque)
 }
 
 /// The content: a string is one part of text, `null` is none.
@@ -174,6 +190,7 @@ pub(super) fn encode<'a>(shown: impl IntoIterator<Item = Shown<'a>>) -> Result<V
     let mut out = Vec::new();
     for Shown { message, edits } in shown {
         match message.wire().filter(|wire| wire.dialect == Dialect::OpenAiChat) {
+            Some(_) if has_empty_calls(message) => out.extend(without_calls(message, edits).map(Cow::Owned)),
             Some(wire) if edits.is_empty() => out.push(Cow::Borrowed(&*wire.raw)),
             Some(wire) => out.extend(edit(message, &wire.raw, edits).map(Cow::Owned)),
             None => {
@@ -186,6 +203,22 @@ pub(super) fn encode<'a>(shown: impl IntoIterator<Item = Shown<'a>>) -> Result<V
         }
     }
     Ok(out)
+}
+
+/// Whether the message has a list of calls, and no call in it. Only the wire tells that from having none.
+fn has_empty_calls(message: &Message) -> bool {
+    let Some(wire) = message.wire().filter(|_| message.role() == Role::Assistant) else { return false };
+    let named = message.tool_calls().next().is_none() && wire.raw.get().contains("\"tool_calls\"");
+    let fields = if named { Fields::read(&wire.raw) } else { None };
+    fields.is_some_and(|fields| fields.get("tool_calls").is_some_and(|calls| calls.get() != "null"))
+}
+
+/// The message without its empty list of calls, which is refused (OC5).
+fn without_calls(message: &Message, edits: &[Edit]) -> Option<Box<RawValue>> {
+    let raw = edit(message, &message.wire()?.raw, edits)?;
+    let mut fields = Fields::read(&raw)?;
+    fields.remove("tool_calls");
+    Some(fields.write())
 }
 
 /// The message with its edits carried out; `None` where they leave nothing of it.
@@ -266,7 +299,7 @@ pub(super) fn render(message: &Message) -> Result<Vec<Box<RawValue>>, Loss> {
             PartRef::Text(text) => content.push(json!({"type": "text", "text": text})),
             PartRef::Image(media) => match convert::url(media) {
                 Some(url) => content.push(json!({"type": "image_url", "image_url": {"url": url}})),
-                None => return loss("an image by its identifier"),
+                None => return loss("an image by its identifier, or by this address"),
             },
             PartRef::Document(media) => match (&media.source, convert::url(media)) {
                 (MediaSource::Id(id), _) => content.push(json!({"type": "file", "file": {"file_id": id}})),
@@ -361,14 +394,8 @@ pub(super) fn check(request: &Request) -> Vec<Finding> {
             findings.push(OC3.at(index, path(index, message, part), Problem::BadArguments { id: call.id.clone() }));
         }
         let place = || format!("messages[{index}]");
-        // Only the wire tells an empty list of calls from an absent one.
-        let raw = message.wire().map_or("", |wire| wire.raw.get());
-        if message.role() == Role::Assistant && raw.contains("\"tool_calls\"") && message.tool_calls().next().is_none()
-        {
-            let fields = message.wire().and_then(|wire| Fields::read(&wire.raw));
-            if fields.is_some_and(|fields| fields.get("tool_calls").is_some_and(|calls| calls.get() != "null")) {
-                findings.push(OC5.at(index, place() + ".tool_calls", Problem::EmptyToolCalls));
-            }
+        if has_empty_calls(message) {
+            findings.push(OC5.at(index, place() + ".tool_calls", Problem::EmptyToolCalls));
         }
         if message.parts().next().is_none() {
             findings.push(OC5.at(index, place(), Problem::EmptyContent));

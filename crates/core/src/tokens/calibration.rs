@@ -40,7 +40,9 @@ impl Calibration {
         }
         #[allow(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
         let ratio = (reported as f64 / estimated as f64).clamp(0.5, 4.0);
-        self.factor = if ratio >= self.factor { ratio } else { self.factor + (ratio - self.factor) / 10.0 };
+        let factor = if ratio >= self.factor { ratio } else { self.factor + (ratio - self.factor) / 10.0 };
+        // Six digits come back from a log as they were written; seventeen do not.
+        self.factor = (factor * 1e6).round() / 1e6;
     }
 
     /// A count of ours, corrected, rounded up.

@@ -123,6 +123,7 @@ pub fn measure(message: &Message, edits: &[Edit], counter: &dyn TokenCounter) ->
             }
             PartRef::ToolResult(result) => {
                 size.tokens += counter.text(cut::renamed(edits, index).unwrap_or(&result.call_id));
+                size.tokens += cut::note_of(result, edits, index).map_or(0, |note| counter.text(&note.marker));
                 for (item, value) in result.content.iter().enumerate() {
                     match (cut::cut_of(edits, index, item), value) {
                         (Some(cut), value) => {

@@ -1,0 +1,170 @@
+//! Histories as they break in life, by hand: one test for each fault that the generated ones found.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+mod common;
+
+use common::{Run, laws};
+use lookback_core::transcript::Origin;
+use lookback_core::{Dialect, Limits, Policy, Settings};
+
+fn run(dialect: Dialect, policy: Policy) -> Run {
+    Run::new(Settings { dialect, policy, ..Settings::default() })
+}
+
+/// Pushes a history, and takes a window; all laws hold of it.
+fn sent(run: &mut Run, history: &[&str]) -> Vec<String> {
+    history.iter().for_each(|json| run.push(json, Origin::Client));
+    run.window();
+    laws::all(run).unwrap();
+    laws::the_view_is_the_fold_of_the_log(run, 1).unwrap();
+    run.steps.last().unwrap().request.clone()
+}
+
+fn calls(ids: &[&str]) -> String {
+    let call = |id: &&str| format!(r#"{{"id":"{id}","type":"function","function":{{"name":"t","arguments":"{{}}"}}}}"#);
+    let calls: Vec<_> = ids.iter().map(call).collect();
+    format!(r#"{{"role":"assistant","content":null,"tool_calls":[{}]}}"#, calls.join(","))
+}
+
+fn answer(id: &str) -> String {
+    format!(r#"{{"role":"tool","tool_call_id":"{id}","content":"done {id}"}}"#)
+}
+
+#[test]
+fn a_call_without_result_is_found_before_answered_ones() {
+    let mut run = run(Dialect::OpenAiChat, Policy::default());
+    let sent = sent(&mut run, &[&calls(&["a"]), &calls(&["b"]), &answer("b")]);
+    assert_eq!(sent.len(), 4);
+    assert!(sent[1].contains("\"a\"") && sent[1].contains("No result"));
+}
+
+#[test]
+fn a_cache_marker_behind_a_tool_result_opens_no_turn() {
+    let mut run = run(Dialect::Bedrock, Policy::default());
+    let history = [
+        r#"{"role":"user","content":[{"text":"hi"}]}"#,
+        r#"{"role":"assistant","content":[{"toolUse":{"toolUseId":"a","name":"t","input":{}}}]}"#,
+        r#"{"role":"user","content":[{"toolResult":{"toolUseId":"a","content":[{"text":"1"}]}},{"cachePoint":{"type":"default"}}]}"#,
+    ];
+    sent(&mut run, &history);
+    assert_eq!(run.engine.view().totals().turns, 1);
+}
+
+#[test]
+fn results_come_first_in_their_message() {
+    let mut run = run(Dialect::Anthropic, Policy::default());
+    let history = [
+        r#"{"role":"user","content":"hi"}"#,
+        r#"{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"t","input":{}},{"type":"tool_use","id":"b","name":"t","input":{}}]}"#,
+        r#"{"role":"user","content":[{"type":"text","text":"here"},{"type":"tool_result","tool_use_id":"b","content":"2"}]}"#,
+        r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"1"}],"x":1.0e+2}"#,
+    ];
+    let sent = sent(&mut run, &history);
+    let order: Vec<_> =
+        ["\"2\"", "\"1\"", "here", "\"x\":1.0e+2"].iter().map(|text| sent[2].find(text).unwrap()).collect();
+    assert!(order.is_sorted(), "{}", sent[2]);
+}
+
+#[test]
+fn a_message_that_was_all_stale_reasoning_leaves_no_empty_group() {
+    let policy = Policy { limits: Limits::messages(3), ..Policy::default() };
+    let mut run = run(Dialect::Anthropic, policy);
+    let history = [
+        r#"{"role":"user","content":"one"}"#,
+        r#"{"role":"assistant","content":"two"}"#,
+        r#"{"role":"user","content":"three"}"#,
+        r#"{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s"}]}"#,
+        r#"{"role":"user","content":"four"}"#,
+    ];
+    let sent = sent(&mut run, &history);
+    assert!(!sent.concat().contains("thinking"));
+}
+
+#[test]
+fn the_newest_message_stays_where_its_call_is_older() {
+    let policy = Policy { limits: Limits::messages(3), ..Policy::default() };
+    let mut run = run(Dialect::OpenAiChat, policy);
+    let one = r#"{"role":"assistant","content":"one"}"#;
+    let sent = sent(&mut run, &[&calls(&["a"]), one, r#"{"role":"user","content":"two"}"#, one, &answer("a")]);
+    assert!(sent.contains(&answer("a")));
+}
+
+#[test]
+fn a_late_result_finds_its_stand_in_by_the_name_it_is_shown_by() {
+    let keep = lookback_core::policy::Keep { first: 1, ..Default::default() };
+    let policy = Policy { limits: Limits { rounds: Some(4), ..Limits::default() }, keep, ..Policy::default() };
+    let mut run = run(Dialect::Anthropic, policy);
+    let call = r#"{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"t","input":{}}]}"#;
+    let result = |text| {
+        format!(r#"{{"role":"user","content":[{{"type":"tool_result","tool_use_id":"a","content":"{text}"}}]}}"#)
+    };
+    let (first, late) = (result("first"), result("late"));
+    let one = r#"{"role":"assistant","content":"one"}"#;
+    sent(&mut run, &[r#"{"role":"user","content":"hi"}"#, call, &first, one, one, call]);
+    let sent = sent(&mut run, &[&late, one, r#"{"role":"user","content":"on"}"#]);
+    assert!(sent.concat().contains("late") && !sent.concat().contains("No result"), "{sent:#?}");
+    laws::a_late_result_takes_its_stand_ins_place(&run).unwrap();
+}
+
+#[test]
+fn a_window_begins_with_a_user_though_a_round_before_the_task_is_kept() {
+    let keep = lookback_core::policy::Keep { last: 3, ..Default::default() };
+    let policy = Policy { limits: Limits::messages(4), keep, ..Policy::default() };
+    let mut run = run(Dialect::Anthropic, policy);
+    let history = [
+        r#"{"role":"user","content":"one"}"#,
+        r#"{"role":"assistant","content":"two"}"#,
+        r#"{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"t","input":{}}]}"#,
+        r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"1"}]}"#,
+        r#"{"role":"user","content":"three"}"#,
+    ];
+    let sent = sent(&mut run, &history);
+    assert!(sent[0].contains("one") && !sent.concat().contains("two"), "{sent:#?}");
+}
+
+#[test]
+fn a_target_above_the_models_window_does_not_keep_it_from_being_met() {
+    let policy = Policy { limits: Limits::tokens(1_000), target: Some(Limits::tokens(500)), ..Policy::default() };
+    let mut run = Run::new(Settings { policy, model_window: Some(100), ..Settings::default() });
+    let text = format!(r#"{{"role":"user","content":"{}"}}"#, "word ".repeat(30));
+    let sent = sent(&mut run, &[&text, &text, &text, &text]);
+    assert!(run.steps[0].decided.refusal.is_none() && sent.len() < 4);
+}
+
+#[test]
+fn what_can_be_cleared_is_cleared_though_another_limit_cannot_be_met() {
+    use lookback_core::Stage;
+    let limits = Limits { turns: Some(1), media: Some(0), ..Limits::default() };
+    let policy = Policy { limits, stages: vec![Stage::ClearMedia { keep: 0 }], ..Policy::default() };
+    let mut run = run(Dialect::Anthropic, policy);
+    let history = [
+        r#"{"role":"user","content":"one"}"#,
+        r#"{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"t","input":{}}]}"#,
+        r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"image","source":{"type":"url","url":"https://example.org/1.png"}}]}]}"#,
+        r#"{"role":"assistant","content":"two"}"#,
+        r#"{"role":"user","content":"three"}"#,
+    ];
+    assert!(sent(&mut run, &history).concat().contains("image cleared"));
+}
+
+#[test]
+fn an_error_without_a_word_is_given_one_where_the_provider_wants_it() {
+    let mut run = run(Dialect::Bedrock, Policy::default());
+    let history = [
+        r#"{"role":"user","content":[{"text":"hi"}]}"#,
+        r#"{"role":"assistant","content":[{"toolUse":{"toolUseId":"a","name":"t","input":{}}}]}"#,
+        r#"{"role":"user","content":[{"toolResult":{"toolUseId":"a","content":[],"status":"error"}}]}"#,
+    ];
+    assert!(sent(&mut run, &history).concat().contains("gave no output"));
+}
+
+#[test]
+fn what_was_learned_of_a_models_tokens_comes_back_from_a_log_as_it_was() {
+    let mut calibration = lookback_core::tokens::Calibration::default();
+    for reported in 64..5_000 {
+        calibration.observe(3_719, reported);
+        let text = serde_json::to_string(&calibration).unwrap();
+        assert_eq!(serde_json::from_str::<lookback_core::tokens::Calibration>(&text).unwrap(), calibration);
+    }
+}

@@ -1,0 +1,501 @@
+//! The laws, each as a function that finds the first breach in what came of a case.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+use lookback_core::cut::{self, Change};
+use lookback_core::dialect::Shown;
+use lookback_core::message::PartRef;
+use lookback_core::plan::{Action, Reason, Verdict};
+use lookback_core::policy::{Measure, Totals};
+use lookback_core::transcript::{Entry, Position};
+use lookback_core::view::Item;
+use lookback_core::{Dialect, Engine, Mode, Problem, Role, Stage, View};
+use serde_json::value::RawValue;
+
+use super::{
+    Part, Run, Step, encode, encode_items, frame, parts, person, pieces, request, role, signatures, snapshot, visible,
+};
+
+/// What a law says of a case: nothing, or how it was broken.
+pub type Found = Result<(), String>;
+
+macro_rules! demand {
+    ($holds:expr, $($why:tt)*) => {
+        if !$holds {
+            return Err(format!($($why)*));
+        }
+    };
+}
+
+/// Law 1: the log keeps every message as it came, in order, and what leaves a window is named.
+pub fn nothing_is_lost(run: &Run) -> Found {
+    let came: Vec<&str> = messages(run).map(|(_, json)| json).collect();
+    demand!(came == run.pushed, "the log has other messages than were pushed");
+    let mut shown: BTreeSet<Position> = BTreeSet::new();
+    let mut from = 0;
+    for step in run.steps.iter().filter(|step| step.decided.on_read.is_none()) {
+        let now: BTreeSet<_> = step.view.messages().map(|item| item.position()).collect();
+        let log = run.log.entries().get(from..step.end as usize).unwrap();
+        let mut named = BTreeSet::new();
+        for entry in log {
+            if let Entry::Compaction(compaction) = entry {
+                named.extend(compaction.groups.iter().flat_map(|group| group.spans.iter().cloned().flatten()));
+            }
+        }
+        for gone in shown.difference(&now) {
+            demand!(named.contains(gone), "{gone} left the window, and no compaction names it");
+        }
+        (shown, from) = (now, step.end as usize);
+    }
+    for item in run.engine.view().messages() {
+        let json = item.message().wire().unwrap().raw.get();
+        let entry = &run.log.entries()[item.position() as usize];
+        let logged = match entry {
+            Entry::Message(arrival) => arrival.message.wire().unwrap().raw.get(),
+            Entry::Repair(lookback_core::transcript::Repair::StandIn { message, .. }) => {
+                message.wire().unwrap().raw.get()
+            }
+            Entry::Repair(lookback_core::transcript::Repair::Opening { message, .. }) => {
+                message.wire().unwrap().raw.get()
+            }
+            _ => return Err(format!("{} is shown and is no message", item.position())),
+        };
+        demand!(json == logged, "{} is shown as another than it is", item.position());
+    }
+    Ok(())
+}
+
+fn messages(run: &Run) -> impl Iterator<Item = (usize, &str)> {
+    run.log.entries().iter().enumerate().filter_map(|(position, entry)| match entry {
+        Entry::Message(arrival) => Some((position, arrival.message.wire().unwrap().raw.get())),
+        _ => None,
+    })
+}
+
+/// Law 2: no request breaks a rule, by the rules of the library and by a plain reading of the pairing rule of our own.
+pub fn never_invalid(run: &Run) -> Found {
+    let dialect = run.settings.dialect;
+    for (index, step) in run.sent().enumerate() {
+        let request = request(dialect, &step.request);
+        let last = step.view.messages().last().map(|item| item.message().role());
+        // The client asks for a window that ends in its own unfinished assistant message: that is its to answer for.
+        let prefill = |problem: &Problem| last == Some(Role::Assistant) && *problem == Problem::TrailingSpace;
+        let found: Vec<_> = dialect.check(&request).into_iter().filter(|finding| !prefill(&finding.problem)).collect();
+        demand!(found.is_empty(), "window {index}: {found:?}\n{}", step.request.join("\n"));
+        paired(dialect, &step.request).map_err(|why| format!("window {index}: {why}\n{}", step.request.join("\n")))?;
+    }
+    Ok(())
+}
+
+/// Calls and results by a plain reading of the JSON, with none of the library's code.
+fn paired(dialect: Dialect, request: &[String]) -> Found {
+    let parsed: Vec<serde_json::Value> =
+        request.iter().map(|json| serde_json::from_str(&json.replace("\\ud83d", "?")).unwrap()).collect();
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    let blocks = |message: &serde_json::Value| message["content"].as_array().cloned().unwrap_or_default();
+    let calls = |message: &serde_json::Value| -> Vec<String> {
+        match dialect {
+            Dialect::OpenAiChat => {
+                message["tool_calls"].as_array().into_iter().flatten().map(|call| text(&call["id"])).collect()
+            }
+            Dialect::Anthropic => {
+                blocks(message).iter().filter(|b| b["type"] == "tool_use").map(|b| text(&b["id"])).collect()
+            }
+            Dialect::Bedrock => {
+                blocks(message).iter().filter_map(|b| b.get("toolUse")).map(|call| text(&call["toolUseId"])).collect()
+            }
+        }
+    };
+    let result = |block: &serde_json::Value| match dialect {
+        Dialect::OpenAiChat => None,
+        Dialect::Anthropic => (block["type"] == "tool_result").then(|| text(&block["tool_use_id"])),
+        Dialect::Bedrock => block.get("toolResult").map(|result| text(&result["toolUseId"])),
+    };
+    let mut at = 0;
+    while let Some(message) = parsed.get(at) {
+        let mut wanted = calls(message);
+        at += 1;
+        let mut given = Vec::new();
+        if dialect == Dialect::OpenAiChat {
+            demand!(message["role"] != "tool", "a stray tool message");
+            while let Some(next) = parsed.get(at).filter(|next| next["role"] == "tool") {
+                given.push(text(&next["tool_call_id"]));
+                at += 1;
+            }
+        } else {
+            if let Some(next) = parsed.get(at).filter(|next| next["role"] == "user" && message["role"] == "assistant") {
+                let results: Vec<_> = blocks(next).iter().map(&result).collect();
+                given = results.iter().map_while(Clone::clone).collect();
+                demand!(results.iter().flatten().count() == given.len(), "results do not come first");
+            } else if parsed.get(at).is_some_and(|next| blocks(next).iter().any(|block| result(block).is_some())) {
+                return Err("a stray result".to_owned());
+            }
+            demand!(parsed.get(at).is_none_or(|next| next["role"] != message["role"]), "roles do not alternate");
+        }
+        wanted.sort();
+        given.sort();
+        demand!(wanted == given, "calls {wanted:?}, results {given:?}");
+    }
+    Ok(())
+}
+
+/// Law 2: what was repaired needs no repair.
+pub fn repair_is_idempotent(run: &Run) -> Found {
+    let dialect = run.settings.dialect;
+    for step in run.sent() {
+        let mut settings = run.settings.clone();
+        settings.policy = lookback_core::Policy::default();
+        settings.model_window = None;
+        let mut engine = Engine::new(settings);
+        for message in request(dialect, &step.request).into_messages() {
+            for entry in engine.push(message).unwrap() {
+                if let Entry::Message(arrival) = entry {
+                    demand!(arrival.edits.is_empty(), "mended again: {:?}", arrival.edits);
+                }
+            }
+        }
+        let again = engine.window();
+        demand!(again.entries.is_empty(), "mended again: {:?}", again.entries);
+        demand!(encode(dialect, engine.view()) == step.request, "encoded again, it is another");
+    }
+    Ok(())
+}
+
+/// Law 3: a window fits, or what is left of it may not be dropped, and the plan says by how much it is over.
+pub fn a_window_fits_or_says_what_is_pinned(run: &Run) -> Found {
+    let policy = run.settings.policy.for_window(run.settings.model_window);
+    if policy.mode != Mode::Recorded {
+        return Ok(());
+    }
+    let hard = policy.hard.unwrap_or_default();
+    for (index, step) in run.steps.iter().enumerate() {
+        let bound = |engine: &Engine| engine.explain().0.verdict == Verdict::Wait;
+        let mut totals = step.view.totals();
+        totals.size.tokens = step.engine.tokens(&step.view);
+        let over: Vec<_> = policy.limits.excesses(&totals).collect();
+        let hard: Vec<_> = hard.excesses(&totals).collect();
+        if step.decided.refusal.is_some() {
+            continue;
+        }
+        demand!(hard.is_empty(), "window {index} is over a hard limit: {hard:?}");
+        if over.is_empty() || bound(&step.engine) {
+            continue;
+        }
+        let Some(plan) = &step.decided.plan else {
+            return Err(format!("window {index} is over without a plan: {over:?}"));
+        };
+        for excess in &over {
+            let said = plan.over.iter().any(|said| said.measure == excess.measure);
+            demand!(said, "window {index}: {excess:?} is not said: {:?}", plan.over);
+        }
+        if policy.stages.contains(&Stage::Drop) {
+            for decision in &plan.decisions {
+                let pinned = matches!(decision.reason, Reason::Pinned { .. } | Reason::Start { .. });
+                let leaves = decision.action == Action::Drop;
+                demand!(pinned || leaves, "window {index}: over ({over:?}), and kept: {plan:#?}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Law 4: between two compactions each request extends the one before.
+pub fn requests_extend_each_other(run: &Run) -> Found {
+    let dialect = run.settings.dialect;
+    if run.settings.policy.mode == Mode::OnRead {
+        return Ok(());
+    }
+    let mut last: Option<(&Step, Vec<Part>)> = None;
+    for step in run.sent() {
+        let now = parts(dialect, &step.request);
+        if let Some((before, parts)) = last {
+            let between = &run.log.entries()[before.end as usize..step.end as usize];
+            if !between.iter().any(|entry| matches!(entry, Entry::Compaction(_))) {
+                demand!(now.starts_with(&parts), "not an extension:\n{parts:#?}\n{now:#?}");
+            }
+        }
+        last = Some((step, now));
+    }
+    Ok(())
+}
+
+/// Law 5: each part that is shown whole has the bytes that came, and so have the members that nobody knows.
+pub fn a_kept_part_is_byte_identical(run: &Run) -> Found {
+    let dialect = run.settings.dialect;
+    for step in run.sent() {
+        let mut expected: Vec<(Role, Option<String>, bool)> = Vec::new();
+        for item in step.view.messages() {
+            let json = item.message().wire().unwrap().raw.get();
+            // Markers are parts of their own in one dialect, and left out of the comparison.
+            let marker = |part: &PartRef<'_>| matches!(part, PartRef::Opaque(opaque) if opaque.is_cache_marker());
+            let known = item.message().parts().enumerate().filter(|(_, part)| !marker(part));
+            let (came, members) = pieces(dialect, json);
+            let known: Vec<_> = known.collect();
+            demand!(known.len() == came.len(), "parts of {json}");
+            for ((index, part), bytes) in known.into_iter().zip(came) {
+                if visible(item, index) {
+                    let edited = item.edits().iter().any(|edit| edit.part == index);
+                    let result = matches!(part, PartRef::ToolResult(_));
+                    expected.push((item.message().role(), Some(bytes).filter(|_| !edited), result));
+                }
+            }
+            for member in members {
+                // Where two messages are one, the first has the word on a member that both have.
+                let same = |other: &(String, String)| {
+                    *other == member || (dialect != Dialect::OpenAiChat && other.0 == member.0)
+                };
+                let sent = step.request.iter().any(|json| pieces(dialect, json).1.iter().any(same));
+                demand!(sent, "the member {member:?} is gone from {:?}", step.request);
+            }
+        }
+        if dialect != Dialect::OpenAiChat {
+            // The results come first in what a user says.
+            for run in expected.chunk_by_mut(|a, b| a.0 == b.0).filter(|run| run[0].0 == Role::User) {
+                run.sort_by_key(|part| !part.2);
+            }
+        }
+        let sent: Vec<Part> = step
+            .request
+            .iter()
+            .flat_map(|json| pieces(dialect, json).0.into_iter().map(|part| (role(json), part)))
+            .collect();
+        demand!(sent.len() == expected.len(), "{} parts of {}: {:#?}", sent.len(), expected.len(), step.request);
+        for ((role, bytes, _), sent) in expected.iter().zip(&sent) {
+            let same = *role == sent.0 && bytes.as_ref().is_none_or(|bytes| *bytes == sent.1);
+            demand!(same, "kept {bytes:?}, sent {sent:?}");
+        }
+    }
+    Ok(())
+}
+
+/// Law 6: system prompt, newest message, open round and current task stay.
+pub fn what_is_pinned_is_never_dropped(run: &Run) -> Found {
+    for (index, step) in run.steps.iter().enumerate() {
+        let before: Vec<_> = step.before.messages().collect();
+        let after: HashSet<_> = step.view.messages().map(|item| item.position()).collect();
+        // A message that is all reasoning is nothing once that is stale, and stale reasoning breaks a lower law.
+        let lasts = |item: &Item| {
+            let parts = item.message().parts().enumerate().filter(|(part, _)| visible(item, *part));
+            let mut parts = parts.map(|(_, part)| part);
+            parts.any(|part| !matches!(part, PartRef::Reasoning(_)))
+        };
+        let theirs = || before.iter().filter(|item| !item.is_own() && lasts(item));
+        let mut pinned: BTreeMap<Position, &str> = BTreeMap::new();
+        pinned
+            .extend(before.iter().take_while(|i| i.message().role() == Role::System).map(|i| (i.position(), "system")));
+        pinned.extend(theirs().map(|item| item.position()).max().map(|position| (position, "newest")));
+        if run.settings.policy.keep.task {
+            pinned.extend(theirs().filter(|item| person(item)).map(|i| i.position()).max().map(|p| (p, "task")));
+        }
+        let spoke = theirs().filter(|item| item.message().role() == Role::Assistant).max_by_key(|item| item.position());
+        if let Some(call) = spoke.filter(|item| item.message().tool_calls().next().is_some()) {
+            pinned.insert(call.position(), "open round");
+            let at = before.iter().position(|item| item.position() == call.position()).unwrap();
+            let results = before[at + 1..].iter().take_while(|item| {
+                let visible = item.message().tool_results().filter(|(part, _)| visible(item, *part));
+                visible.count() > 0
+            });
+            pinned.extend(results.filter(|item| !item.is_own()).map(|item| (item.position(), "open round")));
+        }
+        for (position, why) in pinned {
+            demand!(after.contains(&position), "window {index}: {position} was dropped, and is the {why}");
+        }
+    }
+    Ok(())
+}
+
+/// Law 7: a compaction makes a window smaller where it was too large, and is not followed by another at once.
+pub fn a_compaction_makes_progress(run: &Run) -> Found {
+    for (index, step) in run.steps.iter().enumerate() {
+        let Some(plan) = step.decided.plan.as_ref().filter(|plan| plan.verdict == Verdict::Compact) else { continue };
+        let policy = run.settings.policy.for_window(run.settings.model_window);
+        let over: Vec<_> = policy
+            .limits
+            .excesses(&plan.before)
+            .chain(policy.hard.unwrap_or_default().excesses(&plan.before))
+            .collect();
+        demand!(!over.is_empty(), "window {index}: a compaction without need");
+        let smaller = |measure: Measure| plan.after.get(measure) < plan.before.get(measure);
+        demand!(over.iter().any(|excess| smaller(excess.measure)), "window {index}: no progress: {plan:#?}");
+        if run.settings.policy.mode == Mode::Recorded {
+            let again = step.engine.clone().window();
+            let compacts = again.entries.iter().any(|entry| matches!(entry, Entry::Compaction(_)));
+            demand!(!compacts, "window {index}: compacted again at once: {plan:#?} {:#?}", again.plan);
+            let mut totals = step.view.totals();
+            totals.size.tokens = plan.after.size.tokens;
+            demand!(totals == plan.after, "window {index}: promised {:?}, came out {totals:?}", plan.after);
+        }
+    }
+    Ok(())
+}
+
+/// Law 8: each group of each plan has its reason, with numbers that bear it out.
+pub fn every_group_has_a_reason(run: &Run) -> Found {
+    for step in &run.steps {
+        let (plan, spans) = step.engine.explain();
+        let frame = usize::from(
+            step.engine.view().totals()
+                != step.engine.view().messages().fold(
+                    Totals { size: Default::default(), ..step.engine.view().totals() },
+                    |t, i| Totals { size: t.size + i.size(), ..t },
+                ),
+        );
+        demand!(plan.decisions.len() == spans.len() + frame, "{} of {}", plan.decisions.len(), spans.len());
+        for plan in step.decided.plan.iter().chain([&plan]) {
+            for decision in &plan.decisions {
+                let sound = match decision.reason {
+                    Reason::Fits => plan.verdict == Verdict::Keep,
+                    Reason::Pinned { .. } | Reason::Recent => decision.action == Action::Keep,
+                    Reason::Exceeded { actual, target, .. } => decision.action != Action::Keep && actual > target,
+                    Reason::Start { .. } => true,
+                    Reason::Stale => decision.action == Action::Drop && decision.after == Default::default(),
+                    Reason::Waits => matches!(plan.verdict, Verdict::Wait | Verdict::Refuse),
+                };
+                demand!(sound, "{decision:?} in {:?}", plan.verdict);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The view is the fold of the log, from its beginning and from each checkpoint, and so after a log was written and read.
+pub fn the_view_is_the_fold_of_the_log(run: &Run, each: usize) -> Found {
+    let snapshots = || run.snapshots.iter().step_by(each).chain(run.snapshots.last());
+    for (end, expected) in snapshots() {
+        let view = run.log.view(*end).ok_or("no view")?;
+        demand!(snapshot(&view) == *expected, "at {end}:\n{expected}\n{}", snapshot(&view));
+    }
+    let text: Vec<String> = run.log.entries().iter().map(|entry| serde_json::to_string(entry).unwrap()).collect();
+    let entries: Vec<Entry> = text.iter().map(|text| serde_json::from_str(text).unwrap()).collect();
+    let at = |position: Position| entries.get(position as usize);
+    for (position, entry) in entries.iter().enumerate() {
+        if let Entry::Checkpoint(checkpoint) = entry {
+            let mut view = View::restore(checkpoint, at).ok_or_else(|| format!("checkpoint {position} is damaged"))?;
+            let expected = run.log.view(position as Position).ok_or("no view")?;
+            demand!(
+                snapshot(&view) == snapshot(&expected),
+                "checkpoint {position}:\n{}\n{}",
+                snapshot(&expected),
+                snapshot(&view)
+            );
+            let mut ends: HashMap<Position, &String> = snapshots().map(|(end, text)| (*end, text)).collect();
+            for (next, entry) in entries.iter().enumerate().skip(position) {
+                view.apply(next as Position, entry);
+                if let Some(expected) = ends.remove(&(next as Position + 1)) {
+                    demand!(
+                        snapshot(&view) == *expected,
+                        "from {position} to {next}:\n{expected}\n{}",
+                        snapshot(&view)
+                    );
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A session that is opened again before each window gives the same windows.
+pub fn a_session_that_is_opened_again_goes_on_the_same(run: &Run) -> Found {
+    let mut from = 0;
+    let mut engine = Engine::new(run.settings.clone());
+    let at = |position: Position| run.log.entries().get(position as usize);
+    let newest = |end: usize| run.log.entries()[..end].iter().rposition(|entry| matches!(entry, Entry::Checkpoint(_)));
+    for step in &run.steps {
+        let end = step.end as usize - step.decided.entries.len();
+        if let Some(position) = newest(end) {
+            let Some(Entry::Checkpoint(checkpoint)) = at(position as Position) else { continue };
+            let mut view = View::restore(checkpoint, at).ok_or("a damaged checkpoint")?;
+            for next in position..end {
+                view.apply(next as Position, at(next as Position).unwrap());
+            }
+            engine = Engine::resume(run.settings.clone(), view, end as Position, (end - position - 1) as u64);
+        } else {
+            let mut view = engine.view().clone();
+            (from..end).for_each(|next| view.apply(next as Position, at(next as Position).unwrap()));
+            engine = Engine::resume(run.settings.clone(), view, end as Position, end as u64);
+        }
+        let decided = engine.window();
+        let view = decided.on_read.as_deref().unwrap_or(engine.view());
+        demand!(encode(run.settings.dialect, view) == step.request, "another window after opening again");
+        demand!(decided.plan == step.decided.plan, "another plan after opening again");
+        from = step.end as usize;
+    }
+    Ok(())
+}
+
+/// A signed block is sent only behind what it was made behind.
+pub fn no_signed_block_is_sent_under_another_prefix(run: &Run) -> Found {
+    let dialect = run.settings.dialect;
+    // A window that is planned anew at each read has another beginning each time: see the test of that.
+    if run.settings.policy.drop_block || run.settings.policy.mode == Mode::OnRead {
+        return Ok(());
+    }
+    for (index, step) in run.sent().enumerate() {
+        let items: Vec<_> = step.view.messages().collect();
+        for (at, item) in items.iter().enumerate() {
+            let hidden = |part: usize| cut::is_hidden(item.edits(), part);
+            let shown = item.message().parts().enumerate().any(|(part, value)| {
+                matches!(value, PartRef::Reasoning(reasoning) if reasoning.signature.is_some()) && !hidden(part)
+            });
+            for signature in signatures(item.message()).into_iter().filter(|_| shown) {
+                let Some((prefix, under)) = run.signed.get(&signature) else { continue };
+                let before = items[..at].iter().map(|item| Shown { message: item.message(), edits: item.edits() });
+                let now = parts(dialect, &encode_items(dialect, before));
+                demand!(now == *prefix, "window {index}: {signature} under another prefix:\n{prefix:#?}\n{now:#?}");
+                demand!(frame(&step.view) == *under, "window {index}: {signature} under another frame");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A real result that came late stands in the place of its stand-in after the next compaction, where its call is still there.
+pub fn a_late_result_takes_its_stand_ins_place(run: &Run) -> Found {
+    for step in run.steps.iter().filter(|step| step.compacted()) {
+        for item in step.view.messages().filter(|item| item.is_own()) {
+            for (_, stand_in) in item.message().tool_results() {
+                let late = run.log.entries()[..step.end as usize].iter().any(|entry| match entry {
+                    Entry::Message(arrival) => arrival.message.tool_results().any(|(part, result)| {
+                        let here = |change: &dyn Fn(&Change) -> bool| {
+                            arrival.edits.iter().any(|edit| edit.part == part && change(&edit.change))
+                        };
+                        let name = cut::renamed(&arrival.edits, part).unwrap_or(&result.call_id);
+                        name == stand_in.call_id
+                            && here(&|change| *change == Change::Hide(cut::Hidden::Late))
+                            && !step.view.messages().any(|item| {
+                                item.message().wire().unwrap().raw.get() == arrival.message.wire().unwrap().raw.get()
+                            })
+                            && run.log.entries()[..item.position() as usize].len() < position(run, arrival)
+                    }),
+                    _ => false,
+                });
+                demand!(!late, "the stand-in for {} stands though its result is there", stand_in.call_id);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn position(run: &Run, arrival: &lookback_core::transcript::Arrival) -> usize {
+    let raw = arrival.message.wire().unwrap().raw.get();
+    messages(run).find(|(_, json)| *json == raw).map_or(0, |(position, _)| position)
+}
+
+#[allow(dead_code, reason = "a shorthand for hand-written cases")]
+pub fn raw(json: &str) -> Box<RawValue> {
+    serde_json::from_str(json).unwrap()
+}
+
+/// All that holds of every case.
+pub fn all(run: &Run) -> Found {
+    nothing_is_lost(run)?;
+    never_invalid(run)?;
+    repair_is_idempotent(run)?;
+    a_window_fits_or_says_what_is_pinned(run)?;
+    requests_extend_each_other(run)?;
+    a_kept_part_is_byte_identical(run)?;
+    what_is_pinned_is_never_dropped(run)?;
+    a_compaction_makes_progress(run)?;
+    every_group_has_a_reason(run)?;
+    no_signed_block_is_sent_under_another_prefix(run)
+}
