@@ -61,6 +61,7 @@ pub(crate) fn reason(reason: &Reason) -> String {
             Start::UserOrToolPair => "a window begins with a message of a person, or a tool call".to_owned(),
         },
         Reason::Waits => "waits for the end of a tool loop with signed reasoning".to_owned(),
+        Reason::Stale => "held nothing but signed reasoning, which a compaction makes stale".to_owned(),
         Reason::Capped => "long output cut as it arrived".to_owned(),
         Reason::Repaired { why } => format!("could not be sent: {}", hidden(*why)),
     }

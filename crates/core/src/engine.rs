@@ -1,5 +1,6 @@
 //! One conversation in memory: takes messages in, gives windows out, and hands back the entries that a log must keep.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::cut::{self, Change, Edit};
@@ -243,7 +244,7 @@ impl Engine {
                 match self.policy.mode {
                     Mode::Recorded => {
                         self.record(entry, &mut decided.entries);
-                        self.checkpoint(&mut decided.entries);
+                        self.checkpoint_if_due(&mut decided.entries);
                     }
                     Mode::OnRead => {
                         let mut view = self.view.clone();
@@ -257,12 +258,11 @@ impl Engine {
         decided
     }
 
-    /// The plan for the window as it is, whether or not a limit is exceeded: why each group is where it is.
-    pub fn explain(&self) -> (Plan, Vec<Vec<std::ops::Range<Position>>>) {
+    /// The plan for the window as it is, whether or not a limit is exceeded: why each group is where it is, with the entries
+    /// that it is made of (none for the system prompt and tools outside the messages).
+    pub fn explain(&self) -> (Plan, Vec<Vec<Range<Position>>>) {
         let candidates = record::candidates(&self.view, self.sizing());
-        let plan = plan(&candidates.groups, &self.policy);
-        let compaction = candidates.carry_out(&self.view, &plan);
-        (plan, compaction.groups.into_iter().map(|outcome| outcome.spans).collect())
+        (plan(&candidates.groups, &self.policy), candidates.spans(&self.view))
     }
 
     fn repair(&mut self, entries: &mut Vec<Entry>) {

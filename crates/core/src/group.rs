@@ -21,7 +21,7 @@ pub struct Group {
     /// Its size when a compaction keeps it: without reasoning that the compaction makes stale, and with late results in the
     /// place of their stand-ins.
     pub base: Size,
-    /// Its size after each stage of the policy, on top of the stages before.
+    /// Its size after each stage of the policy, on top of the stages before; shorter where later stages change nothing.
     pub staged: Vec<Size>,
     /// Whether it holds signed reasoning of the open tool loop, which forbids any change before it.
     pub binds: bool,
@@ -85,6 +85,6 @@ impl Group {
 
     /// Its size after the first `stages` stages.
     pub(crate) fn after(&self, stages: usize) -> Size {
-        stages.checked_sub(1).and_then(|stage| self.staged.get(stage)).copied().unwrap_or(self.base)
+        self.staged.iter().take(stages).next_back().copied().unwrap_or(self.base)
     }
 }

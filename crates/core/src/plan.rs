@@ -52,6 +52,13 @@ pub struct Decision {
     pub after: Size,
 }
 
+impl Decision {
+    /// Whether the same was done for the same reason.
+    pub(crate) fn is_like(&self, other: &Decision) -> bool {
+        (self.action, self.stages, self.reason) == (other.action, other.stages, other.reason)
+    }
+}
+
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde wants")]
 fn is_zero(n: &usize) -> bool {
     *n == 0
@@ -338,7 +345,7 @@ impl<'a> Draft<'a> {
         let (Some(group), Some(decision)) = (self.groups.get(index), self.decisions.get_mut(index)) else { return };
         *decision = Decision { action: Action::Keep, stages: 0, reason, before: group.size, after: group.base };
         self.held = Some(index);
-        self.size = self.size + group.base;
+        self.size += group.base;
         *self.turns.entry(group.turn).or_default() += 1;
         if matches!(group.kind, Kind::Assistant | Kind::Round) {
             self.rounds += 1;

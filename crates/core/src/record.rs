@@ -1,24 +1,28 @@
 //! Carrying a plan out: what each group would be after each stage, and the entry that records what was chosen.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::cut::{self, Change, Cut, Edit, Hidden};
 use crate::group::{Group, Kind, Pin};
 use crate::message::{Message, PartRef, ToolResult};
-use crate::plan::{Action, Decision, Plan};
+use crate::plan::{Action, Plan};
 use crate::policy::{Policy, Stage, Start};
 use crate::tokens::{Calibration, Size, TokenCounter, measure};
-use crate::transcript::{Compaction, Outcome, ShownItem, spans};
+use crate::transcript::{Compaction, Outcome, Position, ShownItem, spans};
 use crate::view::{Item, View, ViewGroup};
 
 /// The cuts that a stage makes in a result, item by item.
 type Cuts<'a> = dyn Fn(&ToolResult) -> Vec<(usize, Cut)> + 'a;
 
+type Changes = Vec<(usize, Vec<Item>)>;
+
 /// The groups of a view as the planner sees them, and what each would hold after each stage.
 pub(crate) struct Candidates {
     pub(crate) groups: Vec<Group>,
-    /// For each group of the view: its items when a compaction keeps it, then after each stage; `None`, as before that.
-    levels: Vec<Vec<Option<Vec<Item>>>>,
+    /// For each group of the view, what it would hold where that changes: after how many stages (0: when a compaction keeps it
+    /// as it is), and its items then.
+    changes: Vec<Changes>,
     /// Whether the planner's first group is the frame, which the view has not among its groups.
     framed: bool,
 }
@@ -43,52 +47,47 @@ impl Sizing<'_> {
 pub(crate) fn candidates(view: &View, sizing: Sizing<'_>) -> Candidates {
     let pins = Pins::of(view, sizing);
     let frame = view.frame_size();
-    let mut out = Candidates { groups: Vec::new(), levels: Vec::new(), framed: frame != Size::default() };
-    if out.framed {
-        let size = sizing.corrected(frame);
-        let staged = vec![size; sizing.policy.stages.len()];
-        let pin = Some(Pin::Frame);
-        out.groups.push(Group { kind: Kind::Frame, turn: 0, round: 0, pin, size, base: size, staged, binds: false });
+    let count = view.groups().len();
+    let framed = frame != Size::default();
+    let mut groups = Vec::with_capacity(count + 1);
+    let mut all = Vec::with_capacity(count);
+    if framed {
+        let (pin, size, staged) = (Some(Pin::Frame), sizing.corrected(frame), Vec::new());
+        groups.push(Group { kind: Kind::Frame, turn: 0, round: 0, pin, size, base: size, staged, binds: false });
     }
     for (index, group) in view.groups().iter().enumerate() {
-        let pin = pins.pin(index);
-        let binds = pins.in_open_loop(index) && group.items.iter().any(|item| !signed_parts(item).is_empty());
-        let levels = levels(view, group, sizing, pin.is_some(), pins.in_open_loop(index));
-        let mut size = group.size;
-        let mut sizes = levels.iter().map(|level| {
-            if let Some(items) = level {
-                size = items.iter().map(|item| item.size).sum();
-            }
-            sizing.corrected(size)
-        });
-        let base = sizes.next().unwrap_or_default();
-        let staged = sizes.collect();
-        let size = sizing.corrected(group.size);
-        out.groups.push(Group {
+        let (pin, in_open_loop) = (pins.pin(index), pins.in_open_loop(index));
+        let changes = changes(view, group, sizing, pin.is_some(), in_open_loop);
+        let size_after = |stages: usize| {
+            let change = changes.iter().rev().find(|(after, _)| *after <= stages);
+            sizing.corrected(change.map_or(group.size, |(_, items)| items.iter().map(|item| item.size).sum()))
+        };
+        let stages = changes.last().map_or(0, |(after, _)| *after);
+        groups.push(Group {
             kind: group.kind,
             turn: group.turn,
             round: group.round,
             pin,
-            size,
-            base,
-            staged,
-            binds,
+            size: sizing.corrected(group.size),
+            base: size_after(0),
+            staged: (1..=stages).map(size_after).collect(),
+            binds: in_open_loop && group.items.iter().any(shows_signed),
         });
-        out.levels.push(levels);
+        all.push(changes);
     }
-    out
+    Candidates { groups, changes: all, framed }
 }
 
 /// Whether signed reasoning of an open tool loop forbids any change to this view.
 pub(crate) fn is_bound(view: &View, sizing: Sizing<'_>) -> bool {
     let pins = Pins::of(view, sizing);
     let mut groups = view.groups().iter().enumerate().filter(|(index, _)| pins.in_open_loop(*index));
-    groups.any(|(_, group)| group.items.iter().any(|item| !signed_parts(item).is_empty()))
+    groups.any(|(_, group)| group.items.iter().any(shows_signed))
 }
 
 /// Whether a view holds signed reasoning outside an open tool loop.
 pub(crate) fn has_signed(view: &View) -> bool {
-    view.messages().any(|item| !signed_parts(item).is_empty())
+    view.messages().any(shows_signed)
 }
 
 /// What may not be dropped, by index of the group.
@@ -165,56 +164,45 @@ impl Pins {
     }
 }
 
-/// The parts of signed reasoning that an item shows.
-fn signed_parts(item: &Item) -> Vec<usize> {
-    if item.message.role() != crate::message::Role::Assistant {
-        return Vec::new();
-    }
-    let signed = |part: &PartRef<'_>| matches!(part, PartRef::Reasoning(reasoning) if reasoning.signature.is_some());
-    let parts = item.message.parts().enumerate().filter(|(_, part)| signed(part)).map(|(index, _)| index);
-    parts.filter(|part| !cut::is_hidden(&item.edits, *part)).collect()
+/// Whether an item shows signed reasoning.
+fn shows_signed(item: &Item) -> bool {
+    signed_parts(item).next().is_some()
 }
 
-fn levels(
-    view: &View,
-    group: &ViewGroup,
-    sizing: Sizing<'_>,
-    pinned: bool,
-    in_open_loop: bool,
-) -> Vec<Option<Vec<Item>>> {
-    let mut levels = Vec::with_capacity(sizing.policy.stages.len() + 1);
-    let base = base(view, group, sizing, in_open_loop);
-    let mut items = base.clone().unwrap_or_else(|| group.items.clone());
-    levels.push(base);
-    for stage in &sizing.policy.stages {
-        let cuts: Box<Cuts<'_>> = match stage {
-            Stage::Drop => {
-                levels.push(None);
-                continue;
-            }
-            _ if pinned || group.kind != Kind::Round => {
-                levels.push(None);
-                continue;
-            }
-            Stage::TruncateResults { to, .. } => Box::new(|result| cut::truncate_result(result, to, sizing.counter)),
-            Stage::ClearResults { .. } => Box::new(cut::clear_result),
-            Stage::ClearMedia { .. } => Box::new(cut::clear_media),
-        };
-        let changed: Vec<_> = items.iter().map(|item| shorten(item, &*cuts, sizing.counter)).collect();
-        if changed.iter().all(Option::is_none) {
-            levels.push(None);
-            continue;
-        }
-        items = changed.into_iter().zip(items).map(|(new, old)| new.unwrap_or(old)).collect();
-        levels.push(Some(items.clone()));
+/// The parts of signed reasoning that an item shows.
+fn signed_parts(item: &Item) -> impl Iterator<Item = usize> {
+    let signed = |part: &PartRef<'_>| matches!(part, PartRef::Reasoning(reasoning) if reasoning.signature.is_some());
+    let parts = item.message.parts().enumerate().filter(move |(_, part)| signed(part)).map(|(index, _)| index);
+    parts.filter(|part| !cut::is_hidden(&item.edits, *part))
+}
+
+/// What a group would hold, wherever keeping it or a stage changes that.
+fn changes(view: &View, group: &ViewGroup, sizing: Sizing<'_>, pinned: bool, in_open_loop: bool) -> Changes {
+    let mut changes: Changes = base(view, group, sizing, in_open_loop).map(|items| (0, items)).into_iter().collect();
+    if pinned || group.kind != Kind::Round {
+        return changes;
     }
-    levels
+    for (index, stage) in sizing.policy.stages.iter().enumerate() {
+        let cuts: &Cuts<'_> = match stage {
+            Stage::TruncateResults { to, .. } => &|result| cut::truncate_result(result, to, sizing.counter),
+            Stage::ClearResults { .. } => &cut::clear_result,
+            Stage::ClearMedia { .. } => &cut::clear_media,
+            Stage::Drop => continue,
+        };
+        let items = changes.last().map_or(&group.items, |(_, items)| items);
+        let shortened: Vec<_> = items.iter().map(|item| shorten(item, cuts, sizing.counter)).collect();
+        if shortened.iter().any(Option::is_some) {
+            let items = shortened.into_iter().zip(items).map(|(new, old)| new.unwrap_or_else(|| old.clone())).collect();
+            changes.push((index + 1, items));
+        }
+    }
+    changes
 }
 
 /// The group as a compaction keeps it: stale reasoning gone, late results in the place of their stand-ins.
 fn base(view: &View, group: &ViewGroup, sizing: Sizing<'_>, in_open_loop: bool) -> Option<Vec<Item>> {
     let late = view.late_for(group);
-    let stale = |item: &Item| !in_open_loop && !signed_parts(item).is_empty();
+    let stale = |item: &Item| !in_open_loop && shows_signed(item);
     if late.is_empty() && !group.items.iter().any(stale) {
         return None;
     }
@@ -228,7 +216,7 @@ fn base(view: &View, group: &ViewGroup, sizing: Sizing<'_>, in_open_loop: bool) 
             continue;
         }
         if stale(item) {
-            let hide = signed_parts(item).into_iter().map(|part| Edit { part, change: Change::Hide(Hidden::Stale) });
+            let hide = signed_parts(item).map(|part| Edit { part, change: Change::Hide(Hidden::Stale) });
             let edits = item.edits.iter().cloned().chain(hide).collect();
             items.extend(with_edits(item, edits, sizing.counter));
         } else {
@@ -272,25 +260,36 @@ fn shorten(item: &Item, cuts: &Cuts<'_>, counter: &dyn TokenCounter) -> Option<I
 }
 
 impl Candidates {
-    /// The entry that records a plan made of these groups.
+    /// The entry that records a plan made of these groups. Neighbours that share a fate share an outcome.
     pub(crate) fn carry_out(self, view: &View, plan: &Plan) -> Compaction {
         let decisions = plan.decisions.iter().skip(usize::from(self.framed));
-        let outcome = |group: &ViewGroup, levels: Vec<Option<Vec<Item>>>, decision: &Decision| {
-            let items = levels.into_iter().take(decision.stages + 1).flatten().next_back();
-            let shown = items.filter(|_| decision.action != Action::Drop).map(|items| {
-                let save =
-                    |item: &Item| ShownItem { position: item.position, edits: item.edits.to_vec(), size: item.size };
-                items.iter().map(save).collect()
-            });
-            Outcome { spans: spans(group.items.iter().map(|item| item.position)), decision: decision.clone(), shown }
-        };
-        let groups = view
-            .groups()
-            .iter()
-            .zip(self.levels)
-            .zip(decisions)
-            .map(|((group, levels), decision)| outcome(group, levels, decision))
-            .collect();
-        Compaction { groups, before: plan.before, after: plan.after }
+        let mut outcomes: Vec<Outcome> = Vec::new();
+        for ((group, changes), decision) in view.groups().iter().zip(self.changes).zip(decisions) {
+            let change = changes.into_iter().rev().find(|(after, _)| *after <= decision.stages);
+            let save = |item: &Item| ShownItem { position: item.position, edits: item.edits.to_vec(), size: item.size };
+            let shown =
+                change.filter(|_| decision.action != Action::Drop).map(|(_, items)| items.iter().map(save).collect());
+            let positions = group.items.iter().map(|item| item.position);
+            match outcomes
+                .last_mut()
+                .filter(|last| shown.is_none() && last.shown.is_none() && last.decision.is_like(decision))
+            {
+                Some(last) => {
+                    last.count += 1;
+                    last.decision.before += decision.before;
+                    last.decision.after += decision.after;
+                    last.spans = spans(last.spans.iter().cloned().flatten().chain(positions));
+                }
+                None => outcomes.push(Outcome { count: 1, spans: spans(positions), decision: decision.clone(), shown }),
+            }
+        }
+        Compaction { groups: outcomes, before: plan.before, after: plan.after }
+    }
+
+    /// The entries of each group, with none for the frame.
+    pub(crate) fn spans(&self, view: &View) -> Vec<Vec<Range<Position>>> {
+        let frame = self.framed.then(Vec::new);
+        let groups = view.groups().iter().map(|group| spans(group.items.iter().map(|item| item.position)));
+        frame.into_iter().chain(groups).collect()
     }
 }

@@ -126,15 +126,17 @@ pub struct Compaction {
     pub after: Totals,
 }
 
-/// What was done with one group.
+/// What was done with a group, or with several that stood next to each other and shared a fate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// The entries that it was made of.
+    /// How many groups. The sizes of the decision are those of all of them together.
+    pub count: usize,
+    /// The entries that they were made of.
     pub spans: Vec<Range<Position>>,
     /// What was done, and why.
     #[serde(flatten)]
     pub decision: Decision,
-    /// How it is shown now; absent, as before, or not at all where it was dropped.
+    /// How one group is shown now; absent, as before, or not at all where it was dropped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shown: Option<Vec<ShownItem>>,
 }

@@ -536,7 +536,7 @@ impl View {
     fn compact(&mut self, compaction: &Compaction) {
         let late = std::mem::take(&mut self.late);
         let groups = std::mem::take(&mut self.groups);
-        let mut outcomes = compaction.groups.iter();
+        let mut outcomes = compaction.groups.iter().flat_map(|outcome| std::iter::repeat_n(outcome, outcome.count));
         let mut used = Vec::new();
         let mut kept = Vec::new();
         for mut group in groups {

@@ -29,8 +29,7 @@ pub struct Fate {
 /// [`Session::explain`](crate::Session::explain)); `view` is what is sent.
 pub fn fates(entries: &[Entry], view: &View, plan: &(Plan, Vec<Vec<Range<Position>>>)) -> Vec<Fate> {
     let (plan, spans) = plan;
-    // The frame has a decision, but no entries in the window.
-    let decisions = plan.decisions.iter().skip(plan.decisions.len() - spans.len());
+    let decisions = plan.decisions.iter();
     let mut fates: Vec<Fate> = Vec::new();
     let mut groups: Vec<Option<usize>> = Vec::new();
     let messages = view.path().iter().flat_map(|span| span.clone()).filter_map(|position| {

@@ -103,17 +103,17 @@ impl Groups {
     fn of<'a>(compactions: impl Iterator<Item = &'a Compaction>) -> Groups {
         let mut groups = Groups::default();
         for outcome in compactions.flat_map(|compaction| &compaction.groups) {
-            groups.count(outcome.decision.action);
+            groups.count(outcome.decision.action, outcome.count as u64);
         }
         groups
     }
 
-    fn count(&mut self, action: Action) {
+    fn count(&mut self, action: Action, groups: u64) {
         match action {
-            Action::Keep => self.kept += 1,
-            Action::Truncate => self.truncated += 1,
-            Action::Clear => self.cleared += 1,
-            Action::Drop => self.dropped += 1,
+            Action::Keep => self.kept += groups,
+            Action::Truncate => self.truncated += groups,
+            Action::Clear => self.cleared += groups,
+            Action::Drop => self.dropped += groups,
         }
     }
 }
