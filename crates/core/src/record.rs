@@ -9,7 +9,7 @@ use crate::message::{Message, PartRef, ToolResult};
 use crate::plan::{Action, Plan};
 use crate::policy::{Policy, Stage, Start};
 use crate::tokens::{Calibration, Size, TokenCounter, measure};
-use crate::transcript::{Compaction, Outcome, Position, ShownItem, spans};
+use crate::transcript::{Compaction, Outcome, Position, ShownItem, join, spans};
 use crate::view::{Item, View, ViewGroup};
 
 /// The cuts that a stage makes in a result, item by item.
@@ -278,7 +278,7 @@ impl Candidates {
                     last.count += 1;
                     last.decision.before += decision.before;
                     last.decision.after += decision.after;
-                    last.spans = spans(last.spans.iter().cloned().flatten().chain(positions));
+                    positions.for_each(|position| join(&mut last.spans, position));
                 }
                 None => outcomes.push(Outcome { count: 1, spans: spans(positions), decision: decision.clone(), shown }),
             }

@@ -212,16 +212,34 @@ impl Checkpoint {
 
 /// Positions as ascending spans.
 pub fn spans(positions: impl IntoIterator<Item = Position>) -> Vec<Range<Position>> {
-    let mut positions: Vec<_> = positions.into_iter().collect();
-    positions.sort_unstable();
-    let mut spans: Vec<Range<Position>> = Vec::new();
-    for position in positions {
-        match spans.last_mut() {
-            Some(last) if last.end >= position => last.end = position + 1,
-            _ => spans.push(position..position + 1),
+    let mut spans = Vec::new();
+    positions.into_iter().for_each(|position| join(&mut spans, position));
+    spans
+}
+
+/// Adds a position to ascending spans. Positions mostly come in order, so the place is mostly the end.
+pub(crate) fn join(spans: &mut Vec<Range<Position>>, position: Position) {
+    let at = spans.iter().rposition(|span| span.start <= position).map_or(0, |before| before + 1);
+    if let Some(before) = at.checked_sub(1).and_then(|before| spans.get_mut(before)) {
+        if position < before.end {
+            return;
+        }
+        if position == before.end {
+            before.end += 1;
+            let end = before.end;
+            if let Some(next) = spans.get(at).filter(|next| next.start == end).cloned() {
+                spans.remove(at);
+                if let Some(before) = spans.get_mut(at - 1) {
+                    before.end = next.end;
+                }
+            }
+            return;
         }
     }
-    spans
+    match spans.get_mut(at).filter(|next| next.start == position + 1) {
+        Some(next) => next.start = position,
+        None => spans.insert(at, position..position + 1),
+    }
 }
 
 /// A log in memory. Stores keep it elsewhere; the fold is the same.
