@@ -453,7 +453,8 @@ impl View {
                 | PartRef::Opaque(_) => {}
             }
         }
-        if message.parts().next().is_none() {
+        let marker = |part: PartRef<'_>| matches!(part, PartRef::Opaque(opaque) if opaque.is_cache_marker());
+        if message.parts().all(marker) {
             add(0, Change::Hide(Hidden::Blank));
         }
         edits

@@ -168,3 +168,20 @@ fn what_was_learned_of_a_models_tokens_comes_back_from_a_log_as_it_was() {
         assert_eq!(serde_json::from_str::<lookback_core::tokens::Calibration>(&text).unwrap(), calibration);
     }
 }
+
+#[test]
+fn a_message_that_is_only_a_cache_marker_is_not_sent() {
+    let mut run = run(Dialect::Bedrock, Policy::default());
+    let marker = r#"{"role":"user","content":[{"text":" "},{"cachePoint":{"type":"default"}}]}"#;
+    let only = r#"{"role":"user","content":[{"cachePoint":{"type":"default"}},{"cachePoint":{"type":"default"}}]}"#;
+    let sent = sent(
+        &mut run,
+        &[
+            only,
+            r#"{"role":"assistant","content":[{"text":"a"}]}"#,
+            marker,
+            r#"{"role":"assistant","content":[{"text":"b"}]}"#,
+        ],
+    );
+    assert_eq!(sent.len(), 2, "{sent:#?}");
+}

@@ -733,7 +733,7 @@ impl Run {
         self.record(decided.entries.clone());
         let view = decided.on_read.as_deref().unwrap_or(self.engine.view()).clone();
         let request = encode(self.settings.dialect, &view);
-        let sendable = decided.refusal.is_none();
+        let sendable = decided.refusal.is_none() && !request.is_empty();
         let engine = self.engine.clone();
         self.steps.push(Step { before, decided, view, request, engine, end: self.log.len() });
         sendable
