@@ -8,7 +8,7 @@ use crate::message::{Message, PartRef, ToolResult};
 use crate::plan::{Action, Decision, Plan};
 use crate::policy::{Policy, Stage, Start};
 use crate::tokens::{Calibration, Size, TokenCounter, measure};
-use crate::transcript::{Compaction, Outcome, ShownItem, spans};
+use crate::transcript::{Compaction, Outcome, Position, ShownItem, spans};
 use crate::view::{Item, View, ViewGroup};
 
 /// The cuts that a stage makes in a result, item by item.
@@ -86,9 +86,9 @@ pub(crate) fn is_bound(view: &View, sizing: Sizing<'_>) -> bool {
     groups.any(|(_, group)| group.items.iter().any(|item| !signed_parts(item).is_empty()))
 }
 
-/// Whether a view holds signed reasoning outside an open tool loop.
-pub(crate) fn has_signed(view: &View) -> bool {
-    view.messages().any(|item| !signed_parts(item).is_empty())
+/// Whether a view holds signed reasoning that came before a position of the log.
+pub(crate) fn has_signed_before(view: &View, position: Position) -> bool {
+    view.messages().any(|item| item.position < position && !signed_parts(item).is_empty())
 }
 
 /// What may not be dropped, by index of the group.

@@ -33,6 +33,8 @@ pub struct View {
     path: Vec<Range<Position>>,
     frame: Option<(Position, Arc<Frame>)>,
     frame_size: Size,
+    /// The frame changed, and no compaction has come since, as far as is known: signed reasoning may be older than it.
+    reframed: bool,
     calibrations: HashMap<String, Calibration>,
 }
 
@@ -161,6 +163,11 @@ impl View {
         &self.groups
     }
 
+    /// Where the frame was set, if what stands before that may have been made under another.
+    pub(crate) fn reframed(&self) -> Option<Position> {
+        self.frame.as_ref().filter(|_| self.reframed).map(|(position, _)| *position)
+    }
+
     pub(crate) fn frame_size(&self) -> Size {
         self.frame_size
     }
@@ -178,6 +185,7 @@ impl View {
                 // Signed reasoning holds only under the system prompt and tools that it was made under.
                 self.frame = Some((position, Arc::new(frame.clone())));
                 self.frame_size = *size;
+                self.reframed = true;
             }
             Entry::Compaction(compaction) => self.compact(compaction),
             Entry::Usage(usage) => {
@@ -507,34 +515,35 @@ impl View {
                 .any(|item| item.edits.iter().any(|edit| matches!(&edit.change, Change::Rename(name) if name == id)))
     }
 
-    /// The late results whose stand-ins stand in a group: the item that takes their place, and the stand-ins' positions.
+    /// The late results whose stand-ins stand in a group: the item that takes their place, and the stand-ins' positions. Of
+    /// a message that answers calls of several groups, each has its own part.
     pub(crate) fn late_for(&self, group: &ViewGroup) -> Vec<(Item, Vec<Position>)> {
-        let answers = |item: &Item| {
-            let parts = item.message.tool_results().filter(|(part, _)| !cut::is_hidden(&item.edits, *part));
-            let stand_ins = parts.filter_map(|(part, result)| {
-                let name = cut::renamed(&item.edits, part).unwrap_or(&result.call_id);
-                let own = group
-                    .items
-                    .iter()
-                    .find(|own| own.own && own.message.tool_results().any(|(_, stand_in)| stand_in.call_id == name))?;
-                Some(own.position)
-            });
-            stand_ins.collect::<Vec<_>>()
+        let stand_in = |name: &str| {
+            let answers = |own: &&Item| own.own && own.message.tool_results().any(|(_, result)| result.call_id == name);
+            group.items.iter().find(answers).map(|own| own.position)
         };
         let mut taken: Vec<Position> = Vec::new();
         let mut found = Vec::new();
         for item in &self.late {
-            let stand_ins = answers(item);
-            if stand_ins.is_empty() || stand_ins.iter().any(|position| taken.contains(position)) {
-                continue;
+            let mut edits = item.edits.to_vec();
+            let mut stand_ins = Vec::new();
+            for (part, result) in item.message.tool_results().filter(|(part, _)| !cut::is_hidden(&item.edits, *part)) {
+                let name = cut::renamed(&item.edits, part).unwrap_or(&result.call_id);
+                match stand_in(name).filter(|position| !taken.contains(position) && !stand_ins.contains(position)) {
+                    Some(position) => stand_ins.push(position),
+                    None => edits.push(Edit { part, change: Change::Hide(Hidden::Late) }),
+                }
             }
-            taken.extend(&stand_ins);
-            found.push((item.clone(), stand_ins));
+            if !stand_ins.is_empty() {
+                taken.extend(&stand_ins);
+                found.push((Item { edits: edits.into(), ..item.clone() }, stand_ins));
+            }
         }
         found
     }
 
     fn compact(&mut self, compaction: &Compaction) {
+        self.reframed = false;
         let late = std::mem::take(&mut self.late);
         let groups = std::mem::take(&mut self.groups);
         let mut outcomes = compaction.groups.iter();
@@ -614,6 +623,7 @@ impl View {
         {
             view.frame = Some((position, Arc::new(frame.clone())));
             view.frame_size = *size;
+            view.reframed = true;
         }
         let mut item = |saved: &ShownItem| {
             let (message, own) = match entry(saved.position)? {

@@ -185,3 +185,31 @@ fn a_message_that_is_only_a_cache_marker_is_not_sent() {
     );
     assert_eq!(sent.len(), 2, "{sent:#?}");
 }
+
+#[test]
+fn a_late_message_for_two_rounds_leaves_its_part_for_each() {
+    let mut run = run(Dialect::Anthropic, Policy { limits: Limits::messages(6), ..Policy::default() });
+    let call =
+        |id| format!(r#"{{"role":"assistant","content":[{{"type":"tool_use","id":"{id}","name":"t","input":{{}}}}]}}"#);
+    let late = r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"late a"},{"type":"tool_result","tool_use_id":"b","content":"late b"}]}"#;
+    let hi = r#"{"role":"user","content":"hi"}"#;
+    sent(&mut run, &[hi, &call("a"), hi, &call("b")]);
+    let sent = sent(&mut run, &[late, r#"{"role":"assistant","content":"on"}"#]).concat();
+    assert!(sent.contains("late b") && !sent.contains("late a"), "{sent}");
+}
+
+#[test]
+fn reasoning_made_under_another_frame_leaves_when_its_tool_loop_is_done() {
+    let mut run = run(Dialect::Anthropic, Policy::default());
+    let thinking = r#"{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s1"},{"type":"tool_use","id":"a","name":"t","input":{}}]}"#;
+    let frame = |text: &str| lookback_core::Frame { system: Some(laws::raw(text)), tools: None };
+    run.engine.frame(&frame("\"one\"")).into_iter().for_each(|entry| run.log.extend([entry]));
+    sent(&mut run, &[r#"{"role":"user","content":"hi"}"#]);
+    run.answer(thinking, true);
+    run.engine.frame(&frame("\"two\"")).into_iter().for_each(|entry| run.log.extend([entry]));
+    let looping =
+        sent(&mut run, &[r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"1"}]}"#]);
+    assert!(looping.concat().contains("s1"));
+    let done = sent(&mut run, &[r#"{"role":"assistant","content":"done"}"#, r#"{"role":"user","content":"next"}"#]);
+    assert!(!done.concat().contains("s1"));
+}

@@ -9,7 +9,7 @@ use lookback_core::plan::{Action, Reason, Verdict};
 use lookback_core::policy::{Measure, Totals};
 use lookback_core::transcript::{Entry, Position};
 use lookback_core::view::Item;
-use lookback_core::{Dialect, Engine, Mode, Problem, Role, Stage, View};
+use lookback_core::{Dialect, Engine, Limits, Mode, Policy, Problem, Role, Settings, Stage, View};
 use serde_json::value::RawValue;
 
 use super::{
@@ -286,13 +286,18 @@ pub fn what_is_pinned_is_never_dropped(run: &Run) -> Found {
         let lasts = |item: &Item| {
             let parts = item.message().parts().enumerate().filter(|(part, _)| visible(item, *part));
             let mut parts = parts.map(|(_, part)| part);
-            parts.any(|part| !matches!(part, PartRef::Reasoning(_)))
+            parts.any(|part| match part {
+                PartRef::Reasoning(_) => false,
+                PartRef::Opaque(opaque) => !opaque.is_cache_marker(),
+                _ => true,
+            })
         };
         let theirs = || before.iter().filter(|item| !item.is_own() && lasts(item));
         let mut pinned: BTreeMap<Position, &str> = BTreeMap::new();
         pinned
             .extend(before.iter().take_while(|i| i.message().role() == Role::System).map(|i| (i.position(), "system")));
-        pinned.extend(theirs().map(|item| item.position()).max().map(|position| (position, "newest")));
+        let newest = before.iter().filter(|item| !item.is_own()).max_by_key(|item| item.position());
+        pinned.extend(newest.filter(|item| lasts(item)).map(|item| (item.position(), "newest")));
         if run.settings.policy.keep.task {
             pinned.extend(theirs().filter(|item| person(item)).map(|i| i.position()).max().map(|p| (p, "task")));
         }
@@ -433,6 +438,14 @@ pub fn a_session_that_is_opened_again_goes_on_the_same(run: &Run) -> Found {
     Ok(())
 }
 
+/// Whether signed reasoning of an open tool loop forbids a change: found out by a policy that would change everything.
+fn is_bound(run: &Run, step: &Step) -> bool {
+    let policy = Policy { limits: Limits { bytes: Some(0), ..Limits::default() }, ..Policy::default() };
+    let settings = Settings { policy, ..run.settings.clone() };
+    let engine = Engine::resume(settings, step.view.clone(), step.end, 0);
+    engine.explain().0.decisions.iter().any(|decision| decision.reason == Reason::Waits)
+}
+
 /// A signed block is sent only behind what it was made behind.
 pub fn no_signed_block_is_sent_under_another_prefix(run: &Run) -> Found {
     let dialect = run.settings.dialect;
@@ -442,6 +455,7 @@ pub fn no_signed_block_is_sent_under_another_prefix(run: &Run) -> Found {
     }
     for (index, step) in run.sent().enumerate() {
         let items: Vec<_> = step.view.messages().collect();
+        let bound = is_bound(run, step);
         for (at, item) in items.iter().enumerate() {
             let hidden = |part: usize| cut::is_hidden(item.edits(), part);
             let shown = item.message().parts().enumerate().any(|(part, value)| {
@@ -452,7 +466,8 @@ pub fn no_signed_block_is_sent_under_another_prefix(run: &Run) -> Found {
                 let before = items[..at].iter().map(|item| Shown { message: item.message(), edits: item.edits() });
                 let now = parts(dialect, &encode_items(dialect, before));
                 demand!(now == *prefix, "window {index}: {signature} under another prefix:\n{prefix:#?}\n{now:#?}");
-                demand!(frame(&step.view) == *under, "window {index}: {signature} under another frame");
+                // In an open tool loop nothing can be done about it: with another frame it is refused, and without it too.
+                demand!(bound || frame(&step.view) == *under, "window {index}: {signature} under another frame");
             }
         }
     }
