@@ -193,8 +193,7 @@ impl Engine {
 
     /// Takes signed reasoning away that was made under another frame; from an open tool loop, when that is done.
     fn take_outdated(&mut self, entries: &mut Vec<Entry>) {
-        let Some(position) = self.view.reframed() else { return };
-        if !record::has_signed_before(&self.view, position) || record::is_bound(&self.view, self.sizing()) {
+        if !self.view.outdated() || record::is_bound(&self.view, self.sizing()) {
             return;
         }
         let candidates = record::candidates(&self.view, self.sizing());

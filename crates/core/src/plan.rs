@@ -161,8 +161,10 @@ pub fn plan(groups: &[Group], policy: &Policy) -> Plan {
     if !changes || exceeded.all(|excess| after.get(excess.measure) >= before.get(excess.measure)) {
         let over = policy.limits.excesses(&before).chain(hard.excesses(&before)).collect();
         let mut plan = unchanged(groups, before, Verdict::Keep, over, Reason::Recent);
-        if let Some(held) = draft.held.and_then(|index| plan.decisions.get_mut(index)) {
-            held.reason = Reason::Start { rule: policy.start };
+        if let Some(index) = draft.held
+            && let (Some(held), Some(drafted)) = (plan.decisions.get_mut(index), draft.decisions.get(index))
+        {
+            held.reason = drafted.reason;
         }
         return plan;
     }
@@ -311,8 +313,14 @@ impl<'a> Draft<'a> {
             return;
         }
         let before = self.groups.get(..first).unwrap_or_default();
-        if let Some(index) = before.iter().rposition(|group| body(group) && group.may_start(rule) && !group.is_stale())
-        {
+        let begins = |rule: Start| {
+            let may = |group: &Group| body(group) && group.may_start(rule) && !group.is_stale();
+            before.iter().rposition(may).map(|index| (index, rule))
+        };
+        // A policy may be stricter than its provider: where its own rule cannot be kept, the next one is.
+        let weaker = Some(Start::UserOrToolPair).filter(|weaker| *weaker < rule);
+        let weaker = weaker.filter(|weaker| self.groups.get(first).is_some_and(|group| !group.may_start(*weaker)));
+        if let Some((index, rule)) = begins(rule).or_else(|| begins(weaker?)) {
             self.bring_back(index, Reason::Start { rule });
             self.drop_oldest();
         }

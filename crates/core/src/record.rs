@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use crate::cut::{self, Change, Cut, Edit, Hidden};
 use crate::group::{Group, Kind, Pin};
-use crate::message::{Message, PartRef, ToolResult};
+use crate::message::{Message, ToolResult};
 use crate::plan::{Action, Decision, Plan};
 use crate::policy::{Policy, Stage, Start};
 use crate::tokens::{Calibration, Size, TokenCounter, measure};
-use crate::transcript::{Compaction, Outcome, Position, ShownItem, spans};
+use crate::transcript::{Compaction, Outcome, ShownItem, spans};
 use crate::view::{Item, View, ViewGroup};
 
 /// The cuts that a stage makes in a result, item by item.
@@ -52,7 +52,7 @@ pub(crate) fn candidates(view: &View, sizing: Sizing<'_>) -> Candidates {
     }
     for (index, group) in view.groups().iter().enumerate() {
         let pin = pins.pin(index);
-        let binds = pins.in_open_loop(index) && group.items.iter().any(|item| !signed_parts(item).is_empty());
+        let binds = pins.in_open_loop(index) && group.items.iter().any(|item| !item.signed_parts().is_empty());
         let levels = levels(view, group, sizing, pin.is_some(), pins.in_open_loop(index));
         let mut size = group.size;
         let mut sizes = levels.iter().map(|level| {
@@ -83,12 +83,7 @@ pub(crate) fn candidates(view: &View, sizing: Sizing<'_>) -> Candidates {
 pub(crate) fn is_bound(view: &View, sizing: Sizing<'_>) -> bool {
     let pins = Pins::of(view, sizing);
     let mut groups = view.groups().iter().enumerate().filter(|(index, _)| pins.in_open_loop(*index));
-    groups.any(|(_, group)| group.items.iter().any(|item| !signed_parts(item).is_empty()))
-}
-
-/// Whether a view holds signed reasoning that came before a position of the log.
-pub(crate) fn has_signed_before(view: &View, position: Position) -> bool {
-    view.messages().any(|item| item.position < position && !signed_parts(item).is_empty())
+    groups.any(|(_, group)| group.items.iter().any(|item| !item.signed_parts().is_empty()))
 }
 
 /// What may not be dropped, by index of the group.
@@ -110,13 +105,17 @@ impl Pins {
         let groups = view.groups();
         let keep = sizing.policy.keep;
         let system = groups.iter().take_while(|group| group.kind == Kind::System).count();
-        let speaks = |item: &Item| !item.own && item.message.opens_turn();
+        let speaks = |item: &Item| !item.own && item.speaks();
         let person = |group: &ViewGroup| group.items.iter().any(speaks);
         let opening = |group: &ViewGroup| group.kind == Kind::User;
         // By the order in which messages came: one that answers an earlier call stands with that call.
         let latest = |counts: &dyn Fn(&Item) -> bool| {
-            let newest =
-                |group: &ViewGroup| group.items.iter().filter(|i| !i.own && counts(i)).map(|i| i.position).max();
+            // A late result is the newest message too, though it is not shown yet.
+            let newest = |group: &ViewGroup| {
+                let late = view.late_for(group);
+                let items = group.items.iter().chain(late.iter().map(|(item, _)| item));
+                items.filter(|item| !item.own && counts(item)).map(|item| item.position).max()
+            };
             let newest = groups.iter().enumerate().filter_map(|(index, group)| Some((newest(group)?, index))).max();
             newest.map(|(_, index)| index)
         };
@@ -165,16 +164,6 @@ impl Pins {
     }
 }
 
-/// The parts of signed reasoning that an item shows.
-fn signed_parts(item: &Item) -> Vec<usize> {
-    if item.message.role() != crate::message::Role::Assistant {
-        return Vec::new();
-    }
-    let signed = |part: &PartRef<'_>| matches!(part, PartRef::Reasoning(reasoning) if reasoning.signature.is_some());
-    let parts = item.message.parts().enumerate().filter(|(_, part)| signed(part)).map(|(index, _)| index);
-    parts.filter(|part| !cut::is_hidden(&item.edits, *part)).collect()
-}
-
 fn levels(
     view: &View,
     group: &ViewGroup,
@@ -214,7 +203,7 @@ fn levels(
 /// The group as a compaction keeps it: stale reasoning gone, late results in the place of their stand-ins.
 fn base(view: &View, group: &ViewGroup, sizing: Sizing<'_>, in_open_loop: bool) -> Option<Vec<Item>> {
     let late = view.late_for(group);
-    let stale = |item: &Item| !in_open_loop && !signed_parts(item).is_empty();
+    let stale = |item: &Item| !in_open_loop && !item.signed_parts().is_empty();
     if late.is_empty() && !group.items.iter().any(stale) {
         return None;
     }
@@ -228,7 +217,7 @@ fn base(view: &View, group: &ViewGroup, sizing: Sizing<'_>, in_open_loop: bool) 
             continue;
         }
         if stale(item) {
-            let hide = signed_parts(item).into_iter().map(|part| Edit { part, change: Change::Hide(Hidden::Stale) });
+            let hide = item.signed_parts().into_iter().map(|part| Edit { part, change: Change::Hide(Hidden::Stale) });
             let edits = item.edits.iter().cloned().chain(hide).collect();
             items.extend(with_edits(item, edits, sizing.counter));
         } else {

@@ -33,8 +33,8 @@ pub struct View {
     path: Vec<Range<Position>>,
     frame: Option<(Position, Arc<Frame>)>,
     frame_size: Size,
-    /// The frame changed, and no compaction has come since, as far as is known: signed reasoning may be older than it.
-    reframed: bool,
+    /// It shows signed reasoning that is older than the frame.
+    outdated: bool,
     calibrations: HashMap<String, Calibration>,
 }
 
@@ -113,6 +113,29 @@ impl Item {
         self.own
     }
 
+    /// Whether a person speaks in what is shown of it.
+    pub(crate) fn speaks(&self) -> bool {
+        let says = |part: PartRef<'_>| match part {
+            PartRef::ToolResult(_) => false,
+            PartRef::Opaque(opaque) => !opaque.is_cache_marker(),
+            _ => true,
+        };
+        let mut parts = self.message.parts().enumerate();
+        self.message.role() == Role::User
+            && parts.any(|(index, part)| !cut::is_hidden(&self.edits, index) && says(part))
+    }
+
+    /// The parts of signed reasoning that it shows.
+    pub(crate) fn signed_parts(&self) -> Vec<usize> {
+        if self.message.role() != Role::Assistant {
+            return Vec::new();
+        }
+        let signed =
+            |part: &PartRef<'_>| matches!(part, PartRef::Reasoning(reasoning) if reasoning.signature.is_some());
+        let parts = self.message.parts().enumerate().filter(|(_, part)| signed(part)).map(|(index, _)| index);
+        parts.filter(|part| !cut::is_hidden(&self.edits, *part)).collect()
+    }
+
     fn saved(&self) -> ShownItem {
         ShownItem { position: self.position, edits: self.edits.to_vec(), size: self.size }
     }
@@ -163,9 +186,9 @@ impl View {
         &self.groups
     }
 
-    /// Where the frame was set, if what stands before that may have been made under another.
-    pub(crate) fn reframed(&self) -> Option<Position> {
-        self.frame.as_ref().filter(|_| self.reframed).map(|(position, _)| *position)
+    /// Whether it shows signed reasoning that was made under another system prompt or other tools.
+    pub(crate) fn outdated(&self) -> bool {
+        self.outdated
     }
 
     pub(crate) fn frame_size(&self) -> Size {
@@ -185,7 +208,7 @@ impl View {
                 // Signed reasoning holds only under the system prompt and tools that it was made under.
                 self.frame = Some((position, Arc::new(frame.clone())));
                 self.frame_size = *size;
-                self.reframed = true;
+                self.outdated = self.is_outdated();
             }
             Entry::Compaction(compaction) => self.compact(compaction),
             Entry::Usage(usage) => {
@@ -220,11 +243,12 @@ impl View {
         if cut::hides_all(&message, &arrival.edits) {
             return;
         }
-        if message.opens_turn() {
+        let item = item(&arrival.edits, arrival.size);
+        if item.speaks() {
             // A message that holds results too belongs to the round they answer; the turn begins after it.
             self.turn += 1;
         }
-        self.place(item(&arrival.edits, arrival.size));
+        self.place(item);
     }
 
     /// Puts a message into the group it belongs to, or begins one with it.
@@ -518,6 +542,9 @@ impl View {
     /// The late results whose stand-ins stand in a group: the item that takes their place, and the stand-ins' positions. Of
     /// a message that answers calls of several groups, each has its own part.
     pub(crate) fn late_for(&self, group: &ViewGroup) -> Vec<(Item, Vec<Position>)> {
+        if self.late.is_empty() {
+            return Vec::new();
+        }
         let stand_in = |name: &str| {
             let answers = |own: &&Item| own.own && own.message.tool_results().any(|(_, result)| result.call_id == name);
             group.items.iter().find(answers).map(|own| own.position)
@@ -543,7 +570,6 @@ impl View {
     }
 
     fn compact(&mut self, compaction: &Compaction) {
-        self.reframed = false;
         let late = std::mem::take(&mut self.late);
         let groups = std::mem::take(&mut self.groups);
         let mut outcomes = compaction.groups.iter();
@@ -582,6 +608,12 @@ impl View {
         let calls = &self.calls;
         self.late.retain(|item| item.message.tool_results().any(|(_, result)| calls.contains_key(&result.call_id)));
         self.next_group = self.next_group.max(next);
+        self.outdated = self.is_outdated();
+    }
+
+    fn is_outdated(&self) -> bool {
+        let Some((frame, _)) = self.frame else { return false };
+        self.messages().any(|item| item.position < frame && !item.signed_parts().is_empty())
     }
 
     /// What a reader needs to start at this point.
@@ -623,7 +655,6 @@ impl View {
         {
             view.frame = Some((position, Arc::new(frame.clone())));
             view.frame_size = *size;
-            view.reframed = true;
         }
         let mut item = |saved: &ShownItem| {
             let (message, own) = match entry(saved.position)? {
@@ -641,6 +672,7 @@ impl View {
             view.open_group(group, None);
         }
         view.late = checkpoint.late.iter().map(&mut item).collect::<Option<_>>()?;
+        view.outdated = view.is_outdated();
         Some(view)
     }
 }
