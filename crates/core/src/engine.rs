@@ -6,7 +6,7 @@ use crate::cut::{self, Change, Edit};
 use crate::dialect::{Dialect, Frame, Loss};
 use crate::group::Pin;
 use crate::message::{Content, Message, ResultItem, ToolResult, UserPart};
-use crate::plan::{Action, Plan, Reason, Verdict, plan};
+use crate::plan::{Action, Plan, Reason, Verdict, plan_for};
 use crate::policy::{Excess, Mode, Policy, Totals};
 use crate::record::{self, Sizing};
 use crate::tokens::{Estimate, Size, TokenCounter, measure};
@@ -197,7 +197,7 @@ impl Engine {
             return;
         }
         let candidates = record::candidates(&self.view, self.sizing());
-        let mut plan = plan(&candidates.groups, &Policy::default());
+        let mut plan = plan_for(&candidates.groups, &Policy::default(), crate::policy::Start::Any);
         for (decision, group) in plan.decisions.iter_mut().zip(&candidates.groups) {
             decision.after = group.base;
             if group.is_stale() {
@@ -241,7 +241,7 @@ impl Engine {
             return decided;
         }
         let candidates = record::candidates(&self.view, self.sizing());
-        let plan = plan(&candidates.groups, &self.policy);
+        let plan = plan_for(&candidates.groups, &self.policy, self.settings.dialect.quirks().start);
         match plan.verdict {
             Verdict::Keep | Verdict::Wait => {}
             Verdict::Refuse => {
@@ -271,7 +271,7 @@ impl Engine {
     /// The plan for the window as it is, whether or not a limit is exceeded: why each group is where it is.
     pub fn explain(&self) -> (Plan, Vec<Vec<std::ops::Range<Position>>>) {
         let candidates = record::candidates(&self.view, self.sizing());
-        let plan = plan(&candidates.groups, &self.policy);
+        let plan = plan_for(&candidates.groups, &self.policy, self.settings.dialect.quirks().start);
         let compaction = candidates.carry_out(&self.view, &plan);
         (plan, compaction.groups.into_iter().map(|outcome| outcome.spans).collect())
     }

@@ -485,6 +485,10 @@ impl View {
                 | PartRef::Opaque(_) => {}
             }
         }
+        if (quirks.has_refused_members)(message) {
+            // Behind the last part there is nothing to hide but those members.
+            add(message.parts().count(), Change::Hide(Hidden::Blank));
+        }
         let marker = |part: PartRef<'_>| matches!(part, PartRef::Opaque(opaque) if opaque.is_cache_marker());
         if message.parts().all(marker) {
             add(0, Change::Hide(Hidden::Blank));

@@ -45,6 +45,7 @@ pub(super) const QUIRKS: Quirks = Quirks {
     signed_reasoning: true,
     start: Start::User,
     refuses_empty_error: false,
+    has_refused_members: |_| false,
 };
 
 const MOST_MESSAGES: usize = 100_000;

@@ -42,6 +42,7 @@ pub(super) const QUIRKS: Quirks = Quirks {
     signed_reasoning: false,
     start: Start::UserOrToolPair,
     refuses_empty_error: true,
+    has_refused_members: |_| false,
 };
 
 const MOST_MARKERS: usize = 4;

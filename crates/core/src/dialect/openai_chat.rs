@@ -41,6 +41,7 @@ pub(super) const QUIRKS: Quirks = Quirks {
     signed_reasoning: false,
     start: Start::Any,
     refuses_empty_error: false,
+    has_refused_members: has_empty_calls,
 };
 
 pub(super) fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeError> {
@@ -194,6 +195,14 @@ pub(super) fn encode<'a>(shown: impl IntoIterator<Item = Shown<'a>>) -> Result<V
     Ok(out)
 }
 
+/// Whether `tool_calls` is an empty list: only the wire tells it from an absent one.
+pub(super) fn has_empty_calls(message: &Message) -> bool {
+    let raw = message.wire().map(|wire| &*wire.raw).filter(|_| message.role() == Role::Assistant);
+    let fields = raw.filter(|raw| raw.get().contains("\"tool_calls\"")).and_then(Fields::read);
+    message.tool_calls().next().is_none()
+        && fields.is_some_and(|fields| fields.get("tool_calls").is_some_and(|calls| calls.get() != "null"))
+}
+
 /// The message with its edits carried out; `None` where they leave nothing of it.
 fn edit(message: &Message, raw: &RawValue, edits: &[Edit]) -> Option<Box<RawValue>> {
     if cut::hides_all(message, edits) {
@@ -210,7 +219,7 @@ fn edit(message: &Message, raw: &RawValue, edits: &[Edit]) -> Option<Box<RawValu
         if let Some(content) = fields.get("content").and_then(|content| result_content(content, result, edits)) {
             fields.set("content", content);
         }
-    } else if edits.iter().any(|edit| in_content(edit.part)) {
+    } else if edits.iter().any(|edit| in_content(edit.part) && edit.part < message.parts().count()) {
         let parts = fields.get("content").and_then(json::array);
         let kept = parts.map(|parts| {
             let visible = parts.into_iter().enumerate().filter(|(part, _)| !cut::is_hidden(edits, *part));
@@ -218,6 +227,10 @@ fn edit(message: &Message, raw: &RawValue, edits: &[Edit]) -> Option<Box<RawValu
         });
         let empty = kept.as_ref().is_none_or(|kept| kept.get() == "[]");
         fields.set("content", kept.filter(|_| !empty).unwrap_or_else(|| RawValue::NULL.to_owned()));
+    }
+    if calls.is_none() {
+        // An empty list of them, which is refused (OC5).
+        fields.remove("tool_calls");
     }
     if let Some(first) = calls {
         let old = fields.get("tool_calls").and_then(json::array).unwrap_or_default();
@@ -367,14 +380,8 @@ pub(super) fn check(request: &Request) -> Vec<Finding> {
             findings.push(OC3.at(index, path(index, message, part), Problem::BadArguments { id: call.id.clone() }));
         }
         let place = || format!("messages[{index}]");
-        // Only the wire tells an empty list of calls from an absent one.
-        let raw = message.wire().map_or("", |wire| wire.raw.get());
-        if message.role() == Role::Assistant && raw.contains("\"tool_calls\"") && message.tool_calls().next().is_none()
-        {
-            let fields = message.wire().and_then(|wire| Fields::read(&wire.raw));
-            if fields.is_some_and(|fields| fields.get("tool_calls").is_some_and(|calls| calls.get() != "null")) {
-                findings.push(OC5.at(index, place() + ".tool_calls", Problem::EmptyToolCalls));
-            }
+        if has_empty_calls(message) {
+            findings.push(OC5.at(index, place() + ".tool_calls", Problem::EmptyToolCalls));
         }
         if message.parts().next().is_none() {
             findings.push(OC5.at(index, place(), Problem::EmptyContent));

@@ -475,7 +475,9 @@ impl Writer {
             _ if blocks.is_empty() => ("null".to_owned(), String::new()),
             _ => (format!("[{}]", blocks.join(", ")), self.extra()),
         };
-        if wire.is_empty() {
+        if wire.is_empty() && self.next().is_multiple_of(5) {
+            format!("{{\"role\":\"assistant\",\"content\":{content}{extra}, \"tool_calls\":[ ]}}")
+        } else if wire.is_empty() {
             format!("{{\"role\":\"assistant\",\"content\":{content}{extra}}}")
         } else {
             format!("{{\"role\":\"assistant\",\"content\":{content},\"tool_calls\":[{}]{extra}}}", wire.join(", "))
