@@ -327,11 +327,13 @@ pub(super) fn check(request: &Request) -> Vec<Finding> {
                 {
                     findings.push(AM4.at(index, path(part), Problem::TrailingSpace));
                 }
-                PartRef::ToolCall(call) if !valid_id(&call.id) => {
-                    findings.push(AM3.at(index, path(part), Problem::BadId { id: call.id.clone() }));
-                }
-                PartRef::ToolCall(call) if !call.has_object_arguments() => {
-                    findings.push(AM3.at(index, path(part), Problem::BadArguments { id: call.id.clone() }));
+                PartRef::ToolCall(call) => {
+                    if !valid_id(&call.id) {
+                        findings.push(AM3.at(index, path(part), Problem::BadId { id: call.id.clone() }));
+                    }
+                    if !call.has_object_arguments() {
+                        findings.push(AM3.at(index, path(part), Problem::BadArguments { id: call.id.clone() }));
+                    }
                 }
                 PartRef::Reasoning(Reasoning { signature: None, .. }) => {
                     findings.push(AM5.at(index, path(part), Problem::UnsignedReasoning));

@@ -355,11 +355,13 @@ pub(super) fn check(request: &Request) -> Vec<Finding> {
                 PartRef::ToolResult(result) if result.error && result.content.is_empty() => {
                     findings.push(BC4.at(index, path(part), Problem::EmptyContent));
                 }
-                PartRef::ToolCall(call) if !valid_id(&call.id) => {
-                    findings.push(BC7.at(index, path(part), Problem::BadId { id: call.id.clone() }));
-                }
-                PartRef::ToolCall(call) if !call.has_object_arguments() => {
-                    findings.push(BC5.at(index, path(part), Problem::BadArguments { id: call.id.clone() }));
+                PartRef::ToolCall(call) => {
+                    if !valid_id(&call.id) {
+                        findings.push(BC7.at(index, path(part), Problem::BadId { id: call.id.clone() }));
+                    }
+                    if !call.has_object_arguments() {
+                        findings.push(BC5.at(index, path(part), Problem::BadArguments { id: call.id.clone() }));
+                    }
                 }
                 _ => {}
             }
