@@ -1,9 +1,9 @@
 //! Saying a message of one dialect in another, where nothing of it is lost.
 
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{Dialect, anthropic, bedrock, openai_chat};
+use crate::json::{self, Fields};
 use crate::message::{Media, MediaSource, Message};
 
 /// Something of a message that another dialect cannot say.
@@ -28,6 +28,9 @@ pub(super) const ARGUMENTS: &str = "tool arguments that are not a JSON object";
 /// Members that are copied whole, so that nothing in them can be lost, and cache markers, which are the encoder's.
 const WHOLE: [&str; 4] = ["input", "json", "cache_control", "cachePoint"];
 
+/// How deep to look: the deepest member that any dialect knows, the place of a picture in a tool result, stands at nine.
+const DEEPEST: usize = 16;
+
 /// The message as JSON of the other dialect.
 pub(super) fn render(to: Dialect, message: &Message) -> Result<Vec<Box<RawValue>>, Loss> {
     if let Some(wire) = message.wire() {
@@ -36,8 +39,7 @@ pub(super) fn render(to: Dialect, message: &Message) -> Result<Vec<Box<RawValue>
             Dialect::Anthropic => anthropic::KNOWN,
             Dialect::Bedrock => bedrock::KNOWN,
         };
-        let value: Value = serde_json::from_str(wire.raw.get()).unwrap_or_default();
-        if let Some(what) = unknown(known, "", &value) {
+        if let Some(what) = unknown(known, "", &wire.raw, DEEPEST) {
             return Err(Loss::new(to, format!("`{what}` of {}", wire.dialect)));
         }
     }
@@ -48,19 +50,23 @@ pub(super) fn render(to: Dialect, message: &Message) -> Result<Vec<Box<RawValue>
     }
 }
 
-/// The first member that is not known where it stands.
-fn unknown(known: &[&str], parent: &str, value: &Value) -> Option<String> {
-    match value {
-        Value::Array(elements) => elements.iter().find_map(|element| unknown(known, parent, element)),
-        Value::Object(members) => members.iter().filter(|(_, value)| !value.is_null()).find_map(|(key, value)| {
-            let place = format!("{parent}.{key}");
-            if !known.contains(&place.as_str()) {
-                return Some(place.trim_start_matches('.').to_owned());
-            }
-            if WHOLE.contains(&key.as_str()) { None } else { unknown(known, key, value) }
-        }),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+/// The first member that is not known where it stands. Members that say nothing, as they are `null`, are none.
+///
+/// It reads no more of the text than it must: what a parser refuses elsewhere in it (a number of any size, half of a
+/// surrogate pair, deep nesting) hides nothing.
+fn unknown(known: &[&str], parent: &str, value: &RawValue, depth: usize) -> Option<String> {
+    let Some(depth) = depth.checked_sub(1) else { return Some(parent.to_owned()) };
+    if let Some(elements) = json::array(value) {
+        return elements.into_iter().find_map(|element| unknown(known, parent, element, depth));
     }
+    let fields = Fields::read(value)?;
+    fields.iter().filter(|(_, value)| value.get() != "null").find_map(|(key, value)| {
+        let place = format!("{parent}.{key}");
+        if !known.contains(&place.as_str()) {
+            return Some(place.trim_start_matches('.').to_owned());
+        }
+        if WHOLE.contains(&key) { None } else { unknown(known, key, value, depth) }
+    })
 }
 
 /// A picture's address, with its bytes in it where they are in the message.
