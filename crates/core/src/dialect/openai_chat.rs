@@ -21,8 +21,10 @@ const OC1: Rule = Rule::refused("OC1", "a tool message answers a call of the ass
 const OC2: Rule = Rule::refused("OC2", "each tool call is answered before any other role speaks");
 const OC3: Rule = Rule::refused("OC3", "arguments are a JSON object, and no call is answered twice");
 const OC4: Rule = Rule::refused("OC4", "the calls of one message have different identifiers");
-const OC5: Rule =
-    Rule::refused("OC5", "only an assistant message with calls may have no content, and `tool_calls` is not empty");
+const OC5: Rule = Rule::refused(
+    "OC5",
+    "only an assistant message that says something else may have no content; `tool_calls` is not empty",
+);
 const OC0: Rule = Rule::refused("OC0", "there is at least one message");
 
 const PAIRING: PairingRules = PairingRules {
@@ -56,6 +58,7 @@ pub(super) fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeE
                     parts.push(AssistantPart::ToolCall(tool_call(index, call)?));
                 }
             }
+            parts.extend(members(fields));
             Content::Assistant(parts)
         }
         "tool" => {
@@ -65,6 +68,13 @@ pub(super) fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeE
         }
         _ => return Err(DecodeError::role(role, Dialect::OpenAiChat, "system, developer, user, assistant and tool")),
     })
+}
+
+/// What an assistant message can say beside its content and calls, each with the member's name as its kind. Without these
+/// a refusal, whose content is `null`, would be a message with nothing in it.
+fn members(fields: &Fields<'_>) -> impl Iterator<Item = AssistantPart> {
+    let present = |name: &str| fields.get(name).filter(|value| value.get() != "null").map(|value| opaque(name, value));
+    ["refusal", "audio", "function_call"].into_iter().filter_map(present).map(AssistantPart::Opaque)
 }
 
 /// The content: a string is one part of text, `null` is none.
