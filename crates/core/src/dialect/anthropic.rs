@@ -272,7 +272,8 @@ fn source(media: &Media) -> Result<serde_json::Value, Loss> {
         (MediaSource::Text(text), _) => {
             json!({"type": "text", "media_type": mime.unwrap_or("text/plain"), "data": text})
         }
-        (MediaSource::Url(url), _) => json!({"type": "url", "url": url}),
+        (MediaSource::Url(url), _) if convert::is_public(url) => json!({"type": "url", "url": url}),
+        (MediaSource::Url(_), _) => return Err(Loss::new(Dialect::Anthropic, convert::ADDRESS)),
         (MediaSource::Id(_), _) => return Err(Loss::new(Dialect::Anthropic, convert::IDENTIFIER)),
     })
 }

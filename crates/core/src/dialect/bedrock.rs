@@ -97,8 +97,8 @@ fn owned(text: Cow<'_, str>) -> String {
 fn user_part(kind: &str, value: &RawValue, _: &RawValue) -> Option<UserPart> {
     match kind {
         "text" => json::text(value).map(owned).map(UserPart::Text),
-        "image" => media(value, "image/").map(UserPart::Image),
-        "document" => media(value, "").map(UserPart::Document),
+        "image" => media(value, IMAGES).map(UserPart::Image),
+        "document" => media(value, DOCUMENTS).map(UserPart::Document),
         "toolResult" => tool_result(value).map(UserPart::ToolResult),
         _ => None,
     }
@@ -134,8 +134,8 @@ fn tool_result(value: &RawValue) -> Option<ToolResult> {
         let known = fields.get(&kind).and_then(|value| match kind.as_str() {
             "text" => json::text(value).map(owned).map(ResultItem::Text),
             "json" => Some(ResultItem::Json(value.get().to_owned())),
-            "image" => media(value, "image/").map(ResultItem::Image),
-            "document" => media(value, "").map(ResultItem::Document),
+            "image" => media(value, IMAGES).map(ResultItem::Image),
+            "document" => media(value, DOCUMENTS).map(ResultItem::Document),
             _ => None,
         });
         Some(known.unwrap_or_else(|| ResultItem::Opaque(Opaque { kind, raw: block.to_owned() })))
@@ -145,7 +145,24 @@ fn tool_result(value: &RawValue) -> Option<ToolResult> {
     Some(ToolResult { call_id: owned(fields.text("toolUseId")?), content, error })
 }
 
-fn media(value: &RawValue, prefix: &str) -> Option<Media> {
+/// The formats of pictures, and what others call them.
+const IMAGES: &[(&str, &str)] =
+    &[("png", "image/png"), ("jpeg", "image/jpeg"), ("gif", "image/gif"), ("webp", "image/webp")];
+
+/// The formats of files, and what others call them.
+const DOCUMENTS: &[(&str, &str)] = &[
+    ("pdf", "application/pdf"),
+    ("csv", "text/csv"),
+    ("doc", "application/msword"),
+    ("docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
+    ("xls", "application/vnd.ms-excel"),
+    ("xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
+    ("html", "text/html"),
+    ("txt", "text/plain"),
+    ("md", "text/markdown"),
+];
+
+fn media(value: &RawValue, formats: &[(&str, &str)]) -> Option<Media> {
     let fields = Fields::read(value)?;
     let source = fields.get("source").and_then(Fields::read)?;
     let place = || source.get("s3Location").and_then(Fields::read)?.text("uri").map(owned);
@@ -155,8 +172,9 @@ fn media(value: &RawValue, prefix: &str) -> Option<Media> {
         (None, None, Some(uri)) => MediaSource::Url(uri),
         (None, None, None) => return None,
     };
-    let format = fields.text("format").map(|format| format!("{prefix}{format}"));
-    Some(Media { mime: format, name: fields.text("name").map(owned), source: from })
+    let format = fields.text("format");
+    let mime = formats.iter().find(|(name, _)| format.as_deref() == Some(*name)).map(|(_, mime)| (*mime).to_owned());
+    Some(Media { mime, name: fields.text("name").map(owned), source: from })
 }
 
 /// Carries out the edits of one block.
@@ -212,8 +230,8 @@ pub(super) fn render(message: &Message) -> Result<Vec<Box<RawValue>>, Loss> {
     for part in message.parts() {
         blocks.push(json::value(&match part {
             PartRef::Text(text) => json!({"text": text}),
-            PartRef::Image(media) => json!({"image": block(media)?}),
-            PartRef::Document(media) => json!({"document": block(media)?}),
+            PartRef::Image(media) => json!({"image": block(media, IMAGES)?}),
+            PartRef::Document(media) => json!({"document": block(media, DOCUMENTS)?}),
             PartRef::Reasoning(Reasoning { text, signature: Some(signature) }) if text.is_empty() => {
                 json!({"reasoningContent": {"redactedContent": signature}})
             }
@@ -260,8 +278,8 @@ fn tool_result_block(result: &ToolResult) -> Result<Box<RawValue>, Loss> {
                 Ok(raw) => json::object([("json", raw)]),
                 Err(_) => json::object([("text", json::string(text))]),
             },
-            ResultItem::Image(media) => json::object([("image", json::value(&block(media)?))]),
-            ResultItem::Document(media) => json::object([("document", json::value(&block(media)?))]),
+            ResultItem::Image(media) => json::object([("image", json::value(&block(media, IMAGES)?))]),
+            ResultItem::Document(media) => json::object([("document", json::value(&block(media, DOCUMENTS)?))]),
             ResultItem::Opaque(_) => return Err(Loss::new(Dialect::Bedrock, "an unknown item of a tool result")),
         })
     };
@@ -272,16 +290,17 @@ fn tool_result_block(result: &ToolResult) -> Result<Box<RawValue>, Loss> {
     Ok(json::object([("toolResult", inner)]))
 }
 
-fn block(media: &Media) -> Result<serde_json::Value, Loss> {
+fn block(media: &Media, formats: &[(&str, &str)]) -> Result<serde_json::Value, Loss> {
     use serde_json::json;
     let loss = |what| Loss::new(Dialect::Bedrock, what);
-    let format = media.mime.as_deref().and_then(|mime| mime.rsplit('/').next());
-    let format = format.ok_or_else(|| loss("a picture or file without a media type"))?;
+    let mime = media.mime.as_deref().ok_or_else(|| loss("a picture or file without a media type"))?;
+    let format = formats.iter().find(|(_, known)| *known == mime).map(|(name, _)| *name);
+    let format = format.ok_or_else(|| loss("a picture or file of this media type"))?;
     let source = match &media.source {
         MediaSource::Base64(data) => json!({"bytes": data}),
         MediaSource::Text(text) => json!({"text": text}),
         MediaSource::Url(url) if url.starts_with("s3:") => json!({"s3Location": {"uri": url}}),
-        MediaSource::Url(_) => return Err(loss("a picture or file by its address")),
+        MediaSource::Url(_) => return Err(loss(convert::ADDRESS)),
         MediaSource::Id(_) => return Err(loss(convert::IDENTIFIER)),
     };
     Ok(match &media.name {

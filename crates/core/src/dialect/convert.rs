@@ -23,6 +23,7 @@ impl Loss {
 }
 
 pub(super) const IDENTIFIER: &str = "a picture or file by another provider's identifier";
+pub(super) const ADDRESS: &str = "a picture or file by this address";
 pub(super) const ARGUMENTS: &str = "tool arguments that are not a JSON object";
 
 /// Members that are copied whole, so that nothing in them can be lost, and cache markers, which are the encoder's.
@@ -69,10 +70,15 @@ fn unknown(known: &[&str], parent: &str, value: &RawValue, depth: usize) -> Opti
     })
 }
 
+/// Whether an address is one that any provider can fetch, and not a place in a cloud's storage.
+pub(super) fn is_public(url: &str) -> bool {
+    !url.starts_with("s3:") && !url.starts_with("gs:")
+}
+
 /// A picture's address, with its bytes in it where they are in the message.
 pub(super) fn url(media: &Media) -> Option<String> {
     match (&media.source, &media.mime) {
-        (MediaSource::Url(url), _) => Some(url.clone()),
+        (MediaSource::Url(url), _) => Some(url.clone()).filter(|_| is_public(url)),
         (MediaSource::Base64(data), Some(mime)) => Some(format!("data:{mime};base64,{data}")),
         (MediaSource::Base64(_), None) | (MediaSource::Text(_) | MediaSource::Id(_), _) => None,
     }

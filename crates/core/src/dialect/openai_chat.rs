@@ -295,7 +295,7 @@ pub(super) fn render(message: &Message) -> Result<Vec<Box<RawValue>>, Loss> {
             PartRef::Text(text) => content.push(json!({"type": "text", "text": text})),
             PartRef::Image(media) => match convert::url(media) {
                 Some(url) => content.push(json!({"type": "image_url", "image_url": {"url": url}})),
-                None => return loss("an image by its identifier"),
+                None => return loss("an image by its identifier, or by this address"),
             },
             PartRef::Document(media) => match (&media.source, convert::url(media)) {
                 (MediaSource::Id(id), _) => content.push(json!({"type": "file", "file": {"file_id": id}})),
