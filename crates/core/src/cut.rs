@@ -214,9 +214,8 @@ pub fn is_hidden(edits: &[Edit], part: usize) -> bool {
 
 /// Whether every part of a message is hidden, so that nothing of it is shown. A cache marker alone is nothing.
 pub fn hides_all(message: &Message, edits: &[Edit]) -> bool {
-    let marker = |part: PartRef<'_>| matches!(part, PartRef::Opaque(opaque) if opaque.is_cache_marker());
     let mut parts = message.parts().enumerate();
-    !edits.is_empty() && parts.all(|(index, part)| is_hidden(edits, index) || marker(part))
+    !edits.is_empty() && parts.all(|(index, part)| is_hidden(edits, index) || part.is_cache_marker())
 }
 
 /// The cut of one item of one part, where there is one.

@@ -439,6 +439,13 @@ impl Opaque {
     }
 }
 
+impl PartRef<'_> {
+    /// Whether it says nothing to the model, and only marks how far the provider should cache.
+    pub fn is_cache_marker(&self) -> bool {
+        matches!(self, PartRef::Opaque(opaque) if opaque.is_cache_marker())
+    }
+}
+
 impl SystemPart {
     fn as_ref(&self) -> PartRef<'_> {
         match self {

@@ -489,8 +489,7 @@ impl View {
             // Behind the last part there is nothing to hide but those members.
             add(message.parts().count(), Change::Hide(Hidden::Blank));
         }
-        let marker = |part: PartRef<'_>| matches!(part, PartRef::Opaque(opaque) if opaque.is_cache_marker());
-        if message.parts().all(marker) {
+        if message.parts().all(|part| part.is_cache_marker()) {
             add(0, Change::Hide(Hidden::Blank));
         }
         edits

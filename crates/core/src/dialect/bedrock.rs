@@ -363,7 +363,7 @@ pub(super) fn check(request: &Request) -> Vec<Finding> {
                 Problem::Alternation { role: message.role() },
             ));
         }
-        if message.parts().next().is_none() {
+        if message.parts().all(|part| part.is_cache_marker()) {
             findings.push(BC4.at(index, format!("messages[{index}].content"), Problem::EmptyContent));
         }
         for (part, value) in message.parts().enumerate() {
