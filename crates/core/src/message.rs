@@ -420,6 +420,12 @@ impl ToolResult {
     pub fn new(call_id: impl Into<String>, text: impl Into<String>) -> Self {
         ToolResult { call_id: call_id.into(), content: vec![ResultItem::Text(text.into())], error: false }
     }
+
+    /// Whether it says that it failed, and not a word more.
+    pub fn is_empty_error(&self) -> bool {
+        let blank = |item: &ResultItem| item.text().is_some_and(|text| text.trim().is_empty());
+        self.error && self.content.iter().all(blank)
+    }
 }
 
 impl ResultItem {

@@ -453,8 +453,9 @@ impl View {
                     }
                 }
                 PartRef::ToolResult(result) => {
-                    if quirks.refuses_empty_error && result.error && result.content.is_empty() {
+                    if quirks.refuses_empty_error && result.is_empty_error() {
                         add(part, Change::Cut { item: 0, cut: Cut::note(EMPTY_ERROR) });
+                        (1..result.content.len()).for_each(|item| add(part, Change::Cut { item, cut: Cut::note("") }));
                     }
                     match self.resolve(&result.call_id, home, &taken) {
                         Ok((group, call, shown)) => {

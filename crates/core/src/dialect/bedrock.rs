@@ -21,7 +21,7 @@ const BC1: Rule = Rule::refused("BC1", "at least one message, the first a user's
 const BC2: Rule =
     Rule::refused("BC2", "user and assistant alternate, and the results of one assistant message stand in the next");
 const BC3: Rule = Rule::refused("BC3", "`toolConfig` is there where the history has tool uses or results");
-const BC4: Rule = Rule::refused("BC4", "no blank text and no empty message");
+const BC4: Rule = Rule::refused("BC4", "no blank text, no empty message, no error result without content");
 const BC5: Rule = Rule::refused("BC5", "the input of a tool use is an object");
 const BC6: Rule = Rule::refused("BC6", "at most 4 cache points");
 const BC7: Rule = Rule::refused("BC7", "identifiers of tool uses are unique and of letters, digits, _, ., : and -");
@@ -371,7 +371,7 @@ pub(super) fn check(request: &Request) -> Vec<Finding> {
                 PartRef::Text(text) if text.trim().is_empty() => {
                     findings.push(BC4.at(index, path(part), Problem::BlankText))
                 }
-                PartRef::ToolResult(result) if result.error && result.content.is_empty() => {
+                PartRef::ToolResult(result) if result.is_empty_error() => {
                     findings.push(BC4.at(index, path(part), Problem::EmptyContent));
                 }
                 PartRef::ToolCall(call) => {
