@@ -212,9 +212,10 @@ pub fn is_hidden(edits: &[Edit], part: usize) -> bool {
     edits.iter().any(|edit| edit.part == part && matches!(edit.change, Change::Hide(_)))
 }
 
-/// Whether every part of a message is hidden, so that nothing of it is shown.
+/// Whether every part of a message is hidden, so that nothing of it is shown. A cache marker alone is nothing.
 pub fn hides_all(message: &Message, edits: &[Edit]) -> bool {
-    !edits.is_empty() && (0..message.parts().count()).all(|part| is_hidden(edits, part))
+    let mut parts = message.parts().enumerate();
+    !edits.is_empty() && parts.all(|(index, part)| is_hidden(edits, index) || part.is_cache_marker())
 }
 
 /// The cut of one item of one part, where there is one.

@@ -420,6 +420,12 @@ impl ToolResult {
     pub fn new(call_id: impl Into<String>, text: impl Into<String>) -> Self {
         ToolResult { call_id: call_id.into(), content: vec![ResultItem::Text(text.into())], error: false }
     }
+
+    /// Whether it says that it failed, and not a word more.
+    pub fn is_empty_error(&self) -> bool {
+        let blank = |item: &ResultItem| item.text().is_some_and(|text| text.trim().is_empty());
+        self.error && self.content.iter().all(blank)
+    }
 }
 
 impl ResultItem {
@@ -436,6 +442,13 @@ impl Opaque {
     /// Bedrock's cache points are parts of their own; they say nothing to the model.
     pub fn is_cache_marker(&self) -> bool {
         self.kind == "cachePoint"
+    }
+}
+
+impl PartRef<'_> {
+    /// Whether it says nothing to the model, and only marks how far the provider should cache.
+    pub fn is_cache_marker(&self) -> bool {
+        matches!(self, PartRef::Opaque(opaque) if opaque.is_cache_marker())
     }
 }
 

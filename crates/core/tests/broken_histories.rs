@@ -168,3 +168,109 @@ fn what_was_learned_of_a_models_tokens_comes_back_from_a_log_as_it_was() {
         assert_eq!(serde_json::from_str::<lookback_core::tokens::Calibration>(&text).unwrap(), calibration);
     }
 }
+
+#[test]
+fn a_message_that_is_only_a_cache_marker_is_not_sent() {
+    let mut run = run(Dialect::Bedrock, Policy::default());
+    let marker = r#"{"role":"user","content":[{"text":" "},{"cachePoint":{"type":"default"}}]}"#;
+    let only = r#"{"role":"user","content":[{"cachePoint":{"type":"default"}},{"cachePoint":{"type":"default"}}]}"#;
+    let sent = sent(
+        &mut run,
+        &[
+            only,
+            r#"{"role":"assistant","content":[{"text":"a"}]}"#,
+            marker,
+            r#"{"role":"assistant","content":[{"text":"b"}]}"#,
+        ],
+    );
+    assert_eq!(sent.len(), 2, "{sent:#?}");
+}
+
+#[test]
+fn a_late_message_for_two_rounds_leaves_its_part_for_each() {
+    let mut run = run(Dialect::Anthropic, Policy { limits: Limits::messages(6), ..Policy::default() });
+    let call =
+        |id| format!(r#"{{"role":"assistant","content":[{{"type":"tool_use","id":"{id}","name":"t","input":{{}}}}]}}"#);
+    let late = r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"late a"},{"type":"tool_result","tool_use_id":"b","content":"late b"}]}"#;
+    let hi = r#"{"role":"user","content":"hi"}"#;
+    sent(&mut run, &[hi, &call("a"), hi, &call("b")]);
+    let sent = sent(&mut run, &[late, r#"{"role":"assistant","content":"on"}"#]).concat();
+    assert!(sent.contains("late b") && !sent.contains("late a"), "{sent}");
+}
+
+#[test]
+fn reasoning_made_under_another_frame_leaves_when_its_tool_loop_is_done() {
+    let mut run = run(Dialect::Anthropic, Policy::default());
+    let thinking = r#"{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s1"},{"type":"tool_use","id":"a","name":"t","input":{}}]}"#;
+    let frame = |text: &str| lookback_core::Frame { system: Some(laws::raw(text)), tools: None };
+    run.engine.frame(&frame("\"one\"")).into_iter().for_each(|entry| run.log.extend([entry]));
+    sent(&mut run, &[r#"{"role":"user","content":"hi"}"#]);
+    run.answer(thinking, true);
+    run.engine.frame(&frame("\"two\"")).into_iter().for_each(|entry| run.log.extend([entry]));
+    let looping =
+        sent(&mut run, &[r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"1"}]}"#]);
+    assert!(looping.concat().contains("s1"));
+    let done = sent(&mut run, &[r#"{"role":"assistant","content":"done"}"#, r#"{"role":"user","content":"next"}"#]);
+    assert!(!done.concat().contains("s1"));
+}
+
+#[test]
+#[ignore = "undecided: what belongs together with a system message that stands between a user and an assistant"]
+fn a_system_message_among_the_first_that_are_kept_keeps_its_assistant_too() {
+    let keep = lookback_core::policy::Keep { first: 1, ..Default::default() };
+    let mut run = run(Dialect::Anthropic, Policy { limits: Limits::messages(3), keep, ..Policy::default() });
+    let history = [
+        r#"{"role":"user","content":"one"}"#,
+        r#"{"role":"system","content":"be brief"}"#,
+        r#"{"role":"assistant","content":"two"}"#,
+        r#"{"role":"user","content":"three"}"#,
+    ];
+    sent(&mut run, &history);
+}
+
+#[test]
+#[ignore = "undecided: whether a misplaced system message is moved, hidden or refused"]
+fn a_system_message_in_no_place_for_one_is_mended_or_refused() {
+    let mut run = run(Dialect::Anthropic, Policy::default());
+    let history = [
+        r#"{"role":"system","content":"be brief"}"#,
+        r#"{"role":"user","content":"one"}"#,
+        r#"{"role":"system","content":"be briefer"}"#,
+        r#"{"role":"user","content":"two"}"#,
+    ];
+    sent(&mut run, &history);
+}
+
+#[test]
+#[ignore = "undecided: a window planned anew at each read has another beginning each time, so no signed reasoning holds in it"]
+fn no_signed_block_is_sent_under_another_prefix_by_a_policy_that_records_nothing() {
+    let limits = Limits { turns: Some(1), ..Limits::default() };
+    let mode = lookback_core::Mode::OnRead;
+    let mut run = run(Dialect::Anthropic, Policy { limits, mode, ..Policy::default() });
+    let call = r#"{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s1"},{"type":"tool_use","id":"a","name":"t","input":{}}]}"#;
+    let result = r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"1"}]}"#;
+    let hi = r#"{"role":"user","content":"hi"}"#;
+    sent(&mut run, &[hi, r#"{"role":"assistant","content":"yes"}"#, hi]);
+    run.answer(call, true);
+    let sent = sent(&mut run, &[result]);
+    assert!(sent.len() == 3 || !sent.concat().contains("s1"), "{sent:#?}");
+}
+
+#[test]
+#[ignore = "undecided: white space at the end of an assistant message that the request ends with (AM4) is not mended"]
+fn a_request_that_ends_in_the_models_unfinished_words_ends_in_no_space() {
+    let mut run = run(Dialect::Anthropic, Policy::default());
+    let sent = sent(&mut run, &[r#"{"role":"user","content":"go on"}"#, r#"{"role":"assistant","content":"once "}"#]);
+    let findings = Dialect::Anthropic.check(&common::request(Dialect::Anthropic, &sent));
+    assert!(findings.is_empty(), "{findings:?}");
+}
+
+#[test]
+fn an_empty_list_of_calls_is_not_sent() {
+    let mut run = run(Dialect::OpenAiChat, Policy::default());
+    let sent = sent(
+        &mut run,
+        &[r#"{"role":"user","content":"hi"}"#, r#"{"role":"assistant","content":"a", "n":1.0e+2,"tool_calls":[]}"#],
+    );
+    assert!(sent[1].contains("1.0e+2") && !sent[1].contains("tool_calls"), "{}", sent[1]);
+}

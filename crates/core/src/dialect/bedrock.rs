@@ -21,7 +21,7 @@ const BC1: Rule = Rule::refused("BC1", "at least one message, the first a user's
 const BC2: Rule =
     Rule::refused("BC2", "user and assistant alternate, and the results of one assistant message stand in the next");
 const BC3: Rule = Rule::refused("BC3", "`toolConfig` is there where the history has tool uses or results");
-const BC4: Rule = Rule::refused("BC4", "no blank text and no empty message");
+const BC4: Rule = Rule::refused("BC4", "no blank text, no empty message, no error result without content");
 const BC5: Rule = Rule::refused("BC5", "the input of a tool use is an object");
 const BC6: Rule = Rule::refused("BC6", "at most 4 cache points");
 const BC7: Rule = Rule::refused("BC7", "identifiers of tool uses are unique and of letters, digits, _, ., : and -");
@@ -42,6 +42,7 @@ pub(super) const QUIRKS: Quirks = Quirks {
     signed_reasoning: false,
     start: Start::UserOrToolPair,
     refuses_empty_error: true,
+    has_refused_members: |_| false,
 };
 
 const MOST_MARKERS: usize = 4;
@@ -362,7 +363,7 @@ pub(super) fn check(request: &Request) -> Vec<Finding> {
                 Problem::Alternation { role: message.role() },
             ));
         }
-        if message.parts().next().is_none() {
+        if message.parts().all(|part| part.is_cache_marker()) {
             findings.push(BC4.at(index, format!("messages[{index}].content"), Problem::EmptyContent));
         }
         for (part, value) in message.parts().enumerate() {
@@ -370,7 +371,7 @@ pub(super) fn check(request: &Request) -> Vec<Finding> {
                 PartRef::Text(text) if text.trim().is_empty() => {
                     findings.push(BC4.at(index, path(part), Problem::BlankText));
                 }
-                PartRef::ToolResult(result) if result.error && result.content.is_empty() => {
+                PartRef::ToolResult(result) if result.is_empty_error() => {
                     findings.push(BC4.at(index, path(part), Problem::EmptyContent));
                 }
                 PartRef::ToolCall(call) => {
