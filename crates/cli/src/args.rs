@@ -150,14 +150,14 @@ pub(crate) struct ReplayArgs {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct StoreArg {
     /// The store
-    #[arg(long = "store", value_name = "PATH", env = "LOOKBACK_STORE", default_value = ".lookback/lookback.db")]
+    #[arg(id = "store", long, value_name = "PATH", env = "LOOKBACK_STORE", default_value = ".lookback/lookback.db")]
     pub(crate) path: PathBuf,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct DialectArg {
     /// The format: auto, openai-chat, anthropic or bedrock
-    #[arg(long = "dialect", value_name = "DIALECT", default_value = "auto", value_parser = dialect)]
+    #[arg(id = "dialect", long, value_name = "DIALECT", default_value = "auto", value_parser = dialect)]
     pub(crate) name: Named,
 }
 
@@ -172,7 +172,7 @@ fn dialect(name: &str) -> Result<Named, lookback::dialect::UnknownDialect> {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ModelArg {
     /// The model: how tokens are counted, and how many it takes
-    #[arg(long = "model", value_name = "MODEL")]
+    #[arg(id = "model", long, value_name = "MODEL")]
     pub(crate) name: Option<String>,
 }
 
