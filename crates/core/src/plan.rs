@@ -338,7 +338,7 @@ impl<'a> Draft<'a> {
         let (Some(group), Some(decision)) = (self.groups.get(index), self.decisions.get_mut(index)) else { return };
         *decision = Decision { action: Action::Keep, stages: 0, reason, before: group.size, after: group.base };
         self.held = Some(index);
-        self.size = self.size + group.base;
+        self.size += group.base;
         *self.turns.entry(group.turn).or_default() += 1;
         if matches!(group.kind, Kind::Assistant | Kind::Round) {
             self.rounds += 1;

@@ -429,7 +429,7 @@ impl View {
         for (part, value) in message.parts().enumerate() {
             match value {
                 PartRef::Text(text) if quirks.refuses_blank && text.trim().is_empty() => {
-                    add(part, Change::Hide(Hidden::Blank))
+                    add(part, Change::Hide(Hidden::Blank));
                 }
                 PartRef::Reasoning(reasoning) if quirks.signed_reasoning && reasoning.signature.is_none() => {
                     add(part, Change::Hide(Hidden::Unsigned));

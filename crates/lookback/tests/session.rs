@@ -136,7 +136,7 @@ fn an_edit_makes_a_branch_and_a_shorter_history_too() {
         assert_eq!(synced, Synced { known: 3, new: 0, left: 7 });
         assert_eq!(block_on(session.history()).unwrap().len(), 3);
         // What was left is in the log, and the client may come back to it as to something new.
-        let synced = block_on(session.sync(history.clone())).unwrap();
+        let synced = block_on(session.sync(history)).unwrap();
         assert_eq!(synced, Synced { known: 3, new: 7, left: 0 });
         assert_eq!(count(&mut session), 22);
         assert_eq!(block_on(session.history()).unwrap().len(), 10);

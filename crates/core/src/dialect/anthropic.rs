@@ -320,7 +320,7 @@ pub(super) fn check(request: &Request) -> Vec<Finding> {
         for (part, value) in message.parts().enumerate() {
             match value {
                 PartRef::Text(text) if text.trim().is_empty() => {
-                    findings.push(AM4.at(index, path(part), Problem::BlankText))
+                    findings.push(AM4.at(index, path(part), Problem::BlankText));
                 }
                 PartRef::Text(text)
                     if last && message.role() == Role::Assistant && text.ends_with(char::is_whitespace) =>

@@ -350,7 +350,7 @@ pub(super) fn check(request: &Request) -> Vec<Finding> {
         for (part, value) in message.parts().enumerate() {
             match value {
                 PartRef::Text(text) if text.trim().is_empty() => {
-                    findings.push(BC4.at(index, path(part), Problem::BlankText))
+                    findings.push(BC4.at(index, path(part), Problem::BlankText));
                 }
                 PartRef::ToolResult(result) if result.error && result.content.is_empty() => {
                     findings.push(BC4.at(index, path(part), Problem::EmptyContent));
