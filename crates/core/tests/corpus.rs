@@ -1,5 +1,6 @@
 //! The laws over real transcripts, where there are some: `LOOKBACK_CORPUS` names a gzipped file of JSON lines.
 
+#![allow(clippy::disallowed_methods, reason = "a test may read files and the environment")]
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

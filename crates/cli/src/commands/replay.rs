@@ -160,7 +160,7 @@ fn note(call: &Call) -> String {
         notes.push("compaction".to_owned());
     } else if call.charge.breaks {
         notes.push("does not extend the call before".to_owned());
-    } else if call.number > 1 && call.charge.read == 0 {
+    } else if call.charge.cold {
         notes.push("cache cold".to_owned());
     }
     if call.capped > 0 {

@@ -6,7 +6,7 @@ use lookback_core::cut::{self, Change};
 use lookback_core::dialect::Shown;
 use lookback_core::message::PartRef;
 use lookback_core::plan::{Action, Reason, Verdict};
-use lookback_core::policy::{Measure, Totals};
+use lookback_core::policy::Measure;
 use lookback_core::transcript::{Entry, Position};
 use lookback_core::view::Item;
 use lookback_core::{Dialect, Engine, Limits, Mode, Policy, Problem, Role, Settings, Stage, View};
