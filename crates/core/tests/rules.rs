@@ -1,6 +1,13 @@
 //! The providers' rules against the vectors of `corpus/rules`: what a check finds, and what a window makes of it.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    missing_docs
+)]
 
 use lookback_core::{Dialect, Engine, Request, Settings};
 use serde::Deserialize;
