@@ -177,7 +177,6 @@ pub fn a_window_fits_or_says_what_is_pinned(run: &Run) -> Found {
     }
     let hard = policy.hard.unwrap_or_default();
     for (index, step) in run.steps.iter().enumerate() {
-        let bound = |engine: &Engine| engine.explain().0.verdict == Verdict::Wait;
         let mut totals = step.view.totals();
         totals.size.tokens = step.engine.tokens(&step.view);
         let over: Vec<_> = policy.limits.excesses(&totals).collect();
@@ -186,7 +185,7 @@ pub fn a_window_fits_or_says_what_is_pinned(run: &Run) -> Found {
             continue;
         }
         demand!(hard.is_empty(), "window {index} is over a hard limit: {hard:?}");
-        if over.is_empty() || bound(&step.engine) {
+        if over.is_empty() || (!policy.drop_block && is_bound(run, step)) {
             continue;
         }
         let Some(plan) = &step.decided.plan else {
