@@ -15,19 +15,21 @@ use serde_json::value::RawValue;
 
 use crate::args::WindowArgs;
 use crate::failure::Failure;
+use crate::input::Document;
 use crate::{input, output, words};
 
 pub(crate) fn run(args: &WindowArgs) -> Result<ExitCode, Failure> {
     let policy = input::policy(&args.policy.policy, &args.policy.set)?;
-    let request = input::request(&args.file, args.dialect.name.0)?;
+    let document = Document::read(&args.file, args.dialect.name.0)?;
+    let request = &document.request;
     let model = args.model.name.as_deref().or(request.model());
-    let run = decide(args, &request, &policy, model)?;
+    let run = decide(args, request, &policy, model)?;
     if let Some(refusal) = run.decided.refusal {
         return Err(Error::Refused(refusal).into());
     }
     let view = run.decided.on_read.as_deref().unwrap_or(run.engine.view());
     let messages = request.dialect().encode(view.shown()).map_err(Error::from)?;
-    let window = request.with_messages(&messages);
+    let window = document.with_messages(&messages);
     let warnings = warnings(&run.engine, &run.entries, &policy, view);
     for warning in &warnings {
         output::warning(warning);
