@@ -24,12 +24,10 @@ pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
         }
         SessionsCommand::Delete { names, store: place } => {
             let store = open(&place)?;
-            for name in names {
-                let log: LogName = name.parse().map_err(Error::from)?;
-                if !block_on(store.delete(&log))? {
-                    return Err(missing(&name, &place));
-                }
-                output::tell(&format!("deleted {name}"));
+            let logs = names.iter().map(|name| log(&store, name, &place)).collect::<Result<Vec<_>, _>>()?;
+            for log in logs {
+                block_on(store.delete(&log))?;
+                output::tell(&format!("deleted {log}"));
             }
         }
     }
@@ -40,17 +38,19 @@ fn open(store: &StoreArg) -> Result<SqliteStore, Failure> {
     Ok(SqliteStore::open_existing(&store.path)?)
 }
 
-fn missing(name: &str, store: &StoreArg) -> Failure {
-    Failure::NoSession { name: name.to_owned(), store: store.path.display().to_string() }
+/// The name of a session that is there.
+fn log(store: &SqliteStore, name: &str, place: &StoreArg) -> Result<LogName, Failure> {
+    let log: LogName = name.parse().map_err(Error::from)?;
+    match block_on(store.head(&log, None))? {
+        Some(_) => Ok(log),
+        None => Err(Failure::NoSession { name: name.to_owned(), store: place.path.display().to_string() }),
+    }
 }
 
 /// A session that must be there, to be read.
 fn existing(name: &str, place: &StoreArg) -> Result<Session, Failure> {
     let store = Arc::new(open(place)?);
-    let log: LogName = name.parse().map_err(Error::from)?;
-    if block_on(store.head(&log, None))?.is_none() {
-        return Err(missing(name, place));
-    }
+    log(&store, name, place)?;
     Ok(block_on(Session::open(store, name, Settings::default()))?)
 }
 
