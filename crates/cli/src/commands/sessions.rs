@@ -79,7 +79,8 @@ fn show(name: &str, place: &StoreArg, json: bool) -> Result<(), Failure> {
     let history = block_on(session.history())?;
     let row = |(index, past): (usize, &Past)| {
         let message = &past.arrival.message;
-        let role = format!("{:?}", message.role()).to_lowercase();
+        let is_result = message.tool_results().next().is_some();
+        let role = if is_result { "tool".to_owned() } else { format!("{:?}", message.role()).to_lowercase() };
         let text: String = message.text().split_whitespace().collect::<Vec<_>>().join(" ").chars().take(72).collect();
         let shown = if past.shown { "yes" } else { "-" };
         [index.to_string(), shown.to_owned(), role, output::number(past.arrival.size.tokens), text]
