@@ -8,7 +8,7 @@ use lookback::explain::{Fate, fates};
 use lookback::message::Role;
 use lookback::plan::Reason;
 use lookback::tokens::{TokenCounter, Uncounted};
-use lookback::transcript::{Entry, Repair};
+use lookback::transcript::{Entry, Position, Repair};
 use lookback::{Engine, Error, Limits, Policy, Request, Settings, View};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -186,5 +186,27 @@ fn warnings(engine: &Engine, entries: &[Entry], policy: &Policy, view: &View) ->
             | Entry::Branch { .. } => {}
         }
     }
+    warnings.extend(moved(entries, view).map(|index| {
+        format!("messages[{index}]: a tool result that does not stand right behind its call is sent there")
+    }));
     warnings
+}
+
+/// The messages that are sent before one that came before them, by their index in the history.
+fn moved<'a>(entries: &'a [Entry], view: &'a View) -> impl Iterator<Item = usize> + 'a {
+    let mut positions: Vec<Position> =
+        view.messages().filter(|item| !item.is_own()).map(|item| item.position()).collect();
+    // From the last to the first: whatever exceeds the least of those behind it has overtaken one of them.
+    let mut least = Position::MAX;
+    positions.reverse();
+    positions.retain(|position| {
+        let overtook = *position > least;
+        least = least.min(*position);
+        overtook
+    });
+    positions.sort_unstable();
+    positions.into_iter().map(|position| {
+        let before = entries.iter().zip(0..position);
+        before.filter(|(entry, _)| matches!(entry, Entry::Message(_))).count()
+    })
 }
