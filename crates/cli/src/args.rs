@@ -206,7 +206,7 @@ pub(crate) enum SessionsCommand {
         #[command(flatten)]
         store: StoreArg,
     },
-    /// Write a session's whole history, a message a line
+    /// Write a session's whole history, so that `replay` reads it: a message a line, or one line where it has tools
     #[command(
         after_help = "Example:\n  lookback sessions export session > session.jsonl && lookback replay session.jsonl"
     )]

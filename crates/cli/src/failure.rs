@@ -64,9 +64,15 @@ impl Failure {
             return ExitCode::SUCCESS;
         }
         output::error(&self);
+        let mut said = self.to_string();
         let mut source = std::error::Error::source(&self);
         while let Some(cause) = source {
-            output::note(&format!("because: {cause}"));
+            let why = cause.to_string();
+            // Some sentences end with their cause.
+            if !said.ends_with(&why) {
+                output::note(&format!("because: {why}"));
+            }
+            said = why;
             source = cause.source();
         }
         ExitCode::from(self.code())

@@ -1,5 +1,6 @@
 //! What a command reads: files, standard input, policies, models.
 
+use std::borrow::Cow;
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use lookback::presets;
 use lookback::tokens::{Model, Models, TokenCounter};
 use lookback::{Dialect, Policy, Price, Prices, Request};
+use serde_json::value::RawValue;
 
 use crate::failure::Failure;
 use crate::output;
@@ -41,9 +43,28 @@ fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// A list of messages or a request body.
-pub(crate) fn request(path: &Path, dialect: Option<Dialect>) -> Result<Request, Failure> {
-    Request::decode(bytes(path)?, dialect).map_err(|fault| Failure::Request { place: place(path), fault })
+/// A list of messages or a request body, with the text that it was read from.
+pub(crate) struct Document {
+    pub(crate) request: Request,
+    text: String,
+}
+
+impl Document {
+    pub(crate) fn read(path: &Path, dialect: Option<Dialect>) -> Result<Document, Failure> {
+        let text = text(path)?;
+        let request = Request::decode(text.clone(), dialect);
+        Ok(Document { request: request.map_err(|fault| Failure::Request { place: place(path), fault })?, text })
+    }
+
+    /// The same with other messages. Where they are the ones that it has, not even the white space between them changes.
+    pub(crate) fn with_messages(&self, messages: &[Cow<'_, RawValue>]) -> Cow<'_, str> {
+        let own = self.request.messages().iter().map(|message| message.wire().map(|wire| wire.raw.get()));
+        if own.eq(messages.iter().map(|raw| Some(raw.get()))) {
+            Cow::Borrowed(&self.text)
+        } else {
+            Cow::Owned(self.request.with_messages(messages))
+        }
+    }
 }
 
 /// A policy by its name, or from a file.

@@ -13,7 +13,7 @@ pub struct Recording {
     pub id: String,
     /// The messages, with the times at which they came where these are known.
     pub messages: Vec<(Message, Option<Millis>)>,
-    /// Tools that stand beside them.
+    /// The system prompt and tools that stand beside them.
     pub frame: Frame,
 }
 
@@ -67,13 +67,16 @@ struct Line<'a> {
     #[serde(borrow, default)]
     messages: Option<Vec<&'a RawValue>>,
     #[serde(borrow, default)]
+    system: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     tools: Option<&'a RawValue>,
     #[serde(borrow, default)]
     role: Option<&'a RawValue>,
 }
 
 impl Recording {
-    /// Reads a file's text: one transcript a line (`{"id", "messages", "tools"}`), or one message a line, which together are one
+    /// Reads a file's text: one transcript a line (`{"id", "messages", "tools"}`, and `system` where the
+    /// dialect keeps it apart), or one message a line, which together are one
     /// transcript of the name `name`. A message's `time` is taken out of it: it is the recording's, not the provider's.
     ///
     /// # Errors
@@ -99,9 +102,12 @@ impl Recording {
                     }
                     let decode = |(index, raw): (usize, &&RawValue)| message(raw, line, index, dialect);
                     let messages = messages.iter().enumerate().map(decode).collect::<Result<_, _>>()?;
-                    let tools = read.tools.filter(|tools| tools.get() != "null").map(ToOwned::to_owned);
+                    let given = |raw: Option<&RawValue>| raw.filter(|raw| raw.get() != "null").map(ToOwned::to_owned);
+                    // OpenAI's system prompt is a message.
+                    let system = given(read.system).filter(|_| dialect != Dialect::OpenAiChat);
+                    let tools = given(read.tools);
                     let id = read.id.unwrap_or_else(|| format!("{name}-{line}"));
-                    transcripts.push(Recording { id, messages, frame: Frame { system: None, tools } });
+                    transcripts.push(Recording { id, messages, frame: Frame { system, tools } });
                 }
                 (None, Some(_)) => {
                     if !transcripts.is_empty() {

@@ -1,5 +1,6 @@
 //! `lookback check`: whether a provider would accept a conversation.
 
+use std::borrow::Cow;
 use std::process::ExitCode;
 
 use lookback::dialect::{Finding, Severity};
@@ -8,7 +9,8 @@ use serde::Serialize;
 
 use crate::args::CheckArgs;
 use crate::failure::Failure;
-use crate::{input, output, words};
+use crate::input::Document;
+use crate::{output, words};
 
 #[derive(Serialize)]
 struct Answer<'a> {
@@ -27,21 +29,22 @@ struct Line<'a> {
 }
 
 pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
-    let request = input::request(&args.file, args.dialect.name.0)?;
+    let document = Document::read(&args.file, args.dialect.name.0)?;
+    let request = &document.request;
     let dialect = request.dialect();
-    let findings = dialect.check(&request);
+    let findings = dialect.check(request);
     let mut valid = is_valid(&findings);
     if args.fix {
-        let repaired = repair(&request)?;
-        let again = Request::decode(repaired.as_str(), Some(dialect));
+        let repaired = repair(&document)?;
+        let again = Request::decode(&*repaired, Some(dialect));
         valid = again.is_ok_and(|again| is_valid(&dialect.check(&again)));
-        tell(args, &request, &findings, valid, &mut |line| {
+        tell(args, request, &findings, valid, &mut |line| {
             output::tell(line);
             Ok(())
         })?;
         output::result(&repaired)?;
     } else {
-        tell(args, &request, &findings, valid, &mut |line| Ok(output::line(line)?))?;
+        tell(args, request, &findings, valid, &mut |line| Ok(output::line(line)?))?;
     }
     Ok(ExitCode::from(u8::from(!valid)))
 }
@@ -74,7 +77,8 @@ fn tell(
 }
 
 /// The same conversation as the provider accepts it.
-fn repair(request: &Request) -> Result<String, Failure> {
+fn repair(document: &Document) -> Result<Cow<'_, str>, Failure> {
+    let request = &document.request;
     let settings = Settings { dialect: request.dialect(), policy: Policy::default(), ..Settings::default() };
     let mut engine = Engine::new(settings);
     for message in request.messages() {
@@ -82,5 +86,5 @@ fn repair(request: &Request) -> Result<String, Failure> {
     }
     engine.window();
     let messages = request.dialect().encode(engine.view().shown()).map_err(lookback::Error::from)?;
-    Ok(request.with_messages(&messages))
+    Ok(document.with_messages(&messages))
 }

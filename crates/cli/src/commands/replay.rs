@@ -41,12 +41,13 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let calls = recordings.iter().map(|recording| recording.messages.len() as u64).sum::<u64>();
     let bar = output::progress(calls * (policies.len() + compared.len()) as u64, "replaying");
 
+    let mut names = Names::default();
     let mut totals = Vec::new();
     let mut table = Vec::new();
     for (text, policy) in &policies {
         let mut total = Report { id: "total".to_owned(), policy: text.clone(), ..Report::default() };
         for (index, recording) in recordings.iter().enumerate() {
-            let name = session_name(recording, index, (policies.len() > 1).then_some(text));
+            let name = names.give(recording, index, (policies.len() > 1).then_some(text));
             let mut calls = Vec::new();
             let done = bar.position();
             let mut on_call = |call: &Call| {
@@ -90,11 +91,11 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
         output::line("")?;
     }
     output::line(&totals_table(&totals, &price))?;
-    let name = recordings.first().map(|recording| session_name(recording, 0, None)).unwrap_or_default();
+    let name = quoted(names.first());
     let at = if place.as_os_str() == ".lookback/lookback.db" {
         String::new()
     } else {
-        format!(" --store {}", place.display())
+        format!(" --store {}", quoted(&place.display().to_string()))
     };
     output::tell(&format!("\nThe sessions are in {}. Next, try:", place.display()));
     for hint in [
@@ -123,16 +124,45 @@ fn recordings(args: &ReplayArgs) -> Result<Vec<Recording>, Failure> {
     Ok(recordings)
 }
 
-/// The session of a recording: its own name, where that is one.
-fn session_name(recording: &Recording, index: usize, policy: Option<&String>) -> String {
-    let mut name = recording.id.clone();
-    if let Some(policy) = policy {
-        name = format!("{name}@{}", policy.replace(['/', '\\'], "-"));
+/// The names of the sessions: each its own, and the same whenever the same files are replayed.
+#[derive(Default)]
+struct Names(Vec<String>);
+
+impl Names {
+    /// The session of a recording: its own name, where that is one, and with a number where another recording has it.
+    fn give(&mut self, recording: &Recording, index: usize, policy: Option<&String>) -> String {
+        let mut name = recording.id.clone();
+        if let Some(policy) = policy {
+            name = format!("{name}@{}", policy.replace(['/', '\\'], "-"));
+        }
+        if name.parse::<LogName>().is_err() {
+            name = format!("transcript-{index}");
+        }
+        let mut own = name.clone();
+        for number in 2.. {
+            if !self.0.contains(&own) {
+                break;
+            }
+            let suffix = format!("-{number}");
+            // A name at its greatest length keeps to it.
+            own = name.chars().take(LogName::LONGEST - suffix.len()).chain(suffix.chars()).collect();
+        }
+        self.0.push(own.clone());
+        own
     }
-    match name.parse::<LogName>() {
-        Ok(_) => name,
-        Err(_) => format!("transcript-{index}"),
+
+    fn first(&self) -> &str {
+        self.0.first().map_or("", String::as_str)
     }
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./:@=,+%".contains(c);
+    if word.starts_with(|c: char| c != '-') && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// The calls: those at which something happens, and the others folded.

@@ -4,9 +4,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
+use jiff::Timestamp;
 use lookback::session::{self, Past};
 use lookback::store::LogName;
+use lookback::transcript::Millis;
 use lookback::{Dialect, Error, Session, Settings, SqliteStore, Store};
+use serde_json::value::RawValue;
 
 use crate::args::{SessionsCommand, StoreArg};
 use crate::failure::Failure;
@@ -24,12 +27,10 @@ pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
         }
         SessionsCommand::Delete { names, store: place } => {
             let store = open(&place)?;
-            for name in names {
-                let log: LogName = name.parse().map_err(Error::from)?;
-                if !block_on(store.delete(&log))? {
-                    return Err(missing(&name, &place));
-                }
-                output::tell(&format!("deleted {name}"));
+            let logs = names.iter().map(|name| log(&store, name, &place)).collect::<Result<Vec<_>, _>>()?;
+            for log in logs {
+                block_on(store.delete(&log))?;
+                output::tell(&format!("deleted {log}"));
             }
         }
     }
@@ -40,17 +41,19 @@ fn open(store: &StoreArg) -> Result<SqliteStore, Failure> {
     Ok(SqliteStore::open_existing(&store.path)?)
 }
 
-fn missing(name: &str, store: &StoreArg) -> Failure {
-    Failure::NoSession { name: name.to_owned(), store: store.path.display().to_string() }
+/// The name of a session that is there.
+fn log(store: &SqliteStore, name: &str, place: &StoreArg) -> Result<LogName, Failure> {
+    let log: LogName = name.parse().map_err(Error::from)?;
+    match block_on(store.head(&log, None))? {
+        Some(_) => Ok(log),
+        None => Err(Failure::NoSession { name: name.to_owned(), store: place.path.display().to_string() }),
+    }
 }
 
 /// A session that must be there, to be read.
 fn existing(name: &str, place: &StoreArg) -> Result<Session, Failure> {
     let store = Arc::new(open(place)?);
-    let log: LogName = name.parse().map_err(Error::from)?;
-    if block_on(store.head(&log, None))?.is_none() {
-        return Err(missing(name, place));
-    }
+    log(&store, name, place)?;
     Ok(block_on(Session::open(store, name, Settings::default()))?)
 }
 
@@ -79,7 +82,8 @@ fn show(name: &str, place: &StoreArg, json: bool) -> Result<(), Failure> {
     let history = block_on(session.history())?;
     let row = |(index, past): (usize, &Past)| {
         let message = &past.arrival.message;
-        let role = format!("{:?}", message.role()).to_lowercase();
+        let is_result = message.tool_results().next().is_some();
+        let role = if is_result { "tool".to_owned() } else { format!("{:?}", message.role()).to_lowercase() };
         let text: String = message.text().split_whitespace().collect::<Vec<_>>().join(" ").chars().take(72).collect();
         let shown = if past.shown { "yes" } else { "-" };
         [index.to_string(), shown.to_owned(), role, output::number(past.arrival.size.tokens), text]
@@ -112,13 +116,37 @@ fn window(name: &str, place: &StoreArg) -> Result<(), Failure> {
 
 fn export(name: &str, place: &StoreArg) -> Result<(), Failure> {
     let mut session = existing(name, place)?;
-    for past in block_on(session.history())? {
-        if let Some(wire) = past.arrival.message.wire() {
-            // Between the values of JSON a line break is white space, and inside a string there is none.
-            output::line(&wire.raw.get().replace(['\n', '\r'], " "))?;
+    let history = block_on(session.history())?;
+    let messages =
+        history.iter().filter_map(|past| Some(recorded(past.arrival.message.wire()?.raw.get(), past.arrival.time)));
+    let frame = session.view().frame().cloned().unwrap_or_default();
+    if frame.system.is_none() && frame.tools.is_none() {
+        for message in messages {
+            output::line(&one_line(&message))?;
         }
+        return Ok(());
     }
-    Ok(())
+    // Tools belong to a whole transcript, so it takes a line for itself.
+    let member =
+        |key: &str, raw: Option<Box<RawValue>>| raw.map_or_else(String::new, |raw| format!(",\"{key}\":{}", raw.get()));
+    let id = serde_json::to_string(name).unwrap_or_default();
+    let (system, tools) = (member("system", frame.system), member("tools", frame.tools));
+    let messages = messages.collect::<Vec<_>>().join(",");
+    Ok(output::line(&one_line(&format!("{{\"id\":{id}{system}{tools},\"messages\":[{messages}]}}")))?)
+}
+
+/// A message with the time at which it came: a replay's cache depends on it.
+fn recorded(raw: &str, time: Option<Millis>) -> String {
+    let time = time.and_then(|time| Timestamp::from_millisecond(time).ok());
+    match (raw.strip_suffix('}'), time) {
+        (Some(open), Some(time)) => format!("{open},\"time\":\"{time}\"}}"),
+        (Some(_) | None, _) => raw.to_owned(),
+    }
+}
+
+/// Between the values of JSON a line break is white space, and inside a string there is none.
+fn one_line(json: &str) -> String {
+    json.replace(['\n', '\r'], " ")
 }
 
 fn search(store: &SqliteStore, query: &str, session: Option<&str>, limit: usize, json: bool) -> Result<bool, Failure> {

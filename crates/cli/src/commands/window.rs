@@ -8,26 +8,28 @@ use lookback::explain::{Fate, fates};
 use lookback::message::Role;
 use lookback::plan::Reason;
 use lookback::tokens::{TokenCounter, Uncounted};
-use lookback::transcript::{Entry, Repair};
+use lookback::transcript::{Entry, Position, Repair};
 use lookback::{Engine, Error, Limits, Policy, Request, Settings, View};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::args::WindowArgs;
 use crate::failure::Failure;
+use crate::input::Document;
 use crate::{input, output, words};
 
 pub(crate) fn run(args: &WindowArgs) -> Result<ExitCode, Failure> {
     let policy = input::policy(&args.policy.policy, &args.policy.set)?;
-    let request = input::request(&args.file, args.dialect.name.0)?;
+    let document = Document::read(&args.file, args.dialect.name.0)?;
+    let request = &document.request;
     let model = args.model.name.as_deref().or(request.model());
-    let run = decide(args, &request, &policy, model)?;
+    let run = decide(args, request, &policy, model)?;
     if let Some(refusal) = run.decided.refusal {
         return Err(Error::Refused(refusal).into());
     }
     let view = run.decided.on_read.as_deref().unwrap_or(run.engine.view());
     let messages = request.dialect().encode(view.shown()).map_err(Error::from)?;
-    let window = request.with_messages(&messages);
+    let window = document.with_messages(&messages);
     let warnings = warnings(&run.engine, &run.entries, &policy, view);
     for warning in &warnings {
         output::warning(warning);
@@ -184,5 +186,27 @@ fn warnings(engine: &Engine, entries: &[Entry], policy: &Policy, view: &View) ->
             | Entry::Branch { .. } => {}
         }
     }
+    warnings.extend(moved(entries, view).map(|index| {
+        format!("messages[{index}]: a tool result that does not stand right behind its call is sent there")
+    }));
     warnings
+}
+
+/// The messages that are sent before one that came before them, by their index in the history.
+fn moved<'a>(entries: &'a [Entry], view: &'a View) -> impl Iterator<Item = usize> + 'a {
+    let mut positions: Vec<Position> =
+        view.messages().filter(|item| !item.is_own()).map(|item| item.position()).collect();
+    // From the last to the first: whatever exceeds the least of those behind it has overtaken one of them.
+    let mut least = Position::MAX;
+    positions.reverse();
+    positions.retain(|position| {
+        let overtook = *position > least;
+        least = least.min(*position);
+        overtook
+    });
+    positions.sort_unstable();
+    positions.into_iter().map(|position| {
+        let before = entries.iter().zip(0..position);
+        before.filter(|(entry, _)| matches!(entry, Entry::Message(_))).count()
+    })
 }

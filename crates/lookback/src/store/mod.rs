@@ -101,10 +101,10 @@ pub struct Hit {
 #[serde(transparent)]
 pub struct LogName(String);
 
-/// The most characters that a name may have.
-const LONGEST_NAME: usize = 200;
-
 impl LogName {
+    /// The most characters that a name may have.
+    pub const LONGEST: usize = 200;
+
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -116,7 +116,7 @@ impl FromStr for LogName {
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         let length = name.chars().count();
-        if length == 0 || length > LONGEST_NAME {
+        if length == 0 || length > LogName::LONGEST {
             return Err(BadName::Length { length });
         }
         if let Some(at) = name.chars().position(|c| c.is_control() || c == '\\') {
@@ -139,7 +139,7 @@ impl fmt::Display for LogName {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadName {
     /// Too short or too long.
-    #[error("a session's name has 1 to {LONGEST_NAME} characters, not {length}")]
+    #[error("a session's name has 1 to {} characters, not {length}", LogName::LONGEST)]
     Length {
         /// Its characters.
         length: usize,
