@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::cut::{self, Change, Edit};
+use crate::cut::{self, Change, Cut, Edit};
 use crate::dialect::{Dialect, Frame, Loss};
 use crate::group::{Kind, Pin};
-use crate::message::{Content, Message, ResultItem, ToolResult, UserPart};
+use crate::message::{Content, Message, PartRef, ResultItem, ToolResult, UserPart};
 use crate::plan::{Action, Plan, Reason, Verdict, plan_for};
 use crate::policy::{Excess, Mode, Policy, Start, Totals};
 use crate::record::{self, Sizing};
@@ -298,6 +298,23 @@ impl Engine {
             let size = measure(&message, &[], &*self.settings.counter);
             self.record(Entry::Repair(Repair::Opening { message, size }), entries);
         }
+        if let Some(repair) = self.trim().filter(|_| dialect.quirks().refuses_trailing_space) {
+            self.record(Entry::Repair(repair), entries);
+        }
+    }
+
+    /// The request's last words without the white space at their end, where it ends with the model's.
+    fn trim(&self) -> Option<Repair> {
+        let item = self.view.messages().last()?;
+        let part = item.message().ends_in_space(|part| !cut::is_hidden(item.edits(), part))?;
+        if cut::cut_of(item.edits(), part, 0).is_some() {
+            return None;
+        }
+        let PartRef::Text(text) = item.message().parts().nth(part)? else { return None };
+        let edit = Edit { part, change: Change::Cut { item: 0, cut: Cut::trim_end(text)? } };
+        let edits: Vec<_> = item.edits().iter().chain([&edit]).cloned().collect();
+        let size = measure(item.message(), &edits, &*self.settings.counter);
+        Some(Repair::Trim { message: item.position(), edit, size })
     }
 
     fn calibration(&self) -> crate::tokens::Calibration {

@@ -302,6 +302,14 @@ impl Message {
         }
     }
 
+    /// The last part of those that `shown` lets through, where it is the model's words and they end in white space.
+    pub(crate) fn ends_in_space(&self, shown: impl Fn(usize) -> bool) -> Option<usize> {
+        let says = |part: &PartRef<'_>| !part.is_cache_marker();
+        let (index, last) = self.parts().enumerate().filter(|(index, part)| shown(*index) && says(part)).last()?;
+        let ends = matches!(last, PartRef::Text(text) if text.ends_with(char::is_whitespace));
+        (ends && self.role() == Role::Assistant).then_some(index)
+    }
+
     /// All that can be read in it, one line or more a part: what a search looks at.
     pub fn text(&self) -> String {
         let mut out = String::new();

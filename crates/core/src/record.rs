@@ -7,7 +7,7 @@ use crate::cut::{self, Change, Cut, Edit, Hidden};
 use crate::group::{Group, Kind, Pin};
 use crate::message::{Message, ToolResult};
 use crate::plan::{Action, Plan};
-use crate::policy::{Policy, Stage, Start};
+use crate::policy::{Mode, Policy, Stage, Start};
 use crate::tokens::{Calibration, Size, TokenCounter, measure};
 use crate::transcript::{Compaction, Outcome, Position, ShownItem, join, spans};
 use crate::view::{Item, View, ViewGroup};
@@ -137,7 +137,9 @@ impl Pins {
             system,
             task: task.filter(|_| keep.task || sizing.start == Start::User),
             open_round,
+            // Planned anew at each read, a window has another beginning each time: no signature holds in it.
             loop_start: open_round
+                .filter(|_| sizing.policy.mode == Mode::Recorded)
                 .map(|_| before.and_then(|before| before.iter().rposition(person)).map_or(0, |at| at + 1)),
             newest: [latest(&|_| true), groups.len().checked_sub(1)],
             first: system + reach(&mut groups.iter().skip(system), keep.first),

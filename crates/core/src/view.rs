@@ -220,14 +220,18 @@ impl View {
         }
     }
 
-    /// Takes up another branch: this view is what it was at its point, and entries from `position` on belong to it.
-    pub fn branch(&mut self, position: Position) {
+    /// Takes up another branch: this view is what it was at its point, `newest` what it was at the log's end, and entries from
+    /// `position` on belong to it. What is not the conversation's goes along: the frame, and what was learned of tokens.
+    pub fn branch(&mut self, newest: &View, position: Position) {
+        self.frame = newest.frame.clone();
+        self.frame_size = newest.frame_size;
+        self.calibrations = newest.calibrations.clone();
         self.path.push(position..position);
     }
 
     fn arrive(&mut self, position: Position, arrival: &Arrival) {
         if arrival.origin != Origin::Lookback {
-            self.messages += 1;
+            self.messages = self.messages.saturating_add(1);
             self.chain = chain(self.chain, arrival.digest);
         }
         let message = Arc::new(arrival.message.clone());
@@ -248,7 +252,7 @@ impl View {
         let item = item(&arrival.edits, arrival.size);
         if item.speaks() {
             // A message that holds results too belongs to the round they answer; the turn begins after it.
-            self.turn += 1;
+            self.turn = self.turn.saturating_add(1);
         }
         self.place(item);
     }
@@ -287,7 +291,7 @@ impl View {
             Role::Assistant => Kind::Round,
         };
         if message.role() == Role::Assistant {
-            self.round += 1;
+            self.round = self.round.saturating_add(1);
         }
         let (turn, round) = (self.turn, self.round);
         self.open_group(
@@ -374,6 +378,21 @@ impl View {
                     self.answer(index, &id, Some(&result.call_id), Answer::StandIn);
                 }
                 self.add_to(index, item(message, size));
+            }
+            Repair::Trim { message, edit, size } => {
+                let mut groups = self.groups.iter_mut().rev();
+                let found = groups.find_map(|group| {
+                    let at = group.items.iter().position(|item| item.position == *message)?;
+                    Some((group, at))
+                });
+                if let Some((group, at)) = found
+                    && let Some(item) = group.items.get_mut(at)
+                {
+                    self.totals.size = self.totals.size - item.size + *size;
+                    group.size = group.size - item.size + *size;
+                    item.edits = item.edits.iter().chain([edit]).cloned().collect();
+                    item.size = *size;
+                }
             }
             Repair::Opening { message, size } => {
                 let first =

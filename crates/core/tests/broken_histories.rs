@@ -214,9 +214,22 @@ fn reasoning_made_under_another_frame_leaves_when_its_tool_loop_is_done() {
     assert!(!done.concat().contains("s1"));
 }
 
+/// Pushes a history, and takes a window, which the provider accepts and which holds these texts in this order.
+fn sent_in_order(run: &mut Run, history: &[&str], texts: &[&str]) -> Vec<String> {
+    history.iter().for_each(|json| run.push(json, Origin::Client));
+    run.window();
+    let request = run.steps.last().unwrap().request.clone();
+    let findings = run.settings.dialect.check(&common::request(run.settings.dialect, &request));
+    assert!(findings.is_empty(), "{findings:?} in {request:#?}");
+    let all = request.concat();
+    let places: Vec<_> =
+        texts.iter().map(|text| all.find(text).unwrap_or_else(|| panic!("no {text} in {all}"))).collect();
+    assert!(places.is_sorted(), "{all}");
+    request
+}
+
 #[test]
-#[ignore = "undecided: what belongs together with a system message that stands between a user and an assistant"]
-fn a_system_message_among_the_first_that_are_kept_keeps_its_assistant_too() {
+fn a_system_message_whose_assistant_left_stands_behind_the_users_that_follow() {
     let keep = lookback_core::policy::Keep { first: 1, ..Default::default() };
     let mut run = run(Dialect::Anthropic, Policy { limits: Limits::messages(3), keep, ..Policy::default() });
     let history = [
@@ -225,24 +238,38 @@ fn a_system_message_among_the_first_that_are_kept_keeps_its_assistant_too() {
         r#"{"role":"assistant","content":"two"}"#,
         r#"{"role":"user","content":"three"}"#,
     ];
-    sent(&mut run, &history);
+    let sent = sent_in_order(&mut run, &history, &["one", "three", "be brief"]);
+    assert_eq!(sent.len(), 2);
 }
 
 #[test]
-#[ignore = "undecided: whether a misplaced system message is moved, hidden or refused"]
-fn a_system_message_in_no_place_for_one_is_mended_or_refused() {
+fn a_system_message_before_a_users_stands_behind_it() {
     let mut run = run(Dialect::Anthropic, Policy::default());
     let history = [
         r#"{"role":"system","content":"be brief"}"#,
         r#"{"role":"user","content":"one"}"#,
-        r#"{"role":"system","content":"be briefer"}"#,
-        r#"{"role":"user","content":"two"}"#,
+        r#"{"role":"assistant","content":"two"}"#,
+        r#"{"role":"system","content":"be kind"}"#,
+        r#"{"role":"user","content":"three"}"#,
     ];
-    sent(&mut run, &history);
+    sent_in_order(&mut run, &history, &["one", "be brief", "two", "three", "be kind"]);
 }
 
 #[test]
-#[ignore = "undecided: a window planned anew at each read has another beginning each time, so no signed reasoning holds in it"]
+fn a_system_message_where_none_may_stand_is_sent_as_the_users() {
+    let mut run = run(Dialect::Anthropic, Policy::default());
+    let history = [
+        r#"{"role":"user","content":"one"}"#,
+        r#"{"role":"assistant","content":"two"}"#,
+        r#"{"role":"system","content":"be brief"}"#,
+        r#"{"role":"assistant","content":"three"}"#,
+        r#"{"role":"user","content":"four"}"#,
+    ];
+    let sent = sent_in_order(&mut run, &history, &["one", "two", "be brief", "three", "four"]);
+    assert_eq!(sent[2], r#"{"role":"user","content":"be brief"}"#);
+}
+
+#[test]
 fn no_signed_block_is_sent_under_another_prefix_by_a_policy_that_records_nothing() {
     let limits = Limits { turns: Some(1), ..Limits::default() };
     let mode = lookback_core::Mode::OnRead;
@@ -257,7 +284,6 @@ fn no_signed_block_is_sent_under_another_prefix_by_a_policy_that_records_nothing
 }
 
 #[test]
-#[ignore = "undecided: white space at the end of an assistant message that the request ends with (AM4) is not mended"]
 fn a_request_that_ends_in_the_models_unfinished_words_ends_in_no_space() {
     let mut run = run(Dialect::Anthropic, Policy::default());
     let sent = sent(&mut run, &[r#"{"role":"user","content":"go on"}"#, r#"{"role":"assistant","content":"once "}"#]);

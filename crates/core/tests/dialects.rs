@@ -137,6 +137,10 @@ fn a_single_message_is_written_as_it_came() {
     for (dialect, text) in tables {
         for vector in vectors::<Vector>(text).iter().filter(|vector| vector.findings.is_empty()) {
             for message in Request::decode(vector.request.get(), Some(dialect)).unwrap().into_messages() {
+                if dialect == Dialect::Anthropic && message.role() == lookback_core::Role::System {
+                    // It may not stand alone there, and is sent as the user's.
+                    continue;
+                }
                 let came = message.wire().unwrap().raw.get().to_owned();
                 assert_eq!(texts(&encode(dialect, &[message])), [came]);
             }

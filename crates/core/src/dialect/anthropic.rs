@@ -44,6 +44,7 @@ pub(super) const QUIRKS: Quirks = Quirks {
     unique_ids: true,
     valid_id,
     refuses_blank: true,
+    refuses_trailing_space: true,
     signed_reasoning: true,
     start: Start::User,
     refuses_empty_error: true,
@@ -193,7 +194,12 @@ pub(super) fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[E
                 fields.set("content", json::write_array(shown.iter().map(AsRef::as_ref)));
             }
         }
-        PartRef::Text(_) | PartRef::Image(_) | PartRef::Document(_) | PartRef::Reasoning(_) | PartRef::Opaque(_) => {}
+        PartRef::Text(text) => {
+            if let Some(cut) = cut::cut_of(edits, index, 0) {
+                fields.set("text", json::string(&cut.apply(text)));
+            }
+        }
+        PartRef::Image(_) | PartRef::Document(_) | PartRef::Reasoning(_) | PartRef::Opaque(_) => {}
     }
     Some(fields.write())
 }
@@ -328,9 +334,7 @@ pub(super) fn check(request: &Request) -> Vec<Finding> {
                 PartRef::Text(text) if text.trim().is_empty() => {
                     findings.push(AM4.at(index, path(part), Problem::BlankText));
                 }
-                PartRef::Text(text)
-                    if last && message.role() == Role::Assistant && text.ends_with(char::is_whitespace) =>
-                {
+                PartRef::Text(_) if last && message.ends_in_space(|_| true) == Some(part) => {
                     findings.push(AM4.at(index, path(part), Problem::TrailingSpace));
                 }
                 PartRef::ToolResult(result) if result.is_empty_error() => {

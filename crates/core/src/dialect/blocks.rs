@@ -52,6 +52,15 @@ pub(super) fn encode<'a>(
             }
         }
     }
+    // Where no system message may stand, what it says is sent as the user's: nothing is lost, and it gains no trust.
+    let mut before = None;
+    for sent in &mut out {
+        if sent.role == Role::System && !matches!(before, Some(Role::User | Role::System)) {
+            sent.role = Role::User;
+            sent.raws.iter_mut().for_each(|raw| *raw = Cow::Owned(as_user(raw)));
+        }
+        before = Some(sent.role);
+    }
     limit_markers(out.iter_mut().flat_map(|sent| &mut sent.raws));
     let finish = |sent: Sent<'a>| {
         let mixed = sent.mixed;
@@ -78,6 +87,12 @@ fn send<'a>(out: &mut Vec<Sent<'a>>, message: &Message, edits: &[Edit], raw: Cow
         }
         _ => out.insert(at, Sent { role, raws: vec![raw], other, mixed }),
     }
+}
+
+fn as_user(raw: &RawValue) -> Box<RawValue> {
+    let Some(mut fields) = Fields::read(raw) else { return raw.to_owned() };
+    fields.set("role", json::string("user"));
+    fields.write()
 }
 
 /// The message with its results before all else, each in the order it had.

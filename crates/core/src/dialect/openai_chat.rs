@@ -40,6 +40,7 @@ pub(super) const QUIRKS: Quirks = Quirks {
     unique_ids: false,
     valid_id: |_| true,
     refuses_blank: false,
+    refuses_trailing_space: false,
     signed_reasoning: false,
     start: Start::Any,
     refuses_empty_error: false,

@@ -77,18 +77,7 @@ pub fn never_invalid(run: &Run) -> Found {
     let dialect = run.settings.dialect;
     for (index, step) in run.sent().enumerate() {
         let request = request(dialect, &step.request);
-        let last = step.view.messages().last().map(|item| item.message().role());
-        // The client asks for a window that ends in its own unfinished assistant message: that is its to answer for.
-        let prefill = |problem: &Problem| last == Some(Role::Assistant) && *problem == Problem::TrailingSpace;
-        // Open: a compaction may take what a system message in Anthropic's format must be followed by (broken_histories.rs).
-        let compacted = step.decided.on_read.is_some()
-            || run.log.entries()[..step.end as usize].iter().any(|entry| matches!(entry, Entry::Compaction(_)));
-        let displaced = |problem: &Problem| compacted && *problem == Problem::SystemPlace;
-        let found: Vec<_> = dialect
-            .check(&request)
-            .into_iter()
-            .filter(|finding| !prefill(&finding.problem) && !displaced(&finding.problem))
-            .collect();
+        let found = dialect.check(&request);
         demand!(found.is_empty(), "window {index}: {found:?}\n{}", step.request.join("\n"));
         paired(dialect, &step.request).map_err(|why| format!("window {index}: {why}\n{}", step.request.join("\n")))?;
     }
