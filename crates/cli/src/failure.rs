@@ -58,9 +58,22 @@ impl Failure {
         }
     }
 
-    /// Says it on standard error. A reader that has gone away is no failure.
+    /// Whether the reader of the output has gone away, which is no failure.
+    fn is_gone_reader(&self) -> bool {
+        matches!(self, Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// The exit code that a command has found, where its output was written or nobody waits for it any more.
+    pub(crate) fn code_after(written: Result<(), Failure>, code: u8) -> Result<ExitCode, Failure> {
+        match written {
+            Err(failure) if !failure.is_gone_reader() => Err(failure),
+            Ok(()) | Err(_) => Ok(ExitCode::from(code)),
+        }
+    }
+
+    /// Says it on standard error.
     pub(crate) fn report(self) -> ExitCode {
-        if matches!(&self, Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe) {
+        if self.is_gone_reader() {
             return ExitCode::SUCCESS;
         }
         output::error(&self);

@@ -34,21 +34,21 @@ pub(crate) fn run(args: &WindowArgs) -> Result<ExitCode, Failure> {
     for warning in &warnings {
         output::warning(warning);
     }
-    if args.explain {
+    let written = if args.explain {
         let fates = fates(&run.entries, view, &run.engine.explain());
         if args.json {
             let plan = fates.iter().map(Line::of).collect();
             let window = serde_json::from_str(&window).unwrap_or_default();
             let answer = Answer { window, plan, tokens: run.engine.tokens(view) };
-            output::result(&serde_json::to_string(&answer).unwrap_or_default())?;
+            output::result(&serde_json::to_string(&answer).unwrap_or_default())
         } else {
             output::tell(&explain(&fates));
-            output::result(&window)?;
+            output::result(&window)
         }
     } else {
-        output::result(&window)?;
-    }
-    Ok(ExitCode::from(u8::from(args.strict && !warnings.is_empty())))
+        output::result(&window)
+    };
+    Failure::code_after(written.map_err(Failure::from), u8::from(args.strict && !warnings.is_empty()))
 }
 
 struct Run {
