@@ -213,7 +213,7 @@ pub(crate) enum SessionsCommand {
     ///
     /// A message a line; where the session has tools, one line for all.
     #[command(
-        after_help = "Example:\n  lookback sessions export session > session.jsonl && lookback replay session.jsonl"
+        after_help = "Example:\n  lookback sessions export session | lookback replay -"
     )]
     Export {
         /// The session
