@@ -23,6 +23,8 @@ pub(crate) enum Failure {
     Prices { place: String, fault: PricesError },
     #[error("there are no prices `{name}`; there are {known}, and a file's name ends in .toml")]
     NoPrices { name: String, known: String },
+    #[error("{0} holds no prices")]
+    NoPricesIn(String),
     #[error("--policy {policy}: {fault}")]
     Policy { policy: String, fault: PolicyError },
     #[error("{0} holds no transcript")]
@@ -49,6 +51,7 @@ impl Failure {
             | Failure::Recording { .. }
             | Failure::Prices { .. }
             | Failure::NoPrices { .. }
+            | Failure::NoPricesIn(_)
             | Failure::Policy { .. }
             | Failure::Empty(_)
             | Failure::Session(Error::Name(_) | Error::Store(_) | Error::Loss(_))
