@@ -68,9 +68,9 @@ pub struct Edit {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// An item of a tool result shows less. An item of which nothing is left is not shown at all.
+    /// A text, or an item of a tool result, shows less. An item of which nothing is left is not shown at all.
     Cut {
-        /// Index of the item in the result.
+        /// Index of the item in the result; 0 for a text.
         item: usize,
         /// What stands in its place.
         cut: Cut,
@@ -157,6 +157,12 @@ impl Cut {
         Cut { head: 0, tail: 0, marker: marker.to_owned() }
     }
 
+    /// A text without the white space at its end; `None` where there is none.
+    pub fn trim_end(text: &str) -> Option<Cut> {
+        let head = text.trim_end().len();
+        (head < text.len()).then(|| Cut { head, tail: 0, marker: String::new() })
+    }
+
     fn nothing() -> Cut {
         Cut { head: 0, tail: 0, marker: String::new() }
     }
@@ -212,9 +218,10 @@ pub fn is_hidden(edits: &[Edit], part: usize) -> bool {
     edits.iter().any(|edit| edit.part == part && matches!(edit.change, Change::Hide(_)))
 }
 
-/// Whether every part of a message is hidden, so that nothing of it is shown.
+/// Whether every part of a message is hidden, so that nothing of it is shown. A cache marker alone is nothing.
 pub fn hides_all(message: &Message, edits: &[Edit]) -> bool {
-    !edits.is_empty() && (0..message.parts().count()).all(|part| is_hidden(edits, part))
+    let mut parts = message.parts().enumerate();
+    !edits.is_empty() && parts.all(|(index, part)| is_hidden(edits, index) || part.is_cache_marker())
 }
 
 /// The cut of one item of one part, where there is one.
@@ -254,7 +261,9 @@ pub fn shown_text(message: &Message, edits: &[Edit]) -> String {
     let mut lines = Vec::new();
     for (index, part) in message.parts().enumerate().filter(|(index, _)| !is_hidden(edits, *index)) {
         match part {
-            PartRef::Text(text) => lines.push(text.to_owned()),
+            PartRef::Text(text) => {
+                lines.push(cut_of(edits, index, 0).map_or_else(|| text.to_owned(), |cut| cut.apply(text)));
+            }
             PartRef::Reasoning(reasoning) => lines.push(reasoning.text.clone()),
             PartRef::ToolCall(call) => {
                 lines.push(call.name.clone());

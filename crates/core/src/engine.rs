@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::cut::{self, Change, Edit};
+use crate::cut::{self, Change, Cut, Edit};
 use crate::dialect::{Dialect, Frame, Loss};
 use crate::group::{Kind, Pin};
-use crate::message::{Content, Message, ResultItem, ToolResult, UserPart};
-use crate::plan::{Plan, Verdict, plan};
+use crate::message::{Content, Message, PartRef, ResultItem, ToolResult, UserPart};
+use crate::plan::{Action, Plan, Reason, Verdict, plan_for};
 use crate::policy::{Excess, Mode, Policy, Start, Totals};
 use crate::record::{self, Sizing};
 use crate::tokens::{Estimate, Size, TokenCounter, measure};
@@ -188,17 +188,27 @@ impl Engine {
         }
         let size = frame.measure(&*self.settings.counter);
         self.record(Entry::Frame { frame: frame.clone(), size }, &mut entries);
-        if record::has_signed(&self.view) && !record::is_bound(&self.view, self.sizing()) {
-            let candidates = record::candidates(&self.view, self.sizing());
-            let mut plan = plan(&candidates.groups, &Policy::default());
-            for (decision, group) in plan.decisions.iter_mut().zip(&candidates.groups) {
-                decision.after = group.base;
-            }
-            plan.after = Totals::of(candidates.groups.iter().map(|group| (group, group.base)));
-            let compaction = candidates.carry_out(&self.view, &plan);
-            self.record(Entry::Compaction(compaction), &mut entries);
-        }
+        self.take_outdated(&mut entries);
         entries
+    }
+
+    /// Takes signed reasoning away that was made under another frame; from an open tool loop, when that is done.
+    fn take_outdated(&mut self, entries: &mut Vec<Entry>) {
+        if !self.view.outdated() || record::is_bound(&self.view, self.sizing()) {
+            return;
+        }
+        let candidates = record::candidates(&self.view, self.sizing());
+        let mut plan = plan_for(&candidates.groups, &Policy::default(), crate::policy::Start::Any);
+        for (decision, group) in plan.decisions.iter_mut().zip(&candidates.groups) {
+            decision.after = group.base;
+            if group.is_stale() {
+                (decision.action, decision.reason) = (Action::Drop, Reason::Stale);
+            }
+        }
+        let left = candidates.groups.iter().filter(|group| !group.is_stale());
+        plan.after = Totals::of(left.map(|group| (group, group.base)));
+        let compaction = candidates.carry_out(&self.view, &plan);
+        self.record(Entry::Compaction(compaction), entries);
     }
 
     /// The provider reported what a call had cost, in input tokens, cached ones included. `estimated` is what
@@ -220,6 +230,7 @@ impl Engine {
     pub fn window(&mut self) -> Decided {
         let mut decided = Decided::default();
         self.repair(&mut decided.entries);
+        self.take_outdated(&mut decided.entries);
         let mut totals = self.view.totals();
         totals.size.tokens = self.calibration().apply(totals.size.tokens);
         let hard = self.policy.hard.unwrap_or_default();
@@ -231,7 +242,7 @@ impl Engine {
             return decided;
         }
         let candidates = record::candidates(&self.view, self.sizing());
-        let plan = plan(&candidates.groups, &self.policy);
+        let plan = plan_for(&candidates.groups, &self.policy, self.settings.dialect.quirks().start);
         match plan.verdict {
             Verdict::Keep | Verdict::Wait => {}
             Verdict::Refuse => {
@@ -262,7 +273,8 @@ impl Engine {
     /// that it is made of (none for the system prompt and tools outside the messages).
     pub fn explain(&self) -> (Plan, Vec<Vec<Range<Position>>>) {
         let candidates = record::candidates(&self.view, self.sizing());
-        (plan(&candidates.groups, &self.policy), candidates.spans(&self.view))
+        let plan = plan_for(&candidates.groups, &self.policy, self.settings.dialect.quirks().start);
+        (plan, candidates.spans(&self.view))
     }
 
     fn repair(&mut self, entries: &mut Vec<Entry>) {
@@ -286,6 +298,23 @@ impl Engine {
             let size = measure(&message, &[], &*self.settings.counter);
             self.record(Entry::Repair(Repair::Opening { message, size }), entries);
         }
+        if let Some(repair) = self.trim().filter(|_| dialect.quirks().refuses_trailing_space) {
+            self.record(Entry::Repair(repair), entries);
+        }
+    }
+
+    /// The request's last words without the white space at their end, where it ends with the model's.
+    fn trim(&self) -> Option<Repair> {
+        let item = self.view.messages().last()?;
+        let part = item.message().ends_in_space(|part| !cut::is_hidden(item.edits(), part))?;
+        if cut::cut_of(item.edits(), part, 0).is_some() {
+            return None;
+        }
+        let PartRef::Text(text) = item.message().parts().nth(part)? else { return None };
+        let edit = Edit { part, change: Change::Cut { item: 0, cut: Cut::trim_end(text)? } };
+        let edits: Vec<_> = item.edits().iter().chain([&edit]).cloned().collect();
+        let size = measure(item.message(), &edits, &*self.settings.counter);
+        Some(Repair::Trim { message: item.position(), edit, size })
     }
 
     fn calibration(&self) -> crate::tokens::Calibration {

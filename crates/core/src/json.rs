@@ -1,16 +1,31 @@
-//! JSON kept as the text it came in: objects whose values stay raw, so that writing one back changes no byte of them.
+//! JSON kept as the text it came in: objects whose keys and values stay raw, so that writing one back changes no byte of them.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// The members of an object in their order, each value as raw text.
+/// The members of an object in their order, keys and values as raw text.
 ///
 /// A key that stands twice is kept twice, and [`Fields::get`] answers with the last, as most JSON libraries do.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Fields<'a>(Vec<(Cow<'a, str>, Cow<'a, RawValue>)>);
+pub(crate) struct Fields<'a>(Vec<Field<'a>>);
+
+#[derive(Debug, Clone)]
+struct Field<'a> {
+    name: Cow<'a, str>,
+    /// The name as it was spelt.
+    key: Cow<'a, RawValue>,
+    value: Cow<'a, RawValue>,
+}
+
+impl Field<'_> {
+    fn new(name: &'static str, value: Box<RawValue>) -> Self {
+        Field { name: Cow::Borrowed(name), key: Cow::Owned(string(name)), value: Cow::Owned(value) }
+    }
+}
 
 impl<'a> Fields<'a> {
     /// Reads an object; `None` when the value is something else.
@@ -19,7 +34,7 @@ impl<'a> Fields<'a> {
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<&RawValue> {
-        self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_ref())
+        self.0.iter().rev().find(|field| field.name == key).map(|field| field.value.as_ref())
     }
 
     /// A member that is a string.
@@ -28,46 +43,48 @@ impl<'a> Fields<'a> {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &RawValue)> {
-        self.0.iter().map(|(name, value)| (name.as_ref(), value.as_ref()))
+        self.0.iter().map(|field| (field.name.as_ref(), field.value.as_ref()))
     }
 
     pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|(name, _)| name.as_ref())
+        self.0.iter().map(|field| field.name.as_ref())
     }
 
     /// Replaces the value of `key` where it stands, or adds it at the end.
     pub(crate) fn set(&mut self, key: &'static str, value: Box<RawValue>) {
-        match self.0.iter_mut().rev().find(|(name, _)| name == key) {
-            Some((_, old)) => *old = Cow::Owned(value),
-            None => self.0.push((Cow::Borrowed(key), Cow::Owned(value))),
+        match self.0.iter_mut().rev().find(|field| field.name == key) {
+            Some(field) => field.value = Cow::Owned(value),
+            None => self.0.push(Field::new(key, value)),
         }
     }
 
     /// Adds the members of another object whose keys are not here, at the end.
     pub(crate) fn add_missing(&mut self, other: &Fields<'a>) {
-        let missing = other.0.iter().filter(|(key, _)| self.get(key).is_none()).cloned().collect::<Vec<_>>();
+        let here: HashSet<_> = self.keys().collect();
+        let missing: Vec<_> = other.0.iter().filter(|field| !here.contains(&*field.name)).cloned().collect();
         self.0.extend(missing);
     }
 
     pub(crate) fn remove(&mut self, key: &str) {
-        self.0.retain(|(name, _)| name != key);
+        self.0.retain(|field| field.name != key);
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The object as text: the values byte for byte, without the white space between them.
+    /// The object as text: keys and values byte for byte, without the white space between them.
     pub(crate) fn write(&self) -> Box<RawValue> {
-        let mut out = String::with_capacity(self.0.iter().map(|(k, v)| k.len() + v.get().len() + 4).sum::<usize>() + 2);
+        let length = |field: &Field<'_>| field.key.get().len() + field.value.get().len() + 2;
+        let mut out = String::with_capacity(self.0.iter().map(length).sum::<usize>() + 2);
         out.push('{');
-        for (index, (key, value)) in self.0.iter().enumerate() {
+        for (index, field) in self.0.iter().enumerate() {
             if index > 0 {
                 out.push(',');
             }
-            out.push_str(string(key).get());
+            out.push_str(field.key.get());
             out.push(':');
-            out.push_str(value.get());
+            out.push_str(field.value.get());
         }
         out.push('}');
         raw(out)
@@ -84,35 +101,14 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut members = Vec::new();
-                while let Some(Key(key)) = map.next_key::<Key<'de>>()? {
-                    members.push((key, Cow::Borrowed(map.next_value::<&'de RawValue>()?)));
+                while let Some((key, value)) = map.next_entry::<&'de RawValue, &'de RawValue>()? {
+                    let name = text(key).unwrap_or_default();
+                    members.push(Field { name, key: Cow::Borrowed(key), value: Cow::Borrowed(value) });
                 }
                 Ok(Fields(members))
             }
         }
         deserializer.deserialize_map(Members)
-    }
-}
-
-/// A key, borrowed where it has no escapes.
-struct Key<'a>(Cow<'a, str>);
-
-impl<'de: 'a, 'a> Deserialize<'de> for Key<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-        impl<'de> Visitor<'de> for Text {
-            type Value = Key<'de>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-            fn visit_borrowed_str<E>(self, v: &'de str) -> Result<Self::Value, E> {
-                Ok(Key(Cow::Borrowed(v)))
-            }
-            fn visit_str<E>(self, v: &str) -> Result<Self::Value, E> {
-                Ok(Key(Cow::Owned(v.to_owned())))
-            }
-        }
-        deserializer.deserialize_str(Text)
     }
 }
 
@@ -194,7 +190,7 @@ pub(crate) fn write_array<'a>(elements: impl IntoIterator<Item = &'a RawValue>) 
 
 /// Writes an object of raw values.
 pub(crate) fn object<const N: usize>(members: [(&'static str, Box<RawValue>); N]) -> Box<RawValue> {
-    Fields(members.into_iter().map(|(key, value)| (Cow::Borrowed(key), Cow::Owned(value))).collect()).write()
+    Fields(members.into_iter().map(|(key, value)| Field::new(key, value)).collect()).write()
 }
 
 /// Writes any value whose keys are strings.
@@ -218,10 +214,10 @@ mod tests {
 
     #[test]
     fn an_edited_object_keeps_every_other_byte() {
-        let raw = from(r#"{"n":1.0e+2,"a\u0062":"\u00e9","content":"old","z":{ "k" :1}}"#);
+        let raw = from(r#"{"n":1.0e+2,"a\u0062\ud83d":"\u00e9","cont\u0065nt":"old","z":{ "k" :1}}"#);
         let mut fields = Fields::read(&raw).unwrap();
         fields.set("content", string("new"));
-        assert_eq!(fields.write().get(), r#"{"n":1.0e+2,"ab":"\u00e9","content":"new","z":{ "k" :1}}"#);
+        assert_eq!(fields.write().get(), r#"{"n":1.0e+2,"a\u0062\ud83d":"\u00e9","cont\u0065nt":"new","z":{ "k" :1}}"#);
     }
 
     #[test]

@@ -302,6 +302,14 @@ impl Message {
         }
     }
 
+    /// The last part of those that `shown` lets through, where it is the model's words and they end in white space.
+    pub(crate) fn ends_in_space(&self, shown: impl Fn(usize) -> bool) -> Option<usize> {
+        let says = |part: &PartRef<'_>| !part.is_cache_marker();
+        let (index, last) = self.parts().enumerate().filter(|(index, part)| shown(*index) && says(part)).last()?;
+        let ends = matches!(last, PartRef::Text(text) if text.ends_with(char::is_whitespace));
+        (ends && self.role() == Role::Assistant).then_some(index)
+    }
+
     /// All that can be read in it, one line or more a part: what a search looks at.
     pub fn text(&self) -> String {
         let mut out = String::new();
@@ -420,6 +428,12 @@ impl ToolResult {
     pub fn new(call_id: impl Into<String>, text: impl Into<String>) -> Self {
         ToolResult { call_id: call_id.into(), content: vec![ResultItem::Text(text.into())], error: false }
     }
+
+    /// Whether it says that it failed, and not a word more.
+    pub fn is_empty_error(&self) -> bool {
+        let blank = |item: &ResultItem| item.text().is_some_and(|text| text.trim().is_empty());
+        self.error && self.content.iter().all(blank)
+    }
 }
 
 impl ResultItem {
@@ -436,6 +450,13 @@ impl Opaque {
     /// Bedrock's cache points are parts of their own; they say nothing to the model.
     pub fn is_cache_marker(&self) -> bool {
         self.kind == "cachePoint"
+    }
+}
+
+impl PartRef<'_> {
+    /// Whether it says nothing to the model, and only marks how far the provider should cache.
+    pub fn is_cache_marker(&self) -> bool {
+        matches!(self, PartRef::Opaque(opaque) if opaque.is_cache_marker())
     }
 }
 

@@ -145,6 +145,11 @@ const SLACK: u64 = 8;
 /// assert_eq!(plan.after.size.tokens, 200);
 /// ```
 pub fn plan(groups: &[Group], policy: &Policy) -> Plan {
+    plan_for(groups, policy, Start::Any)
+}
+
+/// Plans a window of a provider that lets a request begin only as `provider` says, whatever the policy says.
+pub(crate) fn plan_for(groups: &[Group], policy: &Policy, provider: Start) -> Plan {
     let before = Totals::of(groups.iter().map(|group| (group, group.size)));
     let hard = policy.hard.unwrap_or_default();
     let Some(excess) = policy.limits.excesses(&before).chain(hard.excesses(&before)).next() else {
@@ -157,14 +162,10 @@ pub fn plan(groups: &[Group], policy: &Policy) -> Plan {
     }
     let target = target(groups, policy);
     let mut draft = Draft::new(groups, excess, target);
-    for (index, stage) in policy.stages.iter().enumerate() {
-        match stage {
-            Stage::TruncateResults { keep, .. } => draft.shrink(index, *keep, Action::Truncate),
-            Stage::ClearResults { keep } | Stage::ClearMedia { keep } => draft.shrink(index, *keep, Action::Clear),
-            Stage::Drop => draft.drop_oldest(),
-        }
+    draft.go_through(&policy.stages);
+    if draft.move_start(policy.start, provider) {
+        draft.go_through(&policy.stages);
     }
-    draft.move_start(policy.start);
     let after = draft.totals();
     let changes = draft.decisions.iter().any(|decision| decision.after != decision.before);
     let over: Vec<_> = policy.limits.excesses(&after).chain(hard.excesses(&after)).collect();
@@ -176,8 +177,10 @@ pub fn plan(groups: &[Group], policy: &Policy) -> Plan {
     if !changes || exceeded.all(|excess| after.get(excess.measure) >= before.get(excess.measure)) {
         let over = policy.limits.excesses(&before).chain(hard.excesses(&before)).collect();
         let mut plan = unchanged(groups, before, Verdict::Keep, over, Reason::Recent);
-        if let Some(held) = draft.held.and_then(|index| plan.decisions.get_mut(index)) {
-            held.reason = Reason::Start { rule: policy.start };
+        if let Some(index) = draft.held
+            && let (Some(held), Some(drafted)) = (plan.decisions.get_mut(index), draft.decisions.get(index))
+        {
+            held.reason = drafted.reason;
         }
         return plan;
     }
@@ -287,6 +290,16 @@ impl<'a> Draft<'a> {
         Reason::Exceeded { measure: missed.measure, actual, limit, target: missed.limit }
     }
 
+    fn go_through(&mut self, stages: &[Stage]) {
+        for (index, stage) in stages.iter().enumerate() {
+            match stage {
+                Stage::TruncateResults { keep, .. } => self.shrink(index, *keep, Action::Truncate),
+                Stage::ClearResults { keep } | Stage::ClearMedia { keep } => self.shrink(index, *keep, Action::Clear),
+                Stage::Drop => self.drop_oldest(),
+            }
+        }
+    }
+
     /// Takes groups through a stage, the oldest first, as long as the target is missed in a measure that this helps.
     fn shrink(&mut self, stage: usize, keep: u64, action: Action) {
         let newest = self.groups.iter().map(|group| group.round).max().unwrap_or(0);
@@ -299,7 +312,7 @@ impl<'a> Draft<'a> {
             if group.kind != Kind::Round || spared || decision.action == Action::Drop || !helps {
                 continue;
             }
-            let reason = self.reason(missed);
+            let reason = if self.held == Some(index) { decision.reason } else { self.reason(missed) };
             if let Some(decision) = self.decisions.get_mut(index) {
                 *decision = Decision { action, stages: stage + 1, reason, before: group.size, after: new };
             }
@@ -315,30 +328,33 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Drops on until the window begins where it may. Where something pinned stands in the way, the nearest group before it
-    /// that may begin a window stays, and what is between them goes in its place.
-    fn move_start(&mut self, rule: Start) {
+    /// Drops on until the window begins where the policy wants it, or else where the provider does. Where something pinned
+    /// stands in the provider's way, the nearest group before it that may begin a window stays, and what is between them
+    /// can go in its place: then it is true that the stages have something to do again.
+    fn move_start(&mut self, wanted: Start, provider: Start) -> bool {
         let body = |group: &Group| !matches!(group.kind, Kind::Frame | Kind::System);
         let kept = |decision: &Decision| decision.action != Action::Drop;
         let first = self.groups.iter().zip(&self.decisions).position(|(group, decision)| body(group) && kept(decision));
         let dropped = self.decisions.iter().any(|decision| decision.action == Action::Drop);
-        let Some(first) = first.filter(|_| dropped) else { return };
-        let mut rest = self.groups.iter().zip(&self.decisions).enumerate().skip(first).filter(|(_, (_, d))| kept(d));
-        let start = rest.find(|(_, (group, _))| group.may_start(rule)).map(|(index, _)| index);
-        let unpinned = |start: &usize| {
-            let between = self.groups.get(first..*start).unwrap_or_default();
-            between.iter().all(|group| group.pin.is_none())
-        };
-        if let Some(start) = start.filter(unpinned) {
-            (first..start).for_each(|index| self.drop(index, Reason::Start { rule }));
-            return;
+        let Some(first) = first.filter(|_| dropped) else { return false };
+        for rule in [wanted, provider] {
+            let mut rest =
+                self.groups.iter().zip(&self.decisions).enumerate().skip(first).filter(|(_, (_, d))| kept(d));
+            let start = rest.find(|(_, (group, _))| group.may_start(rule)).map(|(index, _)| index);
+            let unpinned = |start: &usize| {
+                let between = self.groups.get(first..*start).unwrap_or_default();
+                between.iter().all(|group| group.pin.is_none())
+            };
+            if let Some(start) = start.filter(unpinned) {
+                (first..start).for_each(|index| self.drop(index, Reason::Start { rule }));
+                return false;
+            }
         }
         let before = self.groups.get(..first).unwrap_or_default();
-        if let Some(index) = before.iter().rposition(|group| body(group) && group.may_start(rule) && !group.is_stale())
-        {
-            self.bring_back(index, Reason::Start { rule });
-            self.drop_oldest();
-        }
+        let may = |group: &Group| body(group) && group.may_start(provider) && !group.is_stale();
+        let Some(index) = before.iter().rposition(may) else { return false };
+        self.bring_back(index, Reason::Start { rule: provider });
+        true
     }
 
     fn bring_back(&mut self, index: usize, reason: Reason) {

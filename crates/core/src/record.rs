@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::cut::{self, Change, Cut, Edit, Hidden};
 use crate::group::{Group, Kind, Pin};
-use crate::message::{Message, PartRef, ToolResult};
+use crate::message::{Message, ToolResult};
 use crate::plan::{Action, Plan};
-use crate::policy::{Policy, Stage, Start};
+use crate::policy::{Mode, Policy, Stage, Start};
 use crate::tokens::{Calibration, Size, TokenCounter, measure};
 use crate::transcript::{Compaction, Outcome, Position, ShownItem, join, spans};
 use crate::view::{Item, View, ViewGroup};
@@ -71,7 +71,7 @@ pub(crate) fn candidates(view: &View, sizing: Sizing<'_>) -> Candidates {
             size: sizing.corrected(group.size),
             base: size_after(0),
             staged: (1..=stages).map(size_after).collect(),
-            binds: in_open_loop && group.items.iter().any(shows_signed),
+            binds: in_open_loop && group.items.iter().any(Item::shows_signed),
         });
         all.push(changes);
     }
@@ -82,12 +82,7 @@ pub(crate) fn candidates(view: &View, sizing: Sizing<'_>) -> Candidates {
 pub(crate) fn is_bound(view: &View, sizing: Sizing<'_>) -> bool {
     let pins = Pins::of(view, sizing);
     let mut groups = view.groups().iter().enumerate().filter(|(index, _)| pins.in_open_loop(*index));
-    groups.any(|(_, group)| group.items.iter().any(shows_signed))
-}
-
-/// Whether a view holds signed reasoning outside an open tool loop.
-pub(crate) fn has_signed(view: &View) -> bool {
-    view.messages().any(shows_signed)
+    groups.any(|(_, group)| group.items.iter().any(Item::shows_signed))
 }
 
 /// What may not be dropped, by index of the group.
@@ -109,13 +104,17 @@ impl Pins {
         let groups = view.groups();
         let keep = sizing.policy.keep;
         let system = groups.iter().take_while(|group| group.kind == Kind::System).count();
-        let speaks = |item: &Item| !item.own && item.message.opens_turn();
+        let speaks = |item: &Item| !item.own && item.speaks();
         let person = |group: &ViewGroup| group.items.iter().any(speaks);
         let opening = |group: &ViewGroup| group.kind == Kind::User;
         // By the order in which messages came: one that answers an earlier call stands with that call.
         let latest = |counts: &dyn Fn(&Item) -> bool| {
-            let newest =
-                |group: &ViewGroup| group.items.iter().filter(|i| !i.own && counts(i)).map(|i| i.position).max();
+            // A late result is the newest message too, though it is not shown yet.
+            let newest = |group: &ViewGroup| {
+                let late = view.late_for(group);
+                let items = group.items.iter().chain(late.iter().map(|(item, _)| item));
+                items.filter(|item| !item.own && counts(item)).map(|item| item.position).max()
+            };
             let newest = groups.iter().enumerate().filter_map(|(index, group)| Some((newest(group)?, index))).max();
             newest.map(|(_, index)| index)
         };
@@ -138,7 +137,9 @@ impl Pins {
             system,
             task: task.filter(|_| keep.task || sizing.start == Start::User),
             open_round,
+            // Planned anew at each read, a window has another beginning each time: no signature holds in it.
             loop_start: open_round
+                .filter(|_| sizing.policy.mode == Mode::Recorded)
                 .map(|_| before.and_then(|before| before.iter().rposition(person)).map_or(0, |at| at + 1)),
             newest: [latest(&|_| true), groups.len().checked_sub(1)],
             first: system + reach(&mut groups.iter().skip(system), keep.first),
@@ -162,18 +163,6 @@ impl Pins {
     fn in_open_loop(&self, index: usize) -> bool {
         matches!((self.loop_start, self.open_round), (Some(start), Some(end)) if (start..=end).contains(&index))
     }
-}
-
-/// Whether an item shows signed reasoning.
-fn shows_signed(item: &Item) -> bool {
-    signed_parts(item).next().is_some()
-}
-
-/// The parts of signed reasoning that an item shows.
-fn signed_parts(item: &Item) -> impl Iterator<Item = usize> {
-    let signed = |part: &PartRef<'_>| matches!(part, PartRef::Reasoning(reasoning) if reasoning.signature.is_some());
-    let parts = item.message.parts().enumerate().filter(move |(_, part)| signed(part)).map(|(index, _)| index);
-    parts.filter(|part| !cut::is_hidden(&item.edits, *part))
 }
 
 /// What a group would hold, wherever keeping it or a stage changes that.
@@ -202,7 +191,7 @@ fn changes(view: &View, group: &ViewGroup, sizing: Sizing<'_>, pinned: bool, in_
 /// The group as a compaction keeps it: stale reasoning gone, late results in the place of their stand-ins.
 fn base(view: &View, group: &ViewGroup, sizing: Sizing<'_>, in_open_loop: bool) -> Option<Vec<Item>> {
     let late = view.late_for(group);
-    let stale = |item: &Item| !in_open_loop && shows_signed(item);
+    let stale = |item: &Item| !in_open_loop && item.shows_signed();
     if late.is_empty() && !group.items.iter().any(stale) {
         return None;
     }
@@ -216,7 +205,7 @@ fn base(view: &View, group: &ViewGroup, sizing: Sizing<'_>, in_open_loop: bool) 
             continue;
         }
         if stale(item) {
-            let hide = signed_parts(item).map(|part| Edit { part, change: Change::Hide(Hidden::Stale) });
+            let hide = item.signed_parts().map(|part| Edit { part, change: Change::Hide(Hidden::Stale) });
             let edits = item.edits.iter().cloned().chain(hide).collect();
             items.extend(with_edits(item, edits, sizing.counter));
         } else {

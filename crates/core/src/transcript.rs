@@ -105,6 +105,15 @@ pub enum Repair {
         /// Its size.
         size: Size,
     },
+    /// The request ends with the model's own words, and the provider refuses white space at their end.
+    Trim {
+        /// The message.
+        message: Position,
+        /// What it is without that white space.
+        edit: Edit,
+        /// Its size so.
+        size: Size,
+    },
     /// The provider demands that a request begin with a user's message, and the history does not.
     Opening {
         /// What it begins with instead.
@@ -287,7 +296,7 @@ impl Transcript {
         let (mut view, start) = match newest {
             Some((position, at)) if at <= position => {
                 let mut view = self.view(at)?;
-                view.branch(position + 1);
+                view.branch(&self.view(position)?, position + 1);
                 (view, position + 1)
             }
             Some(_) => return None,

@@ -33,6 +33,8 @@ pub struct View {
     path: Vec<Range<Position>>,
     frame: Option<(Position, Arc<Frame>)>,
     frame_size: Size,
+    /// It shows signed reasoning that is older than the frame.
+    outdated: bool,
     calibrations: HashMap<String, Calibration>,
 }
 
@@ -111,6 +113,31 @@ impl Item {
         self.own
     }
 
+    /// Whether a person speaks in what is shown of it.
+    pub(crate) fn speaks(&self) -> bool {
+        let says = |part: PartRef<'_>| match part {
+            PartRef::ToolResult(_) => false,
+            PartRef::Opaque(opaque) => !opaque.is_cache_marker(),
+            _ => true,
+        };
+        let mut parts = self.message.parts().enumerate();
+        self.message.role() == Role::User
+            && parts.any(|(index, part)| !cut::is_hidden(&self.edits, index) && says(part))
+    }
+
+    /// The parts of signed reasoning that it shows.
+    pub(crate) fn signed_parts(&self) -> impl Iterator<Item = usize> {
+        let signed =
+            |part: &PartRef<'_>| matches!(part, PartRef::Reasoning(reasoning) if reasoning.signature.is_some());
+        let parts = self.message.parts().enumerate().filter(move |(_, part)| signed(part)).map(|(index, _)| index);
+        parts.filter(|part| !cut::is_hidden(&self.edits, *part))
+    }
+
+    /// Whether it shows signed reasoning.
+    pub(crate) fn shows_signed(&self) -> bool {
+        self.signed_parts().next().is_some()
+    }
+
     fn saved(&self) -> ShownItem {
         ShownItem { position: self.position, edits: self.edits.to_vec(), size: self.size }
     }
@@ -161,6 +188,11 @@ impl View {
         &self.groups
     }
 
+    /// Whether it shows signed reasoning that was made under another system prompt or other tools.
+    pub(crate) fn outdated(&self) -> bool {
+        self.outdated
+    }
+
     pub(crate) fn frame_size(&self) -> Size {
         self.frame_size
     }
@@ -178,6 +210,7 @@ impl View {
                 // Signed reasoning holds only under the system prompt and tools that it was made under.
                 self.frame = Some((position, Arc::new(frame.clone())));
                 self.frame_size = *size;
+                self.outdated = self.is_outdated();
             }
             Entry::Compaction(compaction) => self.compact(compaction),
             Entry::Usage(usage) => {
@@ -187,14 +220,18 @@ impl View {
         }
     }
 
-    /// Takes up another branch: this view is what it was at its point, and entries from `position` on belong to it.
-    pub fn branch(&mut self, position: Position) {
+    /// Takes up another branch: this view is what it was at its point, `newest` what it was at the log's end, and entries from
+    /// `position` on belong to it. What is not the conversation's goes along: the frame, and what was learned of tokens.
+    pub fn branch(&mut self, newest: &View, position: Position) {
+        self.frame = newest.frame.clone();
+        self.frame_size = newest.frame_size;
+        self.calibrations = newest.calibrations.clone();
         self.path.push(position..position);
     }
 
     fn arrive(&mut self, position: Position, arrival: &Arrival) {
         if arrival.origin != Origin::Lookback {
-            self.messages += 1;
+            self.messages = self.messages.saturating_add(1);
             self.chain = chain(self.chain, arrival.digest);
         }
         let message = Arc::new(arrival.message.clone());
@@ -212,11 +249,12 @@ impl View {
         if cut::hides_all(&message, &arrival.edits) {
             return;
         }
-        if message.opens_turn() {
+        let item = item(&arrival.edits, arrival.size);
+        if item.speaks() {
             // A message that holds results too belongs to the round they answer; the turn begins after it.
-            self.turn += 1;
+            self.turn = self.turn.saturating_add(1);
         }
-        self.place(item(&arrival.edits, arrival.size));
+        self.place(item);
     }
 
     /// Puts a message into the group it belongs to, or begins one with it.
@@ -253,7 +291,7 @@ impl View {
             Role::Assistant => Kind::Round,
         };
         if message.role() == Role::Assistant {
-            self.round += 1;
+            self.round = self.round.saturating_add(1);
         }
         let (turn, round) = (self.turn, self.round);
         self.open_group(
@@ -341,6 +379,21 @@ impl View {
                 }
                 self.add_to(index, item(message, size));
             }
+            Repair::Trim { message, edit, size } => {
+                let mut groups = self.groups.iter_mut().rev();
+                let found = groups.find_map(|group| {
+                    let at = group.items.iter().position(|item| item.position == *message)?;
+                    Some((group, at))
+                });
+                if let Some((group, at)) = found
+                    && let Some(item) = group.items.get_mut(at)
+                {
+                    self.totals.size = self.totals.size - item.size + *size;
+                    group.size = group.size - item.size + *size;
+                    item.edits = item.edits.iter().chain([edit]).cloned().collect();
+                    item.size = *size;
+                }
+            }
             Repair::Opening { message, size } => {
                 let first =
                     self.groups.iter().position(|group| group.kind != Kind::System).unwrap_or(self.groups.len());
@@ -421,8 +474,9 @@ impl View {
                     }
                 }
                 PartRef::ToolResult(result) => {
-                    if quirks.refuses_empty_error && result.error && result.content.is_empty() {
+                    if quirks.refuses_empty_error && result.is_empty_error() {
                         add(part, Change::Cut { item: 0, cut: Cut::note(EMPTY_ERROR) });
+                        (1..result.content.len()).for_each(|item| add(part, Change::Cut { item, cut: Cut::note("") }));
                     }
                     match self.resolve(&result.call_id, home, &taken) {
                         Ok((group, call, shown)) => {
@@ -453,7 +507,11 @@ impl View {
                 | PartRef::Opaque(_) => {}
             }
         }
-        if message.parts().next().is_none() {
+        if (quirks.has_refused_members)(message) {
+            // Behind the last part there is nothing to hide but those members.
+            add(message.parts().count(), Change::Hide(Hidden::Blank));
+        }
+        if message.parts().all(|part| part.is_cache_marker()) {
             add(0, Change::Hide(Hidden::Blank));
         }
         edits
@@ -506,29 +564,32 @@ impl View {
                 .any(|item| item.edits.iter().any(|edit| matches!(&edit.change, Change::Rename(name) if name == id)))
     }
 
-    /// The late results whose stand-ins stand in a group: the item that takes their place, and the stand-ins' positions.
+    /// The late results whose stand-ins stand in a group: the item that takes their place, and the stand-ins' positions. Of
+    /// a message that answers calls of several groups, each has its own part.
     pub(crate) fn late_for(&self, group: &ViewGroup) -> Vec<(Item, Vec<Position>)> {
-        let answers = |item: &Item| {
-            let parts = item.message.tool_results().filter(|(part, _)| !cut::is_hidden(&item.edits, *part));
-            let stand_ins = parts.filter_map(|(part, result)| {
-                let name = cut::renamed(&item.edits, part).unwrap_or(&result.call_id);
-                let own = group
-                    .items
-                    .iter()
-                    .find(|own| own.own && own.message.tool_results().any(|(_, stand_in)| stand_in.call_id == name))?;
-                Some(own.position)
-            });
-            stand_ins.collect::<Vec<_>>()
+        if self.late.is_empty() {
+            return Vec::new();
+        }
+        let stand_in = |name: &str| {
+            let answers = |own: &&Item| own.own && own.message.tool_results().any(|(_, result)| result.call_id == name);
+            group.items.iter().find(answers).map(|own| own.position)
         };
         let mut taken: Vec<Position> = Vec::new();
         let mut found = Vec::new();
         for item in &self.late {
-            let stand_ins = answers(item);
-            if stand_ins.is_empty() || stand_ins.iter().any(|position| taken.contains(position)) {
-                continue;
+            let mut edits = item.edits.to_vec();
+            let mut stand_ins = Vec::new();
+            for (part, result) in item.message.tool_results().filter(|(part, _)| !cut::is_hidden(&item.edits, *part)) {
+                let name = cut::renamed(&item.edits, part).unwrap_or(&result.call_id);
+                match stand_in(name).filter(|position| !taken.contains(position) && !stand_ins.contains(position)) {
+                    Some(position) => stand_ins.push(position),
+                    None => edits.push(Edit { part, change: Change::Hide(Hidden::Late) }),
+                }
             }
-            taken.extend(&stand_ins);
-            found.push((item.clone(), stand_ins));
+            if !stand_ins.is_empty() {
+                taken.extend(&stand_ins);
+                found.push((Item { edits: edits.into(), ..item.clone() }, stand_ins));
+            }
         }
         found
     }
@@ -572,6 +633,12 @@ impl View {
         let calls = &self.calls;
         self.late.retain(|item| item.message.tool_results().any(|(_, result)| calls.contains_key(&result.call_id)));
         self.next_group = self.next_group.max(next);
+        self.outdated = self.is_outdated();
+    }
+
+    fn is_outdated(&self) -> bool {
+        let Some((frame, _)) = self.frame else { return false };
+        self.messages().any(|item| item.position < frame && item.shows_signed())
     }
 
     /// What a reader needs to start at this point.
@@ -630,6 +697,7 @@ impl View {
             view.open_group(group, None);
         }
         view.late = checkpoint.late.iter().map(&mut item).collect::<Option<_>>()?;
+        view.outdated = view.is_outdated();
         Some(view)
     }
 }

@@ -168,3 +168,135 @@ fn what_was_learned_of_a_models_tokens_comes_back_from_a_log_as_it_was() {
         assert_eq!(serde_json::from_str::<lookback_core::tokens::Calibration>(&text).unwrap(), calibration);
     }
 }
+
+#[test]
+fn a_message_that_is_only_a_cache_marker_is_not_sent() {
+    let mut run = run(Dialect::Bedrock, Policy::default());
+    let marker = r#"{"role":"user","content":[{"text":" "},{"cachePoint":{"type":"default"}}]}"#;
+    let only = r#"{"role":"user","content":[{"cachePoint":{"type":"default"}},{"cachePoint":{"type":"default"}}]}"#;
+    let sent = sent(
+        &mut run,
+        &[
+            only,
+            r#"{"role":"assistant","content":[{"text":"a"}]}"#,
+            marker,
+            r#"{"role":"assistant","content":[{"text":"b"}]}"#,
+        ],
+    );
+    assert_eq!(sent.len(), 2, "{sent:#?}");
+}
+
+#[test]
+fn a_late_message_for_two_rounds_leaves_its_part_for_each() {
+    let mut run = run(Dialect::Anthropic, Policy { limits: Limits::messages(6), ..Policy::default() });
+    let call =
+        |id| format!(r#"{{"role":"assistant","content":[{{"type":"tool_use","id":"{id}","name":"t","input":{{}}}}]}}"#);
+    let late = r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"late a"},{"type":"tool_result","tool_use_id":"b","content":"late b"}]}"#;
+    let hi = r#"{"role":"user","content":"hi"}"#;
+    sent(&mut run, &[hi, &call("a"), hi, &call("b")]);
+    let sent = sent(&mut run, &[late, r#"{"role":"assistant","content":"on"}"#]).concat();
+    assert!(sent.contains("late b") && !sent.contains("late a"), "{sent}");
+}
+
+#[test]
+fn reasoning_made_under_another_frame_leaves_when_its_tool_loop_is_done() {
+    let mut run = run(Dialect::Anthropic, Policy::default());
+    let thinking = r#"{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s1"},{"type":"tool_use","id":"a","name":"t","input":{}}]}"#;
+    let frame = |text: &str| lookback_core::Frame { system: Some(laws::raw(text)), tools: None };
+    run.engine.frame(&frame("\"one\"")).into_iter().for_each(|entry| run.log.extend([entry]));
+    sent(&mut run, &[r#"{"role":"user","content":"hi"}"#]);
+    run.answer(thinking, true);
+    run.engine.frame(&frame("\"two\"")).into_iter().for_each(|entry| run.log.extend([entry]));
+    let looping =
+        sent(&mut run, &[r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"1"}]}"#]);
+    assert!(looping.concat().contains("s1"));
+    let done = sent(&mut run, &[r#"{"role":"assistant","content":"done"}"#, r#"{"role":"user","content":"next"}"#]);
+    assert!(!done.concat().contains("s1"));
+}
+
+/// Pushes a history, and takes a window, which the provider accepts and which holds these texts in this order.
+fn sent_in_order(run: &mut Run, history: &[&str], texts: &[&str]) -> Vec<String> {
+    history.iter().for_each(|json| run.push(json, Origin::Client));
+    run.window();
+    let request = run.steps.last().unwrap().request.clone();
+    let findings = run.settings.dialect.check(&common::request(run.settings.dialect, &request));
+    assert!(findings.is_empty(), "{findings:?} in {request:#?}");
+    let all = request.concat();
+    let places: Vec<_> =
+        texts.iter().map(|text| all.find(text).unwrap_or_else(|| panic!("no {text} in {all}"))).collect();
+    assert!(places.is_sorted(), "{all}");
+    request
+}
+
+#[test]
+fn a_system_message_whose_assistant_left_stands_behind_the_users_that_follow() {
+    let keep = lookback_core::policy::Keep { first: 1, ..Default::default() };
+    let mut run = run(Dialect::Anthropic, Policy { limits: Limits::messages(3), keep, ..Policy::default() });
+    let history = [
+        r#"{"role":"user","content":"one"}"#,
+        r#"{"role":"system","content":"be brief"}"#,
+        r#"{"role":"assistant","content":"two"}"#,
+        r#"{"role":"user","content":"three"}"#,
+    ];
+    let sent = sent_in_order(&mut run, &history, &["one", "three", "be brief"]);
+    assert_eq!(sent.len(), 2);
+}
+
+#[test]
+fn a_system_message_before_a_users_stands_behind_it() {
+    let mut run = run(Dialect::Anthropic, Policy::default());
+    let history = [
+        r#"{"role":"system","content":"be brief"}"#,
+        r#"{"role":"user","content":"one"}"#,
+        r#"{"role":"assistant","content":"two"}"#,
+        r#"{"role":"system","content":"be kind"}"#,
+        r#"{"role":"user","content":"three"}"#,
+    ];
+    sent_in_order(&mut run, &history, &["one", "be brief", "two", "three", "be kind"]);
+}
+
+#[test]
+fn a_system_message_where_none_may_stand_is_sent_as_the_users() {
+    let mut run = run(Dialect::Anthropic, Policy::default());
+    let history = [
+        r#"{"role":"user","content":"one"}"#,
+        r#"{"role":"assistant","content":"two"}"#,
+        r#"{"role":"system","content":"be brief"}"#,
+        r#"{"role":"assistant","content":"three"}"#,
+        r#"{"role":"user","content":"four"}"#,
+    ];
+    let sent = sent_in_order(&mut run, &history, &["one", "two", "be brief", "three", "four"]);
+    assert_eq!(sent[2], r#"{"role":"user","content":"be brief"}"#);
+}
+
+#[test]
+fn no_signed_block_is_sent_under_another_prefix_by_a_policy_that_records_nothing() {
+    let limits = Limits { turns: Some(1), ..Limits::default() };
+    let mode = lookback_core::Mode::OnRead;
+    let mut run = run(Dialect::Anthropic, Policy { limits, mode, ..Policy::default() });
+    let call = r#"{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s1"},{"type":"tool_use","id":"a","name":"t","input":{}}]}"#;
+    let result = r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"1"}]}"#;
+    let hi = r#"{"role":"user","content":"hi"}"#;
+    sent(&mut run, &[hi, r#"{"role":"assistant","content":"yes"}"#, hi]);
+    run.answer(call, true);
+    let sent = sent(&mut run, &[result]);
+    assert!(sent.len() == 3 || !sent.concat().contains("s1"), "{sent:#?}");
+}
+
+#[test]
+fn a_request_that_ends_in_the_models_unfinished_words_ends_in_no_space() {
+    let mut run = run(Dialect::Anthropic, Policy::default());
+    let sent = sent(&mut run, &[r#"{"role":"user","content":"go on"}"#, r#"{"role":"assistant","content":"once "}"#]);
+    let findings = Dialect::Anthropic.check(&common::request(Dialect::Anthropic, &sent));
+    assert!(findings.is_empty(), "{findings:?}");
+}
+
+#[test]
+fn an_empty_list_of_calls_is_not_sent() {
+    let mut run = run(Dialect::OpenAiChat, Policy::default());
+    let sent = sent(
+        &mut run,
+        &[r#"{"role":"user","content":"hi"}"#, r#"{"role":"assistant","content":"a", "n":1.0e+2,"tool_calls":[]}"#],
+    );
+    assert!(sent[1].contains("1.0e+2") && !sent[1].contains("tool_calls"), "{}", sent[1]);
+}

@@ -1,5 +1,6 @@
 //! The laws over generated histories, in each dialect, under policies of every kind.
 
+#![allow(clippy::disallowed_methods, reason = "a test may read the clock and the environment")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 mod common;

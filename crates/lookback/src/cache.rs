@@ -58,6 +58,8 @@ pub struct Charge {
     pub cost: f64,
     /// Whether the request does not extend the one before it.
     pub breaks: bool,
+    /// Whether what it would have read had grown cold.
+    pub cold: bool,
 }
 
 impl Charge {
@@ -98,6 +100,7 @@ impl Cache {
             })
         };
         let hit = prefixes.iter().rev().find(|(prefix, ..)| live(prefix)).copied();
+        let cold = hit.is_none() && prefixes.iter().any(|(prefix, ..)| self.entries.contains_key(prefix));
         let read = hit.map_or(0, |(_, tokens, _)| cacheable(tokens));
         let rest = tokens - read;
         let pays = self.price.write > 1.0 && cacheable(tokens) > 0;
@@ -110,7 +113,7 @@ impl Cache {
             self.entries.insert(prefix, time);
         }
         self.last = prefixes.last().map(|(prefix, ..)| *prefix);
-        Charge { read, written, uncached, cost: self.cost(read, written, uncached), breaks }
+        Charge { read, written, uncached, cost: self.cost(read, written, uncached), breaks, cold }
     }
 
     fn cost(&self, read: u64, written: u64, uncached: u64) -> f64 {
@@ -140,7 +143,8 @@ mod tests {
         cache.call(&blocks(&[0, 1]), Some(0));
         assert_eq!(cache.call(&blocks(&[0, 1]), Some(299_000)).read, 2_000);
         assert_eq!(cache.call(&blocks(&[0, 1]), Some(590_000)).read, 2_000);
-        assert_eq!(cache.call(&blocks(&[0, 1]), Some(900_000)).read, 0);
+        let charge = cache.call(&blocks(&[0, 1]), Some(900_000));
+        assert_eq!((charge.read, charge.cold), (0, true));
     }
 
     #[test]

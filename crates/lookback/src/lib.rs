@@ -26,3 +26,8 @@ pub use session::{Error, Session, Window};
 #[cfg(feature = "sqlite")]
 pub use store::{Durability, SqliteStore};
 pub use store::{LogName, MemoryStore, Store, StoreError};
+
+/// Compiles the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;

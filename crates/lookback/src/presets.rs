@@ -207,6 +207,19 @@ mod tests {
     }
 
     #[test]
+    fn the_documented_policy_reads_and_is_the_default_with_one_stage_more() {
+        let page = include_str!("../../../docs/policies.md");
+        let text = page.split("```toml").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+        let mut policy = parse(text).unwrap();
+        policy.stages.remove(1);
+        let default = default_policy();
+        let bytes = |limits: Limits| Limits { bytes: None, ..limits };
+        assert_eq!(policy.limits, bytes(default.limits));
+        assert_eq!(policy.target, default.target.map(bytes));
+        assert_eq!((policy.arrival, policy.stages), (default.arrival, default.stages));
+    }
+
+    #[test]
     fn a_file_may_be_toml_or_json() {
         let toml = parse(
             "[limits]\ntokens = 0.7\n[[stages]]\nkind = \"truncate_results\"\nhead = 200\ntail = 200\nkeep = 2\n",

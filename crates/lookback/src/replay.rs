@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use lookback_core::cut;
+use lookback_core::cut::{self, Change, Edit};
 use lookback_core::dialect::Severity;
 use lookback_core::message::Role;
 use lookback_core::plan::{Action, Verdict};
@@ -82,6 +82,8 @@ pub struct Call {
     pub charge: Charge,
     /// What a compaction right before it did, group by group.
     pub groups: Groups,
+    /// Tool results that were cut as they arrived since the call before.
+    pub capped: u64,
     /// What was repaired for it: stand-ins for results that are missing.
     pub repairs: u64,
 }
@@ -142,13 +144,14 @@ pub async fn replay<S: Store + Clone + 'static>(
     seen.frame(&recording.frame);
     let mut report = Report { id: recording.id.clone(), ..Report::default() };
     let mut now: Option<Millis> = None;
+    let mut capped = 0;
     for (index, (message, time)) in recording.messages.iter().enumerate() {
         now = time.or(now);
         if index > 0 && message.role() == Role::Assistant {
             let window = session.window().await?;
             let charge = cache.call(&blocks(&window), now);
             report.calls += 1;
-            let call = call(&window, report.calls, index, charge);
+            let call = Call { capped: std::mem::take(&mut capped), ..call(&window, report.calls, index, charge) };
             let compacted = window.entries().iter().any(|entry| matches!(entry, Entry::Compaction(_)));
             let on_read = !compacted && window.plan().is_some_and(|plan| plan.verdict == Verdict::Compact);
             report.compactions += u64::from(compacted || on_read);
@@ -168,6 +171,9 @@ pub async fn replay<S: Store + Clone + 'static>(
         let position = session.stats().entries;
         session.receive(message.clone(), Origin::Client, now).await?;
         seen.push(position, &message.text());
+        let cut = |edit: &Edit| matches!(edit.change, Change::Cut { .. });
+        let newest = session.view().messages().last().filter(|item| item.position() >= position);
+        capped += u64::from(newest.is_some_and(|item| item.edits().iter().any(cut)));
     }
     Ok(report)
 }
@@ -179,7 +185,7 @@ fn call(window: &Window<'_>, number: u64, message: usize, charge: Charge) -> Cal
     });
     let repairs = window.entries().iter().filter(|entry| matches!(entry, Entry::Repair(_))).count() as u64;
     let messages = window.view().totals().size.messages;
-    Call { number, message, messages, charge, groups: Groups::of(compactions), repairs }
+    Call { number, message, messages, charge, groups: Groups::of(compactions), capped: 0, repairs }
 }
 
 /// Whether the provider accepts the window: the bytes that would be sent, read again and checked.

@@ -189,7 +189,7 @@ impl Session {
                 if let Some((view, at)) = &fork {
                     let mut view = view.clone();
                     entries.push(Entry::Branch { at: *at });
-                    view.branch(engine.end() + 1);
+                    view.branch(engine.view(), engine.end() + 1);
                     *engine = Engine::resume(engine.settings().clone(), view, engine.end() + 1, 0);
                     engine.checkpoint(&mut entries);
                 }

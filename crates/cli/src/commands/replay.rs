@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback::replay::{Call, Report, replay};
+use lookback::replay::{Call, Groups, Report, replay};
 use lookback::{Dialect, Durability, LogName, MemoryStore, Policy, Price, Recording, Settings, SqliteStore};
 
 use crate::args::ReplayArgs;
@@ -49,10 +49,14 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
         for (index, recording) in recordings.iter().enumerate() {
             let name = names.give(recording, index, (policies.len() > 1).then_some(text));
             let mut calls = Vec::new();
-            let mut on_call = |call: &Call| calls.push(call.clone());
+            let done = bar.position();
+            let mut on_call = |call: &Call| {
+                bar.set_position(done + call.message as u64);
+                calls.push(call.clone());
+            };
             let report = block_on(replay(recording, store.clone(), &name, settings(policy), &price, &mut on_call));
             let report = Report { policy: text.clone(), ..report? };
-            bar.inc(recording.messages.len() as u64);
+            bar.set_position(done + recording.messages.len() as u64);
             total.add(&report);
             if args.json {
                 output::line(&serde_json::to_string(&report).unwrap_or_default())?;
@@ -67,8 +71,10 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
         let mut total = Report { id: "total".to_owned(), policy: (*preset).to_owned(), ..Report::default() };
         for recording in &recordings {
             let store = Arc::new(MemoryStore::new());
-            total.add(&block_on(replay(recording, store, "replay", settings(&policy), &price, &mut |_| {}))?);
-            bar.inc(recording.messages.len() as u64);
+            let done = bar.position();
+            let mut on_call = |call: &Call| bar.set_position(done + call.message as u64);
+            total.add(&block_on(replay(recording, store, "replay", settings(&policy), &price, &mut on_call))?);
+            bar.set_position(done + recording.messages.len() as u64);
         }
         totals.push(((*label).to_owned(), total));
     }
@@ -161,60 +167,59 @@ fn quoted(word: &str) -> String {
 
 /// The calls: those at which something happens, and the others folded.
 fn calls_table(calls: &[Call]) -> String {
-    let happens =
-        |call: &Call| call.charge.breaks || call.repairs > 0 || call.groups != Default::default() || call.number == 1;
-    let mut rows: Vec<[String; 10]> = Vec::new();
-    let mut quiet: Vec<&Call> = Vec::new();
-    for call in calls {
-        if happens(call) {
-            rows.extend(folded(&quiet));
-            quiet.clear();
-            rows.push(row(call));
-        } else {
-            quiet.push(call);
-        }
+    let mut rows: Vec<[String; 11]> = Vec::new();
+    for calls in calls.chunk_by(|a, b| !happens(a) && !happens(b)) {
+        rows.extend(folded(calls));
     }
-    rows.extend(folded(&quiet));
-    let header = ["call", "messages", "kept", "cut", "cleared", "dropped", "sent", "read", "written", "cost"];
-    output::text_of(&output::table(header, &[], rows))
+    let header =
+        ["call", "messages", "kept", "cut", "cleared", "dropped", "sent", "read", "written", "cost", "what happened"];
+    output::text_of(&output::table(header, &[10], rows))
 }
 
-fn row(call: &Call) -> [String; 10] {
-    let count = |count: u64| if count == 0 { "-".to_owned() } else { count.to_string() };
-    let groups = call.groups;
-    [
-        call.number.to_string(),
-        call.messages.to_string(),
-        count(groups.kept),
-        count(groups.truncated),
-        count(groups.cleared),
-        count(groups.dropped),
-        output::number(call.charge.sent()),
-        output::number(call.charge.read),
-        output::number(call.charge.written),
-        output::money(call.charge.cost),
-    ]
+/// Whether a call does more than extend the one before.
+fn happens(call: &Call) -> bool {
+    !note(call).is_empty()
 }
 
-/// Calls that only extend the one before, in one row: the sums of what they cost.
-fn folded(calls: &[&Call]) -> Option<[String; 10]> {
+/// What happened at a call, or right before it.
+fn note(call: &Call) -> String {
+    let several =
+        |count: u64, one: &str, more: &str| if count == 1 { one.to_owned() } else { format!("{count} {more}") };
+    let mut notes = Vec::new();
+    if call.groups != Groups::default() {
+        notes.push("compaction".to_owned());
+    } else if call.charge.breaks {
+        notes.push("does not extend the call before".to_owned());
+    } else if call.charge.cold {
+        notes.push("cache cold".to_owned());
+    }
+    if call.capped > 0 {
+        notes.push(several(call.capped, "a long output cut as it arrived", "long outputs cut as they arrived"));
+    }
+    if call.repairs > 0 {
+        notes.push(several(call.repairs, "a stand-in for a missing result", "stand-ins for missing results"));
+    }
+    notes.join(", ")
+}
+
+/// A call in a row; calls that only extend each other in one, with the sums of what they cost.
+fn folded(calls: &[Call]) -> Option<[String; 11]> {
     let (first, last) = (calls.first()?, calls.last()?);
-    if calls.len() == 1 {
-        return Some(row(first));
-    }
-    let sum = |part: fn(&Call) -> u64| output::number(calls.iter().map(|call| part(call)).sum());
-    let none = || "-".to_owned();
+    let range = |from: u64, to: u64| if calls.len() == 1 { from.to_string() } else { format!("{from}-{to}") };
+    let count = |count: u64| if count == 0 { "-".to_owned() } else { count.to_string() };
+    let sum = |part: fn(&Call) -> u64| output::number(calls.iter().map(part).sum());
     Some([
-        format!("{}-{}", first.number, last.number),
-        format!("{}-{}", first.messages, last.messages),
-        none(),
-        none(),
-        none(),
-        none(),
+        range(first.number, last.number),
+        range(first.messages, last.messages),
+        count(first.groups.kept),
+        count(first.groups.truncated + first.capped),
+        count(first.groups.cleared),
+        count(first.groups.dropped),
         sum(|call| call.charge.sent()),
         sum(|call| call.charge.read),
         sum(|call| call.charge.written),
         output::money(calls.iter().map(|call| call.charge.cost).sum()),
+        note(first),
     ])
 }
 

@@ -189,6 +189,9 @@ fn warnings(engine: &Engine, entries: &[Entry], policy: &Policy, view: &View) ->
                 let ids: Vec<_> = message.tool_results().map(|(_, result)| result.call_id.clone()).collect();
                 warnings.push(format!("call `{}` has no result: a stand-in is sent", ids.join("`, `")));
             }
+            Entry::Repair(Repair::Trim { .. }) => {
+                warnings.push("the last message ends in white space: it is sent without".to_owned());
+            }
             Entry::Repair(Repair::Opening { .. }) => {
                 warnings
                     .push("the history does not begin with a user's message: an opening is sent before it".to_owned());

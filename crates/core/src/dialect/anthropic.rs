@@ -21,8 +21,10 @@ const AM1: Rule = Rule::refused("AM1", "one to 100,000 messages, the first a use
 const AM2: Rule = Rule::refused("AM2", "each tool use is answered once, first thing in the next user message");
 const AM3: Rule =
     Rule::refused("AM3", "identifiers of tool uses are unique and of letters, digits, _ and -; the input is an object");
-const AM4: Rule =
-    Rule::refused("AM4", "no blank text, no empty message, no white space at the end of a last assistant message");
+const AM4: Rule = Rule::refused(
+    "AM4",
+    "no blank text, message or error result, no white space at the end of a last assistant message",
+);
 const AM5: Rule = Rule::refused("AM5", "thinking is signed");
 const AM7: Rule =
     Rule::refused("AM7", "a system message follows a user message, and an assistant message or nothing follows it");
@@ -42,9 +44,11 @@ pub(super) const QUIRKS: Quirks = Quirks {
     unique_ids: true,
     valid_id,
     refuses_blank: true,
+    refuses_trailing_space: true,
     signed_reasoning: true,
     start: Start::User,
-    refuses_empty_error: false,
+    refuses_empty_error: true,
+    has_refused_members: |_| false,
 };
 
 const MOST_MESSAGES: usize = 100_000;
@@ -170,6 +174,9 @@ pub(super) fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[E
             if let Some(id) = cut::renamed(edits, index) {
                 fields.set("tool_use_id", json::string(id));
             }
+            if let Some(note) = cut::note_of(result, edits, index) {
+                fields.set("content", json::string(&note.marker));
+            }
             let content = fields.get("content").map(ToOwned::to_owned);
             let blocks = content.as_deref().map(blocks::blocks).unwrap_or_default();
             if (0..result.content.len()).any(|item| cut::cut_of(edits, index, item).is_some()) {
@@ -187,7 +194,12 @@ pub(super) fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[E
                 fields.set("content", json::write_array(shown.iter().map(AsRef::as_ref)));
             }
         }
-        PartRef::Text(_) | PartRef::Image(_) | PartRef::Document(_) | PartRef::Reasoning(_) | PartRef::Opaque(_) => {}
+        PartRef::Text(text) => {
+            if let Some(cut) = cut::cut_of(edits, index, 0) {
+                fields.set("text", json::string(&cut.apply(text)));
+            }
+        }
+        PartRef::Image(_) | PartRef::Document(_) | PartRef::Reasoning(_) | PartRef::Opaque(_) => {}
     }
     Some(fields.write())
 }
@@ -322,10 +334,11 @@ pub(super) fn check(request: &Request) -> Vec<Finding> {
                 PartRef::Text(text) if text.trim().is_empty() => {
                     findings.push(AM4.at(index, path(part), Problem::BlankText));
                 }
-                PartRef::Text(text)
-                    if last && message.role() == Role::Assistant && text.ends_with(char::is_whitespace) =>
-                {
+                PartRef::Text(_) if last && message.ends_in_space(|_| true) == Some(part) => {
                     findings.push(AM4.at(index, path(part), Problem::TrailingSpace));
+                }
+                PartRef::ToolResult(result) if result.is_empty_error() => {
+                    findings.push(AM4.at(index, path(part), Problem::EmptyContent));
                 }
                 PartRef::ToolCall(call) => {
                     if !valid_id(&call.id) {

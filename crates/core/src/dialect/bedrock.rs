@@ -21,8 +21,11 @@ const BC1: Rule = Rule::refused("BC1", "at least one message, the first a user's
 const BC2: Rule =
     Rule::refused("BC2", "user and assistant alternate, and the results of one assistant message stand in the next");
 const BC3: Rule = Rule::refused("BC3", "`toolConfig` is there where the history has tool uses or results");
-const BC4: Rule = Rule::refused("BC4", "no blank text and no empty message");
-const BC5: Rule = Rule::refused("BC5", "the input of a tool use is an object");
+const BC4: Rule = Rule::refused("BC4", "no blank text, no empty message, no error result without content");
+const BC5: Rule = Rule::refused(
+    "BC5",
+    "the input of a tool use is an object, and no white space is at the end of a last assistant message",
+);
 const BC6: Rule = Rule::refused("BC6", "at most 4 cache points");
 const BC7: Rule = Rule::refused("BC7", "identifiers of tool uses are unique and of letters, digits, _, ., : and -");
 
@@ -39,9 +42,11 @@ pub(super) const QUIRKS: Quirks = Quirks {
     unique_ids: true,
     valid_id,
     refuses_blank: true,
+    refuses_trailing_space: true,
     signed_reasoning: false,
     start: Start::UserOrToolPair,
     refuses_empty_error: true,
+    has_refused_members: |_| false,
 };
 
 const MOST_MARKERS: usize = 4;
@@ -216,7 +221,12 @@ pub(super) fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[E
             inner.set("content", json::write_array(shown.iter().map(AsRef::as_ref)));
             fields.set("toolResult", inner.write());
         }
-        PartRef::Text(_) | PartRef::Image(_) | PartRef::Document(_) | PartRef::Reasoning(_) | PartRef::Opaque(_) => {}
+        PartRef::Text(text) => {
+            if let Some(cut) = cut::cut_of(edits, index, 0) {
+                fields.set("text", json::string(&cut.apply(text)));
+            }
+        }
+        PartRef::Image(_) | PartRef::Document(_) | PartRef::Reasoning(_) | PartRef::Opaque(_) => {}
     }
     Some(fields.write())
 }
@@ -362,7 +372,7 @@ pub(super) fn check(request: &Request) -> Vec<Finding> {
                 Problem::Alternation { role: message.role() },
             ));
         }
-        if message.parts().next().is_none() {
+        if message.parts().all(|part| part.is_cache_marker()) {
             findings.push(BC4.at(index, format!("messages[{index}].content"), Problem::EmptyContent));
         }
         for (part, value) in message.parts().enumerate() {
@@ -370,7 +380,10 @@ pub(super) fn check(request: &Request) -> Vec<Finding> {
                 PartRef::Text(text) if text.trim().is_empty() => {
                     findings.push(BC4.at(index, path(part), Problem::BlankText));
                 }
-                PartRef::ToolResult(result) if result.error && result.content.is_empty() => {
+                PartRef::Text(_) if index + 1 == messages.len() && message.ends_in_space(|_| true) == Some(part) => {
+                    findings.push(BC5.at(index, path(part), Problem::TrailingSpace));
+                }
+                PartRef::ToolResult(result) if result.is_empty_error() => {
                     findings.push(BC4.at(index, path(part), Problem::EmptyContent));
                 }
                 PartRef::ToolCall(call) => {

@@ -16,49 +16,95 @@ pub(super) type EditBlock =
 /// The most cache markers that a request may have, its system prompt and tools included (AM9, BC6).
 const MOST_MARKERS: usize = 4;
 
+/// A message on its way out: the raw messages that it is merged from.
+struct Sent<'a> {
+    role: Role,
+    raws: Vec<Cow<'a, RawValue>>,
+    /// Whether it holds something else.
+    other: bool,
+    /// Whether a result stands behind something else.
+    mixed: bool,
+}
+
 /// Encodes messages of a block format, merging neighbours of one role: some models refuse what is not merged (AM1, BC2).
+/// Results come first in what is merged, as they must (AM2, BC2), and a system message behind a user's that follows it (AM7).
 pub(super) fn encode<'a>(
     dialect: Dialect,
     edit: EditBlock,
     shown: impl IntoIterator<Item = Shown<'a>>,
 ) -> Result<Vec<Cow<'a, RawValue>>, Loss> {
-    let mut out: Vec<(Role, Cow<'a, RawValue>, Order)> = Vec::new();
+    let mut out: Vec<Sent<'a>> = Vec::new();
     for Shown { message, edits } in shown {
-        let owned;
-        let raws: Vec<Cow<'a, RawValue>> = match message.wire().filter(|wire| wire.dialect == dialect) {
-            Some(wire) if edits.is_empty() => vec![Cow::Borrowed(&*wire.raw)],
-            Some(wire) => edit_message(edit, message, &wire.raw, edits).map(Cow::Owned).into_iter().collect(),
-            None => {
-                owned = dialect.convert(message)?;
-                let wires = owned.iter().filter_map(|message| Some((message, message.wire()?)));
-                wires
-                    .filter_map(|(message, wire)| edit_message(edit, message, &wire.raw, edits))
-                    .map(Cow::Owned)
-                    .collect()
-            }
-        };
-        let role = message.role();
-        for raw in raws {
-            match out.last_mut() {
-                Some((last, into, order)) if *last == role && role != Role::System => {
-                    *into = Cow::Owned(merge(into, &raw));
-                    order.then(message, edits);
+        match message.wire().filter(|wire| wire.dialect == dialect) {
+            Some(wire) if edits.is_empty() => send(&mut out, message, edits, Cow::Borrowed(&*wire.raw)),
+            Some(wire) => {
+                if let Some(raw) = edit_message(edit, message, &wire.raw, edits) {
+                    send(&mut out, message, edits, Cow::Owned(raw));
                 }
-                _ => {
-                    let mut order = Order::default();
-                    order.then(message, edits);
-                    out.push((role, raw, order));
+            }
+            None => {
+                for message in dialect.convert(message)? {
+                    let raw = message.wire().and_then(|wire| edit_message(edit, &message, &wire.raw, edits));
+                    if let Some(raw) = raw {
+                        send(&mut out, &message, edits, Cow::Owned(raw));
+                    }
                 }
             }
         }
     }
-    let sorted = |(_, raw, order): (Role, Cow<'a, RawValue>, Order)| match order {
-        Order { broken: true, .. } => results_first(dialect, &raw).map_or(raw, Cow::Owned),
-        Order { broken: false, .. } => raw,
+    // Where no system message may stand, what it says is sent as the user's: nothing is lost, and it gains no trust.
+    let mut before = None;
+    for sent in &mut out {
+        if sent.role == Role::System && !matches!(before, Some(Role::User | Role::System)) {
+            sent.role = Role::User;
+            sent.raws.iter_mut().for_each(|raw| *raw = Cow::Owned(as_user(raw)));
+        }
+        before = Some(sent.role);
+    }
+    limit_markers(out.iter_mut().flat_map(|sent| &mut sent.raws));
+    let finish = |sent: Sent<'a>| {
+        let mixed = sent.mixed;
+        let raw = merge(sent.raws)?;
+        Some(if mixed { Cow::Owned(results_first(dialect, &raw)) } else { raw })
     };
-    let mut messages: Vec<_> = out.into_iter().map(sorted).collect();
-    limit_markers(&mut messages);
-    Ok(messages)
+    Ok(out.into_iter().filter_map(finish).collect())
+}
+
+/// Puts a message behind the others, or into one of them.
+fn send<'a>(out: &mut Vec<Sent<'a>>, message: &Message, edits: &[Edit], raw: Cow<'a, RawValue>) {
+    let role = message.role();
+    let is_result = |part: &PartRef<'_>| matches!(part, PartRef::ToolResult(_));
+    let shown = || message.parts().enumerate().filter(|(part, _)| !cut::is_hidden(edits, *part)).map(|(_, part)| part);
+    let (result, other) = (shown().any(|part| is_result(&part)), shown().any(|part| !is_result(&part)));
+    let mixed = result && other && shown().skip_while(is_result).any(|part| is_result(&part));
+    let systems = out.iter().rev().take_while(|sent| role == Role::User && sent.role == Role::System).count();
+    let at = out.len() - systems;
+    match at.checked_sub(1).and_then(|last| out.get_mut(last)) {
+        Some(last) if last.role == role => {
+            last.raws.push(raw);
+            last.mixed |= mixed || (last.other && result);
+            last.other |= other;
+        }
+        _ => out.insert(at, Sent { role, raws: vec![raw], other, mixed }),
+    }
+}
+
+fn as_user(raw: &RawValue) -> Box<RawValue> {
+    let Some(mut fields) = Fields::read(raw) else { return raw.to_owned() };
+    fields.set("role", json::string("user"));
+    fields.write()
+}
+
+/// The message with its results before all else, each in the order it had.
+fn results_first(dialect: Dialect, raw: &RawValue) -> Box<RawValue> {
+    let (Some(mut fields), Ok(message)) = (Fields::read(raw), dialect.decode_raw(raw)) else { return raw.to_owned() };
+    let Some(content) = fields.get("content").map(ToOwned::to_owned) else { return raw.to_owned() };
+    let blocks = blocks(&content);
+    let (results, others): (Vec<_>, Vec<_>) =
+        blocks.iter().zip(message.parts()).partition(|(_, part)| matches!(part, PartRef::ToolResult(_)));
+    let all = results.into_iter().chain(others).map(|(block, _)| block.as_ref());
+    fields.set("content", json::write_array(all));
+    fields.write()
 }
 
 /// The blocks of a message: a string stands for one block of text.
@@ -95,54 +141,27 @@ fn edit_message(edit: EditBlock, message: &Message, raw: &RawValue, edits: &[Edi
     Some(fields.write())
 }
 
-/// Whether tool results come first in a message, as AM2 and BC2 demand.
-#[derive(Debug, Default)]
-struct Order {
-    /// Something else than a result was met.
-    other: bool,
-    /// A result was met behind it.
-    broken: bool,
-}
-
-impl Order {
-    fn then(&mut self, message: &Message, edits: &[Edit]) {
-        for (_, part) in message.parts().enumerate().filter(|(index, _)| !cut::is_hidden(edits, *index)) {
-            match part {
-                PartRef::ToolResult(_) => self.broken |= self.other,
-                _ => self.other = true,
-            }
-        }
+/// One message of the blocks of all. Members of a later message that those before it lack are kept too.
+fn merge(mut raws: Vec<Cow<'_, RawValue>>) -> Option<Cow<'_, RawValue>> {
+    if raws.len() < 2 {
+        return raws.pop();
     }
-}
-
-/// The same message with its tool results before all else.
-fn results_first(dialect: Dialect, raw: &RawValue) -> Option<Box<RawValue>> {
-    let message = dialect.decode_raw(raw).ok()?;
-    let mut fields = Fields::read(raw)?;
-    let content = fields.get("content")?.to_owned();
-    let mut blocks: Vec<_> = blocks(&content).into_iter().zip(message.parts()).collect();
-    blocks.sort_by_key(|(_, part)| !matches!(part, PartRef::ToolResult(_)));
-    fields.set("content", json::write_array(blocks.iter().map(|(block, _)| &**block)));
-    Some(fields.write())
-}
-
-/// One message of the blocks of both. Members of the second that the first lacks are kept too.
-fn merge(first: &RawValue, second: &RawValue) -> Box<RawValue> {
-    let (Some(mut fields), Some(more)) = (Fields::read(first), Fields::read(second)) else { return first.to_owned() };
-    let (one, two) = (fields.get("content").map(ToOwned::to_owned), more.get("content"));
-    let contents = one.as_deref().into_iter().chain(two);
-    let all: Vec<_> = contents.flat_map(blocks).collect();
-    fields.set("content", json::write_array(all.iter().map(AsRef::as_ref)));
-    fields.add_missing(&more);
-    fields.write()
+    let messages: Vec<_> = raws.iter().filter_map(|raw| Fields::read(raw)).collect();
+    let all: Vec<_> = messages.iter().filter_map(|fields| fields.get("content")).flat_map(blocks).collect();
+    let mut merged = Fields::default();
+    for message in &messages {
+        merged.add_missing(message);
+    }
+    merged.set("content", json::write_array(all.iter().map(AsRef::as_ref)));
+    Some(Cow::Owned(merged.write()))
 }
 
 /// Takes the oldest cache markers away where a session has gathered more than a provider allows: clients move theirs along
 /// with the end of the history, and each message was kept as it came.
-fn limit_markers(messages: &mut [Cow<'_, RawValue>]) {
+fn limit_markers<'m, 'a: 'm>(messages: impl DoubleEndedIterator<Item = &'m mut Cow<'a, RawValue>>) {
     // Two stay free for the system prompt and the tools.
     let mut free = MOST_MARKERS - 2;
-    for message in messages.iter_mut().rev() {
+    for message in messages.rev() {
         let count = markers(message);
         if count <= free {
             free -= count;

@@ -68,6 +68,10 @@ pub(crate) struct Quirks {
     pub(crate) refuses_blank: bool,
     /// A tool result that is an error must say something.
     pub(crate) refuses_empty_error: bool,
+    /// Whether a message has members that must go, though they hold no part.
+    pub(crate) has_refused_members: fn(&Message) -> bool,
+    /// White space at the end of a last assistant message is refused.
+    pub(crate) refuses_trailing_space: bool,
     /// Reasoning must be signed.
     pub(crate) signed_reasoning: bool,
     /// Where a request may begin.

@@ -40,9 +40,11 @@ pub(super) const QUIRKS: Quirks = Quirks {
     unique_ids: false,
     valid_id: |_| true,
     refuses_blank: false,
+    refuses_trailing_space: false,
     signed_reasoning: false,
     start: Start::Any,
     refuses_empty_error: false,
+    has_refused_members: has_empty_calls,
 };
 
 pub(super) fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeError> {
@@ -190,7 +192,6 @@ pub(super) fn encode<'a>(shown: impl IntoIterator<Item = Shown<'a>>) -> Result<V
     let mut out = Vec::new();
     for Shown { message, edits } in shown {
         match message.wire().filter(|wire| wire.dialect == Dialect::OpenAiChat) {
-            Some(_) if has_empty_calls(message) => out.extend(without_calls(message, edits).map(Cow::Owned)),
             Some(wire) if edits.is_empty() => out.push(Cow::Borrowed(&*wire.raw)),
             Some(wire) => out.extend(edit(message, &wire.raw, edits).map(Cow::Owned)),
             None => {
@@ -205,20 +206,12 @@ pub(super) fn encode<'a>(shown: impl IntoIterator<Item = Shown<'a>>) -> Result<V
     Ok(out)
 }
 
-/// Whether the message has a list of calls, and no call in it. Only the wire tells that from having none.
-fn has_empty_calls(message: &Message) -> bool {
-    let Some(wire) = message.wire().filter(|_| message.role() == Role::Assistant) else { return false };
-    let named = message.tool_calls().next().is_none() && wire.raw.get().contains("\"tool_calls\"");
-    let fields = if named { Fields::read(&wire.raw) } else { None };
-    fields.is_some_and(|fields| fields.get("tool_calls").is_some_and(|calls| calls.get() != "null"))
-}
-
-/// The message without its empty list of calls, which is refused (OC5).
-fn without_calls(message: &Message, edits: &[Edit]) -> Option<Box<RawValue>> {
-    let raw = edit(message, &message.wire()?.raw, edits)?;
-    let mut fields = Fields::read(&raw)?;
-    fields.remove("tool_calls");
-    Some(fields.write())
+/// Whether `tool_calls` is an empty list: only the wire tells it from an absent one.
+pub(super) fn has_empty_calls(message: &Message) -> bool {
+    let raw = message.wire().map(|wire| &*wire.raw).filter(|_| message.role() == Role::Assistant);
+    let fields = raw.filter(|raw| raw.get().contains("\"tool_calls\"")).and_then(Fields::read);
+    message.tool_calls().next().is_none()
+        && fields.is_some_and(|fields| fields.get("tool_calls").is_some_and(|calls| calls.get() != "null"))
 }
 
 /// The message with its edits carried out; `None` where they leave nothing of it.
@@ -237,7 +230,7 @@ fn edit(message: &Message, raw: &RawValue, edits: &[Edit]) -> Option<Box<RawValu
         if let Some(content) = fields.get("content").and_then(|content| result_content(content, result, edits)) {
             fields.set("content", content);
         }
-    } else if edits.iter().any(|edit| in_content(edit.part)) {
+    } else if edits.iter().any(|edit| in_content(edit.part) && edit.part < message.parts().count()) {
         let parts = fields.get("content").and_then(json::array);
         let kept = parts.map(|parts| {
             let visible = parts.into_iter().enumerate().filter(|(part, _)| !cut::is_hidden(edits, *part));
@@ -245,6 +238,10 @@ fn edit(message: &Message, raw: &RawValue, edits: &[Edit]) -> Option<Box<RawValu
         });
         let empty = kept.as_ref().is_none_or(|kept| kept.get() == "[]");
         fields.set("content", kept.filter(|_| !empty).unwrap_or_else(|| RawValue::NULL.to_owned()));
+    }
+    if calls.is_none() {
+        // An empty list of them, which is refused (OC5).
+        fields.remove("tool_calls");
     }
     if let Some(first) = calls {
         let old = fields.get("tool_calls").and_then(json::array).unwrap_or_default();

@@ -32,11 +32,11 @@ impl Frame {
                 .into_iter()
                 .filter_map(Fields::read)
                 .filter_map(|fields| fields.text("text").map(|text| counter.text(&text)))
-                .sum(),
+                .fold(0, u64::saturating_add),
         });
         let tools = self.tools.as_deref().map_or(0, |tools| counter.text(tools.get()));
         let bytes = [&self.system, &self.tools].into_iter().flatten().map(|raw| raw.get().len() as u64).sum();
-        Size { tokens: system + tools, bytes, ..Size::default() }
+        Size { tokens: system.saturating_add(tools), bytes, ..Size::default() }
     }
 
     /// Whether both say the same, byte for byte.

@@ -51,7 +51,7 @@ impl ImageFormula {
                 let (width, height) = pixels.unwrap_or((2048, 768));
                 let (width, height) = shrink((width, height), width.max(height), 2048);
                 let (width, height) = shrink((width, height), width.min(height), 768);
-                base + tile * width.div_ceil(512) * height.div_ceil(512)
+                base.saturating_add(tile.saturating_mul(width.div_ceil(512)).saturating_mul(height.div_ceil(512)))
             }
             ImageFormula::Area { edge } => {
                 let (width, height) = pixels.unwrap_or((edge, 1_600 * 750 / edge.max(1)));

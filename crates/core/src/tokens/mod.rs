@@ -108,38 +108,42 @@ pub fn measure(message: &Message, edits: &[Edit], counter: &dyn TokenCounter) ->
         return Size::default();
     }
     let mut size = Size { tokens: counter.message_overhead(), bytes: 0, messages: 1, media: 0 };
+    // Sizes saturate where they are added, so that no counter and no log can make them wrap.
+    let tokens = |tokens| Size { tokens, ..Size::default() };
+    let text_of = |text: &str| tokens(counter.text(text));
     for (index, part) in message.parts().enumerate().filter(|(index, _)| !cut::is_hidden(edits, *index)) {
         match part {
-            PartRef::Text(text) => size.tokens += counter.text(text),
+            PartRef::Text(text) => {
+                let cut = cut::cut_of(edits, index, 0).map(|cut| cut.apply(text));
+                size += text_of(cut.as_deref().unwrap_or(text));
+            }
             PartRef::Reasoning(reasoning) => {
                 // Hidden reasoning comes as ciphertext: base64, four characters for three bytes of text.
                 let hidden = reasoning.signature.as_ref().filter(|_| reasoning.text.is_empty());
-                size.tokens += hidden.map_or_else(|| counter.text(&reasoning.text), |data| data.len() as u64 * 3 / 16);
+                size += hidden.map_or_else(|| text_of(&reasoning.text), |data| tokens(data.len() as u64 * 3 / 16));
             }
             PartRef::ToolCall(call) => {
                 let arguments = cut::arguments(edits, index).unwrap_or(&call.arguments);
                 let id = cut::renamed(edits, index).unwrap_or(&call.id);
-                size.tokens += counter.text(&call.name) + counter.text(arguments) + counter.text(id);
+                size += text_of(&call.name) + text_of(arguments) + text_of(id);
             }
             PartRef::ToolResult(result) => {
-                size.tokens += counter.text(cut::renamed(edits, index).unwrap_or(&result.call_id));
-                size.tokens += cut::note_of(result, edits, index).map_or(0, |note| counter.text(&note.marker));
+                size += text_of(cut::renamed(edits, index).unwrap_or(&result.call_id));
+                size += cut::note_of(result, edits, index).map_or(Size::default(), |note| text_of(&note.marker));
                 for (item, value) in result.content.iter().enumerate() {
                     match (cut::cut_of(edits, index, item), value) {
-                        (Some(cut), value) => {
-                            size.tokens += counter.text(&cut.apply(value.text().unwrap_or_default()));
-                        }
-                        (None, ResultItem::Text(text) | ResultItem::Json(text)) => size.tokens += counter.text(text),
+                        (Some(cut), value) => size += text_of(&cut.apply(value.text().unwrap_or_default())),
+                        (None, ResultItem::Text(text) | ResultItem::Json(text)) => size += text_of(text),
                         (None, ResultItem::Image(media)) => size += of_image(media, counter),
                         (None, ResultItem::Document(media)) => size += of_document(media, counter),
-                        (None, ResultItem::Opaque(opaque)) => size.tokens += counter.text(opaque.raw.get()),
+                        (None, ResultItem::Opaque(opaque)) => size += text_of(opaque.raw.get()),
                     }
                 }
             }
             PartRef::Image(media) => size += of_image(media, counter),
             PartRef::Document(media) => size += of_document(media, counter),
             PartRef::Opaque(opaque) if opaque.is_cache_marker() => {}
-            PartRef::Opaque(opaque) => size.tokens += counter.text(opaque.raw.get()),
+            PartRef::Opaque(opaque) => size += text_of(opaque.raw.get()),
         }
     }
     size.bytes = message.wire().map_or(0, |wire| wire.dialect.shown_bytes(message, edits, wire));

@@ -475,7 +475,9 @@ impl Writer {
             _ if blocks.is_empty() => ("null".to_owned(), String::new()),
             _ => (format!("[{}]", blocks.join(", ")), self.extra()),
         };
-        if wire.is_empty() {
+        if wire.is_empty() && self.next().is_multiple_of(5) {
+            format!("{{\"role\":\"assistant\",\"content\":{content}{extra}, \"tool_calls\":[ ]}}")
+        } else if wire.is_empty() {
             format!("{{\"role\":\"assistant\",\"content\":{content}{extra}}}")
         } else {
             format!("{{\"role\":\"assistant\",\"content\":{content},\"tool_calls\":[{}]{extra}}}", wire.join(", "))
@@ -733,7 +735,7 @@ impl Run {
         self.record(decided.entries.clone());
         let view = decided.on_read.as_deref().unwrap_or(self.engine.view()).clone();
         let request = encode(self.settings.dialect, &view);
-        let sendable = decided.refusal.is_none();
+        let sendable = decided.refusal.is_none() && !request.is_empty();
         let engine = self.engine.clone();
         self.steps.push(Step { before, decided, view, request, engine, end: self.log.len() });
         sendable

@@ -105,6 +105,18 @@ impl SqliteStore {
         SqliteStore::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, Durability::Disk)
     }
 
+    /// The same store, which waits so long for another process before it says that the store is locked: 5 seconds, unless
+    /// this says otherwise.
+    ///
+    /// # Errors
+    /// None in practice: SQLite takes any time.
+    pub fn with_patience(self, patience: Duration) -> Result<Self, StoreError> {
+        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        connection.busy_timeout(patience).map_err(|error| explain(&self.path, error))?;
+        drop(connection);
+        Ok(self)
+    }
+
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path
@@ -166,7 +178,10 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
         let tables = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
         Ok((application, version, tables))
     };
-    let (application, version, tables) = read(connection).map_err(fault)?;
+    // In one transaction, so that another process that makes the tables meanwhile is seen wholly or not at all.
+    let snapshot = connection.transaction().map_err(fault)?;
+    let (application, version, tables) = read(&snapshot).map_err(fault)?;
+    drop(snapshot);
     match (application, version, tables) {
         (APPLICATION, VERSION, _) => return Ok(()),
         (APPLICATION, found, _) => return Err(StoreError::Newer { place: place(), found, known: VERSION }),
@@ -315,5 +330,27 @@ impl Store for SqliteStore {
             let hits = statement.query_map(params![terms, log, signed(most as u64)], hit)?;
             Ok(hits.collect::<Result<_, _>>()?)
         })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use futures_lite::future::block_on;
+
+    #[test]
+    fn a_full_disk_is_said_and_nothing_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(folder.path().join("s.db")).unwrap();
+        let log: LogName = "one".parse().unwrap();
+        let record = |length| vec![Record { body: "x".repeat(length), text: String::new(), checkpoint: false }];
+        block_on(store.append(&log, 0, record(9))).unwrap();
+        // SQLite's own limit says the same as a disk does.
+        store.connection.lock().unwrap().pragma_update(None, "max_page_count", 32).unwrap();
+        let refused = block_on(store.append(&log, 1, record(1 << 20))).unwrap_err();
+        assert!(matches!(refused, StoreError::Full { .. }), "{refused:?}");
+        assert_eq!(block_on(store.head(&log, None)).unwrap().unwrap().end, 1);
+        block_on(store.append(&log, 1, record(9))).unwrap();
     }
 }

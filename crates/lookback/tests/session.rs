@@ -1,0 +1,291 @@
+//! Sessions over each store: opened again, synchronised, branched, shared.
+
+#![cfg(feature = "sqlite")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+use std::sync::Arc;
+
+use futures_lite::future::block_on;
+use lookback::session::Synced;
+use lookback::transcript::{Entry, Origin};
+use lookback::{
+    Dialect, Durability, Engine, Limits, MemoryStore, Message, Policy, Session, Settings, SqliteStore, Store, ToolCall,
+};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed};
+
+/// Runs a test over each store.
+fn over_each(test: impl Fn(Arc<dyn Store>)) {
+    test(Arc::new(MemoryStore::new()));
+    let folder = tempfile::tempdir().unwrap();
+    test(Arc::new(SqliteStore::open_with(folder.path().join("s.db"), Durability::System).unwrap()));
+}
+
+fn settings(messages: u64) -> Settings {
+    let target = Some(Limits::messages(messages.div_ceil(2)));
+    Settings {
+        policy: Policy { limits: Limits::messages(messages), target, ..Policy::default() },
+        ..Settings::default()
+    }
+}
+
+fn open(store: &Arc<dyn Store>, settings: Settings) -> Session {
+    block_on(Session::open(store.clone(), "s", settings)).unwrap()
+}
+
+fn window(session: &mut Session) -> String {
+    block_on(session.window()).unwrap().to_json().unwrap()
+}
+
+/// Messages by number: a task, then calls and results in turn, some of them interrupted.
+fn message(n: u64) -> Message {
+    match n % 5 {
+        0 => Message::user(format!("task {n}")),
+        1 => Message::calls("", [ToolCall::new(format!("c{n}"), "read", format!("{{\"n\": {n}}}"))]),
+        2 => Message::tool_result(format!("c{}", n - 1), format!("result {n}")),
+        3 => Message::calls("more", [ToolCall::new(format!("c{n}"), "read", "{}")]),
+        _ => Message::assistant(format!("answer {n}")),
+    }
+}
+
+fn count(session: &mut Session) -> usize {
+    let entries = block_on(session.entries()).unwrap();
+    entries.iter().filter(|entry| matches!(entry, Entry::Message(_))).count()
+}
+
+#[test]
+fn a_session_that_is_opened_again_gives_the_same_window() {
+    over_each(|store| {
+        let mut session = open(&store, settings(6));
+        for n in 0..400 {
+            block_on(session.push(message(n))).unwrap();
+            if n % 3 == 0 {
+                window(&mut session);
+            }
+            if n % 37 == 0 {
+                let mut again = open(&store, settings(6));
+                assert_eq!(again.stats(), session.stats());
+                assert_eq!(window(&mut again), window(&mut open(&store, settings(6))));
+                session = again;
+            }
+        }
+        assert_eq!(count(&mut session), 400);
+    });
+}
+
+#[test]
+fn windows_are_those_of_an_engine_fed_the_same() {
+    over_each(|store| {
+        let mut session = open(&store, settings(8));
+        let mut engine = Engine::new(settings(8));
+        for n in 0..120 {
+            if n % 4 == 0 {
+                session = open(&store, settings(8));
+            }
+            block_on(session.receive(message(n), Origin::Client, None)).unwrap();
+            engine.receive(message(n), Origin::Client, None).unwrap();
+            if n % 2 == 1 {
+                engine.window();
+                let messages = Dialect::OpenAiChat.encode(engine.view().shown()).unwrap();
+                let texts: Vec<_> = messages.iter().map(|raw| raw.get()).collect();
+                assert_eq!(window(&mut session), format!("[{}]", texts.join(",")));
+            }
+        }
+        assert_eq!(session.stats().entries, engine.end());
+    });
+}
+
+#[test]
+fn the_same_history_again_changes_nothing() {
+    over_each(|store| {
+        let history = |end| (0..end).map(message).collect::<Vec<_>>();
+        let mut session = open(&store, settings(6));
+        for end in [1, 4, 9, 9, 23] {
+            let before = session.stats().messages;
+            let synced = block_on(session.sync(history(end))).unwrap();
+            assert_eq!(synced, Synced { known: before, new: end - before, left: 0 });
+            window(&mut session);
+            let entries = session.stats().entries;
+            let synced = block_on(session.sync(history(end))).unwrap();
+            assert_eq!((synced.new, session.stats().entries), (0, entries));
+        }
+        assert_eq!(count(&mut session), 23);
+        let again = block_on(open(&store, settings(6)).sync(history(23))).unwrap();
+        assert_eq!((again.known, again.new), (23, 0));
+    });
+}
+
+#[test]
+fn an_edit_makes_a_branch_and_a_shorter_history_too() {
+    over_each(|store| {
+        let mut session = open(&store, settings(50));
+        let history: Vec<_> = (0..10).map(message).collect();
+        block_on(session.sync(history.clone())).unwrap();
+        window(&mut session);
+
+        let mut edited = history.clone();
+        edited[5] = Message::user("another task");
+        let synced = block_on(session.sync(edited.clone())).unwrap();
+        assert_eq!(synced, Synced { known: 5, new: 5, left: 5 });
+        let mut fresh = block_on(Session::open(MemoryStore::new(), "f", settings(50))).unwrap();
+        block_on(fresh.sync(edited.clone())).unwrap();
+        assert_eq!(window(&mut session), window(&mut fresh));
+        assert_eq!(window(&mut open(&store, settings(50))), window(&mut fresh));
+
+        let synced = block_on(session.sync(history[..3].to_vec())).unwrap();
+        assert_eq!(synced, Synced { known: 3, new: 0, left: 7 });
+        assert_eq!(block_on(session.history()).unwrap().len(), 3);
+        // What was left is in the log, and the client may come back to it as to something new.
+        let synced = block_on(session.sync(history)).unwrap();
+        assert_eq!(synced, Synced { known: 3, new: 7, left: 0 });
+        assert_eq!(count(&mut session), 22);
+        assert_eq!(block_on(session.history()).unwrap().len(), 10);
+        let none = block_on(session.sync(vec![Message::user("all else")])).unwrap();
+        assert_eq!(none, Synced { known: 0, new: 1, left: 10 });
+        assert!(!block_on(session.search("another", 9)).unwrap().is_empty());
+    });
+}
+
+#[test]
+fn two_sessions_of_one_name_lose_and_double_nothing() {
+    over_each(|store| {
+        let mut one = open(&store, settings(6));
+        let mut two = open(&store, settings(6));
+        for n in 0..30 {
+            let session = if n % 3 == 0 { &mut one } else { &mut two };
+            block_on(session.push(Message::user(format!("number {n}")))).unwrap();
+            if n % 4 == 0 {
+                window(session);
+            }
+        }
+        let texts: Vec<_> = block_on(open(&store, settings(6)).history())
+            .unwrap()
+            .iter()
+            .map(|past| past.arrival.message.text())
+            .collect();
+        let expected: Vec<_> = (0..30).map(|n| format!("number {n}")).collect();
+        assert_eq!(texts, expected);
+    });
+}
+
+#[test]
+fn eight_writers_in_one_file_lose_and_double_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.db");
+    let store = || SqliteStore::open_with(&path, Durability::System).unwrap();
+    drop(store());
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            scope.spawn(move || {
+                let mut session = block_on(Session::open(store(), "s", settings(10))).unwrap();
+                for n in 0..50 {
+                    block_on(session.push(Message::user(format!("{thread} says {n}")))).unwrap();
+                    if n % 10 == 0 {
+                        block_on(session.window()).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    let mut session = block_on(Session::open(store(), "s", settings(10))).unwrap();
+    let history = block_on(session.history()).unwrap();
+    let texts: Vec<_> = history.iter().map(|past| past.arrival.message.text()).collect();
+    for thread in 0..8 {
+        let own: Vec<_> = texts.iter().filter(|text| text.starts_with(&format!("{thread} "))).cloned().collect();
+        assert_eq!(own, (0..50).map(|n| format!("{thread} says {n}")).collect::<Vec<_>>());
+    }
+    assert_eq!(texts.len(), 400);
+}
+
+#[test]
+fn a_usage_report_above_our_count_is_believed_at_once() {
+    over_each(|store| {
+        let settings = Settings { model: Some("m".to_owned()), ..settings(50) };
+        let mut session = open(&store, settings.clone());
+        block_on(session.push(Message::user("word ".repeat(200)))).unwrap();
+        let counted = block_on(session.window()).unwrap().tokens();
+        block_on(session.usage("m", counted * 3 / 2)).unwrap();
+        let corrected = block_on(session.window()).unwrap().tokens();
+        assert!(corrected.abs_diff(counted * 3 / 2) <= 1, "{counted} {corrected}");
+        assert_eq!(block_on(open(&store, settings).window()).unwrap().tokens(), corrected);
+        block_on(session.usage("another", counted * 3)).unwrap();
+        assert_eq!(block_on(session.window()).unwrap().tokens(), corrected);
+    });
+}
+
+#[test]
+fn what_left_the_window_is_found_and_read_back() {
+    over_each(|store| {
+        let mut session = open(&store, settings(4));
+        block_on(session.push(Message::user("the launch code is zanzibar_9"))).unwrap();
+        for n in 0..20 {
+            block_on(session.push(Message::user(format!("filler {n}")))).unwrap();
+        }
+        assert!(!window(&mut session).contains("zanzibar_9"));
+        let found = block_on(session.search("Zanzibar_9 code", 9)).unwrap();
+        assert_eq!((found.len(), found[0].position), (1, 0));
+        assert!(found[0].excerpt.contains("zanzibar_9"));
+        let history = block_on(session.history()).unwrap();
+        assert!(!history[0].shown && history[20].shown && history.len() == 21);
+    });
+}
+
+/// What a client does with a history.
+#[derive(Debug, Clone)]
+enum Turn {
+    Push(u64),
+    /// Sends a history: so many of its messages are kept, and so many new ones follow.
+    Sync(usize, Vec<u64>),
+    Window,
+    Reopen,
+}
+
+fn turns() -> impl Strategy<Value = Vec<Turn>> {
+    let turn = prop_oneof![
+        4 => (0u64..200).prop_map(Turn::Push),
+        3 => (0usize..30, prop::collection::vec(0u64..200, 0..4)).prop_map(|(keep, new)| Turn::Sync(keep, new)),
+        3 => Just(Turn::Window),
+        2 => Just(Turn::Reopen),
+    ];
+    prop::collection::vec(turn, 1..30)
+}
+
+proptest! {
+    #![proptest_config(Config { cases: 96, rng_seed: RngSeed::Fixed(7), failure_persistence: None, ..Config::default() })]
+
+    #[test]
+    fn a_session_holds_what_its_client_holds(turns in turns(), limit in 1u64..12) {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let mut session = open(&store, settings(limit));
+        let mut client: Vec<Message> = Vec::new();
+        for turn in turns {
+            match turn {
+                Turn::Push(n) => {
+                    client.push(message(n));
+                    block_on(session.push(message(n))).unwrap();
+                }
+                Turn::Sync(keep, new) => {
+                    client.truncate(keep);
+                    client.extend(new.into_iter().map(message));
+                    block_on(session.sync(client.clone())).unwrap();
+                    let again = block_on(session.sync(client.clone())).unwrap();
+                    prop_assert_eq!((again.new, again.left), (0, 0));
+                }
+                Turn::Window => {
+                    let sent = window(&mut session);
+                    let request = lookback::Request::decode(sent.as_bytes(), Some(Dialect::OpenAiChat)).unwrap();
+                    let findings = Dialect::OpenAiChat.check(&request);
+                    prop_assert!(client.is_empty() || request.messages().is_empty() || findings.is_empty(), "{findings:?}");
+                }
+                Turn::Reopen => {
+                    let again = open(&store, settings(limit));
+                    prop_assert_eq!(again.stats(), session.stats());
+                    session = again;
+                }
+            }
+            let digests = |messages: &mut dyn Iterator<Item = &Message>| messages.map(Message::digest).collect::<Vec<_>>();
+            let history = block_on(session.history()).unwrap();
+            prop_assert_eq!(digests(&mut history.iter().map(|past| &past.arrival.message)), digests(&mut client.iter()));
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Any bytes: what can be read is written as it came, checked, converted and repaired.
+
+use lookback_core::dialect::Shown;
+use lookback_core::message::{PartRef, ResultItem};
+use lookback_core::{Dialect, Engine, Message, Problem, Request, Settings};
+
+use crate::{faults, sent};
+
+/// Takes the bytes as a request, in every dialect and in the one that is found out.
+pub fn decode(data: &[u8]) {
+    let found = Request::decode(data, None).ok();
+    for dialect in Dialect::ALL {
+        let Ok(request) = Request::decode(data, Some(dialect)) else {
+            assert!(found.as_ref().is_none_or(|found| found.dialect() != dialect));
+            continue;
+        };
+        let raws: Vec<_> = request.messages().iter().map(|message| &message.wire().expect("decoded").raw).collect();
+        let again = Request::decode(request.with_messages(&raws), Some(dialect)).expect("the same request");
+        assert_eq!(again.messages().len(), request.messages().len());
+        assert_eq!(dialect.check(&again).len(), dialect.check(&request).len());
+        request.messages().iter().for_each(|message| round_trip(dialect, message));
+        repair(&request);
+    }
+}
+
+/// One message alone is written as it came, but for what the encoder is there to change.
+fn round_trip(dialect: Dialect, message: &Message) {
+    let raw = &message.wire().expect("decoded").raw;
+    let encoded = dialect.encode([Shown { message, edits: &[] }]).expect("its own dialect");
+    let alone = Request::from_raw(dialect, std::slice::from_ref(raw)).expect("it was read before");
+    let changes = |problem: &Problem| matches!(problem, Problem::ResultsNotFirst | Problem::EmptyToolCalls);
+    let markers = raw.get().matches("cache").count() + raw.get().matches("\\u").count();
+    if markers <= 2 && !dialect.check(&alone).iter().any(|finding| changes(&finding.problem)) {
+        assert_eq!(encoded.len(), 1);
+        assert_eq!(encoded[0].get(), raw.get());
+    }
+    for to in Dialect::ALL.into_iter().filter(|to| *to != dialect) {
+        // What is said in another dialect says the same.
+        if let Ok([converted]) = to.convert(message).as_deref()
+            && !holds_json(message)
+        {
+            assert_eq!(converted.digest(), message.digest(), "{} to {to}: {}", dialect, raw.get());
+        }
+    }
+}
+
+/// JSON in a result becomes text in the dialects that have none.
+fn holds_json(message: &Message) -> bool {
+    message.parts().any(|part| match part {
+        PartRef::ToolResult(result) => result.content.iter().any(|item| matches!(item, ResultItem::Json(_))),
+        _ => false,
+    })
+}
+
+/// A history that came in one piece can be sent.
+fn repair(request: &Request) {
+    let dialect = request.dialect();
+    let mut engine = Engine::new(Settings { dialect, ..Settings::default() });
+    engine.frame(request.frame());
+    for message in request.messages() {
+        engine.push(message.clone()).expect("its own dialect");
+    }
+    engine.window();
+    let window = sent(&engine);
+    assert_eq!(faults(dialect, &window), [], "{:?}", window);
+}

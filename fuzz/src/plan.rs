@@ -1,0 +1,108 @@
+//! Any groups under any policy: the plan is total, and keeps what is pinned.
+
+use lookback_core::group::{Group, Kind, Pin};
+use lookback_core::plan::{Action, Plan, Verdict};
+use lookback_core::policy::{Keep, Measure, Tokens, Totals};
+use lookback_core::tokens::Size;
+use lookback_core::{Limits, Mode, Policy, Stage, Start, Truncation, Unit};
+
+use crate::Bytes;
+
+/// Takes the bytes as a policy and groups.
+pub fn plan(data: &[u8]) {
+    let mut bytes = Bytes::new(data);
+    let policy = policy(&mut bytes);
+    policy.faults();
+    policy.counts_tokens();
+    let policy = policy.for_window(bytes.option(Bytes::size));
+    let groups = groups(&mut bytes, policy.stages.len());
+    let plan = lookback_core::plan(&groups, &policy);
+    assert_eq!(plan, lookback_core::plan(&groups, &policy), "a plan is a function of what it is given");
+    holds(&groups, &policy, &plan);
+}
+
+/// A policy out of bytes.
+pub(crate) fn policy(bytes: &mut Bytes<'_>) -> Policy {
+    let keep = Keep { first: bytes.size(), last: bytes.size(), task: bytes.coin() };
+    Policy {
+        limits: limits(bytes),
+        target: bytes.option(limits),
+        hard: bytes.option(limits),
+        keep: if bytes.coin() { keep } else { Keep::default() },
+        start: bytes.of(&[Start::Any, Start::UserOrToolPair, Start::User]),
+        arrival: bytes.option(truncation),
+        stages: (0..bytes.below(4)).map(|_| stage(bytes)).collect(),
+        mode: bytes.of(&[Mode::Recorded, Mode::OnRead]),
+        drop_block: bytes.coin(),
+    }
+}
+
+fn limits(bytes: &mut Bytes<'_>) -> Limits {
+    let tokens = |bytes: &mut Bytes<'_>| match bytes.below(8) {
+        0 => Tokens::Share(bytes.of(&[0.0, -1.0, 0.5, 1.0, 7.0, f64::NAN, f64::INFINITY])),
+        _ => Tokens::Count(bytes.size()),
+    };
+    let mut limit = || bytes.option(Bytes::size);
+    let (messages, turns, rounds, size, media) = (limit(), limit(), limit(), limit(), limit());
+    Limits { tokens: bytes.option(tokens), messages, turns, rounds, bytes: size, media }
+}
+
+fn truncation(bytes: &mut Bytes<'_>) -> Truncation {
+    Truncation { head: bytes.size(), tail: bytes.size(), unit: bytes.of(&[Unit::Characters, Unit::Tokens]) }
+}
+
+fn stage(bytes: &mut Bytes<'_>) -> Stage {
+    let keep = bytes.size();
+    match bytes.below(4) {
+        0 => Stage::TruncateResults { to: truncation(bytes), keep },
+        1 => Stage::ClearResults { keep },
+        2 => Stage::ClearMedia { keep },
+        _ => Stage::Drop,
+    }
+}
+
+fn size(bytes: &mut Bytes<'_>) -> Size {
+    Size { tokens: bytes.size(), bytes: bytes.size(), messages: bytes.size(), media: bytes.size() }
+}
+
+fn groups(bytes: &mut Bytes<'_>, stages: usize) -> Vec<Group> {
+    const PINS: [Pin; 7] = [Pin::Frame, Pin::System, Pin::Task, Pin::Newest, Pin::OpenRound, Pin::First, Pin::Last];
+    let mut groups = Vec::new();
+    while bytes.any() && groups.len() < 64 {
+        groups.push(Group {
+            kind: bytes.of(&[Kind::Frame, Kind::System, Kind::User, Kind::Assistant, Kind::Round]),
+            turn: bytes.size(),
+            round: bytes.size(),
+            pin: bytes.option(|bytes| bytes.of(&PINS)),
+            size: size(bytes),
+            base: size(bytes),
+            // As many as there are stages, too few, or too many.
+            staged: (0..(stages + 1).saturating_sub(bytes.below(3))).map(|_| size(bytes)).collect(),
+            binds: bytes.below(8) == 0,
+        });
+    }
+    groups
+}
+
+fn holds(groups: &[Group], policy: &Policy, plan: &Plan) {
+    assert_eq!(plan.decisions.len(), groups.len());
+    for (group, decision) in groups.iter().zip(&plan.decisions) {
+        assert!(group.pin.is_none() || decision.action != Action::Drop, "pinned and dropped: {group:?}");
+        assert!(decision.action != Action::Drop || decision.after == Size::default());
+        assert_eq!(decision.before, group.size);
+    }
+    assert_eq!(plan.before, Totals::of(groups.iter().map(|group| (group, group.size))));
+    let hard = policy.hard.unwrap_or_default();
+    let over: Vec<_> = policy.limits.excesses(&plan.after).chain(hard.excesses(&plan.after)).collect();
+    assert_eq!(plan.over, over, "what is exceeded still is said");
+    match plan.verdict {
+        Verdict::Keep => assert!(hard.fits(&plan.after), "a hard limit is refused and never kept: {plan:?}"),
+        Verdict::Wait => assert!(hard.fits(&plan.after) && groups.iter().any(|group| group.binds)),
+        Verdict::Refuse => assert!(!hard.fits(&plan.after)),
+        Verdict::Compact => {
+            let smaller = |measure| plan.after.get(measure) < plan.before.get(measure);
+            assert!(Measure::ALL.into_iter().any(smaller), "a compaction makes something smaller");
+            assert!(hard.fits(&plan.after));
+        }
+    }
+}

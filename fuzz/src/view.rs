@@ -1,0 +1,198 @@
+//! Any sequence of messages, whole or broken, with windows between them: what is sent keeps the rules, and the log tells it.
+
+use lookback_core::{Dialect, Engine, Entry, Message, Mode, Request, Settings, Transcript, View};
+use serde_json::{Value, json};
+
+use crate::{Bytes, faults, sent};
+
+/// Takes the bytes as a dialect, a policy, and a program: each step is a message, or a window.
+pub fn view(data: &[u8]) {
+    let mut bytes = Bytes::new(data);
+    let dialect = bytes.of(&Dialect::ALL);
+    let policy = if bytes.coin() { crate::plan::policy(&mut bytes) } else { Default::default() };
+    let model_window = bytes.option(Bytes::size);
+    let records = policy.mode == Mode::Recorded;
+    let mut engine = Engine::new(Settings { dialect, policy, model_window, ..Settings::default() });
+    let mut log = Transcript::default();
+    for _ in 0..64 {
+        if !bytes.any() {
+            break;
+        }
+        match bytes.below(8) {
+            0 => window(&mut engine, &mut log, records),
+            1 => {
+                let body = match dialect {
+                    Dialect::OpenAiChat => r#"{"tools":[],"messages":[]}"#.to_owned(),
+                    Dialect::Anthropic => format!(r#"{{"system":"{}","messages":[]}}"#, bytes.byte()),
+                    Dialect::Bedrock => format!(r#"{{"system":[{{"text":"{}"}}],"messages":[]}}"#, bytes.byte()),
+                };
+                let request = Request::decode(body, Some(dialect)).expect("a request");
+                log.extend(engine.frame(request.frame()));
+            }
+            _ => {
+                let message = message(&mut bytes, dialect);
+                log.extend(engine.push(message).expect("its own dialect"));
+            }
+        }
+    }
+    window(&mut engine, &mut log, records);
+    // The log alone gives the same view, also once it was written and read.
+    let same = |view: Option<View>| {
+        let view = view.expect("a log of ours");
+        let encoded = dialect.encode(view.shown()).expect("its own dialect");
+        assert_eq!(encoded.iter().map(|raw| raw.get()).collect::<Vec<_>>(), texts(&sent(&engine)));
+        assert_eq!(view.totals(), engine.view().totals());
+    };
+    assert_eq!(log.len(), engine.end());
+    same(log.view(log.len()));
+    let written: Vec<String> = log.entries().iter().map(|e| serde_json::to_string(e).expect("an entry")).collect();
+    let mut read = Transcript::default();
+    read.extend(written.iter().map(|text| serde_json::from_str::<Entry>(text).expect("an entry")));
+    same(read.view(read.len()));
+    let entry = |position: u64| read.entries().get(usize::try_from(position).ok()?);
+    same(View::restore(&engine.view().checkpoint(), entry));
+}
+
+fn texts(messages: &[Box<serde_json::value::RawValue>]) -> Vec<&str> {
+    messages.iter().map(|raw| raw.get()).collect()
+}
+
+fn window(engine: &mut Engine, log: &mut Transcript, records: bool) {
+    let dialect = engine.settings().dialect;
+    let decided = engine.window();
+    log.extend(decided.entries);
+    if decided.refusal.is_some() {
+        return;
+    }
+    let window = match &decided.on_read {
+        Some(view) => {
+            let encoded = dialect.encode(view.shown()).expect("its own dialect");
+            encoded.into_iter().map(|raw| raw.into_owned()).collect()
+        }
+        None => sent(engine),
+    };
+    assert_eq!(faults(dialect, &window), [], "{:#?}", texts(&window));
+    if records {
+        let again = engine.window();
+        assert!(again.entries.is_empty(), "what was decided is decided: {:?}", again.entries);
+        assert_eq!(texts(&sent(engine)), texts(&window));
+    }
+}
+
+const IDS: [&str; 6] = ["c1", "c2", "c3", "c1_2", "c!", ""];
+const TEXTS: [&str; 6] =
+    ["Hi", "", " \n", "\u{1f600}\0", "Hello, how do you do? I am well, thank you very much.", "a "];
+
+fn message(bytes: &mut Bytes<'_>, dialect: Dialect) -> Message {
+    let json = match dialect {
+        Dialect::OpenAiChat => openai(bytes),
+        Dialect::Anthropic => anthropic(bytes),
+        Dialect::Bedrock => bedrock(bytes),
+    };
+    dialect.decode(&json.to_string()).expect("a message")
+}
+
+fn some<T>(bytes: &mut Bytes<'_>, mut one: impl FnMut(&mut Bytes<'_>) -> T) -> Vec<T> {
+    (0..bytes.below(4)).map(|_| one(bytes)).collect()
+}
+
+fn text(bytes: &mut Bytes<'_>) -> &'static str {
+    bytes.of(&TEXTS)
+}
+
+fn input(bytes: &mut Bytes<'_>) -> Value {
+    match bytes.below(8) {
+        0 => json!(text(bytes)),
+        1 => json!([1]),
+        _ => json!({"path": text(bytes)}),
+    }
+}
+
+fn openai(bytes: &mut Bytes<'_>) -> Value {
+    let content = |bytes: &mut Bytes<'_>| match bytes.below(4) {
+        0 => Value::Null,
+        1 => some(bytes, |bytes| json!({"type": bytes.of(&["text", "x"]), "text": text(bytes)})).into(),
+        _ => text(bytes).into(),
+    };
+    match bytes.below(8) {
+        0 => json!({"role": bytes.of(&["system", "developer"]), "content": content(bytes)}),
+        1 | 2 => json!({"role": "user", "content": content(bytes)}),
+        3 => json!({"role": "assistant", "content": content(bytes)}),
+        4 | 5 => {
+            let call = |bytes: &mut Bytes<'_>| {
+                let arguments = input(bytes).to_string();
+                json!({"id": bytes.of(&IDS), "type": "function", "function": {"name": "f", "arguments": arguments}})
+            };
+            json!({"role": "assistant", "content": content(bytes), "tool_calls": some(bytes, call)})
+        }
+        _ => json!({"role": "tool", "tool_call_id": bytes.of(&IDS), "content": content(bytes)}),
+    }
+}
+
+fn anthropic(bytes: &mut Bytes<'_>) -> Value {
+    let marked = |bytes: &mut Bytes<'_>, mut block: Value| {
+        if bytes.below(8) == 0 {
+            block["cache_control"] = json!({"type": "ephemeral"});
+        }
+        block
+    };
+    let image = || json!({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}});
+    let user = |bytes: &mut Bytes<'_>| {
+        let block = match bytes.below(6) {
+            0 | 1 => json!({"type": "text", "text": text(bytes)}),
+            2 => bytes.of(&[0, 1]).eq(&0).then(image).unwrap_or_else(|| json!({"type": "x"})),
+            3 => json!({"type": "tool_result", "tool_use_id": bytes.of(&IDS), "is_error": bytes.coin()}),
+            _ => {
+                json!({"type": "tool_result", "tool_use_id": bytes.of(&IDS), "content": text(bytes), "is_error": bytes.coin()})
+            }
+        };
+        marked(bytes, block)
+    };
+    let assistant = |bytes: &mut Bytes<'_>| match bytes.below(8) {
+        0 => json!({"type": "thinking", "thinking": text(bytes), "signature": "EqQB"}),
+        1 => json!({"type": "thinking", "thinking": text(bytes)}),
+        2 => json!({"type": "redacted_thinking", "data": "EmwK"}),
+        3 | 4 => json!({"type": "text", "text": text(bytes)}),
+        _ => {
+            let block = json!({"type": "tool_use", "id": bytes.of(&IDS), "name": "f", "input": input(bytes)});
+            marked(bytes, block)
+        }
+    };
+    match bytes.below(8) {
+        0 => json!({"role": "system", "content": text(bytes)}),
+        1 => json!({"role": "user", "content": text(bytes)}),
+        2 => json!({"role": "assistant", "content": text(bytes)}),
+        3..=5 => json!({"role": "user", "content": some(bytes, user)}),
+        _ => json!({"role": "assistant", "content": some(bytes, assistant)}),
+    }
+}
+
+fn bedrock(bytes: &mut Bytes<'_>) -> Value {
+    let point = || json!({"cachePoint": {"type": "default"}});
+    let user = |bytes: &mut Bytes<'_>| match bytes.below(8) {
+        0 => point(),
+        1 | 2 => json!({"text": text(bytes)}),
+        3 => json!({"video": {}}),
+        _ => {
+            let item = |bytes: &mut Bytes<'_>| match bytes.below(4) {
+                0 => json!({"json": input(bytes)}),
+                1 => json!({"image": {"format": "png", "source": {"bytes": "iVBO"}}}),
+                _ => json!({"text": text(bytes)}),
+            };
+            let status = bytes.of(&["error", "success"]);
+            json!({"toolResult": {"toolUseId": bytes.of(&IDS), "content": some(bytes, item), "status": status}})
+        }
+    };
+    let assistant = |bytes: &mut Bytes<'_>| match bytes.below(8) {
+        0 => point(),
+        1 => json!({"reasoningContent": {"reasoningText": {"text": text(bytes), "signature": "EqQB"}}}),
+        2 => json!({"reasoningContent": {"reasoningText": {"text": text(bytes)}}}),
+        3 | 4 => json!({"text": text(bytes)}),
+        _ => json!({"toolUse": {"toolUseId": bytes.of(&IDS), "name": "f", "input": input(bytes)}}),
+    };
+    if bytes.coin() {
+        json!({"role": "user", "content": some(bytes, user)})
+    } else {
+        json!({"role": "assistant", "content": some(bytes, assistant)})
+    }
+}

@@ -1,0 +1,221 @@
+//! Drives every body with pseudo-random mutations of the vectors in `corpus/`, on a stable compiler.
+//!
+//! `FUZZ_RUNS` sets how many for each body, `FUZZ_SEED` where they start: the same numbers give the same inputs.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+/// Steele and Vigna's SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn below(&mut self, most: usize) -> usize {
+        (self.next() % most.max(1) as u64) as usize
+    }
+
+    fn of<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
+        &choices[self.below(choices.len())]
+    }
+}
+
+fn setting(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).map_or(otherwise, |value| value.parse().expect("a number"))
+}
+
+/// Every request and message of the vectors, as requests.
+fn seeds() -> Vec<Vec<u8>> {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus");
+    let mut seeds = Vec::new();
+    for folder in ["rules", "dialects"] {
+        let mut files: Vec<_> =
+            corpus.join(folder).read_dir().expect("the corpus").map(|f| f.unwrap().path()).collect();
+        files.sort();
+        for file in files {
+            let text = std::fs::read_to_string(&file).expect("a file of vectors");
+            let vectors: Vec<std::collections::BTreeMap<String, Box<RawValue>>> = serde_json::from_str(&text).unwrap();
+            for vector in vectors {
+                let whole = |key| vector.get(key).map(|raw: &Box<RawValue>| raw.get().to_owned());
+                let one = whole("message").map(|message| format!("[{message}]"));
+                seeds.extend(whole("request").or(whole("messages")).or(one).map(String::into_bytes));
+            }
+        }
+    }
+    assert!(seeds.len() > 200);
+    seeds
+}
+
+const WORDS: [&str; 24] = [
+    "null",
+    "true",
+    "0",
+    "-1e999",
+    "\"\"",
+    "\" \"",
+    "[]",
+    "{}",
+    "\"c1\"",
+    "\"c2\"",
+    "\"role\"",
+    "\"user\"",
+    "\"assistant\"",
+    "\"tool\"",
+    "\"system\"",
+    "\"content\"",
+    "\"text\"",
+    "\\ud83d",
+    "\\u0000",
+    "\u{1f468}\u{200d}\u{1f469}",
+    ",",
+    ":",
+    "\"cache_control\":{},",
+    "{\"cachePoint\":{}},",
+];
+
+/// Changes bytes: most of what comes of it is no JSON.
+fn scramble(random: &mut Random, seeds: &[Vec<u8>], data: &mut Vec<u8>) {
+    for _ in 0..=random.below(4) {
+        let (a, b) = (random.below(data.len() + 1), random.below(data.len() + 1));
+        let (a, b) = (a.min(b), a.max(b));
+        match random.below(6) {
+            0 => drop(data.drain(a..b.min(a + 16))),
+            1 => drop(data.splice(a..a, random.of(&WORDS).bytes())),
+            2 => drop(data.splice(a..b.min(a + 8), random.of(&WORDS).bytes())),
+            3 => data.extend_from_within(a..b),
+            4 if a < data.len() => data[a] = random.next() as u8,
+            _ => {
+                let other = random.of(seeds).clone();
+                data.truncate(a);
+                data.extend_from_slice(&other[random.below(other.len())..]);
+            }
+        }
+    }
+}
+
+/// Changes values: what comes of it is JSON, of a shape that is often wrong.
+fn rearrange(random: &mut Random, seeds: &[Vec<u8>], data: &mut Vec<u8>) {
+    let Ok(mut value) = serde_json::from_slice::<Value>(data) else { return scramble(random, seeds, data) };
+    let other = serde_json::from_slice::<Value>(random.of(seeds)).unwrap_or_default();
+    for _ in 0..=random.below(6) {
+        let donor = pick(random, &mut other.clone()).clone();
+        let target = pick(random, &mut value);
+        match target {
+            Value::Array(list) if !list.is_empty() => {
+                let (a, b) = (random.below(list.len()), random.below(list.len()));
+                match random.below(5) {
+                    0 => list.swap(a, b),
+                    1 => drop(list.remove(a)),
+                    2 => list.insert(a, list[b].clone()),
+                    3 => list.insert(a, donor),
+                    _ => list.extend(donor.as_array().cloned().unwrap_or_default()),
+                }
+            }
+            Value::Object(members) if !members.is_empty() => {
+                let key = members.keys().nth(random.below(members.len())).cloned().unwrap_or_default();
+                match random.below(3) {
+                    0 => drop(members.remove(&key)),
+                    1 => drop(members.insert(key, donor)),
+                    _ => drop(members.insert("x".to_owned(), donor)),
+                }
+            }
+            target => {
+                *target = match random.below(3) {
+                    0 => serde_json::from_str(random.of(&WORDS)).unwrap_or_default(),
+                    _ => donor,
+                }
+            }
+        }
+    }
+    *data = value.to_string().into_bytes();
+}
+
+/// Any value inside another.
+fn pick<'a>(random: &mut Random, value: &'a mut Value) -> &'a mut Value {
+    let inside = match value {
+        Value::Array(list) => list.len(),
+        Value::Object(members) => members.len(),
+        _ => 0,
+    };
+    if inside == 0 || random.below(4) == 0 {
+        return value;
+    }
+    let at = random.below(inside);
+    match value {
+        Value::Array(list) => pick(random, &mut list[at]),
+        Value::Object(members) => pick(random, members.values_mut().nth(at).expect("below its length")),
+        value => value,
+    }
+}
+
+fn drive(body: fn(&[u8]), runs: u64, mut input: impl FnMut(&mut Random) -> Vec<u8>) {
+    let first = setting("FUZZ_SEED", 0);
+    for run in first..first + setting("FUZZ_RUNS", runs) {
+        let data = input(&mut Random(run));
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| body(&data))) {
+            println!("FUZZ_SEED={run} FUZZ_RUNS=1\n{data:?}\n{}", String::from_utf8_lossy(&data));
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+/// Random bytes, of random length, of which many are small.
+fn noise(random: &mut Random) -> Vec<u8> {
+    let length = random.below(400);
+    let most = *random.of(&[8, 64, 256]);
+    (0..length).map(|_| random.below(most) as u8).collect()
+}
+
+#[test]
+fn decode() {
+    let seeds = seeds();
+    seeds.iter().for_each(|seed| lookback_fuzz::decode(seed));
+    drive(lookback_fuzz::decode, 20_000, |random| {
+        let mut data = random.of(&seeds).clone();
+        match random.below(4) {
+            0 => scramble(random, &seeds, &mut data),
+            _ => rearrange(random, &seeds, &mut data),
+        }
+        data
+    });
+}
+
+#[test]
+fn view() {
+    drive(lookback_fuzz::view, 20_000, noise);
+}
+
+#[test]
+fn plan() {
+    drive(lookback_fuzz::plan, 50_000, noise);
+}
+
+#[test]
+fn count() {
+    let seeds = seeds();
+    drive(lookback_fuzz::count, 2_000, |random| match random.below(4) {
+        0 => noise(random),
+        1 => {
+            // Of few different characters, so that long runs come of it.
+            let alphabet: Vec<char> = "aA1 \t\n\r.'-=/漢ก้é\u{301}😀ſ\u{3000}".chars().collect();
+            let few = 1 + random.below(4);
+            let set: Vec<char> = (0..few).map(|_| *random.of(&alphabet)).collect();
+            let text: String = (0..random.below(300)).map(|_| *random.of(&set)).collect();
+            [vec![random.next() as u8], text.into_bytes()].concat()
+        }
+        _ => {
+            let mut data = random.of(&seeds).clone();
+            scramble(random, &seeds, &mut data);
+            data
+        }
+    });
+}
