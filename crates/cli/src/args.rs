@@ -14,10 +14,10 @@ use lookback::Dialect;
     arg_required_else_help = true,
     after_help = "\
 Examples:
-  lookback replay examples/session.jsonl             what a recorded session would cost, call by call
-  lookback window request.json --policy messages     a request body, with its window in place
-  lookback check request.json                        whether a provider would accept it, and why not
-  lookback sessions list                             what the store holds
+  lookback replay examples/session.jsonl        what a session would cost
+  lookback window request.json --policy turns   a request, its window in place
+  lookback check request.json                   would a provider accept it?
+  lookback sessions list                        what the store holds
 
 `lookback COMMAND --help` has more. Exit codes: 0 yes, 1 no, 2 the input or the command line cannot be read."
 )]
@@ -32,7 +32,10 @@ pub(crate) enum Command {
     Check(CheckArgs),
     Replay(ReplayArgs),
     /// Look into a store: list, show, window, export, search, delete
-    #[command(subcommand)]
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  lookback sessions list\n  lookback sessions show session\n  lookback sessions search \"port 5050\" --session session"
+    )]
     Sessions(SessionsCommand),
     /// Print a completion script for a shell
     #[command(
@@ -67,7 +70,7 @@ pub(crate) struct PolicyArgs {
 #[command(after_help = "\
 Examples:
   lookback window request.json
-  lookback window - --policy messages:max_messages=40,target_messages=20 < request.json
+  lookback window --policy messages:target_messages=20 < request.json
   lookback window request.json --policy tokens --set max_tokens=32000 --explain
   lookback window request.json --json --explain | jq .plan")]
 pub(crate) struct WindowArgs {
@@ -125,8 +128,8 @@ pub(crate) struct CheckArgs {
 #[command(after_help = "\
 Examples:
   lookback replay examples/session.jsonl
-  lookback replay examples/session.jsonl --policy tokens:max_tokens=32000,target_tokens=16000
-  lookback replay transcripts.jsonl --policy none --policy messages --policy default --json | tail -n 3")]
+  lookback replay examples/session.jsonl --policy tokens:max_tokens=32000
+  lookback replay transcripts.jsonl --policy none --policy default --json")]
 pub(crate) struct ReplayArgs {
     /// Recorded sessions; `-` is standard input
     #[arg(required = true)]
@@ -206,9 +209,11 @@ pub(crate) enum SessionsCommand {
         #[command(flatten)]
         store: StoreArg,
     },
-    /// Write a session's whole history, so that `replay` reads it: a message a line, or one line where it has tools
+    /// Write a session's whole history, as `replay` reads it
+    ///
+    /// A message a line; where the session has tools, one line for all.
     #[command(
-        after_help = "Example:\n  lookback sessions export session > session.jsonl && lookback replay session.jsonl"
+        after_help = "Example:\n  lookback sessions export session | lookback replay -"
     )]
     Export {
         /// The session

@@ -23,6 +23,8 @@ pub(crate) enum Failure {
     Prices { place: String, fault: PricesError },
     #[error("there are no prices `{name}`; there are {known}, and a file's name ends in .toml")]
     NoPrices { name: String, known: String },
+    #[error("{0} holds no prices")]
+    NoPricesIn(String),
     #[error("--policy {policy}: {fault}")]
     Policy { policy: String, fault: PolicyError },
     #[error("{0} holds no transcript")]
@@ -49,6 +51,7 @@ impl Failure {
             | Failure::Recording { .. }
             | Failure::Prices { .. }
             | Failure::NoPrices { .. }
+            | Failure::NoPricesIn(_)
             | Failure::Policy { .. }
             | Failure::Empty(_)
             | Failure::Session(Error::Name(_) | Error::Store(_) | Error::Loss(_))
@@ -58,9 +61,22 @@ impl Failure {
         }
     }
 
-    /// Says it on standard error. A reader that has gone away is no failure.
+    /// Whether the reader of the output has gone away, which is no failure.
+    fn is_gone_reader(&self) -> bool {
+        matches!(self, Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// The exit code that a command has found, where its output was written or nobody waits for it any more.
+    pub(crate) fn code_after(written: Result<(), Failure>, code: u8) -> Result<ExitCode, Failure> {
+        match written {
+            Err(failure) if !failure.is_gone_reader() => Err(failure),
+            Ok(()) | Err(_) => Ok(ExitCode::from(code)),
+        }
+    }
+
+    /// Says it on standard error.
     pub(crate) fn report(self) -> ExitCode {
-        if matches!(&self, Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe) {
+        if self.is_gone_reader() {
             return ExitCode::SUCCESS;
         }
         output::error(&self);

@@ -82,7 +82,7 @@ pub(crate) fn price(name: &str) -> Result<Price, Failure> {
     if path.extension().is_some_and(|extension| extension == "toml") {
         let prices = Prices::from_toml(&text(path)?).map_err(|fault| Failure::Prices { place: place(path), fault })?;
         let first = prices.names().next().and_then(|name| prices.find(name)).cloned();
-        return first.ok_or_else(|| Failure::NoPrices { name: name.to_owned(), known: "none in that file".to_owned() });
+        return first.ok_or_else(|| Failure::NoPricesIn(place(path)));
     }
     let prices = Prices::builtin();
     let known = || prices.names().collect::<Vec<_>>().join(", ");

@@ -128,9 +128,9 @@ pub fn with<'a>(policy: Policy, settings: impl IntoIterator<Item = &'a str>) -> 
 /// Where the text is neither, or not a policy.
 pub fn parse(text: &str) -> Result<Policy, PolicyError> {
     let policy: Policy = if text.trim_start().starts_with('{') {
-        serde_json::from_str(text).map_err(|error| PolicyError::Format(error.to_string()))?
+        serde_json::from_str(text).map_err(|error| PolicyError::Format(error.to_string().trim_end().to_owned()))?
     } else {
-        toml::from_str(text).map_err(|error| PolicyError::Format(error.to_string()))?
+        toml::from_str(text).map_err(|error| PolicyError::Format(error.to_string().trim_end().to_owned()))?
     };
     with(policy, [])
 }

@@ -4,6 +4,7 @@ use lookback_core::dialect::{self, Frame};
 use lookback_core::transcript::Millis;
 use lookback_core::{DecodeError, Dialect, Message};
 use serde::Deserialize;
+use serde_json::error::Category;
 use serde_json::value::RawValue;
 
 /// A recorded conversation.
@@ -29,7 +30,7 @@ pub enum RecordingError {
         reason: String,
     },
     /// A line is neither a transcript nor a message.
-    #[error("line {line}: neither a transcript (`messages`) nor a message (`role`)")]
+    #[error("line {line}: neither a transcript (`messages`) nor a message (`role`), one a line")]
     Neither {
         /// The line, from 1.
         line: usize,
@@ -62,8 +63,8 @@ pub enum RecordingError {
 
 #[derive(Deserialize)]
 struct Line<'a> {
-    #[serde(default)]
-    id: Option<String>,
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
     #[serde(borrow, default)]
     messages: Option<Vec<&'a RawValue>>,
     #[serde(borrow, default)]
@@ -94,7 +95,10 @@ impl Recording {
         let mut transcripts = Vec::new();
         let mut single: Option<Recording> = None;
         for (line, text) in (1..).zip(text.lines()).filter(|(_, text)| !text.trim().is_empty()) {
-            let read: Line<'_> = serde_json::from_str(text).map_err(|error| syntax(line, &error))?;
+            let read: Line<'_> = serde_json::from_str(text).map_err(|error| match error.classify() {
+                Category::Data => RecordingError::Neither { line },
+                Category::Io | Category::Syntax | Category::Eof => syntax(line, &error),
+            })?;
             match (read.messages, read.role) {
                 (Some(messages), _) => {
                     if single.is_some() {
@@ -106,7 +110,7 @@ impl Recording {
                     // OpenAI's system prompt is a message.
                     let system = given(read.system).filter(|_| dialect != Dialect::OpenAiChat);
                     let tools = given(read.tools);
-                    let id = read.id.unwrap_or_else(|| format!("{name}-{line}"));
+                    let id = read.id.and_then(id).unwrap_or_else(|| format!("{name}-{line}"));
                     transcripts.push(Recording { id, messages, frame: Frame { system, tools } });
                 }
                 (None, Some(_)) => {
@@ -124,6 +128,12 @@ impl Recording {
         transcripts.extend(single);
         Ok(transcripts)
     }
+}
+
+/// A transcript's name: a text, or a number as it is written.
+fn id(raw: &RawValue) -> Option<String> {
+    let number = || raw.get().starts_with(|c: char| c.is_ascii_digit()).then(|| raw.get().to_owned());
+    serde_json::from_str(raw.get()).ok().or_else(number)
 }
 
 fn syntax(line: usize, error: &serde_json::Error) -> RecordingError {

@@ -34,7 +34,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let dialect = request.dialect();
     let findings = dialect.check(request);
     let mut valid = is_valid(&findings);
-    if args.fix {
+    let written = if args.fix {
         let repaired = repair(&document)?;
         let again = Request::decode(&*repaired, Some(dialect));
         valid = again.is_ok_and(|again| is_valid(&dialect.check(&again)));
@@ -42,11 +42,11 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
             output::tell(line);
             Ok(())
         })?;
-        output::result(&repaired)?;
+        output::result(&repaired).map_err(Failure::from)
     } else {
-        tell(args, request, &findings, valid, &mut |line| Ok(output::line(line)?))?;
-    }
-    Ok(ExitCode::from(u8::from(!valid)))
+        tell(args, request, &findings, valid, &mut |line| Ok(output::line(line)?))
+    };
+    Failure::code_after(written, u8::from(!valid))
 }
 
 fn is_valid(findings: &[Finding]) -> bool {

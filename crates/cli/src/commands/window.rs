@@ -23,32 +23,32 @@ pub(crate) fn run(args: &WindowArgs) -> Result<ExitCode, Failure> {
     let document = Document::read(&args.file, args.dialect.name.0)?;
     let request = &document.request;
     let model = args.model.name.as_deref().or(request.model());
-    let run = decide(args, request, &policy, model)?;
-    if let Some(refusal) = run.decided.refusal {
+    let mut run = decide(args, request, &policy, model)?;
+    if let Some(refusal) = run.decided.refusal.take() {
         return Err(Error::Refused(refusal).into());
     }
-    let view = run.decided.on_read.as_deref().unwrap_or(run.engine.view());
+    let view = run.view();
     let messages = request.dialect().encode(view.shown()).map_err(Error::from)?;
     let window = document.with_messages(&messages);
     let warnings = warnings(&run.engine, &run.entries, &policy, view);
     for warning in &warnings {
         output::warning(warning);
     }
-    if args.explain {
+    let written = if args.explain {
         let fates = fates(&run.entries, view, &run.engine.explain());
         if args.json {
             let plan = fates.iter().map(Line::of).collect();
             let window = serde_json::from_str(&window).unwrap_or_default();
             let answer = Answer { window, plan, tokens: run.engine.tokens(view) };
-            output::result(&serde_json::to_string(&answer).unwrap_or_default())?;
+            output::result(&serde_json::to_string(&answer).unwrap_or_default())
         } else {
             output::tell(&explain(&fates));
-            output::result(&window)?;
+            output::result(&window)
         }
     } else {
-        output::result(&window)?;
-    }
-    Ok(ExitCode::from(u8::from(args.strict && !warnings.is_empty())))
+        output::result(&window)
+    };
+    Failure::code_after(written.map_err(Failure::from), u8::from(args.strict && !warnings.is_empty()))
 }
 
 struct Run {
@@ -57,14 +57,23 @@ struct Run {
     decided: Decided,
 }
 
+impl Run {
+    /// What is sent.
+    fn view(&self) -> &View {
+        self.decided.on_read.as_deref().unwrap_or(self.engine.view())
+    }
+}
+
 /// Decides the window. Tokens are counted only where something depends on them: where the policy does not limit them, a
-/// window of no more bytes than its model takes tokens fits, since no token is shorter than a byte.
+/// window of no more bytes than its model takes tokens fits, since no token is shorter than a byte. A warning or a refusal says
+/// how large things are, so it depends on them too.
 fn decide(args: &WindowArgs, request: &Request, policy: &Policy, model: Option<&str>) -> Result<Run, Failure> {
     if !policy.counts_tokens() && !args.explain {
         let window = model.and_then(input::known_window);
         let unbounded = Policy { hard: policy.hard.or(Some(Limits::default())), ..policy.clone() };
         let (run, largest) = feed(args, request, unbounded, Arc::new(Uncounted), None, None)?;
-        if policy.hard.is_some() || window.is_none_or(|window| largest <= window) {
+        let fits = policy.hard.is_some() || window.is_none_or(|window| largest <= window);
+        if fits && run.decided.refusal.is_none() && policy.limits.fits(&run.view().totals()) {
             return Ok(run);
         }
     }
@@ -148,15 +157,20 @@ fn warnings(engine: &Engine, entries: &[Entry], policy: &Policy, view: &View) ->
     let excesses: Vec<_> = limits.excesses(&totals).map(|excess| words::excess(&excess)).collect();
     if !excesses.is_empty() {
         let (plan, _) = engine.explain();
-        let pinned = plan.decisions.iter().filter_map(|decision| match decision.reason {
-            Reason::Pinned { pin } => {
-                Some(format!("{} ({} tokens)", words::pin(pin), output::number(decision.after.tokens)))
+        let mut sizes: Vec<(&str, u64)> = Vec::new();
+        for decision in &plan.decisions {
+            let what = match decision.reason {
+                Reason::Pinned { pin } => words::pin(pin),
+                Reason::Waits => "a tool loop with signed reasoning",
+                _ => continue,
+            };
+            match sizes.iter_mut().find(|(known, _)| *known == what) {
+                Some((_, tokens)) => *tokens += decision.after.tokens,
+                None => sizes.push((what, decision.after.tokens)),
             }
-            Reason::Waits => Some("a tool loop with signed reasoning".to_owned()),
-            _ => None,
-        });
-        let mut pinned: Vec<_> = pinned.collect();
-        pinned.dedup();
+        }
+        let size = |(what, tokens): &(&str, u64)| format!("{what} ({} tokens)", output::number(*tokens));
+        let pinned: Vec<_> = sizes.iter().map(size).collect();
         warnings.push(format!(
             "the window has {}: what is left may not be dropped: {}",
             excesses.join(", "),

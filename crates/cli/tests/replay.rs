@@ -1,0 +1,375 @@
+//! `lookback replay`.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod common;
+
+use std::fs;
+
+use common::{Lab, Run, example_messages, list};
+use insta::assert_snapshot;
+use serde_json::Value;
+
+const FIELDS: [&str; 14] = [
+    "id",
+    "policy",
+    "calls",
+    "sent_tokens",
+    "cache_read_tokens",
+    "cache_write_tokens",
+    "uncached_tokens",
+    "cost",
+    "prefix_breaks",
+    "compactions",
+    "max_window_tokens",
+    "invalid_requests",
+    "reused_identifiers",
+    "missed_identifiers",
+];
+
+const MESSAGES: &str = r#"{"role":"system","content":"Be brief.","time":"2026-01-01T00:00:00Z"}
+{"role":"user","content":"Where is user_id set?","time":"2026-01-01T00:00:01Z"}
+{"role":"assistant","content":"In src/main.rs.","time":"2026-01-01T00:00:02.500Z"}
+
+{"role":"user","content":"And read_file?","time":1767225700.25}
+{"role":"assistant","content":"In src/main.rs too, beside user_id."}
+"#;
+
+/// One transcript a line: two that differ, one with tools.
+fn transcripts() -> String {
+    let messages = example_messages();
+    let tools = r#"[{"type":"function","function":{"name":"shell","parameters":{"type":"object"}}}]"#;
+    let line = |id: &str, end: usize, more: &str| {
+        format!("{{\"id\":\"{id}\",\"messages\":{}{more}}}\n", list(&messages[..end]))
+    };
+    line("short", 6, "") + &line("long/one", 40, &format!(",\"tools\":{tools}"))
+}
+
+/// The keys of a line of JSON, in their order.
+fn keys(line: &str) -> Vec<String> {
+    struct Keys(Vec<String>);
+    impl<'de> serde::Deserialize<'de> for Keys {
+        fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            struct Visitor;
+            impl<'de> serde::de::Visitor<'de> for Visitor {
+                type Value = Keys;
+                fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                    f.write_str("an object")
+                }
+                fn visit_map<A: serde::de::MapAccess<'de>>(self, mut map: A) -> Result<Keys, A::Error> {
+                    let mut keys = Vec::new();
+                    while let Some((key, _)) = map.next_entry::<String, serde::de::IgnoredAny>()? {
+                        keys.push(key);
+                    }
+                    Ok(Keys(keys))
+                }
+            }
+            deserializer.deserialize_map(Visitor)
+        }
+    }
+    serde_json::from_str::<Keys>(line).unwrap().0
+}
+
+/// Asserts what holds of every answer in JSON lines, and gives the lines.
+#[track_caller]
+fn reports(run: &Run, policies: &[&str], transcripts: usize) -> Vec<Value> {
+    run.out();
+    assert_eq!(run.stderr, "");
+    let lines = run.lines();
+    assert_eq!(lines.len(), policies.len() * (transcripts + 1));
+    for line in run.stdout.lines() {
+        assert_eq!(keys(line), FIELDS);
+    }
+    let (each, totals) = lines.split_at(policies.len() * transcripts);
+    for (total, policy) in totals.iter().zip(policies) {
+        assert_eq!((&total["id"], &total["policy"]), (&"total".into(), &(*policy).into()));
+        let of_policy: Vec<_> = each.iter().filter(|line| line["policy"] == *policy).collect();
+        assert_eq!(of_policy.len(), transcripts);
+        for field in &FIELDS[2..] {
+            let parts = of_policy.iter().map(|line| line[field].as_f64().unwrap());
+            let sum = if *field == "max_window_tokens" { parts.fold(0.0, f64::max) } else { parts.sum() };
+            assert!((total[field].as_f64().unwrap() - sum).abs() < 1e-9, "{field}");
+        }
+    }
+    for line in &lines {
+        let number = |field: &str| line[field].as_u64().unwrap();
+        let parts = number("cache_read_tokens") + number("cache_write_tokens") + number("uncached_tokens");
+        assert_eq!(number("sent_tokens"), parts);
+        assert!(number("missed_identifiers") <= number("reused_identifiers"));
+    }
+    lines
+}
+
+#[test]
+fn the_example_is_told_in_tables() {
+    let lab = Lab::new().with_example();
+    let run = lab.run(&["replay", "session.jsonl"]);
+    assert_eq!(run.code, Some(0));
+    // Progress is for terminals.
+    assert!(!run.stderr.contains("replaying"));
+    for row in ["no window", "last 40 messages"] {
+        assert!(run.stdout.contains(row), "{row}");
+    }
+    assert!(run.stderr.contains(".lookback/lookback.db") && run.stderr.contains("lookback sessions show session"));
+    assert!(lab.path(".lookback/lookback.db").exists());
+    assert_snapshot!(lab.told(&run));
+    assert_snapshot!(
+        "the_example_under_two_policies",
+        lab.told(&lab.run(&["replay", "session.jsonl", "--policy", "none", "--policy", "messages:target_messages=20"]))
+    );
+}
+
+#[test]
+fn the_hints_can_be_followed() {
+    let lab = Lab::new().with("my notes.jsonl", MESSAGES).with("plain.jsonl", MESSAGES);
+    for args in [
+        &["replay", "plain.jsonl"][..],
+        &["replay", "plain.jsonl", "--policy", "none", "--policy", "messages"],
+        &["replay", "my notes.jsonl", "--store", "a store/it's.db"],
+    ] {
+        let run = lab.run(args);
+        let hint = run.stderr.lines().find(|line| line.contains("sessions show")).unwrap();
+        let shown = lab.shell(hint.trim());
+        assert!(shown.out().contains("Where is user_id set?"), "{hint}");
+    }
+}
+
+#[test]
+fn json_lines_have_the_fields_of_the_contract() {
+    let lab = Lab::new().with("transcripts.jsonl", transcripts()).with("notes.jsonl", MESSAGES);
+    let run = lab.run(&["replay", "transcripts.jsonl", "notes.jsonl", "--json"]);
+    let lines = reports(&run, &["default"], 3);
+    let ids: Vec<_> = lines.iter().map(|line| line["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["short", "long/one", "notes", "total"]);
+    let calls: Vec<_> = lines.iter().map(|line| line["calls"].as_u64().unwrap()).collect();
+    assert_eq!(calls[..3], [2, 13, 2]);
+    assert!(lines.iter().all(|line| line["invalid_requests"] == 0));
+    let identifiers = |field: &str| lines[2][field].as_u64().unwrap();
+    assert_eq!((identifiers("reused_identifiers"), identifiers("missed_identifiers")), (2, 0));
+}
+
+#[test]
+fn several_policies_are_compared() {
+    let lab = Lab::new().with_example();
+    let policies = ["none", "messages:max_messages=40,target_messages=20", "default"];
+    let flags = policies.iter().flat_map(|policy| ["--policy", policy]);
+    let run = lab.run(&["replay", "session.jsonl", "--json"].into_iter().chain(flags).collect::<Vec<_>>());
+    let lines = reports(&run, &policies, 1);
+    assert_eq!(
+        (&lines[0]["prefix_breaks"], &lines[0]["compactions"], &lines[0]["missed_identifiers"]),
+        (&0.into(), &0.into(), &0.into())
+    );
+    assert!(lines[1]["compactions"].as_u64() > Some(0));
+    assert!(lines.iter().all(|line| line["calls"] == 78 && line["invalid_requests"] == 0));
+    let sessions = lab.run(&["sessions", "list"]);
+    for policy in policies {
+        assert!(sessions.out().contains(&format!("session@{policy}")), "{}", sessions.stdout);
+    }
+}
+
+#[test]
+fn the_last_call_sends_the_window_that_window_gives() {
+    let messages = example_messages();
+    let end = (0..messages.len()).rev().find(|index| messages[*index].contains(r#""role":"assistant""#)).unwrap();
+    let lab = Lab::new().with_example().with("prefix.json", list(&messages[..end]));
+    let policy = "messages:max_messages=12,target_messages=5";
+    lab.run(&["replay", "session.jsonl", "--policy", policy, "--json"]).out();
+    let replayed = lab.run(&["sessions", "window", "session"]).json();
+    let window = lab.run(&["window", "prefix.json", "--policy", policy]).json();
+    let sent = window.as_array().unwrap();
+    assert_eq!(replayed.as_array().unwrap()[..sent.len()], sent[..]);
+}
+
+#[test]
+fn a_second_run_gives_the_same_and_does_not_double_the_store() {
+    let lab = Lab::new().with_example().with("transcripts.jsonl", transcripts());
+    let args = ["replay", "session.jsonl", "transcripts.jsonl", "--json", "--policy", "none", "--policy", "messages"];
+    let first = lab.run(&args);
+    let list = lab.run(&["sessions", "list", "--json"]);
+    let second = lab.run(&args);
+    assert_eq!(first.out(), second.out());
+    assert_eq!(list.out(), lab.run(&["sessions", "list", "--json"]).out());
+    assert_eq!(list.lines().len(), 6);
+}
+
+#[test]
+fn transcripts_of_one_name_are_kept_apart() {
+    let lab = Lab::new();
+    for folder in ["a", "b"] {
+        fs::create_dir(lab.path(folder)).unwrap();
+    }
+    let (one, two) = MESSAGES.split_once("\n\n").unwrap();
+    fs::write(lab.path("a/notes.jsonl"), one).unwrap();
+    fs::write(lab.path("b/notes.jsonl"), two).unwrap();
+    let args = ["replay", "a/notes.jsonl", "b/notes.jsonl", "--json"];
+    reports(&lab.run(&args), &["default"], 2);
+    reports(&lab.run(&args), &["default"], 2);
+    let list = lab.run(&["sessions", "list", "--json"]).lines();
+    assert_eq!(list.iter().map(|log| log["name"].as_str().unwrap()).collect::<Vec<_>>(), ["notes", "notes-2"]);
+    assert!(lab.run(&["sessions", "show", "notes-2"]).out().contains("read_file"));
+}
+
+#[test]
+fn a_name_may_be_a_number_or_left_out() {
+    let line = |id: &str| format!(r#"{{{id}"messages":[{{"role":"user","content":"a"}}]}}"#);
+    let text = [r#""id":7,"#, r#""id":null,"#, "", r#""id":[1],"#].map(line).join("\n");
+    let lab = Lab::new().with("some.jsonl", text);
+    let lines = reports(&lab.run(&["replay", "some.jsonl", "--json"]), &["default"], 4);
+    let ids: Vec<_> = lines.iter().map(|line| line["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["7", "some-2", "some-3", "some-4", "total"]);
+}
+
+#[test]
+fn names_that_no_session_may_have_are_replaced() {
+    let line = |id: &str| format!(r#"{{"id":"{id}","messages":[{{"role":"user","content":"a"}}]}}"#);
+    let long = "x".repeat(201);
+    let text = ["../../etc/passwd", "a\\u0000b", "", &long, "team/ok"].map(line).join("\n");
+    let lab = Lab::new().with("odd.jsonl", text);
+    let run = lab.run(&["replay", "odd.jsonl", "--json"]);
+    assert_eq!(reports(&run, &["default"], 5)[0]["id"], "../../etc/passwd");
+    let names = lab.run(&["sessions", "list", "--json"]).lines();
+    let names: Vec<_> = names.iter().map(|log| log["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["team/ok", "transcript-0", "transcript-1", "transcript-2", "transcript-3"]);
+}
+
+#[test]
+fn times_let_the_cache_go_cold() {
+    let lab = Lab::new();
+    let text = |minutes: u32| {
+        let filler = "word ".repeat(2_000);
+        format!(
+            r#"{{"role":"user","content":"{filler}","time":"2026-01-01T00:00:00Z"}}
+{{"role":"assistant","content":"a","time":"2026-01-01T00:00:01Z"}}
+{{"role":"user","content":"b","time":"2026-01-01T00:{minutes:02}:00Z"}}
+{{"role":"assistant","content":"c"}}"#
+        )
+    };
+    let read = |minutes, prices: &str| {
+        let run = lab.pipe(&["replay", "-", "--json", "--prices", prices], text(minutes));
+        reports(&run, &["default"], 1)[0]["cache_read_tokens"].as_u64().unwrap()
+    };
+    assert!(read(1, "anthropic-5m") > 1_500);
+    assert_eq!(read(9, "anthropic-5m"), 0);
+    assert!(read(9, "anthropic-1h") > 1_500);
+}
+
+#[test]
+fn prices_go_by_name_by_model_and_by_file() {
+    let lab = Lab::new().with("notes.jsonl", MESSAGES);
+    let own = r#"[[price]]
+name = "mine"
+provider = "Me"
+models = []
+input = 1000000.0
+write = 1.0
+read = 1.0
+minimum = 0
+step = 1
+ttl = 60
+entries = "every"
+date = "2026-01-01"
+source = "a napkin"
+"#;
+    fs::write(lab.path("mine.toml"), own).unwrap();
+    fs::write(lab.path("wrong.toml"), own.replace("1000000.0", "-1.0")).unwrap();
+    fs::write(lab.path("none.toml"), "price = []").unwrap();
+    let cost = |prices: &str| {
+        let run = lab.run(&["replay", "notes.jsonl", "--json", "--prices", prices]);
+        let lines = reports(&run, &["default"], 1);
+        (lines[0]["cost"].as_f64().unwrap(), lines[0]["sent_tokens"].as_f64().unwrap())
+    };
+    let (dollars, sent) = cost("mine.toml");
+    assert!((dollars - sent).abs() < 1e-6, "a dollar a token");
+    assert!(cost("claude-opus-4-6").0 > cost("anthropic-5m").0);
+    assert_eq!(cost("claude-sonnet-4-5").0, cost("anthropic-5m").0);
+    let told = lab.run(&["replay", "notes.jsonl", "--prices", "mine.toml"]);
+    assert!(told.out().contains("Input at the prices `mine` of 2026-01-01 (a napkin)."));
+    for prices in ["abacus", "wrong.toml", "none.toml", "missing.toml"] {
+        lab.run(&["replay", "notes.jsonl", "--prices", prices]).fails(2, prices.split('.').next().unwrap_or_default());
+    }
+    assert_snapshot!(lab.all(&[
+        &["replay", "notes.jsonl", "--prices", "abacus"],
+        &["replay", "notes.jsonl", "--prices", "wrong.toml"],
+        &["replay", "notes.jsonl", "--prices", "none.toml"],
+    ]));
+}
+
+#[test]
+fn the_store_is_where_it_is_said_to_be() {
+    let lab = Lab::new().with("notes.jsonl", MESSAGES);
+    let run = lab.run(&["replay", "notes.jsonl", "--store", "deep/down/s.db"]);
+    assert_eq!(run.code, Some(0));
+    assert!(run.stderr.contains("deep/down/s.db") && run.stderr.contains("--store deep/down/s.db"), "{}", run.stderr);
+    assert!(lab.path("deep/down/s.db").exists() && !lab.path(".lookback").exists());
+    let by_variable = lab.run_with(&["replay", "notes.jsonl"], "", &[("LOOKBACK_STORE", "v.db")]);
+    assert!(by_variable.stderr.contains("v.db"), "{}", by_variable.stderr);
+    assert!(lab.path("v.db").exists() && !lab.path(".lookback").exists());
+}
+
+#[test]
+fn other_dialects_are_replayed_when_they_are_named() {
+    for (dialect, text) in
+        [("anthropic", include_str!("bodies/anthropic.json")), ("bedrock", include_str!("bodies/bedrock.json"))]
+    {
+        let mut body: Value = serde_json::from_str(text).unwrap();
+        body["id"] = dialect.into();
+        let lab = Lab::new().with("body.jsonl", format!("{body}\n"));
+        let run = lab.run(&["replay", "body.jsonl", "--json", "--dialect", dialect]);
+        let lines = reports(&run, &["default"], 1);
+        assert_eq!((&lines[0]["calls"], &lines[0]["invalid_requests"]), (&2.into(), &0.into()));
+    }
+}
+
+#[test]
+fn a_hard_limit_ends_it() {
+    let lab = Lab::new().with("notes.jsonl", MESSAGES);
+    let run = lab.run(&["replay", "notes.jsonl", "--policy", "default:hard.tokens=5"]);
+    run.fails(1, "hard limit");
+}
+
+#[test]
+fn wrong_files_are_named_with_the_line() {
+    let lab = Lab::new()
+        .with("syntax.jsonl", "{\"role\":\"user\",\"content\":\"a\"}\n\n{\"role\":\n")
+        .with("neither.jsonl", "{\"prompt\":\"a\"}\n")
+        .with("list.jsonl", "[1]\n")
+        .with("mixed.jsonl", "{\"role\":\"user\",\"content\":\"a\"}\n{\"messages\":[]}\n")
+        .with("mixed2.jsonl", "{\"messages\":[]}\n{\"role\":\"user\",\"content\":\"a\"}\n")
+        .with("role.jsonl", "{\"messages\":[{\"role\":\"user\",\"content\":\"a\"},{\"role\":\"wizard\"}]}\n")
+        .with("time.jsonl", "{\"role\":\"user\",\"content\":\"a\",\"time\":\"noon\"}\n")
+        .with("member.jsonl", "{\"messages\":7}\n")
+        .with("blank.jsonl", "\n \n")
+        .with("empty.jsonl", "")
+        .with("utf8.jsonl", b"{\"role\":\"user\",\"content\":\"\xff\"}\n")
+        .with("good.jsonl", MESSAGES);
+    let names =
+        ["syntax", "neither", "list", "mixed", "mixed2", "role", "time", "member", "blank", "empty", "utf8", "missing"];
+    let mut told = Vec::new();
+    for name in names {
+        let file = format!("{name}.jsonl");
+        let run = lab.run(&["replay", &file]);
+        run.fails(2, &file);
+        told.push(lab.told(&run));
+        lab.run(&["replay", "good.jsonl", &file, "--json"]).fails(2, &file);
+    }
+    assert_snapshot!(told.join("\n"));
+    assert!(!lab.path(".lookback").exists(), "nothing was written");
+    lab.run(&["replay", "."]).fails(2, "directory");
+    lab.pipe(&["replay", "-"], "").fails(2, "standard input holds no transcript");
+    assert_eq!(lab.run(&["replay"]).code, Some(2));
+    lab.run(&["replay", "good.jsonl", "--policy", "recent"]).fails(2, "recent");
+}
+
+#[test]
+fn deep_nesting_goes_through_the_store() {
+    let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+    let text = format!(
+        "{{\"role\":\"user\",\"content\":\"hi\",\"x\":{deep}}}\n{{\"role\":\"assistant\",\"content\":\"a\"}}\n"
+    );
+    let lab = Lab::new().with("deep.jsonl", text);
+    reports(&lab.run(&["replay", "deep.jsonl", "--json"]), &["default"], 1);
+    assert!(lab.run(&["sessions", "export", "deep"]).out().contains(&deep));
+    assert!(lab.run(&["sessions", "window", "deep"]).out().contains(&deep));
+    lab.run(&["sessions", "show", "deep"]).out();
+    lab.run(&["sessions", "show", "deep", "--json"]).out();
+}

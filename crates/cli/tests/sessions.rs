@@ -1,0 +1,262 @@
+//! `lookback sessions`, and stores that cannot be used.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use common::{Lab, example_messages, list};
+use futures_lite::future::block_on;
+use insta::assert_snapshot;
+use lookback::{Dialect, Message, Request, Session, Settings, SqliteStore};
+
+/// A lab with the example replayed.
+fn replayed() -> Lab {
+    let lab = Lab::new().with_example();
+    lab.run(&["replay", "session.jsonl", "--json", "--policy", "messages:max_messages=10"]).out();
+    lab
+}
+
+const COMMANDS: [&[&str]; 6] = [
+    &["sessions", "list"],
+    &["sessions", "show", "session"],
+    &["sessions", "window", "session"],
+    &["sessions", "export", "session"],
+    &["sessions", "search", "shell"],
+    &["sessions", "delete", "session"],
+];
+
+#[test]
+fn a_store_is_listed_and_shown() {
+    let lab = replayed();
+    let list = lab.run(&["sessions", "list"]);
+    assert!(list.out().starts_with(" session"), "{}", list.stdout);
+    let json = lab.run(&["sessions", "list", "--json"]).lines();
+    assert_eq!((json.len(), &json[0]["name"]), (1, &"session".into()));
+    assert!(json[0]["records"].as_u64() > Some(216) && json[0]["bytes"].is_u64());
+    let show = lab.run(&["sessions", "show", "session"]);
+    show.out();
+    // The beginning and the end are enough to see.
+    let lines: Vec<_> = show.stdout.lines().collect();
+    assert_snapshot!([&lines[..8], &["..."], &lines[lines.len() - 8..]].concat().join("\n"));
+    let entries = lab.run(&["sessions", "show", "session", "--json"]);
+    assert_eq!(entries.lines().len() as u64, json[0]["records"].as_u64().unwrap());
+}
+
+#[test]
+fn the_window_of_a_session_is_a_list_that_a_provider_accepts() {
+    let lab = replayed();
+    let window = lab.run(&["sessions", "window", "session"]);
+    let list = window.json();
+    assert!(list.as_array().unwrap().len() <= 12, "{}", window.stdout);
+    assert!(window.stdout.ends_with("]\n"));
+    assert_eq!(lab.pipe(&["check"], &window.stdout).out(), "");
+}
+
+#[test]
+fn an_export_is_the_history_and_replays_to_the_same() {
+    let lab = Lab::new().with_example();
+    let first = lab.run(&["replay", "session.jsonl", "--json"]);
+    let export = lab.run(&["sessions", "export", "session"]);
+    assert_eq!(export.out().lines().count(), 216);
+    let values = |text: &str| {
+        let line = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
+        text.lines().map(line).collect::<Vec<_>>()
+    };
+    assert_eq!(values(&export.stdout), values(&fs::read_to_string(common::example()).unwrap()));
+    fs::create_dir(lab.path("again")).unwrap();
+    fs::write(lab.path("again/session.jsonl"), &export.stdout).unwrap();
+    let second = lab.run(&["replay", "again/session.jsonl", "--json", "--store", "again/s.db"]);
+    assert_eq!(second.out(), first.out());
+    let again = lab.run(&["sessions", "export", "session", "--store", "again/s.db"]);
+    assert_eq!(again.out(), export.stdout);
+}
+
+#[test]
+fn an_export_keeps_tools_and_system_prompts() {
+    let pretty = |text: &str| text.replace(",\"role\"", ",\n\"role\"");
+    let messages = list(&example_messages()[..10]);
+    let tools = r#"[{"type":"function","function":{"name":"shell","description":"A\nB"}}]"#;
+    let openai = format!(r#"{{"id":"t","messages":{messages},"tools":{tools}}}"#);
+    let flat = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap().to_string();
+    for (dialect, text) in [
+        ("openai-chat", openai),
+        ("anthropic", flat(include_str!("bodies/anthropic.json")).replacen('{', r#"{"id":"t","#, 1)),
+    ] {
+        let lab = Lab::new().with("t.jsonl", pretty(&text).replace('\n', " "));
+        let first = lab.run(&["replay", "t.jsonl", "--json", "--dialect", dialect]);
+        let sent = first.lines()[0]["sent_tokens"].as_u64().unwrap();
+        let export = lab.run(&["sessions", "export", "t"]);
+        assert_eq!(export.out().lines().count(), 1, "{dialect}");
+        let again = lab.pipe(&["replay", "-", "--json", "--dialect", dialect], &export.stdout);
+        assert_eq!(again.out(), first.out());
+        assert!(sent > 0);
+    }
+}
+
+#[test]
+fn an_export_holds_one_line_a_message_however_it_was_written() {
+    let lab = Lab::new();
+    let store = SqliteStore::open(lab.path("s.db")).unwrap();
+    block_on(async {
+        let mut session = Session::open(store, "pretty", Settings::default()).await.unwrap();
+        session.push(Message::user("Hello")).await.unwrap();
+        let request =
+            Request::decode("[{\r\n \"role\": \"user\",\n \"content\": \"a\\nb\" }]", Some(Dialect::OpenAiChat))
+                .unwrap();
+        session.extend(request.into_messages()).await.unwrap();
+    });
+    let export = lab.run(&["sessions", "export", "pretty", "--store", "s.db"]);
+    let lines = export.lines();
+    export.out();
+    assert_eq!((lines.len(), &lines[0]["content"], &lines[1]["content"]), (2, &"Hello".into(), &"a\nb".into()));
+    assert!(lines[0]["time"].is_string());
+}
+
+#[test]
+fn a_search_finds_what_has_left_the_window() {
+    let lab = replayed();
+    let found = lab.run(&["sessions", "search", "late stand", "--limit", "2"]);
+    assert_eq!(found.out().lines().count(), 3, "{}", found.stdout);
+    let json = lab.run(&["sessions", "search", "late stand", "--limit", "2", "--json"]).lines();
+    assert_eq!((json.len(), &json[0]["session"]), (2, &"session".into()));
+    assert!(json[0]["position"].is_u64() && json[0]["excerpt"].is_string());
+    lab.run(&["sessions", "search", "late", "--session", "session"]).out();
+    for nothing in ["zzyzzx", "", "\"", "NEAR(zzyzzx", "*", "late zzyzzx"] {
+        let run = lab.run(&["sessions", "search", nothing]);
+        assert_eq!((run.code, run.stdout.as_str(), run.stderr.as_str()), (Some(1), "", "nothing found\n"), "{nothing}");
+        let run = lab.run(&["sessions", "search", nothing, "--json"]);
+        assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""), "{nothing}");
+    }
+}
+
+#[test]
+fn sessions_are_deleted_all_or_none() {
+    let lab = replayed();
+    lab.run(&["replay", "session.jsonl", "--json", "--policy", "none", "--policy", "messages"]).out();
+    let run = lab.run(&["sessions", "delete", "session", "nobody"]);
+    run.fails(1, "there is no session `nobody`");
+    assert_eq!(lab.run(&["sessions", "list", "--json"]).lines().len(), 3);
+    let run = lab.run(&["sessions", "delete", "session", "session@none"]);
+    assert_eq!((run.out(), run.stderr.as_str()), ("", "deleted session\ndeleted session@none\n"));
+    assert_eq!(lab.run(&["sessions", "list", "--json"]).lines().len(), 1);
+    lab.run(&["sessions", "show", "session"]).fails(1, "there is no session");
+    assert_eq!(lab.run(&["sessions", "search", "late", "--session", "session"]).code, Some(1));
+}
+
+#[test]
+fn a_session_that_is_not_there_is_a_no() {
+    let lab = replayed();
+    for command in ["show", "window", "export", "delete"] {
+        lab.run(&["sessions", command, "nobody"]).fails(1, "there is no session `nobody` in .lookback/lookback.db");
+    }
+}
+
+#[test]
+fn a_store_that_is_not_there_is_a_wrong_question() {
+    let lab = Lab::new();
+    for args in COMMANDS {
+        lab.run(args).fails(2, "there is no store at .lookback/lookback.db");
+        lab.run(&[args, &["--store", "none.db"]].concat()).fails(2, "there is no store at none.db");
+    }
+    assert_eq!(fs::read_dir(lab.path("")).unwrap().count(), 0, "none was made");
+}
+
+#[test]
+fn names_that_leave_their_place_are_refused() {
+    let lab = replayed();
+    let long = "x".repeat(201);
+    for name in ["../x", "a/../b", "..", ".", "/etc/passwd", "a//b", "a/", "a\\b", "a\nb", "a\u{7f}", "", &long] {
+        for command in ["show", "window", "export", "delete"] {
+            lab.run(&["sessions", command, name]).fails(2, "session's name");
+        }
+        lab.run(&["sessions", "search", "late", "--session", name]).fails(2, "session's name");
+    }
+    for name in ["%2e%2e", "'; DROP TABLE logs; --", "naïve", "…", "a b", "~", "$HOME"] {
+        lab.run(&["sessions", "show", name]).fails(1, "there is no session");
+    }
+    assert_eq!(lab.run(&["sessions", "list", "--json"]).lines().len(), 1);
+    assert_snapshot!(lab.all(&[
+        &["sessions", "show", "../x"],
+        &["sessions", "show", "a\\b"],
+        &["sessions", "show", ""],
+        &["sessions", "show", "nobody"]
+    ]));
+}
+
+#[test]
+fn a_file_that_is_no_store_is_left_alone() {
+    let other = Lab::new();
+    let mut lab = Lab::new().with_example().with("text.db", "hello\n");
+    // Another program's database, and a store of a version to come.
+    SqliteStore::open(other.path("s.db")).unwrap();
+    let store = fs::read(other.path("s.db")).unwrap();
+    let mut foreign = store.clone();
+    foreign[68..72].copy_from_slice(b"else");
+    let mut newer = store;
+    newer[60..64].copy_from_slice(&99_u32.to_be_bytes());
+    lab = lab.with("foreign.db", &foreign).with("newer.db", &newer);
+    for (file, says) in [
+        ("text.db", "is not a store of lookback"),
+        ("foreign.db", "is not a store of lookback"),
+        ("newer.db", "has version 99, and this version of lookback reads up to 1; update lookback"),
+    ] {
+        let before = fs::read(lab.path(file)).unwrap();
+        for args in COMMANDS.into_iter().chain([&["replay", "session.jsonl"][..]]) {
+            lab.run(&[args, &["--store", file]].concat()).fails(2, says);
+        }
+        assert!(fs::read(lab.path(file)).unwrap() == before, "{file}");
+    }
+}
+
+#[test]
+fn a_folder_is_no_store() {
+    let lab = Lab::new().with_example().with("file", "");
+    for args in [&["sessions", "list", "--store", "."][..], &["replay", "session.jsonl", "--store", "."]] {
+        let run = lab.run(args);
+        run.fails(2, "the store .");
+    }
+    lab.run(&["replay", "session.jsonl", "--store", "file/s.db"]).fails(2, "file could not be made");
+    lab.run(&["sessions", "list", "--store", "file/s.db"]).fails(2, "there is no store");
+}
+
+#[test]
+fn a_folder_that_may_not_be_written_to_is_said() {
+    let lab = Lab::new().with_example();
+    fs::create_dir(lab.path("shut")).unwrap();
+    fs::set_permissions(lab.path("shut"), fs::Permissions::from_mode(0o555)).unwrap();
+    if fs::write(lab.path("shut/probe"), "").is_ok() {
+        eprintln!("skipped: permissions do not bind this user");
+        return;
+    }
+    lab.run(&["replay", "session.jsonl", "--store", "shut/s.db"]).fails(2, "shut/s.db");
+    lab.run(&["replay", "session.jsonl", "--store", "shut/in/s.db"]).fails(2, "shut/in could not be made");
+}
+
+#[test]
+fn a_locked_store_is_said_to_be() {
+    let lab = replayed();
+    // Another process holds it.
+    let hold = "import sqlite3, sys, time\nc = sqlite3.connect('.lookback/lookback.db', isolation_level=None)\nc.execute('begin exclusive')\nprint('held', flush=True)\ntime.sleep(60)";
+    let mut command = lab.command("python3");
+    command.args(["-c", hold]).stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::null());
+    let Ok(mut child) = command.spawn() else {
+        eprintln!("skipped: there is no python3 to hold the store");
+        return;
+    };
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
+    if line == "held\n" {
+        // Readers go on, writers wait for a while and then say why.
+        lab.run(&["sessions", "list"]).out();
+        lab.run(&["sessions", "export", "session"]).out();
+        lab.run(&["sessions", "delete", "session"]).fails(2, "locked by another process; try again");
+    } else {
+        eprintln!("skipped: python3 has no sqlite3");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(lab.run(&["sessions", "list", "--json"]).lines().len(), 1);
+}

@@ -1,0 +1,472 @@
+//! `lookback window`.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod common;
+
+use common::{Lab, example_messages, list};
+use futures_lite::future::block_on;
+use insta::assert_snapshot;
+use lookback::message::Role;
+use lookback::tokens::Models;
+use lookback::{Dialect, MemoryStore, Request, Session, Settings, presets};
+use serde_json::{Value, json};
+
+const OPENAI: &str = include_str!("bodies/openai-chat.json");
+const ANTHROPIC: &str = include_str!("bodies/anthropic.json");
+const BEDROCK: &str = include_str!("bodies/bedrock.json");
+
+/// A result that comes after the conversation has gone on.
+const LATE: &str = r#"[{"role":"user","content":"go"},
+{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"run","arguments":"{}"}}]},
+{"role":"user","content":"still there?"},
+{"role":"assistant","content":"yes"},
+{"role":"tool","tool_call_id":"c1","content":"done"},
+{"role":"user","content":"and?"}]"#;
+
+/// Two calls of one identifier, arguments that are no object, and a result of a call that nobody made.
+const BROKEN: &str = r#"[{"role":"user","content":"go"},
+{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"run","arguments":"{}"}},
+{"id":"c1","type":"function","function":{"name":"run","arguments":"{"}}]},
+{"role":"tool","tool_call_id":"c1","content":"1"},
+{"role":"tool","tool_call_id":"c1","content":"2"},
+{"role":"tool","tool_call_id":"zz","content":"3"}]"#;
+
+/// A conversation of so many turns, of a question and an answer each.
+fn talk(turns: usize) -> String {
+    let turn = |turn: usize| {
+        [
+            format!(r#"{{"role":"user","content":"question {turn}"}}"#),
+            format!(r#"{{"role":"assistant","content":"answer {turn}"}}"#),
+        ]
+    };
+    list(&(0..turns).flat_map(turn).collect::<Vec<_>>())
+}
+
+fn contents(window: &Value) -> Vec<&str> {
+    window.as_array().unwrap().iter().map(|message| message["content"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn what_fits_passes_byte_for_byte() {
+    for (name, body) in [("openai-chat", OPENAI), ("anthropic", ANTHROPIC), ("bedrock", BEDROCK)] {
+        for policy in ["default", "none", "messages"] {
+            for dialect in ["auto", name] {
+                let run = Lab::new().pipe(&["window", "--policy", policy, "--dialect", dialect], body);
+                assert_eq!(run.out(), body, "{name} {policy} {dialect}");
+                assert_eq!(run.stderr, "", "{name} {policy} {dialect}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_bare_list_passes_byte_for_byte() {
+    for text in ["[]", " [ ]\n", "{\"messages\" : [ ] }", "[ {\"role\":\"user\",\n\"content\":\"x\"} ]\r\n\n"] {
+        assert_eq!(Lab::new().pipe(&["window"], text).out(), text);
+    }
+}
+
+#[test]
+fn blocks_that_nobody_knows_pass() {
+    for text in [
+        r#"[{"role":"user","content":[{"type":"hologram","depth":3.00}]}]"#,
+        r#"[{"role":"user","content":[{"type":"text","text":"a","cache_control":{"type":"x"}},{"type":"hologram"}]}]"#,
+        r#"[{"role":"user","content":[{"hologram":{"depth":1}}]}]"#,
+    ] {
+        assert_eq!(Lab::new().pipe(&["window"], text).out(), text);
+    }
+}
+
+#[test]
+fn a_limit_on_messages_cuts() {
+    let lab = Lab::new().with("talk.json", talk(30));
+    let window = lab.run(&["window", "talk.json", "--policy", "messages:max_messages=5"]).json();
+    assert_eq!(contents(&window), ["answer 27", "question 28", "answer 28", "question 29", "answer 29"]);
+    let window = lab.run(&["window", "talk.json", "--policy", "messages"]).json();
+    assert_eq!(contents(&window).len(), 40);
+}
+
+#[test]
+fn a_body_keeps_every_byte_outside_its_messages() {
+    let lab = Lab::new();
+    let run = lab.pipe(&["window", "--policy", "messages:max_messages=3"], OPENAI);
+    let (before, rest) = OPENAI.split_once("\"messages\": [").unwrap();
+    let (_, after) = rest.rsplit_once("],").unwrap();
+    assert!(run.out().starts_with(&format!("{before}\"messages\": [")), "{}", run.stdout);
+    assert!(run.stdout.ends_with(&format!("],{after}")), "{}", run.stdout);
+    // The messages that are kept are there as they came.
+    assert!(run.stdout.contains(r#"{"role": "system", "content": "Be brief.", "x_note": 1.50}"#), "{}", run.stdout);
+    assert!(run.stdout.contains(r#"{"role": "assistant", "content": "Noon.", "score": 1E+2}"#), "{}", run.stdout);
+}
+
+#[test]
+fn json_alone_changes_nothing() {
+    let lab = Lab::new().with("talk.json", talk(30));
+    let plain = lab.run(&["window", "talk.json", "--policy", "messages"]);
+    let json = lab.run(&["window", "talk.json", "--policy", "messages", "--json"]);
+    assert_eq!((plain.out(), &plain.stderr), (json.out(), &json.stderr));
+}
+
+/// Asserts that an answer of `--json --explain` is what the contract says, for an input of so many messages.
+#[track_caller]
+fn assert_explained(answer: &Value, messages: usize) {
+    let keys: Vec<_> = answer.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["plan", "tokens", "window"]);
+    assert!(answer["tokens"].is_u64());
+    let mut at = 0;
+    for line in answer["plan"].as_array().unwrap() {
+        let span = line["span"].as_array().unwrap();
+        let (start, end) = (span[0].as_u64().unwrap(), span[1].as_u64().unwrap());
+        assert_eq!((span.len(), start), (2, at), "{line}");
+        assert!(end > start, "{line}");
+        at = end;
+        assert!(
+            matches!(line["action"].as_str(), Some("keep" | "truncate" | "clear" | "summarize" | "drop")),
+            "{line}"
+        );
+        assert!(line["reason"]["kind"].is_string(), "{line}");
+        assert!(line["tokens"].is_u64(), "{line}");
+    }
+    assert_eq!(at, messages as u64);
+}
+
+#[test]
+fn explain_as_json_is_one_object() {
+    let lab = Lab::new().with("talk.json", talk(6));
+    let run = lab.run(&["window", "talk.json", "--policy", "messages:max_messages=5", "--json", "--explain"]);
+    assert_explained(&run.json(), 12);
+    assert_eq!(run.stderr, "");
+    // The members stand in the order of the contract.
+    assert!(
+        run.stdout.starts_with(r#"{"window":[{"role":"user","content":"#)
+            || run.stdout.starts_with(r#"{"window":[{"role":"assistant""#)
+    );
+    assert!(run.stdout.contains(r#"],"plan":[{"span":[0,"#), "{}", run.stdout);
+    let window = lab.run(&["window", "talk.json", "--policy", "messages:max_messages=5"]);
+    assert!(run.stdout.starts_with(&format!("{{\"window\":{},\"plan\"", window.out())));
+    let drop = &run.json()["plan"][0];
+    assert_eq!((&drop["action"], &drop["span"][0]), (&json!("drop"), &json!(0)));
+    assert_eq!(
+        drop["reason"],
+        json!({"kind": "exceeded", "measure": "messages", "actual": 7, "limit": 5, "target": 5})
+    );
+}
+
+#[test]
+fn explain_as_json_of_nothing() {
+    let run = Lab::new().pipe(&["window", "--json", "--explain"], "[]");
+    assert_eq!(run.out(), r#"{"window":[],"plan":[],"tokens":0}"#);
+}
+
+#[test]
+fn explain_accounts_for_every_message_of_the_example() {
+    let messages = example_messages();
+    let policies = [
+        ("default", 216),
+        ("messages:max_messages=12,target_messages=6", 150),
+        ("rounds:max_rounds=3", 90),
+        ("tokens:max_tokens=20000,target_tokens=8000", 131),
+        ("turns:max_turns=2", 200),
+    ];
+    std::thread::scope(|scope| {
+        for (policy, length) in policies {
+            let list = list(&messages[..length]);
+            scope.spawn(move || {
+                let run = Lab::new().pipe(&["window", "--policy", policy, "--json", "--explain"], &list);
+                run.out();
+                assert_explained(&run.json(), length);
+            });
+        }
+    });
+}
+
+#[test]
+fn explain_for_people_goes_to_standard_error() {
+    let lab = Lab::new().with("talk.json", talk(6));
+    let plain = lab.run(&["window", "talk.json", "--policy", "messages:max_messages=5"]);
+    let explained = lab.run(&["window", "talk.json", "--policy", "messages:max_messages=5", "--explain"]);
+    assert_eq!(explained.out(), plain.out());
+    assert_snapshot!(lab.told(&explained));
+}
+
+#[test]
+fn tokens_are_those_of_the_window_with_system_and_tools() {
+    let lab = Lab::new();
+    let explain = ["window", "--json", "--explain", "--policy", "none", "--model", "gpt-4o"];
+    let with = lab.pipe(&explain, OPENAI).json();
+    let mut body: Value = serde_json::from_str(OPENAI).unwrap();
+    let tools = body.as_object_mut().unwrap().remove("tools").unwrap();
+    assert!(tools.is_array());
+    let without = lab.pipe(&explain, body.to_string()).json();
+    let plan: u64 = without["plan"].as_array().unwrap().iter().map(|line| line["tokens"].as_u64().unwrap()).sum();
+    assert!(with["tokens"].as_u64() > without["tokens"].as_u64());
+    assert!(without["tokens"].as_u64().unwrap() >= plan);
+}
+
+#[test]
+fn once_plans_the_last_list_alone() {
+    // Call by call, the window goes down to 4 and grows again; planned once, it goes down to 4 at the end.
+    let policy = "messages:max_messages=10,target_messages=4";
+    let lab = Lab::new().with("talk.json", talk(30));
+    let each = lab.run(&["window", "talk.json", "--policy", policy]).json();
+    let once = lab.run(&["window", "talk.json", "--policy", policy, "--once"]).json();
+    assert_eq!(contents(&once), ["question 28", "answer 28", "question 29", "answer 29"]);
+    assert!(contents(&each).len() > 4, "{each}");
+}
+
+#[test]
+fn a_late_result_is_left_out_where_a_stand_in_was_sent() {
+    let lab = Lab::new().with("late.json", LATE);
+    assert_snapshot!(lab.all(&[
+        &["window", "late.json"],
+        &["window", "late.json", "--strict"],
+        &["window", "late.json", "--once"],
+        &["window", "late.json", "--once", "--strict", "--explain"],
+    ]));
+    assert_explained(&lab.run(&["window", "late.json", "--json", "--explain"]).json(), 6);
+    assert_explained(&lab.run(&["window", "late.json", "--json", "--explain", "--once"]).json(), 6);
+}
+
+#[test]
+fn a_broken_history_is_mended_and_that_is_said() {
+    let lab = Lab::new().with("broken.json", BROKEN);
+    assert_snapshot!(lab.all(&[&["window", "broken.json"], &["window", "broken.json", "--strict", "--explain"]]));
+    assert_explained(&lab.run(&["window", "broken.json", "--json", "--explain"]).json(), 5);
+    let checked = lab.pipe(&["check"], &lab.run(&["window", "broken.json"]).stdout);
+    assert_eq!((checked.code, checked.stdout.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn strict_is_content_with_a_sound_history() {
+    let lab = Lab::new().with("talk.json", talk(30));
+    assert_eq!(lab.run(&["window", "talk.json", "--policy", "messages", "--strict"]).code, Some(0));
+    assert_eq!(lab.pipe(&["window", "--strict"], ANTHROPIC).code, Some(0));
+}
+
+#[test]
+fn what_is_pinned_stays_over_a_limit_with_a_warning() {
+    let lab = Lab::new().with("talk.json", talk(30));
+    assert_snapshot!(lab.all(&[
+        &["window", "talk.json", "--policy", "messages:max_messages=2,keep.last=4"],
+        &["window", "talk.json", "--policy", "messages:max_messages=2,keep.last=4", "--strict"],
+        &["window", "talk.json", "--policy", "tokens:max_tokens=3", "--strict"],
+    ]));
+}
+
+#[test]
+fn a_hard_limit_refuses_and_names_what_is_pinned() {
+    let lab = Lab::new().with("talk.json", talk(30)).with("openai.json", OPENAI);
+    let refused = lab.run(&["window", "talk.json", "--set", "hard.tokens=3"]);
+    refused.fails(1, "hard limit");
+    assert!(refused.stderr.contains("newest"), "{}", refused.stderr);
+    for more in ["--strict", "--explain", "--json", "--once"] {
+        lab.run(&["window", "talk.json", "--set", "hard.tokens=3", more]).fails(1, "hard limit");
+    }
+    lab.run(&["window", "talk.json", "--policy", "none", "--set", "hard.messages=1"]).fails(1, "hard limit");
+    assert_snapshot!(lab.all(&[
+        &["window", "talk.json", "--set", "hard.tokens=3"],
+        &["window", "openai.json", "--set", "hard.tokens=10"],
+    ]));
+}
+
+#[test]
+fn a_policy_is_the_same_by_name_by_file_and_by_settings() {
+    let lab = Lab::new()
+        .with("talk.json", talk(30))
+        .with("p.toml", "[limits]\nmessages = 9\n[target]\nmessages = 3\n[keep]\nfirst = 1\n")
+        .with("p.json", r#"{"limits":{"messages":9},"target":{"messages":3},"keep":{"first":1}}"#)
+        .with("base.toml", "[limits]\nmessages = 20\n");
+    let window = |args: &[&str]| lab.run(&[&["window", "talk.json"], args].concat()).out().to_owned();
+    let named = window(&["--policy", "messages:max_messages=9,target_messages=3,keep.first=1"]);
+    assert!(named.contains("question 0"));
+    assert_eq!(window(&["--policy", "p.toml"]), named);
+    assert_eq!(window(&["--policy", "p.json"]), named);
+    assert_eq!(window(&["--policy", "messages:limits.messages=9,target.messages=3,keep.first=1"]), named);
+    let set = ["--set", "max_messages=9", "--set", "target_messages=3", "--set", "keep.first=1"];
+    assert_eq!(window(&[&["--policy", "messages"], &set[..]].concat()), named);
+    assert_eq!(window(&[&["--policy", "base.toml"], &set[..]].concat()), named);
+}
+
+#[test]
+fn every_preset_has_the_limit_it_is_described_with() {
+    let lab = Lab::new().with("talk.json", talk(120));
+    let kept = |policy: &str| contents(&lab.run(&["window", "talk.json", "--policy", policy]).json()).len();
+    assert_eq!(kept("none"), 240);
+    assert_eq!(kept("default"), 240);
+    assert_eq!(kept("messages"), 40);
+    assert_eq!(kept("turns"), 100);
+    assert_eq!(kept("rounds"), kept("rounds:max_rounds=10"));
+    assert!((19..=21).contains(&kept("rounds")), "{}", kept("rounds"));
+    assert_eq!(kept("tokens"), kept("tokens:max_tokens=8000"));
+}
+
+#[test]
+fn wrong_policies_are_named() {
+    let lab = Lab::new()
+        .with("talk.json", talk(2))
+        .with("broken.toml", "[limits\n")
+        .with("broken.json", "{")
+        .with("list.json", "[1]")
+        .with("unknown.toml", "limit = 3\n")
+        .with("zero.json", r#"{"limits":{"messages":0}}"#);
+    let wrong = [
+        "recent",
+        "messages:depth=1",
+        "messages:max_depth=1",
+        "messages:max_messages",
+        "messages:max_messages=many",
+        "messages:max_messages=-1",
+        "messages:target_messages=41",
+        "tokens:max_tokens=1.5",
+        "broken.toml",
+        "broken.json",
+        "list.json",
+        "unknown.toml",
+        "zero.json",
+        "missing.toml",
+        "",
+    ];
+    let runs = wrong.map(|policy| lab.run(&["window", "talk.json", "--policy", policy]));
+    for run in &runs {
+        run.fails(2, "");
+    }
+    assert_snapshot!(runs.map(|run| lab.told(&run)).join("\n"));
+    lab.run(&["window", "talk.json", "--set", "depth=1"]).fails(2, "unknown field `depth`");
+    lab.run(&["window", "talk.json", "--set", "max_messages"]).fails(2, "KEY=VALUE");
+}
+
+#[test]
+fn standard_input_is_read_without_a_file_and_for_a_dash() {
+    let lab = Lab::new();
+    let window = lab.pipe(&["window", "--policy", "messages:max_messages=5"], talk(9)).out().to_owned();
+    assert_eq!(lab.pipe(&["window", "-", "--policy", "messages:max_messages=5"], talk(9)).out(), window);
+    let file = Lab::new().with("talk.json", talk(9));
+    assert_eq!(file.run(&["window", "talk.json", "--policy", "messages:max_messages=5"]).out(), window);
+}
+
+#[test]
+fn an_unknown_model_is_said_to_be() {
+    let lab = Lab::new().with("talk.json", talk(2)).with("body.json", OPENAI.replace("gpt-4o", "brain-9"));
+    assert_snapshot!(lab.all(&[&["window", "talk.json", "--model", "brain-9"], &["window", "body.json"]]));
+    // It is no fault of the history's.
+    assert_eq!(lab.run(&["window", "talk.json", "--model", "brain-9", "--strict"]).code, Some(0));
+    assert_eq!(lab.run(&["window", "talk.json", "--model", "gpt-4o"]).stderr, "");
+}
+
+#[test]
+fn unreadable_input_is_a_wrong_question() {
+    let lab = Lab::new()
+        .with("empty.json", "")
+        .with("cut.json", "[{\"role\":\"user\",\n\"content\":")
+        .with("trailing.json", "[] []")
+        .with("wizard.json", r#"[{"role":"user","content":"a"},{"role":"wizard","content":"b"}]"#)
+        .with("number.json", "3")
+        .with("nothing.json", "null")
+        .with("object.json", r#"{"prompt":"x"}"#)
+        .with("members.json", r#"{"messages":{}}"#)
+        .with("inner.json", "[3]")
+        .with("bare.json", "[{}]")
+        .with("content.json", r#"[{"role":"user","content":3}]"#)
+        .with("utf8.json", b"[{\"role\":\"user\",\"content\":\"\xff\"}]")
+        .with("deep.json", format!("{}{}", "[".repeat(10_000), "]".repeat(10_000)));
+    let names = [
+        "empty", "cut", "trailing", "wizard", "number", "nothing", "object", "members", "inner", "bare", "content",
+        "utf8", "deep",
+    ];
+    let mut told = Vec::new();
+    for name in names {
+        let file = format!("{name}.json");
+        for args in [&["window", &file][..], &["check", &file], &["check", &file, "--fix"], &["check", &file, "--json"]]
+        {
+            let run = lab.run(args);
+            run.fails(2, &file);
+            if args.len() == 2 && args[0] == "window" {
+                told.push(lab.told(&run));
+            }
+        }
+    }
+    for (file, says) in [(".", "directory"), ("missing.json", "No such file"), ("--", "standard input: not valid JSON")]
+    {
+        let run = lab.run(&["window", file]);
+        run.fails(2, says);
+        told.push(lab.told(&run));
+    }
+    assert_snapshot!(told.join("\n"));
+}
+
+#[test]
+fn deep_nesting_passes_where_nobody_looks_into_it() {
+    let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
+    let list = format!(r#"[{{"role":"user","content":"hi","x":{deep}}}]"#);
+    let lab = Lab::new();
+    assert_eq!(lab.pipe(&["window"], &list).out(), list);
+    assert_eq!(lab.pipe(&["check"], &list).out(), "");
+    let explained = lab.pipe(&["window", "--json", "--explain"], &list);
+    assert!(explained.out().starts_with(&format!("{{\"window\":{list},\"plan\":[")));
+}
+
+#[test]
+fn a_wrong_command_line_is_a_wrong_question() {
+    let lab = Lab::new();
+    for args in [
+        &["window", "--dialect", "latin"][..],
+        &["window", "a", "b"],
+        &["window", "--policy"],
+        &["window", "--nonesuch"],
+        &["windows"],
+    ] {
+        let run = lab.run(args);
+        assert_eq!((run.code, run.stdout.as_str()), (Some(2), ""), "{args:?}");
+    }
+    assert_snapshot!(lab.told(&lab.run(&["window", "--dialect", "latin"])));
+}
+
+/// What a session gives that is pushed message by message, with a window before each assistant message that does not come
+/// first, and one at the end.
+fn session_window(list: &str, policy: &str, dialect: Dialect) -> String {
+    let request = Request::decode(list, Some(dialect)).unwrap();
+    let settings = Settings {
+        dialect,
+        policy: presets::named(policy).unwrap(),
+        counter: Models::builtin().find("gpt-4o").unwrap().counter(),
+        model: None,
+        model_window: None,
+    };
+    block_on(async {
+        let mut session = Session::open(MemoryStore::new(), "same", settings).await.unwrap();
+        for (index, message) in request.messages().iter().enumerate() {
+            if index > 0 && message.role() == Role::Assistant {
+                session.window().await.unwrap();
+            }
+            session.push(message.clone()).await.unwrap();
+        }
+        session.window().await.unwrap().to_json().unwrap()
+    })
+}
+
+#[test]
+fn the_window_is_the_one_that_a_session_gives() {
+    let messages = example_messages();
+    let counted = ["default", "tokens:max_tokens=12000,target_tokens=5000"];
+    let uncounted = [
+        "none",
+        "messages:max_messages=7",
+        "messages:max_messages=12,target_messages=5,keep.first=2",
+        "turns:max_turns=2",
+        "rounds:max_rounds=3,start=user",
+        "messages:max_messages=9,mode=on_read",
+    ];
+    let prefixes = |every: usize| (1..=messages.len()).filter(move |length| *length < 4 || length % every == 0);
+    let cases = counted.iter().flat_map(|policy| prefixes(108).map(move |length| (policy, length)));
+    let cases = cases.chain(uncounted.iter().flat_map(|policy| prefixes(43).map(move |length| (policy, length))));
+    for (policy, length) in cases {
+        let list = list(&messages[..length]);
+        let run = Lab::new().pipe(&["window", "--policy", policy], &list);
+        assert_eq!(run.out(), session_window(&list, policy, Dialect::OpenAiChat), "{policy}, {length} messages");
+    }
+    for text in [LATE, BROKEN] {
+        let run = Lab::new().pipe(&["window"], text);
+        assert_eq!(run.out(), session_window(text, "default", Dialect::OpenAiChat));
+    }
+}
