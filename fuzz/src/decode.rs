@@ -38,6 +38,7 @@ fn round_trip(dialect: Dialect, message: &Message) {
         // What is said in another dialect says the same.
         if let Ok([converted]) = to.convert(message).as_deref()
             && !holds_json(message)
+            && !speaks_after_calls(message)
         {
             assert_eq!(converted.digest(), message.digest(), "{} to {to}: {}", dialect, raw.get());
         }
@@ -50,6 +51,12 @@ fn holds_json(message: &Message) -> bool {
         PartRef::ToolResult(result) => result.content.iter().any(|item| matches!(item, ResultItem::Json(_))),
         _ => false,
     })
+}
+
+/// OpenAI's format has its calls beside the content, so they come last.
+fn speaks_after_calls(message: &Message) -> bool {
+    let mut parts = message.parts().skip_while(|part| !matches!(part, PartRef::ToolCall(_)));
+    parts.any(|part| !matches!(part, PartRef::ToolCall(_)))
 }
 
 /// A history that came in one piece can be sent.

@@ -69,13 +69,20 @@ fn groups(bytes: &mut Bytes<'_>, stages: usize) -> Vec<Group> {
     const PINS: [Pin; 7] = [Pin::Frame, Pin::System, Pin::Task, Pin::Newest, Pin::OpenRound, Pin::First, Pin::Last];
     let mut groups = Vec::new();
     while bytes.any() && groups.len() < 64 {
+        let (pin, size_now, mut base) = (bytes.option(|bytes| bytes.of(&PINS)), size(bytes), size(bytes));
+        // Only what is not pinned can be all stale, and then nothing is left of it.
+        if pin.is_some() {
+            base.messages = size_now.messages;
+        } else if base.messages == 0 {
+            base = Size::default();
+        }
         groups.push(Group {
             kind: bytes.of(&[Kind::Frame, Kind::System, Kind::User, Kind::Assistant, Kind::Round]),
             turn: bytes.size(),
             round: bytes.size(),
-            pin: bytes.option(|bytes| bytes.of(&PINS)),
-            size: size(bytes),
-            base: size(bytes),
+            pin,
+            size: size_now,
+            base,
             // As many as there are stages, too few, or too many.
             staged: (0..(stages + 1).saturating_sub(bytes.below(3))).map(|_| size(bytes)).collect(),
             binds: bytes.below(8) == 0,

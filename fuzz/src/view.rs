@@ -37,20 +37,20 @@ pub fn view(data: &[u8]) {
     }
     window(&mut engine, &mut log, records);
     // The log alone gives the same view, also once it was written and read.
-    let same = |view: Option<View>| {
+    let same = |how: &str, view: Option<View>| {
         let view = view.expect("a log of ours");
         let encoded = dialect.encode(view.shown()).expect("its own dialect");
-        assert_eq!(encoded.iter().map(|raw| raw.get()).collect::<Vec<_>>(), texts(&sent(&engine)));
-        assert_eq!(view.totals(), engine.view().totals());
+        assert_eq!(encoded.iter().map(|raw| raw.get()).collect::<Vec<_>>(), texts(&sent(&engine)), "{how}");
+        assert_eq!(view.totals(), engine.view().totals(), "{how}");
     };
     assert_eq!(log.len(), engine.end());
-    same(log.view(log.len()));
+    same("the log", log.view(log.len()));
     let written: Vec<String> = log.entries().iter().map(|e| serde_json::to_string(e).expect("an entry")).collect();
     let mut read = Transcript::default();
     read.extend(written.iter().map(|text| serde_json::from_str::<Entry>(text).expect("an entry")));
-    same(read.view(read.len()));
+    same("the log, written and read", read.view(read.len()));
     let entry = |position: u64| read.entries().get(usize::try_from(position).ok()?);
-    same(View::restore(&engine.view().checkpoint(), entry));
+    same("a checkpoint", View::restore(&engine.view().checkpoint(), entry));
 }
 
 fn texts(messages: &[Box<serde_json::value::RawValue>]) -> Vec<&str> {

@@ -45,7 +45,7 @@ fn seeds() -> Vec<Vec<u8>> {
             let text = std::fs::read_to_string(&file).expect("a file of vectors");
             let vectors: Vec<std::collections::BTreeMap<String, Box<RawValue>>> = serde_json::from_str(&text).unwrap();
             for vector in vectors {
-                let whole = |key| vector.get(key).map(|raw: &Box<RawValue>| raw.get().to_owned());
+                let whole = |key: &str| vector.get(key).map(|raw| raw.get().to_owned());
                 let one = whole("message").map(|message| format!("[{message}]"));
                 seeds.extend(whole("request").or(whole("messages")).or(one).map(String::into_bytes));
             }
@@ -89,8 +89,8 @@ fn scramble(random: &mut Random, seeds: &[Vec<u8>], data: &mut Vec<u8>) {
         let (a, b) = (a.min(b), a.max(b));
         match random.below(6) {
             0 => drop(data.drain(a..b.min(a + 16))),
-            1 => drop(data.splice(a..a, random.of(&WORDS).bytes())),
-            2 => drop(data.splice(a..b.min(a + 8), random.of(&WORDS).bytes())),
+            1 => drop(data.splice(a..a, WORDS[random.below(WORDS.len())].bytes())),
+            2 => drop(data.splice(a..b.min(a + 8), WORDS[random.below(WORDS.len())].bytes())),
             3 => data.extend_from_within(a..b),
             4 if a < data.len() => data[a] = random.next() as u8,
             _ => {
@@ -105,9 +105,9 @@ fn scramble(random: &mut Random, seeds: &[Vec<u8>], data: &mut Vec<u8>) {
 /// Changes values: what comes of it is JSON, of a shape that is often wrong.
 fn rearrange(random: &mut Random, seeds: &[Vec<u8>], data: &mut Vec<u8>) {
     let Ok(mut value) = serde_json::from_slice::<Value>(data) else { return scramble(random, seeds, data) };
-    let other = serde_json::from_slice::<Value>(random.of(seeds)).unwrap_or_default();
+    let mut other = serde_json::from_slice::<Value>(random.of(seeds).as_slice()).unwrap_or_default();
     for _ in 0..=random.below(6) {
-        let donor = pick(random, &mut other.clone()).clone();
+        let donor = pick(random, &mut other).clone();
         let target = pick(random, &mut value);
         match target {
             Value::Array(list) if !list.is_empty() => {
@@ -130,7 +130,7 @@ fn rearrange(random: &mut Random, seeds: &[Vec<u8>], data: &mut Vec<u8>) {
             }
             target => {
                 *target = match random.below(3) {
-                    0 => serde_json::from_str(random.of(&WORDS)).unwrap_or_default(),
+                    0 => serde_json::from_str(WORDS[random.below(WORDS.len())]).unwrap_or_default(),
                     _ => donor,
                 }
             }

@@ -212,9 +212,7 @@ pub(crate) enum SessionsCommand {
     /// Write a session's whole history, as `replay` reads it
     ///
     /// A message a line; where the session has tools, one line for all.
-    #[command(
-        after_help = "Example:\n  lookback sessions export session | lookback replay -"
-    )]
+    #[command(after_help = "Example:\n  lookback sessions export session | lookback replay -")]
     Export {
         /// The session
         name: String,

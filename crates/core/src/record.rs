@@ -227,9 +227,16 @@ fn shorten(item: &Item, cuts: &Cuts<'_>, counter: &dyn TokenCounter) -> Option<I
     }
     let message: &Message = &item.message;
     let visible = message.tool_results().filter(|(part, _)| !cut::is_hidden(&item.edits, *part));
+    // What is cut already is cut again only where less of it is left: a result that was cleared stays as it is.
+    let less = |part: usize, (at, cut): &(usize, Cut)| {
+        let old = cut::cut_of(&item.edits, part, *at);
+        old.is_none_or(|old| cut.head + cut.tail < old.head + old.tail)
+    };
     let new: Vec<Edit> = visible
-        .flat_map(|(part, result)| {
-            cuts(result).into_iter().map(move |(item, cut)| Edit { part, change: Change::Cut { item, cut } })
+        .map(|(part, result)| (part, cuts(result)))
+        .filter(|(part, cuts)| cuts.iter().any(|cut| less(*part, cut)))
+        .flat_map(|(part, cuts)| {
+            cuts.into_iter().map(move |(item, cut)| Edit { part, change: Change::Cut { item, cut } })
         })
         .collect();
     if new.is_empty() {

@@ -612,12 +612,10 @@ impl View {
                 };
                 let items: Vec<Item> = shown.iter().filter_map(find).collect();
                 used.extend(items.iter().filter(|item| !item.own).map(|item| item.position));
-                group.items = items;
+                // Nothing is left of a message that was all reasoning, once that is stale: the group is then what lived with it.
+                let Some(left) = ViewGroup::of(items, group.turn, group.round) else { continue };
+                group = left;
                 group.settle();
-            }
-            // Nothing is left of a message that was all reasoning, once that is stale.
-            if group.items.is_empty() {
-                continue;
             }
             kept.push(group);
         }

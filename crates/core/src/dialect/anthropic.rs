@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
+use super::blocks::Format;
 use super::pairing::{self, PairingRules};
 use super::{DecodeError, Dialect, Finding, Loss, Problem, Quirks, Request, Rule, blocks, convert};
 use crate::cut::{self, Edit};
@@ -50,6 +51,8 @@ pub(super) const QUIRKS: Quirks = Quirks {
     refuses_empty_error: true,
     has_refused_members: |_| false,
 };
+
+pub(super) const FORMAT: Format = Format { dialect: Dialect::Anthropic, edit, marker: "cache_control" };
 
 const MOST_MESSAGES: usize = 100_000;
 const MOST_MARKERS: usize = 4;
@@ -159,7 +162,7 @@ fn media(fields: &Fields<'_>) -> Option<Media> {
 }
 
 /// Carries out the edits of one block.
-pub(super) fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Option<Box<RawValue>> {
+fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Option<Box<RawValue>> {
     let mut fields = Fields::read(block)?;
     match part {
         PartRef::ToolCall(_) => {
@@ -374,8 +377,12 @@ fn limits(request: &Request, whole: &dyn Fn(Rule, &str, Problem) -> Finding) -> 
     };
     over(AM1, "messages", messages.len(), MOST_MESSAGES, |count, most| Problem::TooManyMessages { count, most });
     let frame = request.frame();
-    let outside = [&frame.system, &frame.tools].into_iter().flatten().map(|raw| blocks::markers(raw)).sum::<usize>();
-    let markers = outside + request.raw_messages().map(blocks::markers).sum::<usize>();
+    let outside = [&frame.system, &frame.tools]
+        .into_iter()
+        .flatten()
+        .map(|raw| blocks::markers(FORMAT.marker, raw))
+        .sum::<usize>();
+    let markers = outside + request.raw_messages().map(|raw| blocks::markers(FORMAT.marker, raw)).sum::<usize>();
     over(AM9, "messages", markers, MOST_MARKERS, |count, most| Problem::CacheMarkers { count, most });
     let media = |item: &ResultItem| matches!(item, ResultItem::Image(_) | ResultItem::Document(_));
     let in_part = |part: PartRef<'_>| match part {

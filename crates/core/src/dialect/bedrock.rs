@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
+use super::blocks::Format;
 use super::pairing::{self, PairingRules};
 use super::{DecodeError, Dialect, Finding, Loss, Problem, Quirks, Request, Rule, blocks, convert};
 use crate::cut::{self, Edit};
@@ -48,6 +49,8 @@ pub(super) const QUIRKS: Quirks = Quirks {
     refuses_empty_error: true,
     has_refused_members: |_| false,
 };
+
+pub(super) const FORMAT: Format = Format { dialect: Dialect::Bedrock, edit, marker: "cachePoint" };
 
 const MOST_MARKERS: usize = 4;
 
@@ -182,7 +185,7 @@ fn media(value: &RawValue, formats: &[(&str, &str)]) -> Option<Media> {
 }
 
 /// Carries out the edits of one block.
-pub(super) fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Option<Box<RawValue>> {
+fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Option<Box<RawValue>> {
     let mut fields = Fields::read(block)?;
     match part {
         PartRef::ToolCall(_) => {
@@ -404,9 +407,10 @@ pub(super) fn check(request: &Request) -> Vec<Finding> {
         findings.push(whole(BC3, "toolConfig", Problem::ToolsNotDeclared));
     }
     let tools = request.frame().tools.as_deref().and_then(Fields::read);
-    let tools = tools.as_ref().and_then(|tools| tools.get("tools")).map_or(0, blocks::markers);
-    let system = request.frame().system.as_deref().map_or(0, blocks::markers);
-    let count = system + tools + request.raw_messages().map(blocks::markers).sum::<usize>();
+    let tools =
+        tools.as_ref().and_then(|tools| tools.get("tools")).map_or(0, |raw| blocks::markers(FORMAT.marker, raw));
+    let system = request.frame().system.as_deref().map_or(0, |raw| blocks::markers(FORMAT.marker, raw));
+    let count = system + tools + request.raw_messages().map(|raw| blocks::markers(FORMAT.marker, raw)).sum::<usize>();
     if count > MOST_MARKERS {
         findings.push(whole(BC6, "messages", Problem::CacheMarkers { count, most: MOST_MARKERS }));
     }

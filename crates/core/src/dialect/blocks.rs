@@ -13,6 +13,14 @@ use crate::message::{Message, PartRef, Role};
 pub(super) type EditBlock =
     fn(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Option<Box<RawValue>>;
 
+/// What one block format has of its own.
+pub(super) struct Format {
+    pub(super) dialect: Dialect,
+    pub(super) edit: EditBlock,
+    /// The member of a block that marks how far to cache.
+    pub(super) marker: &'static str,
+}
+
 /// The most cache markers that a request may have, its system prompt and tools included (AM9, BC6).
 const MOST_MARKERS: usize = 4;
 
@@ -29,10 +37,10 @@ struct Sent<'a> {
 /// Encodes messages of a block format, merging neighbours of one role: some models refuse what is not merged (AM1, BC2).
 /// Results come first in what is merged, as they must (AM2, BC2), and a system message behind a user's that follows it (AM7).
 pub(super) fn encode<'a>(
-    dialect: Dialect,
-    edit: EditBlock,
+    format: &Format,
     shown: impl IntoIterator<Item = Shown<'a>>,
 ) -> Result<Vec<Cow<'a, RawValue>>, Loss> {
+    let Format { dialect, edit, marker } = *format;
     let mut out: Vec<Sent<'a>> = Vec::new();
     for Shown { message, edits } in shown {
         match message.wire().filter(|wire| wire.dialect == dialect) {
@@ -61,7 +69,7 @@ pub(super) fn encode<'a>(
         }
         before = Some(sent.role);
     }
-    limit_markers(out.iter_mut().flat_map(|sent| &mut sent.raws));
+    limit_markers(marker, out.iter_mut().flat_map(|sent| &mut sent.raws));
     let finish = |sent: Sent<'a>| {
         let mixed = sent.mixed;
         let raw = merge(sent.raws)?;
@@ -158,47 +166,45 @@ fn merge(mut raws: Vec<Cow<'_, RawValue>>) -> Option<Cow<'_, RawValue>> {
 
 /// Takes the oldest cache markers away where a session has gathered more than a provider allows: clients move theirs along
 /// with the end of the history, and each message was kept as it came.
-fn limit_markers<'m, 'a: 'm>(messages: impl DoubleEndedIterator<Item = &'m mut Cow<'a, RawValue>>) {
+fn limit_markers<'m, 'a: 'm>(marker: &str, messages: impl DoubleEndedIterator<Item = &'m mut Cow<'a, RawValue>>) {
     // Two stay free for the system prompt and the tools.
     let mut free = MOST_MARKERS - 2;
     for message in messages.rev() {
-        let count = markers(message);
+        let count = markers(marker, message);
         if count <= free {
             free -= count;
         } else {
-            *message = Cow::Owned(without_markers(message));
+            *message = Cow::Owned(without_markers(marker, message));
             free = 0;
         }
     }
 }
 
 /// How many cache markers a message, a system prompt or a list of tools has.
-pub(super) fn markers(raw: &RawValue) -> usize {
-    let text = raw.get();
-    if !text.contains("cache_control") && !text.contains("cachePoint") {
+pub(super) fn markers(marker: &str, raw: &RawValue) -> usize {
+    if !raw.get().contains(marker) {
         return 0;
     }
     let content = Fields::read(raw).and_then(|fields| fields.get("content").map(ToOwned::to_owned));
     let elements = content.as_deref().and_then(json::array).or_else(|| json::array(raw)).unwrap_or_default();
-    elements.into_iter().filter_map(Fields::read).filter(|fields| fields.keys().any(is_marker)).count()
+    elements.into_iter().filter_map(Fields::read).filter(|fields| fields.get(marker).is_some()).count()
 }
 
-fn is_marker(key: &str) -> bool {
-    key == "cache_control" || key == "cachePoint"
-}
-
-fn without_markers(message: &RawValue) -> Box<RawValue> {
+fn without_markers(marker: &str, message: &RawValue) -> Box<RawValue> {
     let Some(mut fields) = Fields::read(message) else { return message.to_owned() };
     let Some(content) = fields.get("content").map(ToOwned::to_owned) else { return message.to_owned() };
     let strip = |block: Cow<'_, RawValue>| {
-        let Some(mut fields) = Fields::read(&block).filter(|fields| fields.keys().any(is_marker)) else {
+        let Some(mut fields) = Fields::read(&block).filter(|fields| fields.get(marker).is_some()) else {
             return Some(block.into_owned());
         };
-        fields.remove("cache_control");
-        fields.remove("cachePoint");
+        fields.remove(marker);
+        // In Bedrock's format a marker is a block of its own.
         (!fields.is_empty()).then(|| fields.write())
     };
     let blocks: Vec<_> = blocks(&content).into_iter().filter_map(strip).collect();
+    if blocks.is_empty() {
+        return message.to_owned();
+    }
     fields.set("content", json::write_array(blocks.iter().map(AsRef::as_ref)));
     fields.write()
 }

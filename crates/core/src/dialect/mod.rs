@@ -163,8 +163,8 @@ impl Dialect {
     pub fn encode<'a>(self, shown: impl IntoIterator<Item = Shown<'a>>) -> Result<Vec<Cow<'a, RawValue>>, Loss> {
         match self {
             Dialect::OpenAiChat => openai_chat::encode(shown),
-            Dialect::Anthropic => blocks::encode(self, anthropic::edit, shown),
-            Dialect::Bedrock => blocks::encode(self, bedrock::edit, shown),
+            Dialect::Anthropic => blocks::encode(&anthropic::FORMAT, shown),
+            Dialect::Bedrock => blocks::encode(&bedrock::FORMAT, shown),
         }
     }
 

@@ -9,7 +9,7 @@ use lookback_core::plan::{Action, Reason, Verdict};
 use lookback_core::policy::Measure;
 use lookback_core::transcript::{Entry, Position, Repair};
 use lookback_core::view::Item;
-use lookback_core::{Dialect, Engine, Limits, Mode, Policy, Problem, Role, Settings, Stage, View};
+use lookback_core::{Dialect, Engine, Limits, Mode, Policy, Role, Settings, Stage, View};
 use serde_json::value::RawValue;
 
 use super::{
