@@ -38,9 +38,7 @@ pub(crate) enum Command {
     )]
     Sessions(SessionsCommand),
     /// Print a completion script for a shell
-    #[command(
-        after_help = "Example:\n  lookback completions bash > ~/.local/share/bash-completion/completions/lookback"
-    )]
+    #[command(after_help = "Example:\n  lookback completions bash >> ~/.bash_completion")]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
@@ -212,9 +210,7 @@ pub(crate) enum SessionsCommand {
     /// Write a session's whole history, as `replay` reads it
     ///
     /// A message a line; where the session has tools, one line for all.
-    #[command(
-        after_help = "Example:\n  lookback sessions export session | lookback replay -"
-    )]
+    #[command(after_help = "Example:\n  lookback sessions export session | lookback replay -")]
     Export {
         /// The session
         name: String,
