@@ -228,6 +228,19 @@ impl Engine {
     ///
     /// Where nothing is exceeded this costs the same however long the window is.
     pub fn window(&mut self) -> Decided {
+        let mut decided = self.decide();
+        // Last, since a compaction may change what the request ends with.
+        if let Some(view) = &mut decided.on_read {
+            if let Some(repair) = self.trim(view) {
+                view.apply(self.end, &Entry::Repair(repair));
+            }
+        } else if let Some(repair) = self.trim(&self.view) {
+            self.record(Entry::Repair(repair), &mut decided.entries);
+        }
+        decided
+    }
+
+    fn decide(&mut self) -> Decided {
         let mut decided = Decided::default();
         self.repair(&mut decided.entries);
         self.take_outdated(&mut decided.entries);
@@ -298,14 +311,14 @@ impl Engine {
             let size = measure(&message, &[], &*self.settings.counter);
             self.record(Entry::Repair(Repair::Opening { message, size }), entries);
         }
-        if let Some(repair) = self.trim().filter(|_| dialect.quirks().refuses_trailing_space) {
-            self.record(Entry::Repair(repair), entries);
-        }
     }
 
     /// The request's last words without the white space at their end, where it ends with the model's.
-    fn trim(&self) -> Option<Repair> {
-        let item = self.view.messages().last()?;
+    fn trim(&self, view: &View) -> Option<Repair> {
+        if !self.settings.dialect.quirks().refuses_trailing_space {
+            return None;
+        }
+        let item = view.messages().last()?;
         let part = item.message().ends_in_space(|part| !cut::is_hidden(item.edits(), part))?;
         if cut::cut_of(item.edits(), part, 0).is_some() {
             return None;
