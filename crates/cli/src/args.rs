@@ -38,9 +38,7 @@ pub(crate) enum Command {
     )]
     Sessions(SessionsCommand),
     /// Print a completion script for a shell
-    #[command(
-        after_help = "Example:\n  lookback completions bash > ~/.local/share/bash-completion/completions/lookback"
-    )]
+    #[command(after_help = "Example:\n  lookback completions bash >> ~/.bash_completion")]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
