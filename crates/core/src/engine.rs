@@ -268,6 +268,8 @@ impl Engine {
                 match self.policy.mode {
                     Mode::Recorded => {
                         self.record(entry, &mut decided.entries);
+                        // Where all that was kept is stale reasoning, nothing is left to begin with.
+                        self.repair(&mut decided.entries);
                         self.checkpoint_if_due(&mut decided.entries);
                     }
                     Mode::OnRead => {
