@@ -100,6 +100,18 @@ fn send<'a>(out: &mut Vec<Sent<'a>>, message: &Message, edits: &[Edit], raw: Cow
 fn as_user(raw: &RawValue) -> Box<RawValue> {
     let Some(mut fields) = Fields::read(raw) else { return raw.to_owned() };
     fields.set("role", json::string("user"));
+    // What is no text to the system may be more than text to the user: a result, of which nobody knows.
+    let content = fields.get("content").and_then(json::array).map(|blocks| {
+        let is_text = |block: &RawValue| {
+            Fields::read(block).is_some_and(|fields| fields.text("type").is_some_and(|kind| kind == "text"))
+        };
+        let say =
+            |block: &RawValue| if is_text(block) { block.to_owned() } else { text_block(&json::string(block.get())) };
+        blocks.into_iter().map(say).collect::<Vec<_>>()
+    });
+    if let Some(blocks) = content {
+        fields.set("content", json::write_array(blocks.iter().map(AsRef::as_ref)));
+    }
     fields.write()
 }
 
@@ -145,7 +157,14 @@ fn edit_message(edit: EditBlock, message: &Message, raw: &RawValue, edits: &[Edi
             if touched { edit(block, part, index, edits).map(Cow::Owned) } else { Some(Cow::Borrowed(&**block)) }
         })
         .collect();
-    fields.set("content", json::write_array(shown.iter().map(AsRef::as_ref)));
+    // What came as a string stays one, so that less of it is never more bytes.
+    let text = match &shown[..] {
+        [only] if json::text(&content).is_some() => {
+            Fields::read(only).and_then(|block| Some(block.get("text")?.to_owned()))
+        }
+        _ => None,
+    };
+    fields.set("content", text.unwrap_or_else(|| json::write_array(shown.iter().map(AsRef::as_ref))));
     Some(fields.write())
 }
 
