@@ -43,6 +43,8 @@ fn round_trip(dialect: Dialect, message: &Message) {
         if let Ok([converted]) = to.convert(message).as_deref()
             && !holds_json(message)
             && !speaks_after_calls(message)
+            // An address that holds the bytes is one to some, and the bytes to others.
+            && !raw.get().contains("data:")
         {
             assert_eq!(converted.digest(), message.digest(), "{} to {to}: {}", dialect, raw.get());
         }
