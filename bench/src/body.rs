@@ -15,6 +15,9 @@ pub fn run() {
             (*bytes < 5_000_000).then_some(raw)
         })
         .collect();
+    // A request ends with what the model is to answer.
+    let mut messages: Vec<_> = messages;
+    messages.truncate(messages.len() / 4 * 4 + 1);
     let body = format!(r#"{{"model":"gpt-4o","messages":[{}],"temperature":0.7}}"#, messages.join(","));
     std::fs::write(&file, &body).expect("room on the disk");
     let file = file.to_str().expect("a path in UTF-8");

@@ -4,7 +4,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use lookback::tokens::TokenCounter;
-use lookback::{Engine, Limits, Policy, Settings};
+use lookback::{Engine, Limits, Message, Policy, Settings};
 
 use crate::{alloc, median, message, time};
 
@@ -48,8 +48,7 @@ pub fn run() {
             let settings = Settings { policy: policy.clone(), counter: Arc::new(Counted), ..Settings::default() };
             let mut engine = Engine::new(settings);
             for index in 0..history {
-                black_box(engine.push(message(index)).expect("it can be said"));
-                black_box(engine.window());
+                step(&mut engine, message(index));
             }
             // Several stretches, so that a stretch which was disturbed does not count.
             let stretches = (0..9).map(|stretch| {
@@ -58,8 +57,7 @@ pub fn run() {
                 let before = alloc::so_far();
                 let spent = time(|| {
                     for message in messages {
-                        black_box(engine.push(message).expect("it can be said"));
-                        black_box(engine.window());
+                        step(&mut engine, message);
                     }
                 });
                 let after = alloc::so_far();
@@ -79,4 +77,13 @@ pub fn run() {
         }
     }
     println!();
+}
+
+/// A push, and a window where a model could be called: between a call and its result it cannot.
+fn step(engine: &mut Engine, message: Message) {
+    let calls = message.tool_calls().next().is_some();
+    black_box(engine.push(message).expect("it can be said"));
+    if !calls {
+        black_box(engine.window());
+    }
 }

@@ -34,7 +34,7 @@ pub(crate) enum Command {
     /// Look into a store: list, show, window, export, search, delete
     #[command(
         subcommand,
-        after_help = "Examples:\n  lookback sessions list\n  lookback sessions show session\n  lookback sessions search \"port 5050\" --session session"
+        after_help = "Examples:\n  lookback sessions list\n  lookback sessions show replay/session\n  lookback sessions search \"port 5050\" --session session"
     )]
     Sessions(SessionsCommand),
     /// Print a completion script for a shell
@@ -122,6 +122,8 @@ pub(crate) struct CheckArgs {
 ///
 /// Reads JSON lines in OpenAI's chat format, a transcript a line ({"id","messages","tools"}) or a message a line, with an optional
 /// `time`. A call precedes every assistant message that does not come first. With several policies it compares them.
+///
+/// The sessions are kept in the store as replay/NAME; the same file again takes their place.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
@@ -189,7 +191,7 @@ pub(crate) enum SessionsCommand {
         json: bool,
     },
     /// Show a session, message by message: what the window shows, and what has left it
-    #[command(after_help = "Example:\n  lookback sessions show session")]
+    #[command(after_help = "Example:\n  lookback sessions show replay/session")]
     Show {
         /// The session
         name: String,
@@ -200,7 +202,7 @@ pub(crate) enum SessionsCommand {
         json: bool,
     },
     /// Write a session's window: the messages that a model would see
-    #[command(after_help = "Example:\n  lookback sessions window session | jq length")]
+    #[command(after_help = "Example:\n  lookback sessions window replay/session | jq length")]
     Window {
         /// The session
         name: String,
@@ -210,7 +212,7 @@ pub(crate) enum SessionsCommand {
     /// Write a session's whole history, as `replay` reads it
     ///
     /// A message a line; where the session has tools, one line for all.
-    #[command(after_help = "Example:\n  lookback sessions export session | lookback replay -")]
+    #[command(after_help = "Example:\n  lookback sessions export replay/session | lookback replay -")]
     Export {
         /// The session
         name: String,
@@ -235,7 +237,7 @@ pub(crate) enum SessionsCommand {
         json: bool,
     },
     /// Erase sessions
-    #[command(after_help = "Example:\n  lookback sessions delete session")]
+    #[command(after_help = "Example:\n  lookback sessions delete replay/session")]
     Delete {
         /// The sessions
         #[arg(required = true)]

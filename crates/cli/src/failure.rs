@@ -29,6 +29,8 @@ pub(crate) enum Failure {
     Policy { policy: String, fault: PolicyError },
     #[error("{0} holds no transcript")]
     Empty(String),
+    #[error("{transcript}, --policy {policy}: {error}")]
+    Replay { transcript: String, policy: String, error: Error },
     #[error(transparent)]
     Session(#[from] Error),
     #[error(transparent)]
@@ -45,7 +47,9 @@ impl Failure {
     /// 1: the answer is no. 2: the question could not be read, or the machine failed.
     fn code(&self) -> u8 {
         match self {
-            Failure::Session(Error::Refused(_)) | Failure::NoSession { .. } => 1,
+            Failure::Session(Error::Refused(_))
+            | Failure::Replay { error: Error::Refused(_), .. }
+            | Failure::NoSession { .. } => 1,
             Failure::Unreadable { .. }
             | Failure::Request { .. }
             | Failure::Recording { .. }
@@ -54,6 +58,7 @@ impl Failure {
             | Failure::NoPricesIn(_)
             | Failure::Policy { .. }
             | Failure::Empty(_)
+            | Failure::Replay { .. }
             | Failure::Session(Error::Name(_) | Error::Store(_) | Error::Loss(_))
             | Failure::Store(_)
             | Failure::Folder { .. }

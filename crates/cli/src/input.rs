@@ -98,8 +98,11 @@ pub(crate) fn model(name: Option<&str>) -> (Arc<dyn TokenCounter>, Option<u64>) 
             "nothing is known of the model `{name}`: its tokens are estimated, and its window is taken to have no end"
         ));
     }
-    // Without a model, o200k: it is the best estimate there is, and exact for most of OpenAI's.
-    let counter = found.or_else(|| models.find("gpt-4o")).map(Model::counter);
+    let counter = match name {
+        // Without a model, o200k: exact for most of OpenAI's, and near for others.
+        None => models.find("gpt-4o").map(Model::counter),
+        Some(_) => found.map(Model::counter),
+    };
     let counter = counter.unwrap_or_else(|| Arc::new(lookback::tokens::Estimate::default()));
     (counter, found.map(|model| model.window))
 }

@@ -110,7 +110,9 @@ fn the_example_is_told_in_tables() {
     for row in ["no window", "last 40 messages"] {
         assert!(run.stdout.contains(row), "{row}");
     }
-    assert!(run.stderr.contains(".lookback/lookback.db") && run.stderr.contains("lookback sessions show session"));
+    assert!(
+        run.stderr.contains(".lookback/lookback.db") && run.stderr.contains("lookback sessions show replay/session")
+    );
     assert!(lab.path(".lookback/lookback.db").exists());
     assert_snapshot!(lab.told(&run));
     assert_snapshot!(
@@ -174,7 +176,7 @@ fn the_last_call_sends_the_window_that_window_gives() {
     let lab = Lab::new().with_example().with("prefix.json", list(&messages[..end]));
     let policy = "messages:max_messages=12,target_messages=5";
     lab.run(&["replay", "session.jsonl", "--policy", policy, "--json"]).out();
-    let replayed = lab.run(&["sessions", "window", "session"]).json();
+    let replayed = lab.run(&["sessions", "window", "replay/session"]).json();
     let window = lab.run(&["window", "prefix.json", "--policy", policy]).json();
     let sent = window.as_array().unwrap();
     assert_eq!(replayed.as_array().unwrap()[..sent.len()], sent[..]);
@@ -205,8 +207,11 @@ fn transcripts_of_one_name_are_kept_apart() {
     reports(&lab.run(&args), &["default"], 2);
     reports(&lab.run(&args), &["default"], 2);
     let list = lab.run(&["sessions", "list", "--json"]).lines();
-    assert_eq!(list.iter().map(|log| log["name"].as_str().unwrap()).collect::<Vec<_>>(), ["notes", "notes-2"]);
-    assert!(lab.run(&["sessions", "show", "notes-2"]).out().contains("read_file"));
+    assert_eq!(
+        list.iter().map(|log| log["name"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["replay/notes", "replay/notes-2"]
+    );
+    assert!(lab.run(&["sessions", "show", "replay/notes-2"]).out().contains("read_file"));
 }
 
 #[test]
@@ -229,7 +234,10 @@ fn names_that_no_session_may_have_are_replaced() {
     assert_eq!(reports(&run, &["default"], 5)[0]["id"], "../../etc/passwd");
     let names = lab.run(&["sessions", "list", "--json"]).lines();
     let names: Vec<_> = names.iter().map(|log| log["name"].as_str().unwrap()).collect();
-    assert_eq!(names, ["team/ok", "transcript-0", "transcript-1", "transcript-2", "transcript-3"]);
+    assert_eq!(
+        names,
+        ["replay/team/ok", "replay/transcript-0", "replay/transcript-1", "replay/transcript-2", "replay/transcript-3"]
+    );
 }
 
 #[test]
@@ -368,8 +376,8 @@ fn deep_nesting_goes_through_the_store() {
     );
     let lab = Lab::new().with("deep.jsonl", text);
     reports(&lab.run(&["replay", "deep.jsonl", "--json"]), &["default"], 1);
-    assert!(lab.run(&["sessions", "export", "deep"]).out().contains(&deep));
-    assert!(lab.run(&["sessions", "window", "deep"]).out().contains(&deep));
-    lab.run(&["sessions", "show", "deep"]).out();
-    lab.run(&["sessions", "show", "deep", "--json"]).out();
+    assert!(lab.run(&["sessions", "export", "replay/deep"]).out().contains(&deep));
+    assert!(lab.run(&["sessions", "window", "replay/deep"]).out().contains(&deep));
+    lab.run(&["sessions", "show", "replay/deep"]).out();
+    lab.run(&["sessions", "show", "replay/deep", "--json"]).out();
 }

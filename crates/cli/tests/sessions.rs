@@ -21,11 +21,11 @@ fn replayed() -> Lab {
 
 const COMMANDS: [&[&str]; 6] = [
     &["sessions", "list"],
-    &["sessions", "show", "session"],
-    &["sessions", "window", "session"],
-    &["sessions", "export", "session"],
+    &["sessions", "show", "replay/session"],
+    &["sessions", "window", "replay/session"],
+    &["sessions", "export", "replay/session"],
     &["sessions", "search", "shell"],
-    &["sessions", "delete", "session"],
+    &["sessions", "delete", "replay/session"],
 ];
 
 #[test]
@@ -34,21 +34,21 @@ fn a_store_is_listed_and_shown() {
     let list = lab.run(&["sessions", "list"]);
     assert!(list.out().starts_with(" session"), "{}", list.stdout);
     let json = lab.run(&["sessions", "list", "--json"]).lines();
-    assert_eq!((json.len(), &json[0]["name"]), (1, &"session".into()));
+    assert_eq!((json.len(), &json[0]["name"]), (1, &"replay/session".into()));
     assert!(json[0]["records"].as_u64() > Some(216) && json[0]["bytes"].is_u64());
-    let show = lab.run(&["sessions", "show", "session"]);
+    let show = lab.run(&["sessions", "show", "replay/session"]);
     show.out();
     // The beginning and the end are enough to see.
     let lines: Vec<_> = show.stdout.lines().collect();
     assert_snapshot!([&lines[..8], &["..."], &lines[lines.len() - 8..]].concat().join("\n"));
-    let entries = lab.run(&["sessions", "show", "session", "--json"]);
+    let entries = lab.run(&["sessions", "show", "replay/session", "--json"]);
     assert_eq!(entries.lines().len() as u64, json[0]["records"].as_u64().unwrap());
 }
 
 #[test]
 fn the_window_of_a_session_is_a_list_that_a_provider_accepts() {
     let lab = replayed();
-    let window = lab.run(&["sessions", "window", "session"]);
+    let window = lab.run(&["sessions", "window", "replay/session"]);
     let list = window.json();
     assert!(list.as_array().unwrap().len() <= 12, "{}", window.stdout);
     assert!(window.stdout.ends_with("]\n"));
@@ -59,7 +59,7 @@ fn the_window_of_a_session_is_a_list_that_a_provider_accepts() {
 fn an_export_is_the_history_and_replays_to_the_same() {
     let lab = Lab::new().with_example();
     let first = lab.run(&["replay", "session.jsonl", "--json"]);
-    let export = lab.run(&["sessions", "export", "session"]);
+    let export = lab.run(&["sessions", "export", "replay/session"]);
     assert_eq!(export.out().lines().count(), 216);
     let values = |text: &str| {
         let line = |line: &str| serde_json::from_str::<serde_json::Value>(line).unwrap();
@@ -70,7 +70,7 @@ fn an_export_is_the_history_and_replays_to_the_same() {
     fs::write(lab.path("again/session.jsonl"), &export.stdout).unwrap();
     let second = lab.run(&["replay", "again/session.jsonl", "--json", "--store", "again/s.db"]);
     assert_eq!(second.out(), first.out());
-    let again = lab.run(&["sessions", "export", "session", "--store", "again/s.db"]);
+    let again = lab.run(&["sessions", "export", "replay/session", "--store", "again/s.db"]);
     assert_eq!(again.out(), export.stdout);
 }
 
@@ -88,7 +88,7 @@ fn an_export_keeps_tools_and_system_prompts() {
         let lab = Lab::new().with("t.jsonl", pretty(&text).replace('\n', " "));
         let first = lab.run(&["replay", "t.jsonl", "--json", "--dialect", dialect]);
         let sent = first.lines()[0]["sent_tokens"].as_u64().unwrap();
-        let export = lab.run(&["sessions", "export", "t"]);
+        let export = lab.run(&["sessions", "export", "replay/t"]);
         assert_eq!(export.out().lines().count(), 1, "{dialect}");
         let again = lab.pipe(&["replay", "-", "--json", "--dialect", dialect], &export.stdout);
         assert_eq!(again.out(), first.out());
@@ -121,9 +121,9 @@ fn a_search_finds_what_has_left_the_window() {
     let found = lab.run(&["sessions", "search", "late stand", "--limit", "2"]);
     assert_eq!(found.out().lines().count(), 3, "{}", found.stdout);
     let json = lab.run(&["sessions", "search", "late stand", "--limit", "2", "--json"]).lines();
-    assert_eq!((json.len(), &json[0]["session"]), (2, &"session".into()));
+    assert_eq!((json.len(), &json[0]["session"]), (2, &"replay/session".into()));
     assert!(json[0]["position"].is_u64() && json[0]["excerpt"].is_string());
-    lab.run(&["sessions", "search", "late", "--session", "session"]).out();
+    lab.run(&["sessions", "search", "late", "--session", "replay/session"]).out();
     for nothing in ["zzyzzx", "", "\"", "NEAR(zzyzzx", "*", "late zzyzzx"] {
         let run = lab.run(&["sessions", "search", nothing]);
         assert_eq!((run.code, run.stdout.as_str(), run.stderr.as_str()), (Some(1), "", "nothing found\n"), "{nothing}");
@@ -136,14 +136,14 @@ fn a_search_finds_what_has_left_the_window() {
 fn sessions_are_deleted_all_or_none() {
     let lab = replayed();
     lab.run(&["replay", "session.jsonl", "--json", "--policy", "none", "--policy", "messages"]).out();
-    let run = lab.run(&["sessions", "delete", "session", "nobody"]);
+    let run = lab.run(&["sessions", "delete", "replay/session", "nobody"]);
     run.fails(1, "there is no session `nobody`");
     assert_eq!(lab.run(&["sessions", "list", "--json"]).lines().len(), 3);
-    let run = lab.run(&["sessions", "delete", "session", "session@none"]);
-    assert_eq!((run.out(), run.stderr.as_str()), ("", "deleted session\ndeleted session@none\n"));
+    let run = lab.run(&["sessions", "delete", "replay/session", "replay/session@none"]);
+    assert_eq!((run.out(), run.stderr.as_str()), ("", "deleted replay/session\ndeleted replay/session@none\n"));
     assert_eq!(lab.run(&["sessions", "list", "--json"]).lines().len(), 1);
-    lab.run(&["sessions", "show", "session"]).fails(1, "there is no session");
-    assert_eq!(lab.run(&["sessions", "search", "late", "--session", "session"]).code, Some(1));
+    lab.run(&["sessions", "show", "replay/session"]).fails(1, "there is no session");
+    assert_eq!(lab.run(&["sessions", "search", "late", "--session", "replay/session"]).code, Some(1));
 }
 
 #[test]
@@ -251,8 +251,8 @@ fn a_locked_store_is_said_to_be() {
     if line == "held\n" {
         // Readers go on, writers wait for a while and then say why.
         lab.run(&["sessions", "list"]).out();
-        lab.run(&["sessions", "export", "session"]).out();
-        lab.run(&["sessions", "delete", "session"]).fails(2, "locked by another process; try again");
+        lab.run(&["sessions", "export", "replay/session"]).out();
+        lab.run(&["sessions", "delete", "replay/session"]).fails(2, "locked by another process; try again");
     } else {
         eprintln!("skipped: python3 has no sqlite3");
     }

@@ -371,7 +371,7 @@ impl Message {
                     feed(b'a', &canonical(&call.arguments));
                 }
                 PartRef::ToolResult(result) => {
-                    feed(b'R', &result.call_id);
+                    feed(if result.error { b'E' } else { b'R' }, &result.call_id);
                     for item in &result.content {
                         match item {
                             ResultItem::Text(text) => feed(b't', text),

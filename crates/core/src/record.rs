@@ -149,15 +149,15 @@ impl Pins {
 
     fn pin(&self, index: usize) -> Option<Pin> {
         let at = |place: Option<usize>| place == Some(index);
-        match () {
-            () if index < self.system => Some(Pin::System),
-            () if at(self.task) => Some(Pin::Task),
-            () if at(self.open_round) => Some(Pin::OpenRound),
-            () if self.newest.contains(&Some(index)) => Some(Pin::Newest),
-            () if index < self.first => Some(Pin::First),
-            () if index >= self.last => Some(Pin::Last),
-            () => None,
-        }
+        let pins = [
+            (Pin::System, index < self.system),
+            (Pin::Task, at(self.task)),
+            (Pin::OpenRound, at(self.open_round)),
+            (Pin::Newest, self.newest.contains(&Some(index))),
+            (Pin::First, index < self.first),
+            (Pin::Last, index >= self.last),
+        ];
+        pins.into_iter().find_map(|(pin, holds)| holds.then_some(pin))
     }
 
     fn in_open_loop(&self, index: usize) -> bool {

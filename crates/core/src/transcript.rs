@@ -296,7 +296,15 @@ impl Transcript {
         let (mut view, start) = match newest {
             Some((position, at)) if at <= position => {
                 let mut view = self.view(at)?;
-                view.branch(&self.view(position)?, position + 1);
+                // What is not the conversation's goes along, whichever branch it was said on.
+                let mut beside = View::default();
+                let said = self.entries.iter().take(usize::try_from(position).unwrap_or(usize::MAX)).enumerate();
+                for (position, entry) in
+                    said.filter(|(_, entry)| matches!(entry, Entry::Frame { .. } | Entry::Usage(_)))
+                {
+                    beside.apply(position as Position, entry);
+                }
+                view.branch(&beside, position + 1);
                 (view, position + 1)
             }
             Some(_) => return None,

@@ -1,11 +1,14 @@
 //! The view: what the model would see of the log now, as a fold over its entries.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
+
 use crate::cut::{self, Change, Cut, Edit, Hidden};
-use crate::dialect::{Dialect, Frame, Shown};
+use crate::dialect::{Dialect, Frame, Loss, Shown};
 use crate::group::Kind;
 use crate::message::{Message, PartRef, Role};
 use crate::plan::Action;
@@ -154,6 +157,14 @@ impl View {
         self.messages().map(|item| Shown { message: &item.message, edits: &item.edits })
     }
 
+    /// The messages of the request that shows it.
+    ///
+    /// # Errors
+    /// Where a message came in another dialect, and something of it cannot be said in this one.
+    pub fn encode(&self, dialect: Dialect) -> Result<Vec<Cow<'_, RawValue>>, Loss> {
+        dialect.encode_behind(self.frame(), self.shown())
+    }
+
     /// System prompt and tools outside the messages.
     pub fn frame(&self) -> Option<&Frame> {
         self.frame.as_ref().map(|(_, frame)| &**frame)
@@ -226,6 +237,7 @@ impl View {
         self.frame = newest.frame.clone();
         self.frame_size = newest.frame_size;
         self.calibrations = newest.calibrations.clone();
+        self.outdated = self.is_outdated();
         self.path.push(position..position);
     }
 

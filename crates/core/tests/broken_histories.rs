@@ -300,3 +300,63 @@ fn an_empty_list_of_calls_is_not_sent() {
     );
     assert!(sent[1].contains("1.0e+2") && !sent[1].contains("tool_calls"), "{}", sent[1]);
 }
+
+#[test]
+fn a_branch_takes_no_reasoning_along_that_was_made_under_another_frame() {
+    let frame = |text: &str| lookback_core::Frame { system: Some(laws::raw(text)), tools: None };
+    let mut engine = lookback_core::Engine::new(Settings { dialect: Dialect::Anthropic, ..Settings::default() });
+    let push = |engine: &mut lookback_core::Engine, json: &str| engine.push(Dialect::Anthropic.decode(json).unwrap());
+    engine.frame(&frame("\"one\""));
+    push(&mut engine, r#"{"role":"user","content":"hi"}"#).unwrap();
+    push(&mut engine, r#"{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s1"},{"type":"text","text":"yes"}]}"#).unwrap();
+    let mut view = engine.view().clone();
+    engine.frame(&frame("\"two\""));
+    view.branch(engine.view(), engine.end() + 1);
+    let mut branch = lookback_core::Engine::resume(engine.settings().clone(), view, engine.end() + 1, 0);
+    push(&mut branch, r#"{"role":"user","content":"next"}"#).unwrap();
+    branch.window();
+    let sent: Vec<_> =
+        branch.view().encode(Dialect::Anthropic).unwrap().iter().map(|raw| raw.get().to_owned()).collect();
+    assert!(!sent.concat().contains("s1"), "{sent:?}");
+}
+
+#[test]
+fn the_reasoning_that_servers_return_beside_the_content_counts() {
+    let size = |json: &str| {
+        let message = Dialect::OpenAiChat.decode(json).unwrap();
+        lookback_core::tokens::measure(&message, &[], &lookback_core::tokens::Estimate::default()).tokens
+    };
+    let plain = size(r#"{"role":"assistant","content":"yes"}"#);
+    assert!(size(r#"{"role":"assistant","content":"yes","reasoning_content":"let me think it over"}"#) >= plain + 5);
+}
+
+#[test]
+fn four_cache_markers_stay_and_the_oldest_of_five_goes() {
+    let marked = |n: usize| {
+        format!(
+            r#"{{"role":"user","content":[{{"type":"text","text":"{n}","cache_control":{{"type":"ephemeral"}}}}]}}"#
+        )
+    };
+    for (system, kept) in
+        [("\"plain\"", 4), (r#"[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}]"#, 3)]
+    {
+        let mut engine = lookback_core::Engine::new(Settings { dialect: Dialect::Anthropic, ..Settings::default() });
+        engine.frame(&lookback_core::Frame { system: Some(laws::raw(system)), tools: None });
+        for n in 0..5 {
+            engine.push(Dialect::Anthropic.decode(&marked(n)).unwrap()).unwrap();
+        }
+        let sent = engine.view().encode(Dialect::Anthropic).unwrap().concat_text();
+        assert_eq!(sent.matches("cache_control").count(), kept, "{sent}");
+    }
+}
+
+/// The texts of several messages in one.
+trait ConcatText {
+    fn concat_text(&self) -> String;
+}
+
+impl ConcatText for Vec<std::borrow::Cow<'_, serde_json::value::RawValue>> {
+    fn concat_text(&self) -> String {
+        self.iter().map(|raw| raw.get()).collect()
+    }
+}

@@ -69,7 +69,7 @@ fn window(request: &Request) -> Vec<Box<RawValue>> {
 }
 
 fn encode(engine: &Engine) -> Vec<Box<RawValue>> {
-    let encoded = engine.settings().dialect.encode(engine.view().shown()).unwrap();
+    let encoded = engine.view().encode(engine.settings().dialect).unwrap();
     encoded.into_iter().map(|raw| raw.into_owned()).collect()
 }
 

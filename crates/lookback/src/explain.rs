@@ -1,11 +1,12 @@
 //! What became of each message of a history, and why.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use lookback_core::cut::Change;
-use lookback_core::plan::{Action, Plan, Reason};
-use lookback_core::transcript::{Entry, Position};
-use lookback_core::view::View;
+use lookback_core::plan::{Action, Decision, Plan, Reason};
+use lookback_core::transcript::{Arrival, Entry, Position};
+use lookback_core::view::{Item, View};
 use serde::Serialize;
 
 /// What became of neighbouring messages that share a fate.
@@ -28,82 +29,112 @@ pub struct Fate {
 /// `plan` is the plan for the window as it is, with the entries that each of its decisions is for (see
 /// [`Session::explain`](crate::Session::explain)); `view` is what is sent.
 pub fn fates(entries: &[Entry], view: &View, plan: &(Plan, Vec<Vec<Range<Position>>>)) -> Vec<Fate> {
+    let past = Past::of(entries);
+    let shown: HashMap<Position, &Item> = view.messages().map(|item| (item.position(), item)).collect();
     let (plan, spans) = plan;
-    let decisions = plan.decisions.iter();
+    let mut present: HashMap<Position, (usize, &Decision)> = HashMap::new();
+    for (group, (decision, spans)) in plan.decisions.iter().zip(spans).enumerate() {
+        present.extend(spans.iter().cloned().flatten().map(|position| (position, (group, decision))));
+    }
     let mut fates: Vec<Fate> = Vec::new();
-    let mut groups: Vec<Option<usize>> = Vec::new();
-    let messages = view.path().iter().flat_map(|span| span.clone()).filter_map(|position| {
-        let entry = entries.get(usize::try_from(position).ok()?)?;
-        match entry {
-            Entry::Message(arrival) => Some((position, arrival)),
-            _ => None,
-        }
-    });
-    let holds = |spans: &[Range<Position>], position| spans.iter().any(|span| span.contains(&position));
-    for (index, (position, arrival)) in messages.enumerate() {
-        let here = decisions.clone().zip(spans).enumerate().find(|(_, (_, spans))| holds(spans, position));
-        let shown = view.messages().find(|item| item.position() == position);
-        let past = outcomes(entries, position);
-        let cut = shown.is_some_and(|item| item.edits().iter().any(|edit| matches!(edit.change, Change::Cut { .. })));
-        let shortened = past.iter().rev().find(|(_, action, _)| matches!(action, Action::Truncate | Action::Clear));
-        let (group, action, reason) = match (shown, here) {
-            (Some(_), Some((group, _))) if cut => match shortened {
-                Some((_, action, reason)) => (Some(group), *action, *reason),
-                None => (Some(group), Action::Truncate, Reason::Capped),
-            },
-            (Some(_), Some((group, (decision, _)))) => (
-                Some(group),
-                Action::Keep,
-                match decision.action {
-                    Action::Keep => decision.reason,
-                    // A group of which another message was shortened.
-                    Action::Truncate | Action::Clear | Action::Drop => Reason::Recent,
-                },
-            ),
-            (None, Some((group, (decision, _)))) if decision.action == Action::Drop => {
-                (Some(group), Action::Drop, decision.reason)
-            }
-            (None, _) | (Some(_), None) => match past.iter().rev().find(|(_, action, _)| *action == Action::Drop) {
-                // Groups of different compactions must not be taken for one.
-                Some((at, _, reason)) => (Some(usize::MAX - at), Action::Drop, *reason),
-                None => {
-                    let why = arrival.edits.iter().find_map(|edit| match edit.change {
-                        Change::Hide(why) => Some(why),
-                        Change::Cut { .. } | Change::Rename(_) | Change::Arguments(_) => None,
-                    });
-                    (None, Action::Drop, why.map_or(Reason::Recent, |why| Reason::Repaired { why }))
-                }
-            },
-        };
-        let (tokens, sent) = (arrival.size.tokens, shown.map_or(0, |item| item.size().tokens));
-        match fates.last_mut().filter(|last| {
-            group.is_some() && groups.last() == Some(&group) && last.action == action && last.reason == reason
-        }) {
-            Some(last) => {
-                last.span.1 = index + 1;
-                last.tokens += tokens;
-                last.sent += sent;
+    let mut last = None;
+    let mut index = 0;
+    for position in view.path().iter().cloned().flatten() {
+        let entry = usize::try_from(position).ok().and_then(|position| entries.get(position));
+        let Some(Entry::Message(arrival)) = entry else { continue };
+        let (item, here) = (shown.get(&position).copied(), present.get(&position).copied());
+        let (group, action, reason) = past.fate(position, arrival, item, here);
+        let (tokens, sent) = (arrival.size.tokens, item.map_or(0, |item| item.size().tokens));
+        match fates
+            .last_mut()
+            .filter(|before| last == Some(group) && before.action == action && before.reason == reason)
+        {
+            Some(fate) => {
+                fate.span.1 = index + 1;
+                fate.tokens += tokens;
+                fate.sent += sent;
             }
             None => fates.push(Fate { span: (index, index + 1), action, reason, tokens, sent }),
         }
-        groups.push(group);
+        last = Some(group);
+        index += 1;
     }
     fates
 }
 
-/// What compactions did with the group of an entry: a number that tells the group, what was done, and why.
-fn outcomes(entries: &[Entry], position: Position) -> Vec<(usize, Action, Reason)> {
-    let compactions = entries.iter().enumerate().filter_map(|(at, entry)| match entry {
-        Entry::Compaction(compaction) => Some((at, compaction)),
-        _ => None,
-    });
-    let mut found = Vec::new();
-    for (at, compaction) in compactions {
-        for (index, outcome) in compaction.groups.iter().enumerate() {
-            if outcome.spans.iter().any(|span| span.contains(&position)) {
-                found.push(((at << 20) + index, outcome.decision.action, outcome.decision.reason));
+/// Which messages may share a line: those of one group of the window, or of one outcome of a past compaction.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Group {
+    Present(usize),
+    Past { compaction: usize, outcome: usize },
+    Alone(Position),
+}
+
+/// What compactions did, by entry: the last that shortened it, and the one that dropped it.
+#[derive(Default)]
+struct Past<'a> {
+    shortened: HashMap<Position, &'a Decision>,
+    dropped: HashMap<Position, (Group, &'a Decision)>,
+}
+
+impl<'a> Past<'a> {
+    fn of(entries: &'a [Entry]) -> Past<'a> {
+        let mut past = Past::default();
+        for (compaction, entry) in entries.iter().enumerate() {
+            let Entry::Compaction(record) = entry else { continue };
+            for (index, outcome) in record.groups.iter().enumerate() {
+                let decision = &outcome.decision;
+                let positions = outcome.spans.iter().cloned().flatten();
+                match decision.action {
+                    Action::Keep => {}
+                    Action::Truncate | Action::Clear => {
+                        past.shortened.extend(positions.map(|position| (position, decision)))
+                    }
+                    Action::Drop => {
+                        let group = Group::Past { compaction, outcome: index };
+                        past.dropped.extend(positions.map(|position| (position, (group, decision))));
+                    }
+                }
             }
         }
+        past
     }
-    found
+
+    fn fate(
+        &self,
+        position: Position,
+        arrival: &Arrival,
+        item: Option<&Item>,
+        here: Option<(usize, &Decision)>,
+    ) -> (Group, Action, Reason) {
+        let Some(item) = item else {
+            return match (here, self.dropped.get(&position)) {
+                (Some((group, decision)), _) if decision.action == Action::Drop => {
+                    (Group::Present(group), Action::Drop, decision.reason)
+                }
+                (_, Some((group, decision))) => (*group, Action::Drop, decision.reason),
+                (_, None) => {
+                    let why = arrival.edits.iter().find_map(|edit| match edit.change {
+                        Change::Hide(why) => Some(why),
+                        Change::Cut { .. } | Change::Rename(_) | Change::Arguments(_) => None,
+                    });
+                    let reason = why.map_or(Reason::Recent, |why| Reason::Repaired { why });
+                    (Group::Alone(position), Action::Drop, reason)
+                }
+            };
+        };
+        let group = here.map_or(Group::Alone(position), |(group, _)| Group::Present(group));
+        let cut = item.edits().iter().any(|edit| matches!(edit.change, Change::Cut { .. }));
+        let shortens = |decision: &&Decision| matches!(decision.action, Action::Truncate | Action::Clear);
+        let now = here.map(|(_, decision)| decision);
+        match now.filter(shortens).or(self.shortened.get(&position).copied()) {
+            _ if !cut => (
+                group,
+                Action::Keep,
+                now.filter(|now| now.action == Action::Keep).map_or(Reason::Recent, |now| now.reason),
+            ),
+            Some(decision) => (group, decision.action, decision.reason),
+            None => (group, Action::Truncate, Reason::Capped),
+        }
+    }
 }

@@ -15,7 +15,7 @@ use lookback_core::{Dialect, Frame, Loss, Message};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::store::{BadName, LogName, Record, Store, StoreError};
+use crate::store::{BadName, LogName, Record, Store, StoreError, is_between, words};
 
 /// One conversation in a store.
 ///
@@ -339,7 +339,7 @@ impl Session {
     }
 
     fn overtaken(&self) -> Error {
-        StoreError::Conflict { at: self.engine.end(), end: self.engine.end() }.into()
+        StoreError::Overtaken { log: self.name.to_string(), tries: TRIES }.into()
     }
 
     /// How many messages, from the first, a history has in common with this session.
@@ -417,7 +417,7 @@ impl Window<'_> {
     /// # Errors
     /// None in practice: what the dialect cannot say was refused when it was pushed.
     pub fn messages(&self) -> Result<Vec<Cow<'_, RawValue>>, Loss> {
-        self.dialect.encode(self.view.shown())
+        self.view.encode(self.dialect)
     }
 
     /// The messages, as the JSON list that a request body takes.
@@ -490,23 +490,10 @@ pub async fn search(
 fn excerpt(text: &str, query: &str) -> String {
     const BEFORE: usize = 60;
     const LENGTH: usize = 160;
-    let words: Vec<_> = query.split_whitespace().map(str::to_lowercase).collect();
-    let starts = |at: usize| {
-        let rest = text.get(at..).unwrap_or_default().to_lowercase();
-        words.iter().any(|word| rest.starts_with(word))
-    };
-    // Only where a word begins, so that a long text is not lowered at each of its characters.
-    let mut inside = false;
-    let at = text.char_indices().find(|(at, c)| {
-        let begins = c.is_alphanumeric() && !inside;
-        inside = c.is_alphanumeric();
-        begins
-            && text.get(*at..).is_some_and(|rest| {
-                words.iter().any(|w| w.chars().next() == rest.chars().flat_map(char::to_lowercase).next())
-            })
-            && starts(*at)
-    });
-    let at = at.map_or(0, |(at, _)| at);
+    let wanted = words(query);
+    let at = text.split(is_between).find(|word| !word.is_empty() && wanted.contains(&word.to_lowercase()));
+    // The word is a slice of the text, so its address tells where it stands.
+    let at = at.map_or(0, |word| word.as_ptr() as usize - text.as_ptr() as usize);
     let start = text.get(..at).unwrap_or_default().char_indices().rev().nth(BEFORE).map_or(0, |(start, _)| start);
     let piece: String = text.get(start..).unwrap_or_default().chars().take(LENGTH).collect();
     piece.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -81,10 +81,11 @@ fn repair(document: &Document) -> Result<Cow<'_, str>, Failure> {
     let request = &document.request;
     let settings = Settings { dialect: request.dialect(), policy: Policy::default(), ..Settings::default() };
     let mut engine = Engine::new(settings);
+    engine.frame(request.frame());
     for message in request.messages() {
         engine.push(message.clone()).map_err(lookback::Error::from)?;
     }
     engine.window();
-    let messages = request.dialect().encode(engine.view().shown()).map_err(lookback::Error::from)?;
+    let messages = engine.view().encode(request.dialect()).map_err(lookback::Error::from)?;
     Ok(document.with_messages(&messages))
 }

@@ -55,7 +55,8 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
                 calls.push(call.clone());
             };
             let report = block_on(replay(recording, store.clone(), &name, settings(policy), &price, &mut on_call));
-            let report = Report { policy: text.clone(), ..report? };
+            let fault = |error| Failure::Replay { transcript: recording.id.clone(), policy: text.clone(), error };
+            let report = Report { policy: text.clone(), ..report.map_err(fault)? };
             bar.set_position(done + recording.messages.len() as u64);
             total.add(&report);
             if args.json {
@@ -131,12 +132,13 @@ struct Names(Vec<String>);
 impl Names {
     /// The session of a recording: its own name, where that is one, and with a number where another recording has it.
     fn give(&mut self, recording: &Recording, index: usize, policy: Option<&String>) -> String {
-        let mut name = recording.id.clone();
+        // Under a name of their own, so that a replay never takes the place of a session that was lived.
+        let mut name = format!("replay/{}", recording.id);
         if let Some(policy) = policy {
             name = format!("{name}@{}", policy.replace(['/', '\\'], "-"));
         }
         if name.parse::<LogName>().is_err() {
-            name = format!("transcript-{index}");
+            name = format!("replay/transcript-{index}");
         }
         let mut own = name.clone();
         for number in 2.. {

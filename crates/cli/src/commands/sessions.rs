@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use lookback::session::{self, Past};
 use lookback::store::LogName;
 use lookback::transcript::Millis;
-use lookback::{Dialect, Error, Session, Settings, SqliteStore, Store};
+use lookback::{Dialect, Engine, Error, Session, Settings, SqliteStore, Store, presets};
 use serde_json::value::RawValue;
 
 use crate::args::{SessionsCommand, StoreArg};
@@ -104,12 +104,17 @@ fn show(name: &str, place: &StoreArg, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What a call would send now. Nothing is recorded: it was not made.
 fn window(name: &str, place: &StoreArg) -> Result<(), Failure> {
     let session = existing(name, place)?;
     let view = session.view();
     let wire = view.messages().find_map(|item| item.message().wire());
     let dialect = wire.map_or(Dialect::default(), |wire| wire.dialect);
-    let messages = dialect.encode(view.shown()).map_err(Error::from)?;
+    let policy = presets::named("none").unwrap_or_default();
+    let settings = Settings { dialect, policy, ..Settings::default() };
+    let mut engine = Engine::resume(settings, view.clone(), session.stats().entries, 0);
+    engine.window();
+    let messages = engine.view().encode(dialect).map_err(Error::from)?;
     let messages: Vec<&str> = messages.iter().map(|raw| raw.get()).collect();
     Ok(output::line(&format!("[{}]", messages.join(",")))?)
 }
@@ -129,7 +134,8 @@ fn export(name: &str, place: &StoreArg) -> Result<(), Failure> {
     // Tools belong to a whole transcript, so it takes a line for itself.
     let member =
         |key: &str, raw: Option<Box<RawValue>>| raw.map_or_else(String::new, |raw| format!(",\"{key}\":{}", raw.get()));
-    let id = serde_json::to_string(name).unwrap_or_default();
+    // A replayed session goes by the name of what was replayed, so that replaying its export comes to the same.
+    let id = serde_json::to_string(name.strip_prefix("replay/").unwrap_or(name)).unwrap_or_default();
     let (system, tools) = (member("system", frame.system), member("tools", frame.tools));
     let messages = messages.collect::<Vec<_>>().join(",");
     Ok(output::line(&one_line(&format!("{{\"id\":{id}{system}{tools},\"messages\":[{messages}]}}")))?)

@@ -28,7 +28,7 @@ pub(crate) fn run(args: &WindowArgs) -> Result<ExitCode, Failure> {
         return Err(Error::Refused(refusal).into());
     }
     let view = run.view();
-    let messages = request.dialect().encode(view.shown()).map_err(Error::from)?;
+    let messages = view.encode(request.dialect()).map_err(Error::from)?;
     let window = document.with_messages(&messages);
     let warnings = warnings(&run.engine, &run.entries, &policy, view);
     for warning in &warnings {
@@ -65,7 +65,8 @@ impl Run {
 }
 
 /// Decides the window. Tokens are counted only where something depends on them: where the policy does not limit them, a
-/// window of no more bytes than its model takes tokens fits, since no token is shorter than a byte. A warning or a refusal says
+/// window of no more bytes than its model takes tokens fits, since no token is shorter than a byte (pictures and files aside, which cost what their
+/// provider says). A warning or a refusal says
 /// how large things are, so it depends on them too.
 fn decide(args: &WindowArgs, request: &Request, policy: &Policy, model: Option<&str>) -> Result<Run, Failure> {
     if !policy.counts_tokens() && !args.explain {
@@ -82,7 +83,7 @@ fn decide(args: &WindowArgs, request: &Request, policy: &Policy, model: Option<&
 }
 
 /// Pushes the messages one by one, with a call before each assistant message that does not come first and one at the end,
-/// and gives the bytes of the largest window too.
+/// and gives what the largest window may cost in tokens too.
 fn feed(
     args: &WindowArgs,
     request: &Request,
@@ -98,14 +99,20 @@ fn feed(
     for (index, message) in request.messages().iter().enumerate() {
         if !args.once && index > 0 && message.role() == Role::Assistant {
             entries.extend(engine.window().entries);
-            largest = largest.max(engine.view().totals().size.bytes);
+            largest = largest.max(most_tokens(engine.view()));
         }
         entries.extend(engine.push(message.clone()).map_err(Error::from)?);
     }
     let mut decided = engine.window();
     entries.append(&mut decided.entries);
-    largest = largest.max(engine.view().totals().size.bytes);
+    largest = largest.max(most_tokens(engine.view()));
     Ok((Run { engine, entries, decided }, largest))
+}
+
+/// What a view costs at the most, by its bytes alone.
+fn most_tokens(view: &View) -> u64 {
+    let size = view.totals().size;
+    if size.media == 0 { size.bytes } else { u64::MAX }
 }
 
 #[derive(Serialize)]

@@ -55,7 +55,6 @@ pub(super) const QUIRKS: Quirks = Quirks {
 pub(super) const FORMAT: Format = Format { dialect: Dialect::Anthropic, edit, marker: "cache_control" };
 
 const MOST_MESSAGES: usize = 100_000;
-const MOST_MARKERS: usize = 4;
 const MOST_MEDIA: usize = 100;
 const MOST_BYTES: usize = 32 * 1024 * 1024;
 
@@ -376,14 +375,9 @@ fn limits(request: &Request, whole: &dyn Fn(Rule, &str, Problem) -> Finding) -> 
         }
     };
     over(AM1, "messages", messages.len(), MOST_MESSAGES, |count, most| Problem::TooManyMessages { count, most });
-    let frame = request.frame();
-    let outside = [&frame.system, &frame.tools]
-        .into_iter()
-        .flatten()
-        .map(|raw| blocks::markers(FORMAT.marker, raw))
-        .sum::<usize>();
+    let outside = blocks::markers_outside(FORMAT.marker, request.frame());
     let markers = outside + request.raw_messages().map(|raw| blocks::markers(FORMAT.marker, raw)).sum::<usize>();
-    over(AM9, "messages", markers, MOST_MARKERS, |count, most| Problem::CacheMarkers { count, most });
+    over(AM9, "messages", markers, blocks::MOST_MARKERS, |count, most| Problem::CacheMarkers { count, most });
     let media = |item: &ResultItem| matches!(item, ResultItem::Image(_) | ResultItem::Document(_));
     let in_part = |part: PartRef<'_>| match part {
         PartRef::Image(_) | PartRef::Document(_) => 1,

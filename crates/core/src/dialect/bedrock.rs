@@ -52,8 +52,6 @@ pub(super) const QUIRKS: Quirks = Quirks {
 
 pub(super) const FORMAT: Format = Format { dialect: Dialect::Bedrock, edit, marker: "cachePoint" };
 
-const MOST_MARKERS: usize = 4;
-
 /// The API reference's pattern for `toolUseId`.
 fn valid_id(id: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':');
@@ -406,13 +404,10 @@ pub(super) fn check(request: &Request) -> Vec<Finding> {
     if tools && request.is_body() && request.frame().tools.is_none() {
         findings.push(whole(BC3, "toolConfig", Problem::ToolsNotDeclared));
     }
-    let tools = request.frame().tools.as_deref().and_then(Fields::read);
-    let tools =
-        tools.as_ref().and_then(|tools| tools.get("tools")).map_or(0, |raw| blocks::markers(FORMAT.marker, raw));
-    let system = request.frame().system.as_deref().map_or(0, |raw| blocks::markers(FORMAT.marker, raw));
-    let count = system + tools + request.raw_messages().map(|raw| blocks::markers(FORMAT.marker, raw)).sum::<usize>();
-    if count > MOST_MARKERS {
-        findings.push(whole(BC6, "messages", Problem::CacheMarkers { count, most: MOST_MARKERS }));
+    let outside = blocks::markers_outside(FORMAT.marker, request.frame());
+    let count = outside + request.raw_messages().map(|raw| blocks::markers(FORMAT.marker, raw)).sum::<usize>();
+    if count > blocks::MOST_MARKERS {
+        findings.push(whole(BC6, "messages", Problem::CacheMarkers { count, most: blocks::MOST_MARKERS }));
     }
     findings
 }

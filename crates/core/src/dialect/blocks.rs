@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::{Dialect, Loss, Shown};
+use super::{Dialect, Frame, Loss, Shown};
 use crate::cut::{self, Edit};
 use crate::json::{self, Fields};
 use crate::message::{Message, PartRef, Role};
@@ -22,7 +22,7 @@ pub(super) struct Format {
 }
 
 /// The most cache markers that a request may have, its system prompt and tools included (AM9, BC6).
-const MOST_MARKERS: usize = 4;
+pub(super) const MOST_MARKERS: usize = 4;
 
 /// A message on its way out: the raw messages that it is merged from.
 struct Sent<'a> {
@@ -38,6 +38,7 @@ struct Sent<'a> {
 /// Results come first in what is merged, as they must (AM2, BC2), and a system message behind a user's that follows it (AM7).
 pub(super) fn encode<'a>(
     format: &Format,
+    frame: Option<&Frame>,
     shown: impl IntoIterator<Item = Shown<'a>>,
 ) -> Result<Vec<Cow<'a, RawValue>>, Loss> {
     let Format { dialect, edit, marker } = *format;
@@ -69,7 +70,8 @@ pub(super) fn encode<'a>(
         }
         before = Some(sent.role);
     }
-    limit_markers(marker, out.iter_mut().flat_map(|sent| &mut sent.raws));
+    let outside = frame.map_or(0, |frame| markers_outside(marker, frame));
+    limit_markers(marker, outside, out.iter_mut().flat_map(|sent| &mut sent.raws));
     let finish = |sent: Sent<'a>| {
         let mixed = sent.mixed;
         let raw = merge(sent.raws)?;
@@ -184,19 +186,28 @@ fn merge(mut raws: Vec<Cow<'_, RawValue>>) -> Option<Cow<'_, RawValue>> {
 }
 
 /// Takes the oldest cache markers away where a session has gathered more than a provider allows: clients move theirs along
-/// with the end of the history, and each message was kept as it came.
-fn limit_markers<'m, 'a: 'm>(marker: &str, messages: impl DoubleEndedIterator<Item = &'m mut Cow<'a, RawValue>>) {
-    // Two stay free for the system prompt and the tools.
-    let mut free = MOST_MARKERS - 2;
+/// with the end of the history, and each message was kept as it came. `outside` stand in the system prompt and the tools.
+fn limit_markers<'m, 'a: 'm>(
+    marker: &str,
+    outside: usize,
+    messages: impl DoubleEndedIterator<Item = &'m mut Cow<'a, RawValue>>,
+) {
+    let mut free = MOST_MARKERS.saturating_sub(outside);
     for message in messages.rev() {
         let count = markers(marker, message);
-        if count <= free {
-            free -= count;
-        } else {
-            *message = Cow::Owned(without_markers(marker, message));
-            free = 0;
+        if count > free {
+            *message = Cow::Owned(without_markers(marker, count - free, message));
         }
+        free = free.saturating_sub(count);
     }
+}
+
+/// How many cache markers stand in the system prompt and the tools.
+pub(super) fn markers_outside(marker: &str, frame: &Frame) -> usize {
+    // Bedrock keeps its tools one level further down.
+    let tools = frame.tools.as_deref().and_then(Fields::read);
+    let tools = tools.as_ref().and_then(|tools| tools.get("tools")).or(frame.tools.as_deref());
+    [frame.system.as_deref(), tools].into_iter().flatten().map(|raw| markers(marker, raw)).sum()
 }
 
 /// How many cache markers a message, a system prompt or a list of tools has.
@@ -209,13 +220,14 @@ pub(super) fn markers(marker: &str, raw: &RawValue) -> usize {
     elements.into_iter().filter_map(Fields::read).filter(|fields| fields.get(marker).is_some()).count()
 }
 
-fn without_markers(marker: &str, message: &RawValue) -> Box<RawValue> {
+/// Without the first `count` of its markers.
+fn without_markers(marker: &str, mut count: usize, message: &RawValue) -> Box<RawValue> {
     let Some(mut fields) = Fields::read(message) else { return message.to_owned() };
     let Some(content) = fields.get("content").map(ToOwned::to_owned) else { return message.to_owned() };
     let strip = |block: Cow<'_, RawValue>| {
-        let Some(mut fields) = Fields::read(&block).filter(|fields| fields.get(marker).is_some()) else {
-            return Some(block.into_owned());
-        };
+        let marked = Fields::read(&block).filter(|fields| count > 0 && fields.get(marker).is_some());
+        let Some(mut fields) = marked else { return Some(block.into_owned()) };
+        count -= 1;
         fields.remove(marker);
         // In Bedrock's format a marker is a block of its own.
         (!fields.is_empty()).then(|| fields.write())

@@ -155,16 +155,25 @@ impl Dialect {
         Ok(Message::decoded(content, Wire { dialect: self, raw: raw.to_owned() }))
     }
 
-    /// The messages of a request: the bytes that came, but for what the edits change and for neighbours of one role that
-    /// the dialect needs merged (their parts are the bytes that came).
+    /// The messages of a request: the bytes that came, but for what the edits change, for neighbours of one role that the
+    /// dialect needs merged (their parts are the bytes that came), and for the oldest cache markers where there are too many.
     ///
     /// # Errors
     /// Where a message came in another dialect and something of it cannot be said in this one.
     pub fn encode<'a>(self, shown: impl IntoIterator<Item = Shown<'a>>) -> Result<Vec<Cow<'a, RawValue>>, Loss> {
+        self.encode_behind(None, shown)
+    }
+
+    /// The messages of a request with this system prompt and these tools, whose cache markers count too.
+    pub(crate) fn encode_behind<'a>(
+        self,
+        frame: Option<&Frame>,
+        shown: impl IntoIterator<Item = Shown<'a>>,
+    ) -> Result<Vec<Cow<'a, RawValue>>, Loss> {
         match self {
             Dialect::OpenAiChat => openai_chat::encode(shown),
-            Dialect::Anthropic => blocks::encode(&anthropic::FORMAT, shown),
-            Dialect::Bedrock => blocks::encode(&bedrock::FORMAT, shown),
+            Dialect::Anthropic => blocks::encode(&anthropic::FORMAT, frame, shown),
+            Dialect::Bedrock => blocks::encode(&bedrock::FORMAT, frame, shown),
         }
     }
 
@@ -218,6 +227,14 @@ impl Dialect {
         match self {
             Dialect::OpenAiChat => openai_chat::path(index, message, part),
             Dialect::Anthropic | Dialect::Bedrock => format!("messages[{index}].content[{part}]"),
+        }
+    }
+
+    /// Text that a message of this dialect sends beside its parts.
+    pub(crate) fn beside_parts(self, message: &Message) -> Option<String> {
+        match self {
+            Dialect::OpenAiChat => openai_chat::reasoning(message),
+            Dialect::Anthropic | Dialect::Bedrock => None,
         }
     }
 

@@ -206,6 +206,13 @@ pub(super) fn encode<'a>(shown: impl IntoIterator<Item = Shown<'a>>) -> Result<V
     Ok(out)
 }
 
+/// The reasoning that some servers return beside the content, and take back: it is sent, so it counts.
+pub(super) fn reasoning(message: &Message) -> Option<String> {
+    let raw = message.wire().map(|wire| &*wire.raw).filter(|raw| raw.get().contains("\"reasoning"))?;
+    let fields = Fields::read(raw)?;
+    ["reasoning_content", "reasoning"].into_iter().find_map(|key| fields.text(key).map(Cow::into_owned))
+}
+
 /// Whether `tool_calls` is an empty list: only the wire tells it from an absent one.
 pub(super) fn has_empty_calls(message: &Message) -> bool {
     let raw = message.wire().map(|wire| &*wire.raw).filter(|_| message.role() == Role::Assistant);

@@ -146,6 +146,9 @@ pub fn measure(message: &Message, edits: &[Edit], counter: &dyn TokenCounter) ->
             PartRef::Opaque(opaque) => size += text_of(opaque.raw.get()),
         }
     }
+    if let Some(text) = message.wire().and_then(|wire| wire.dialect.beside_parts(message)) {
+        size += text_of(&text);
+    }
     size.bytes = message.wire().map_or(0, |wire| wire.dialect.shown_bytes(message, edits, wire));
     size
 }

@@ -166,6 +166,14 @@ pub enum StoreError {
         /// Where it ends.
         end: u64,
     },
+    /// Other writers were faster each time.
+    #[error("`{log}` could not be written: other writers were faster {tries} times; try again")]
+    Overtaken {
+        /// The log.
+        log: String,
+        /// How often it was tried.
+        tries: usize,
+    },
     /// Another process holds the store.
     #[error("the store {place} is locked by another process; try again when that is done")]
     Locked {
@@ -247,11 +255,12 @@ impl<S: Store + ?Sized> Store for Arc<S> {
     }
 }
 
-/// The words of a query: what a search looks for, whichever the store.
-fn words(query: &str) -> Vec<String> {
-    query
-        .split(|c: char| !c.is_alphanumeric() && c != '_')
-        .filter(|word| !word.is_empty())
-        .map(str::to_lowercase)
-        .collect()
+/// The words of a text, in small letters: what a search looks for, whichever the store.
+pub(crate) fn words(text: &str) -> Vec<String> {
+    text.split(is_between).filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
+}
+
+/// Whether a character stands between words.
+pub(crate) fn is_between(c: char) -> bool {
+    !c.is_alphanumeric() && c != '_'
 }

@@ -11,7 +11,7 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionBehavior, params};
 
@@ -188,8 +188,14 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
         (0, 0, 0) => {}
         _ => return Err(StoreError::NotAStore { place: place() }),
     }
-    // Readers go on while one writes.
-    connection.pragma_update(None, "journal_mode", "WAL").map_err(fault)?;
+    // Readers go on while one writes. SQLite does not wait by itself for another process that makes the same change.
+    let start = Instant::now();
+    while let Err(error) = connection.pragma_update(None, "journal_mode", "WAL").map_err(fault) {
+        if !matches!(error, StoreError::Locked { .. }) || start.elapsed() > PATIENCE {
+            return Err(error);
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fault)?;
     // Another process may have been faster.
     if read(&transaction).map_err(fault)?.2 == 0 {
