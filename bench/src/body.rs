@@ -45,7 +45,7 @@ pub fn run() {
 }
 
 /// The `lookback` of the product's own release build.
-fn lookback() -> std::path::PathBuf {
+pub fn lookback() -> std::path::PathBuf {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let built = Command::new("cargo").args(["build", "--release", "--quiet"]).current_dir(&root).status();
     assert!(built.expect("cargo").success());

@@ -89,7 +89,8 @@ fn texts() -> Vec<(&'static str, String)> {
 
 /// What Cargo says of this program's dependencies: a few megabytes of JSON.
 fn metadata() -> String {
-    let arguments = ["metadata", "--format-version", "1", "--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")];
+    let arguments =
+        ["metadata", "--format-version", "1", "--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")];
     let output = std::process::Command::new("cargo").args(arguments).output().expect("cargo");
     String::from_utf8_lossy(&output.stdout).into_owned()
 }

@@ -1,10 +1,12 @@
 //! The figures that Lookback claims, each beside what it is compared with, in one run.
 //!
-//! `cargo run --release --manifest-path bench/Cargo.toml [push|open|body|count]`; without a name, all of them.
+//! `cargo run --release --manifest-path bench/Cargo.toml [push|open|body|count]`; without a name, all of these.
+//! `... corpus FILE` replays real transcripts, which are not part of the repository.
 //! Shared machines are noisy: read the ratios, which are medians.
 
 mod alloc;
 mod body;
+mod corpus;
 mod count;
 mod open;
 mod push;
@@ -28,12 +30,13 @@ fn main() {
         ["open"] => open::run(),
         ["body"] => body::run(),
         ["count"] => count::run(),
+        ["corpus", file] => corpus::run(file),
         // What a figure is taken of in a process of its own.
         ["open", store, session] => open::child(store, session),
         ["json", file] => body::child(file),
         ["count", counter, file] => count::child(counter, file),
         _ => {
-            eprintln!("usage: bench [push|open|body|count]");
+            eprintln!("usage: bench [push|open|body|count|corpus FILE]");
             std::process::exit(2);
         }
     }

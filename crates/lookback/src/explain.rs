@@ -88,7 +88,7 @@ impl<'a> Past<'a> {
                 match decision.action {
                     Action::Keep => {}
                     Action::Truncate | Action::Clear => {
-                        past.shortened.extend(positions.map(|position| (position, decision)))
+                        past.shortened.extend(positions.map(|position| (position, decision)));
                     }
                     Action::Drop => {
                         let group = Group::Past { compaction, outcome: index };

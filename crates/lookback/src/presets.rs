@@ -212,11 +212,10 @@ mod tests {
         let text = page.split("```toml").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
         let mut policy = parse(text).unwrap();
         policy.stages.remove(1);
-        let default = default_policy();
-        let bytes = |limits: Limits| Limits { bytes: None, ..limits };
-        assert_eq!(policy.limits, bytes(default.limits));
-        assert_eq!(policy.target, default.target.map(bytes));
-        assert_eq!((policy.arrival, policy.stages), (default.arrival, default.stages));
+        assert_eq!(policy, Policy { start: policy.start, ..default_policy() });
+        let page = include_str!("../../../docs/default-policy.md");
+        let text = page.split("```toml").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+        assert_eq!(parse(text).unwrap(), default_policy());
     }
 
     #[test]
