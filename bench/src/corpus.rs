@@ -46,12 +46,12 @@ pub fn run(file: &str) {
         println!(
             "{:<44} {:>6} {:>9.2} {:>10.3} {:>12.3} {:>8} {:>8} {:>6.2} %",
             report["policy"].as_str().unwrap_or_default(),
-            report["calls"],
+            number(report, "calls"),
             number(report, "cost"),
             number(report, "cost") / cost(0),
             number(report, "cost") / cost(1),
-            report["prefix_breaks"],
-            report["invalid_requests"],
+            number(report, "prefix_breaks"),
+            number(report, "invalid_requests"),
             100.0 * number(report, "missed_identifiers") / number(report, "reused_identifiers").max(1.0),
         );
     }

@@ -314,9 +314,17 @@ impl View {
 
     fn open_group(&mut self, mut group: ViewGroup, at: Option<usize>) {
         group.number = self.next_group;
+        self.next_group += 1;
+        self.add_group(group, at);
+    }
+
+    fn add_group(&mut self, mut group: ViewGroup, at: Option<usize>) {
         group.size = group.items.iter().map(|item| item.size).sum();
         for call in &group.calls {
-            self.calls.insert(call.id.clone(), group.number);
+            // Of several groups that have an identifier, the newest is found by it.
+            if self.calls.get(&call.id).is_none_or(|number| *number < group.number) {
+                self.calls.insert(call.id.clone(), group.number);
+            }
             self.open += u64::from(call.answer == Answer::Open);
         }
         let counts = !matches!(group.kind, Kind::Frame | Kind::System);
@@ -328,7 +336,6 @@ impl View {
             self.totals.rounds += 1;
         }
         self.totals.size += group.size;
-        self.next_group += 1;
         match at {
             Some(at) => self.groups.insert(at, group),
             None => self.groups.push(group),
@@ -615,6 +622,7 @@ impl View {
         for mut group in groups {
             let outcome = outcomes.next();
             if outcome.is_some_and(|outcome| outcome.decision.action == Action::Drop) {
+                self.forget(&group);
                 continue;
             }
             if let Some(shown) = outcome.and_then(|outcome| outcome.shown.as_ref()) {
@@ -625,25 +633,35 @@ impl View {
                 let items: Vec<Item> = shown.iter().filter_map(find).collect();
                 used.extend(items.iter().filter(|item| !item.own).map(|item| item.position));
                 // Nothing is left of a message that was all reasoning, once that is stale: the group is then what lived with it.
-                let Some(left) = ViewGroup::of(items, group.turn, group.round) else { continue };
-                group = left;
+                let Some(left) = ViewGroup::of(items, group.turn, group.round) else {
+                    self.forget(&group);
+                    continue;
+                };
+                self.forget(&group);
+                group = ViewGroup { number: group.number, ..left };
                 group.settle();
             }
             kept.push(group);
         }
         self.late = late.into_iter().filter(|item| !used.contains(&item.position)).collect();
         self.totals = Totals::default();
-        self.calls.clear();
         self.open = 0;
-        let next = self.next_group;
         for group in kept {
-            self.open_group(group, None);
+            self.add_group(group, None);
         }
         // A late result whose call has left the window has nothing to answer.
         let calls = &self.calls;
         self.late.retain(|item| item.message.tool_results().any(|(_, result)| calls.contains_key(&result.call_id)));
-        self.next_group = self.next_group.max(next);
         self.outdated = self.is_outdated();
+    }
+
+    /// Finds a group no more by the identifiers of its calls.
+    fn forget(&mut self, group: &ViewGroup) {
+        for call in &group.calls {
+            if self.calls.get(&call.id) == Some(&group.number) {
+                self.calls.remove(&call.id);
+            }
+        }
     }
 
     fn is_outdated(&self) -> bool {
