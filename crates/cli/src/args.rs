@@ -136,7 +136,7 @@ pub(crate) struct ReplayArgs {
     pub(crate) files: Vec<PathBuf>,
     #[arg(long, value_name = "POLICY", help = "A preset with settings, or a file; may be repeated", long_help = POLICY_LONG, default_value = "default")]
     pub(crate) policy: Vec<String>,
-    /// Prices by name, by model, or a TOML file of one's own (the first entry)
+    /// Prices by name, by model, or from a TOML file of one's own (FILE.toml or FILE.toml:NAME)
     #[arg(long, value_name = "NAME", default_value = "anthropic-5m")]
     pub(crate) prices: String,
     #[command(flatten)]

@@ -76,17 +76,26 @@ pub(crate) fn policy(policy: &str, set: &[String]) -> Result<Policy, Failure> {
     presets::with(base.map_err(fault)?, set.iter().map(String::as_str)).map_err(fault)
 }
 
-/// Prices by their name, by a model's, or from a file.
+/// Prices by their name, by a model's, or from a file: `prices.toml` is its first entry, `prices.toml:NAME` another.
 pub(crate) fn price(name: &str) -> Result<Price, Failure> {
-    let path = Path::new(name);
-    if path.extension().is_some_and(|extension| extension == "toml") {
-        let prices = Prices::from_toml(&text(path)?).map_err(|fault| Failure::Prices { place: place(path), fault })?;
-        let first = prices.names().next().and_then(|name| prices.find(name)).cloned();
-        return first.ok_or_else(|| Failure::NoPricesIn(place(path)));
-    }
-    let prices = Prices::builtin();
+    let (file, wanted) = match name.split_once(".toml:") {
+        Some((stem, wanted)) => (Some(format!("{stem}.toml")), Some(wanted)),
+        None => (name.ends_with(".toml").then(|| name.to_owned()), None),
+    };
+    let prices = match &file {
+        Some(file) => {
+            let path = Path::new(file);
+            Prices::from_toml(&text(path)?).map_err(|fault| Failure::Prices { place: place(path), fault })?
+        }
+        None => Prices::builtin(),
+    };
+    let first = || prices.names().next().and_then(|name| prices.find(name));
+    let found = match (&file, wanted) {
+        (Some(file), None) => return first().cloned().ok_or_else(|| Failure::NoPricesIn(file.clone())),
+        (_, wanted) => prices.find(wanted.unwrap_or(name)),
+    };
     let known = || prices.names().collect::<Vec<_>>().join(", ");
-    prices.find(name).cloned().ok_or_else(|| Failure::NoPrices { name: name.to_owned(), known: known() })
+    found.cloned().ok_or_else(|| Failure::NoPrices { name: name.to_owned(), known: known() })
 }
 
 /// How a model's tokens are counted, and how many it takes, if that is known. One that is not known is said to be.

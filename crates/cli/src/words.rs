@@ -2,10 +2,9 @@
 
 use lookback::cut::{Change, Edit, Hidden};
 use lookback::dialect::Problem;
-use lookback::group::Pin;
 use lookback::message::{Message, Role};
 use lookback::plan::{Action, Reason};
-use lookback::policy::{Excess, Measure, Start};
+use lookback::policy::{Excess, Start};
 
 use crate::output::number;
 
@@ -18,42 +17,19 @@ pub(crate) fn action(action: Action) -> &'static str {
     }
 }
 
-pub(crate) fn measure(measure: Measure) -> &'static str {
-    match measure {
-        Measure::Tokens => "tokens",
-        Measure::Messages => "messages",
-        Measure::Turns => "turns",
-        Measure::Rounds => "rounds",
-        Measure::Bytes => "bytes",
-        Measure::Media => "pictures and files",
-    }
-}
-
-pub(crate) fn pin(pin: Pin) -> &'static str {
-    match pin {
-        Pin::Frame => "the system prompt and tools",
-        Pin::System => "the system prompt",
-        Pin::Task => "the current task",
-        Pin::Newest => "the newest message",
-        Pin::OpenRound => "the open round of tool calls",
-        Pin::First => "the first messages, which the policy keeps",
-        Pin::Last => "the last messages, which the policy keeps",
-    }
-}
-
 pub(crate) fn excess(excess: &Excess) -> String {
     let (actual, limit) = (number(excess.actual), number(excess.limit));
-    format!("{actual} {} where {limit} may be", measure(excess.measure))
+    format!("{actual} {} where {limit} may be", excess.measure)
 }
 
 pub(crate) fn reason(reason: &Reason) -> String {
     match reason {
         Reason::Fits => "no limit is exceeded".to_owned(),
-        Reason::Pinned { pin } => format!("pinned: {}", self::pin(*pin)),
+        Reason::Pinned { pin } => format!("pinned: {pin}"),
         Reason::Recent => "recent enough".to_owned(),
         Reason::Exceeded { measure, actual, limit, target } => {
             let (actual, limit, target) = (number(*actual), number(*limit), number(*target));
-            format!("{actual} {} exceeded {limit}; cut to {target}", self::measure(*measure))
+            format!("{actual} {measure} exceeded {limit}; cut to {target}")
         }
         Reason::Start { rule } => match rule {
             Start::Any => "a window may begin anywhere".to_owned(),
@@ -127,7 +103,6 @@ pub(crate) fn problem(problem: &Problem) -> String {
         }
         Problem::SystemPlace => "a system message may not stand here; put it behind a user's".to_owned(),
         Problem::UnsignedReasoning => "reasoning has no signature; remove it".to_owned(),
-        Problem::ReasoningNotFirst => "reasoning stands behind other content; put it first".to_owned(),
         Problem::ToolsNotDeclared => "tools were used, but none are declared; declare them".to_owned(),
         Problem::CacheMarkers { count, most } => {
             format!("{count} cache markers where {most} may be; remove the oldest")

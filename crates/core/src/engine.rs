@@ -97,8 +97,8 @@ pub struct Refusal {
 }
 
 fn describe(excesses: &[Excess], pinned: &[(Pin, Size)], waits: bool) -> String {
-    let excess = |e: &Excess| format!("{} {:?} where {} may be", e.actual, e.measure, e.limit).to_lowercase();
-    let pin = |(pin, size): &(Pin, Size)| format!("{pin:?} {} tokens", size.tokens).to_lowercase();
+    let excess = |e: &Excess| format!("{} {} where {} may be", e.actual, e.measure, e.limit);
+    let pin = |(pin, size): &(Pin, Size)| format!("{pin} ({} tokens)", size.tokens);
     let limits = excesses.iter().map(excess).collect::<Vec<_>>().join(", ");
     let pins = pinned.iter().map(pin).collect::<Vec<_>>().join(", ");
     let wait = if waits { "; signed reasoning of the open tool loop forbids a compaction" } else { "" };

@@ -1,5 +1,7 @@
 //! Groups: what may only be kept or dropped whole, by sizes alone.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::policy::Start;
@@ -61,6 +63,20 @@ pub enum Pin {
     First,
     /// The policy keeps the last messages.
     Last,
+}
+
+impl fmt::Display for Pin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Pin::Frame => "the system prompt and tools",
+            Pin::System => "the system prompt",
+            Pin::Task => "the current task",
+            Pin::Newest => "the newest message",
+            Pin::OpenRound => "the open round of tool calls",
+            Pin::First => "the first messages, which the policy keeps",
+            Pin::Last => "the last messages, which the policy keeps",
+        })
+    }
 }
 
 impl Group {

@@ -1,5 +1,7 @@
 //! Policy: what a window may hold, as one value that a file, a flag, a request or a test can give.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::cut::Truncation;
@@ -190,6 +192,19 @@ impl Measure {
         [Measure::Tokens, Measure::Messages, Measure::Turns, Measure::Rounds, Measure::Bytes, Measure::Media];
 }
 
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Measure::Tokens => "tokens",
+            Measure::Messages => "messages",
+            Measure::Turns => "turns",
+            Measure::Rounds => "rounds",
+            Measure::Bytes => "bytes",
+            Measure::Media => "pictures and files",
+        })
+    }
+}
+
 /// What a window amounts to, in every measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Totals {
@@ -369,7 +384,7 @@ pub enum PolicyFault {
         share: f64,
     },
     /// A limit of zero, which no window can keep.
-    #[error("{place}: a limit of 0 {measure:?} leaves nothing to send")]
+    #[error("{place}: a limit of 0 {measure} leaves nothing to send")]
     Zero {
         /// Where.
         place: &'static str,
@@ -377,7 +392,7 @@ pub enum PolicyFault {
         measure: Measure,
     },
     /// A target that the limit makes unreachable.
-    #[error("target: {target} {measure:?} is above the limit of {limit}")]
+    #[error("target: {target} {measure} is above the limit of {limit}")]
     TargetAboveLimit {
         /// In which measure.
         measure: Measure,

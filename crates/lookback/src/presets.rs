@@ -202,8 +202,8 @@ mod tests {
             "{}",
             message("messages:max_messages=-3")
         );
-        assert_eq!(message("messages:target_messages=50"), "target: 50 Messages is above the limit of 40");
-        assert_eq!(message("tokens:max_tokens=0"), "limits: a limit of 0 Tokens leaves nothing to send");
+        assert_eq!(message("messages:target_messages=50"), "target: 50 messages is above the limit of 40");
+        assert_eq!(message("tokens:max_tokens=0"), "limits: a limit of 0 tokens leaves nothing to send");
     }
 
     #[test]

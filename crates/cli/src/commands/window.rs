@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use lookback::cut::{Change, Edit, is_hidden};
 use lookback::engine::Decided;
 use lookback::explain::{Fate, fates};
 use lookback::message::Role;
@@ -164,11 +165,11 @@ fn warnings(engine: &Engine, entries: &[Entry], policy: &Policy, view: &View) ->
     let excesses: Vec<_> = limits.excesses(&totals).map(|excess| words::excess(&excess)).collect();
     if !excesses.is_empty() {
         let (plan, _) = engine.explain();
-        let mut sizes: Vec<(&str, u64)> = Vec::new();
+        let mut sizes: Vec<(String, u64)> = Vec::new();
         for decision in &plan.decisions {
             let what = match decision.reason {
-                Reason::Pinned { pin } => words::pin(pin),
-                Reason::Waits => "a tool loop with signed reasoning",
+                Reason::Pinned { pin } => pin.to_string(),
+                Reason::Waits => "a tool loop with signed reasoning".to_owned(),
                 _ => continue,
             };
             match sizes.iter_mut().find(|(known, _)| *known == what) {
@@ -176,7 +177,7 @@ fn warnings(engine: &Engine, entries: &[Entry], policy: &Policy, view: &View) ->
                 None => sizes.push((what, decision.after.tokens)),
             }
         }
-        let size = |(what, tokens): &(&str, u64)| format!("{what} ({} tokens)", output::number(*tokens));
+        let size = |(what, tokens): &(String, u64)| format!("{what} ({} tokens)", output::number(*tokens));
         let pinned: Vec<_> = sizes.iter().map(size).collect();
         warnings.push(format!(
             "the window has {}: what is left may not be dropped: {}",
@@ -188,7 +189,12 @@ fn warnings(engine: &Engine, entries: &[Entry], policy: &Policy, view: &View) ->
     for entry in entries {
         match entry {
             Entry::Message(arrival) => {
-                let repairs = arrival.edits.iter().filter_map(|edit| words::repair(&arrival.message, edit));
+                let told = |edit: &&Edit| {
+                    // What is left out goes by no name.
+                    matches!(edit.change, Change::Hide(_)) || !is_hidden(&arrival.edits, edit.part)
+                };
+                let repairs = arrival.edits.iter().filter(told);
+                let repairs = repairs.filter_map(|edit| words::repair(&arrival.message, edit));
                 warnings.extend(repairs.map(|repair| format!("messages[{index}]: {repair}")));
                 index += 1;
             }

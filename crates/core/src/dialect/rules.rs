@@ -106,8 +106,6 @@ pub enum Problem {
     SystemPlace,
     /// Reasoning has no signature.
     UnsignedReasoning,
-    /// Reasoning stands after other content, where it must come first.
-    ReasoningNotFirst,
     /// The history has tool calls or results, and the request declares no tools.
     ToolsNotDeclared,
     /// Too many cache markers.

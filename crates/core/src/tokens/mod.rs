@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 pub use calibration::Calibration;
 pub use estimate::{Estimate, Uncounted};
 pub use media::ImageFormula;
-pub use model::{Model, Models, ModelsError, Tokenizer, matches as glob};
+pub use model::{Model, Models, ModelsError, Tokenizer, glob};
 pub use openai::{OpenAi, Vocabulary};
 
 use crate::cut::{self, Edit};
