@@ -1,0 +1,68 @@
+//! All that a fold knows, written down so that a reader can start in the middle of a log, and read back.
+
+use std::sync::Arc;
+
+use super::{Item, View, ViewGroup};
+use crate::transcript::{Checkpoint, Entry, Position, Repair, SavedGroup, ShownItem};
+
+impl View {
+    /// What a reader needs to start at this point.
+    pub fn checkpoint(&self) -> Checkpoint {
+        let save = |group: &ViewGroup| SavedGroup {
+            turn: group.turn,
+            round: group.round,
+            items: group.items.iter().map(Item::saved).collect(),
+        };
+        let mut calibrations: Vec<_> = self.calibrations.iter().map(|(model, value)| (model.clone(), *value)).collect();
+        calibrations.sort_by(|a, b| a.0.cmp(&b.0));
+        Checkpoint {
+            groups: self.groups.iter().map(save).collect(),
+            late: self.late.iter().map(Item::saved).collect(),
+            turn: self.turn,
+            round: self.round,
+            messages: self.messages,
+            chain: self.chain,
+            path: self.path.clone(),
+            frame: self.frame.as_ref().map(|(position, _)| *position),
+            calibrations,
+        }
+    }
+
+    /// The view that a checkpoint was made of. `entry` gives the entries at the positions of [`Checkpoint::spans`]; `None`
+    /// where one is missing, as only a damaged log lacks it.
+    pub fn restore<'a>(checkpoint: &Checkpoint, mut entry: impl FnMut(Position) -> Option<&'a Entry>) -> Option<View> {
+        let mut view = View {
+            turn: checkpoint.turn,
+            round: checkpoint.round,
+            messages: checkpoint.messages,
+            chain: checkpoint.chain,
+            path: checkpoint.path.clone(),
+            calibrations: checkpoint.calibrations.iter().cloned().collect(),
+            ..View::default()
+        };
+        if let Some(position) = checkpoint.frame
+            && let Entry::Frame { frame, size } = entry(position)?
+        {
+            view.frame = Some((position, Arc::new(frame.clone())));
+            view.frame_size = *size;
+        }
+        let mut item = |saved: &ShownItem| {
+            let (message, own) = match entry(saved.position)? {
+                Entry::Message(arrival) => (&arrival.message, false),
+                Entry::Repair(Repair::StandIn { message, .. } | Repair::Opening { message, .. }) => (message, true),
+                _ => return None,
+            };
+            let (position, size) = (saved.position, saved.size);
+            Some(Item { position, message: Arc::new(message.clone()), edits: saved.edits.as_slice().into(), size, own })
+        };
+        for saved in &checkpoint.groups {
+            let items = saved.items.iter().map(&mut item).collect::<Option<Vec<_>>>()?;
+            let mut group = ViewGroup::of(items, saved.turn, saved.round)?;
+            group.settle();
+            view.open_group(group, None);
+        }
+        view.late = checkpoint.late.iter().map(&mut item).collect::<Option<_>>()?;
+        view.outdated = view.is_outdated();
+        Some(view)
+    }
+}
