@@ -4,7 +4,7 @@ use lookback_core::group::{Group, Kind, Pin};
 use lookback_core::plan::{Action, Plan, Verdict};
 use lookback_core::policy::{Keep, Measure, Tokens, Totals};
 use lookback_core::tokens::Size;
-use lookback_core::{Limits, Mode, Policy, Stage, Start, Truncation, Unit};
+use lookback_core::{Limits, Mode, Pace, Policy, Stage, Start, Summarize, SystemRule, Truncation, Unit};
 
 use crate::Bytes;
 
@@ -34,6 +34,9 @@ pub(crate) fn policy(bytes: &mut Bytes<'_>) -> Policy {
         stages: (0..bytes.below(4)).map(|_| stage(bytes)).collect(),
         mode: bytes.of(&[Mode::Recorded, Mode::OnRead]),
         drop_block: bytes.coin(),
+        system: SystemRule { one: bytes.coin(), first: bytes.coin(), counted: bytes.coin() },
+        pace: bytes.of(&[Pace::Call, Pace::Calls(0), Pace::Calls(3), Pace::Turn]),
+        ..Policy::default()
     }
 }
 
@@ -48,12 +51,14 @@ fn limits(bytes: &mut Bytes<'_>) -> Limits {
 }
 
 fn truncation(bytes: &mut Bytes<'_>) -> Truncation {
-    Truncation { head: bytes.size(), tail: bytes.size(), unit: bytes.of(&[Unit::Characters, Unit::Tokens]) }
+    let unit = bytes.of(&[Unit::Characters, Unit::Tokens]);
+    Truncation { head: bytes.size(), tail: bytes.size(), unit, marker: bytes.coin().then(|| "<{cut}>".to_owned()) }
 }
 
 fn stage(bytes: &mut Bytes<'_>) -> Stage {
     let keep = bytes.size();
-    match bytes.below(4) {
+    match bytes.below(5) {
+        4 => Stage::Summarize(Summarize { budget: bytes.size(), ..Summarize::default() }),
         0 => Stage::TruncateResults { to: truncation(bytes), keep },
         1 => Stage::ClearResults { keep },
         2 => Stage::ClearMedia { keep },
@@ -77,7 +82,7 @@ fn groups(bytes: &mut Bytes<'_>, stages: usize) -> Vec<Group> {
             base = Size::default();
         }
         groups.push(Group {
-            kind: bytes.of(&[Kind::Frame, Kind::System, Kind::User, Kind::Assistant, Kind::Round]),
+            kind: bytes.of(&[Kind::Frame, Kind::System, Kind::Summary, Kind::User, Kind::Assistant, Kind::Round]),
             turn: bytes.size(),
             round: bytes.size(),
             pin,
@@ -94,8 +99,10 @@ fn groups(bytes: &mut Bytes<'_>, stages: usize) -> Vec<Group> {
 fn holds(groups: &[Group], policy: &Policy, plan: &Plan) {
     assert_eq!(plan.decisions.len(), groups.len());
     for (group, decision) in groups.iter().zip(&plan.decisions) {
-        assert!(group.pin.is_none() || decision.action != Action::Drop, "pinned and dropped: {group:?}");
-        assert!(decision.action != Action::Drop || decision.after == Size::default());
+        // The summary that stands becomes part of the next.
+        let merged = group.kind == Kind::Summary && decision.action == Action::Summarize;
+        assert!(group.pin.is_none() || !decision.action.is_gone() || merged, "pinned and dropped: {group:?}");
+        assert!(!decision.action.is_gone() || decision.after == Size::default());
         assert_eq!(decision.before, group.size);
     }
     assert_eq!(plan.before, Totals::of(groups.iter().map(|group| (group, group.size))));
@@ -106,7 +113,7 @@ fn holds(groups: &[Group], policy: &Policy, plan: &Plan) {
         Verdict::Keep => assert!(hard.fits(&plan.after), "a hard limit is refused and never kept: {plan:?}"),
         Verdict::Wait => assert!(hard.fits(&plan.after) && groups.iter().any(|group| group.binds)),
         Verdict::Refuse => assert!(!hard.fits(&plan.after)),
-        Verdict::Compact => {
+        Verdict::Compact | Verdict::Summarize => {
             let smaller = |measure| plan.after.get(measure) < plan.before.get(measure);
             assert!(Measure::ALL.into_iter().any(smaller), "a compaction makes something smaller");
             assert!(hard.fits(&plan.after));

@@ -13,6 +13,7 @@ pub(crate) fn action(action: Action) -> &'static str {
         Action::Keep => "keep",
         Action::Truncate => "truncate",
         Action::Clear => "clear",
+        Action::Summarize => "summarize",
         Action::Drop => "drop",
     }
 }

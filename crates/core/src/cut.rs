@@ -11,13 +11,13 @@ use crate::tokens::TokenCounter;
 /// ```
 /// use lookback_core::{Truncation, Unit, tokens::Estimate};
 ///
-/// let cap = Truncation { head: 20, tail: 5, unit: Unit::Characters };
+/// let cap = Truncation { head: 20, tail: 5, ..Truncation::default() };
 /// let text = "a".repeat(500) + "the end";
 /// let cut = cap.cut(&text, &Estimate::default()).unwrap();
 /// assert_eq!(cut.apply(&text), "aaaaaaaaaaaaaaaaaaaa\n[... 482 characters cut ...]\ne end");
 /// assert_eq!(cap.cut("short", &Estimate::default()), None);
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Truncation {
     /// Kept from the start, in `unit`s.
@@ -28,6 +28,10 @@ pub struct Truncation {
     /// What `head` and `tail` count.
     #[serde(default)]
     pub unit: Unit,
+    /// What stands between them, where `{cut}` is how many units are gone; absent, `\n[... {cut} characters cut ...]\n`. Of a
+    /// longer one only the first 1,000 characters count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub marker: Option<String>,
 }
 
 /// What a text's length is counted in.
@@ -130,7 +134,11 @@ impl Truncation {
                 (head, tail, gone, "tokens")
             }
         };
-        Cut { head, tail: text.len() - tail, marker: format!("\n[... {gone} {unit} cut ...]\n") }.if_shorter(text)
+        let marker = match &self.marker {
+            Some(marker) => marker.chars().take(1_000).collect::<String>().replace("{cut}", &gone.to_string()),
+            None => format!("\n[... {gone} {unit} cut ...]\n"),
+        };
+        Cut { head, tail: text.len() - tail, marker }.if_shorter(text)
     }
 }
 
@@ -143,11 +151,13 @@ impl Cut {
 
     /// What stands in place of a picture or file.
     pub fn placeholder(media: &Media, kind: &'static str) -> Cut {
-        let what = media.mime.as_deref().unwrap_or(kind);
+        let format = media.mime.as_deref().map_or("unknown", |mime| mime.rsplit('/').next().unwrap_or(mime));
         let marker = match &media.source {
-            MediaSource::Base64(data) => format!("[{kind} cleared: {what}, {} bytes]", data.len() / 4 * 3),
-            MediaSource::Text(text) => format!("[{kind} cleared: {what}, {} characters]", text.chars().count()),
-            MediaSource::Url(_) | MediaSource::Id(_) => format!("[{kind} cleared: {what}]"),
+            MediaSource::Base64(data) => {
+                format!("[{kind}: {format}, {} bytes]", data.trim_end_matches('=').len() * 3 / 4)
+            }
+            MediaSource::Text(text) => format!("[{kind}: {format}, {} characters]", text.chars().count()),
+            MediaSource::Url(_) | MediaSource::Id(_) => format!("[{kind}: {format}]"),
         };
         Cut { head: 0, tail: 0, marker }
     }
@@ -169,9 +179,9 @@ impl Cut {
 
     fn if_shorter(self, text: &str) -> Option<Cut> {
         let kept = self.head + self.tail;
-        // The marker is ASCII, so its bytes are its characters.
         let gone = text.get(self.head..text.len() - self.tail)?;
-        (kept < text.len() && gone.chars().count() > self.marker.len()).then_some(self)
+        let shorter = gone.len() > self.marker.len() && gone.chars().count() > self.marker.chars().count();
+        (kept < text.len() && shorter).then_some(self)
     }
 
     /// The text as it is shown.
@@ -286,6 +296,21 @@ pub fn shown_text(message: &Message, edits: &[Edit]) -> String {
     lines.join("\n")
 }
 
+/// The beginning of a text, of at most `tokens` tokens, cut between characters as a reader sees them.
+///
+/// ```
+/// use lookback_core::{cut, tokens::Estimate};
+///
+/// assert_eq!(cut::head("short", 100, &Estimate::default()), "short");
+/// assert!(cut::head(&"word ".repeat(1_000), 100, &Estimate::default()).len() < 1_000);
+/// ```
+pub fn head<'a>(text: &'a str, tokens: u64, counter: &dyn TokenCounter) -> &'a str {
+    if counter.text(text) <= tokens {
+        return text;
+    }
+    text.get(..floor(text, prefix_of_tokens(text, tokens, counter))).unwrap_or_default()
+}
+
 fn byte_of_char(text: &str, n: u64) -> usize {
     let n = usize::try_from(n).unwrap_or(usize::MAX);
     text.char_indices().nth(n).map_or(text.len(), |(at, _)| at)
@@ -355,7 +380,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn characters(head: u64, tail: u64) -> Truncation {
-        Truncation { head, tail, unit: Unit::Characters }
+        Truncation { head, tail, ..Truncation::default() }
     }
 
     #[test]
@@ -383,7 +408,7 @@ mod tests {
         fn a_cut_is_shorter_and_keeps_both_ends(text in "\\PC{0,300}", head in 0u64..80, tail in 0u64..80, tokens: bool) {
             let unit = if tokens { Unit::Tokens } else { Unit::Characters };
             let counter = Estimate::default();
-            if let Some(cut) = (Truncation { head, tail, unit }).cut(&text, &counter) {
+            if let Some(cut) = (Truncation { head, tail, unit, marker: None }).cut(&text, &counter) {
                 let shown = cut.apply(&text);
                 prop_assert!(shown.len() < text.len() && shown.chars().count() < text.chars().count());
                 prop_assert!(shown.starts_with(&text[..cut.head]) && shown.ends_with(&text[text.len() - cut.tail..]));

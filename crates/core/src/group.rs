@@ -37,12 +37,24 @@ pub enum Kind {
     Frame,
     /// A system message.
     System,
+    /// The running summary of what has left the window.
+    Summary,
     /// A message of a person.
     User,
     /// An assistant message without tool calls.
     Assistant,
     /// An assistant message with tool calls, and all their results.
     Round,
+}
+
+impl Kind {
+    /// Whether it is part of what was said, and not of what stands around it.
+    pub(crate) fn is_said(self) -> bool {
+        match self {
+            Kind::Frame | Kind::System | Kind::Summary => false,
+            Kind::User | Kind::Assistant | Kind::Round => true,
+        }
+    }
 }
 
 /// Why a group may not be dropped.
@@ -53,6 +65,8 @@ pub enum Pin {
     Frame,
     /// The system messages that the history begins with.
     System,
+    /// The running summary.
+    Summary,
     /// The last message that a person wrote.
     Task,
     /// The newest message.
@@ -70,6 +84,7 @@ impl fmt::Display for Pin {
         f.write_str(match self {
             Pin::Frame => "the system prompt and tools",
             Pin::System => "the system prompt",
+            Pin::Summary => "the running summary",
             Pin::Task => "the current task",
             Pin::Newest => "the newest message",
             Pin::OpenRound => "the open round of tool calls",
@@ -82,7 +97,7 @@ impl fmt::Display for Pin {
 impl Group {
     /// Whether it belongs to a turn.
     pub(crate) fn counts_in_turns(&self) -> bool {
-        !matches!(self.kind, Kind::Frame | Kind::System)
+        self.kind.is_said()
     }
 
     /// Whether a compaction leaves nothing of it, since it is all stale reasoning.

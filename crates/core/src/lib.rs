@@ -28,10 +28,10 @@ pub mod view;
 
 pub use cut::{Truncation, Unit};
 pub use dialect::{DecodeError, Dialect, Finding, Frame, Loss, Problem, Request, RequestError};
-pub use engine::{Decided, Engine, Refusal, Settings};
+pub use engine::{Claim, Decided, Engine, Refusal, Settings, Unfit, Wanted};
 pub use group::Group;
 pub use message::{Content, Message, Role, ToolCall, ToolResult};
 pub use plan::{Plan, plan};
-pub use policy::{Limits, Mode, Policy, Stage, Start};
+pub use policy::{Limits, Mode, Pace, Policy, Stage, Start, Summarize, SystemRule};
 pub use transcript::{Entry, Transcript};
 pub use view::View;

@@ -1,10 +1,10 @@
-//! The plan: for every group keep, truncate, clear or drop, and why. Pure and total: sizes in, decisions out.
+//! The plan: for every group keep, truncate, clear, summarise or drop, and why. Pure and total: sizes in, decisions out.
 
 use serde::{Deserialize, Serialize};
 
 use crate::cut::Hidden;
 use crate::group::{Group, Kind, Pin};
-use crate::policy::{Excess, Limits, Measure, Policy, Stage, Start, Tokens, Totals};
+use crate::policy::{Excess, Limits, Measure, Mode, Policy, Stage, Start, Tokens, Totals};
 use crate::tokens::Size;
 
 /// What to do with every group of a window, and why.
@@ -30,6 +30,8 @@ pub enum Verdict {
     Keep,
     /// The window is compacted.
     Compact,
+    /// The window stays as it is until there is a summary of what is to leave it.
+    Summarize,
     /// The window stays as it is until its tool loop is done, since signed reasoning stands in it.
     Wait,
     /// The window exceeds a hard limit, and no plan helps.
@@ -74,8 +76,20 @@ pub enum Action {
     Truncate,
     /// Its tool results, or the media in them, are replaced by a note.
     Clear,
+    /// It leaves the window, and a running summary takes its place.
+    Summarize,
     /// It leaves the window.
     Drop,
+}
+
+impl Action {
+    /// Whether the group is no longer in the window.
+    pub fn is_gone(self) -> bool {
+        match self {
+            Action::Keep | Action::Truncate | Action::Clear => false,
+            Action::Summarize | Action::Drop => true,
+        }
+    }
 }
 
 /// Why something is done with a group.
@@ -124,6 +138,11 @@ pub enum Reason {
 /// which half is pinned comes to its next compaction no sooner than after an eighth of its size.
 const SLACK: u64 = 8;
 
+/// Tokens of a summary's message beside the summary.
+const SUMMARY_OVERHEAD: u64 = 32;
+/// Bytes of a token of prose, generously.
+const BYTES_A_TOKEN: u64 = 6;
+
 /// Plans a window. `policy` is one whose shares are resolved (see [`Policy::for_window`]).
 ///
 /// It never fails: where the limits cannot be met it comes as near as what is pinned lets it, and says by how much it misses.
@@ -145,11 +164,20 @@ const SLACK: u64 = 8;
 /// assert_eq!(plan.after.size.tokens, 200);
 /// ```
 pub fn plan(groups: &[Group], policy: &Policy) -> Plan {
-    plan_for(groups, policy, Start::Any)
+    plan_for(groups, policy, Demands::default())
 }
 
-/// Plans a window of a provider that lets a request begin only as `provider` says, whatever the policy says.
-pub(crate) fn plan_for(groups: &[Group], policy: &Policy, provider: Start) -> Plan {
+/// What holds whatever the policy says.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Demands {
+    /// Where the provider lets a request begin.
+    pub(crate) start: Start,
+    /// The provider has refused the window as too long, so what is pinned is shortened too.
+    pub(crate) overflow: bool,
+}
+
+/// Plans a window under the demands of a provider.
+pub(crate) fn plan_for(groups: &[Group], policy: &Policy, demands: Demands) -> Plan {
     let before = Totals::of(groups.iter().map(|group| (group, group.size)));
     let hard = policy.hard.unwrap_or_default();
     let Some(excess) = policy.limits.excesses(&before).chain(hard.excesses(&before)).next() else {
@@ -160,10 +188,14 @@ pub(crate) fn plan_for(groups: &[Group], policy: &Policy, provider: Start) -> Pl
         let over = policy.limits.excesses(&before).chain(hard.excesses(&before)).collect();
         return unchanged(groups, before, verdict, over, Reason::Waits);
     }
+    if policy.summary().is_some() && (policy.mode == Mode::OnRead || !hard.fits(&before)) {
+        // There is nowhere to keep a summary, or no time to wait for it.
+        return plan_for(groups, &without_summary(policy, &[Stage::Drop]), demands);
+    }
     let target = target(groups, policy);
-    let mut draft = Draft::new(groups, excess, target);
+    let mut draft = Draft::new(groups, policy, excess, target, demands);
     draft.go_through(&policy.stages);
-    if draft.move_start(policy.start, provider) {
+    if draft.move_start() {
         draft.go_through(&policy.stages);
     }
     let after = draft.totals();
@@ -173,8 +205,13 @@ pub(crate) fn plan_for(groups: &[Group], policy: &Policy, provider: Start) -> Pl
         return Plan { verdict: Verdict::Refuse, decisions: draft.decisions, before, after, over };
     }
     // Progress: what does not come out smaller in a measure that was exceeded is not worth a broken cache.
-    let mut exceeded = policy.limits.excesses(&before).chain(hard.excesses(&before));
-    if !changes || exceeded.all(|excess| after.get(excess.measure) >= before.get(excess.measure)) {
+    let no_smaller = |excess: Excess| after.get(excess.measure) >= before.get(excess.measure);
+    let futile = policy.limits.excesses(&before).chain(hard.excesses(&before)).all(no_smaller);
+    if futile && draft.summarised {
+        // A summary at its maximum would take up more than it frees.
+        return plan_for(groups, &without_summary(policy, &[]), demands);
+    }
+    if !changes || futile {
         let over = policy.limits.excesses(&before).chain(hard.excesses(&before)).collect();
         let mut plan = unchanged(groups, before, Verdict::Keep, over, Reason::Recent);
         if let Some(index) = draft.held
@@ -184,7 +221,8 @@ pub(crate) fn plan_for(groups: &[Group], policy: &Policy, provider: Start) -> Pl
         }
         return plan;
     }
-    Plan { verdict: Verdict::Compact, decisions: draft.decisions, before, after, over }
+    let verdict = if draft.summarised { Verdict::Summarize } else { Verdict::Compact };
+    Plan { verdict, decisions: draft.decisions, before, after, over }
 }
 
 fn unchanged(groups: &[Group], before: Totals, verdict: Verdict, over: Vec<Excess>, reason: Reason) -> Plan {
@@ -200,7 +238,10 @@ fn unchanged(groups: &[Group], before: Totals, verdict: Verdict, over: Vec<Exces
 
 /// What a compaction aims at: the policy's target, raised to what is pinned plus some slack, but never above the limit.
 fn target(groups: &[Group], policy: &Policy) -> Limits {
-    let pinned = Totals::of(groups.iter().filter(|group| group.pin.is_some()).map(|group| (group, group.base)));
+    let mut pinned = Totals::of(groups.iter().filter(|group| group.pin.is_some()).map(|group| (group, group.base)));
+    if policy.summary().is_some() {
+        pinned.size = pinned.size - standing_summary(groups) + planned(policy);
+    }
     let wanted = policy.target.unwrap_or(policy.limits);
     let hard = policy.hard.unwrap_or_default();
     let aim = |measure| {
@@ -227,6 +268,28 @@ fn target(groups: &[Group], policy: &Policy) -> Limits {
     }
 }
 
+/// A policy with `instead` in the place of each summary.
+fn without_summary(policy: &Policy, instead: &[Stage]) -> Policy {
+    let stages = policy.stages.iter().flat_map(|stage| match stage {
+        Stage::Summarize(_) => instead,
+        stage => std::slice::from_ref(stage),
+    });
+    Policy { stages: stages.cloned().collect(), ..policy.clone() }
+}
+
+/// The size of the policy's running summary at its maximum.
+fn planned(policy: &Policy) -> Size {
+    let Some(summary) = policy.summary() else { return Size::default() };
+    let tokens = summary.budget.saturating_add(SUMMARY_OVERHEAD);
+    let messages = u64::from(policy.system.counted);
+    Size { tokens, bytes: tokens.saturating_mul(BYTES_A_TOKEN), messages, media: 0 }
+}
+
+/// The size of the running summary that stands in the window.
+fn standing_summary(groups: &[Group]) -> Size {
+    groups.iter().filter(|group| group.kind == Kind::Summary).map(|group| group.base).sum()
+}
+
 /// A target, raised to what is pinned plus the slack, but never above the limit.
 fn raised(wanted: u64, limit: u64, pinned: u64) -> u64 {
     wanted.max(pinned.saturating_add(limit / SLACK)).min(limit)
@@ -235,19 +298,23 @@ fn raised(wanted: u64, limit: u64, pinned: u64) -> u64 {
 /// A plan in the making.
 struct Draft<'a> {
     groups: &'a [Group],
+    policy: &'a Policy,
     decisions: Vec<Decision>,
     target: Limits,
     excess: Excess,
+    demands: Demands,
     size: Size,
     /// Kept groups of each turn that counts, so that dropping one tells whether the turn is gone.
     turns: std::collections::BTreeMap<u64, u64>,
     rounds: u64,
     /// What was dropped and brought back, since the window must begin with it.
     held: Option<usize>,
+    /// Something is summarised, so the summary at its maximum is counted in.
+    summarised: bool,
 }
 
 impl<'a> Draft<'a> {
-    fn new(groups: &'a [Group], excess: Excess, target: Limits) -> Self {
+    fn new(groups: &'a [Group], policy: &'a Policy, excess: Excess, target: Limits, demands: Demands) -> Self {
         let mut turns = std::collections::BTreeMap::new();
         for group in groups.iter().filter(|group| group.counts_in_turns() && !group.is_stale()) {
             *turns.entry(group.turn).or_default() += 1;
@@ -261,8 +328,11 @@ impl<'a> Draft<'a> {
         let rounds = |group: &&Group| matches!(group.kind, Kind::Assistant | Kind::Round) && !group.is_stale();
         Draft {
             decisions: groups.iter().map(keep).collect(),
+            policy,
             target,
             excess,
+            demands,
+            summarised: false,
             size: groups.iter().map(|group| group.base).sum(),
             turns,
             rounds: groups.iter().filter(rounds).count() as u64,
@@ -295,6 +365,7 @@ impl<'a> Draft<'a> {
             match stage {
                 Stage::TruncateResults { keep, .. } => self.shrink(index, *keep, Action::Truncate),
                 Stage::ClearResults { keep } | Stage::ClearMedia { keep } => self.shrink(index, *keep, Action::Clear),
+                Stage::Summarize(_) => self.summarize(),
                 Stage::Drop => self.drop_oldest(),
             }
         }
@@ -307,9 +378,10 @@ impl<'a> Draft<'a> {
             let Some(missed) = self.missed() else { return };
             let Some(decision) = self.decisions.get(index) else { return };
             let (old, new) = (decision.after, group.after(stage + 1));
-            let spared = group.pin.is_some() || group.round.saturating_add(keep) > newest;
+            let pinned = group.pin.is_some() && !self.demands.overflow;
+            let spared = pinned || group.round.saturating_add(keep) > newest;
             let helps = new.tokens < old.tokens || new.bytes < old.bytes || new.media < old.media;
-            if group.kind != Kind::Round || spared || decision.action == Action::Drop || !helps {
+            if group.kind != Kind::Round || spared || decision.action.is_gone() || !helps {
                 continue;
             }
             let reason = if self.held == Some(index) { decision.reason } else { self.reason(missed) };
@@ -320,22 +392,55 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// Merges groups into the running summary, the oldest first, until the target is met.
+    fn summarize(&mut self) {
+        let Some(missed) = self.missed() else { return };
+        let may = |(group, decision): (&Group, &Decision)| group.pin.is_none() && !decision.action.is_gone();
+        if !self.groups.iter().zip(&self.decisions).any(may) {
+            return;
+        }
+        if !self.summarised {
+            self.begin_summary(self.reason(missed));
+        }
+        for index in 0..self.groups.len() {
+            let Some(missed) = self.missed() else { return };
+            self.leave(index, Action::Summarize, self.reason(missed));
+        }
+    }
+
+    /// The summary that stands becomes part of the new one, which is counted at its maximum.
+    fn begin_summary(&mut self, reason: Reason) {
+        self.summarised = true;
+        self.size = self.size - standing_summary(self.groups) + planned(self.policy);
+        for (group, decision) in self.groups.iter().zip(&mut self.decisions) {
+            if group.kind == Kind::Summary {
+                let (action, before, after) = (Action::Summarize, group.size, Size::default());
+                *decision = Decision { action, stages: 0, reason, before, after };
+            }
+        }
+    }
+
     /// Drops groups, the oldest first, until the target is met.
     fn drop_oldest(&mut self) {
         for index in 0..self.groups.len() {
             let Some(missed) = self.missed() else { return };
-            self.drop(index, self.reason(missed));
+            self.leave(index, Action::Drop, self.reason(missed));
         }
     }
 
     /// Drops on until the window begins where the policy wants it, or else where the provider does. Where something pinned
     /// stands in the provider's way, the nearest group before it that may begin a window stays, and what is between them
     /// can go in its place: then it is true that the stages have something to do again.
-    fn move_start(&mut self, wanted: Start, provider: Start) -> bool {
-        let body = |group: &Group| !matches!(group.kind, Kind::Frame | Kind::System);
-        let kept = |decision: &Decision| decision.action != Action::Drop;
+    fn move_start(&mut self) -> bool {
+        // Where a provider demands a user's message, a summary is one.
+        let opened = self.summarised || self.groups.iter().any(|group| group.kind == Kind::Summary);
+        let provider = if opened { Start::Any } else { self.demands.start };
+        let wanted = self.policy.start.max(provider);
+        let gone = if self.summarised { Action::Summarize } else { Action::Drop };
+        let body = |group: &Group| group.kind.is_said();
+        let kept = |decision: &Decision| !decision.action.is_gone();
         let first = self.groups.iter().zip(&self.decisions).position(|(group, decision)| body(group) && kept(decision));
-        let dropped = self.decisions.iter().any(|decision| decision.action == Action::Drop);
+        let dropped = self.decisions.iter().any(|decision| decision.action.is_gone());
         let Some(first) = first.filter(|_| dropped) else { return false };
         for rule in [wanted, provider] {
             let mut rest =
@@ -346,7 +451,7 @@ impl<'a> Draft<'a> {
                 between.iter().all(|group| group.pin.is_none())
             };
             if let Some(start) = start.filter(unpinned) {
-                (first..start).for_each(|index| self.drop(index, Reason::Start { rule }));
+                (first..start).for_each(|index| self.leave(index, gone, Reason::Start { rule }));
                 return false;
             }
         }
@@ -368,13 +473,14 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn drop(&mut self, index: usize, reason: Reason) {
+    /// Lets a group leave the window, by `action`.
+    fn leave(&mut self, index: usize, action: Action, reason: Reason) {
         let (Some(group), Some(decision)) = (self.groups.get(index), self.decisions.get_mut(index)) else { return };
-        if group.pin.is_some() || self.held == Some(index) || decision.action == Action::Drop {
+        if group.pin.is_some() || self.held == Some(index) || decision.action.is_gone() {
             return;
         }
         self.size = self.size - decision.after;
-        *decision = Decision { action: Action::Drop, stages: 0, reason, before: group.size, after: Size::default() };
+        *decision = Decision { action, stages: 0, reason, before: group.size, after: Size::default() };
         if group.counts_in_turns()
             && let Some(left) = self.turns.get_mut(&group.turn)
         {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cut::Truncation;
 use crate::group::{Group, Kind};
+use crate::message::Role;
 use crate::tokens::Size;
 
 /// When a window is cut, how far, and in which ways.
@@ -31,6 +32,8 @@ pub struct Policy {
     pub hard: Option<Limits>,
     /// What is never dropped, beside what the laws keep.
     pub keep: Keep,
+    /// How system messages of the history are taken.
+    pub system: SystemRule,
     /// Where a window may begin.
     pub start: Start,
     /// The cap on each text of a tool result as it arrives, before it was ever sent: it costs no cache.
@@ -38,6 +41,11 @@ pub struct Policy {
     pub arrival: Option<Truncation>,
     /// The ways to make a window smaller, tried in this order until the target is met.
     pub stages: Vec<Stage>,
+    /// The ways to make a window smaller that the provider has refused as too long. They reach what the model has not seen yet,
+    /// too: a giant result of the open round is shortened rather than sent in vain.
+    pub overflow: Vec<Stage>,
+    /// At which calls the limits are looked at. The hard limit holds at each.
+    pub pace: Pace,
     /// Whether a compaction is recorded.
     pub mode: Mode,
     /// The request asks the provider to drop reasoning whose prefix has changed (Anthropic's `prefix_mismatch_behavior:
@@ -53,9 +61,16 @@ impl Default for Policy {
             target: None,
             hard: None,
             keep: Keep::default(),
+            system: SystemRule::default(),
             start: Start::Any,
             arrival: None,
             stages: vec![Stage::Drop],
+            overflow: vec![
+                Stage::TruncateResults { to: Truncation { head: 200, tail: 200, ..Truncation::default() }, keep: 0 },
+                Stage::ClearMedia { keep: 0 },
+                Stage::Drop,
+            ],
+            pace: Pace::Call,
             mode: Mode::Recorded,
             drop_block: false,
         }
@@ -115,6 +130,40 @@ impl Default for Keep {
     }
 }
 
+/// How system messages of the history are taken. (What stands outside the messages is a [`Frame`](crate::Frame), of which there is
+/// one in any case; so `one` and `first` are for formats that have the system prompt among the messages.)
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SystemRule {
+    /// There is one at a time, which is never dropped: the same again is ignored, another takes its place. Otherwise those that the
+    /// history begins with are never dropped, and later ones are messages like others.
+    pub one: bool,
+    /// One that takes the place of another, or comes late, stands first; otherwise it stands where it came.
+    pub first: bool,
+    /// They count among the messages that a window may hold, and so does a summary.
+    pub counted: bool,
+}
+
+impl Default for SystemRule {
+    fn default() -> Self {
+        SystemRule { one: false, first: false, counted: true }
+    }
+}
+
+/// At which calls the limits are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pace {
+    /// Before every call.
+    #[default]
+    Call,
+    /// Before every so many calls. Calls are counted by the assistant messages of the history, so that a session that is opened
+    /// again goes on counting where it was.
+    Calls(u64),
+    /// Between turns: never in the middle of a tool loop.
+    Turn,
+}
+
 /// Where a window may begin, system messages aside. What the provider demands holds in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -153,8 +202,31 @@ pub enum Stage {
         #[serde(default)]
         keep: u64,
     },
+    /// Merges whole groups into a running summary, which stands where they stood. Who makes it, and when, is the caller's (see
+    /// [`Decided::wanted`](crate::Decided)); until then they stay, unless a hard limit is met.
+    Summarize(Summarize),
     /// Drops whole groups.
     Drop,
+}
+
+/// What a running summary may be, and how it is shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Summarize {
+    /// The most tokens of its text: what is longer is cut.
+    pub budget: u64,
+    /// Whose message it is. Where a provider demands that a request begin with the user's, it is the user's in any case.
+    pub role: Role,
+    /// What the message says, where `{summary}` is the summary.
+    pub wording: String,
+}
+
+impl Default for Summarize {
+    /// 1,000 tokens, as the user's message: a summary repeats what tools and strangers said, so it should not be able to command.
+    fn default() -> Self {
+        let wording = "[Summary of the conversation before this point]\n{summary}".to_owned();
+        Summarize { budget: 1_000, role: Role::User, wording }
+    }
 }
 
 /// Whether the outcome of a plan is recorded.
@@ -333,6 +405,14 @@ impl Policy {
         }
     }
 
+    /// The running summary that it makes, where it makes one.
+    pub fn summary(&self) -> Option<&Summarize> {
+        self.stages.iter().find_map(|stage| match stage {
+            Stage::Summarize(summary) => Some(summary),
+            Stage::TruncateResults { .. } | Stage::ClearResults { .. } | Stage::ClearMedia { .. } | Stage::Drop => None,
+        })
+    }
+
     /// Whether tokens must be counted to carry it out.
     pub fn counts_tokens(&self) -> bool {
         let in_tokens = |cap: &Truncation| cap.unit == crate::cut::Unit::Tokens;
@@ -340,6 +420,7 @@ impl Policy {
             || self.target.is_some_and(|target| target.limits_tokens())
             || self.hard.is_some_and(|hard| hard.limits_tokens())
             || self.arrival.as_ref().is_some_and(in_tokens)
+            || self.summary().is_some()
             || self.stages.iter().any(|stage| matches!(stage, Stage::TruncateResults { to, .. } if in_tokens(to)))
     }
 
@@ -368,6 +449,20 @@ impl Policy {
                 }
             }
         }
+        if let Some(summary) = self.summary() {
+            if self.mode == Mode::OnRead {
+                faults.push(PolicyFault::SummaryOnRead);
+            }
+            if summary.budget == 0 || !summary.wording.contains("{summary}") {
+                faults.push(PolicyFault::EmptySummary);
+            }
+        }
+        if self.overflow.iter().any(|stage| matches!(stage, Stage::Summarize(_))) {
+            faults.push(PolicyFault::SummaryOnOverflow);
+        }
+        if self.pace == Pace::Calls(0) {
+            faults.push(PolicyFault::Pace);
+        }
         faults
     }
 }
@@ -391,6 +486,20 @@ pub enum PolicyFault {
         /// In which measure.
         measure: Measure,
     },
+    /// A summary that nothing keeps.
+    #[error("stages: a summary is recorded, so `summarize` does not go with the mode `on_read`")]
+    SummaryOnRead,
+    /// A summary that shows nothing.
+    #[error("stages: a summary needs a budget above 0, and a wording with {{summary}} in it")]
+    EmptySummary,
+    /// A summary where there is no time for one.
+    #[error(
+        "overflow: the provider waits for a shorter request, and a summary takes time; put `summarize` into `stages`"
+    )]
+    SummaryOnOverflow,
+    /// Limits that are never looked at.
+    #[error("pace: limits are looked at before every 1 or more calls, not 0")]
+    Pace,
     /// A target that the limit makes unreachable.
     #[error("target: {target} {measure} is above the limit of {limit}")]
     TargetAboveLimit {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::cut::{self, Change, Cut, Edit, Hidden};
 use crate::group::{Group, Kind, Pin};
 use crate::message::{Message, ToolResult};
-use crate::plan::{Action, Plan};
-use crate::policy::{Mode, Policy, Stage, Start};
+use crate::plan::{Action, Decision, Demands, Plan, Reason, Verdict};
+use crate::policy::{Mode, Policy, Stage, Start, Totals};
 use crate::tokens::{Calibration, Size, TokenCounter, measure};
 use crate::transcript::{Compaction, Outcome, Position, ShownItem, join, spans};
 use crate::view::{Item, View, ViewGroup};
@@ -33,13 +33,18 @@ pub(crate) struct Sizing<'a> {
     pub(crate) policy: &'a Policy,
     pub(crate) counter: &'a dyn TokenCounter,
     pub(crate) calibration: Calibration,
-    /// Where the provider lets a request begin.
-    pub(crate) start: Start,
+    pub(crate) demands: Demands,
 }
 
 impl Sizing<'_> {
     fn corrected(&self, size: Size) -> Size {
         Size { tokens: self.calibration.apply(size.tokens), ..size }
+    }
+
+    /// As it counts against the policy's limits.
+    fn counted(&self, kind: Kind, size: Size) -> Size {
+        let uncounted = matches!(kind, Kind::System | Kind::Summary) && !self.policy.system.counted;
+        Size { messages: if uncounted { 0 } else { size.messages }, ..self.corrected(size) }
     }
 }
 
@@ -57,10 +62,12 @@ pub(crate) fn candidates(view: &View, sizing: Sizing<'_>) -> Candidates {
     }
     for (index, group) in view.groups().iter().enumerate() {
         let (pin, in_open_loop) = (pins.pin(index), pins.in_open_loop(index));
-        let changes = changes(view, group, sizing, pin.is_some(), in_open_loop);
+        let fixed = pin.is_some() && !sizing.demands.overflow;
+        let changes = changes(view, group, sizing, fixed, in_open_loop);
         let size_after = |stages: usize| {
             let change = changes.iter().rev().find(|(after, _)| *after <= stages);
-            sizing.corrected(change.map_or(group.size, |(_, items)| items.iter().map(|item| item.size).sum()))
+            let size = change.map_or(group.size, |(_, items)| items.iter().map(|item| item.size).sum());
+            sizing.counted(group.kind, size)
         };
         let stages = changes.last().map_or(0, |(after, _)| *after);
         groups.push(Group {
@@ -68,7 +75,7 @@ pub(crate) fn candidates(view: &View, sizing: Sizing<'_>) -> Candidates {
             turn: group.turn,
             round: group.round,
             pin,
-            size: sizing.corrected(group.size),
+            size: sizing.counted(group.kind, group.size),
             base: size_after(0),
             staged: (1..=stages).map(size_after).collect(),
             binds: in_open_loop && group.items.iter().any(Item::shows_signed),
@@ -87,7 +94,8 @@ pub(crate) fn is_bound(view: &View, sizing: Sizing<'_>) -> bool {
 
 /// What may not be dropped, by index of the group.
 struct Pins {
-    system: usize,
+    /// The system messages and the summary, wherever they stand.
+    standing: Vec<(usize, Pin)>,
     task: Option<usize>,
     /// The newest assistant message with calls, until another assistant message follows.
     open_round: Option<usize>,
@@ -104,6 +112,11 @@ impl Pins {
         let groups = view.groups();
         let keep = sizing.policy.keep;
         let system = groups.iter().take_while(|group| group.kind == Kind::System).count();
+        let standing = groups.iter().enumerate().filter_map(|(index, group)| match group.kind {
+            Kind::Summary => Some((index, Pin::Summary)),
+            Kind::System if index < system || sizing.policy.system.one => Some((index, Pin::System)),
+            Kind::Frame | Kind::System | Kind::User | Kind::Assistant | Kind::Round => None,
+        });
         let speaks = |item: &Item| !item.own && item.speaks();
         let person = |group: &ViewGroup| group.items.iter().any(speaks);
         let opening = |group: &ViewGroup| group.kind == Kind::User;
@@ -134,8 +147,8 @@ impl Pins {
                 .count()
         };
         Pins {
-            system,
-            task: task.filter(|_| keep.task || sizing.start == Start::User),
+            standing: standing.collect(),
+            task: task.filter(|_| keep.task || sizing.demands.start == Start::User),
             open_round,
             // Planned anew at each read, a window has another beginning each time: no signature holds in it.
             loop_start: open_round
@@ -149,8 +162,11 @@ impl Pins {
 
     fn pin(&self, index: usize) -> Option<Pin> {
         let at = |place: Option<usize>| place == Some(index);
+        let standing = self.standing.binary_search_by_key(&index, |(at, _)| *at).ok();
+        if let Some((_, pin)) = standing.and_then(|found| self.standing.get(found)) {
+            return Some(*pin);
+        }
         let pins = [
-            (Pin::System, index < self.system),
             (Pin::Task, at(self.task)),
             (Pin::OpenRound, at(self.open_round)),
             (Pin::Newest, self.newest.contains(&Some(index))),
@@ -166,9 +182,9 @@ impl Pins {
 }
 
 /// What a group would hold, wherever keeping it or a stage changes that.
-fn changes(view: &View, group: &ViewGroup, sizing: Sizing<'_>, pinned: bool, in_open_loop: bool) -> Changes {
+fn changes(view: &View, group: &ViewGroup, sizing: Sizing<'_>, fixed: bool, in_open_loop: bool) -> Changes {
     let mut changes: Changes = base(view, group, sizing, in_open_loop).map(|items| (0, items)).into_iter().collect();
-    if pinned || group.kind != Kind::Round {
+    if fixed || group.kind != Kind::Round {
         return changes;
     }
     for (index, stage) in sizing.policy.stages.iter().enumerate() {
@@ -176,7 +192,7 @@ fn changes(view: &View, group: &ViewGroup, sizing: Sizing<'_>, pinned: bool, in_
             Stage::TruncateResults { to, .. } => &|result| cut::truncate_result(result, to, sizing.counter),
             Stage::ClearResults { .. } => &cut::clear_result,
             Stage::ClearMedia { .. } => &cut::clear_media,
-            Stage::Drop => continue,
+            Stage::Summarize(_) | Stage::Drop => continue,
         };
         let items = changes.last().map_or(&group.items, |(_, items)| items);
         let shortened: Vec<_> = items.iter().map(|item| shorten(item, cuts, sizing.counter)).collect();
@@ -264,7 +280,7 @@ impl Candidates {
             let change = changes.into_iter().rev().find(|(after, _)| *after <= decision.stages);
             let save = |item: &Item| ShownItem { position: item.position, edits: item.edits.to_vec(), size: item.size };
             let shown =
-                change.filter(|_| decision.action != Action::Drop).map(|(_, items)| items.iter().map(save).collect());
+                change.filter(|_| !decision.action.is_gone()).map(|(_, items)| items.iter().map(save).collect());
             let positions = group.items.iter().map(|item| item.position);
             match outcomes
                 .last_mut()
@@ -279,7 +295,34 @@ impl Candidates {
                 None => outcomes.push(Outcome { count: 1, spans: spans(positions), decision: decision.clone(), shown }),
             }
         }
-        Compaction { groups: outcomes, before: plan.before, after: plan.after }
+        Compaction { groups: outcomes, summary: None, before: plan.before, after: plan.after }
+    }
+
+    /// The plan that lets a summary take the place of what it covers, and of the summary before it. Whatever has become pinned
+    /// meanwhile, or has been joined by a message that the summary does not know, stays.
+    pub(crate) fn summarise(&self, view: &View, covers: &[Range<Position>], reason: Reason, summary: Size) -> Plan {
+        let covered = |position: Position| covers.iter().any(|span| span.contains(&position));
+        let framed = usize::from(self.framed);
+        let decide = |(index, group): (usize, &Group)| {
+            let gone = index.checked_sub(framed).and_then(|index| view.groups().get(index)).is_some_and(|seen| {
+                let whole = seen.items.iter().all(|item| covered(item.position));
+                group.kind == Kind::Summary || (whole && group.pin.is_none())
+            });
+            let (action, reason, after) = if gone {
+                (Action::Summarize, reason, Size::default())
+            } else if group.is_stale() {
+                (Action::Drop, Reason::Stale, group.base)
+            } else {
+                (Action::Keep, group.pin.map_or(Reason::Recent, |pin| Reason::Pinned { pin }), group.base)
+            };
+            Decision { action, stages: 0, reason, before: group.size, after }
+        };
+        let decisions: Vec<_> = self.groups.iter().enumerate().map(decide).collect();
+        let before = Totals::of(self.groups.iter().map(|group| (group, group.size)));
+        let kept = self.groups.iter().zip(&decisions).filter(|(_, decision)| !decision.action.is_gone());
+        let mut after = Totals::of(kept.map(|(group, decision)| (group, decision.after)));
+        after.size += summary;
+        Plan { verdict: Verdict::Compact, decisions, before, after, over: Vec::new() }
     }
 
     /// The entries of each group, with none for the frame.

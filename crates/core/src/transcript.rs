@@ -68,6 +68,17 @@ pub struct Arrival {
     /// When.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Millis>,
+    /// The system messages whose place it takes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaces: Vec<Position>,
+    /// It is a system message that stands before everything else.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub first: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde wants")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// Where a message came from.
@@ -125,14 +136,34 @@ pub enum Repair {
 }
 
 /// A plan, carried out.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Compaction {
     /// What was done with each group of the window, in order.
     pub groups: Vec<Outcome>,
+    /// The running summary that takes the place of those that were summarised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<Summary>,
     /// The window before.
     pub before: Totals,
     /// The window after.
     pub after: Totals,
+}
+
+/// A running summary, as it is shown.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Summary {
+    /// Its message.
+    #[serde(with = "wire")]
+    pub message: Message,
+    /// The summary itself, without the wording around it.
+    pub text: String,
+    /// The size of the message.
+    pub size: Size,
+    /// What it has taken in beside the summary before it.
+    pub covers: Vec<Range<Position>>,
+    /// The compaction that brought the summary before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<Position>,
 }
 
 /// What was done with a group, or with several that stood next to each other and shared a fate.
@@ -195,6 +226,9 @@ pub struct Checkpoint {
     /// Where the system prompt and tools were set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame: Option<Position>,
+    /// Where the system message changed that stands among the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed: Option<Position>,
     /// What was learned of each model's tokens.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calibrations: Vec<(String, Calibration)>,

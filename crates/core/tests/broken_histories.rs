@@ -145,7 +145,7 @@ fn what_can_be_cleared_is_cleared_though_another_limit_cannot_be_met() {
         r#"{"role":"assistant","content":"two"}"#,
         r#"{"role":"user","content":"three"}"#,
     ];
-    assert!(sent(&mut run, &history).concat().contains("image cleared"));
+    assert!(sent(&mut run, &history).concat().contains("[image: "));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 
 use common::{Run, laws};
 use lookback_core::transcript::Origin;
-use lookback_core::{Dialect, Limits, Policy, Role, Settings, Stage, Truncation, Unit};
+use lookback_core::{Dialect, Limits, Policy, Role, Settings, Stage, Truncation};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -36,7 +36,7 @@ fn transcripts() -> Option<String> {
 }
 
 fn policies() -> Vec<Policy> {
-    let cap = Truncation { head: 400, tail: 400, unit: Unit::Characters };
+    let cap = Truncation { head: 400, tail: 400, ..Truncation::default() };
     vec![
         Policy { limits: Limits::messages(40), target: Some(Limits::messages(20)), ..Policy::default() },
         Policy {

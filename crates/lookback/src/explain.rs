@@ -90,7 +90,7 @@ impl<'a> Past<'a> {
                     Action::Truncate | Action::Clear => {
                         past.shortened.extend(positions.map(|position| (position, decision)));
                     }
-                    Action::Drop => {
+                    Action::Summarize | Action::Drop => {
                         let group = Group::Past { compaction, outcome: index };
                         past.dropped.extend(positions.map(|position| (position, (group, decision))));
                     }
@@ -109,10 +109,10 @@ impl<'a> Past<'a> {
     ) -> (Group, Action, Reason) {
         let Some(item) = item else {
             return match (here, self.dropped.get(&position)) {
-                (Some((group, decision)), _) if decision.action == Action::Drop => {
-                    (Group::Present(group), Action::Drop, decision.reason)
+                (Some((group, decision)), _) if decision.action.is_gone() => {
+                    (Group::Present(group), decision.action, decision.reason)
                 }
-                (_, Some((group, decision))) => (*group, Action::Drop, decision.reason),
+                (_, Some((group, decision))) => (*group, decision.action, decision.reason),
                 (_, None) => {
                     let why = arrival.edits.iter().find_map(|edit| match edit.change {
                         Change::Hide(why) => Some(why),

@@ -1,6 +1,6 @@
 //! Policies by name, with settings: `messages:max_messages=40,target_messages=20`.
 
-use lookback_core::cut::{Truncation, Unit};
+use lookback_core::cut::Truncation;
 use lookback_core::policy::{Keep, Limits, Policy, PolicyFault, Stage, Start, Tokens};
 use serde_json::Value;
 
@@ -66,7 +66,7 @@ pub fn default_policy() -> Policy {
             bytes: Some(12_000_000),
             ..Limits::default()
         }),
-        arrival: Some(Truncation { head: 24_000, tail: 8_000, unit: Unit::Characters }),
+        arrival: Some(Truncation { head: 24_000, tail: 8_000, ..Truncation::default() }),
         stages: vec![Stage::ClearMedia { keep: 4 }, Stage::Drop],
         start: Start::UserOrToolPair,
         keep: Keep::default(),

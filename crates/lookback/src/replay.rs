@@ -97,6 +97,8 @@ pub struct Groups {
     pub truncated: u64,
     /// With tool results, or media in them, replaced by a note.
     pub cleared: u64,
+    /// Merged into the running summary.
+    pub summarised: u64,
     /// Dropped.
     pub dropped: u64,
 }
@@ -115,6 +117,7 @@ impl Groups {
             Action::Keep => self.kept += groups,
             Action::Truncate => self.truncated += groups,
             Action::Clear => self.cleared += groups,
+            Action::Summarize => self.summarised += groups,
             Action::Drop => self.dropped += groups,
         }
     }
@@ -213,6 +216,10 @@ fn blocks(window: &Window<'_>) -> Vec<Block> {
 }
 
 fn shown_as(item: &Item) -> u128 {
+    if item.is_own() {
+        // Where nothing is recorded, another stand-in may have had its position.
+        return item.message().digest();
+    }
     let position = u128::from(item.position());
     if item.edits().is_empty() {
         return position;

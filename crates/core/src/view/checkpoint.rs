@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Item, View, ViewGroup};
-use crate::transcript::{Checkpoint, Entry, Position, Repair, SavedGroup, ShownItem};
+use crate::transcript::{Checkpoint, Compaction, Entry, Position, Repair, SavedGroup, ShownItem};
 
 impl View {
     /// What a reader needs to start at this point.
@@ -23,6 +23,7 @@ impl View {
             messages: self.messages,
             chain: self.chain,
             path: self.path.clone(),
+            changed: self.changed,
             frame: self.frame.as_ref().map(|(position, _)| *position),
             calibrations,
         }
@@ -37,6 +38,7 @@ impl View {
             messages: checkpoint.messages,
             chain: checkpoint.chain,
             path: checkpoint.path.clone(),
+            changed: checkpoint.changed,
             calibrations: checkpoint.calibrations.iter().cloned().collect(),
             ..View::default()
         };
@@ -46,7 +48,7 @@ impl View {
             view.frame = Some((position, Arc::new(frame.clone())));
             view.frame_size = *size;
         }
-        let mut item = |saved: &ShownItem| {
+        let item = |saved: &ShownItem, entry: &mut dyn FnMut(Position) -> Option<&'a Entry>| {
             let (message, own) = match entry(saved.position)? {
                 Entry::Message(arrival) => (&arrival.message, false),
                 Entry::Repair(Repair::StandIn { message, .. } | Repair::Opening { message, .. }) => (message, true),
@@ -56,12 +58,20 @@ impl View {
             Some(Item { position, message: Arc::new(message.clone()), edits: saved.edits.as_slice().into(), size, own })
         };
         for saved in &checkpoint.groups {
-            let items = saved.items.iter().map(&mut item).collect::<Option<Vec<_>>>()?;
+            if let [shown] = saved.items.as_slice()
+                && let Entry::Compaction(Compaction { summary: Some(summary), .. }) = entry(shown.position)?
+            {
+                view.summary = Some((shown.position, Arc::new(summary.clone())));
+                let group = view.summary_group(shown.position, summary);
+                view.add_group(group, None);
+                continue;
+            }
+            let items = saved.items.iter().map(|saved| item(saved, &mut entry)).collect::<Option<Vec<_>>>()?;
             let mut group = ViewGroup::of(items, saved.turn, saved.round)?;
             group.settle();
             view.open_group(group, None);
         }
-        view.late = checkpoint.late.iter().map(&mut item).collect::<Option<_>>()?;
+        view.late = checkpoint.late.iter().map(|saved| item(saved, &mut entry)).collect::<Option<_>>()?;
         view.outdated = view.is_outdated();
         Some(view)
     }

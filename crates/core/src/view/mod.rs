@@ -17,7 +17,7 @@ use crate::message::{Message, PartRef, Role};
 use crate::plan::Action;
 use crate::policy::Totals;
 use crate::tokens::{Calibration, Size};
-use crate::transcript::{Arrival, Compaction, Entry, Origin, Position, Repair, ShownItem};
+use crate::transcript::{Arrival, Compaction, Entry, Origin, Position, Repair, ShownItem, Summary};
 
 /// What the model would see of a log now. `View::default()` is that of an empty log; [`View::apply`] adds one entry.
 ///
@@ -39,8 +39,14 @@ pub struct View {
     path: Vec<Range<Position>>,
     frame: Option<(Position, Arc<Frame>)>,
     frame_size: Size,
-    /// It shows signed reasoning that is older than the frame.
+    /// Where a system message took another's place, or came before what was there.
+    changed: Option<Position>,
+    /// It shows signed reasoning that is older than the frame, or than such a change.
     outdated: bool,
+    /// The running summary, and the compaction that brought it.
+    summary: Option<(Position, Arc<Summary>)>,
+    /// Messages of [`Kind::System`] and [`Kind::Summary`].
+    unsaid: u64,
     calibrations: HashMap<String, Calibration>,
 }
 
@@ -182,6 +188,31 @@ impl View {
         &self.path
     }
 
+    /// The running summary of what has left the window, and the position of the compaction that brought it.
+    pub fn summary(&self) -> Option<(Position, &Summary)> {
+        self.summary.as_ref().map(|(position, summary)| (*position, &**summary))
+    }
+
+    /// The system messages of the history that stand by themselves.
+    pub(crate) fn system_messages(&self) -> impl Iterator<Item = &Item> {
+        self.groups.iter().filter(|group| group.kind == Kind::System).flat_map(|group| &group.items)
+    }
+
+    /// Whether a turn is under way: the model has begun to answer, and is not done.
+    pub(crate) fn in_turn(&self) -> bool {
+        self.groups.last().is_some_and(|group| group.kind == Kind::Round)
+    }
+
+    /// System messages in the history, and the summary: what a policy may leave uncounted.
+    pub(crate) fn unsaid(&self) -> u64 {
+        self.unsaid
+    }
+
+    /// Assistant messages over the whole history.
+    pub(crate) fn round(&self) -> u64 {
+        self.round
+    }
+
     /// What was learned of a model's tokens.
     pub fn calibration(&self, model: &str) -> Calibration {
         self.calibrations.get(model).copied().unwrap_or_default()
@@ -215,7 +246,7 @@ impl View {
                 self.frame_size = *size;
                 self.outdated = self.is_outdated();
             }
-            Entry::Compaction(compaction) => self.compact(compaction),
+            Entry::Compaction(compaction) => self.compact(position, compaction),
             Entry::Usage(usage) => {
                 self.calibrations.entry(usage.model.clone()).or_default().observe(usage.estimated, usage.reported);
             }
@@ -254,6 +285,19 @@ impl View {
             return;
         }
         let item = item(&arrival.edits, arrival.size);
+        for position in &arrival.replaces {
+            self.take_out(*position);
+        }
+        if arrival.first || !arrival.replaces.is_empty() {
+            self.changed = Some(position);
+            self.outdated = self.is_outdated();
+        }
+        if arrival.first {
+            if let Some(group) = ViewGroup::of(vec![item], self.turn, self.round) {
+                self.open_group(group, Some(0));
+            }
+            return;
+        }
         if item.speaks() {
             // A message that holds results too belongs to the round they answer; the turn begins after it.
             self.turn = self.turn.saturating_add(1);
@@ -281,6 +325,7 @@ impl View {
         if message.role() == Role::System
             && message.wire().is_some_and(|wire| wire.dialect == Dialect::Anthropic)
             && let Some(last) = self.groups.len().checked_sub(1).filter(|_| self.turn > 0)
+            && self.groups.last().is_some_and(|group| group.kind.is_said())
         {
             // There a system message may only stand behind a user's: it lives and goes with what it follows.
             self.add_to(last, item);
@@ -319,9 +364,11 @@ impl View {
             }
             self.open += u64::from(call.answer == Answer::Open);
         }
-        let counts = !matches!(group.kind, Kind::Frame | Kind::System);
-        let newest = self.groups.iter().rev().find(|group| !matches!(group.kind, Kind::Frame | Kind::System));
-        if counts && newest.is_none_or(|newest| newest.turn != group.turn) {
+        let newest = self.groups.iter().rev().find(|group| group.kind.is_said());
+        if !group.kind.is_said() {
+            self.unsaid += group.items.len() as u64;
+        }
+        if group.kind.is_said() && newest.is_none_or(|newest| newest.turn != group.turn) {
             self.totals.turns += 1;
         }
         if matches!(group.kind, Kind::Assistant | Kind::Round) {
@@ -331,6 +378,17 @@ impl View {
         match at {
             Some(at) => self.groups.insert(at, group),
             None => self.groups.push(group),
+        }
+    }
+
+    /// Takes a group out that stands for no turn, by its first entry.
+    fn take_out(&mut self, position: Position) {
+        let found = self.groups.iter().position(|group| {
+            group.kind == Kind::System && group.items.first().is_some_and(|item| item.position == position)
+        });
+        if let Some(group) = found.map(|index| self.groups.remove(index)) {
+            self.totals.size = self.totals.size - group.size;
+            self.unsaid = self.unsaid.saturating_sub(group.items.len() as u64);
         }
     }
 
@@ -430,15 +488,19 @@ impl View {
         found.map_or_else(|| shown.to_owned(), |call| call.id.clone())
     }
 
-    fn compact(&mut self, compaction: &Compaction) {
+    fn compact(&mut self, position: Position, compaction: &Compaction) {
         let late = std::mem::take(&mut self.late);
         let groups = std::mem::take(&mut self.groups);
         let mut outcomes = compaction.groups.iter().flat_map(|outcome| std::iter::repeat_n(outcome, outcome.count));
         let mut used = Vec::new();
-        let mut kept = Vec::new();
+        let mut kept: Vec<ViewGroup> = Vec::new();
+        let mut place = None;
         for mut group in groups {
             let outcome = outcomes.next();
-            if outcome.is_some_and(|outcome| outcome.decision.action == Action::Drop) {
+            if let Some(action) = outcome.map(|outcome| outcome.decision.action).filter(|action| action.is_gone()) {
+                if action == Action::Summarize {
+                    place.get_or_insert(kept.len());
+                }
                 self.forget(&group);
                 continue;
             }
@@ -461,8 +523,15 @@ impl View {
             kept.push(group);
         }
         self.late = late.into_iter().filter(|item| !used.contains(&item.position)).collect();
+        if let Some(summary) = &compaction.summary {
+            self.summary = Some((position, Arc::new(summary.clone())));
+            // What it stands for may have left before, at a hard limit.
+            let place = place.unwrap_or_else(|| kept.iter().take_while(|group| group.kind == Kind::System).count());
+            kept.insert(place, self.summary_group(position, summary));
+        }
         self.totals = Totals::default();
         self.open = 0;
+        self.unsaid = 0;
         for group in kept {
             self.add_group(group, None);
         }
@@ -470,6 +539,14 @@ impl View {
         let calls = &self.calls;
         self.late.retain(|item| item.message.tool_results().any(|(_, result)| calls.contains_key(&result.call_id)));
         self.outdated = self.is_outdated();
+    }
+
+    fn summary_group(&mut self, position: Position, summary: &Summary) -> ViewGroup {
+        self.next_group += 1;
+        let (message, size) = (Arc::new(summary.message.clone()), summary.size);
+        let items = vec![Item { position, message, edits: Arc::new([]), size, own: true }];
+        let (number, turn, round) = (self.next_group - 1, 0, 0);
+        ViewGroup { number, kind: Kind::Summary, turn, round, items, size, calls: Vec::new() }
     }
 
     /// Finds a group no more by the identifiers of its calls.
@@ -482,8 +559,8 @@ impl View {
     }
 
     fn is_outdated(&self) -> bool {
-        let Some((frame, _)) = self.frame else { return false };
-        self.messages().any(|item| item.position < frame && item.shows_signed())
+        let changed = self.frame.as_ref().map(|(position, _)| *position).max(self.changed);
+        changed.is_some_and(|changed| self.messages().any(|item| item.position < changed && item.shows_signed()))
     }
 }
 

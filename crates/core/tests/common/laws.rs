@@ -7,9 +7,9 @@ use lookback_core::dialect::Shown;
 use lookback_core::message::PartRef;
 use lookback_core::plan::{Action, Reason, Verdict};
 use lookback_core::policy::Measure;
-use lookback_core::transcript::{Entry, Position, Repair};
+use lookback_core::transcript::{Compaction, Entry, Position, Repair};
 use lookback_core::view::Item;
-use lookback_core::{Dialect, Engine, Limits, Mode, Policy, Role, Settings, Stage, View};
+use lookback_core::{Dialect, Engine, Limits, Mode, Pace, Policy, Role, Settings, Stage, View};
 use serde_json::value::RawValue;
 
 use super::{
@@ -41,6 +41,9 @@ pub fn nothing_is_lost(run: &Run) -> Found {
             if let Entry::Compaction(compaction) = entry {
                 named.extend(compaction.groups.iter().flat_map(|group| group.spans.iter().cloned().flatten()));
             }
+            if let Entry::Message(arrival) = entry {
+                named.extend(&arrival.replaces);
+            }
         }
         for gone in shown.difference(&now) {
             demand!(named.contains(gone), "{gone} left the window, and no compaction names it");
@@ -54,6 +57,7 @@ pub fn nothing_is_lost(run: &Run) -> Found {
             Entry::Message(arrival) => arrival.message.wire().unwrap().raw.get(),
             Entry::Repair(Repair::StandIn { message, .. }) => message.wire().unwrap().raw.get(),
             Entry::Repair(Repair::Opening { message, .. }) => message.wire().unwrap().raw.get(),
+            Entry::Compaction(Compaction { summary: Some(summary), .. }) => summary.message.wire().unwrap().raw.get(),
             _ => return Err(format!("{} is shown and is no message", item.position())),
         };
         demand!(json == logged, "{} is shown as another than it is", item.position());
@@ -154,6 +158,16 @@ pub fn repair_is_idempotent(run: &Run) -> Found {
     Ok(())
 }
 
+/// Messages of a view that a policy does not count.
+fn uncounted(policy: &Policy, view: &View) -> u64 {
+    let summary = view.summary().map(|(position, _)| position);
+    let unsaid = |item: &&Item| {
+        let alone = item.message().wire().unwrap().dialect == Dialect::OpenAiChat;
+        (alone && item.message().role() == Role::System) || Some(item.position()) == summary
+    };
+    if policy.system.counted { 0 } else { view.messages().filter(unsaid).count() as u64 }
+}
+
 /// Law 3: a window fits, or what is left of it may not be dropped, and the plan says by how much it is over.
 pub fn a_window_fits_or_says_what_is_pinned(run: &Run) -> Found {
     let policy = run.settings.policy.for_window(run.settings.model_window);
@@ -164,13 +178,16 @@ pub fn a_window_fits_or_says_what_is_pinned(run: &Run) -> Found {
     for (index, step) in run.steps.iter().enumerate() {
         let mut totals = step.view.totals();
         totals.size.tokens = step.engine.tokens(&step.view);
+        totals.size.messages -= uncounted(&policy, &step.view);
         let over: Vec<_> = policy.limits.excesses(&totals).collect();
         let hard: Vec<_> = hard.excesses(&totals).collect();
         if step.decided.refusal.is_some() {
             continue;
         }
         demand!(hard.is_empty(), "window {index} is over a hard limit: {hard:?}");
-        if over.is_empty() || (!policy.drop_block && is_bound(run, step)) {
+        // Limits wait for the end of a signed loop, for a summary, and for the pace of the policy.
+        let waits = (!policy.drop_block && is_bound(run, step)) || step.pending || policy.pace != Pace::Call;
+        if over.is_empty() || waits {
             continue;
         }
         let Some(plan) = &step.decided.plan else {
@@ -213,7 +230,20 @@ pub fn requests_extend_each_other(run: &Run) -> Found {
         let now = parts(dialect, &step.request);
         if let Some((before, parts)) = last {
             let between = &run.log.entries()[before.end as usize..step.end as usize];
-            if !between.iter().any(|entry| matches!(entry, Entry::Compaction(_))) {
+            let changes = |entry: &Entry| match entry {
+                Entry::Compaction(_) => true,
+                Entry::Message(arrival) => arrival.first || !arrival.replaces.is_empty(),
+                _ => false,
+            };
+            // An instruction at the end of Anthropic's messages goes behind what a person adds before the model has answered.
+            let mut parts = parts;
+            while dialect == Dialect::Anthropic
+                && parts.last().is_some_and(|part: &Part| part.0 == Role::System)
+                && now.get(parts.len() - 1).is_some_and(|part| part.0 == Role::User)
+            {
+                parts.pop();
+            }
+            if !between.iter().any(changes) {
                 demand!(now.starts_with(&parts), "not an extension:\n{parts:#?}\n{now:#?}");
             }
         }
@@ -299,8 +329,13 @@ pub fn what_is_pinned_is_never_dropped(run: &Run) -> Found {
         };
         let theirs = || before.iter().filter(|item| !item.is_own() && lasts(item));
         let mut pinned: BTreeMap<Position, &str> = BTreeMap::new();
-        pinned
-            .extend(before.iter().take_while(|i| i.message().role() == Role::System).map(|i| (i.position(), "system")));
+        pinned.extend(
+            before
+                .iter()
+                .take_while(|i| i.message().role() == Role::System)
+                .filter(|i| !i.is_own())
+                .map(|i| (i.position(), "system")),
+        );
         let newest = before.iter().filter(|item| !item.is_own()).max_by_key(|item| item.position());
         // A late result is the newest though it is not shown yet: where it is, it is in its place after a compaction.
         let late = step.before.checkpoint().late.iter().map(|item| item.position).max();
@@ -353,6 +388,7 @@ pub fn a_compaction_makes_progress(run: &Run) -> Found {
             demand!(!compacts, "window {index}: compacted again at once: {plan:#?} {:#?}", again.plan);
             let mut totals = step.view.totals();
             totals.size.tokens = plan.after.size.tokens;
+            totals.size.messages -= uncounted(&policy, &step.view);
             if let Some(Entry::Repair(Repair::Trim { .. })) = step.decided.entries.last() {
                 // White space at the end is trimmed after that.
                 demand!(totals.size.bytes < plan.after.size.bytes, "window {index}: trimmed to {totals:?}");
@@ -448,6 +484,7 @@ pub fn a_session_that_is_opened_again_goes_on_the_same(run: &Run) -> Found {
             (from..end).for_each(|next| view.apply(next as Position, at(next as Position).unwrap()));
             engine = Engine::resume(run.settings.clone(), view, end as Position, end as u64);
         }
+        engine.hold(step.held);
         let decided = engine.window();
         let view = decided.on_read.as_deref().unwrap_or(engine.view());
         demand!(encode(run.settings.dialect, view) == step.request, "another window after opening again");

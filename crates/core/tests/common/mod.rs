@@ -22,8 +22,8 @@ use lookback_core::tokens::Size;
 use lookback_core::transcript::{Entry, Origin, Position};
 use lookback_core::view::Item;
 use lookback_core::{
-    Decided, Dialect, Engine, Frame, Limits, Message, Mode, Policy, Request, Role, Settings, Stage, Start, Transcript,
-    Truncation, Unit, View,
+    Claim, Decided, Dialect, Engine, Frame, Limits, Message, Mode, Pace, Policy, Request, Role, Settings, Stage, Start,
+    Summarize, SystemRule, Transcript, Truncation, Unfit, Unit, View,
 };
 use proptest::prelude::*;
 use serde_json::value::RawValue;
@@ -214,6 +214,7 @@ fn truncation() -> impl Strategy<Value = Truncation> {
         head,
         tail,
         unit: if tokens { Unit::Tokens } else { Unit::Characters },
+        marker: None,
     })
 }
 
@@ -222,8 +223,21 @@ fn stage() -> impl Strategy<Value = Stage> {
         2 => (truncation(), 0u64..3).prop_map(|(to, keep)| Stage::TruncateResults { to, keep }),
         2 => (0u64..3).prop_map(|keep| Stage::ClearResults { keep }),
         1 => (0u64..3).prop_map(|keep| Stage::ClearMedia { keep }),
+        1 => summarize().prop_map(Stage::Summarize),
         4 => Just(Stage::Drop),
     ]
+}
+
+fn summarize() -> impl Strategy<Value = Summarize> {
+    let role = prop::sample::select(vec![Role::System, Role::User, Role::Assistant]);
+    (0u64..80, role).prop_map(|(budget, role)| Summarize { budget, role, ..Summarize::default() })
+}
+
+fn standing() -> impl Strategy<Value = (SystemRule, Pace)> {
+    let rule = (prop::bool::weighted(0.2), any::<bool>(), prop::bool::weighted(0.8));
+    let rule = rule.prop_map(|(one, first, counted)| SystemRule { one, first, counted });
+    let pace = prop_oneof![8 => Just(Pace::Call), 1 => (1u64..4).prop_map(Pace::Calls), 1 => Just(Pace::Turn)];
+    (rule, pace)
 }
 
 pub fn policy() -> impl Strategy<Value = Policy> {
@@ -241,23 +255,29 @@ pub fn policy() -> impl Strategy<Value = Policy> {
         start,
         prop::option::weighted(0.3, truncation()),
         prop::collection::vec(stage(), 0..4),
-        prop::bool::weighted(0.1),
-        prop::bool::weighted(0.1),
+        (prop::bool::weighted(0.1), prop::bool::weighted(0.1)),
+        standing(),
     )
-        .prop_map(|(limits, target, hard, (first, last, task), start, arrival, stages, on_read, drop_block)| {
-            Policy {
-                limits,
-                target,
-                hard,
-                keep: Keep { first, last, task },
-                start,
-                arrival,
-                // Most policies end in dropping.
-                stages: if stages.len() == 3 { stages } else { [stages, vec![Stage::Drop]].concat() },
-                mode: if on_read { Mode::OnRead } else { Mode::Recorded },
-                drop_block,
-            }
-        })
+        .prop_map(
+            |(limits, target, hard, (first, last, task), start, arrival, stages, (on_read, drop_block), standing)| {
+                let (system, pace) = standing;
+                Policy {
+                    limits,
+                    target,
+                    hard,
+                    keep: Keep { first, last, task },
+                    system,
+                    pace,
+                    start,
+                    arrival,
+                    // Most policies end in dropping.
+                    stages: if stages.len() == 3 { stages } else { [stages, vec![Stage::Drop]].concat() },
+                    mode: if on_read { Mode::OnRead } else { Mode::Recorded },
+                    drop_block,
+                    ..Policy::default()
+                }
+            },
+        )
 }
 
 pub fn case() -> impl Strategy<Value = Case> {
@@ -591,6 +611,9 @@ pub struct Step {
     pub engine: Engine,
     /// The log's length after the call.
     pub end: Position,
+    /// Whether a summary was being made before the call, and after it.
+    pub held: bool,
+    pub pending: bool,
 }
 
 impl Step {
@@ -611,6 +634,10 @@ pub struct Run {
     pub signed: HashMap<String, (Vec<Part>, String)>,
     /// After each change: the log's length, and what the view was.
     pub snapshots: Vec<(Position, String)>,
+    /// A summary that is being made.
+    pub pending: Option<Claim>,
+    /// Summaries that did not fit.
+    pub unfit: Vec<Unfit>,
 }
 
 pub fn settings(case: &Case) -> Settings {
@@ -633,6 +660,8 @@ impl Run {
             steps: Vec::new(),
             signed: HashMap::new(),
             snapshots: Vec::new(),
+            pending: None,
+            unfit: Vec::new(),
         }
     }
 
@@ -731,13 +760,28 @@ impl Run {
     /// Takes a window; whether it may be sent.
     pub fn window(&mut self) -> bool {
         let before = self.engine.view().clone();
+        // A summary is there at once, later, much later, or never: whatever comes of the log's length.
+        if let Some(claim) = self.pending.take_if(|_| !self.log.len().is_multiple_of(3)) {
+            let text = "Said before. ".repeat([0, 1, 40][self.log.len() as usize / 3 % 3]);
+            match self.engine.summarised(&claim, &text) {
+                Ok(entries) => self.record(entries),
+                Err(unfit) => self.unfit.push(unfit),
+            }
+            self.engine.hold(false);
+        }
+        let held = self.pending.is_some();
         let decided = self.engine.window();
+        if let Some(wanted) = &decided.wanted {
+            self.pending = Some(wanted.claim.clone());
+            self.engine.hold(true);
+        }
         self.record(decided.entries.clone());
         let view = decided.on_read.as_deref().unwrap_or(self.engine.view()).clone();
         let request = encode(self.settings.dialect, &view);
         let sendable = decided.refusal.is_none() && !request.is_empty();
         let engine = self.engine.clone();
-        self.steps.push(Step { before, decided, view, request, engine, end: self.log.len() });
+        let (end, pending) = (self.log.len(), self.pending.is_some());
+        self.steps.push(Step { before, decided, view, request, engine, end, held, pending });
         sendable
     }
 

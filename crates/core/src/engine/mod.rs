@@ -1,18 +1,23 @@
 //! One conversation in memory: takes messages in, gives windows out, and hands back the entries that a log must keep.
 
+mod reduce;
+mod summary;
+
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::cut::{self, Change, Cut, Edit};
 use crate::dialect::{Dialect, Frame, Loss};
 use crate::group::{Kind, Pin};
-use crate::message::{Content, Message, PartRef, ResultItem, ToolResult, UserPart};
-use crate::plan::{Action, Plan, Reason, Verdict, plan_for};
-use crate::policy::{Excess, Mode, Policy, Start, Totals};
+use crate::message::{Content, Message, PartRef, ResultItem, Role, ToolResult, UserPart};
+use crate::plan::{Action, Demands, Plan, Reason, plan_for};
+use crate::policy::{Excess, Mode, Pace, Policy, Start, Totals};
 use crate::record::{self, Sizing};
 use crate::tokens::{Estimate, Size, TokenCounter, measure};
 use crate::transcript::{Arrival, Entry, Millis, Origin, Position, Repair, Usage};
-use crate::view::View;
+use crate::view::{Item, View};
+
+pub use summary::{Claim, Unfit, Wanted};
 
 /// What an engine works by.
 #[derive(Debug, Clone)]
@@ -69,6 +74,8 @@ pub struct Engine {
     view: View,
     end: Position,
     since_checkpoint: u64,
+    /// A summary is being made, so the limits wait for it.
+    held: bool,
 }
 
 /// What a call for a window came to.
@@ -80,6 +87,9 @@ pub struct Decided {
     pub plan: Option<Plan>,
     /// Why nothing may be sent, where nothing may.
     pub refusal: Option<Refusal>,
+    /// The summary that is wanted, where the policy makes one and a limit is exceeded: what it would cover is still in the
+    /// window, unless a hard limit was met. [`Engine::summarised`] takes it.
+    pub wanted: Option<Wanted>,
     /// The window of a policy that records nothing; absent, it is [`Engine::view`].
     pub on_read: Option<Box<View>>,
 }
@@ -123,9 +133,15 @@ impl Engine {
     /// A conversation that goes on: `view` is the fold of its first `end` entries, the last `since_checkpoint` of which came
     /// after a checkpoint.
     pub fn resume(settings: Settings, view: View, end: Position, since_checkpoint: u64) -> Self {
-        let mut policy = settings.policy.for_window(settings.model_window);
-        policy.start = policy.start.max(settings.dialect.quirks().start);
-        Engine { settings, policy, view, end, since_checkpoint }
+        let policy = settings.policy.for_window(settings.model_window);
+        Engine { settings, policy, view, end, since_checkpoint, held: false }
+    }
+
+    /// Goes on by another policy. What an earlier one has dropped stays dropped; what one in the mode `on_read` has left out, a larger one
+    /// shows again.
+    pub fn set_policy(&mut self, policy: Policy) {
+        self.policy = policy.for_window(self.settings.model_window);
+        self.settings.policy = policy;
     }
 
     /// What it works by.
@@ -161,6 +177,7 @@ impl Engine {
         let messages = if same { vec![message] } else { dialect.convert(&message)? };
         let mut entries = Vec::with_capacity(messages.len());
         for message in messages {
+            let Some((replaces, first)) = self.place_of_system(&message) else { continue };
             let counter = &*self.settings.counter;
             let mut edits = self.view.admit(&message, dialect);
             if let Some(cap) = &self.policy.arrival {
@@ -171,10 +188,27 @@ impl Engine {
             }
             let size = measure(&message, &edits, counter);
             let digest = message.digest();
-            self.record(Entry::Message(Arrival { message, origin, edits, size, digest, time }), &mut entries);
+            let arrival = Arrival { message, origin, edits, size, digest, time, replaces, first };
+            self.record(Entry::Message(arrival), &mut entries);
         }
         self.checkpoint_if_due(&mut entries);
         Ok(entries)
+    }
+
+    /// Which system messages a message takes the place of, and whether it stands first; `None` where it is ignored, since it says
+    /// what the one that stands says.
+    fn place_of_system(&self, message: &Message) -> Option<(Vec<Position>, bool)> {
+        let rule = self.policy.system;
+        let among = self.settings.dialect.quirks().start == Start::Any;
+        if !rule.one || !among || message.role() != Role::System {
+            return Some((Vec::new(), false));
+        }
+        let digest = message.digest();
+        let standing = || self.view.system_messages();
+        if standing().any(|item| item.message().digest() == digest) {
+            return None;
+        }
+        Some((standing().map(Item::position).collect(), rule.first))
     }
 
     /// The system prompt and tools that stand outside the messages. The same again changes nothing.
@@ -198,7 +232,7 @@ impl Engine {
             return;
         }
         let candidates = record::candidates(&self.view, self.sizing());
-        let mut plan = plan_for(&candidates.groups, &Policy::default(), crate::policy::Start::Any);
+        let mut plan = plan_for(&candidates.groups, &Policy::default(), Demands::default());
         for (decision, group) in plan.decisions.iter_mut().zip(&candidates.groups) {
             decision.after = group.base;
             if group.is_stale() {
@@ -228,67 +262,74 @@ impl Engine {
     ///
     /// Where nothing is exceeded this costs the same however long the window is.
     pub fn window(&mut self) -> Decided {
-        let mut decided = self.decide();
-        // Last, since a compaction may change what the request ends with.
-        if let Some(view) = &mut decided.on_read {
-            if let Some(repair) = self.trim(view) {
-                view.apply(self.end, &Entry::Repair(repair));
+        match self.policy.mode {
+            Mode::Recorded => self.settle(),
+            Mode::OnRead if self.is_settled() => Decided::default(),
+            Mode::OnRead => {
+                let mut draft = self.clone();
+                let settled = draft.settle();
+                let on_read = (!settled.entries.is_empty()).then(|| Box::new(draft.view));
+                Decided { entries: Vec::new(), wanted: None, on_read, ..settled }
             }
-        } else if let Some(repair) = self.trim(&self.view) {
+        }
+    }
+
+    /// Whether the window can be sent as it is.
+    fn is_settled(&self) -> bool {
+        let repaired = self.view.open_calls().is_empty() && !self.view.outdated() && !self.needs_opening();
+        repaired && !self.exceeds() && self.trim(&self.view).is_none()
+    }
+
+    fn settle(&mut self) -> Decided {
+        let mut entries = Vec::new();
+        self.repair(&mut entries);
+        self.take_outdated(&mut entries);
+        let reduced = if self.exceeds() && !self.waits() { self.reduce_by_policy() } else { Decided::default() };
+        let mut decided = Decided { entries: [entries, reduced.entries].concat(), ..reduced };
+        // Last, since a compaction may change what the request ends with.
+        if let Some(repair) = self.trim(&self.view) {
             self.record(Entry::Repair(repair), &mut decided.entries);
         }
         decided
     }
 
-    fn decide(&mut self) -> Decided {
-        let mut decided = Decided::default();
-        self.repair(&mut decided.entries);
-        self.take_outdated(&mut decided.entries);
+    /// What the window amounts to, as the policy counts it.
+    fn totals(&self) -> Totals {
         let mut totals = self.view.totals();
         totals.size.tokens = self.calibration().apply(totals.size.tokens);
-        let hard = self.policy.hard.unwrap_or_default();
-        if self.policy.limits.fits(&totals) && hard.fits(&totals) {
-            return decided;
+        if !self.policy.system.counted {
+            totals.size.messages = totals.size.messages.saturating_sub(self.view.unsaid());
         }
-        if !self.policy.drop_block && hard.fits(&totals) && record::is_bound(&self.view, self.sizing()) {
-            // The loop goes on for some calls yet: sizing everything anew for each of them would be for nothing.
-            return decided;
-        }
-        let candidates = record::candidates(&self.view, self.sizing());
-        let plan = plan_for(&candidates.groups, &self.policy, self.settings.dialect.quirks().start);
-        match plan.verdict {
-            Verdict::Keep | Verdict::Wait => {}
-            Verdict::Refuse => {
-                let pinned = candidates.groups.iter().filter_map(|group| Some((group.pin?, group.base))).collect();
-                let waits = candidates.groups.iter().any(|group| group.binds) && !self.policy.drop_block;
-                decided.refusal = Some(Refusal { excesses: plan.over.clone(), pinned, waits });
-            }
-            Verdict::Compact => {
-                let entry = Entry::Compaction(candidates.carry_out(&self.view, &plan));
-                match self.policy.mode {
-                    Mode::Recorded => {
-                        self.record(entry, &mut decided.entries);
-                        // Where all that was kept is stale reasoning, nothing is left to begin with.
-                        self.repair(&mut decided.entries);
-                        self.checkpoint_if_due(&mut decided.entries);
-                    }
-                    Mode::OnRead => {
-                        let mut view = self.view.clone();
-                        view.apply(self.end, &entry);
-                        decided.on_read = Some(Box::new(view));
-                    }
-                }
-            }
-        }
-        decided.plan = Some(plan);
-        decided
+        totals
+    }
+
+    /// Whether a limit that is looked at now is exceeded.
+    fn exceeds(&self) -> bool {
+        let totals = self.totals();
+        let due = match self.policy.pace {
+            Pace::Call => true,
+            Pace::Calls(calls) => (self.view.round() + 1).is_multiple_of(calls.max(1)),
+            Pace::Turn => !self.view.in_turn(),
+        };
+        (due && !self.policy.limits.fits(&totals)) || !self.fits_hard(&totals)
+    }
+
+    fn fits_hard(&self, totals: &Totals) -> bool {
+        self.policy.hard.unwrap_or_default().fits(totals)
+    }
+
+    /// Whether a limit that is exceeded has to wait: for a summary that is being made, or for the end of a tool loop with signed
+    /// reasoning, which goes on for some calls yet: sizing everything anew for each of them would be for nothing.
+    fn waits(&self) -> bool {
+        let bound = || !self.policy.drop_block && record::is_bound(&self.view, self.sizing());
+        self.fits_hard(&self.totals()) && (self.held || bound())
     }
 
     /// The plan for the window as it is, whether or not a limit is exceeded: why each group is where it is, with the entries
     /// that it is made of (none for the system prompt and tools outside the messages).
     pub fn explain(&self) -> (Plan, Vec<Vec<Range<Position>>>) {
         let candidates = record::candidates(&self.view, self.sizing());
-        let plan = plan_for(&candidates.groups, &self.policy, self.settings.dialect.quirks().start);
+        let plan = plan_for(&candidates.groups, &self.policy, self.demands());
         (plan, candidates.spans(&self.view))
     }
 
@@ -300,18 +341,24 @@ impl Engine {
                 self.record(Entry::Repair(Repair::StandIn { call: call.position, message, size }), entries);
             }
         }
-        let start = dialect.quirks().start;
-        let first = self.view.groups().iter().find(|group| group.kind != Kind::System);
-        let opens = match (first, start) {
-            // Messages came, and nothing of them can be sent.
-            (None, _) => self.view.history_len() > 0 && (start != Start::Any || self.view.groups().is_empty()),
-            (Some(_), Start::Any) => false,
-            (Some(first), Start::UserOrToolPair) => first.kind == Kind::Assistant,
-            (Some(first), Start::User) => first.kind != Kind::User,
-        };
-        if let Some(message) = opens.then(|| own(dialect, &Message::user(OPENING))).flatten() {
+        if let Some(message) = self.needs_opening().then(|| own(dialect, &Message::user(OPENING))).flatten() {
             let size = measure(&message, &[], &*self.settings.counter);
             self.record(Entry::Repair(Repair::Opening { message, size }), entries);
+        }
+    }
+
+    /// Whether the provider demands that the request begin with something else than it does.
+    fn needs_opening(&self) -> bool {
+        let start = self.settings.dialect.quirks().start;
+        let first = self.view.groups().iter().find(|group| group.kind != Kind::System);
+        let Some(first) = first else {
+            // Messages came, and nothing of them can be sent.
+            return self.view.history_len() > 0 && (start != Start::Any || self.view.groups().is_empty());
+        };
+        match (start, first.kind) {
+            (Start::Any, _) | (_, Kind::Summary) => false,
+            (Start::UserOrToolPair, kind) => kind == Kind::Assistant,
+            (Start::User, kind) => kind != Kind::User,
         }
     }
 
@@ -341,8 +388,12 @@ impl Engine {
             policy: &self.policy,
             counter: &*self.settings.counter,
             calibration: self.calibration(),
-            start: self.settings.dialect.quirks().start,
+            demands: self.demands(),
         }
+    }
+
+    fn demands(&self) -> Demands {
+        Demands { start: self.settings.dialect.quirks().start, overflow: false }
     }
 
     fn record(&mut self, entry: Entry, entries: &mut Vec<Entry>) {

@@ -1,0 +1,77 @@
+//! Making a window smaller: by the policy, by another one for once, or because the provider refused it as too long.
+
+use super::{Decided, Engine, Refusal};
+use crate::plan::{Demands, Verdict, plan_for};
+use crate::policy::{Limits, Mode, Policy};
+use crate::record::{self, Sizing};
+use crate::transcript::Entry;
+
+impl Engine {
+    /// Makes the window smaller now, by this policy instead of its own, whatever its pace or mode. It repairs nothing: calls that wait for
+    /// their results go on waiting.
+    ///
+    /// ```
+    /// use lookback_core::{Engine, Limits, Message, Policy, Settings};
+    ///
+    /// let mut engine = Engine::new(Settings::default());
+    /// for text in ["one", "two", "three"] {
+    ///     engine.push(Message::user(text))?;
+    /// }
+    /// engine.compact(&Policy { limits: Limits::messages(1), ..Policy::default() });
+    /// assert_eq!(engine.view().messages().count(), 1);
+    /// # Ok::<(), lookback_core::Loss>(())
+    /// ```
+    pub fn compact(&mut self, policy: &Policy) -> Decided {
+        let policy = Policy { mode: Mode::Recorded, ..policy.for_window(self.settings.model_window) };
+        self.reduce(&policy, self.demands())
+    }
+
+    /// The provider refused the window as too long: makes it smaller, by the policy's stages for that, until it is within `limits`.
+    /// Where the plan does not say [`Verdict::Compact`], nothing is left that could be shortened or dropped.
+    pub fn overflow(&mut self, limits: Limits) -> Decided {
+        let policy = Policy {
+            limits,
+            target: None,
+            hard: Some(Limits::default()),
+            stages: self.policy.overflow.clone(),
+            mode: Mode::Recorded,
+            ..self.policy.clone()
+        };
+        self.reduce(&policy, Demands { overflow: true, ..self.demands() })
+    }
+
+    pub(super) fn reduce_by_policy(&mut self) -> Decided {
+        let policy = self.policy.clone();
+        self.reduce(&policy, self.demands())
+    }
+
+    fn reduce(&mut self, policy: &Policy, demands: Demands) -> Decided {
+        let mut decided = Decided::default();
+        let candidates = record::candidates(&self.view, Sizing { policy, demands, ..self.sizing() });
+        let plan = plan_for(&candidates.groups, policy, demands);
+        match plan.verdict {
+            Verdict::Keep | Verdict::Wait => {}
+            Verdict::Refuse => {
+                let pinned = candidates.groups.iter().filter_map(|group| Some((group.pin?, group.base))).collect();
+                let waits = candidates.groups.iter().any(|group| group.binds) && !policy.drop_block;
+                decided.refusal = Some(Refusal { excesses: plan.over.clone(), pinned, waits });
+            }
+            Verdict::Summarize => decided.wanted = self.wanted(&candidates, &plan, policy),
+            Verdict::Compact => {
+                if !policy.hard.unwrap_or_default().fits(&plan.before) {
+                    // There was no time to wait for a summary, but one of what is dropped may still come.
+                    decided.wanted = self.wanted(&candidates, &plan, policy);
+                }
+                let compaction = candidates.carry_out(&self.view, &plan);
+                self.record(Entry::Compaction(compaction), &mut decided.entries);
+                // Where all that was kept is stale reasoning, nothing is left to begin with.
+                if self.needs_opening() {
+                    self.repair(&mut decided.entries);
+                }
+                self.checkpoint_if_due(&mut decided.entries);
+            }
+        }
+        decided.plan = Some(plan);
+        decided
+    }
+}

@@ -1,0 +1,169 @@
+//! The running summary: what is wanted of whoever makes it, and how it takes the place of what it covers.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Engine, own};
+use crate::cut;
+use crate::dialect::Dialect;
+use crate::message::{Message, Role};
+use crate::plan::{Decision, Plan, Reason, Verdict};
+use crate::policy::{Policy, Start, Summarize};
+use crate::record::{self, Candidates};
+use crate::tokens::{Size, measure};
+use crate::transcript::{Entry, Position, Summary, spans};
+
+/// A summary that is wanted, with all that it is to be made of.
+#[derive(Debug, Clone)]
+pub struct Wanted {
+    /// What it is to cover.
+    pub claim: Claim,
+    /// The messages, whole, in their order.
+    pub messages: Vec<Arc<Message>>,
+    /// The running summary that it is to go on from.
+    pub previous: Option<String>,
+    /// The most tokens that it may have.
+    pub budget: u64,
+}
+
+/// What a summary covers, by positions of the log: small enough to be written down while the summary is being made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Claim {
+    /// The entries that leave the window for it.
+    pub covers: Vec<Range<Position>>,
+    /// The compaction that brought the summary which it goes on from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<Position>,
+    /// Why.
+    pub reason: Reason,
+    /// What it replaces, the summary before it included.
+    pub size: Size,
+}
+
+/// Why a summary does not take the place of what it covers. The window stays as it is.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    /// It says nothing.
+    #[error("the summary is empty")]
+    Empty,
+    /// It is no smaller than what it replaces.
+    #[error("the summary has {summary} tokens, and what it replaces {replaced}")]
+    Larger {
+        /// Tokens of its message.
+        summary: u64,
+        /// Tokens of what it replaces.
+        replaced: u64,
+    },
+    /// Another compaction has brought another summary meanwhile.
+    #[error("another summary came first")]
+    Superseded,
+    /// Signed reasoning of an open tool loop forbids a change: it may be given again later.
+    #[error("signed reasoning of the open tool loop forbids a change")]
+    Waits,
+    /// The policy makes no summaries.
+    #[error("the policy has no stage that summarises")]
+    Unasked,
+}
+
+/// A summary of no more tokens than this is taken though it may be larger than what it replaces, where that is a word or two: what is
+/// limited then are messages, and there are fewer.
+const SMALL: u64 = 64;
+
+impl Engine {
+    /// A summary is being made (or no more): until it is there, only the hard limit is looked at.
+    pub fn hold(&mut self, held: bool) {
+        self.held = held;
+    }
+
+    /// A summary that was wanted is there: it takes the place of what it covers, cut to its budget.
+    ///
+    /// # Errors
+    /// Where it does not fit; then nothing has changed.
+    ///
+    /// ```
+    /// use lookback_core::{Engine, Limits, Message, Policy, Settings, Stage, policy::Summarize};
+    ///
+    /// let stages = vec![Stage::Summarize(Summarize::default())];
+    /// let policy = Policy { limits: Limits::messages(2), stages, ..Policy::default() };
+    /// let mut engine = Engine::new(Settings { policy, ..Settings::default() });
+    /// for text in ["My name is Ada.", "And?", "What is it?"] {
+    ///     engine.push(Message::user(text))?;
+    /// }
+    /// let wanted = engine.window().wanted.unwrap();
+    /// engine.summarised(&wanted.claim, "The user is called Ada.")?;
+    /// let first = engine.view().messages().next().unwrap().message().text();
+    /// assert_eq!(first, "[Summary of the conversation before this point]\nThe user is called Ada.");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn summarised(&mut self, claim: &Claim, text: &str) -> Result<Vec<Entry>, Unfit> {
+        let Some(summary) = self.policy.summary().cloned() else { return Err(Unfit::Unasked) };
+        if self.view.summary().map(|(position, _)| position) != claim.base {
+            return Err(Unfit::Superseded);
+        }
+        if !self.policy.drop_block && record::is_bound(&self.view, self.sizing()) {
+            return Err(Unfit::Waits);
+        }
+        let counter = &*self.settings.counter;
+        let text = cut::head(text.trim(), summary.budget, counter).trim_end();
+        if text.is_empty() {
+            return Err(Unfit::Empty);
+        }
+        let message = in_words(self.settings.dialect, &summary, text).ok_or(Unfit::Empty)?;
+        let size = measure(&message, &[], counter);
+        let (tokens, replaced) = (self.calibration().apply(size.tokens), claim.size.tokens);
+        if tokens > replaced.max(SMALL) {
+            return Err(Unfit::Larger { summary: tokens, replaced });
+        }
+        let (covers, base) = (claim.covers.clone(), claim.base);
+        let summary = Summary { message, text: text.to_owned(), size, covers, base };
+        let candidates = record::candidates(&self.view, self.sizing());
+        let plan = candidates.summarise(&self.view, &claim.covers, claim.reason, size);
+        let mut compaction = candidates.carry_out(&self.view, &plan);
+        compaction.summary = Some(summary);
+        let mut entries = Vec::new();
+        self.record(Entry::Compaction(compaction), &mut entries);
+        if self.needs_opening() {
+            self.repair(&mut entries);
+        }
+        self.checkpoint_if_due(&mut entries);
+        Ok(entries)
+    }
+
+    /// The summary that a plan wants, where it wants one.
+    pub(super) fn wanted(&self, candidates: &Candidates, plan: &Plan, policy: &Policy) -> Option<Wanted> {
+        let budget = policy.summary()?.budget;
+        let spans_of = candidates.spans(&self.view);
+        let gone = |(decision, _): &(&Decision, _)| decision.action.is_gone() && decision.reason != Reason::Stale;
+        let mut gone = plan.decisions.iter().zip(&spans_of).filter(gone).peekable();
+        let reason = gone.peek()?.0.reason;
+        let base = self.view.summary();
+        // At a hard limit what stands stays, but the new one is to replace it.
+        let mut size = base.filter(|_| plan.verdict == Verdict::Compact).map_or(Size::default(), |(_, base)| base.size);
+        let mut covers = Vec::new();
+        for (decision, spans) in gone {
+            size += decision.before;
+            covers.extend(spans.iter().cloned().flatten().filter(|at| base.is_none_or(|(base, _)| *at != base)));
+        }
+        let covers = spans(covers);
+        let covered = |position: Position| covers.iter().any(|span| span.contains(&position));
+        let items = self.view.messages().filter(|item| !item.is_own() && covered(item.position()));
+        let messages = items.map(|item| item.message.clone()).collect();
+        let previous = base.map(|(_, summary)| summary.text.clone());
+        let claim = Claim { covers, base: base.map(|(position, _)| position), reason, size };
+        Some(Wanted { claim, messages, previous, budget })
+    }
+}
+
+/// The message that shows a summary.
+fn in_words(dialect: Dialect, summary: &Summarize, text: &str) -> Option<Message> {
+    let text = summary.wording.replace("{summary}", text);
+    let free = dialect.quirks().start == Start::Any;
+    let message = match summary.role {
+        Role::System if free => Message::system(text),
+        Role::Assistant if free => Message::assistant(text),
+        Role::System | Role::User | Role::Assistant => Message::user(text),
+    };
+    own(dialect, &message)
+}
