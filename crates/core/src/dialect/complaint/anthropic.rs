@@ -11,6 +11,7 @@ pub(super) const SAYINGS: &[Saying] = &[
     Saying::tokens("model_context_window_exceeded"),
     Saying::bytes("request_too_large"),
     Saying::bytes("Request exceeds the maximum size"),
+    Saying::bytes("Request exceeds the maximum allowed number of bytes"),
     Saying::media("too many images and documents: {actual} + {actual} > {limit}"),
     Saying::media("Too much media: {actual} document pages + {actual} images > {limit}"),
     Saying::media("A maximum of {limit} PDF pages may be provided"),

@@ -5,7 +5,7 @@ use super::saying::Saying;
 pub(super) const SAYINGS: &[Saying] = &[
     // OpenAI, Azure, DeepSeek, vLLM until 0.9.
     Saying::tokens(
-        "maximum context length is {limit} tokens. However, you requested {} tokens ({actual} in the messages, {actual} in the functions, {reserved} in the completion)",
+        "maximum context length is {limit} tokens. However, you requested {} tokens ({actual} in the messages, {actual} in the functions, and {reserved} in the completion)",
     ),
     Saying::tokens(
         "maximum context length is {limit} tokens. However, you requested {} tokens ({actual} in the messages, {reserved} in the completion)",
