@@ -3,6 +3,7 @@
 mod anthropic;
 mod bedrock;
 mod blocks;
+mod complaint;
 mod convert;
 mod openai_chat;
 mod pairing;
@@ -16,6 +17,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+pub use complaint::{Complaint, TooLong};
 pub use convert::Loss;
 pub use request::{Frame, Request, RequestError};
 pub use rules::{Finding, Problem, Rule, Severity};
