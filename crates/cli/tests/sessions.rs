@@ -10,7 +10,8 @@ use std::os::unix::fs::PermissionsExt;
 use common::{Lab, example_messages, list};
 use futures_lite::future::block_on;
 use insta::assert_snapshot;
-use lookback::{Dialect, Message, Request, Session, Settings, SqliteStore};
+use lookback::store::Record;
+use lookback::{Dialect, LogName, Message, Request, Session, Settings, SqliteStore, Store};
 
 /// A lab with the example replayed.
 fn replayed() -> Lab {
@@ -36,6 +37,8 @@ fn a_store_is_listed_and_shown() {
     let json = lab.run(&["sessions", "list", "--json"]).lines();
     assert_eq!((json.len(), &json[0]["name"]), (1, &"replay/session".into()));
     assert!(json[0]["records"].as_u64() > Some(216) && json[0]["bytes"].is_u64());
+    let time = |key: &str| json[0][key].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    assert!(time("created") <= time("used"));
     let show = lab.run(&["sessions", "show", "replay/session"]);
     show.out();
     // The beginning and the end are enough to see.
@@ -43,6 +46,44 @@ fn a_store_is_listed_and_shown() {
     assert_snapshot!([&lines[..8], &["..."], &lines[lines.len() - 8..]].concat().join("\n"));
     let entries = lab.run(&["sessions", "show", "replay/session", "--json"]);
     assert_eq!(entries.lines().len() as u64, json[0]["records"].as_u64().unwrap());
+}
+
+/// A lab with a store `s.db`: a session with a summary, and one of which no times are known.
+fn with_summary() -> Lab {
+    let lab = Lab::new();
+    let store = SqliteStore::open(lab.path("s.db")).unwrap();
+    let (lived, old): (LogName, LogName) = ("lived".parse().unwrap(), "old".parse().unwrap());
+    let record = |text: &str| vec![Record { body: "{}".to_owned(), text: text.to_owned(), checkpoint: false }];
+    block_on(async {
+        store.append(&old, 0, record(""), None).await.unwrap();
+        store.append(&lived, 0, record(""), Some(1_763_719_199_999)).await.unwrap();
+        store.append(&lived.summary_of(), 0, record("apple"), Some(1_763_719_200_000)).await.unwrap();
+        store.touch(&lived, 1_763_805_600_500).await.unwrap();
+    });
+    lab
+}
+
+#[test]
+fn a_list_tells_when_sessions_were_created_and_used_and_leaves_their_summaries_out() {
+    let lab = with_summary();
+    assert_snapshot!(
+        lab.all(&[&["sessions", "list", "--store", "s.db"], &["sessions", "list", "--store", "s.db", "--json"]])
+    );
+}
+
+#[test]
+fn a_summary_goes_with_its_session_and_is_neither_found_nor_named() {
+    let lab = with_summary();
+    let logs = || block_on(SqliteStore::open(lab.path("s.db")).unwrap().list("")).unwrap().len();
+    for command in ["show", "window", "export", "delete"] {
+        let run = lab.run(&["sessions", command, "compact:lived:summary", "--store", "s.db"]);
+        run.fails(2, "a session's name may not begin with `compact:` and end with `:summary`");
+    }
+    assert_eq!(lab.run(&["sessions", "search", "apple", "--store", "s.db"]).stderr, "nothing found\n");
+    assert_eq!(logs(), 3);
+    let run = lab.run(&["sessions", "delete", "lived", "--store", "s.db"]);
+    assert_eq!((run.out(), run.stderr.as_str()), ("", "deleted lived\n"));
+    assert_eq!(logs(), 1);
 }
 
 #[test]
@@ -201,7 +242,7 @@ fn a_file_that_is_no_store_is_left_alone() {
     for (file, says) in [
         ("text.db", "is not a store of lookback"),
         ("foreign.db", "is not a store of lookback"),
-        ("newer.db", "has version 99, and this version of lookback reads up to 1; update lookback"),
+        ("newer.db", "has version 99, and this version of lookback reads up to 2; update lookback"),
     ] {
         let before = fs::read(lab.path(file)).unwrap();
         for args in COMMANDS.into_iter().chain([&["replay", "session.jsonl"][..]]) {

@@ -16,7 +16,7 @@ use crate::identifiers::identifiers;
 use crate::prices::Price;
 use crate::recording::Recording;
 use crate::session::{Error, Session, Window};
-use crate::store::Store;
+use crate::store::{Store, purge};
 
 /// What a replay came to. The fields are those of the command line's JSON.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -138,7 +138,7 @@ pub async fn replay<S: Store + Clone + 'static>(
     price: &Price,
     on_call: &mut (dyn FnMut(&Call) + Send),
 ) -> Result<Report, Error> {
-    store.delete(&name.parse()?).await?;
+    purge(&store, &name.parse()?).await?;
     let dialect = settings.dialect;
     let mut session = Session::open(store, name, settings).await?;
     session.frame(&recording.frame).await?;

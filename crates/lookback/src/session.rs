@@ -15,7 +15,7 @@ use lookback_core::{Dialect, Frame, Loss, Message};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::store::{BadName, LogName, Record, Store, StoreError, is_between, words};
+use crate::store::{BadName, LogName, Record, Store, StoreError, folded, split, words};
 
 /// One conversation in a store.
 ///
@@ -328,7 +328,7 @@ impl Session {
         }
         let records = entries.iter().enumerate().map(|(index, entry)| record(&self.name, at + index as u64, entry));
         let records = records.collect::<Result<_, _>>()?;
-        match self.store.append(&self.name, at, records).await {
+        match self.store.append(&self.name, at, records, now()).await {
             Ok(()) => {
                 self.stale = false;
                 Ok(true)
@@ -491,7 +491,7 @@ fn excerpt(text: &str, query: &str) -> String {
     const BEFORE: usize = 60;
     const LENGTH: usize = 160;
     let wanted = words(query);
-    let at = text.split(is_between).find(|word| !word.is_empty() && wanted.contains(&word.to_lowercase()));
+    let at = split(text).find(|word| wanted.contains(&folded(word)));
     // The word is a slice of the text, so its address tells where it stands.
     let at = at.map_or(0, |word| word.as_ptr() as usize - text.as_ptr() as usize);
     let start = text.get(..at).unwrap_or_default().char_indices().rev().nth(BEFORE).map_or(0, |(start, _)| start);

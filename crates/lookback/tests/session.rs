@@ -230,6 +230,19 @@ fn what_left_the_window_is_found_and_read_back() {
     });
 }
 
+#[test]
+fn an_excerpt_shows_the_word_however_it_is_written() {
+    over_each(|store| {
+        let mut session = open(&store, settings(4));
+        let filler = "filler ".repeat(200);
+        block_on(session.push(Message::user(format!("{filler} the CAFE\u{301} by the river {filler}")))).unwrap();
+        for query in ["caf\u{e9}", "cafe", "river Cafe"] {
+            let found = block_on(session.search(query, 9)).unwrap();
+            assert!(found.len() == 1 && found[0].excerpt.contains("CAFE\u{301} by the river"), "{query}: {found:?}");
+        }
+    });
+}
+
 /// What a client does with a history.
 #[derive(Debug, Clone)]
 enum Turn {

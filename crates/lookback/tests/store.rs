@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_lite::future::block_on;
-use lookback::store::{Head, Record};
+use lookback::store::{BadName, Head, Hit, LogInfo, Record, purge};
 use lookback::{LogName, MemoryStore, SqliteStore, Store, StoreError};
 use rusqlite::Connection;
 
@@ -23,22 +23,22 @@ fn checkpoint() -> Record {
     Record { body: "{}".to_owned(), text: String::new(), checkpoint: true }
 }
 
-/// The suite.
-async fn conforms(store: &dyn Store) {
+/// The suite, on logs and what is in them.
+async fn keeps_logs(store: &dyn Store) {
     let (one, two) = (name("one"), name("team/two \u{e9}"));
     let bodies = |texts: &[&str]| texts.iter().map(|text| record(text).body).collect::<Vec<_>>();
 
     // Nothing is there.
     assert_eq!(store.head(&one, None).await.unwrap(), None);
     assert_eq!(store.read(&one, 0..10).await.unwrap(), Vec::<String>::new());
-    assert_eq!(store.list().await.unwrap(), Vec::new());
+    assert_eq!(store.list("").await.unwrap(), Vec::new());
     assert!(!store.delete(&one).await.unwrap());
     assert!(store.search(None, "apple", 9).await.unwrap().is_empty());
 
     // Appending, and where the log ends.
-    store.append(&one, 0, vec![record("apple pie"), record("banana")]).await.unwrap();
-    store.append(&one, 2, vec![checkpoint(), record("apple and cherry"), checkpoint()]).await.unwrap();
-    store.append(&two, 0, vec![record("cherry")]).await.unwrap();
+    store.append(&one, 0, vec![record("apple pie"), record("banana")], None).await.unwrap();
+    store.append(&one, 2, vec![checkpoint(), record("apple and cherry"), checkpoint()], None).await.unwrap();
+    store.append(&two, 0, vec![record("cherry")], None).await.unwrap();
     assert_eq!(store.head(&one, None).await.unwrap(), Some(Head { end: 5, checkpoint: Some(4) }));
     assert_eq!(store.head(&two, None).await.unwrap(), Some(Head { end: 1, checkpoint: None }));
 
@@ -50,10 +50,10 @@ async fn conforms(store: &dyn Store) {
 
     // A writer who is wrong writes nothing.
     for at in [0, 4, 6, u64::MAX] {
-        let refused = store.append(&one, at, vec![record("doubled")]).await;
+        let refused = store.append(&one, at, vec![record("doubled")], None).await;
         assert!(matches!(refused, Err(StoreError::Conflict { at: said, end: 5 }) if said == at), "{refused:?}");
     }
-    let refused = store.append(&name("none"), 1, vec![record("doubled")]).await;
+    let refused = store.append(&name("none"), 1, vec![record("doubled")], None).await;
     assert!(matches!(refused, Err(StoreError::Conflict { at: 1, end: 0 })), "{refused:?}");
     assert_eq!(store.head(&name("none"), None).await.unwrap(), None);
 
@@ -67,7 +67,7 @@ async fn conforms(store: &dyn Store) {
     assert_eq!(backwards, Vec::<String>::new());
 
     // Listing, by name.
-    let list = store.list().await.unwrap();
+    let list = store.list("").await.unwrap();
     let names: Vec<_> = list.iter().map(|info| (info.name.as_str(), info.records)).collect();
     assert_eq!(names, [("one", 5), ("team/two \u{e9}", 1)]);
     assert_eq!(list[1].bytes, record("cherry").body.len() as u64);
@@ -98,7 +98,7 @@ async fn conforms(store: &dyn Store) {
     assert_eq!(store.head(&one, None).await.unwrap(), None);
     assert_eq!(found(None, "apple", 9).await, []);
     assert_eq!(found(None, "cherry", 9).await, [hit(&two, 0)]);
-    store.append(&one, 0, vec![record("new apple")]).await.unwrap();
+    store.append(&one, 0, vec![record("new apple")], None).await.unwrap();
     assert_eq!(found(None, "apple", 9).await, [hit(&one, 0)]);
 
     // Bodies and texts of any content.
@@ -107,51 +107,236 @@ async fn conforms(store: &dyn Store) {
         text: "nul\0inside \u{1f600} pear_tree".to_owned(),
         checkpoint: false,
     };
-    store.append(&one, 1, vec![odd.clone()]).await.unwrap();
+    store.append(&one, 1, vec![odd.clone()], None).await.unwrap();
     assert_eq!(store.read(&one, 1..2).await.unwrap(), [odd.body]);
     assert_eq!(found(None, "pear_tree", 9).await, [hit(&one, 1)]);
 }
 
-/// Of many writers who believe the same, one wins each place.
-fn has_one_winner(stores: Vec<Arc<dyn Store>>) {
-    let log = name("raced");
-    std::thread::scope(|scope| {
-        for (thread, store) in stores.iter().enumerate() {
-            let log = &log;
-            scope.spawn(move || {
-                let mut at = 0;
-                let mut written = 0;
-                while written < 25 {
-                    match block_on(store.append(log, at, vec![record(&format!("{thread}-{written}"))])) {
-                        Ok(()) => (at, written) = (at + 1, written + 1),
-                        Err(StoreError::Conflict { end, .. }) => at = end,
-                        Err(error) => panic!("{error}"),
-                    }
-                }
-            });
-        }
-    });
-    let mut all = block_on(stores[0].read(&log, 0..u64::MAX)).unwrap();
-    assert_eq!(all.len(), 25 * stores.len());
-    all.sort();
-    all.dedup();
-    assert_eq!(all.len(), 25 * stores.len());
+/// The suite, on when a log was created and last used.
+async fn keeps_times(store: &dyn Store) {
+    let log = name("timed");
+    let times = || async {
+        let info = store.info(&log).await.unwrap().unwrap();
+        (info.created, info.used)
+    };
+    assert_eq!(store.info(&log).await.unwrap(), None);
+    assert!(!store.touch(&log, 5).await.unwrap());
+    store.append(&log, 0, Vec::new(), Some(5)).await.unwrap();
+    assert_eq!(store.info(&log).await.unwrap(), None, "nothing written makes no log");
+
+    store.append(&log, 0, vec![record("a")], Some(100)).await.unwrap();
+    assert_eq!(times().await, (Some(100), Some(100)));
+    let info = LogInfo {
+        name: log.clone(),
+        records: 1,
+        bytes: record("a").body.len() as u64,
+        created: Some(100),
+        used: Some(100),
+    };
+    assert_eq!(store.info(&log).await.unwrap(), Some(info.clone()));
+    assert_eq!(store.list("").await.unwrap(), [info]);
+    // A clock may go back, or be lacking; what was used stays so.
+    for (at, time, used) in [(1, Some(50), 100), (2, Some(200), 200), (3, None, 200)] {
+        store.append(&log, at, vec![record("b")], time).await.unwrap();
+        assert_eq!(times().await, (Some(100), Some(used)));
+    }
+    for (time, used) in [(150, 200), (300, 300), (i64::MIN, 300), (i64::MAX, i64::MAX)] {
+        assert!(store.touch(&log, time).await.unwrap());
+        assert_eq!(times().await, (Some(100), Some(used)));
+    }
+    // One who is refused has used nothing; reading is for the reader to say.
+    let other = name("other");
+    store.append(&other, 0, vec![record("c")], Some(-7)).await.unwrap();
+    store.append(&other, 0, vec![record("c")], Some(9)).await.unwrap_err();
+    store.append(&other, 1, Vec::new(), Some(9)).await.unwrap();
+    store.read(&other, 0..9).await.unwrap();
+    let info = store.info(&other).await.unwrap().unwrap();
+    assert_eq!((info.created, info.used), (Some(-7), Some(-7)));
+    // What was not known at the beginning is not made up later.
+    store.delete(&log).await.unwrap();
+    store.append(&log, 0, vec![record("d")], None).await.unwrap();
+    assert_eq!(times().await, (None, None));
+    store.append(&log, 1, vec![record("d")], Some(8)).await.unwrap();
+    assert_eq!(times().await, (None, Some(8)));
+    assert_eq!(store.clear().await.unwrap(), 2);
+}
+
+/// The suite, on lists and on erasing everything.
+async fn lists_by_prefix(store: &dyn Store) {
+    let names =
+        ["A", "a", "a%b", "a*b", "aXb", "a_b", "ab", "a\u{10ffff}z", "a\u{10ffff}", "e\u{301}", "\u{e9}/x", "[a]"];
+    for text in names {
+        store.append(&name(text), 0, vec![record("apple")], None).await.unwrap();
+    }
+    for prefix in [
+        "",
+        "a",
+        "A",
+        "a%",
+        "a_",
+        "a*",
+        "%",
+        "_",
+        "*",
+        "a\u{10ffff}",
+        "e",
+        "\u{e9}",
+        "[",
+        "ab",
+        "abc",
+        "\0",
+        "a\0",
+        "'",
+    ] {
+        let mut expected: Vec<_> = names.into_iter().filter(|name| name.starts_with(prefix)).collect();
+        expected.sort_unstable();
+        let list = store.list(prefix).await.unwrap();
+        assert_eq!(list.iter().map(|info| info.name.as_str()).collect::<Vec<_>>(), expected, "{prefix:?}");
+    }
+    // No name is empty, so none erases more than itself.
+    assert!("".parse::<LogName>().is_err());
+    assert!(store.delete(&name("a")).await.unwrap());
+    assert_eq!(store.list("").await.unwrap().len(), names.len() - 1);
+    assert_eq!(store.clear().await.unwrap(), names.len() as u64 - 1);
+    assert_eq!(store.clear().await.unwrap(), 0);
+    assert_eq!(store.list("").await.unwrap(), Vec::new());
+    assert!(store.search(None, "apple", 9).await.unwrap().is_empty());
+    let log = name("ab");
+    assert_eq!(store.head(&log, None).await.unwrap(), None);
+    store.append(&log, 0, vec![record("pear")], Some(1)).await.unwrap();
+    assert_eq!(store.search(None, "pear", 9).await.unwrap(), [Hit { log: log.clone(), position: 0 }]);
+    assert_eq!(store.clear().await.unwrap(), 1);
+}
+
+/// The suite, on the logs that belong to a session.
+async fn keeps_derived_logs_apart(store: &dyn Store) {
+    let long = name(&"x".repeat(LogName::LONGEST));
+    let plain = name("team/one");
+    for log in [&long, &plain] {
+        store.append(log, 0, vec![record("apple")], None).await.unwrap();
+        store.append(&log.summary_of(), 0, vec![record("apple"), record("banana")], Some(3)).await.unwrap();
+    }
+    let derived = plain.summary_of();
+    assert_eq!(store.read(&derived, 1..2).await.unwrap(), [record("banana").body]);
+    assert_eq!(store.info(&derived).await.unwrap().unwrap().name, derived);
+    let list = store.list("compact:").await.unwrap();
+    let names: Vec<_> = list.into_iter().map(|info| info.name).collect();
+    assert_eq!(names, [derived.clone(), long.summary_of()]);
+    assert!(names.iter().all(LogName::is_derived));
+    let hits = store.search(None, "apple", 9).await.unwrap();
+    assert!(hits.len() == 2 && hits.iter().all(|hit| !hit.log.is_derived()), "{hits:?}");
+    assert_eq!(store.search(None, "banana", 9).await.unwrap(), []);
+    assert_eq!(store.search(Some(&derived), "banana", 9).await.unwrap(), []);
+    // One log goes alone, a session with what is its.
+    assert!(store.delete(&long).await.unwrap());
+    assert_eq!(store.list("").await.unwrap().len(), 3);
+    assert!(purge(store, &plain).await.unwrap());
+    assert!(!purge(store, &plain).await.unwrap());
+    assert_eq!(store.list("").await.unwrap().len(), 1);
+    assert!(!purge(store, &long).await.unwrap());
+    assert_eq!(store.list("").await.unwrap(), Vec::new());
+}
+
+/// The suite, on what is found in which language.
+async fn finds_alike(store: &dyn Store) {
+    let texts = [
+        "The caf\u{e9} in Z\u{fc}rich serves cr\u{e8}me br\u{fb}l\u{e9}e",
+        "cafe\u{301}s, and a na\u{ef}ve cafe",
+        "Stra\u{df}e und Gr\u{f6}\u{df}e; \u{c4}RGER",
+        "\u{130}stanbul'da \u{131}l\u{131}k bir g\u{fc}n",
+        "Vi\u{1ec7}t Nam, \u{110}\u{e0} N\u{1eb5}ng",
+        "\u{39f}\u{394}\u{39f}\u{3a3} \u{3ba}\u{3b1}\u{3b9} \u{3bf}\u{3b4}\u{3cc}\u{3c2}",
+        "Ещё один ёж и чай",
+        "हिन्दी में पाठ",
+        "東京 タワー が高い",
+        "한국어 문장",
+        "\u{5e9}\u{5b8}\u{5dc}\u{5d5}\u{5b9}\u{5dd} שלום",
+        "مرحبا بالعالم ١٢٣",
+        "ภาษาไทย",
+        "snake_case x2 \u{2764}\u{fe0f} C++ 3.14 don't I/O",
+        "\u{ff21}\u{ff22} \u{b2} \u{2168} \u{24d0}",
+    ];
+    let log = name("said");
+    store.append(&log, 0, texts.iter().map(|text| record(text)).collect(), None).await.unwrap();
+    for (query, expected) in [
+        ("cafe", &[0, 1][..]),
+        ("CAF\u{c9}", &[0, 1]),
+        ("cafe\u{301}", &[0, 1]),
+        ("caf", &[]),
+        ("cafes", &[1]),
+        ("brulee zurich", &[0]),
+        ("naive", &[1]),
+        ("stra\u{df}e", &[2]),
+        ("strasse", &[]),
+        ("grosse", &[]),
+        ("arger", &[2]),
+        ("istanbul", &[3]),
+        ("\u{131}l\u{131}k", &[3]),
+        ("ilik", &[]),
+        ("viet nam", &[4]),
+        ("nang", &[4]),
+        ("οδος", &[5]),
+        ("ΟΔΌΣ", &[5]),
+        ("еще", &[6]),
+        ("ЁЖ", &[6]),
+        ("हिन्दी", &[7]),
+        ("ह", &[]),
+        ("हिन", &[]),
+        ("東京", &[8]),
+        ("東", &[]),
+        ("か\u{3099}高い", &[8]),
+        ("か高い", &[]),
+        ("한국어", &[9]),
+        ("\u{1112}\u{1161}\u{11ab}\u{1100}\u{116e}\u{11a8}\u{110b}\u{1165}", &[9]),
+        ("שלום", &[10]),
+        ("\u{5e9}\u{5b8}\u{5dc}\u{5d5}\u{5b9}\u{5dd}", &[10]),
+        ("بالعالم", &[11]),
+        ("١٢٣", &[11]),
+        ("123", &[]),
+        ("ภาษาไทย", &[12]),
+        ("snake_case", &[13]),
+        ("snake", &[]),
+        ("c", &[13]),
+        ("14 3", &[13]),
+        ("don't", &[13]),
+        ("\u{2764}\u{fe0f}", &[]),
+        ("\u{301}", &[]),
+        ("\u{ff41}\u{ff22}", &[14]),
+        ("ab", &[]),
+        ("\u{2178}", &[14]),
+    ] {
+        let hits = store.search(None, query, 99).await.unwrap();
+        let mut found: Vec<_> = hits.iter().map(|hit| hit.position).collect();
+        found.sort_unstable();
+        assert_eq!(found, expected, "{query}");
+    }
+    store.clear().await.unwrap();
+}
+
+/// The whole suite, over an empty store.
+async fn conforms(store: &dyn Store) {
+    keeps_times(store).await;
+    lists_by_prefix(store).await;
+    keeps_derived_logs_apart(store).await;
+    finds_alike(store).await;
+    keeps_logs(store).await;
 }
 
 #[test]
 fn a_store_in_memory_conforms() {
     block_on(conforms(&MemoryStore::new()));
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    has_one_winner(vec![store; 4]);
 }
 
 #[test]
 fn a_store_in_sqlite_conforms() {
     let folder = tempfile::tempdir().unwrap();
-    block_on(conforms(&SqliteStore::open(folder.path().join("a.db")).unwrap()));
-    let path = folder.path().join("b.db");
-    let open = || -> Arc<dyn Store> { Arc::new(SqliteStore::open(&path).unwrap()) };
-    has_one_winner((0..4).map(|_| open()).collect());
+    block_on(conforms(&SqliteStore::open(folder.path().join("s.db")).unwrap()));
+}
+
+#[test]
+fn a_shared_store_conforms() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    block_on(conforms(&store));
 }
 
 #[test]
@@ -172,7 +357,7 @@ fn a_store_that_is_opened_again_has_what_it_had() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
     let log = name("kept");
-    block_on(SqliteStore::open(&path).unwrap().append(&log, 0, vec![record("apple")])).unwrap();
+    block_on(SqliteStore::open(&path).unwrap().append(&log, 0, vec![record("apple")], None)).unwrap();
     let store = SqliteStore::open_existing(&path).unwrap();
     assert_eq!(block_on(store.read(&log, 0..9)).unwrap(), [record("apple").body]);
     assert_eq!(block_on(store.search(None, "apple", 9)).unwrap().len(), 1);
@@ -206,7 +391,7 @@ fn a_store_of_a_newer_version_is_refused_by_its_number() {
     drop(SqliteStore::open(&path).unwrap());
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 7).unwrap();
     let refused = SqliteStore::open(&path).unwrap_err();
-    assert!(matches!(refused, StoreError::Newer { found: 7, known: 1, .. }), "{refused:?}");
+    assert!(matches!(refused, StoreError::Newer { found: 7, known: 2, .. }), "{refused:?}");
     assert!(refused.to_string().contains("version 7") && refused.to_string().contains("update lookback"));
 }
 
@@ -218,12 +403,12 @@ fn a_store_that_another_holds_is_said_to_be_locked() {
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let log = name("one");
-    let refused = block_on(store.append(&log, 0, vec![record("apple")])).unwrap_err();
+    let refused = block_on(store.append(&log, 0, vec![record("apple")], None)).unwrap_err();
     assert!(matches!(refused, StoreError::Locked { .. }), "{refused:?}");
     // Readers go on.
     assert_eq!(block_on(store.head(&log, None)).unwrap(), None);
     other.execute_batch("COMMIT").unwrap();
-    block_on(store.append(&log, 0, vec![record("apple")])).unwrap();
+    block_on(store.append(&log, 0, vec![record("apple")], None)).unwrap();
 }
 
 #[cfg(unix)]
@@ -233,7 +418,7 @@ fn a_store_that_may_only_be_read_can_be_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
     let log = name("one");
-    block_on(SqliteStore::open(&path).unwrap().append(&log, 0, vec![record("apple")])).unwrap();
+    block_on(SqliteStore::open(&path).unwrap().append(&log, 0, vec![record("apple")], None)).unwrap();
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o444)).unwrap();
     if std::fs::OpenOptions::new().write(true).open(&path).is_ok() {
         println!("skipped: this user may write what is read-only");
@@ -241,7 +426,7 @@ fn a_store_that_may_only_be_read_can_be_read() {
     }
     let store = SqliteStore::open(&path).unwrap();
     assert_eq!(block_on(store.read(&log, 0..9)).unwrap().len(), 1);
-    let refused = block_on(store.append(&log, 1, vec![record("banana")])).unwrap_err();
+    let refused = block_on(store.append(&log, 1, vec![record("banana")], None)).unwrap_err();
     assert!(matches!(refused, StoreError::Backend { .. }), "{refused:?}");
 }
 
@@ -253,4 +438,29 @@ fn names_that_leave_their_folder_are_none() {
     assert!("x".repeat(200).parse::<LogName>().is_ok());
     assert!("x".repeat(201).parse::<LogName>().is_err());
     assert!("team/agent-7/\u{1f600} ..a".parse::<LogName>().is_ok());
+}
+
+#[test]
+fn names_of_derived_logs_are_given_by_nobody() {
+    let one = name("one");
+    assert_eq!(one.summary_of().as_str(), "compact:one:summary");
+    assert_eq!(one.summary_of().summary_of().as_str(), "compact:compact:one:summary:summary");
+    for reserved in
+        ["compact:one:summary", "compact::summary", "compact:a/b:summary", "compact:compact:a:summary:summary"]
+    {
+        assert_eq!(reserved.parse::<LogName>(), Err(BadName::Reserved), "{reserved}");
+    }
+    for free in [
+        "compact:summary",
+        "compact:one",
+        "one:summary",
+        "Compact:one:summary",
+        "xcompact:one:summary",
+        "compact:one:summary2",
+    ] {
+        assert!(!name(free).is_derived(), "{free}");
+    }
+    let long = name(&"\u{1f600}".repeat(LogName::LONGEST)).summary_of();
+    assert_eq!(long.as_str().chars().count(), LogName::LONGEST + 16);
+    assert!(long.is_derived() && !one.is_derived());
 }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use futures_lite::future::block_on;
 use jiff::Timestamp;
 use lookback::session::{self, Past};
-use lookback::store::LogName;
+use lookback::store::{self, LogInfo, LogName};
 use lookback::transcript::Millis;
 use lookback::{Dialect, Engine, Error, Session, Settings, SqliteStore, Store, presets};
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::args::{SessionsCommand, StoreArg};
@@ -29,7 +30,7 @@ pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
             let store = open(&place)?;
             let logs = names.iter().map(|name| log(&store, name, &place)).collect::<Result<Vec<_>, _>>()?;
             for log in logs {
-                block_on(store.delete(&log))?;
+                block_on(store::purge(&store, &log))?;
                 output::tell(&format!("deleted {log}"));
             }
         }
@@ -58,17 +59,45 @@ fn existing(name: &str, place: &StoreArg) -> Result<Session, Failure> {
 }
 
 fn list(store: &SqliteStore, json: bool) -> Result<(), Failure> {
-    let logs = block_on(store.list())?;
+    let mut logs = block_on(store.list(""))?;
+    logs.retain(|log| !log.name.is_derived());
     if json {
         for log in &logs {
-            output::line(&serde_json::to_string(log).unwrap_or_default())?;
+            output::line(&serde_json::to_string(&Listed::from(log)).unwrap_or_default())?;
         }
         return Ok(());
     }
-    let row =
-        |log: &lookback::store::LogInfo| [log.name.to_string(), output::number(log.records), output::number(log.bytes)];
-    let table = output::table(["session", "entries", "bytes"], &[0], logs.iter().map(row));
+    // In UTC, so that the same store is told alike everywhere.
+    let minute = |time| timestamp(time).map_or("-".to_owned(), |time| time.strftime("%Y-%m-%d %H:%M").to_string());
+    let row = |log: &LogInfo| {
+        let (entries, bytes) = (output::number(log.records), output::number(log.bytes));
+        [log.name.to_string(), entries, bytes, minute(log.created), minute(log.used)]
+    };
+    let header = ["session", "entries", "bytes", "created (UTC)", "last used (UTC)"];
+    let table = output::table(header, &[0, 3, 4], logs.iter().map(row));
     Ok(output::line(&output::text_of(&table))?)
+}
+
+/// A session as a line of JSON: its times as RFC 3339 has them, or null.
+#[derive(Serialize)]
+struct Listed<'a> {
+    name: &'a LogName,
+    records: u64,
+    bytes: u64,
+    created: Option<String>,
+    used: Option<String>,
+}
+
+impl<'a> From<&'a LogInfo> for Listed<'a> {
+    fn from(log: &'a LogInfo) -> Self {
+        let LogInfo { name, records, bytes, created, used } = log;
+        let text = |time: &Option<Millis>| timestamp(*time).map(|time| time.to_string());
+        Listed { name, records: *records, bytes: *bytes, created: text(created), used: text(used) }
+    }
+}
+
+fn timestamp(time: Option<Millis>) -> Option<Timestamp> {
+    time.and_then(|time| Timestamp::from_millisecond(time).ok())
 }
 
 fn show(name: &str, place: &StoreArg, json: bool) -> Result<(), Failure> {
@@ -143,8 +172,7 @@ fn export(name: &str, place: &StoreArg) -> Result<(), Failure> {
 
 /// A message with the time at which it came: a replay's cache depends on it.
 fn recorded(raw: &str, time: Option<Millis>) -> String {
-    let time = time.and_then(|time| Timestamp::from_millisecond(time).ok());
-    match (raw.strip_suffix('}'), time) {
+    match (raw.strip_suffix('}'), timestamp(time)) {
         (Some(open), Some(time)) => format!("{open},\"time\":\"{time}\"}}"),
         (Some(_) | None, _) => raw.to_owned(),
     }

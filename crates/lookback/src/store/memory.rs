@@ -4,12 +4,33 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use lookback_core::transcript::Millis;
+
 use super::{Answer, Head, Hit, LogInfo, LogName, Record, Store, StoreError, words};
 
 /// Logs in process memory. They are gone with the process.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    logs: Mutex<BTreeMap<LogName, Vec<Record>>>,
+    logs: Mutex<BTreeMap<LogName, Log>>,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    records: Vec<Record>,
+    created: Option<Millis>,
+    used: Option<Millis>,
+}
+
+impl Log {
+    fn info(&self, name: &LogName) -> LogInfo {
+        LogInfo {
+            name: name.clone(),
+            records: self.records.len() as u64,
+            bytes: self.records.iter().map(|record| record.body.len() as u64).sum(),
+            created: self.created,
+            used: self.used,
+        }
+    }
 }
 
 impl MemoryStore {
@@ -18,8 +39,8 @@ impl MemoryStore {
         MemoryStore::default()
     }
 
-    fn logs(&self) -> MutexGuard<'_, BTreeMap<LogName, Vec<Record>>> {
-        // A panic elsewhere cannot leave a log half-written: each change is one call to `extend` or `remove`.
+    fn logs(&self) -> MutexGuard<'_, BTreeMap<LogName, Log>> {
+        // A panic elsewhere cannot leave a log half-written: the records of each change come or go in one call.
         self.logs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -34,48 +55,66 @@ fn slice(records: &[Record], span: Range<u64>) -> &[Record] {
 }
 
 impl Store for MemoryStore {
-    fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>) -> Answer<'a, ()> {
+    fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>, time: Option<Millis>) -> Answer<'a, ()> {
         let mut logs = self.logs();
-        let end = logs.get(log).map_or(0, |records| records.len() as u64);
+        let end = logs.get(log).map_or(0, |log| log.records.len() as u64);
         if end != at {
             return ready(Err(StoreError::Conflict { at, end }));
         }
-        logs.entry(log.clone()).or_default().extend(records);
+        if records.is_empty() {
+            return ready(Ok(()));
+        }
+        let log = logs.entry(log.clone()).or_insert_with(|| Log { created: time, ..Log::default() });
+        log.used = log.used.max(time);
+        log.records.extend(records);
         ready(Ok(()))
     }
 
+    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> Answer<'a, bool> {
+        let mut logs = self.logs();
+        let log = logs.get_mut(log);
+        ready(Ok(log.map(|log| log.used = log.used.max(Some(time))).is_some()))
+    }
+
     fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> Answer<'a, Vec<String>> {
-        let bodies = |records: &Vec<Record>| slice(records, span).iter().map(|record| record.body.clone()).collect();
+        let bodies = |log: &Log| slice(&log.records, span).iter().map(|record| record.body.clone()).collect();
         ready(Ok(self.logs().get(log).map(bodies).unwrap_or_default()))
     }
 
     fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> Answer<'a, Option<Head>> {
         let logs = self.logs();
-        ready(Ok(logs.get(log).map(|records| {
-            let considered = slice(records, 0..before.unwrap_or(u64::MAX));
+        ready(Ok(logs.get(log).map(|log| {
+            let considered = slice(&log.records, 0..before.unwrap_or(u64::MAX));
             let checkpoint = considered.iter().rposition(|record| record.checkpoint).map(|at| at as u64);
-            Head { end: records.len() as u64, checkpoint }
+            Head { end: log.records.len() as u64, checkpoint }
         })))
     }
 
-    fn list(&self) -> Answer<'_, Vec<LogInfo>> {
-        let info = |(name, records): (&LogName, &Vec<Record>)| LogInfo {
-            name: name.clone(),
-            records: records.len() as u64,
-            bytes: records.iter().map(|record| record.body.len() as u64).sum(),
-        };
-        ready(Ok(self.logs().iter().map(info).collect()))
+    fn info<'a>(&'a self, log: &'a LogName) -> Answer<'a, Option<LogInfo>> {
+        ready(Ok(self.logs().get(log).map(|found| found.info(log))))
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> Answer<'a, Vec<LogInfo>> {
+        let logs = self.logs();
+        let listed = logs.iter().filter(|(name, _)| name.as_str().starts_with(prefix));
+        ready(Ok(listed.map(|(name, log)| log.info(name)).collect()))
     }
 
     fn delete<'a>(&'a self, log: &'a LogName) -> Answer<'a, bool> {
         ready(Ok(self.logs().remove(log).is_some()))
     }
 
+    fn clear(&self) -> Answer<'_, u64> {
+        ready(Ok(std::mem::take(&mut *self.logs()).len() as u64))
+    }
+
     fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> Answer<'a, Vec<Hit>> {
         let wanted = words(query);
         let mut hits = Vec::new();
-        for (name, records) in self.logs().iter().filter(|(name, _)| log.is_none_or(|log| log == *name)) {
-            for (position, record) in records.iter().enumerate().rev() {
+        let logs = self.logs();
+        let searched = logs.iter().filter(|(name, _)| !name.is_derived() && log.is_none_or(|log| log == *name));
+        for (name, log) in searched {
+            for (position, record) in log.records.iter().enumerate().rev() {
                 let here = words(&record.text);
                 if hits.len() < most && !wanted.is_empty() && wanted.iter().all(|word| here.contains(word)) {
                     hits.push(Hit { log: name.clone(), position: position as u64 });

@@ -1,21 +1,25 @@
 //! Where logs are kept: one primitive, named append-only logs, and one backend a file.
 
 mod memory;
+mod name;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod words;
 
 use std::fmt;
 use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
-use std::str::FromStr;
 use std::sync::Arc;
 
+use lookback_core::transcript::Millis;
 use serde::Serialize;
 
 pub use memory::MemoryStore;
+pub use name::{BadName, LogName};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{Durability, SqliteStore};
+pub(crate) use words::{folded, split, words};
 
 /// What a store's methods return: a future that can be sent between threads.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -25,10 +29,14 @@ pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Se
 /// A writer says where it believes the log ends; where it is wrong, nothing is written. That is all the locking there is: of
 /// two writers one wins, and the other reads what the first wrote and tries again.
 pub trait Store: fmt::Debug + Send + Sync {
-    /// Appends records, all or none. `at` is the number of records that the writer believes are there.
+    /// Appends records, all or none. `at` is the number of records that the writer believes are there, `time` the writer's
+    /// clock, where it has one: the log is created with its first record, and used with each.
     ///
     /// Fails with [`StoreError::Conflict`] where there are more, or fewer.
-    fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>) -> Answer<'a, ()>;
+    fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>, time: Option<Millis>) -> Answer<'a, ()>;
+
+    /// Says that a log was used at this time; where it was used later already, nothing changes. `false` where there is no log.
+    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> Answer<'a, bool>;
 
     /// The bodies of the records at these positions; those that do not exist are left out.
     fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> Answer<'a, Vec<String>>;
@@ -36,13 +44,20 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// How long a log is, and where its newest checkpoint before position `before` stands. `None`: there is no such log.
     fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> Answer<'a, Option<Head>>;
 
-    /// All logs, by name.
-    fn list(&self) -> Answer<'_, Vec<LogInfo>>;
+    /// What a list would say of one log. `None`: there is no such log.
+    fn info<'a>(&'a self, log: &'a LogName) -> Answer<'a, Option<LogInfo>>;
 
-    /// Erases a log; `false` where there is none.
+    /// The logs whose names begin with `prefix`, byte for byte, in the order of their names' bytes; with an empty one, all.
+    fn list<'a>(&'a self, prefix: &'a str) -> Answer<'a, Vec<LogInfo>>;
+
+    /// Erases this log and no other; `false` where there is none. See [`purge`] for a session with all that is its.
     fn delete<'a>(&'a self, log: &'a LogName) -> Answer<'a, bool>;
 
-    /// Where the records stand whose text holds every word of `query`, the best first; in one log, or in all.
+    /// Erases all logs, and says how many there were.
+    fn clear(&self) -> Answer<'_, u64>;
+
+    /// Where the records stand whose text holds every word of `query`, the best first; in one log, or in all. Capitals and
+    /// accents make no difference. Nothing is found in a derived log.
     fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> Answer<'a, Vec<Hit>>;
 }
 
@@ -75,6 +90,10 @@ pub struct LogInfo {
     pub records: u64,
     /// Bytes of their bodies.
     pub bytes: u64,
+    /// When its first record came; `None` where that was not written down.
+    pub created: Option<Millis>,
+    /// When it was last used; `None` where that was not written down.
+    pub used: Option<Millis>,
 }
 
 /// A record that a search found.
@@ -84,75 +103,6 @@ pub struct Hit {
     pub log: LogName,
     /// Its position there.
     pub position: u64,
-}
-
-/// A log's name: 1 to 200 characters, none of them a control character, and no part between `/`s that is empty, `.` or `..`.
-///
-/// So no name can leave the folder of a store that keeps files, whichever store it is used with.
-///
-/// ```
-/// use lookback::LogName;
-///
-/// assert!("team/agent-7".parse::<LogName>().is_ok());
-/// assert!("../secrets".parse::<LogName>().is_err());
-/// assert!("a\0b".parse::<LogName>().is_err());
-/// ```
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(transparent)]
-pub struct LogName(String);
-
-impl LogName {
-    /// The most characters that a name may have.
-    pub const LONGEST: usize = 200;
-
-    /// The name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for LogName {
-    type Err = BadName;
-
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        let length = name.chars().count();
-        if length == 0 || length > LogName::LONGEST {
-            return Err(BadName::Length { length });
-        }
-        if let Some(at) = name.chars().position(|c| c.is_control() || c == '\\') {
-            return Err(BadName::Character { at });
-        }
-        if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
-            return Err(BadName::Path);
-        }
-        Ok(LogName(name.to_owned()))
-    }
-}
-
-impl fmt::Display for LogName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// A name that no log may have.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum BadName {
-    /// Too short or too long.
-    #[error("a session's name has 1 to {} characters, not {length}", LogName::LONGEST)]
-    Length {
-        /// Its characters.
-        length: usize,
-    },
-    /// A control character or a backslash.
-    #[error("a session's name has no control characters and no backslash, but character {at} is one", at = .at + 1)]
-    Character {
-        /// Its index among the characters.
-        at: usize,
-    },
-    /// A part that leaves the place it is in.
-    #[error("no part of a session's name between slashes may be empty, `.` or `..`")]
-    Path,
 }
 
 /// Why a store did not do as it was told. Nothing was written, unless it says so.
@@ -196,6 +146,18 @@ pub enum StoreError {
         /// The newest that is known here.
         known: i64,
     },
+    /// An older version of Lookback wrote the store, and it may only be read: it cannot be brought up to date.
+    #[error(
+        "the store {place} has version {found} and must become version {known}, but may only be read; let it be written to"
+    )]
+    Older {
+        /// The file.
+        place: String,
+        /// Its version.
+        found: i64,
+        /// The one that it must become.
+        known: i64,
+    },
     /// The file is not a store.
     #[error("{place} is not a store of lookback")]
     NotAStore {
@@ -229,9 +191,24 @@ pub enum StoreError {
     },
 }
 
+/// Erases a session and the logs that are derived from it; `false` where there is no such session.
+///
+/// # Errors
+/// Where the store fails.
+pub async fn purge(store: &dyn Store, session: &LogName) -> Result<bool, StoreError> {
+    // The summary first: should the second step fail, a session without one makes another, whereas a summary without its
+    // session would be taken for that of the next session of this name.
+    store.delete(&session.summary_of()).await?;
+    store.delete(session).await
+}
+
 impl<S: Store + ?Sized> Store for Arc<S> {
-    fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>) -> Answer<'a, ()> {
-        (**self).append(log, at, records)
+    fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>, time: Option<Millis>) -> Answer<'a, ()> {
+        (**self).append(log, at, records, time)
+    }
+
+    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> Answer<'a, bool> {
+        (**self).touch(log, time)
     }
 
     fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> Answer<'a, Vec<String>> {
@@ -242,25 +219,23 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).head(log, before)
     }
 
-    fn list(&self) -> Answer<'_, Vec<LogInfo>> {
-        (**self).list()
+    fn info<'a>(&'a self, log: &'a LogName) -> Answer<'a, Option<LogInfo>> {
+        (**self).info(log)
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> Answer<'a, Vec<LogInfo>> {
+        (**self).list(prefix)
     }
 
     fn delete<'a>(&'a self, log: &'a LogName) -> Answer<'a, bool> {
         (**self).delete(log)
     }
 
+    fn clear(&self) -> Answer<'_, u64> {
+        (**self).clear()
+    }
+
     fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> Answer<'a, Vec<Hit>> {
         (**self).search(log, query, most)
     }
-}
-
-/// The words of a text, in small letters: what a search looks for, whichever the store.
-pub(crate) fn words(text: &str) -> Vec<String> {
-    text.split(is_between).filter(|word| !word.is_empty()).map(str::to_lowercase).collect()
-}
-
-/// Whether a character stands between words.
-pub(crate) fn is_between(c: char) -> bool {
-    !c.is_alphanumeric() && c != '_'
 }

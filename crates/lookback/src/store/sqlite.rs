@@ -1,10 +1,12 @@
 //! Logs in one SQLite file: the embedded default.
 //!
 //! ```text
-//! logs     (id, name, length, bytes)            one row a log
-//! entries  (log, position, checkpoint, body)    one row a record
-//! words    full-text index over the records' texts, which are not stored a second time
+//! logs     (id, name, length, bytes, created, used)    one row a log; times in milliseconds since 1970, or NULL
+//! entries  (log, position, checkpoint, body)           one row a record
+//! words    full-text index over the words of the records' texts, which are not stored a second time
 //! ```
+//!
+//! The index is given words that were split and folded here, so that every store finds the same; it splits at spaces.
 //!
 //! `entries` keeps its rowid: without one, rows of a kilobyte take three times the room, since they overflow the index's pages.
 
@@ -13,12 +15,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, TransactionBehavior, params};
+use lookback_core::Entry;
+use lookback_core::transcript::Millis;
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::{Answer, Head, Hit, LogInfo, LogName, Record, Store, StoreError, words};
 
-/// The version of the file's layout.
-const VERSION: i64 = 1;
+/// The version of the file's layout. The first had no times, and an index that split and folded words by itself.
+const VERSION: i64 = 2;
 /// Says that a file is a store of Lookback: the bytes of "look".
 const APPLICATION: i64 = 0x6c6f_6f6b;
 /// How long a writer waits for another process.
@@ -29,7 +33,9 @@ const SCHEMA: &str = "
         id INTEGER PRIMARY KEY,
         name TEXT NOT NULL UNIQUE,
         length INTEGER NOT NULL,
-        bytes INTEGER NOT NULL
+        bytes INTEGER NOT NULL,
+        created INTEGER,
+        used INTEGER
     ) STRICT;
     CREATE TABLE entries (
         id INTEGER PRIMARY KEY,
@@ -40,7 +46,9 @@ const SCHEMA: &str = "
         UNIQUE (log, position)
     ) STRICT;
     CREATE INDEX checkpoints ON entries (log, position) WHERE checkpoint = 1;
-    CREATE VIRTUAL TABLE words USING fts5 (text, content = '', contentless_delete = 1, tokenize = \"unicode61 tokenchars '_'\");
+";
+const INDEX: &str = "
+    CREATE VIRTUAL TABLE words USING fts5 (text, content = '', contentless_delete = 1, tokenize = \"ascii tokenchars '_'\");
 ";
 
 /// Logs in one SQLite file, which several processes may use at once.
@@ -168,42 +176,93 @@ impl From<rusqlite::Error> for Fault {
     }
 }
 
-/// Makes the tables in a new file, and checks an old one.
+/// Makes the tables in a new file, checks those of an old one, and brings them up to date.
 fn prepare(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     let fault = |error| explain(path, error);
-    let place = || path.display().to_string();
-    let read = |connection: &Connection| -> rusqlite::Result<(i64, i64, i64)> {
-        let application = connection.query_row("PRAGMA application_id", [], |row| row.get(0))?;
-        let version = connection.query_row("PRAGMA user_version", [], |row| row.get(0))?;
-        let tables = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-        Ok((application, version, tables))
-    };
     // In one transaction, so that another process that makes the tables meanwhile is seen wholly or not at all.
     let snapshot = connection.transaction().map_err(fault)?;
-    let (application, version, tables) = read(&snapshot).map_err(fault)?;
+    let found = version(&snapshot, path)?;
     drop(snapshot);
-    match (application, version, tables) {
-        (APPLICATION, VERSION, _) => return Ok(()),
-        (APPLICATION, found, _) => return Err(StoreError::Newer { place: place(), found, known: VERSION }),
-        (0, 0, 0) => {}
-        _ => return Err(StoreError::NotAStore { place: place() }),
+    match found {
+        VERSION => return Ok(()),
+        0 => set_journal(connection, path)?,
+        found if connection.is_readonly("main").map_err(fault)? => {
+            return Err(StoreError::Older { place: path.display().to_string(), found, known: VERSION });
+        }
+        _ => {}
     }
-    // Readers go on while one writes. SQLite does not wait by itself for another process that makes the same change.
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fault)?;
+    // Another process may have been faster.
+    match version(&transaction, path)? {
+        VERSION => return Ok(()),
+        0 => create(&transaction),
+        _ => migrate(&transaction),
+    }
+    .map_err(fault)?;
+    transaction.pragma_update(None, "user_version", VERSION).map_err(fault)?;
+    transaction.commit().map_err(fault)
+}
+
+/// The version of a store's layout, none of them newer than ours; 0 for a file with nothing in it.
+fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
+    let number = |sql| connection.query_row(sql, [], |row| row.get(0)).map_err(|error| explain(path, error));
+    let place = || path.display().to_string();
+    let application: i64 = number("PRAGMA application_id")?;
+    let version = number("PRAGMA user_version")?;
+    let tables = number("SELECT count(*) FROM sqlite_schema")?;
+    match (application, version, tables) {
+        (APPLICATION, 1..=VERSION, _) | (0, 0, 0) => Ok(version),
+        (APPLICATION, found, _) if found > VERSION => Err(StoreError::Newer { place: place(), found, known: VERSION }),
+        _ => Err(StoreError::NotAStore { place: place() }),
+    }
+}
+
+/// Lets readers go on while one writes.
+fn set_journal(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    // SQLite does not wait by itself for another process that makes the same change.
     let start = Instant::now();
-    while let Err(error) = connection.pragma_update(None, "journal_mode", "WAL").map_err(fault) {
+    while let Err(error) = connection.pragma_update(None, "journal_mode", "WAL").map_err(|error| explain(path, error)) {
         if !matches!(error, StoreError::Locked { .. }) || start.elapsed() > PATIENCE {
             return Err(error);
         }
         std::thread::sleep(Duration::from_millis(5));
     }
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fault)?;
-    // Another process may have been faster.
-    if read(&transaction).map_err(fault)?.2 == 0 {
-        transaction.execute_batch(SCHEMA).map_err(fault)?;
-        transaction.pragma_update(None, "application_id", APPLICATION).map_err(fault)?;
-        transaction.pragma_update(None, "user_version", VERSION).map_err(fault)?;
+    Ok(())
+}
+
+fn create(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(SCHEMA)?;
+    connection.execute_batch(INDEX)?;
+    connection.pragma_update(None, "application_id", APPLICATION)
+}
+
+/// From version 1: makes room for times, which are not known, and the index anew.
+fn migrate(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch(
+        "ALTER TABLE logs ADD COLUMN created INTEGER;
+         ALTER TABLE logs ADD COLUMN used INTEGER;
+         DROP TABLE words;",
+    )?;
+    connection.execute_batch(INDEX)?;
+    let mut index = connection.prepare("INSERT INTO words (rowid, text) VALUES (?1, ?2)")?;
+    let mut entries =
+        connection.prepare("SELECT entries.id, body, name FROM entries JOIN logs ON logs.id = entries.log")?;
+    let mut rows = entries.query([])?;
+    while let Some(row) = rows.next()? {
+        let (id, body, log): (i64, String, _) = (row.get(0)?, row.get(1)?, LogName::kept(row.get(2)?));
+        // The texts were not kept, so this once a store reads its records: what was indexed were the texts of messages.
+        if let Ok(Entry::Message(arrival)) = serde_json::from_str(&body)
+            && !log.is_derived()
+        {
+            index.execute(params![id, indexed(&arrival.message.text())])?;
+        }
     }
-    transaction.commit().map_err(fault)
+    Ok(())
+}
+
+/// A text as the index takes it.
+fn indexed(text: &str) -> String {
+    words(text).join(" ")
 }
 
 /// SQLite's errors in our words. None of them holds a record's contents.
@@ -225,8 +284,18 @@ fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
+fn info(row: &Row<'_>) -> rusqlite::Result<LogInfo> {
+    Ok(LogInfo {
+        name: LogName::kept(row.get(0)?),
+        records: unsigned(row.get(1)?),
+        bytes: unsigned(row.get(2)?),
+        created: row.get(3)?,
+        used: row.get(4)?,
+    })
+}
+
 impl Store for SqliteStore {
-    fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>) -> Answer<'a, ()> {
+    fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>, time: Option<Millis>) -> Answer<'a, ()> {
         let log = log.clone();
         self.run(move |connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -238,10 +307,15 @@ impl Store for SqliteStore {
             if end != at {
                 return Err(Fault::Conflict { at, end });
             }
+            if records.is_empty() {
+                return Ok(());
+            }
             let id = match found {
                 Some((id, _)) => id,
                 None => {
-                    transaction.execute("INSERT INTO logs (name, length, bytes) VALUES (?1, 0, 0)", [log.as_str()])?;
+                    transaction
+                        .prepare_cached("INSERT INTO logs (name, length, bytes, created) VALUES (?1, 0, 0, ?2)")?
+                        .execute(params![log.as_str(), time])?;
                     transaction.last_insert_rowid()
                 }
             };
@@ -253,16 +327,27 @@ impl Store for SqliteStore {
                 let mut index = transaction.prepare_cached("INSERT INTO words (rowid, text) VALUES (?1, ?2)")?;
                 for (position, record) in (at..).zip(records) {
                     entry.execute(params![id, signed(position), record.checkpoint, record.body])?;
-                    if !record.text.is_empty() {
-                        index.execute(params![transaction.last_insert_rowid(), record.text])?;
+                    if !record.text.is_empty() && !log.is_derived() {
+                        index.execute(params![transaction.last_insert_rowid(), indexed(&record.text)])?;
                     }
                 }
                 transaction
-                    .prepare_cached("UPDATE logs SET length = length + ?2, bytes = bytes + ?3 WHERE id = ?1")?
-                    .execute(params![id, signed(count), signed(bytes as u64)])?;
+                    .prepare_cached(
+                        "UPDATE logs SET length = length + ?2, bytes = bytes + ?3,
+                             used = max(coalesce(used, ?4), coalesce(?4, used)) WHERE id = ?1",
+                    )?
+                    .execute(params![id, signed(count), signed(bytes as u64), time])?;
             }
             transaction.commit()?;
             Ok(())
+        })
+    }
+
+    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> Answer<'a, bool> {
+        let log = log.clone();
+        self.run(move |connection| {
+            let sql = "UPDATE logs SET used = max(coalesce(used, ?2), ?2) WHERE name = ?1";
+            Ok(connection.prepare_cached(sql)?.execute(params![log.as_str(), time])? > 0)
         })
     }
 
@@ -293,13 +378,23 @@ impl Store for SqliteStore {
         })
     }
 
-    fn list(&self) -> Answer<'_, Vec<LogInfo>> {
-        self.run(|connection| {
-            let mut statement = connection.prepare_cached("SELECT name, length, bytes FROM logs ORDER BY name")?;
-            let info = |row: &rusqlite::Row<'_>| {
-                Ok(LogInfo { name: LogName(row.get(0)?), records: unsigned(row.get(1)?), bytes: unsigned(row.get(2)?) })
-            };
-            Ok(statement.query_map([], info)?.collect::<Result<_, _>>()?)
+    fn info<'a>(&'a self, log: &'a LogName) -> Answer<'a, Option<LogInfo>> {
+        let log = log.clone();
+        self.run(move |connection| {
+            let sql = "SELECT name, length, bytes, created, used FROM logs WHERE name = ?1";
+            Ok(connection.prepare_cached(sql)?.query_row([log.as_str()], info).optional()?)
+        })
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> Answer<'a, Vec<LogInfo>> {
+        let prefix = prefix.to_owned();
+        self.run(move |connection| {
+            // Names are compared by their bytes, and 255 is above all that UTF-8 has.
+            let mut statement = connection.prepare_cached(
+                "SELECT name, length, bytes, created, used FROM logs
+                 WHERE name >= ?1 AND name < ?1 || CAST(x'ff' AS TEXT) ORDER BY name",
+            )?;
+            Ok(statement.query_map([prefix], info)?.collect::<Result<_, _>>()?)
         })
     }
 
@@ -319,6 +414,17 @@ impl Store for SqliteStore {
         })
     }
 
+    fn clear(&self) -> Answer<'_, u64> {
+        self.run(|connection| {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            transaction.execute("INSERT INTO words (words) VALUES ('delete-all')", [])?;
+            transaction.execute("DELETE FROM entries", [])?;
+            let logs = transaction.execute("DELETE FROM logs", [])?;
+            transaction.commit()?;
+            Ok(logs as u64)
+        })
+    }
+
     fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> Answer<'a, Vec<Hit>> {
         // Each word in quotes, so that nothing in it is read as the index's query language.
         let terms: Vec<String> = words(query).iter().map(|word| format!("\"{word}\"")).collect();
@@ -332,7 +438,7 @@ impl Store for SqliteStore {
                  FROM words JOIN entries ON entries.id = words.rowid JOIN logs ON logs.id = entries.log
                  WHERE words MATCH ?1 AND (?2 IS NULL OR logs.name = ?2) ORDER BY rank LIMIT ?3",
             )?;
-            let hit = |row: &rusqlite::Row<'_>| Ok(Hit { log: LogName(row.get(0)?), position: unsigned(row.get(1)?) });
+            let hit = |row: &Row<'_>| Ok(Hit { log: LogName::kept(row.get(0)?), position: unsigned(row.get(1)?) });
             let hits = statement.query_map(params![terms, log, signed(most as u64)], hit)?;
             Ok(hits.collect::<Result<_, _>>()?)
         })
@@ -351,12 +457,12 @@ mod tests {
         let store = SqliteStore::open(folder.path().join("s.db")).unwrap();
         let log: LogName = "one".parse().unwrap();
         let record = |length| vec![Record { body: "x".repeat(length), text: String::new(), checkpoint: false }];
-        block_on(store.append(&log, 0, record(9))).unwrap();
+        block_on(store.append(&log, 0, record(9), None)).unwrap();
         // SQLite's own limit says the same as a disk does.
         store.connection.lock().unwrap().pragma_update(None, "max_page_count", 32).unwrap();
-        let refused = block_on(store.append(&log, 1, record(1 << 20))).unwrap_err();
+        let refused = block_on(store.append(&log, 1, record(1 << 20), None)).unwrap_err();
         assert!(matches!(refused, StoreError::Full { .. }), "{refused:?}");
         assert_eq!(block_on(store.head(&log, None)).unwrap().unwrap().end, 1);
-        block_on(store.append(&log, 1, record(9))).unwrap();
+        block_on(store.append(&log, 1, record(9), None)).unwrap();
     }
 }

@@ -1,0 +1,67 @@
+//! The words of a text: what a search looks for, the same in every store.
+
+use unicode_normalization::UnicodeNormalization;
+use unicode_normalization::char::is_combining_mark;
+
+/// The words of a text, folded.
+pub(crate) fn words(text: &str) -> Vec<String> {
+    split(text).map(folded).collect()
+}
+
+/// The words of a text, as they stand in it.
+pub(crate) fn split(text: &str) -> impl Iterator<Item = &str> {
+    // A mark belongs to the letter before it; one that follows none, as behind a pictograph, makes no word.
+    let words = text.split(is_between).map(|word| word.trim_start_matches(is_combining_mark));
+    words.filter(|word| !word.is_empty())
+}
+
+/// A word in small letters, without the accents of Latin, Greek and Cyrillic. Marks of other scripts stay: there they are
+/// vowels, or tell letters apart.
+pub(crate) fn folded(word: &str) -> String {
+    const ACCENTS: std::ops::RangeInclusive<char> = '\u{300}'..='\u{36f}';
+    if word.is_ascii() {
+        return word.to_ascii_lowercase();
+    }
+    word.to_lowercase().nfd().filter(|c| !ACCENTS.contains(c)).nfc().collect()
+}
+
+/// Whether a character stands between words.
+fn is_between(c: char) -> bool {
+    !c.is_alphanumeric() && c != '_' && !is_combining_mark(c)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_split_and_folded() {
+        for (text, expected) in [
+            ("", &[][..]),
+            ("  --\u{2014}\0", &[]),
+            ("Port 5050, snake_case/_x", &["port", "5050", "snake_case", "_x"]),
+            ("Caf\u{e9} cafe\u{301} CAF\u{c9}", &["cafe", "cafe", "cafe"]),
+            ("Vi\u{1ec7}t \u{130}stanbul", &["viet", "istanbul"]),
+            ("\u{39f}\u{394}\u{39f}\u{3a3} \u{3bf}\u{3b4}\u{3cc}\u{3c2}", &["οδος", "οδος"]),
+            ("Ещё ЕЩЁ", &["еще", "еще"]),
+            ("हिन्दी में", &["हिन्दी", "में"]),
+            ("が か\u{3099} か", &["が", "が", "か"]),
+            ("\u{1112}\u{1161}\u{11ab} 한", &["한", "한"]),
+            ("\u{2764}\u{fe0f} \u{1f600}", &[]),
+            ("\u{301}x", &["x"]),
+        ] {
+            assert_eq!(words(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn no_word_holds_what_an_index_of_ascii_would_split() {
+        for c in (0..=u32::from(char::MAX)).filter_map(char::from_u32) {
+            for word in words(&format!("a{c}b")) {
+                let fine = |c: char| !c.is_ascii() || c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+                assert!(!word.is_empty() && word.chars().all(fine), "{c:?}: {word:?}");
+            }
+            assert!(words(&c.to_string()).iter().all(|word| !word.is_empty()), "{c:?}");
+        }
+    }
+}
