@@ -39,6 +39,8 @@ pub enum Entry {
     Compaction(Compaction),
     /// The provider reported what a call had cost.
     Usage(Usage),
+    /// Who writes what follows, and under which tags.
+    Label(Label),
     /// What the view was, so that a reader can start here.
     Checkpoint(Checkpoint),
     /// The client went back and took another way: the view is again what it was before position `at`.
@@ -193,6 +195,24 @@ pub struct ShownItem {
     pub size: Size,
 }
 
+/// Who writes messages, and under which tags.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Label {
+    /// The agent's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// Tags, in the order in which they were given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+}
+
+impl Label {
+    /// Neither a name nor tags.
+    pub fn is_empty(&self) -> bool {
+        self.agent.is_none() && self.tags.is_empty()
+    }
+}
+
 /// What the provider reported of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
@@ -226,6 +246,9 @@ pub struct Checkpoint {
     /// Where the system prompt and tools were set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame: Option<Position>,
+    /// Who was writing.
+    #[serde(default, skip_serializing_if = "Label::is_empty")]
+    pub label: Label,
     /// Where the system message changed that stands among the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed: Option<Position>,
@@ -334,7 +357,7 @@ impl Transcript {
                 let mut beside = View::default();
                 let said = self.entries.iter().take(usize::try_from(position).unwrap_or(usize::MAX)).enumerate();
                 for (position, entry) in
-                    said.filter(|(_, entry)| matches!(entry, Entry::Frame { .. } | Entry::Usage(_)))
+                    said.filter(|(_, entry)| matches!(entry, Entry::Frame { .. } | Entry::Usage(_) | Entry::Label(_)))
                 {
                     beside.apply(position as Position, entry);
                 }

@@ -212,6 +212,7 @@ fn warnings(engine: &Engine, entries: &[Entry], policy: &Policy, view: &View) ->
             Entry::Frame { .. }
             | Entry::Compaction(_)
             | Entry::Usage(_)
+            | Entry::Label(_)
             | Entry::Checkpoint(_)
             | Entry::Branch { .. } => {}
         }

@@ -14,7 +14,7 @@ use crate::plan::{Action, Demands, Plan, Reason, plan_for};
 use crate::policy::{Excess, Mode, Pace, Policy, Start, Totals};
 use crate::record::{self, Sizing};
 use crate::tokens::{Estimate, Size, TokenCounter, measure};
-use crate::transcript::{Arrival, Entry, Millis, Origin, Position, Repair, Usage};
+use crate::transcript::{Arrival, Entry, Label, Millis, Origin, Position, Repair, Usage};
 use crate::view::{Item, View};
 
 pub use summary::{Claim, Unfit, Wanted};
@@ -243,6 +243,15 @@ impl Engine {
         plan.after = Totals::of(left.map(|group| (group, group.base)));
         let compaction = candidates.carry_out(&self.view, &plan);
         self.record(Entry::Compaction(compaction), entries);
+    }
+
+    /// Another writes what follows, or under other tags. The same again changes nothing.
+    pub fn label(&mut self, label: Label) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        if *self.view.label() != label {
+            self.record(Entry::Label(label), &mut entries);
+        }
+        entries
     }
 
     /// The provider reported what a call had cost, in input tokens, cached ones included. `estimated` is what

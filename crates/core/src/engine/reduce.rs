@@ -7,6 +7,17 @@ use crate::record::{self, Sizing};
 use crate::transcript::Entry;
 
 impl Engine {
+    /// Looks at the limits now, whatever the policy's pace, and compacts where one is exceeded: at the end of a turn, while nobody waits.
+    /// It repairs nothing.
+    pub fn manage(&mut self) -> Decided {
+        let fits = self.policy.limits.fits(&self.totals()) && self.fits_hard(&self.totals());
+        if fits || self.waits() || self.policy.mode == Mode::OnRead {
+            Decided::default()
+        } else {
+            self.reduce_by_policy()
+        }
+    }
+
     /// Makes the window smaller now, by this policy instead of its own, whatever its pace or mode. It repairs nothing: calls that wait for
     /// their results go on waiting.
     ///

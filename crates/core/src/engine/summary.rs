@@ -42,6 +42,18 @@ pub struct Claim {
     pub size: Size,
 }
 
+impl Claim {
+    /// Whether a summary of so many tokens is smaller than what it replaces.
+    ///
+    /// # Errors
+    /// [`Unfit::Larger`] where it is not. A few words are taken in any case, since what they replace may be a word or two: what is limited
+    /// then are messages, and there are fewer.
+    pub fn takes(&self, tokens: u64) -> Result<(), Unfit> {
+        let replaced = self.size.tokens;
+        if tokens > replaced.max(SMALL) { Err(Unfit::Larger { summary: tokens, replaced }) } else { Ok(()) }
+    }
+}
+
 /// Why a summary does not take the place of what it covers. The window stays as it is.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
@@ -56,8 +68,8 @@ pub enum Unfit {
         /// Tokens of what it replaces.
         replaced: u64,
     },
-    /// Another compaction has brought another summary meanwhile.
-    #[error("another summary came first")]
+    /// Another compaction has brought another summary meanwhile, or the session has gone back to before what it covers.
+    #[error("another summary came first, or the session went back to before it")]
     Superseded,
     /// Signed reasoning of an open tool loop forbids a change: it may be given again later.
     #[error("signed reasoning of the open tool loop forbids a change")]
@@ -67,8 +79,7 @@ pub enum Unfit {
     Unasked,
 }
 
-/// A summary of no more tokens than this is taken though it may be larger than what it replaces, where that is a word or two: what is
-/// limited then are messages, and there are fewer.
+/// A summary of no more tokens than this is taken, however small what it replaces.
 const SMALL: u64 = 64;
 
 impl Engine {
@@ -99,7 +110,9 @@ impl Engine {
     /// ```
     pub fn summarised(&mut self, claim: &Claim, text: &str) -> Result<Vec<Entry>, Unfit> {
         let Some(summary) = self.policy.summary().cloned() else { return Err(Unfit::Unasked) };
-        if self.view.summary().map(|(position, _)| position) != claim.base {
+        let ours =
+            |span: &Range<Position>| self.view.path().iter().any(|own| own.start <= span.start && span.end <= own.end);
+        if self.view.summary().map(|(position, _)| position) != claim.base || !claim.covers.iter().all(ours) {
             return Err(Unfit::Superseded);
         }
         if !self.policy.drop_block && record::is_bound(&self.view, self.sizing()) {
@@ -112,10 +125,7 @@ impl Engine {
         }
         let message = in_words(self.settings.dialect, &summary, text).ok_or(Unfit::Empty)?;
         let size = measure(&message, &[], counter);
-        let (tokens, replaced) = (self.calibration().apply(size.tokens), claim.size.tokens);
-        if tokens > replaced.max(SMALL) {
-            return Err(Unfit::Larger { summary: tokens, replaced });
-        }
+        claim.takes(self.calibration().apply(size.tokens))?;
         let (covers, base) = (claim.covers.clone(), claim.base);
         let summary = Summary { message, text: text.to_owned(), size, covers, base };
         let candidates = record::candidates(&self.view, self.sizing());

@@ -23,6 +23,7 @@ impl View {
             messages: self.messages,
             chain: self.chain,
             path: self.path.clone(),
+            label: self.label.clone(),
             changed: self.changed,
             frame: self.frame.as_ref().map(|(position, _)| *position),
             calibrations,
@@ -38,6 +39,7 @@ impl View {
             messages: checkpoint.messages,
             chain: checkpoint.chain,
             path: checkpoint.path.clone(),
+            label: checkpoint.label.clone(),
             changed: checkpoint.changed,
             calibrations: checkpoint.calibrations.iter().cloned().collect(),
             ..View::default()

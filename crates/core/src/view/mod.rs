@@ -17,7 +17,7 @@ use crate::message::{Message, PartRef, Role};
 use crate::plan::Action;
 use crate::policy::Totals;
 use crate::tokens::{Calibration, Size};
-use crate::transcript::{Arrival, Compaction, Entry, Origin, Position, Repair, ShownItem, Summary};
+use crate::transcript::{Arrival, Compaction, Entry, Label, Origin, Position, Repair, ShownItem, Summary};
 
 /// What the model would see of a log now. `View::default()` is that of an empty log; [`View::apply`] adds one entry.
 ///
@@ -48,6 +48,7 @@ pub struct View {
     /// Messages of [`Kind::System`] and [`Kind::Summary`].
     unsaid: u64,
     calibrations: HashMap<String, Calibration>,
+    label: Label,
 }
 
 /// What belongs together, with its messages.
@@ -213,6 +214,11 @@ impl View {
         self.round
     }
 
+    /// Who writes now, and under which tags.
+    pub fn label(&self) -> &Label {
+        &self.label
+    }
+
     /// What was learned of a model's tokens.
     pub fn calibration(&self, model: &str) -> Calibration {
         self.calibrations.get(model).copied().unwrap_or_default()
@@ -250,16 +256,18 @@ impl View {
             Entry::Usage(usage) => {
                 self.calibrations.entry(usage.model.clone()).or_default().observe(usage.estimated, usage.reported);
             }
+            Entry::Label(label) => self.label = label.clone(),
             Entry::Checkpoint(_) | Entry::Branch { .. } => {}
         }
     }
 
     /// Takes up another branch: this view is what it was at its point, `newest` what it was at the log's end, and entries from
-    /// `position` on belong to it. What is not the conversation's goes along: the frame, and what was learned of tokens.
+    /// `position` on belong to it. What is not the conversation's goes along: the frame, the label, and what was learned of tokens.
     pub fn branch(&mut self, newest: &View, position: Position) {
         self.frame = newest.frame.clone();
         self.frame_size = newest.frame_size;
         self.calibrations = newest.calibrations.clone();
+        self.label = newest.label.clone();
         self.outdated = self.is_outdated();
         self.path.push(position..position);
     }
