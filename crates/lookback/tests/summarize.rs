@@ -263,6 +263,107 @@ fn answers_to_a_schema_that_only_grow_are_an_error() {
     assert!(matches!(failed, Err(SummarizerError::NoProgress { .. })), "{failed:?}");
 }
 
+// Facts in a form of the caller's.
+
+#[cfg(feature = "facts")]
+mod facts {
+    use super::*;
+    use lookback::summarize::key_facts;
+
+    fn schema() -> Value {
+        json!({
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "maxLength": 5},
+                "ports": {"type": "array", "items": {"type": "integer"}},
+                "scores": {"type": "object", "additionalProperties": {"type": "integer"}}
+            },
+            "required": ["name"]
+        })
+    }
+
+    fn draw(answers: &'static [&'static str]) -> (Result<Value, SummarizerError>, Vec<Ask>) {
+        let number = std::sync::atomic::AtomicUsize::new(0);
+        let (model, asks) =
+            asked(move |_| Ok(answers[number.fetch_add(1, std::sync::atomic::Ordering::Relaxed)].to_owned()));
+        let facts = block_on(key_facts(&talk(), &model, &schema()));
+        let asks = asks.lock().unwrap().clone();
+        (facts, asks)
+    }
+
+    #[test]
+    fn the_model_gets_the_transcript_and_the_schema() {
+        let (facts, asks) = draw(&[r#"{"name": "Ada", "ports": [5050]}"#]);
+        assert_eq!(facts.unwrap(), json!({"name": "Ada", "ports": [5050]}));
+        assert_eq!((asks.len(), asks[0].model.as_str()), (1, "mock-model"));
+        assert_eq!(asks[0].schema, Some(schema()));
+        assert_eq!(asks[0].prompt, Task::new(passages(&talk()), 1).prompt());
+        assert!(asks[0].system.contains("extraction"));
+    }
+
+    #[test]
+    fn an_object_is_found_between_words_and_fences() {
+        let (facts, _) = draw(&["Sure:\n```json\n{\"name\": \"Ada\"}\n```\nAnything else?"]);
+        assert_eq!(facts.unwrap(), json!({"name": "Ada"}));
+    }
+
+    #[test]
+    fn a_wrong_answer_is_told_where_and_why_and_may_be_mended() {
+        let (facts, asks) = draw(&[r#"{"name": "Ada", "ports": [1, "two"]}"#, r#"{"name": "Ada", "ports": [1, 2]}"#]);
+        assert_eq!(facts.unwrap(), json!({"name": "Ada", "ports": [1, 2]}));
+        assert_eq!(asks[1].prompt, asks[0].prompt);
+        assert!(asks[1].system.contains("/ports/1") && asks[1].system.contains("/properties/ports/items/type"));
+        let (facts, asks) = draw(&["I do not know.", r#"{"name": "Ada"}"#]);
+        assert!(facts.is_ok() && asks[1].system.contains("not a JSON object"));
+    }
+
+    #[test]
+    fn a_second_wrong_answer_is_an_error_without_contents() {
+        let cases: [(&[&str], &str, &str); 4] = [
+            (&[r#"{"name": "Whale-secret"}"#; 2], "/name", "/properties/name/maxLength"),
+            (&[r#"{"Whale-secret": 1}"#; 2], "", "/required"),
+            (&[r#"{"name": "A", "ports": "Whale-secret"}"#; 2], "/ports", "/properties/ports/type"),
+            (
+                &[r#"{"name": "A", "scores": {"Whale-secret": "x"}}"#; 2],
+                "/scores/*",
+                "/properties/scores/additionalProperties/type",
+            ),
+        ];
+        for (answers, place, broken) in cases {
+            let (failed, asks) = draw(answers);
+            let failed = failed.unwrap_err();
+            let shown = format!("{failed} {failed:?} {}", asks[1].system);
+            assert!(!shown.contains("secret"), "{shown}");
+            let SummarizerError::SchemaMismatch { path, rule, .. } = failed else { panic!("{failed:?}") };
+            assert_eq!((path.as_str(), rule.as_str()), (place, broken));
+        }
+        let (failed, _) = draw(&["no", "secret"]);
+        assert!(matches!(failed, Err(SummarizerError::NotJson { .. })), "{failed:?}");
+    }
+
+    #[test]
+    fn a_schema_that_is_none_is_named_before_any_call() {
+        let (model, asks) = says("{}");
+        for wrong in [json!({"type": "secret"}), json!({"$ref": "https://example.com/s.json"}), json!(7)] {
+            let failed = block_on(key_facts(&talk(), &model, &wrong)).unwrap_err();
+            assert!(matches!(failed, SummarizerError::BadSchema { .. }), "{failed:?}");
+            assert!(!format!("{failed:?}").contains("secret"));
+        }
+        assert!(asks.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn of_nothing_nothing_is_drawn() {
+        let (model, asks) = says("{}");
+        assert_eq!(block_on(key_facts(&[], &model, &json!({"type": "object"}))).unwrap(), json!({}));
+        let failed = block_on(key_facts(&[], &model, &schema()));
+        assert!(matches!(failed, Err(SummarizerError::SchemaMismatch { .. })), "{failed:?}");
+        assert!(asks.lock().unwrap().is_empty());
+        let failed = block_on(key_facts(&talk(), &Extractive::default(), &schema()));
+        assert!(matches!(failed, Err(SummarizerError::NeedsModel { .. })), "{failed:?}");
+    }
+}
+
 // The embedded summarizer.
 
 #[test]
@@ -285,7 +386,7 @@ fn it_keeps_what_is_talked_about() {
         ),
         Message::user("Nice weather, by the way."),
     ];
-    let summary = block_on(summarize(&talk, &Extractive::default(), &Options { budget: 56, ..Options::default() }));
+    let summary = block_on(summarize(&talk, &Extractive::default(), &Options { budget: 64, ..Options::default() }));
     let text = summary.unwrap().text;
     assert!(text.contains("config/billing.toml") && text.contains("port 5433"), "{text}");
     assert!(!text.contains("weather") && !text.contains("How are you"), "{text}");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::http::{Endpoint, HttpLimits, Key};
+use super::http::{Endpoint, HttpLimits};
 use super::openai::whole;
 use super::{Completion, Summarizer, SummarizerError, Task};
 
@@ -29,9 +29,10 @@ impl Anthropic {
         Anthropic { endpoint: Endpoint::new(model.into(), "https://api.anthropic.com") }
     }
 
-    /// The same with this key, which is sent in the header `x-api-key` and shown nowhere.
+    /// The same with this key, which is sent in the header `x-api-key`, and shown nowhere by Lookback. (The trace log of the HTTP
+    /// library, target `ureq_proto`, shows all that is sent.)
     pub fn with_key(mut self, key: impl Into<String>) -> Self {
-        self.endpoint.key = Some(Key(key.into()));
+        self.endpoint.key = Some(key.into());
         self
     }
 
@@ -55,7 +56,7 @@ impl Anthropic {
 
     async fn ask(&self, task: &Task) -> Result<String, SummarizerError> {
         let mut headers = vec![("anthropic-version", VERSION.to_owned())];
-        headers.extend(self.endpoint.key.iter().map(|key| ("x-api-key", key.0.clone())));
+        headers.extend(self.endpoint.key.iter().map(|key| ("x-api-key", key.clone())));
         let response = self.endpoint.post("/v1/messages", headers, self.body(task)).await?;
         self.read(&response, task)
     }

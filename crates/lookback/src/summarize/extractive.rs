@@ -23,10 +23,12 @@ const SHORT: usize = 6;
 /// What a word weighs more for being in the task's focus.
 const FOCUS: f64 = 4.0;
 /// What an identifier weighs more than a word: it is what a model refers back to, and cannot be guessed.
-const IDENTIFIER: f64 = 8.0;
+const IDENTIFIER: f64 = 6.0;
 /// What a word is still worth after a unit that says it was chosen. (SumBasic squares its probability, which in a long
 /// conversation leaves nothing, so that a question would make its answer worthless.)
 const SAID: f64 = 0.3;
+/// What a tool's call counts: its result, or what was said of it, says more.
+const CALL: f64 = 0.5;
 /// What a question counts: its answer says more.
 const QUESTION: f64 = 0.7;
 /// What a word weighs less for being said once: it is not what the conversation is about.
@@ -34,11 +36,12 @@ const ONCE: f64 = 0.25;
 /// Units are weighed again until so many times the words of all were looked at; from there on the weights stay as they are.
 const PATIENCE: usize = 8;
 
-/// Summarises offline, with units of the conversation itself (see [`units`](super::units)) in their order, a line each.
+/// Summarises offline, with units of the conversation itself (see [`units`](super::units())) in their order, a line each.
 ///
-/// The lines of a previous summary compete like the rest. A person's words count half as much again, the output of tools half. The
-/// summary is never over the budget, and never empty where the conversation is not. It takes time in proportion to the
-/// conversation, about a second for ten megabytes, on the thread that asks.
+/// The lines of a previous summary compete like the rest. A person's words count half as much again as the model's, a system
+/// prompt and the model's calls half, the output of tools a quarter. The summary is never over the budget, and never empty where
+/// the conversation is not, unless the budget is less than a character costs. It takes time in proportion to the conversation,
+/// well under a second for ten megabytes, on the thread that asks.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -125,29 +128,31 @@ impl Units {
         let mut units = Units { texts: Vec::new(), shares: Vec::new(), words: Vec::new(), weights: Vec::new() };
         let mut known = HashSet::new();
         let mut numbers: HashMap<String, usize> = HashMap::new();
-        // For each word: how often it stands, and in how many units.
-        let mut counts: Vec<(u32, u32)> = Vec::new();
-        let previous = task.previous.iter().flat_map(|text| text.lines()).map(|line| (line.trim().to_owned(), 1.0));
+        // For each word: how often it stands, by what its units count, and in how many units.
+        let mut counts: Vec<(f64, u32)> = Vec::new();
+        let previous = task.previous.iter().flat_map(|text| text.lines()).map(|line| (1.0, line.trim().to_owned()));
         let passages = task.passages.iter().flat_map(|passage| {
             let share = match passage.role {
                 "user" => 1.5,
-                "tool" => 0.5,
+                "system" => 0.5,
+                "tool" => 0.25,
                 _ => 1.0,
             };
-            super::units(&passage.text).into_iter().map(move |text| (text, share))
+            let share = move |text: &str| if text.starts_with("[call ") { share * CALL } else { share };
+            super::units(&passage.text).into_iter().map(move |text| (share(&text), text))
         });
-        for (text, share) in previous.chain(passages).filter(|(text, _)| !text.is_empty()) {
+        for (share, text) in previous.chain(passages).filter(|(_, text)| !text.is_empty()) {
             let mut words = Vec::new();
             for word in terms(&text) {
                 let number = match numbers.entry(word) {
                     Entry::Occupied(number) => *number.get(),
                     Entry::Vacant(place) => {
-                        counts.push((0, 0));
+                        counts.push((0.0, 0));
                         *place.insert(counts.len() - 1)
                     }
                 };
                 if let Some((all, _)) = counts.get_mut(number) {
-                    *all = all.saturating_add(1);
+                    *all += share;
                 }
                 words.push(number);
             }
@@ -167,10 +172,10 @@ impl Units {
             }
         }
         let number = units.texts.len() as f64;
-        let weight = |(all, within): &(u32, u32)| {
+        let weight = |(all, within): &(f64, u32)| {
             let rarity = (0.5 + number / f64::from((*within).max(1))).ln().max(0.0);
-            let once = if *all > 1 { 1.0 } else { ONCE };
-            once * (1.0 + f64::from((*all).max(1)).ln()) * rarity
+            let once = if *within > 1 { 1.0 } else { ONCE };
+            once * all.ln_1p() * rarity
         };
         let mut weights: Vec<f64> = counts.iter().map(weight).collect();
         let mut times = |word: &str, factor: f64| {

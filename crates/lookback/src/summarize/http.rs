@@ -30,26 +30,25 @@ impl Default for HttpLimits {
     }
 }
 
-/// A key, which shows itself to nobody but the server.
-#[derive(Clone)]
-pub(super) struct Key(pub(super) String);
-
-impl fmt::Debug for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("[key]")
-    }
-}
-
 /// Where a model is, and how it is asked.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct Endpoint {
     pub(super) model: String,
     /// The address up to the path of the interface, without a slash at its end.
     base: String,
-    pub(super) key: Option<Key>,
+    pub(super) key: Option<String>,
     pub(super) window: Option<u64>,
     pub(super) limits: HttpLimits,
     agent: Agent,
+}
+
+impl fmt::Debug for Endpoint {
+    /// Without the key, and without the addresses of server and proxy, in which keys stand too.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = f.debug_struct("Endpoint");
+        fields.field("model", &self.model).field("window", &self.window).field("limits", &self.limits);
+        fields.finish_non_exhaustive()
+    }
 }
 
 impl Endpoint {

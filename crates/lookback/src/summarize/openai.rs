@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use super::http::{Endpoint, HttpLimits, Key, Refusal};
+use super::http::{Endpoint, HttpLimits, Refusal};
 use super::units::last_end;
 use super::{Completion, Summarizer, SummarizerError, Task};
 
@@ -30,9 +30,10 @@ impl OpenAi {
         OpenAi { endpoint: Endpoint::new(model.into(), "https://api.openai.com/v1"), newer: Arc::default() }
     }
 
-    /// The same with this key, which is sent in the header `Authorization` and shown nowhere.
+    /// The same with this key, which is sent in the header `Authorization`, and shown nowhere by Lookback. (The trace log of the HTTP
+    /// library, target `ureq_proto`, shows all that is sent.)
     pub fn with_key(mut self, key: impl Into<String>) -> Self {
-        self.endpoint.key = Some(Key(key.into()));
+        self.endpoint.key = Some(key.into());
         self
     }
 
@@ -55,7 +56,7 @@ impl OpenAi {
     }
 
     async fn ask(&self, task: &Task) -> Result<String, SummarizerError> {
-        let key = self.endpoint.key.iter().map(|key| ("authorization", format!("Bearer {}", key.0)));
+        let key = self.endpoint.key.iter().map(|key| ("authorization", format!("Bearer {key}")));
         let headers: Vec<_> = key.collect();
         let send = || self.endpoint.post("/chat/completions", headers.clone(), self.body(task));
         let response = match send().await {

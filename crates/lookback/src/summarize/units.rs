@@ -63,7 +63,10 @@ pub fn units(text: &str) -> Vec<String> {
         } else if is_item(trimmed) {
             found.close();
             found.open = Some((true, trimmed.to_owned()));
-        } else if trimmed.starts_with(['#', '|']) || trimmed.ends_with([';', '{', '}', '(', '[']) {
+        } else if trimmed.starts_with(['#', '|', '{'])
+            || trimmed.starts_with("[call ")
+            || trimmed.ends_with([';', '{', '}', '(', '['])
+        {
             found.close();
             found.units.push(trimmed.to_owned());
         } else {
