@@ -13,6 +13,7 @@ use lookback::summarize::{
 use lookback::tokens::{Estimate, OpenAi, TokenCounter, Vocabulary};
 use lookback::{Dialect, Message, ToolCall};
 use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed};
 use serde_json::{Value, json};
 
 type Answered = Result<String, Box<dyn Error + Send + Sync>>;
@@ -445,7 +446,20 @@ fn texts() -> impl Strategy<Value = String> {
     proptest::collection::vec(piece, 0..20).prop_map(|pieces| pieces.concat())
 }
 
+/// The same cases each time; `PROPTEST_CASES` and `PROPTEST_RNG_SEED` hunt for others.
+fn config() -> Config {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    Config {
+        cases: number("PROPTEST_CASES").unwrap_or(256),
+        rng_seed: RngSeed::Fixed(number("PROPTEST_RNG_SEED").unwrap_or(7).into()),
+        failure_persistence: None,
+        ..Config::default()
+    }
+}
+
 proptest! {
+    #![proptest_config(config())]
+
     #[test]
     fn a_summary_keeps_its_budget_its_order_and_its_word(
         said in proptest::collection::vec(texts(), 0..6),
