@@ -22,13 +22,14 @@ cargo fmt --check --manifest-path bench/Cargo.toml
 cargo fmt --check --manifest-path fuzz/Cargo.toml
 
 step "lints"
-cargo clippy --workspace --all-targets --locked -- -D warnings
+cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
+cargo clippy -p lookback --no-default-features --locked -- -D warnings
 
 step "tests"
-cargo test --workspace --locked
+cargo test --workspace --all-features --locked
 
 step "documentation"
-RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps --locked --quiet
 
 step "fuzz bodies, on mutations of the vectors"
 cargo test --manifest-path fuzz/Cargo.toml --locked

@@ -192,6 +192,26 @@ impl Cut {
     }
 }
 
+/// The longest beginning of a text that has at most `tokens` tokens. It ends between characters as a reader sees them; where the
+/// first of these alone is too long, inside it.
+///
+/// ```
+/// use lookback_core::{cut, tokens::Estimate};
+///
+/// assert_eq!(cut::head("one two three", 2, &Estimate::default()), "one two ");
+/// ```
+pub fn head<'a>(text: &'a str, tokens: u64, counter: &dyn TokenCounter) -> &'a str {
+    let at = prefix_of_tokens(text, tokens, counter);
+    let whole = floor(text, at);
+    let mut head = text.get(..if whole > 0 { whole } else { at }).unwrap_or_default();
+    // Fewer letters may be more tokens, by one or two.
+    while counter.text(head) > tokens {
+        let Some((last, _)) = head.char_indices().next_back() else { break };
+        head = head.get(..last).unwrap_or_default();
+    }
+    head
+}
+
 /// The cuts that a truncation makes in one tool result, item by item.
 pub fn truncate_result(result: &ToolResult, cap: &Truncation, counter: &dyn TokenCounter) -> Vec<(usize, Cut)> {
     let cut = |item: &ResultItem| item.text().and_then(|text| cap.cut(text, counter));
@@ -403,7 +423,22 @@ mod tests {
         assert_eq!(clear_result(&ToolResult::new("c", "x".repeat(100))).len(), 1);
     }
 
+    #[test]
+    fn a_character_of_many_marks_is_cut_inside_when_it_must_be() {
+        let text = format!("a{}", "\u{301}".repeat(10_000));
+        let head = head(&text, 4, &Estimate::default());
+        assert!(!head.is_empty() && Estimate::default().text(head) <= 4);
+    }
+
     proptest! {
+        #[test]
+        fn a_head_keeps_its_limit_with_an_exact_counter(text in "\\PC{0,200}", tokens in 0u64..60) {
+            let counter = crate::tokens::OpenAi::new(crate::tokens::Vocabulary::O200k);
+            let head = head(&text, tokens, &counter);
+            prop_assert!(text.starts_with(head) && counter.text(head) <= tokens);
+            prop_assert!(head.len() == text.len() || counter.text(&text) > 0);
+        }
+
         #[test]
         fn a_cut_is_shorter_and_keeps_both_ends(text in "\\PC{0,300}", head in 0u64..80, tail in 0u64..80, tokens: bool) {
             let unit = if tokens { Unit::Tokens } else { Unit::Characters };

@@ -13,6 +13,7 @@ pub mod recording;
 pub mod replay;
 pub mod session;
 pub mod store;
+pub mod summarize;
 
 pub use lookback_core::{
     Content, Decided, DecodeError, Dialect, Engine, Entry, Finding, Frame, Group, Limits, Loss, Message, Mode, Plan,

@@ -1,0 +1,363 @@
+//! The embedded summarizer: sentences of the conversation itself, chosen by how much of it they say.
+//!
+//! It is SumBasic (Nenkova and Vanderwende, *The Impact of Frequency on Summarization*, 2005) over tf·idf weights: a unit is worth
+//! the mean weight of its words; the best is taken, and the words it says are then worth less, so that the next one says
+//! something else. It needs no model, no training and no language's list of stop words (idf does their work), it is
+//! deterministic, and a choice can be understood by reading it; graph rankings (TextRank, LexRank) compare every sentence with
+//! every other, which on long conversations costs too much.
+
+use std::cmp::Ordering;
+use std::collections::hash_map::{Entry, HashMap};
+use std::collections::{BinaryHeap, HashSet};
+use std::sync::Arc;
+
+use lookback_core::cut;
+use lookback_core::tokens::{Estimate, TokenCounter};
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::{Completion, Summarizer, SummarizerError, Task};
+use crate::identifiers::identifiers;
+
+/// A unit of fewer words is weighed as if it had so many, lest single words win.
+const SHORT: usize = 6;
+/// What a word weighs more for being in the task's focus.
+const FOCUS: f64 = 4.0;
+/// What an identifier weighs more than a word: it is what a model refers back to, and cannot be guessed.
+const IDENTIFIER: f64 = 6.0;
+/// What a word is still worth after a unit that says it was chosen. (SumBasic squares its probability, which in a long
+/// conversation leaves nothing, so that a question would make its answer worthless.)
+const SAID: f64 = 0.3;
+/// What a tool's call counts: its result, or what was said of it, says more.
+const CALL: f64 = 0.5;
+/// What a question counts: its answer says more.
+const QUESTION: f64 = 0.7;
+/// What a word weighs less for being said once: it is not what the conversation is about.
+const ONCE: f64 = 0.25;
+/// Units are weighed again until so many times the words of all were looked at; from there on the weights stay as they are.
+const PATIENCE: usize = 8;
+
+/// Summarises offline, with units of the conversation itself (see [`units`](super::units())) in their order, a line each.
+///
+/// The lines of a previous summary compete like the rest. A person's words count half as much again as the model's, a system
+/// prompt and the model's calls half, the output of tools a quarter. The summary is never over the budget, and never empty where
+/// the conversation is not, unless the budget is less than a character costs. It takes time in proportion to the conversation,
+/// well under a second for ten megabytes, on the thread that asks.
+///
+/// ```
+/// # futures_lite::future::block_on(async {
+/// use lookback::Message;
+/// use lookback::summarize::{Extractive, Options, summarize};
+///
+/// let talk = [
+///     Message::user("Hi! Please move the server to port 5050."),
+///     Message::assistant("Done: the server listens on port 5050 now. Anything else?"),
+/// ];
+/// let summary = summarize(&talk, &Extractive::default(), &Options { budget: 15, ..Options::default() }).await?;
+/// assert_eq!(summary.text, "Please move the server to port 5050.");
+/// # Ok::<(), lookback::summarize::SummarizerError>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug, Clone)]
+pub struct Extractive {
+    counter: Arc<dyn TokenCounter>,
+}
+
+impl Extractive {
+    /// A summarizer that counts its budget with this counter.
+    pub fn new(counter: Arc<dyn TokenCounter>) -> Self {
+        Extractive { counter }
+    }
+}
+
+impl Default for Extractive {
+    /// Counts by estimate.
+    fn default() -> Self {
+        Extractive::new(Arc::new(Estimate::default()))
+    }
+}
+
+impl Summarizer for Extractive {
+    fn model(&self) -> &str {
+        "extractive"
+    }
+
+    fn complete<'a>(&'a self, task: &'a Task) -> Completion<'a> {
+        Box::pin(async move {
+            if task.schema.is_some() {
+                return Err(SummarizerError::NeedsModel { model: self.model().to_owned() });
+            }
+            Ok(extract(task, &*self.counter))
+        })
+    }
+}
+
+fn extract(task: &Task, counter: &dyn TokenCounter) -> String {
+    let units = Units::of(task);
+    let Choice { mut chosen, best } = units.choose(task.budget, counter, &mut 0);
+    let text = |unit: usize| units.texts.get(unit).map_or("", String::as_str);
+    if chosen.is_empty() {
+        // None fits: the beginning of the best is better than nothing.
+        return cut::head(text(best), task.budget, counter).to_owned();
+    }
+    chosen.sort_unstable();
+    let lines = chosen.iter().map(|unit| text(*unit)).collect::<Vec<_>>().join("\n");
+    // Lines may cost more together than one by one, by a few tokens.
+    cut::head(&lines, task.budget, counter).to_owned()
+}
+
+/// The units of a task, and what they say.
+struct Units {
+    texts: Vec<String>,
+    /// What a unit counts by who said it.
+    shares: Vec<f64>,
+    /// The words of each unit, each once, by number.
+    words: Vec<Vec<usize>>,
+    /// The weight of each word.
+    weights: Vec<f64>,
+}
+
+/// What was chosen of them.
+struct Choice {
+    chosen: Vec<usize>,
+    /// The one that came first, whether or not it fits.
+    best: usize,
+}
+
+impl Units {
+    fn of(task: &Task) -> Units {
+        let mut units = Units { texts: Vec::new(), shares: Vec::new(), words: Vec::new(), weights: Vec::new() };
+        let mut known = HashSet::new();
+        let mut numbers: HashMap<String, usize> = HashMap::new();
+        // For each word: how often it stands, by what its units count, and in how many units.
+        let mut counts: Vec<(f64, u32)> = Vec::new();
+        let previous = task.previous.iter().flat_map(|text| text.lines()).map(|line| (1.0, line.trim().to_owned()));
+        let passages = task.passages.iter().flat_map(|passage| {
+            let share = match passage.role {
+                "user" => 1.5,
+                "system" => 0.5,
+                "tool" => 0.25,
+                _ => 1.0,
+            };
+            let share = move |text: &str| if text.starts_with("[call ") { share * CALL } else { share };
+            super::units(&passage.text).into_iter().map(move |text| (share(&text), text))
+        });
+        for (share, text) in previous.chain(passages).filter(|(_, text)| !text.is_empty()) {
+            let mut words = Vec::new();
+            for word in terms(&text) {
+                let number = match numbers.entry(word) {
+                    Entry::Occupied(number) => *number.get(),
+                    Entry::Vacant(place) => {
+                        counts.push((0.0, 0));
+                        *place.insert(counts.len() - 1)
+                    }
+                };
+                if let Some((all, _)) = counts.get_mut(number) {
+                    *all += share;
+                }
+                words.push(number);
+            }
+            words.sort_unstable();
+            words.dedup();
+            for word in &words {
+                if let Some((_, within)) = counts.get_mut(*word) {
+                    *within = within.saturating_add(1);
+                }
+            }
+            // What is said twice counts twice, and is shown once.
+            if known.insert(text.clone()) {
+                let question = if text.ends_with(['?', '\u{ff1f}', '\u{61f}']) { QUESTION } else { 1.0 };
+                units.texts.push(text);
+                units.shares.push(share * question);
+                units.words.push(words);
+            }
+        }
+        let number = units.texts.len() as f64;
+        let weight = |(all, within): &(f64, u32)| {
+            let rarity = (0.5 + number / f64::from((*within).max(1))).ln().max(0.0);
+            let once = if *within > 1 { 1.0 } else { ONCE };
+            once * all.ln_1p() * rarity
+        };
+        let mut weights: Vec<f64> = counts.iter().map(weight).collect();
+        let mut times = |word: &str, factor: f64| {
+            if let Some(weight) = numbers.get(word).and_then(|number| weights.get_mut(*number)) {
+                *weight *= factor;
+            }
+        };
+        task.focus
+            .iter()
+            .flat_map(|focus| terms(focus))
+            .collect::<HashSet<_>>()
+            .iter()
+            .for_each(|word| times(word, FOCUS));
+        numbers.keys().filter(|word| word.starts_with(NAME)).for_each(|word| times(word, IDENTIFIER));
+        units.weights = weights;
+        units
+    }
+
+    /// The best units that fit, in the order of their choice. `work` grows by the words that were weighed again.
+    fn choose(&self, budget: u64, counter: &dyn TokenCounter, work: &mut usize) -> Choice {
+        let mut weights = self.weights.clone();
+        // A single word says nothing by itself, unless there is nothing else.
+        let says = |unit: &usize| self.words.get(*unit).is_some_and(|words| words.len() > 1);
+        let any = (0..self.texts.len()).any(|unit| says(&unit));
+        // Weights only fall, so a score is at most what it was: the best is found without weighing every unit again.
+        let first = |unit| Scored { score: self.score(unit, &weights), unit };
+        let mut heap: BinaryHeap<Scored> = (0..self.texts.len()).filter(|unit| !any || says(unit)).map(first).collect();
+        let best = heap.peek().map_or(0, |best| best.unit);
+        let most = PATIENCE * self.words.iter().map(Vec::len).sum::<usize>();
+        let mut chosen = Vec::new();
+        let mut left = budget;
+        while let Some(mut top) = heap.pop().filter(|top| left > 0 && (top.score > 0.0 || chosen.is_empty())) {
+            if *work < most {
+                *work += self.words.get(top.unit).map_or(0, Vec::len);
+                top.score = self.score(top.unit, &weights);
+                if heap.peek().is_some_and(|next| *next > top) {
+                    heap.push(top);
+                    continue;
+                }
+            }
+            let text = self.texts.get(top.unit).map_or("", String::as_str);
+            // A line break may be a token.
+            let cost = counter.text(text).saturating_add(u64::from(!chosen.is_empty()));
+            if cost > left {
+                continue;
+            }
+            left -= cost;
+            chosen.push(top.unit);
+            for word in self.words.get(top.unit).into_iter().flatten() {
+                if let Some(weight) = weights.get_mut(*word) {
+                    *weight *= SAID;
+                }
+            }
+        }
+        Choice { chosen, best }
+    }
+
+    fn score(&self, unit: usize, weights: &[f64]) -> f64 {
+        let words = self.words.get(unit).map_or(&[][..], Vec::as_slice);
+        let sum: f64 = words.iter().filter_map(|word| weights.get(*word)).sum();
+        sum / words.len().max(SHORT) as f64 * self.shares.get(unit).unwrap_or(&1.0)
+    }
+}
+
+/// Marks a term that is an identifier: no word begins so.
+const NAME: char = '\u{1}';
+
+/// The words of a text in lower case, and its identifiers as they are.
+fn terms(text: &str) -> impl Iterator<Item = String> + '_ {
+    text.unicode_words().map(str::to_lowercase).chain(identifiers(text).map(|name| format!("{NAME}{name}")))
+}
+
+/// A unit in the queue: the higher score first, of equal ones the earlier unit.
+struct Scored {
+    score: f64,
+    unit: usize,
+}
+
+impl Ord for Scored {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.score.total_cmp(&other.score).then(other.unit.cmp(&self.unit))
+    }
+}
+
+impl PartialOrd for Scored {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Scored {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for Scored {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::summarize::Passage;
+
+    fn task(text: String) -> Task {
+        Task::new(vec![Passage { index: 1, role: "user", text, media: 0 }], 100)
+    }
+
+    /// Counts the bytes that it is asked about.
+    #[derive(Debug, Default)]
+    struct Asked(std::sync::atomic::AtomicUsize);
+
+    impl TokenCounter for Asked {
+        fn name(&self) -> &str {
+            "asked"
+        }
+
+        fn is_exact(&self) -> bool {
+            true
+        }
+
+        fn text(&self, text: &str) -> u64 {
+            self.0.fetch_add(text.len(), std::sync::atomic::Ordering::Relaxed);
+            Estimate::default().text(text)
+        }
+    }
+
+    #[test]
+    fn work_is_bounded_by_the_length_of_the_text() {
+        let megabyte = 1 << 20;
+        let distinct = (0..megabyte / 8).map(|n| format!("w{n:06} ")).collect::<String>();
+        // The same few words in every unit: each choice makes every other unit's score fall.
+        let alike = (0..megabyte / 24).map(|n| format!("one two three four {}. ", n % 10)).collect::<String>();
+        let texts = [
+            "x".repeat(megabyte),
+            "\n".repeat(megabyte),
+            "a\n".repeat(megabyte / 2),
+            ". ".repeat(megabyte / 2),
+            "?".repeat(megabyte),
+            "```\n".repeat(megabyte / 4),
+            "    x\n".repeat(megabyte / 6),
+            "\u{4f60}\u{597d}\u{3002}".repeat(megabyte / 9),
+            "a\u{301}".repeat(megabyte / 3),
+            (0..megabyte / 12).map(|n| format!("line {n}.\n")).collect(),
+            distinct,
+            alike,
+        ];
+        for text in texts {
+            let name: String = text.chars().take(12).collect();
+            let length = text.len();
+            let task = task(text);
+            let units = Units::of(&task);
+            let words: usize = units.words.iter().map(Vec::len).sum();
+            assert!(units.texts.iter().map(String::len).sum::<usize>() <= length, "{name:?}: units");
+            assert!(words <= length, "{name:?}: words");
+            let counter = Asked::default();
+            let mut work = 0;
+            units.choose(100, &counter, &mut work);
+            assert!(work <= (PATIENCE + 1) * words, "{name:?}: weighed {work} times");
+            let asked = counter.0.into_inner();
+            assert!(asked <= length, "{name:?}: counted {asked} of {length} bytes");
+        }
+    }
+
+    #[test]
+    fn the_queue_chooses_what_weighing_every_unit_would() {
+        let text =
+            "The cat sat. The dog sat. A cat and a dog ran away. Nobody saw port 5050. The cat ran. Port 5050 is shut.";
+        let units = Units::of(&task(text.to_owned()));
+        let lazy = units.choose(1_000, &Estimate::default(), &mut 0).chosen;
+        let mut weights = units.weights.clone();
+        let mut left: Vec<usize> = (0..units.texts.len()).collect();
+        let mut plain = Vec::new();
+        while !left.is_empty() {
+            let score = |unit: usize| {
+                let words = &units.words[unit];
+                words.iter().map(|word| weights[*word]).sum::<f64>() / words.len().max(SHORT) as f64
+            };
+            let best = left.iter().copied().max_by(|a, b| score(*a).total_cmp(&score(*b)).then(b.cmp(a))).unwrap();
+            left.retain(|unit| *unit != best);
+            units.words[best].iter().for_each(|word| weights[*word] *= SAID);
+            plain.push(best);
+        }
+        assert_eq!(lazy, plain);
+    }
+}

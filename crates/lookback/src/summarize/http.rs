@@ -1,0 +1,247 @@
+//! Calls to an endpoint over HTTP: one request and one response, with tries, waits and limits, and keys that nobody gets to see.
+
+use std::fmt;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::Value;
+use ureq::Agent;
+use ureq::http::{HeaderMap, StatusCode};
+
+use super::SummarizerError;
+
+/// What a call to an endpoint may take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HttpLimits {
+    /// The time for one summary, tries and waits included. 120 seconds unless said otherwise.
+    pub time: Duration,
+    /// How often a request is sent at most, from 1: again after statuses 408, 429, 5xx and broken connections. 4 unless said otherwise.
+    pub tries: u32,
+    /// The wait after the first try; it doubles with each. A server that says how long to wait is believed. Half a second unless said
+    /// otherwise.
+    pub wait: Duration,
+    /// The largest response that is read, in bytes. 4 MiB unless said otherwise.
+    pub response: u64,
+}
+
+impl Default for HttpLimits {
+    fn default() -> Self {
+        HttpLimits { time: Duration::from_secs(120), tries: 4, wait: Duration::from_millis(500), response: 4 << 20 }
+    }
+}
+
+/// Where a model is, and how it is asked.
+#[derive(Clone)]
+pub(super) struct Endpoint {
+    pub(super) model: String,
+    /// The address up to the path of the interface, without a slash at its end.
+    base: String,
+    pub(super) key: Option<String>,
+    pub(super) window: Option<u64>,
+    pub(super) limits: HttpLimits,
+    agent: Agent,
+}
+
+impl fmt::Debug for Endpoint {
+    /// Without the key, and without the addresses of server and proxy, in which keys stand too.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = f.debug_struct("Endpoint");
+        fields.field("model", &self.model).field("window", &self.window).field("limits", &self.limits);
+        fields.finish_non_exhaustive()
+    }
+}
+
+impl Endpoint {
+    pub(super) fn new(model: String, base: &str) -> Self {
+        // Statuses are looked at here, and a redirection would carry the key to who knows where.
+        let config = Agent::config_builder().http_status_as_error(false).max_redirects(0).build();
+        Endpoint {
+            model,
+            base: trimmed(base),
+            key: None,
+            window: None,
+            limits: HttpLimits::default(),
+            agent: config.into(),
+        }
+    }
+
+    pub(super) fn at(self, base: &str) -> Self {
+        Endpoint { base: trimmed(base), ..self }
+    }
+
+    /// Sends a request until it is answered with success, and returns the answer, on a thread that may wait.
+    pub(super) async fn post(
+        &self,
+        path: &str,
+        headers: Vec<(&'static str, String)>,
+        body: Value,
+    ) -> Result<Value, Refusal> {
+        let endpoint = self.clone();
+        let url = format!("{}{path}", self.base);
+        let body = body.to_string();
+        blocking::unblock(move || endpoint.send(&url, &headers, &body)).await
+    }
+
+    fn send(&self, url: &str, headers: &[(&'static str, String)], body: &str) -> Result<Value, Refusal> {
+        let start = Instant::now();
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let left = self.limits.time.saturating_sub(start.elapsed());
+            let (refusal, asked) = match self.try_once(url, headers, body, left, tries) {
+                Ok(value) => return Ok(value),
+                Err(Failure::Final(refusal)) => return Err(refusal),
+                Err(Failure::Passing(refusal, wait)) => (refusal, wait),
+            };
+            let wait = asked.unwrap_or_else(|| self.limits.wait.saturating_mul(1 << (tries - 1).min(16)));
+            let left = self.limits.time.saturating_sub(start.elapsed());
+            if tries >= self.limits.tries || wait >= left {
+                return Err(refusal);
+            }
+            thread::sleep(wait);
+        }
+    }
+
+    fn try_once(
+        &self,
+        url: &str,
+        headers: &[(&'static str, String)],
+        body: &str,
+        left: Duration,
+        tries: u32,
+    ) -> Result<Value, Failure> {
+        let mut request = self.agent.post(url).config().timeout_global(Some(left)).build();
+        request = request.header("content-type", "application/json");
+        for (name, value) in headers {
+            request = request.header(*name, value);
+        }
+        let explain = |error| self.explain(error, tries);
+        let mut response = request.send(body).map_err(explain)?;
+        let status = response.status();
+        let wait = wait(response.headers());
+        let read = response.body_mut().with_config().limit(self.limits.response).read_to_vec();
+        if status.is_success() {
+            let expected = "JSON";
+            let malformed = |_| SummarizerError::Malformed { model: self.model.clone(), expected };
+            return serde_json::from_slice(&read.map_err(explain)?)
+                .map_err(|error| Failure::Final(malformed(error).into()));
+        }
+        // Of a refusal the status is enough, if its body cannot be read.
+        let body = read.ok().and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or(Value::Null);
+        let error =
+            SummarizerError::Status { model: self.model.clone(), status: status.as_u16(), kind: kind(&body), tries };
+        let refusal = Refusal { error, body };
+        let passing =
+            status.is_server_error() || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT);
+        Err(if passing { Failure::Passing(refusal, wait) } else { Failure::Final(refusal) })
+    }
+
+    /// Says in our own words what the client says: its own may hold the address, which may hold a key.
+    fn explain(&self, error: ureq::Error, tries: u32) -> Failure {
+        use ureq::Error as Fault;
+        let model = self.model.clone();
+        let passing = |reason| {
+            let error = SummarizerError::Unreachable { model: model.clone(), reason, tries };
+            Failure::Passing(error.into(), None)
+        };
+        let lasting = |reason| {
+            let error = SummarizerError::Unreachable { model: model.clone(), reason, tries };
+            Failure::Final(error.into())
+        };
+        match error {
+            Fault::Timeout(_) => Failure::Final(SummarizerError::TimedOut { model, after: self.limits.time }.into()),
+            Fault::BodyExceedsLimit(limit) => Failure::Final(SummarizerError::TooLarge { model, limit }.into()),
+            Fault::HostNotFound => passing("the host was not found"),
+            Fault::ConnectionFailed => passing("the connection failed"),
+            Fault::Io(error) if error.kind() == std::io::ErrorKind::TimedOut => {
+                Failure::Final(SummarizerError::TimedOut { model, after: self.limits.time }.into())
+            }
+            Fault::Io(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
+                passing("the connection was refused")
+            }
+            Fault::Io(_) | Fault::Protocol(_) => passing("the connection broke"),
+            Fault::Tls(_) | Fault::Rustls(_) | Fault::Pem(_) | Fault::TlsRequired => {
+                lasting("its certificate was not accepted")
+            }
+            Fault::InvalidProxyUrl | Fault::ConnectProxyFailed(_) => lasting("the proxy did not let it through"),
+            Fault::BadUri(_) | Fault::Http(_) => lasting("the address or the key has signs that HTTP does not allow"),
+            _ => lasting("the request was not carried out"),
+        }
+    }
+}
+
+/// An error, and what the server said with it: for the eyes of the provider's own file alone.
+pub(super) struct Refusal {
+    pub(super) error: SummarizerError,
+    pub(super) body: Value,
+}
+
+impl From<SummarizerError> for Refusal {
+    fn from(error: SummarizerError) -> Self {
+        Refusal { error, body: Value::Null }
+    }
+}
+
+impl From<Refusal> for SummarizerError {
+    fn from(refusal: Refusal) -> Self {
+        refusal.error
+    }
+}
+
+enum Failure {
+    /// Another try would fail too.
+    Final(Refusal),
+    /// Another try may succeed, after the time that the server asks for, if it does.
+    Passing(Refusal, Option<Duration>),
+}
+
+fn trimmed(base: &str) -> String {
+    base.trim_end_matches('/').to_owned()
+}
+
+/// What a server asks to wait, in seconds or as a date.
+fn wait(headers: &HeaderMap) -> Option<Duration> {
+    let text = headers.get("retry-after")?.to_str().ok()?.trim();
+    if let Ok(seconds) = text.parse::<f64>() {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let date = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
+    Some(SystemTime::from(date).duration_since(SystemTime::now()).unwrap_or_default())
+}
+
+/// The provider's word for an error: a word, and not its sentence, which may repeat what was sent.
+fn kind(body: &Value) -> Option<String> {
+    let error = body.get("error")?;
+    let word = |member: &str| error.get(member).and_then(Value::as_str).filter(|text| is_word(text));
+    word("code").or_else(|| word("type")).map(str::to_owned)
+}
+
+fn is_word(text: &str) -> bool {
+    let sign = |sign: u8| sign.is_ascii_lowercase() || sign == b'_';
+    (1..=64).contains(&text.len()) && text.bytes().all(sign)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_read_in_seconds_and_as_a_date() {
+        let wait =
+            |value: &str| wait(&HeaderMap::from_iter([("retry-after".parse().unwrap(), value.parse().unwrap())]));
+        assert_eq!(wait("2"), Some(Duration::from_secs(2)));
+        assert_eq!(wait("0.5"), Some(Duration::from_millis(500)));
+        assert_eq!(wait("Wed, 21 Oct 2015 07:28:00 GMT"), Some(Duration::ZERO));
+        assert!(wait("Wed, 21 Oct 2065 07:28:00 GMT").unwrap() > Duration::from_secs(1 << 20));
+        for wrong in ["soon", "-1", "NaN", "inf"] {
+            assert_eq!(wait(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_word_for_an_error_is_a_word() {
+        let kind = |code: &str| kind(&serde_json::json!({"error": {"code": code, "type": "a_type"}}));
+        assert_eq!(kind("rate_limit_exceeded").as_deref(), Some("rate_limit_exceeded"));
+        assert_eq!(kind("You said: secret").as_deref(), Some("a_type"));
+    }
+}
