@@ -316,21 +316,6 @@ pub fn shown_text(message: &Message, edits: &[Edit]) -> String {
     lines.join("\n")
 }
 
-/// The beginning of a text, of at most `tokens` tokens, cut between characters as a reader sees them.
-///
-/// ```
-/// use lookback_core::{cut, tokens::Estimate};
-///
-/// assert_eq!(cut::head("short", 100, &Estimate::default()), "short");
-/// assert!(cut::head(&"word ".repeat(1_000), 100, &Estimate::default()).len() < 1_000);
-/// ```
-pub fn head<'a>(text: &'a str, tokens: u64, counter: &dyn TokenCounter) -> &'a str {
-    if counter.text(text) <= tokens {
-        return text;
-    }
-    text.get(..floor(text, prefix_of_tokens(text, tokens, counter))).unwrap_or_default()
-}
-
 fn byte_of_char(text: &str, n: u64) -> usize {
     let n = usize::try_from(n).unwrap_or(usize::MAX);
     text.char_indices().nth(n).map_or(text.len(), |(at, _)| at)
