@@ -192,8 +192,8 @@ impl Cut {
     }
 }
 
-/// The longest beginning of a text that has at most `tokens` tokens. It ends between characters as a reader sees them; where the
-/// first of these alone is too long, inside it.
+/// The longest beginning of a text that has at most `tokens` tokens. It ends between characters as a reader sees them; where
+/// the first of these alone is too long, inside it. It costs what is kept, however long the text.
 ///
 /// ```
 /// use lookback_core::{cut, tokens::Estimate};
@@ -201,6 +201,10 @@ impl Cut {
 /// assert_eq!(cut::head("one two three", 2, &Estimate::default()), "one two ");
 /// ```
 pub fn head<'a>(text: &'a str, tokens: u64, counter: &dyn TokenCounter) -> &'a str {
+    // A text may fit although a part of it does not, which the search might meet.
+    if text.len() as u64 <= tokens.saturating_mul(8) && counter.text(text) <= tokens {
+        return text;
+    }
     let at = prefix_of_tokens(text, tokens, counter);
     let whole = floor(text, at);
     let mut head = text.get(..if whole > 0 { whole } else { at }).unwrap_or_default();
@@ -421,7 +425,7 @@ mod tests {
             let counter = crate::tokens::OpenAi::new(crate::tokens::Vocabulary::O200k);
             let head = head(&text, tokens, &counter);
             prop_assert!(text.starts_with(head) && counter.text(head) <= tokens);
-            prop_assert!(head.len() == text.len() || counter.text(&text) > 0);
+            prop_assert!(head.len() == text.len() || counter.text(&text) > tokens);
         }
 
         #[test]

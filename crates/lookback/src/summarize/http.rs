@@ -15,10 +15,11 @@ use super::SummarizerError;
 pub struct HttpLimits {
     /// The time for one summary, tries and waits included. 120 seconds unless said otherwise.
     pub time: Duration,
-    /// How often a request is sent at most, from 1: again after statuses 408, 429, 5xx and broken connections. 4 unless said otherwise.
-    pub tries: u32,
-    /// The wait after the first try; it doubles with each. A server that says how long to wait is believed. Half a second unless said
+    /// How often a request is sent at most, from 1: again after statuses 408, 429, 5xx and broken connections. 4 unless said
     /// otherwise.
+    pub tries: u32,
+    /// The wait after the first try; it doubles with each. A server that says how long to wait is believed. Half a second
+    /// unless said otherwise.
     pub wait: Duration,
     /// The largest response that is read, in bytes. 4 MiB unless said otherwise.
     pub response: u64,

@@ -7,8 +7,8 @@ use lookback_core::message::{Media, MediaSource, Message, PartRef, ResultItem, R
 use super::Passage;
 
 /// The messages as passages, numbered from 1: texts as they are, tool calls with their arguments, results with the name of
-/// the tool that they answer for, pictures and files by what they are. Reasoning is left out, as the providers leave it out of turns that are
-/// done.
+/// the tool that they answer for, pictures and files by what they are. Reasoning is left out, as the providers leave it out
+/// of turns that are done.
 ///
 /// ```
 /// use lookback::{Message, ToolCall, summarize::passages};

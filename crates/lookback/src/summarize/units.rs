@@ -22,9 +22,9 @@ const BEFORE_NUMBERS: &[&str] =
 
 /// The units of a text, in order; none is blank, and none has a line break in it.
 ///
-/// - Prose is split into sentences as [UAX #29](https://www.unicode.org/reports/tr29/) finds them, which knows the full stops of all
-///   scripts, decimal numbers, versions and file names; not after abbreviations, and after `.`, `!` and `?` only before white space, so
-///   that addresses stay whole. A line is the end of a sentence, unless it is long and the next goes on in lower case: so
+/// - Prose is split into sentences as [UAX #29](https://www.unicode.org/reports/tr29/) finds them, which knows the full
+///   stops of all scripts, decimal numbers, versions and file names; not after abbreviations, and after `.`, `!` and `?`
+///   only before white space, so that addresses stay whole. A line is the end of a sentence, unless it is long and the next goes on in lower case: so
 ///   Thai, which has no full stop, is split into lines.
 /// - An item of a list, a heading and a row of a table are one unit each.
 /// - Code, between fences or indented, is split into its lines. A block of more than 8 is shown by at most 8: those that tell of
@@ -35,7 +35,8 @@ const BEFORE_NUMBERS: &[&str] =
 /// ```
 /// use lookback::summarize::units;
 ///
-/// assert_eq!(units("See main.rs, e.g. line 3.5. Then:\n- one. two\n- three"), ["See main.rs, e.g. line 3.5.", "Then:", "- one. two", "- three"]);
+/// let text = "See main.rs, e.g. line 3.5. Then:\n- one. two\n- three";
+/// assert_eq!(units(text), ["See main.rs, e.g. line 3.5.", "Then:", "- one. two", "- three"]);
 /// ```
 pub fn units(text: &str) -> Vec<String> {
     let mut found = Found::default();
