@@ -47,7 +47,7 @@ impl Failure {
     /// 1: the answer is no. 2: the question could not be read, or the machine failed.
     fn code(&self) -> u8 {
         match self {
-            Failure::Session(Error::Refused(_))
+            Failure::Session(Error::Refused(_) | Error::Irreducible(_))
             | Failure::Replay { error: Error::Refused(_), .. }
             | Failure::NoSession { .. } => 1,
             Failure::Unreadable { .. }

@@ -16,9 +16,9 @@ pub mod store;
 pub mod summarize;
 
 pub use lookback_core::{
-    Content, Decided, DecodeError, Dialect, Engine, Entry, Finding, Frame, Group, Limits, Loss, Message, Mode, Plan,
-    Policy, Problem, Refusal, Request, RequestError, Role, Settings, Stage, Start, ToolCall, ToolResult, Transcript,
-    Truncation, Unit, View, plan,
+    Complaint, Content, Decided, DecodeError, Dialect, Engine, Entry, Finding, Frame, Group, Limits, Loss, Message,
+    Mode, Pace, Plan, Policy, Problem, Refusal, Request, RequestError, Role, Settings, Stage, Start, Summarize,
+    SystemRule, TooLong, ToolCall, ToolResult, Transcript, Truncation, Unit, View, plan,
 };
 pub use lookback_core::{cut, dialect, engine, group, message, policy, tokens, transcript, view};
 pub use prices::{Price, Prices};

@@ -1,9 +1,11 @@
 //! Making a window smaller: by the policy, by another one for once, or because the provider refused it as too long.
 
 use super::{Decided, Engine, Refusal};
+use crate::group::Pin;
 use crate::plan::{Demands, Verdict, plan_for};
 use crate::policy::{Limits, Mode, Policy};
 use crate::record::{self, Sizing};
+use crate::tokens::Size;
 use crate::transcript::Entry;
 
 impl Engine {
@@ -49,6 +51,12 @@ impl Engine {
             ..self.policy.clone()
         };
         self.reduce(&policy, Demands { overflow: true, ..self.demands() })
+    }
+
+    /// What of the window may not be dropped, and how large that is.
+    pub fn pinned(&self) -> Vec<(Pin, Size)> {
+        let candidates = record::candidates(&self.view, self.sizing());
+        candidates.groups.iter().filter_map(|group| Some((group.pin?, group.base))).collect()
     }
 
     pub(super) fn reduce_by_policy(&mut self) -> Decided {

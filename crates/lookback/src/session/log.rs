@@ -1,0 +1,75 @@
+//! Entries in a store: how they are written, read, and folded into the view they make.
+
+use std::ops::Range;
+
+use lookback_core::engine::{Engine, Settings};
+use lookback_core::transcript::{Checkpoint, Entry, Position};
+use lookback_core::view::View;
+
+use crate::store::{LogName, Record, Store, StoreError};
+
+pub(super) fn record(log: &LogName, position: Position, entry: &Entry) -> Result<Record, StoreError> {
+    let damaged =
+        |error: serde_json::Error| StoreError::Damaged { log: log.to_string(), position, reason: error.to_string() };
+    let body = serde_json::to_string(entry).map_err(damaged)?;
+    let text = match entry {
+        Entry::Message(arrival) => arrival.message.text(),
+        _ => String::new(),
+    };
+    Ok(Record { body, text, checkpoint: matches!(entry, Entry::Checkpoint(_)) })
+}
+
+pub(super) async fn read(store: &dyn Store, log: &LogName, span: Range<Position>) -> Result<Vec<Entry>, StoreError> {
+    let bodies = store.read(log, span.clone()).await?;
+    let parse = |(position, body): (Position, String)| {
+        let category = |error: serde_json::Error| format!("{:?} error in its JSON", error.classify()).to_lowercase();
+        let damaged = |error| StoreError::Damaged { log: log.to_string(), position, reason: category(error) };
+        serde_json::from_str(&body).map_err(damaged)
+    };
+    span.zip(bodies).map(parse).collect()
+}
+
+pub(super) async fn load(store: &dyn Store, log: &LogName, settings: Settings) -> Result<Engine, StoreError> {
+    let Some(head) = store.head(log, None).await? else { return Ok(Engine::new(settings)) };
+    let view = fold(store, log, head.checkpoint, head.end).await?;
+    let since = head.end - head.checkpoint.map_or(0, |checkpoint| checkpoint + 1);
+    Ok(Engine::resume(settings, view, head.end, since))
+}
+
+/// The view of a log that ends at `end`, from a checkpoint on.
+///
+/// No branch lies between the two: each branch entry has its own checkpoint right behind it.
+pub(super) async fn fold(
+    store: &dyn Store,
+    log: &LogName,
+    checkpoint: Option<Position>,
+    end: Position,
+) -> Result<View, StoreError> {
+    let start = checkpoint.unwrap_or(0);
+    let entries = read(store, log, start..end).await?;
+    let mut view = match (checkpoint, entries.first()) {
+        (Some(position), Some(Entry::Checkpoint(checkpoint))) => restore(store, log, position, checkpoint).await?,
+        _ => View::default(),
+    };
+    for (position, entry) in (start..).zip(&entries) {
+        view.apply(position, entry);
+    }
+    Ok(view)
+}
+
+async fn restore(
+    store: &dyn Store,
+    log: &LogName,
+    position: Position,
+    checkpoint: &Checkpoint,
+) -> Result<View, StoreError> {
+    let mut entries = std::collections::HashMap::new();
+    for span in checkpoint.spans() {
+        entries.extend(span.clone().zip(read(store, log, span).await?));
+    }
+    View::restore(checkpoint, |position| entries.get(&position)).ok_or_else(|| StoreError::Damaged {
+        log: log.to_string(),
+        position,
+        reason: "it refers to entries that are not there".to_owned(),
+    })
+}

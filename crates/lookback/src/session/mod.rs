@@ -1,0 +1,455 @@
+//! A session: one conversation in a store, pushed message by message, and a window of it for each model call.
+
+mod hooks;
+mod log;
+mod overflow;
+mod read;
+mod search;
+mod summaries;
+mod sync;
+mod window;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use lookback_core::engine::{Decided, Engine, Refusal, Settings};
+use lookback_core::plan::Plan;
+use lookback_core::policy::{Policy, Totals};
+use lookback_core::transcript::{Entry, Millis, Origin, Position};
+use lookback_core::view::View;
+use lookback_core::{Frame, Loss, Message};
+use serde::Serialize;
+
+pub use hooks::{CompactEnd, CompactStart, Hooks, Outcome};
+pub use lookback_core::transcript::Label;
+pub use overflow::Irreducible;
+pub use read::{Past, Reading, SessionRecord};
+pub use search::{Found, search};
+pub use summaries::Job;
+pub use sync::Synced;
+pub use window::Window;
+
+use self::log::{load, read, record};
+use self::summaries::Summaries;
+use crate::store::{BadName, LogName, Store, StoreError};
+use crate::summarize::Summarizer;
+
+/// One conversation in a store.
+///
+/// Several sessions, in any processes, may have the same name: each sees what the others wrote when it next writes itself,
+/// and nothing is lost or doubled.
+///
+/// ```
+/// # futures_lite::future::block_on(async {
+/// use lookback::{MemoryStore, Message, Session, Settings};
+///
+/// let mut session = Session::open(MemoryStore::new(), "chat-1", Settings::default()).await?;
+/// session.push(Message::user("What is the capital of France?")).await?;
+/// let window = session.window().await?;
+/// assert_eq!(window.to_json()?, r#"[{"role":"user","content":"What is the capital of France?"}]"#);
+/// # Ok::<(), lookback::Error>(())
+/// # }).unwrap();
+/// ```
+pub struct Session {
+    store: Arc<dyn Store>,
+    name: LogName,
+    engine: Engine,
+    policies: Option<Arc<Policies>>,
+    summaries: Summaries,
+    hooks: Hooks,
+    /// The limits wait for a summary (see [`Engine::hold`]), whichever engine is in place.
+    held: bool,
+    /// How often the window was made smaller, because the provider refused it, since the last message.
+    reductions: u64,
+    /// The engine may be ahead of the store, since a write failed or its future was dropped: the store is read again first.
+    stale: bool,
+    /// Tokens of the last window, by our own count: what a usage report is compared with.
+    sent: u64,
+}
+
+/// Gives a session's policy, by its name.
+type Policies = dyn Fn(&LogName) -> Policy + Send + Sync;
+
+/// Why a session did not do as it was told.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The name is none that a session may have.
+    #[error(transparent)]
+    Name(#[from] BadName),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A message came in another dialect, and something of it cannot be said in the session's.
+    #[error(transparent)]
+    Loss(#[from] Loss),
+    /// The window exceeds a hard limit, and nothing that may be dropped is left.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The provider refuses the window as too long, and nothing of it may be shortened or dropped.
+    #[error(transparent)]
+    Irreducible(#[from] Box<Irreducible>),
+}
+
+/// What a session amounts to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Stats {
+    /// Messages of the conversation.
+    pub messages: u64,
+    /// Entries of the log.
+    pub entries: u64,
+    /// The window as it is.
+    pub window: Totals,
+}
+
+/// How often a write is tried that other writers keep overtaking.
+const TRIES: usize = 100;
+/// Entries that are read at a time where a whole history is gone through.
+const PAGE: u64 = 1_024;
+
+impl Session {
+    /// Opens a session, and begins one where there is none. It costs what the window costs, however long the history.
+    ///
+    /// # Errors
+    /// Where the name is none, or the store fails.
+    pub async fn open(store: impl Store + 'static, name: &str, settings: Settings) -> Result<Self, Error> {
+        let name: LogName = name.parse()?;
+        let store: Arc<dyn Store> = Arc::new(store);
+        let engine = load(&*store, &name, settings).await?;
+        let summaries = Summaries::new(&name);
+        let (hooks, policies) = (Hooks::default(), None);
+        Ok(Session {
+            store,
+            name,
+            engine,
+            policies,
+            summaries,
+            hooks,
+            held: false,
+            reductions: 0,
+            stale: false,
+            sent: 0,
+        })
+    }
+
+    /// Has its running summary made by this summarizer, where its policy has one. Otherwise [`Extractive`](crate::summarize::Extractive) makes it.
+    #[must_use]
+    pub fn with_summarizer(mut self, summarizer: impl Summarizer + 'static) -> Self {
+        self.summaries.summarizer = Arc::new(summarizer);
+        self
+    }
+
+    /// What a summary should keep above all, such as `decisions`, instead of decisions, facts and preferences.
+    #[must_use]
+    pub fn with_focus(mut self, focus: Vec<String>) -> Self {
+        self.summaries.focus = focus;
+        self
+    }
+
+    /// Runs the making of summaries with this, such as `tokio::spawn`. Otherwise each has a thread of a pool while it is made, on which a
+    /// summarizer that needs a runtime of its own would not find it.
+    #[must_use]
+    pub fn with_spawner(mut self, spawn: impl Fn(Job) + Send + Sync + 'static) -> Self {
+        self.summaries.spawn = Arc::new(spawn);
+        self
+    }
+
+    /// The longest that making a summary may take, instead of two minutes.
+    #[must_use]
+    pub fn with_time_limit(mut self, time_limit: Duration) -> Self {
+        self.summaries.time_limit = time_limit;
+        self
+    }
+
+    /// Tells of compactions.
+    #[must_use]
+    pub fn with_hooks(mut self, hooks: Hooks) -> Self {
+        self.hooks = hooks;
+        self
+    }
+
+    /// Has its policy from this, by the session's name, at each use: a limit may change while the session lives.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use lookback::{Limits, MemoryStore, Message, Policy, Session, Settings};
+    ///
+    /// let limit = Arc::new(AtomicU64::new(3));
+    /// let read = limit.clone();
+    /// let policy = move |_: &_| Policy { limits: Limits::messages(read.load(Ordering::Relaxed)), ..Policy::default() };
+    /// let mut session = Session::open(MemoryStore::new(), "chat-1", Settings::default()).await?.with_policies(policy);
+    /// session.extend(["one", "two", "three"].map(Message::user).to_vec()).await?;
+    /// assert_eq!(session.window().await?.messages()?.len(), 3);
+    /// limit.store(1, Ordering::Relaxed);
+    /// assert_eq!(session.window().await?.messages()?.len(), 1);
+    /// # Ok::<(), lookback::Error>(())
+    /// # }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn with_policies(mut self, policies: impl Fn(&LogName) -> Policy + Send + Sync + 'static) -> Self {
+        self.policies = Some(Arc::new(policies));
+        self
+    }
+
+    /// Goes on by another policy. A smaller limit holds from the next window on; a larger one shows again what a policy in the mode
+    /// `on_read` left out.
+    pub fn set_policy(&mut self, policy: Policy) {
+        self.engine.set_policy(policy);
+    }
+
+    /// Where it is stored.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &LogName {
+        &self.name
+    }
+
+    /// What the model would see now, by what this session has read.
+    pub fn view(&self) -> &View {
+        self.engine.view()
+    }
+
+    /// A message of the client's arrives now.
+    ///
+    /// # Errors
+    /// Where the message cannot be said in the session's dialect, or the store fails.
+    pub async fn push(&mut self, message: Message) -> Result<(), Error> {
+        self.receive(message, Origin::Client, now()).await
+    }
+
+    /// Several messages arrive now, all or none: one write for all of them.
+    ///
+    /// # Errors
+    /// As [`Session::push`].
+    pub async fn extend(&mut self, messages: Vec<Message>) -> Result<(), Error> {
+        self.follow_policy();
+        self.reductions = 0;
+        let time = now();
+        self.commit(|engine| {
+            let mut entries = Vec::new();
+            for message in &messages {
+                entries.extend(engine.receive(message.clone(), Origin::Client, time)?);
+            }
+            Ok(entries)
+        })
+        .await
+    }
+
+    /// A message arrives.
+    ///
+    /// # Errors
+    /// As [`Session::push`].
+    pub async fn receive(&mut self, message: Message, origin: Origin, time: Option<Millis>) -> Result<(), Error> {
+        self.follow_policy();
+        self.reductions = 0;
+        self.commit(|engine| Ok(engine.receive(message.clone(), origin, time)?)).await
+    }
+
+    /// The system prompt and tools that stand outside the messages.
+    ///
+    /// # Errors
+    /// Where the store fails.
+    pub async fn frame(&mut self, frame: &Frame) -> Result<(), Error> {
+        self.commit(|engine| Ok(engine.frame(frame))).await
+    }
+
+    /// The provider reported the input tokens of the last window, cached ones included: our counts for this model are corrected.
+    ///
+    /// # Errors
+    /// Where the store fails.
+    pub async fn usage(&mut self, model: &str, reported: u64) -> Result<(), Error> {
+        let sent = self.sent;
+        self.commit(|engine| Ok(engine.usage(model, sent, reported))).await
+    }
+
+    /// The window for the next model call: always one that the provider accepts, and that is recorded before it is given.
+    ///
+    /// # Errors
+    /// Where a hard limit is exceeded by what is pinned, or the store fails.
+    pub async fn window(&mut self) -> Result<Window<'_>, Error> {
+        self.follow_policy();
+        let mut taken = self.tend().await;
+        let decided = self.decide(Engine::window).await?;
+        if let Some(refusal) = decided.refusal {
+            return Err(refusal.into());
+        }
+        let mut entries = decided.entries;
+        if let Some(wanted) = decided.wanted {
+            taken.extend(self.begin(wanted).await);
+        }
+        taken.append(&mut entries);
+        let view = decided.on_read.map_or(Cow::Borrowed(self.engine.view()), |view| Cow::Owned(*view));
+        self.sent = view.totals().size.tokens;
+        Ok(Window {
+            tokens: self.engine.tokens(&view),
+            dialect: self.engine.settings().dialect,
+            plan: decided.plan,
+            view,
+            entries: taken,
+        })
+    }
+
+    /// Looks at the limits now, whatever the policy's pace, and repairs nothing: for the end of a turn, when nobody waits for a window.
+    /// Where the policy makes a summary, it is begun or taken up.
+    ///
+    /// # Errors
+    /// Where the store fails.
+    pub async fn manage(&mut self) -> Result<(), Error> {
+        self.follow_policy();
+        self.tend().await;
+        let decided = self.decide(Engine::manage).await?;
+        if let Some(wanted) = decided.wanted {
+            self.begin(wanted).await;
+        }
+        Ok(())
+    }
+
+    /// Makes the window smaller now, by this policy instead of its own, and repairs nothing. Gives the plan, which says what was done.
+    ///
+    /// # Errors
+    /// Where the store fails.
+    pub async fn compact(&mut self, policy: &Policy) -> Result<Option<Plan>, Error> {
+        Ok(self.decide(|engine| engine.compact(policy)).await?.plan)
+    }
+
+    async fn decide(&mut self, mut decide: impl FnMut(&mut Engine) -> Decided) -> Result<Decided, Error> {
+        let begun = Instant::now();
+        let mut decided = Decided::default();
+        self.commit(|engine| {
+            decided = decide(engine);
+            Ok(decided.entries.clone())
+        })
+        .await?;
+        self.tell(&decided.entries, begun);
+        Ok(decided)
+    }
+
+    /// Tells of the compactions among new entries, which are done as they begin.
+    fn tell(&self, entries: &[Entry], begun: Instant) {
+        for entry in entries {
+            let Entry::Compaction(compaction) = entry else { continue };
+            let gone = compaction.groups.iter().filter(|group| group.decision.action.is_gone());
+            let evicted_count = gone.map(|group| group.decision.before.messages).sum();
+            let (session, total_tokens) = (self.name.clone(), compaction.before.size.tokens);
+            let span = self.hooks.start(&CompactStart { session: session.clone(), evicted_count, total_tokens });
+            let end = CompactEnd {
+                session,
+                summary_tokens: 0,
+                tokens_before: total_tokens,
+                tokens_after: compaction.after.size.tokens,
+                duration: begun.elapsed(),
+                outcome: Outcome::Cut,
+            };
+            self.hooks.end(&span, &end);
+        }
+    }
+
+    fn follow_policy(&mut self) {
+        if let Some(policies) = &self.policies {
+            let policy = policies(&self.name);
+            if policy != self.engine.settings().policy {
+                self.engine.set_policy(policy);
+            }
+        }
+    }
+
+    /// Why each group of the window is where it is, whether or not a limit is exceeded, with the entries of each.
+    pub fn explain(&self) -> (Plan, Vec<Vec<Range<Position>>>) {
+        self.engine.explain()
+    }
+
+    /// Every entry of the log, those of branches that were left too.
+    ///
+    /// # Errors
+    /// Where the store fails.
+    pub async fn entries(&mut self) -> Result<Vec<Entry>, Error> {
+        self.refresh().await?;
+        Ok(read(&*self.store, &self.name, 0..self.engine.end()).await?)
+    }
+
+    /// The messages of this session that hold every word of a query, the best first.
+    ///
+    /// # Errors
+    /// Where the store fails.
+    pub async fn search(&self, query: &str, most: usize) -> Result<Vec<Found>, Error> {
+        Ok(search(&*self.store, Some(&self.name), query, most).await?)
+    }
+
+    /// What the session amounts to.
+    pub fn stats(&self) -> Stats {
+        Stats { messages: self.view().history_len(), entries: self.engine.end(), window: self.view().totals() }
+    }
+
+    /// Reads again what other writers may have written, where this session is not sure of what it has.
+    async fn refresh(&mut self) -> Result<(), Error> {
+        if self.stale {
+            self.engine = load(&*self.store, &self.name, self.engine.settings().clone()).await?;
+            self.engine.hold(self.held);
+            self.stale = false;
+        }
+        Ok(())
+    }
+
+    /// Lets the engine change, and writes down what it says; anew after what another writer wrote in between.
+    async fn commit(&mut self, mut change: impl FnMut(&mut Engine) -> Result<Vec<Entry>, Error>) -> Result<(), Error> {
+        for _ in 0..TRIES {
+            if self.try_commit(&mut change).await? {
+                return Ok(());
+            }
+        }
+        Err(self.overtaken())
+    }
+
+    async fn try_commit(
+        &mut self,
+        change: &mut dyn FnMut(&mut Engine) -> Result<Vec<Entry>, Error>,
+    ) -> Result<bool, Error> {
+        self.refresh().await?;
+        let at = self.engine.end();
+        self.stale = true;
+        let entries = change(&mut self.engine)?;
+        if entries.is_empty() {
+            self.stale = false;
+            return Ok(true);
+        }
+        let records = entries.iter().enumerate().map(|(index, entry)| record(&self.name, at + index as u64, entry));
+        let records = records.collect::<Result<_, _>>()?;
+        match self.store.append(&self.name, at, records, now()).await {
+            Ok(()) => {
+                self.stale = false;
+                Ok(true)
+            }
+            Err(StoreError::Conflict { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn overtaken(&self) -> Error {
+        StoreError::Overtaken { log: self.name.to_string(), tries: TRIES }.into()
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = self.engine.end();
+        f.debug_struct("Session")
+            .field("name", &self.name)
+            .field("store", &self.store)
+            .field("entries", &end)
+            .field("summaries", &self.summaries)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Now, by the system's clock; `None` where that stands before 1970.
+fn now() -> Option<Millis> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
+    Millis::try_from(since.as_millis()).ok()
+}

@@ -1,0 +1,426 @@
+//! Summaries in the background: one at a time for each session, over all processes, made while the session goes on, and swapped in
+//! whole.
+//!
+//! A session's summaries have a log of their own, in which whoever makes one says so first: of two that want to, the store lets one win. The
+//! maker writes what came of it into the same log, whether or not the session is still open; the next window of whichever process takes it
+//! up.
+
+use std::any::Any;
+use std::fmt;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_lite::{FutureExt as _, future};
+use lookback_core::engine::{Claim, Unfit, Wanted};
+use lookback_core::tokens::TokenCounter;
+use lookback_core::transcript::{Entry, Millis};
+use serde::{Deserialize, Serialize};
+use tracing::{Instrument as _, Span};
+
+use super::hooks::{CompactEnd, CompactStart, Hooks, Outcome};
+use super::{Session, now};
+use crate::store::{LogName, Record, Store, StoreError};
+use crate::summarize::{Extractive, Summarizer, Task, passages, run};
+
+/// Work that goes on beside a session.
+pub type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// How long a summary may take unless it is said otherwise.
+const TIME_LIMIT: Duration = Duration::from_secs(120);
+/// How much longer its claim holds: for the writing of it.
+const GRACE: Duration = Duration::from_secs(5);
+/// How often a session looks whether another process is done.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// And how often where somebody waits for that.
+const LOOK_SOON: Duration = Duration::from_millis(20);
+/// The longest that is waited after failures, which is doubled from one to the next.
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
+
+/// Who makes a session's summaries, and what is going on.
+pub(super) struct Summaries {
+    pub(super) summarizer: Arc<dyn Summarizer>,
+    pub(super) focus: Vec<String>,
+    pub(super) spawn: Arc<dyn Fn(Job) + Send + Sync>,
+    pub(super) time_limit: Duration,
+    log: LogName,
+    work: Work,
+}
+
+/// What is known of the summary that is being made.
+enum Work {
+    /// None is.
+    None,
+    /// This session has begun one: `done` closes when it has ended, one way or the other.
+    Ours { done: async_channel::Receiver<()>, until: Instant },
+    /// Another process makes one, or it failed lately: there is nothing to do before then.
+    Wait { until: Instant },
+}
+
+/// What the log of summaries holds. The newest says how things stand.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+enum Note {
+    /// Somebody makes a summary, until `until` at the latest.
+    Started { of: String, claim: Claim, model: String, until: Millis, failures: u32 },
+    /// Here it is.
+    Made { of: String, claim: Claim, text: String, model: String, tokens_before: u64, tokens_after: u64 },
+    /// Nothing came of it; it is tried again at `retry`.
+    Failed { of: String, reason: String, failures: u32, retry: Millis },
+}
+
+impl Summaries {
+    pub(super) fn new(name: &LogName) -> Self {
+        Summaries {
+            summarizer: Arc::new(Extractive::default()),
+            focus: ["decisions", "facts", "preferences"].map(str::to_owned).to_vec(),
+            spawn: Arc::new(|job| blocking::unblock(|| future::block_on(job)).detach()),
+            time_limit: TIME_LIMIT,
+            log: name.summary_of(),
+            work: Work::None,
+        }
+    }
+
+    /// The newest note about a session, and where the log of them ends.
+    async fn newest(&self, store: &dyn Store, session: &LogName) -> Result<(u64, Option<Note>), StoreError> {
+        let Some(end) = store.head(&self.log, None).await?.map(|head| head.end).filter(|end| *end > 0) else {
+            return Ok((0, None));
+        };
+        let bodies = store.read(&self.log, end - 1..end).await?;
+        // What cannot be read is not ours to judge: it counts as nothing, and a newer note follows it.
+        let note = bodies.first().and_then(|body| serde_json::from_str::<Note>(body).ok());
+        Ok((end, note.filter(|note| note.is_of(session))))
+    }
+}
+
+impl fmt::Debug for Summaries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let work = match self.work {
+            Work::None => "none",
+            Work::Ours { .. } => "ours",
+            Work::Wait { .. } => "wait",
+        };
+        f.debug_struct("Summaries").field("summarizer", &self.summarizer).field("work", &work).finish_non_exhaustive()
+    }
+}
+
+impl Note {
+    fn is_of(&self, session: &LogName) -> bool {
+        let (Note::Started { of, .. } | Note::Made { of, .. } | Note::Failed { of, .. }) = self;
+        of == session.as_str()
+    }
+
+    async fn append(&self, store: &dyn Store, log: &LogName, at: u64) -> Result<(), StoreError> {
+        let damaged = |error: serde_json::Error| StoreError::Damaged {
+            log: log.to_string(),
+            position: at,
+            reason: error.to_string(),
+        };
+        let body = serde_json::to_string(self).map_err(damaged)?;
+        store.append(log, at, vec![Record { body, text: String::new(), checkpoint: false }], now()).await
+    }
+}
+
+impl Session {
+    /// Takes up the summary that was being made, where it is there, and says whether the limits have to wait for one. What goes wrong here
+    /// is told and changes nothing: the window stays as it is.
+    pub(super) async fn tend(&mut self) -> Vec<Entry> {
+        if self.engine.settings().policy.summary().is_none() {
+            self.hold(false);
+            return Vec::new();
+        }
+        let due = match &self.summaries.work {
+            Work::None => false,
+            Work::Ours { done, until } => done.is_closed() || Instant::now() > *until,
+            Work::Wait { until } => Instant::now() > *until,
+        };
+        if !due {
+            return Vec::new();
+        }
+        match self.look().await {
+            Ok((_, entries)) => entries,
+            Err(error) => {
+                self.waive(&error);
+                Vec::new()
+            }
+        }
+    }
+
+    /// The engine wants a summary: takes one up that is there, or has one made, unless somebody is at it.
+    pub(super) async fn begin(&mut self, wanted: Wanted) -> Vec<Entry> {
+        if matches!(&self.summaries.work, Work::Ours { done, until } if !done.is_closed() && Instant::now() <= *until) {
+            return Vec::new();
+        }
+        let begun = async {
+            let (free, entries) = self.look().await?;
+            if let Some((end, failures)) = free.filter(|_| entries.is_empty()) {
+                self.start(wanted, end, failures).await?;
+            }
+            Ok(entries)
+        };
+        match begun.await {
+            Ok(entries) => entries,
+            Err(error) => {
+                self.waive(&error);
+                Vec::new()
+            }
+        }
+    }
+
+    /// Waits until no summary is being made, and takes it up: for those who would rather wait than send more than their limits. It does
+    /// not wait for the next try after one that failed.
+    ///
+    /// # Errors
+    /// Where the store fails.
+    pub async fn settled(&mut self) -> Result<(), super::Error> {
+        let mut seen = false;
+        loop {
+            match &mut self.summaries.work {
+                Work::Ours { done, until } => {
+                    let (done, until) = (done.clone(), *until);
+                    // A closed channel is how its end is told.
+                    let ended = async { _ = done.recv().await };
+                    let late = async { _ = async_io::Timer::at(until).await };
+                    future::or(ended, late).await;
+                }
+                Work::Wait { until } => *until = Instant::now(),
+                Work::None => {}
+            }
+            let before = self.engine.end();
+            self.manage().await?;
+            match self.summaries.work {
+                Work::Ours { .. } => {}
+                Work::None if self.engine.end() > before => {}
+                Work::None => return Ok(()),
+                Work::Wait { .. } => match self.summaries.newest(&*self.store, &self.name).await? {
+                    (_, Some(Note::Started { until, .. })) if until > now().unwrap_or_default() => {
+                        _ = async_io::Timer::after(LOOK_SOON).await;
+                    }
+                    // It came this moment, or it cannot be taken up yet: that is known at the second look.
+                    (_, Some(Note::Made { .. })) if !std::mem::replace(&mut seen, true) => {}
+                    _ => return Ok(()),
+                },
+            }
+        }
+    }
+
+    /// Looks how things stand, and takes up what is there. Gives the log's end and how often it failed in a row, where somebody may begin.
+    async fn look(&mut self) -> Result<(Option<(u64, u32)>, Vec<Entry>), super::Error> {
+        let late = matches!(&self.summaries.work, Work::Ours { done, .. } if !done.is_closed());
+        let (end, note) = self.summaries.newest(&*self.store, &self.name).await?;
+        let time = now().unwrap_or_default();
+        self.summaries.work = Work::None;
+        let free = match note {
+            None => Some((end, 0)),
+            Some(Note::Started { until, .. }) if until > time && !late => {
+                self.summaries.work = Work::Wait { until: Instant::now() + LOOK_AGAIN };
+                None
+            }
+            Some(Note::Started { claim, failures, .. }) => {
+                // Whoever began it has not come back.
+                self.fail(&claim, end, failures, "it was not done in time".to_owned()).await?;
+                None
+            }
+            Some(Note::Failed { failures, retry, .. }) if retry <= time => Some((end, failures)),
+            Some(Note::Failed { retry, .. }) => {
+                let wait = Duration::from_millis(u64::try_from(retry - time).unwrap_or_default());
+                self.summaries.work = Work::Wait { until: Instant::now() + wait };
+                None
+            }
+            Some(Note::Made { claim, text, .. }) => match self.take_up(&claim, &text).await? {
+                Ok(entries) => {
+                    self.hold(false);
+                    return Ok((None, entries));
+                }
+                Err(Unfit::Superseded) => Some((end, 0)),
+                Err(Unfit::Waits) => {
+                    self.summaries.work = Work::Wait { until: Instant::now() };
+                    None
+                }
+                Err(unfit @ (Unfit::Empty | Unfit::Larger { .. } | Unfit::Unasked)) => {
+                    self.fail(&claim, end, 0, unfit.to_string()).await?;
+                    None
+                }
+            },
+        };
+        self.hold(free.is_none());
+        Ok((free, Vec::new()))
+    }
+
+    async fn take_up(&mut self, claim: &Claim, text: &str) -> Result<Result<Vec<Entry>, Unfit>, super::Error> {
+        let mut taken = Ok(Vec::new());
+        self.commit(|engine| {
+            taken = engine.summarised(claim, text);
+            Ok(taken.clone().unwrap_or_default())
+        })
+        .await?;
+        Ok(taken)
+    }
+
+    /// Writes down that nothing came of a summary, and tells of it.
+    async fn fail(&mut self, claim: &Claim, end: u64, failures: u32, reason: String) -> Result<(), super::Error> {
+        let note = failed(&self.name, reason.clone(), failures);
+        self.summaries.work = Work::Wait { until: Instant::now() + wait(failures) };
+        match note.append(&*self.store, &self.summaries.log, end).await {
+            // Somebody else has said so.
+            Err(StoreError::Conflict { .. }) => return Ok(()),
+            result => result?,
+        }
+        let (tokens, outcome) = (claim.size.tokens, Outcome::Failed { reason });
+        self.hooks.end(&Span::current(), &end_of(&self.name, tokens, 0, Duration::ZERO, outcome));
+        Ok(())
+    }
+
+    /// Claims a summary and has it made.
+    async fn start(&mut self, wanted: Wanted, end: u64, failures: u32) -> Result<(), super::Error> {
+        let (summaries, name) = (&mut self.summaries, &self.name);
+        let time_limit = summaries.time_limit;
+        let until = now().unwrap_or_default().saturating_add(millis(time_limit + GRACE));
+        let claim = wanted.claim.clone();
+        let model = summaries.summarizer.model().to_owned();
+        let note = Note::Started { of: name.to_string(), claim: claim.clone(), model, until, failures };
+        self.engine.hold(true);
+        self.held = true;
+        match note.append(&*self.store, &summaries.log, end).await {
+            Err(StoreError::Conflict { .. }) => {
+                summaries.work = Work::Wait { until: Instant::now() + LOOK_AGAIN };
+                return Ok(());
+            }
+            result => result?,
+        }
+        let evicted_count = wanted.messages.len() as u64;
+        let total_tokens = self.engine.tokens(self.engine.view());
+        let span = self.hooks.start(&CompactStart { session: name.clone(), evicted_count, total_tokens });
+        let (closes, done) = async_channel::bounded(1);
+        summaries.work = Work::Ours { done, until: Instant::now() + time_limit + GRACE };
+        let passages = passages(wanted.messages.iter().map(|message| &**message));
+        let focus = summaries.focus.clone();
+        let task = Task { previous: wanted.previous, focus, ..Task::new(passages, wanted.budget) };
+        let making = Making {
+            store: self.store.clone(),
+            session: name.clone(),
+            log: summaries.log.clone(),
+            at: end + 1,
+            summarizer: summaries.summarizer.clone(),
+            counter: self.engine.settings().counter.clone(),
+            hooks: self.hooks.clone(),
+            time_limit,
+            claim,
+            failures,
+        };
+        let made = async move {
+            making.make(task).await;
+            drop(closes);
+        };
+        (summaries.spawn)(Box::pin(made.instrument(span)));
+        Ok(())
+    }
+
+    fn hold(&mut self, held: bool) {
+        self.held = held;
+        self.engine.hold(held);
+    }
+
+    /// A store that fails must not keep a window from being sent.
+    fn waive(&mut self, error: &super::Error) {
+        tracing::warn!(session = %self.name, %error, "the summaries of a session cannot be reached");
+        self.summaries.work = Work::Wait { until: Instant::now() + LOOK_AGAIN };
+        self.hold(true);
+    }
+}
+
+/// All that making one summary needs, without its session.
+struct Making {
+    store: Arc<dyn Store>,
+    session: LogName,
+    log: LogName,
+    /// Where in the log what comes of it belongs. Whoever thinks it dead writes there instead.
+    at: u64,
+    summarizer: Arc<dyn Summarizer>,
+    counter: Arc<dyn TokenCounter>,
+    hooks: Hooks,
+    time_limit: Duration,
+    claim: Claim,
+    failures: u32,
+}
+
+impl Making {
+    async fn make(self, task: Task) {
+        let begun = Instant::now();
+        let made = self.within_time(task).await;
+        let of = self.session.to_string();
+        let (note, tokens_after, outcome) = match made {
+            Ok((text, tokens)) => {
+                let (claim, model) = (self.claim.clone(), self.summarizer.model().to_owned());
+                let tokens_before = self.claim.size.tokens;
+                let note = Note::Made { of, claim, text, model, tokens_before, tokens_after: tokens };
+                (note, tokens, Outcome::Summarised)
+            }
+            Err(reason) => (failed(&self.session, reason.clone(), self.failures), 0, Outcome::Failed { reason }),
+        };
+        let written = self.write(&note).await;
+        let outcome = match written {
+            Ok(()) => outcome,
+            Err(error) => Outcome::Failed { reason: error.to_string() },
+        };
+        self.hooks.end(
+            &Span::current(),
+            &end_of(&self.session, self.claim.size.tokens, tokens_after, begun.elapsed(), outcome),
+        );
+    }
+
+    /// The summary and its tokens, or why there is none.
+    async fn within_time(&self, task: Task) -> Result<(String, u64), String> {
+        let summary = AssertUnwindSafe(run(&*self.summarizer, task, &*self.counter)).catch_unwind();
+        let timer = async {
+            async_io::Timer::after(self.time_limit).await;
+            Err(Box::new("it was not done in time") as Box<dyn Any + Send>)
+        };
+        match future::or(summary, timer).await {
+            Ok(Ok(summary)) => {
+                let tokens = summary.tokens_after;
+                self.claim.takes(tokens).map_err(|unfit| unfit.to_string())?;
+                Ok((summary.text, tokens))
+            }
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(panic) => Err((*panic.downcast_ref::<&str>().unwrap_or(&"the summarizer panicked")).to_owned()),
+        }
+    }
+
+    async fn write(&self, note: &Note) -> Result<(), StoreError> {
+        const TRIES: u32 = 3;
+        let mut result = note.append(&*self.store, &self.log, self.at).await;
+        for tries in 1..TRIES {
+            if matches!(result, Ok(()) | Err(StoreError::Conflict { .. })) {
+                break;
+            }
+            async_io::Timer::after(Duration::from_millis(100) * tries).await;
+            result = note.append(&*self.store, &self.log, self.at).await;
+        }
+        result
+    }
+}
+
+fn failed(session: &LogName, reason: String, failures: u32) -> Note {
+    let retry = now().unwrap_or_default().saturating_add(millis(wait(failures)));
+    Note::Failed { of: session.to_string(), reason, failures: failures.saturating_add(1), retry }
+}
+
+/// How long is waited after so many failures in a row before this one: not at all after the first, then a second, two, four.
+fn wait(failures: u32) -> Duration {
+    match failures.checked_sub(1) {
+        None => Duration::ZERO,
+        Some(doubled) => Duration::from_secs(1u64.checked_shl(doubled).unwrap_or(u64::MAX)).min(LONGEST_WAIT),
+    }
+}
+
+fn end_of(session: &LogName, before: u64, after: u64, duration: Duration, outcome: Outcome) -> CompactEnd {
+    let (tokens_before, tokens_after) = (before, after);
+    CompactEnd { session: session.clone(), summary_tokens: after, tokens_before, tokens_after, duration, outcome }
+}
+
+fn millis(duration: Duration) -> Millis {
+    Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
+}

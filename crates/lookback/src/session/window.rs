@@ -1,0 +1,74 @@
+//! A window: what one model call is to be sent.
+
+use std::borrow::Cow;
+
+use lookback_core::dialect::Shown;
+use lookback_core::plan::Plan;
+use lookback_core::transcript::Entry;
+use lookback_core::view::View;
+use lookback_core::{Dialect, Loss};
+use serde_json::value::RawValue;
+
+/// What is to be sent.
+#[derive(Debug)]
+pub struct Window<'a> {
+    pub(super) view: Cow<'a, View>,
+    pub(super) dialect: Dialect,
+    pub(super) tokens: u64,
+    pub(super) plan: Option<Plan>,
+    pub(super) entries: Vec<Entry>,
+}
+
+impl Window<'_> {
+    /// The messages, in the session's dialect.
+    ///
+    /// # Errors
+    /// None in practice: what the dialect cannot say was refused when it was pushed.
+    pub fn messages(&self) -> Result<Vec<Cow<'_, RawValue>>, Loss> {
+        self.view.encode(self.dialect)
+    }
+
+    /// The messages, as the JSON list that a request body takes.
+    ///
+    /// # Errors
+    /// As [`Window::messages`].
+    pub fn to_json(&self) -> Result<String, Loss> {
+        let messages = self.messages()?;
+        let length = messages.iter().map(|raw| raw.get().len() + 1).sum::<usize>();
+        let mut out = String::with_capacity(length + 2);
+        out.push('[');
+        for (index, message) in messages.iter().enumerate() {
+            if index > 0 {
+                out.push(',');
+            }
+            out.push_str(message.get());
+        }
+        out.push(']');
+        Ok(out)
+    }
+
+    /// Its tokens, system prompt and tools included, corrected by what the provider has reported.
+    pub fn tokens(&self) -> u64 {
+        self.tokens
+    }
+
+    /// What is shown.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// The messages with their edits, as an encoder takes them.
+    pub fn shown(&self) -> impl Iterator<Item = Shown<'_>> {
+        self.view.shown()
+    }
+
+    /// The plan, where a limit was exceeded.
+    pub fn plan(&self) -> Option<&Plan> {
+        self.plan.as_ref()
+    }
+
+    /// What this call added to the log: repairs, and a compaction.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+}
