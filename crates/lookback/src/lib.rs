@@ -5,6 +5,7 @@
 //! names are here too.
 
 pub mod cache;
+pub mod compat;
 pub mod explain;
 pub mod identifiers;
 pub mod presets;
