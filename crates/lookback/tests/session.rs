@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback::session::Synced;
+use lookback::session::{Label, Reading, Synced};
 use lookback::transcript::{Entry, Origin};
 use lookback::{
     Dialect, Durability, Engine, Limits, MemoryStore, Message, Policy, Session, Settings, SqliteStore, Store, ToolCall,
@@ -301,4 +301,65 @@ proptest! {
             prop_assert_eq!(digests(&mut history.iter().map(|past| &past.arrival.message)), digests(&mut client.iter()));
         }
     }
+}
+
+#[test]
+fn a_session_is_read_by_number_tag_and_text() {
+    over_each(|store| {
+        let mut session = open(&store, settings(4));
+        let label = |agent: &str, tags: &[&str]| Label {
+            agent: Some(agent.to_owned()),
+            tags: tags.iter().map(ToString::to_string).collect(),
+        };
+        block_on(session.label(label("scout", &["a"]))).unwrap();
+        block_on(session.push(Message::user("The port is 5050."))).unwrap();
+        block_on(session.push(Message::calls("", [lookback::ToolCall::new("c1", "read", "{}")]))).unwrap();
+        block_on(session.push(Message::tool_result("c1", "green is the host"))).unwrap();
+        block_on(session.label(label("writer", &["a", "b"]))).unwrap();
+        for n in 0..6 {
+            block_on(session.push(Message::user(format!("port number {n}")))).unwrap();
+        }
+        window(&mut session);
+        let read = |session: &mut Session, reading: Reading| -> Vec<String> {
+            let past = block_on(session.read(&reading)).unwrap();
+            past.iter().map(|past| past.arrival.message.text()).collect()
+        };
+        let all = Reading::default;
+        let mut session = open(&store, settings(4));
+        assert_eq!(read(&mut session, all()).len(), 9);
+        assert_eq!(read(&mut session, Reading { limit: Some(2), ..all() }), ["port number 4", "port number 5"]);
+        // An exchange is not read in part.
+        assert_eq!(read(&mut session, Reading { limit: Some(7), ..all() }).len(), 6);
+        assert_eq!(read(&mut session, Reading { tags: vec!["b".into()], ..all() }).len(), 6);
+        assert_eq!(read(&mut session, Reading { tags: vec!["a".into(), "b".into()], ..all() }).len(), 6);
+        assert_eq!(read(&mut session, Reading { tags: vec!["c".into()], ..all() }), [""; 0]);
+        let query = |text: &str| Reading { query: Some(text.into()), ..all() };
+        assert_eq!(read(&mut session, query("host")).len(), 2, "a result comes with its call");
+        assert_eq!(read(&mut session, query("port")).len(), 7);
+        assert_eq!(read(&mut session, Reading { tags: vec!["b".into()], limit: Some(3), ..query("port") }).len(), 3);
+        let record = block_on(session.record()).unwrap().unwrap();
+        assert_eq!((record.agent.as_deref(), record.messages), (Some("writer"), 9));
+        assert!(record.created.unwrap() <= record.used.unwrap());
+    });
+}
+
+#[test]
+fn messages_are_replaced_at_once_and_the_old_log_stays_readable() {
+    over_each(|store| {
+        let mut session = open(&store, settings(50));
+        block_on(session.extend((0..5).map(message).collect())).unwrap();
+        let before = count(&mut session);
+        block_on(session.replace(vec![Message::user("a new beginning")])).unwrap();
+        assert_eq!(window(&mut session), r#"[{"role":"user","content":"a new beginning"}]"#);
+        assert_eq!(window(&mut open(&store, settings(50))), window(&mut session));
+        assert_eq!(block_on(session.history()).unwrap().len(), 1);
+        assert!(count(&mut session) > before);
+        assert!(matches!(block_on(session.entries()).unwrap()[0], lookback::Entry::Message(_)));
+        block_on(session.clear()).unwrap();
+        assert_eq!(window(&mut session), "[]");
+        assert_eq!(
+            block_on(session.read(&Reading { query: Some("beginning".into()), ..Reading::default() })).unwrap().len(),
+            1
+        );
+    });
 }
