@@ -1,6 +1,6 @@
 //! The figures that Lookback claims, each beside what it is compared with, in one run.
 //!
-//! `cargo run --release --manifest-path bench/Cargo.toml [push|open|body|count]`; without a name, all of these.
+//! `cargo run --release --manifest-path bench/Cargo.toml [push|open|body|count|summary]`; without a name, all of these.
 //! `... corpus FILE` replays real transcripts, which are not part of the repository.
 //! Shared machines are noisy: read the ratios, which are medians.
 
@@ -10,6 +10,7 @@ mod corpus;
 mod count;
 mod open;
 mod push;
+mod summary;
 
 use std::time::{Duration, Instant};
 
@@ -25,18 +26,20 @@ fn main() {
             open::run();
             body::run();
             count::run();
+            summary::run();
         }
         ["push"] => push::run(),
         ["open"] => open::run(),
         ["body"] => body::run(),
         ["count"] => count::run(),
+        ["summary"] => summary::run(),
         ["corpus", file] => corpus::run(file),
         // What a figure is taken of in a process of its own.
         ["open", store, session] => open::child(store, session),
         ["json", file] => body::child(file),
         ["count", counter, file] => count::child(counter, file),
         _ => {
-            eprintln!("usage: bench [push|open|body|count|corpus FILE]");
+            eprintln!("usage: bench [push|open|body|count|summary|corpus FILE]");
             std::process::exit(2);
         }
     }

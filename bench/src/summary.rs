@@ -1,0 +1,95 @@
+//! Pushes and windows while a summary is being made for half a minute, beside those of the same session before.
+
+use std::time::{Duration, Instant};
+
+use futures_lite::future::block_on;
+use lookback::summarize::{Completion, Summarizer, Task};
+use lookback::{Limits, MemoryStore, Policy, Session, Settings, SqliteStore, Stage, Store, Summarize};
+
+use crate::{median, message, time};
+
+/// A model that takes its time.
+#[derive(Debug)]
+struct Slow(Duration);
+
+impl Summarizer for Slow {
+    fn model(&self) -> &str {
+        "slow"
+    }
+
+    fn complete<'a>(&'a self, _: &'a Task) -> Completion<'a> {
+        Box::pin(async {
+            std::thread::sleep(self.0);
+            Ok("What was said so far, in a few words.".to_owned())
+        })
+    }
+}
+
+const TAKES: Duration = Duration::from_secs(30);
+/// As fast as no agent is.
+const EVERY: Duration = Duration::from_millis(20);
+
+pub fn run() {
+    println!(
+        "A push and a window while a summary takes {} s, in us; in brackets, to the usual median\n",
+        TAKES.as_secs()
+    );
+    println!(
+        "{:<10} {:<8} {:>10} {:>18} {:>18} {:>18}",
+        "store", "call", "usual", "median meanwhile", "slowest of usual", "slowest meanwhile"
+    );
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = SqliteStore::open(folder.path().join("lookback.db")).expect("a store");
+    let (file, memory) = (
+        std::thread::spawn(move || measure("sqlite", file)),
+        std::thread::spawn(|| measure("memory", MemoryStore::new())),
+    );
+    for rows in [file, memory] {
+        rows.join().expect("no panic").iter().for_each(|row| println!("{row}"));
+    }
+    println!();
+}
+
+fn measure(name: &str, store: impl Store + 'static) -> Vec<String> {
+    let limits = Limits::messages(2_000);
+    let stages = vec![Stage::Summarize(Summarize::default())];
+    let policy = Policy { limits, target: Some(Limits::messages(20)), stages, ..Policy::default() };
+    let settings = Settings { policy, ..Settings::default() };
+    let mut session = block_on(Session::open(store, "s", settings)).expect("a session").with_summarizer(Slow(TAKES));
+    // Up to the limit and then beyond it, always at the same pace: a processor that has slept is slower.
+    (0..600).for_each(|index| _ = step(&mut session, index));
+    let usual: Vec<_> = (600..1_999).map(|index| paced(&mut session, index)).collect();
+    (1_999..2_004).for_each(|index| _ = step(&mut session, index));
+    let begun = Instant::now();
+    let mut meanwhile = Vec::new();
+    while begun.elapsed() < TAKES - Duration::from_secs(1) {
+        meanwhile.push(paced(&mut session, 2_004 + meanwhile.len() as u64));
+    }
+    assert!(session.view().summary().is_none(), "the summary came too early");
+    block_on(session.settled()).expect("a summary");
+    assert!(session.view().summary().is_some(), "the summary did not come");
+    let row = |call: &str, of: &dyn Fn(&(f64, f64)) -> f64| {
+        let middle = median(usual.iter().map(of));
+        let slowest = |steps: &[(f64, f64)]| steps.iter().map(of).fold(0.0, f64::max);
+        let beside = |figure: f64| format!("{figure:.1} ({:.1}x)", figure / middle);
+        let now = median(meanwhile.iter().map(of));
+        let (usual, meanwhile) = (beside(slowest(&usual)), beside(slowest(&meanwhile)));
+        format!("{name:<10} {call:<8} {middle:>10.1} {:>18} {usual:>18} {meanwhile:>18}", beside(now))
+    };
+    vec![row("push", &|step| step.0), row("window", &|step| step.1)]
+}
+
+fn paced(session: &mut Session, index: u64) -> (f64, f64) {
+    std::thread::sleep(EVERY);
+    step(session, index)
+}
+
+/// Microseconds of a push, and of the window after it.
+fn step(session: &mut Session, index: u64) -> (f64, f64) {
+    let message = message(index);
+    let calls = message.tool_calls().next().is_some();
+    let push = time(|| block_on(session.push(message)).expect("a push"));
+    // Between a call and its result no model is called.
+    let window = if calls { Duration::ZERO } else { time(|| _ = block_on(session.window()).expect("a window")) };
+    (push.as_secs_f64() * 1e6, window.as_secs_f64() * 1e6)
+}
