@@ -33,3 +33,9 @@ pub use store::{LogName, MemoryStore, Store, StoreError};
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 pub struct Readme;
+
+/// Compiles the examples of the pages on summaries and on overflow.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/summaries.md")]
+#[doc = include_str!("../../../docs/overflow.md")]
+pub struct Pages;
