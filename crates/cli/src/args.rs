@@ -240,8 +240,11 @@ pub(crate) enum SessionsCommand {
     #[command(after_help = "Example:\n  lookback sessions delete replay/session")]
     Delete {
         /// The sessions
-        #[arg(required = true)]
+        #[arg(required_unless_present = "all", conflicts_with = "all")]
         names: Vec<String>,
+        /// Every session of the store
+        #[arg(long)]
+        all: bool,
         #[command(flatten)]
         store: StoreArg,
     },

@@ -174,6 +174,18 @@ fn a_search_finds_what_has_left_the_window() {
 }
 
 #[test]
+fn all_sessions_are_deleted_only_where_that_is_asked_for() {
+    let lab = with_summary();
+    assert_ne!(lab.run(&["sessions", "delete", "--store", "s.db"]).code, Some(0));
+    assert_ne!(lab.run(&["sessions", "delete", "", "--store", "s.db"]).code, Some(0));
+    assert_ne!(lab.run(&["sessions", "delete", "lived", "--all", "--store", "s.db"]).code, Some(0));
+    assert_ne!(lab.run(&["sessions", "list", "--json", "--store", "s.db"]).out(), "");
+    let run = lab.run(&["sessions", "delete", "--all", "--store", "s.db"]);
+    assert_eq!((run.out(), run.stderr.as_str()), ("", "deleted all 1\n"));
+    assert_eq!(lab.run(&["sessions", "list", "--json", "--store", "s.db"]).out(), "");
+}
+
+#[test]
 fn sessions_are_deleted_all_or_none() {
     let lab = replayed();
     lab.run(&["replay", "session.jsonl", "--json", "--policy", "none", "--policy", "messages"]).out();

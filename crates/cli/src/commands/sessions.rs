@@ -26,7 +26,13 @@ pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
             let found = search(&open(&store)?, &query, session.as_deref(), limit, json)?;
             return Ok(ExitCode::from(u8::from(!found)));
         }
-        SessionsCommand::Delete { names, store: place } => {
+        SessionsCommand::Delete { all: true, store, .. } => {
+            let store = open(&store)?;
+            let sessions = block_on(store.list(""))?.iter().filter(|log| !log.name.is_derived()).count();
+            block_on(store.clear())?;
+            output::tell(&format!("deleted all {sessions}"));
+        }
+        SessionsCommand::Delete { names, store: place, .. } => {
             let store = open(&place)?;
             let logs = names.iter().map(|name| log(&store, name, &place)).collect::<Result<Vec<_>, _>>()?;
             for log in logs {
