@@ -181,7 +181,7 @@ fn all_sessions_are_deleted_only_where_that_is_asked_for() {
     assert_ne!(lab.run(&["sessions", "delete", "lived", "--all", "--store", "s.db"]).code, Some(0));
     assert_ne!(lab.run(&["sessions", "list", "--json", "--store", "s.db"]).out(), "");
     let run = lab.run(&["sessions", "delete", "--all", "--store", "s.db"]);
-    assert_eq!((run.out(), run.stderr.as_str()), ("", "deleted all 1\n"));
+    assert_eq!((run.out(), run.stderr.as_str()), ("", "deleted all 2\n"));
     assert_eq!(lab.run(&["sessions", "list", "--json", "--store", "s.db"]).out(), "");
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Engine, own};
+use super::Engine;
+use super::repair::own;
 use crate::cut;
 use crate::dialect::Dialect;
 use crate::message::{Message, Role};

@@ -1,6 +1,7 @@
 //! The view: what the model would see of the log now, as a fold over its entries.
 
 mod checkpoint;
+mod compaction;
 mod repair;
 
 use std::borrow::Cow;
@@ -14,10 +15,9 @@ use crate::cut::{self, Change, Edit, Hidden};
 use crate::dialect::{Dialect, Frame, Loss, Shown};
 use crate::group::Kind;
 use crate::message::{Message, PartRef, Role};
-use crate::plan::Action;
 use crate::policy::Totals;
 use crate::tokens::{Calibration, Size};
-use crate::transcript::{Arrival, Compaction, Entry, Label, Origin, Position, Repair, ShownItem, Summary};
+use crate::transcript::{Arrival, Entry, Label, Origin, Position, ShownItem, Summary};
 
 /// What the model would see of a log now. `View::default()` is that of an empty log; [`View::apply`] adds one entry.
 ///
@@ -433,128 +433,6 @@ impl View {
             self.open = self.open.saturating_sub(u64::from(call.answer == Answer::Open));
             call.answer = answer;
         }
-    }
-
-    fn repair(&mut self, position: Position, repair: &Repair) {
-        let item = |message: &Message, size: &Size| Item {
-            position,
-            message: Arc::new(message.clone()),
-            edits: Arc::new([]),
-            size: *size,
-            own: true,
-        };
-        match repair {
-            Repair::StandIn { call, message, size } => {
-                let at = self
-                    .groups
-                    .iter()
-                    .rposition(|group| group.items.first().is_some_and(|item| item.position == *call));
-                let Some(index) = at else { return };
-                for (_, result) in message.tool_results() {
-                    let id = self.original(index, &result.call_id);
-                    self.answer(index, &id, Some(&result.call_id), Answer::StandIn);
-                }
-                self.add_to(index, item(message, size));
-            }
-            Repair::Trim { message, edit, size } => {
-                let mut groups = self.groups.iter_mut().rev();
-                let found = groups.find_map(|group| {
-                    let at = group.items.iter().position(|item| item.position == *message)?;
-                    Some((group, at))
-                });
-                if let Some((group, at)) = found
-                    && let Some(item) = group.items.get_mut(at)
-                {
-                    self.totals.size = self.totals.size - item.size + *size;
-                    group.size = group.size - item.size + *size;
-                    item.edits = item.edits.iter().chain([edit]).cloned().collect();
-                    item.size = *size;
-                }
-            }
-            Repair::Opening { message, size } => {
-                let first =
-                    self.groups.iter().position(|group| group.kind != Kind::System).unwrap_or(self.groups.len());
-                let items = vec![item(message, size)];
-                let turn = self.groups.get(first).map_or(self.turn, |group| group.turn);
-                let group =
-                    ViewGroup { number: 0, kind: Kind::User, turn, round: 0, items, size: *size, calls: Vec::new() };
-                let counted = self.totals.turns;
-                self.open_group(group, Some(first));
-                // It shares the turn of what it stands before.
-                self.totals.turns = counted.max(1);
-            }
-        }
-    }
-
-    /// The identifier that the client knows a shown call by.
-    fn original(&self, index: usize, shown: &str) -> String {
-        let group = self.groups.get(index);
-        let found = group.and_then(|group| {
-            let edits = group.items.first().map(|item| &*item.edits).unwrap_or_default();
-            group.calls.iter().find(|call| cut::renamed(edits, call.part).unwrap_or(&call.id) == shown)
-        });
-        found.map_or_else(|| shown.to_owned(), |call| call.id.clone())
-    }
-
-    fn compact(&mut self, position: Position, compaction: &Compaction) {
-        let late = std::mem::take(&mut self.late);
-        let groups = std::mem::take(&mut self.groups);
-        let mut outcomes = compaction.groups.iter().flat_map(|outcome| std::iter::repeat_n(outcome, outcome.count));
-        let mut used = Vec::new();
-        let mut kept: Vec<ViewGroup> = Vec::new();
-        let mut place = None;
-        for mut group in groups {
-            let outcome = outcomes.next();
-            if let Some(action) = outcome.map(|outcome| outcome.decision.action).filter(|action| action.is_gone()) {
-                if action == Action::Summarize {
-                    place.get_or_insert(kept.len());
-                }
-                self.forget(&group);
-                continue;
-            }
-            if let Some(shown) = outcome.and_then(|outcome| outcome.shown.as_ref()) {
-                let find = |saved: &ShownItem| {
-                    let item = group.items.iter().chain(&late).find(|item| item.position == saved.position)?;
-                    Some(Item { edits: saved.edits.as_slice().into(), size: saved.size, ..item.clone() })
-                };
-                let items: Vec<Item> = shown.iter().filter_map(find).collect();
-                used.extend(items.iter().filter(|item| !item.own).map(|item| item.position));
-                // Nothing is left of a message that was all reasoning, once that is stale: the group is then what lived with it.
-                let Some(left) = ViewGroup::of(items, group.turn, group.round) else {
-                    self.forget(&group);
-                    continue;
-                };
-                self.forget(&group);
-                group = ViewGroup { number: group.number, ..left };
-                group.settle();
-            }
-            kept.push(group);
-        }
-        self.late = late.into_iter().filter(|item| !used.contains(&item.position)).collect();
-        if let Some(summary) = &compaction.summary {
-            self.summary = Some((position, Arc::new(summary.clone())));
-            // What it stands for may have left before, at a hard limit.
-            let place = place.unwrap_or_else(|| kept.iter().take_while(|group| group.kind == Kind::System).count());
-            kept.insert(place, self.summary_group(position, summary));
-        }
-        self.totals = Totals::default();
-        self.open = 0;
-        self.unsaid = 0;
-        for group in kept {
-            self.add_group(group, None);
-        }
-        // A late result whose call has left the window has nothing to answer.
-        let calls = &self.calls;
-        self.late.retain(|item| item.message.tool_results().any(|(_, result)| calls.contains_key(&result.call_id)));
-        self.outdated = self.is_outdated();
-    }
-
-    fn summary_group(&mut self, position: Position, summary: &Summary) -> ViewGroup {
-        self.next_group += 1;
-        let (message, size) = (Arc::new(summary.message.clone()), summary.size);
-        let items = vec![Item { position, message, edits: Arc::new([]), size, own: true }];
-        let (number, turn, round) = (self.next_group - 1, 0, 0);
-        ViewGroup { number, kind: Kind::Summary, turn, round, items, size, calls: Vec::new() }
     }
 
     /// Finds a group no more by the identifiers of its calls.

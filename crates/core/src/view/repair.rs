@@ -1,10 +1,14 @@
 //! What is wrong with a history, and what mends it: found as a message arrives, or when a window is asked for.
 
+use std::sync::Arc;
+
 use super::{Answer, Item, View, ViewGroup};
 use crate::cut::{self, Change, Cut, Edit, Hidden};
 use crate::dialect::Dialect;
+use crate::group::Kind;
 use crate::message::{Message, PartRef};
-use crate::transcript::Position;
+use crate::tokens::Size;
+use crate::transcript::{Position, Repair};
 
 /// What stands in a result that says it is an error and nothing else, where the provider refuses that.
 const EMPTY_ERROR: &str = "[The tool failed and gave no output.]";
@@ -191,5 +195,67 @@ impl View {
             }
         }
         found
+    }
+
+    /// Mends what an entry says.
+    pub(super) fn repair(&mut self, position: Position, repair: &Repair) {
+        let item = |message: &Message, size: &Size| Item {
+            position,
+            message: Arc::new(message.clone()),
+            edits: Arc::new([]),
+            size: *size,
+            own: true,
+        };
+        match repair {
+            Repair::StandIn { call, message, size } => {
+                let at = self
+                    .groups
+                    .iter()
+                    .rposition(|group| group.items.first().is_some_and(|item| item.position == *call));
+                let Some(index) = at else { return };
+                for (_, result) in message.tool_results() {
+                    let id = self.original(index, &result.call_id);
+                    self.answer(index, &id, Some(&result.call_id), Answer::StandIn);
+                }
+                self.add_to(index, item(message, size));
+            }
+            Repair::Trim { message, edit, size } => {
+                let mut groups = self.groups.iter_mut().rev();
+                let found = groups.find_map(|group| {
+                    let at = group.items.iter().position(|item| item.position == *message)?;
+                    Some((group, at))
+                });
+                if let Some((group, at)) = found
+                    && let Some(item) = group.items.get_mut(at)
+                {
+                    self.totals.size = self.totals.size - item.size + *size;
+                    group.size = group.size - item.size + *size;
+                    item.edits = item.edits.iter().chain([edit]).cloned().collect();
+                    item.size = *size;
+                }
+            }
+            Repair::Opening { message, size } => {
+                let first =
+                    self.groups.iter().position(|group| group.kind != Kind::System).unwrap_or(self.groups.len());
+                let items = vec![item(message, size)];
+                let turn = self.groups.get(first).map_or(self.turn, |group| group.turn);
+                let group =
+                    ViewGroup { number: 0, kind: Kind::User, turn, round: 0, items, size: *size, calls: Vec::new() };
+                let counted = self.totals.turns;
+                self.open_group(group, Some(first));
+                // It shares the turn of what it stands before.
+                self.totals.turns = counted.max(1);
+            }
+        }
+    }
+
+    /// The identifier that the client knows a shown call by.
+    fn original(&self, index: usize, shown: &str) -> String {
+        let group = self.groups.get(index);
+        let found = group.and_then(|group| {
+            let edits = group.items.first().map(|item| &*item.edits).unwrap_or_default();
+            group.calls.iter().find(|call| cut::renamed(edits, call.part).unwrap_or(&call.id) == shown)
+        });
+        found.map_or_else(|| shown.to_owned(), |call| call.id.clone())
     }
 }
