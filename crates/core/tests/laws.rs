@@ -76,6 +76,11 @@ proptest! {
     }
 
     #[test]
+    fn recovery_from_an_overflow_is_bounded_and_each_step_smaller(case in case()) {
+        holds(&case, laws::recovery_from_overflow_is_bounded)?;
+    }
+
+    #[test]
     fn every_group_has_a_reason(case in case()) {
         holds(&case, laws::every_group_has_a_reason)?;
     }

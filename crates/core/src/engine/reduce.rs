@@ -82,9 +82,10 @@ impl Engine {
                     decided.wanted = self.wanted(&candidates, &plan, policy);
                 }
                 let compaction = candidates.carry_out(&self.view, &plan);
+                let began = !self.needs_opening();
                 self.record(Entry::Compaction(compaction), &mut decided.entries);
                 // Where all that was kept is stale reasoning, nothing is left to begin with.
-                if self.needs_opening() {
+                if began && self.needs_opening() {
                     self.repair(&mut decided.entries);
                 }
                 self.checkpoint_if_due(&mut decided.entries);

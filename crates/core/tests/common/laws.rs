@@ -580,3 +580,35 @@ pub fn all(run: &Run) -> Found {
     every_group_has_a_reason(run)?;
     no_signed_block_is_sent_under_another_prefix(run)
 }
+
+/// Law 7, where the provider refuses: each window after an overflow is smaller and valid, until nothing is left to take away.
+pub fn recovery_from_overflow_is_bounded(run: &Run) -> Found {
+    let dialect = run.settings.dialect;
+    let mut engine = run.engine.clone();
+    for attempt in 0.. {
+        let before = engine.view().totals().size;
+        let tokens = engine.tokens(engine.view());
+        let decided = engine.overflow(Limits::tokens(tokens - tokens.div_ceil(4)));
+        let Some(plan) = decided.plan else { return Err(format!("attempt {attempt}: no plan")) };
+        if plan.verdict != Verdict::Compact {
+            demand!(decided.entries.is_empty(), "attempt {attempt}: entries of {:?}", plan.verdict);
+            return Ok(());
+        }
+        if plan.after.size.messages == 0 {
+            // Where all that was kept is stale reasoning, something must be sent all the same.
+            return Ok(());
+        }
+        let after = engine.view().totals().size;
+        demand!(after.tokens < before.tokens, "attempt {attempt}: {before:?} to {after:?}");
+        let mut next = engine.clone();
+        let decided = next.window();
+        let view = decided.on_read.as_deref().unwrap_or(next.view());
+        if decided.refusal.is_none() {
+            let sent = encode(dialect, view);
+            let found = if sent.is_empty() { Vec::new() } else { dialect.check(&request(dialect, &sent)) };
+            demand!(found.is_empty(), "attempt {attempt}: {found:?}");
+        }
+        demand!(attempt < 1_000, "it goes on for ever");
+    }
+    Ok(())
+}
