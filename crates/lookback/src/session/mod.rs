@@ -452,7 +452,7 @@ impl fmt::Debug for Session {
 }
 
 /// Now, by the system's clock; `None` where that stands before 1970.
-fn now() -> Option<Millis> {
+pub(crate) fn now() -> Option<Millis> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     Millis::try_from(since.as_millis()).ok()
 }
