@@ -17,6 +17,8 @@ use lookback::compat::agentlib::{
 use lookback::store::{Hit, LogInfo, Record};
 use lookback::transcript::Millis;
 use lookback::{Dialect, LogName, MemoryStore, Message, Store, ToolCall};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed};
 use serde_json::{Value, json};
 use vectors::{Step, assert_valid, messages, vectors};
 
@@ -333,6 +335,20 @@ fn b1_nor_where_a_stand_in_comes_back() {
 }
 
 #[test]
+fn b1_nor_where_a_result_takes_the_place_of_its_stand_in() {
+    let memory = memory(10_000, 1);
+    let asked = || Message::user("look it up");
+    write(&memory, [exchange("one"), vec![asked(), round("k", "")[0].clone()]].concat());
+    let mut state = read(&memory);
+    assert!(state.pop().unwrap().text().contains("interrupted"));
+    state.extend([round("k", "found")[1].clone(), Message::assistant("It is there.")]);
+    write(&memory, state.clone());
+    assert_eq!((stats(&memory).turns, texts(&read(&memory))), (1, texts(&state)));
+    let found = block_on(memory.read(&ReadOptions { query: Some("look it up".into()), ..ReadOptions::default() }));
+    assert_eq!(found.unwrap().len(), 1);
+}
+
+#[test]
 fn b2_no_orphan_tool_results_after_a_trim() {
     let rounds = (0..4).flat_map(|number| round(&format!("k{number}"), &"r".repeat(30 * number)));
     let messages: Vec<_> = [Message::user("go")].into_iter().chain(rounds).chain(exchange("and then")).collect();
@@ -475,4 +491,61 @@ fn many_sessions_at_once_are_kept_apart() {
     assert_eq!(entries.iter().map(|entry| entry.messages.len()).sum::<usize>(), 8 * 200);
     block_on(memory.clear(None)).unwrap();
     assert!(block_on(memory.entries(None)).unwrap().is_empty());
+}
+
+/// Something that is written: who speaks, of which call, and how much.
+fn said((kind, id, length): (u8, u8, usize), number: usize) -> Message {
+    let (id, text) = (format!("k{id}"), format!("{number} {}", "x".repeat(length)));
+    match kind {
+        0 => Message::user(text),
+        1 => Message::assistant(text),
+        2 => Message::calls("", [ToolCall::new(id, "look", "{}"), ToolCall::new(format!("b{number}"), "look", "{}")]),
+        _ => Message::tool_result(id, text),
+    }
+}
+
+proptest! {
+    #![proptest_config(Config { cases: 64, rng_seed: RngSeed::Fixed(7), ..Config::default() })]
+
+    #[test]
+    fn whatever_is_written_a_read_is_valid(
+        all in prop::collection::vec((0..4u8, 0..4u8, 0..60usize), 1..40),
+        (max_tokens, max_turns, limit, at_once) in (1..120u64, 1..6u64, 1..8u64, 1..5usize),
+    ) {
+        let memory = memory(max_tokens, max_turns);
+        let all: Vec<_> = all.into_iter().enumerate().map(|(number, one)| said(one, number)).collect();
+        for part in all.chunks(at_once) {
+            write(&memory, part.to_vec());
+            read(&memory);
+            for query in [None, Some("x".to_owned()), Some("look".to_owned())] {
+                let options = ReadOptions { limit: Some(limit), query, ..ReadOptions::default() };
+                let messages = block_on(memory.read(&options)).unwrap();
+                assert_valid(DIALECT, &vectors::json(DIALECT, &messages), "a read with options");
+            }
+        }
+    }
+
+    #[test]
+    fn an_agent_doubles_nothing_whatever_it_reads(
+        runs in prop::collection::vec((prop::collection::vec((1..4u8, 0..4u8, 0..60usize), 0..5), 0..4u64), 1..12),
+        max_tokens in 1..200u64,
+    ) {
+        let memory = memory(max_tokens, 1_000_000);
+        let mut number = 0;
+        for (index, (answers, limit)) in runs.iter().enumerate() {
+            let limit = Some(*limit).filter(|limit| *limit > 0);
+            let mut state = block_on(memory.read(&ReadOptions { limit, ..ReadOptions::default() })).unwrap();
+            state.push(Message::user(format!("question {index}")));
+            for answer in answers {
+                state.push(said(*answer, number));
+                number += 1;
+            }
+            // So that it is never a single message, which is always new.
+            state.push(Message::assistant(format!("answer {index}")));
+            write(&memory, state);
+            prop_assert_eq!(stats(&memory).turns, index as u64 + 1);
+            let asked = block_on(memory.read(&ReadOptions { query: Some("question".into()), ..ReadOptions::default() }));
+            prop_assert!(asked.unwrap().len() <= index + 1);
+        }
+    }
 }

@@ -26,10 +26,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_lock::Mutex;
+use lookback_core::dialect::Shown;
 use lookback_core::message::Role;
 use lookback_core::policy::{Keep, Mode, Tokens};
 use lookback_core::tokens::TokenCounter;
 use lookback_core::transcript::{Label, Millis};
+use lookback_core::view::Item;
 use lookback_core::{DecodeError, Dialect, Engine, Limits, Loss, Message, Policy, Settings, View, view};
 
 use super::OptionError;
@@ -340,7 +342,7 @@ impl SlidingWindowMemory {
     /// more messages that begins with one of these is taken for such a transcript, and only the rest for new; of several the longest counts:
     ///
     /// - what one of the last reads of this session by this memory gave (the very last one, if that was a single message),
-    /// - what a read without options would give now,
+    /// - what a read without options would give now, with its stand-ins or without,
     /// - all that was ever written in the session.
     ///
     /// A list that is only a part of one of these is new, and so is a single message: nobody's second "hi" is lost. Two lists cannot be told
@@ -450,8 +452,11 @@ impl SlidingWindowMemory {
         let chain = |begin: &[u128]| begin.iter().fold(0, |chain, digest| view::chain(chain, *digest));
         let whole = digests.get(..length).filter(|begin| chain(begin) == session.view().chain()).map_or(0, <[_]>::len);
         session.set_policy(within(self.options.max_tokens, None));
-        let window = self::digests(&given(session.window().await?.view())?);
-        let window = if digests.starts_with(&window) { window.len() } else { 0 };
+        let window = session.window().await?;
+        let shown = encoded(window.view().messages())?;
+        let without = encoded(window.view().messages().filter(|item| !item.is_own()))?;
+        let begins = |known: &[Message]| Some(self::digests(known)).filter(|known| digests.starts_with(known));
+        let window = begins(&shown).or_else(|| begins(&without)).map_or(0, |known| known.len());
         Ok(whole.max(window).max(reads.longest(&digests)))
     }
 
@@ -564,7 +569,12 @@ fn fit(messages: impl IntoIterator<Item = Message>, policy: Policy) -> Result<Ve
 
 /// The messages of a view as they are shown.
 fn given(view: &View) -> Result<Vec<Message>, Error> {
-    view.encode(DIALECT)?.into_iter().map(|raw| Ok(DIALECT.decode_raw(&raw)?)).collect()
+    encoded(view.messages())
+}
+
+fn encoded<'a>(items: impl Iterator<Item = &'a Item>) -> Result<Vec<Message>, Error> {
+    let shown = items.map(|item| Shown { message: item.message(), edits: item.edits() });
+    DIALECT.encode(shown)?.into_iter().map(|raw| Ok(DIALECT.decode_raw(&raw)?)).collect()
 }
 
 fn digests(messages: &[Message]) -> Vec<u128> {
