@@ -363,3 +363,21 @@ fn messages_are_replaced_at_once_and_the_old_log_stays_readable() {
         );
     });
 }
+
+#[test]
+fn what_a_session_does_can_be_done_on_any_thread() {
+    fn is_send<T: Send>(value: T) -> T {
+        value
+    }
+    let open = is_send(Session::open(MemoryStore::new(), "s", settings(4)));
+    let mut session = is_send(block_on(open).unwrap());
+    block_on(is_send(session.push(Message::user("one")))).unwrap();
+    block_on(is_send(session.extend(vec![Message::assistant("two")]))).unwrap();
+    block_on(is_send(session.sync(vec![Message::user("one")]))).unwrap();
+    block_on(is_send(session.label(Label::default()))).unwrap();
+    block_on(is_send(session.compact(&Policy::default()))).unwrap();
+    block_on(is_send(session.manage())).unwrap();
+    block_on(is_send(session.read(&Reading::default()))).unwrap();
+    block_on(is_send(session.window())).unwrap();
+    block_on(is_send(session.clear())).unwrap();
+}

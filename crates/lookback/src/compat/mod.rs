@@ -1,6 +1,8 @@
 //! The windows of five published systems, each a thin face over [`Session`](crate::Session): their names, defaults and behaviour, and none
 //! of their faults.
 
+pub mod agentlib;
+
 /// An option that a system refuses.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{option} must be {expected}, got {value}")]

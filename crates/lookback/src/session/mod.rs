@@ -319,7 +319,7 @@ impl Session {
         Ok(self.decide(|engine| engine.compact(policy)).await?.plan)
     }
 
-    async fn decide(&mut self, mut decide: impl FnMut(&mut Engine) -> Decided) -> Result<Decided, Error> {
+    async fn decide(&mut self, mut decide: impl FnMut(&mut Engine) -> Decided + Send) -> Result<Decided, Error> {
         let begun = Instant::now();
         let mut decided = Decided::default();
         self.commit(|engine| {
@@ -398,7 +398,10 @@ impl Session {
     }
 
     /// Lets the engine change, and writes down what it says; anew after what another writer wrote in between.
-    async fn commit(&mut self, mut change: impl FnMut(&mut Engine) -> Result<Vec<Entry>, Error>) -> Result<(), Error> {
+    async fn commit(
+        &mut self,
+        mut change: impl FnMut(&mut Engine) -> Result<Vec<Entry>, Error> + Send,
+    ) -> Result<(), Error> {
         for _ in 0..TRIES {
             if self.try_commit(&mut change).await? {
                 return Ok(());
@@ -409,7 +412,7 @@ impl Session {
 
     async fn try_commit(
         &mut self,
-        change: &mut dyn FnMut(&mut Engine) -> Result<Vec<Entry>, Error>,
+        change: &mut (dyn FnMut(&mut Engine) -> Result<Vec<Entry>, Error> + Send),
     ) -> Result<bool, Error> {
         self.refresh().await?;
         let at = self.engine.end();
@@ -449,7 +452,7 @@ impl fmt::Debug for Session {
 }
 
 /// Now, by the system's clock; `None` where that stands before 1970.
-fn now() -> Option<Millis> {
+pub(crate) fn now() -> Option<Millis> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     Millis::try_from(since.as_millis()).ok()
 }

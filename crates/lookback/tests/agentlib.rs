@@ -1,0 +1,551 @@
+//! AgentLIB's `SlidingWindowMemory`: the vectors of `corpus/systems/agentlib.json`, and a test for each of its faults.
+//!
+//! B5 (`limit`, `query` and `tags` ignored) and B7 (no validation) have vectors alone; negative numbers and fractions are no `u64`.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+mod vectors;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_lite::future::block_on;
+use lookback::compat::agentlib::{
+    Error, Options, ReadOptions, SlidingWindowMemory, Stats, WriteOptions, estimate_tokens, trim_to_token_budget,
+};
+use lookback::store::{Hit, LogInfo, Record};
+use lookback::transcript::Millis;
+use lookback::{Dialect, LogName, MemoryStore, Message, Store, ToolCall};
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngSeed};
+use serde_json::{Value, json};
+use vectors::{Step, assert_valid, messages, vectors};
+
+const DIALECT: Dialect = Dialect::OpenAiChat;
+
+fn options(value: &Value) -> Options {
+    let default = Options::default();
+    let number = |name: &str, default| value[name].as_u64().unwrap_or(default);
+    Options { max_tokens: number("maxTokens", default.max_tokens), max_turns: number("maxTurns", default.max_turns) }
+}
+
+fn text(value: &Value) -> Option<String> {
+    value.as_str().map(str::to_owned)
+}
+
+fn tags(value: &Value) -> Vec<String> {
+    value["tags"].as_array().into_iter().flatten().filter_map(text).collect()
+}
+
+/// Gives what a call gives, as the vectors say it.
+async fn call(memory: &SlidingWindowMemory, Step { call, with, .. }: &Step) -> Result<Value, Error> {
+    let session = with["sessionId"].as_str();
+    let list = || messages(DIALECT, &with["messages"]);
+    Ok(match call.as_str() {
+        "new" => {
+            SlidingWindowMemory::new(options(with))?;
+            Value::Null
+        }
+        "write" => {
+            let default = session.map_or_else(WriteOptions::default, WriteOptions::session);
+            let to = WriteOptions { agent_name: text(&with["agentName"]), tags: tags(with), ..default };
+            memory.write(list(), &to).await?;
+            Value::Null
+        }
+        "read" => {
+            let default = session.map_or_else(ReadOptions::default, ReadOptions::session);
+            let (limit, query) = (with["limit"].as_u64(), text(&with["query"]));
+            vectors::json(DIALECT, &memory.read(&ReadOptions { limit, query, tags: tags(with), ..default }).await?)
+        }
+        "clear" => {
+            memory.clear(session).await?;
+            Value::Null
+        }
+        "entries" => {
+            let entries = memory.entries(session).await?;
+            let entry = |entry: &lookback::compat::agentlib::MemoryEntry| {
+                assert!(entry.created_at.is_some() && entry.created_at <= entry.accessed_at);
+                let mut value = json!({
+                    "id": entry.id,
+                    "tags": entry.tags,
+                    "tokenCount": entry.token_count,
+                    "messages": vectors::json(DIALECT, &entry.messages),
+                });
+                if let Some(agent) = &entry.agent_name {
+                    value["agentName"] = json!(agent);
+                }
+                value
+            };
+            entries.iter().map(entry).collect()
+        }
+        "stats" => match memory.stats(session.unwrap()).await? {
+            Some(Stats { turns, estimated_tokens }) => json!({ "turns": turns, "estimatedTokens": estimated_tokens }),
+            None => json!("none"),
+        },
+        "estimateTokens" => json!(estimate_tokens(with["text"].as_str().unwrap())),
+        "trimToTokenBudget" => {
+            vectors::json(DIALECT, &trim_to_token_budget(list(), with["maxTokens"].as_u64().unwrap())?)
+        }
+        other => panic!("no call `{other}`"),
+    })
+}
+
+#[test]
+fn the_vectors_hold() {
+    hold(&|options| SlidingWindowMemory::new(options).unwrap());
+}
+
+#[cfg(feature = "sqlite")]
+#[test]
+fn the_vectors_hold_in_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = std::cell::Cell::new(0);
+    hold(&|options| {
+        files.set(files.get() + 1);
+        let path = folder.path().join(files.get().to_string());
+        let store = lookback::SqliteStore::open_with(path, lookback::Durability::System).unwrap();
+        SlidingWindowMemory::over(store, options).unwrap()
+    });
+}
+
+fn hold(open: &dyn Fn(Options) -> SlidingWindowMemory) {
+    for vector in vectors("agentlib.json") {
+        let name = &vector.name;
+        let memory = open(options(&vector.options));
+        for (index, step) in vector.steps.iter().enumerate() {
+            let place = format!("{name}: step {index}, {}", step.call);
+            match (block_on(call(&memory, step)), &step.fails) {
+                (Ok(gives), None) => {
+                    if matches!(step.call.as_str(), "read" | "trimToTokenBudget") {
+                        assert_valid(DIALECT, &gives, &place);
+                    }
+                    if let Some(expected) = &step.gives {
+                        assert_eq!(&gives, expected, "{place}");
+                    }
+                }
+                (Err(error), Some(fails)) => assert_eq!(&error.to_string(), fails, "{place}"),
+                (result, fails) => panic!("{place}: {result:?} where {fails:?} was to come"),
+            }
+        }
+    }
+}
+
+#[test]
+fn every_fault_is_covered() {
+    let of_vectors = vectors("agentlib.json").into_iter().filter_map(|vector| text(&json!(vector.source)));
+    let mut covered: BTreeSet<String> =
+        of_vectors.filter_map(|source| source.strip_prefix("fault ").map(str::to_owned)).collect();
+    // Those that have tests of their own below.
+    covered.extend(["B1", "B2", "B3", "B4", "B6", "B8", "B9"].map(str::to_owned));
+    assert_eq!(covered, (1..=9).map(|number| format!("B{number}")).collect());
+}
+
+fn memory(max_tokens: u64, max_turns: u64) -> SlidingWindowMemory {
+    SlidingWindowMemory::new(Options { max_tokens, max_turns }).unwrap()
+}
+
+fn exchange(text: &str) -> Vec<Message> {
+    vec![Message::user(text), Message::assistant(format!("an answer to {text}"))]
+}
+
+fn round(id: &str, result: &str) -> Vec<Message> {
+    let call = ToolCall::new(id, "look", "{}");
+    vec![Message::calls("", [call]), Message::tool_result(id, result)]
+}
+
+fn read(memory: &SlidingWindowMemory) -> Vec<Message> {
+    let messages = block_on(memory.read(&ReadOptions::default())).unwrap();
+    assert_valid(DIALECT, &vectors::json(DIALECT, &messages), "a read");
+    messages
+}
+
+fn write(memory: &SlidingWindowMemory, messages: Vec<Message>) {
+    block_on(memory.write(messages, &WriteOptions::default())).unwrap();
+}
+
+fn stats(memory: &SlidingWindowMemory) -> Stats {
+    block_on(memory.stats("default")).unwrap().unwrap()
+}
+
+fn texts(messages: &[Message]) -> Vec<String> {
+    messages.iter().map(Message::text).collect()
+}
+
+/// A run of the system's agent: it reads, says its system prompt, goes on, and writes all of that.
+fn run(memory: &SlidingWindowMemory, said: Vec<Message>) {
+    let mut state = read(memory);
+    state.push(Message::system("Be brief."));
+    state.extend(said);
+    write(memory, state);
+}
+
+/// Counts what is appended to a store in memory.
+#[derive(Debug, Default)]
+struct Counted {
+    store: MemoryStore,
+    appended: std::sync::Mutex<(u64, u64)>,
+}
+
+impl Store for Counted {
+    fn append<'a>(
+        &'a self,
+        log: &'a LogName,
+        at: u64,
+        records: Vec<Record>,
+        time: Option<Millis>,
+    ) -> lookback::store::Answer<'a, ()> {
+        let mut appended = self.appended.lock().unwrap();
+        appended.0 += records.len() as u64;
+        appended.1 += records.iter().map(|record| record.body.len() as u64).sum::<u64>();
+        self.store.append(log, at, records, time)
+    }
+    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> lookback::store::Answer<'a, bool> {
+        self.store.touch(log, time)
+    }
+    fn read<'a>(&'a self, log: &'a LogName, span: std::ops::Range<u64>) -> lookback::store::Answer<'a, Vec<String>> {
+        self.store.read(log, span)
+    }
+    fn head<'a>(
+        &'a self,
+        log: &'a LogName,
+        before: Option<u64>,
+    ) -> lookback::store::Answer<'a, Option<lookback::store::Head>> {
+        self.store.head(log, before)
+    }
+    fn info<'a>(&'a self, log: &'a LogName) -> lookback::store::Answer<'a, Option<LogInfo>> {
+        self.store.info(log)
+    }
+    fn list<'a>(&'a self, prefix: &'a str) -> lookback::store::Answer<'a, Vec<LogInfo>> {
+        self.store.list(prefix)
+    }
+    fn delete<'a>(&'a self, log: &'a LogName) -> lookback::store::Answer<'a, bool> {
+        self.store.delete(log)
+    }
+    fn clear(&self) -> lookback::store::Answer<'_, u64> {
+        self.store.clear()
+    }
+    fn search<'a>(
+        &'a self,
+        log: Option<&'a LogName>,
+        query: &'a str,
+        most: usize,
+    ) -> lookback::store::Answer<'a, Vec<Hit>> {
+        self.store.search(log, query, most)
+    }
+}
+
+#[test]
+fn the_defaults_are_those_of_the_document() {
+    let memory = SlidingWindowMemory::new(Options::default()).unwrap();
+    for number in 0..60 {
+        write(&memory, exchange(&format!("{number} {}", "x".repeat(1_000))));
+    }
+    assert_eq!(stats(&memory).turns, 50);
+    let kept = vectors::json(DIALECT, &read(&memory));
+    // Two messages of some 260 tokens each a turn.
+    assert_eq!(kept.as_array().unwrap().len(), 15);
+    assert_eq!(SlidingWindowMemory::TYPE, "sliding-window");
+}
+
+#[test]
+fn a_read_says_that_the_session_was_used() {
+    let memory = memory(100, 5);
+    let entry = || block_on(memory.entries(Some("default"))).unwrap().remove(0);
+    write(&memory, exchange("one"));
+    let before = entry();
+    std::thread::sleep(Duration::from_millis(5));
+    read(&memory);
+    let after = entry();
+    assert!(after.accessed_at > before.accessed_at);
+    std::thread::sleep(Duration::from_millis(5));
+    block_on(memory.read(&ReadOptions { query: Some("one".into()), ..ReadOptions::default() })).unwrap();
+    assert!(entry().accessed_at > after.accessed_at);
+    write(&memory, exchange("two"));
+    assert_eq!((entry().created_at, entry().id), (before.created_at, before.id));
+}
+
+#[test]
+fn what_was_read_is_the_readers_own() {
+    let memory = memory(100, 5);
+    write(&memory, exchange("one"));
+    let mut own = read(&memory);
+    own[0] = Message::user("changed");
+    own.clear();
+    assert_eq!(texts(&read(&memory)), texts(&exchange("one")));
+}
+
+#[test]
+fn b1_a_transcript_that_is_written_again_is_not_doubled() {
+    let memory = memory(100_000, 50);
+    for runs in 1..=30 {
+        run(&memory, exchange(&format!("question {runs}")));
+        assert_eq!(stats(&memory).turns, runs);
+        assert_eq!(read(&memory).len() as u64, 2 * runs);
+    }
+}
+
+#[test]
+fn b1_nor_where_the_window_is_small_and_tools_are_used() {
+    let store = Arc::new(MemoryStore::new());
+    let open = || SlidingWindowMemory::over(store.clone(), Options { max_tokens: 60, max_turns: 5 }).unwrap();
+    let mut memory = open();
+    for runs in 1..=40_u64 {
+        let id = format!("call-{runs}");
+        let said = [exchange(&format!("question {runs}")), round(&id, "found")].concat();
+        let said = [&said[..1], &said[2..], &said[1..2]].concat();
+        if runs % 5 == 0 {
+            // The transcript outlives the process that has read it.
+            let mut state = read(&memory);
+            memory = open();
+            state.extend(said);
+            write(&memory, state);
+        } else {
+            run(&memory, said);
+        }
+        assert_eq!(stats(&memory).turns, runs.min(5));
+    }
+    let everything = ReadOptions { query: Some("question 7".into()), ..ReadOptions::default() };
+    let found = block_on(open().read(&everything)).unwrap();
+    assert_eq!(found.iter().filter(|message| message.text() == "question 7").count(), 1);
+}
+
+#[test]
+fn b1_nor_where_several_runs_begin_at_once() {
+    let memory = memory(10_000, 50);
+    write(&memory, exchange("how it began"));
+    let runs: Vec<_> = (0..20).map(|number| (number, read(&memory))).collect();
+    for (number, mut state) in runs {
+        state.extend(exchange(&format!("branch {number}")));
+        write(&memory, state);
+    }
+    assert_eq!((stats(&memory).turns, read(&memory).len()), (21, 42));
+}
+
+#[test]
+fn b1_nor_where_a_stand_in_comes_back() {
+    let memory = memory(10_000, 50);
+    write(&memory, vec![Message::user("look it up"), round("k", "")[0].clone()]);
+    run(&memory, exchange("never mind"));
+    assert_eq!(read(&memory).len(), 5);
+    // The result comes late, and takes the place of the stand-in.
+    write(&memory, vec![round("k", "found")[1].clone()]);
+    let window = read(&memory);
+    assert_eq!((window.len(), window[2].text().as_str()), (5, "found"));
+}
+
+#[test]
+fn b1_nor_where_a_result_takes_the_place_of_its_stand_in() {
+    let memory = memory(10_000, 1);
+    let asked = || Message::user("look it up");
+    write(&memory, [exchange("one"), vec![asked(), round("k", "")[0].clone()]].concat());
+    let mut state = read(&memory);
+    assert!(state.pop().unwrap().text().contains("interrupted"));
+    state.extend([round("k", "found")[1].clone(), Message::assistant("It is there.")]);
+    write(&memory, state.clone());
+    assert_eq!((stats(&memory).turns, texts(&read(&memory))), (1, texts(&state)));
+    let found = block_on(memory.read(&ReadOptions { query: Some("look it up".into()), ..ReadOptions::default() }));
+    assert_eq!(found.unwrap().len(), 1);
+}
+
+#[test]
+fn b2_no_orphan_tool_results_after_a_trim() {
+    let rounds = (0..4).flat_map(|number| round(&format!("k{number}"), &"r".repeat(30 * number)));
+    let messages: Vec<_> = [Message::user("go")].into_iter().chain(rounds).chain(exchange("and then")).collect();
+    for budget in 1..200 {
+        let memory = memory(budget, 50);
+        write(&memory, messages.clone());
+        // `read` holds each to the provider's rules.
+        let window = vectors::json(DIALECT, &read(&memory));
+        let all = vectors::json(DIALECT, &messages);
+        assert!(all.as_array().unwrap().ends_with(window.as_array().unwrap()));
+        assert_eq!(trim_to_token_budget(messages.clone(), budget).unwrap().len(), window.as_array().unwrap().len());
+    }
+}
+
+#[test]
+fn b3_the_newest_message_is_always_read() {
+    for newest in [Message::user("x".repeat(4_000)), Message::assistant("y".repeat(4_000))] {
+        let memory = memory(10, 50);
+        write(&memory, [exchange("one"), vec![newest.clone()]].concat());
+        assert_eq!(texts(&read(&memory)), [newest.text()]);
+    }
+}
+
+#[test]
+fn b4_arguments_and_reasoning_are_counted() {
+    let arguments = format!(r#"{{"text":"{}"}}"#, "w".repeat(4_000));
+    let memory = memory(100_000, 50);
+    write(&memory, vec![Message::user("q"), Message::calls("", [ToolCall::new("k", "save", &*arguments)])]);
+    assert!(stats(&memory).estimated_tokens > 1_000);
+}
+
+#[test]
+fn b6_sessions_outlive_the_process_and_few_are_held_open() {
+    let store = Arc::new(MemoryStore::new());
+    let open = || SlidingWindowMemory::over(store.clone(), Options::default()).unwrap();
+    let memory = open();
+    for number in 0..300 {
+        let id = format!("chat-{number}");
+        block_on(memory.write(exchange(&id), &WriteOptions::session(&*id))).unwrap();
+    }
+    assert!(format!("{memory:?}").contains("open: Some(128)"), "{memory:?}");
+    let memory = open();
+    for number in [0, 150, 299] {
+        let id = format!("chat-{number}");
+        assert_eq!(texts(&block_on(memory.read(&ReadOptions::session(&*id))).unwrap()), texts(&exchange(&id)));
+    }
+    assert_eq!(block_on(memory.entries(None)).unwrap().len(), 300);
+    // What one memory clears, another over the same store does not go on with.
+    let other = open();
+    block_on(other.clear(Some("chat-0"))).unwrap();
+    assert!(block_on(memory.read(&ReadOptions::session("chat-0"))).unwrap().is_empty());
+    block_on(memory.write(exchange("again"), &WriteOptions::session("chat-0"))).unwrap();
+    assert_eq!(block_on(other.stats("chat-0")).unwrap().unwrap().turns, 1);
+}
+
+#[test]
+fn b8_a_turn_without_end_is_read_and_held_in_part() {
+    let memory = memory(200, 2);
+    write(&memory, vec![Message::user("go on and on")]);
+    for number in 0..500 {
+        for message in round(&format!("k{number}"), "r".repeat(80).as_str()) {
+            write(&memory, vec![message]);
+        }
+        let window = read(&memory);
+        assert_eq!(window.last().unwrap().text(), "r".repeat(80));
+        assert!(window.len() <= 14);
+    }
+    // What no read has room for, twice over, is given up.
+    assert!(stats(&memory).estimated_tokens <= 2 * 2 * 200);
+    // With room for a turn of each size, none is.
+    let memory = self::memory(200, 5);
+    (0..5).for_each(|number| write(&memory, exchange(&format!("{number} {}", "z".repeat(300)))));
+    assert_eq!(stats(&memory).turns, 5);
+}
+
+#[test]
+fn b9_a_write_costs_the_same_however_long_the_history() {
+    let store = Arc::new(Counted::default());
+    let memory = SlidingWindowMemory::over(store.clone(), Options { max_tokens: 500, max_turns: 10 }).unwrap();
+    let cost = |turns: std::ops::Range<u32>| {
+        *store.appended.lock().unwrap() = (0, 0);
+        turns.for_each(|number| write(&memory, exchange(&format!("question {number:05}"))));
+        *store.appended.lock().unwrap()
+    };
+    cost(0..100);
+    let (early, early_bytes) = cost(100..400);
+    cost(400..1_700);
+    let (late, late_bytes) = cost(1_700..2_000);
+    // But for a checkpoint that falls into the one or the other.
+    assert!(late <= early + 1, "{late} entries after {early}");
+    assert!(late_bytes <= early_bytes + early_bytes / 20, "{late_bytes} bytes after {early_bytes}");
+    assert!(late <= 4 * 300, "{late} entries for 300 writes");
+}
+
+#[test]
+fn many_writers_lose_and_double_nothing() {
+    fn is_send<T: Send>(value: T) -> T {
+        value
+    }
+    for (writers, count) in [(20, 1), (8, 250)] {
+        let memory = memory(1_000_000, 10_000);
+        std::thread::scope(|scope| {
+            for writer in 0..writers {
+                let memory = &memory;
+                scope.spawn(move || {
+                    for number in 0..count {
+                        let message = Message::user(format!("writer {writer} says {number:03}"));
+                        block_on(is_send(memory.write(vec![message], &WriteOptions::default()))).unwrap();
+                    }
+                });
+            }
+        });
+        let all = texts(&read(&memory));
+        assert_eq!(all.len(), writers * count);
+        for writer in 0..writers {
+            let own: Vec<_> = all.iter().filter(|text| text.starts_with(&format!("writer {writer} "))).collect();
+            assert!(own.is_sorted());
+            assert_eq!(own.len(), count);
+        }
+    }
+}
+
+#[test]
+fn many_sessions_at_once_are_kept_apart() {
+    let memory = memory(1_000_000, 10_000);
+    std::thread::scope(|scope| {
+        for writer in 0..8 {
+            let memory = &memory;
+            scope.spawn(move || {
+                for number in 0..200 {
+                    let id = format!("chat-{}", number % 190);
+                    let message = Message::user(format!("writer {writer} says {number}"));
+                    block_on(memory.write(vec![message], &WriteOptions::session(id))).unwrap();
+                }
+            });
+        }
+    });
+    let entries = block_on(memory.entries(None)).unwrap();
+    assert_eq!(entries.len(), 190);
+    assert_eq!(entries.iter().map(|entry| entry.messages.len()).sum::<usize>(), 8 * 200);
+    block_on(memory.clear(None)).unwrap();
+    assert!(block_on(memory.entries(None)).unwrap().is_empty());
+}
+
+/// Something that is written: who speaks, of which call, and how much.
+fn said((kind, id, length): (u8, u8, usize), number: usize) -> Message {
+    let (id, text) = (format!("k{id}"), format!("{number} {}", "x".repeat(length)));
+    match kind {
+        0 => Message::user(text),
+        1 => Message::assistant(text),
+        2 => Message::calls("", [ToolCall::new(id, "look", "{}"), ToolCall::new(format!("b{number}"), "look", "{}")]),
+        _ => Message::tool_result(id, text),
+    }
+}
+
+proptest! {
+    #![proptest_config(Config { cases: 64, rng_seed: RngSeed::Fixed(7), ..Config::default() })]
+
+    #[test]
+    fn whatever_is_written_a_read_is_valid(
+        all in prop::collection::vec((0..4u8, 0..4u8, 0..60usize), 1..40),
+        (max_tokens, max_turns, limit, at_once) in (1..120u64, 1..6u64, 1..8u64, 1..5usize),
+    ) {
+        let memory = memory(max_tokens, max_turns);
+        let all: Vec<_> = all.into_iter().enumerate().map(|(number, one)| said(one, number)).collect();
+        for part in all.chunks(at_once) {
+            write(&memory, part.to_vec());
+            read(&memory);
+            for query in [None, Some("x".to_owned()), Some("look".to_owned())] {
+                let options = ReadOptions { limit: Some(limit), query, ..ReadOptions::default() };
+                let messages = block_on(memory.read(&options)).unwrap();
+                assert_valid(DIALECT, &vectors::json(DIALECT, &messages), "a read with options");
+            }
+        }
+    }
+
+    #[test]
+    fn an_agent_doubles_nothing_whatever_it_reads(
+        runs in prop::collection::vec((prop::collection::vec((1..4u8, 0..4u8, 0..60usize), 0..5), 0..4u64), 1..12),
+        max_tokens in 1..200u64,
+    ) {
+        let memory = memory(max_tokens, 1_000_000);
+        let mut number = 0;
+        for (index, (answers, limit)) in runs.iter().enumerate() {
+            let limit = Some(*limit).filter(|limit| *limit > 0);
+            let mut state = block_on(memory.read(&ReadOptions { limit, ..ReadOptions::default() })).unwrap();
+            state.push(Message::user(format!("question {index}")));
+            for answer in answers {
+                state.push(said(*answer, number));
+                number += 1;
+            }
+            // So that it is never a single message, which is always new.
+            state.push(Message::assistant(format!("answer {index}")));
+            write(&memory, state);
+            prop_assert_eq!(stats(&memory).turns, index as u64 + 1);
+            let asked = block_on(memory.read(&ReadOptions { query: Some("question".into()), ..ReadOptions::default() }));
+            prop_assert!(asked.unwrap().len() <= index + 1);
+        }
+    }
+}
