@@ -72,8 +72,11 @@ pub(crate) fn policy(policy: &str, set: &[String]) -> Result<Policy, Failure> {
     let fault = |fault| Failure::Policy { policy: policy.to_owned(), fault };
     let path = Path::new(policy);
     let is_file = path.extension().is_some_and(|extension| extension == "toml" || extension == "json");
-    let base = if is_file { presets::parse(&text(path)?) } else { presets::named(policy) };
-    presets::with(base.map_err(fault)?, set.iter().map(String::as_str)).map_err(fault)
+    let set = set.iter().map(String::as_str);
+    if !is_file {
+        return presets::named_with(policy, set).map_err(fault);
+    }
+    presets::with(presets::parse(&text(path)?).map_err(fault)?, set).map_err(fault)
 }
 
 /// Prices by their name, by a model's, or from a file: `prices.toml` is its first entry, `prices.toml:NAME` another.

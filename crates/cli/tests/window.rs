@@ -470,3 +470,46 @@ fn the_window_is_the_one_that_a_session_gives() {
         assert_eq!(run.out(), session_window(text, "default", Dialect::OpenAiChat));
     }
 }
+
+#[test]
+fn a_running_summary_takes_the_place_of_what_leaves() {
+    let lab = Lab::new().with("talk.json", &talk(6));
+    let run = lab.run(&["window", "talk.json", "--policy", "rolling-summary:window_size=4", "--strict"]);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+    let window: Value = serde_json::from_str(run.out()).unwrap();
+    assert_eq!(window[0]["role"], "system");
+    assert!(window[0]["content"].as_str().unwrap().contains("question 0"), "{window}");
+    assert_eq!(contents(&window)[1..], ["question 4", "answer 4", "question 5", "answer 5"]);
+    // A model's window below what there is: what the summary is of is dropped, and the summary comes all the same.
+    let policy = "rolling-summary:window_size=8,summary_budget=8,hard.tokens=70";
+    let run = lab.run(&["window", "talk.json", "--policy", policy, "--once"]);
+    assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn options_of_a_preset_may_be_settings() {
+    let lab = Lab::new().with("talk.json", &talk(6)).with("policy.toml", "preset = 'message-window:max_messages=3'\n");
+    let set = lab.run(&["window", "talk.json", "--policy", "message-window", "--set", "max_messages=3"]);
+    assert_eq!(contents(&serde_json::from_str(set.out()).unwrap()), ["answer 4", "question 5", "answer 5"]);
+    assert_eq!(lab.run(&["window", "talk.json", "--policy", "policy.toml"]).out(), set.out());
+    let missing = lab.run(&["window", "talk.json", "--policy", "message-window"]);
+    assert_eq!(missing.code, Some(2));
+    assert!(missing.stderr.contains("message-window needs max_messages"), "{}", missing.stderr);
+}
+
+#[test]
+fn a_window_that_is_looked_at_between_turns_warns_of_nothing_before() {
+    let call = |n: u64| {
+        [
+            json!({"role": "assistant", "tool_calls": [{"id": format!("c{n}"), "type": "function", "function": {"name": "run", "arguments": "{}"}}]}),
+            json!({"role": "tool", "tool_call_id": format!("c{n}"), "content": "done"}),
+        ]
+    };
+    let task = json!({"role": "user", "content": "go"});
+    let talk: Vec<Value> = [task].into_iter().chain((0..4).flat_map(call)).collect();
+    let text = serde_json::to_string(&talk).unwrap();
+    let run = Lab::new().pipe(&["window", "--policy", "managed-window:window_size=4", "--strict"], &text);
+    assert_eq!((run.code, run.stderr.as_str(), run.out()), (Some(0), "", text.as_str()));
+    let run = Lab::new().pipe(&["window", "--policy", "managed-window:window_size=4,per_turn=true", "--strict"], &text);
+    assert_eq!(serde_json::from_str::<Value>(run.out()).unwrap().as_array().unwrap().len(), 3);
+}

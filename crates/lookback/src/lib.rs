@@ -5,6 +5,7 @@
 //! names are here too.
 
 pub mod cache;
+pub mod calls;
 pub mod compat;
 pub mod explain;
 pub mod identifiers;
@@ -17,9 +18,9 @@ pub mod store;
 pub mod summarize;
 
 pub use lookback_core::{
-    Complaint, Content, Decided, DecodeError, Dialect, Engine, Entry, Finding, Frame, Group, Limits, Loss, Message,
-    Mode, Pace, Plan, Policy, Problem, Refusal, Request, RequestError, Role, Settings, Stage, Start, Summarize,
-    SystemRule, TooLong, ToolCall, ToolResult, Transcript, Truncation, Unit, View, plan,
+    Claim, Complaint, Content, Decided, DecodeError, Dialect, Engine, Entry, Finding, Frame, Group, Limits, Loss,
+    Message, Mode, Pace, Plan, Policy, Problem, Refusal, Request, RequestError, Role, Settings, Stage, Start,
+    Summarize, SystemRule, TooLong, ToolCall, ToolResult, Transcript, Truncation, Unfit, Unit, View, Wanted, plan,
 };
 pub use lookback_core::{cut, dialect, engine, group, message, policy, tokens, transcript, view};
 pub use prices::{Price, Prices};

@@ -3,14 +3,15 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use futures_lite::future::block_on;
+use lookback::calls::{self, Taken};
 use lookback::cut::{Change, Edit, is_hidden};
-use lookback::engine::Decided;
 use lookback::explain::{Fate, fates};
-use lookback::message::Role;
 use lookback::plan::Reason;
+use lookback::summarize::{Extractive, run as summary};
 use lookback::tokens::{TokenCounter, Uncounted};
 use lookback::transcript::{Entry, Position, Repair};
-use lookback::{Engine, Error, Limits, Policy, Request, Settings, View};
+use lookback::{Engine, Error, Limits, Policy, Request, Settings, View, Wanted};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -25,18 +26,18 @@ pub(crate) fn run(args: &WindowArgs) -> Result<ExitCode, Failure> {
     let request = &document.request;
     let model = args.model.name.as_deref().or(request.model());
     let mut run = decide(args, request, &policy, model)?;
-    if let Some(refusal) = run.decided.refusal.take() {
+    if let Some(refusal) = run.taken.decided.refusal.take() {
         return Err(Error::Refused(refusal).into());
     }
     let view = run.view();
     let messages = view.encode(request.dialect()).map_err(Error::from)?;
     let window = document.with_messages(&messages);
-    let warnings = warnings(&run.engine, &run.entries, &policy, view);
+    let warnings = warnings(&run.engine, &run.taken, &policy, view);
     for warning in &warnings {
         output::warning(warning);
     }
     let written = if args.explain {
-        let fates = fates(&run.entries, view, &run.engine.explain());
+        let fates = fates(&run.taken.entries, view, &run.engine.explain());
         if args.json {
             let plan = fates.iter().map(Line::of).collect();
             let window = serde_json::from_str(&window).unwrap_or_default();
@@ -54,14 +55,13 @@ pub(crate) fn run(args: &WindowArgs) -> Result<ExitCode, Failure> {
 
 struct Run {
     engine: Engine,
-    entries: Vec<Entry>,
-    decided: Decided,
+    taken: Taken,
 }
 
 impl Run {
     /// What is sent.
     fn view(&self) -> &View {
-        self.decided.on_read.as_deref().unwrap_or(self.engine.view())
+        self.taken.decided.on_read.as_deref().unwrap_or(self.engine.view())
     }
 }
 
@@ -75,7 +75,7 @@ fn decide(args: &WindowArgs, request: &Request, policy: &Policy, model: Option<&
         let unbounded = Policy { hard: policy.hard.or(Some(Limits::default())), ..policy.clone() };
         let (run, largest) = feed(args, request, unbounded, Arc::new(Uncounted), None, None)?;
         let fits = policy.hard.is_some() || window.is_none_or(|window| largest <= window);
-        if fits && run.decided.refusal.is_none() && policy.limits.fits(&run.view().totals()) {
+        if fits && run.taken.decided.refusal.is_none() && policy.limits.fits(&run.view().totals()) {
             return Ok(run);
         }
     }
@@ -83,8 +83,7 @@ fn decide(args: &WindowArgs, request: &Request, policy: &Policy, model: Option<&
     Ok(feed(args, request, policy.clone(), counter, model, window)?.0)
 }
 
-/// Pushes the messages one by one, with a call before each assistant message that does not come first and one at the end,
-/// and gives what the largest window may cost in tokens too.
+/// Takes the request in, call by call or once, and gives what the largest window may cost in tokens too.
 fn feed(
     args: &WindowArgs,
     request: &Request,
@@ -94,20 +93,18 @@ fn feed(
     model_window: Option<u64>,
 ) -> Result<(Run, u64), Failure> {
     let model = model.map(ToOwned::to_owned);
-    let mut engine = Engine::new(Settings { dialect: request.dialect(), policy, counter, model, model_window });
-    let mut entries = engine.frame(request.frame());
+    let settings = Settings { dialect: request.dialect(), policy, counter: counter.clone(), model, model_window };
+    let mut engine = Engine::new(settings);
     let mut largest = 0;
-    for (index, message) in request.messages().iter().enumerate() {
-        if !args.once && index > 0 && message.role() == Role::Assistant {
-            entries.extend(engine.window().entries);
-            largest = largest.max(most_tokens(engine.view()));
-        }
-        entries.extend(engine.push(message.clone()).map_err(Error::from)?);
-    }
-    let mut decided = engine.window();
-    entries.append(&mut decided.entries);
-    largest = largest.max(most_tokens(engine.view()));
-    Ok((Run { engine, entries, decided }, largest))
+    let mut on_call = |engine: &Engine| largest = largest.max(most_tokens(engine.view()));
+    let summarizer = Extractive::new(counter.clone());
+    let mut summarise = |wanted: &Wanted| {
+        let summary = block_on(summary(&summarizer, calls::task(wanted), &*counter));
+        summary.ok().map(|summary| summary.text)
+    };
+    let take_in = if args.once { calls::take_in_once } else { calls::take_in };
+    let taken = take_in(&mut engine, request, &mut summarise, &mut on_call).map_err(Error::from)?;
+    Ok((Run { engine, taken }, largest))
 }
 
 /// What a view costs at the most, by its bytes alone.
@@ -157,13 +154,13 @@ fn explain(fates: &[Fate]) -> String {
 }
 
 /// What the user should know: limits that are exceeded by what is pinned, and what was repaired.
-fn warnings(engine: &Engine, entries: &[Entry], policy: &Policy, view: &View) -> Vec<String> {
+fn warnings(engine: &Engine, taken: &Taken, policy: &Policy, view: &View) -> Vec<String> {
+    let entries = &taken.entries;
     let mut warnings = Vec::new();
     let mut totals = view.totals();
     totals.size.tokens = engine.tokens(view);
     let limits = policy.for_window(engine.settings().model_window).limits;
-    let excesses: Vec<_> = limits.excesses(&totals).map(|excess| words::excess(&excess)).collect();
-    if !excesses.is_empty() {
+    if !limits.fits(&totals) {
         let (plan, _) = engine.explain();
         let mut sizes: Vec<(String, u64)> = Vec::new();
         for decision in &plan.decisions {
@@ -177,13 +174,22 @@ fn warnings(engine: &Engine, entries: &[Entry], policy: &Policy, view: &View) ->
                 None => sizes.push((what, decision.after.tokens)),
             }
         }
+        // Not all that is there is counted, nor at each call. What is planned at each read says itself what is left.
+        let over = taken.decided.plan.as_ref().filter(|_| taken.decided.on_read.is_some()).unwrap_or(&plan).over.iter();
+        let over = over.filter(|excess| limits.get(excess.measure) == Some(excess.limit));
+        let excesses: Vec<_> = over.map(words::excess).collect();
         let size = |(what, tokens): &(String, u64)| format!("{what} ({} tokens)", output::number(*tokens));
         let pinned: Vec<_> = sizes.iter().map(size).collect();
-        warnings.push(format!(
-            "the window has {}: what is left may not be dropped: {}",
-            excesses.join(", "),
-            pinned.join(", ")
-        ));
+        if !excesses.is_empty() {
+            warnings.push(format!(
+                "the window has {}: what is left may not be dropped: {}",
+                excesses.join(", "),
+                pinned.join(", ")
+            ));
+        }
+    }
+    if taken.decided.wanted.is_some() {
+        warnings.push("no summary could be made that is smaller than what it is of: that is sent still".to_owned());
     }
     let mut index = 0;
     for entry in entries {

@@ -1,0 +1,128 @@
+//! Driving an engine alone, without a store: calls that answer what the engine asks for, and a whole conversation call by call.
+
+use lookback_core::engine::{Decided, Engine, Wanted};
+use lookback_core::message::{Message, Role};
+use lookback_core::transcript::Entry;
+use lookback_core::{Loss, Request};
+
+use crate::summarize::{Task, passages};
+
+/// What makes a summary that is wanted: its text, or nothing where there is none to be had.
+pub type Summarise<'a> = dyn FnMut(&Wanted) -> Option<String> + 'a;
+
+/// Tokens of a summary's message beside what it says.
+const AROUND: u64 = 32;
+/// A summary of so many tokens is taken whatever it replaces.
+const SMALL: u64 = 64;
+
+/// The window for a call that is about to be made, with the summaries in it that the policy wants.
+///
+/// [`Decided::wanted`] is left only where there was no summary, or none that fits; then what it was to cover is in the window still.
+///
+/// ```
+/// use lookback::{Engine, Message, Settings, calls, presets};
+///
+/// let policy = presets::named("rolling-summary:window_size=2")?;
+/// let mut engine = Engine::new(Settings { policy, ..Settings::default() });
+/// for text in ["My name is Ada.", "And?", "What is it?"] {
+///     engine.push(Message::user(text))?;
+/// }
+/// let decided = calls::window(&mut engine, &mut |wanted| Some(format!("{} said a name.", wanted.messages.len())));
+/// assert!(decided.wanted.is_none());
+/// assert_eq!(engine.view().messages().next().unwrap().message().text(), "1 said a name.");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn window(engine: &mut Engine, summarise: &mut Summarise<'_>) -> Decided {
+    let mut decided = engine.window();
+    // Each summary covers at least one message that the one before it did not.
+    for _ in 0..engine.view().messages().count() {
+        let Some(wanted) = &decided.wanted else { break };
+        let made = summarise(wanted).and_then(|text| engine.summarised(&wanted.claim, &text).ok());
+        let Some(entries) = made else { break };
+        decided.entries.extend(entries);
+        let next = engine.window();
+        decided.entries.extend(next.entries);
+        decided.plan = decided.plan.or(next.plan);
+        (decided.refusal, decided.wanted) = (next.refusal, next.wanted);
+    }
+    decided
+}
+
+/// What a summarizer is asked for a summary that is wanted: within its budget, and small enough to be worth it.
+pub fn task(wanted: &Wanted) -> Task {
+    let budget = wanted.budget.min(wanted.claim.size.tokens.max(SMALL) - AROUND);
+    let passages = passages(wanted.messages.iter().map(|message| &**message));
+    Task { previous: wanted.previous.clone(), ..Task::new(passages, budget) }
+}
+
+/// What came of a conversation that was taken in.
+#[derive(Debug, Default)]
+pub struct Taken {
+    /// All that its log holds.
+    pub entries: Vec<Entry>,
+    /// The last call. Its entries are among the others.
+    pub decided: Decided,
+}
+
+/// Takes a request in as a session would have seen it: message by message, with a call before every assistant message that does not
+/// come first, and one at the end.
+///
+/// `on_call` sees the engine after each call.
+///
+/// # Errors
+/// Where a message cannot be said in the engine's dialect.
+///
+/// ```
+/// use lookback::{Engine, Request, Settings, calls, presets};
+///
+/// let request = Request::decode(r#"[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]"#, None)?;
+/// let mut engine = Engine::new(Settings { policy: presets::named("messages:max_messages=1")?, ..Settings::default() });
+/// let mut calls = 0;
+/// calls::take_in(&mut engine, &request, &mut |_| None, &mut |_| calls += 1)?;
+/// assert_eq!((calls, engine.view().messages().count()), (2, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn take_in(
+    engine: &mut Engine,
+    request: &Request,
+    summarise: &mut Summarise<'_>,
+    on_call: &mut dyn FnMut(&Engine),
+) -> Result<Taken, Loss> {
+    let precedes = |index: usize, message: &Message| index > 0 && message.role() == Role::Assistant;
+    feed(engine, request, &precedes, summarise, on_call)
+}
+
+/// Takes a request in as one piece, with one call at the end.
+///
+/// # Errors
+/// As [`take_in`].
+pub fn take_in_once(
+    engine: &mut Engine,
+    request: &Request,
+    summarise: &mut Summarise<'_>,
+    on_call: &mut dyn FnMut(&Engine),
+) -> Result<Taken, Loss> {
+    feed(engine, request, &|_, _| false, summarise, on_call)
+}
+
+/// `precedes` says whether a call precedes a message.
+fn feed(
+    engine: &mut Engine,
+    request: &Request,
+    precedes: &dyn Fn(usize, &Message) -> bool,
+    summarise: &mut Summarise<'_>,
+    on_call: &mut dyn FnMut(&Engine),
+) -> Result<Taken, Loss> {
+    let mut entries = engine.frame(request.frame());
+    for (index, message) in request.messages().iter().enumerate() {
+        if precedes(index, message) {
+            entries.extend(window(engine, summarise).entries);
+            on_call(engine);
+        }
+        entries.extend(engine.push(message.clone())?);
+    }
+    let decided = window(engine, summarise);
+    entries.extend(decided.entries.iter().cloned());
+    on_call(engine);
+    Ok(Taken { entries, decided })
+}
