@@ -1,0 +1,10 @@
+//! Writes `docs/five-windows.md`: `cargo run --release -p lookback --example five_windows > docs/five-windows.md`.
+
+#![allow(clippy::print_stdout, reason = "it writes to standard output")]
+
+mod page;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    print!("{}", page::page()?);
+    Ok(())
+}
