@@ -1,12 +1,14 @@
 //! What must hold for any input, as functions that a fuzzer or a plain test can drive: each panics where it does not.
 
 mod bytes;
+mod complaint;
 mod count;
 mod decode;
 mod plan;
 mod view;
 
 pub use bytes::Bytes;
+pub use complaint::complaint;
 pub use count::count;
 pub use decode::decode;
 pub use plan::plan;

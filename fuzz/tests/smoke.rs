@@ -55,6 +55,21 @@ fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
+/// The errors of the vectors, each behind a byte for its status.
+fn errors() -> Vec<Vec<u8>> {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus/errors");
+    let mut files: Vec<_> = corpus.read_dir().expect("the corpus").map(|f| f.unwrap().path()).collect();
+    files.sort();
+    let mut errors = Vec::new();
+    for file in files {
+        let vectors: Vec<Value> = serde_json::from_slice(&std::fs::read(&file).expect("a file of vectors")).unwrap();
+        errors
+            .extend(vectors.iter().map(|vector| [&[2], vector["body"].as_str().expect("a body").as_bytes()].concat()));
+    }
+    assert!(errors.len() > 50);
+    errors
+}
+
 const WORDS: [&str; 24] = [
     "null",
     "true",
@@ -217,5 +232,16 @@ fn count() {
             scramble(random, &seeds, &mut data);
             data
         }
+    });
+}
+
+#[test]
+fn complaint() {
+    let seeds = errors();
+    seeds.iter().for_each(|seed| lookback_fuzz::complaint(seed));
+    drive(lookback_fuzz::complaint, 5_000, |random| {
+        let mut data = random.of(&seeds).clone();
+        scramble(random, &seeds, &mut data);
+        data
     });
 }
