@@ -473,7 +473,7 @@ fn the_window_is_the_one_that_a_session_gives() {
 
 #[test]
 fn a_running_summary_takes_the_place_of_what_leaves() {
-    let lab = Lab::new().with("talk.json", &talk(6));
+    let lab = Lab::new().with("talk.json", talk(6));
     let run = lab.run(&["window", "talk.json", "--policy", "rolling-summary:window_size=4", "--strict"]);
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
     let window: Value = serde_json::from_str(run.out()).unwrap();
@@ -488,7 +488,7 @@ fn a_running_summary_takes_the_place_of_what_leaves() {
 
 #[test]
 fn options_of_a_preset_may_be_settings() {
-    let lab = Lab::new().with("talk.json", &talk(6)).with("policy.toml", "preset = 'message-window:max_messages=3'\n");
+    let lab = Lab::new().with("talk.json", talk(6)).with("policy.toml", "preset = 'message-window:max_messages=3'\n");
     let set = lab.run(&["window", "talk.json", "--policy", "message-window", "--set", "max_messages=3"]);
     assert_eq!(contents(&serde_json::from_str(set.out()).unwrap()), ["answer 4", "question 5", "answer 5"]);
     assert_eq!(lab.run(&["window", "talk.json", "--policy", "policy.toml"]).out(), set.out());

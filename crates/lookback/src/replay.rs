@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use futures_lite::future::block_on;
 use lookback_core::cut::{self, Change, Edit};
 use lookback_core::dialect::Severity;
 use lookback_core::message::Role;
@@ -140,7 +141,8 @@ pub async fn replay<S: Store + Clone + 'static>(
 ) -> Result<Report, Error> {
     purge(&store, &name.parse()?).await?;
     let dialect = settings.dialect;
-    let mut session = Session::open(store, name, settings).await?;
+    // A summary is there at the call after the one that began it, however fast the machine.
+    let mut session = Session::open(store, name, settings).await?.with_spawner(block_on);
     session.frame(&recording.frame).await?;
     let mut cache = Cache::new(price.clone());
     let mut seen = Seen::default();

@@ -1,12 +1,25 @@
 //! The presets that are named after other systems, against vectors of what those systems promise.
 
-mod systems;
+mod vectors;
 
-use systems::{Preset, hold};
+use vectors::preset::hold;
 
 #[test]
-fn each_preset_does_what_its_system_promises() {
-    hold(include_str!("../../../corpus/systems/presets.json"), |vector| {
-        Preset::open(vector.preset.as_deref().unwrap_or_default(), &vector.options)
-    });
+fn turn_window() {
+    hold("turn-window", "presets/turn-window.json");
+}
+
+#[test]
+fn rolling_summary() {
+    hold("rolling-summary", "presets/rolling-summary.json");
+}
+
+#[test]
+fn message_window() {
+    hold("message-window", "presets/message-window.json");
+}
+
+#[test]
+fn managed_window() {
+    hold("managed-window", "presets/managed-window.json");
 }

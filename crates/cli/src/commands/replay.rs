@@ -188,7 +188,9 @@ fn note(call: &Call) -> String {
     let several =
         |count: u64, one: &str, more: &str| if count == 1 { one.to_owned() } else { format!("{count} {more}") };
     let mut notes = Vec::new();
-    if call.groups != Groups::default() {
+    if call.groups.summarised > 0 {
+        notes.push("a summary takes the place of what it covers".to_owned());
+    } else if call.groups != Groups::default() {
         notes.push("compaction".to_owned());
     } else if call.charge.breaks {
         notes.push("does not extend the call before".to_owned());

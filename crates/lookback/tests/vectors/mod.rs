@@ -3,6 +3,8 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part of this")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
+pub mod preset;
+
 use lookback::{Dialect, Message, Request};
 use serde::Deserialize;
 use serde_json::Value;
@@ -49,6 +51,8 @@ pub fn vectors(file: &str) -> Vec<Vector> {
     let vectors: Vec<Vector> = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{file}: {error}"));
     let mut names = std::collections::BTreeSet::new();
     for vector in &vectors {
+        let known = ["document", "tests", "behaviour"].contains(&vector.source.as_str());
+        assert!(known || vector.source.starts_with("fault "), "{file}: `{}`: {}?", vector.name, vector.source);
         assert!(names.insert(&vector.name), "{file}: `{}` stands twice", vector.name);
         assert_eq!(
             vector.differs.is_some(),
