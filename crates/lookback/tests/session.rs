@@ -381,3 +381,19 @@ fn what_a_session_does_can_be_done_on_any_thread() {
     block_on(is_send(session.window())).unwrap();
     block_on(is_send(session.clear())).unwrap();
 }
+
+#[test]
+fn messages_and_what_they_evict_are_one_write() {
+    over_each(|store| {
+        let policy = Policy { limits: Limits::messages(2), ..Policy::default() };
+        let mut session = open(&store, Settings { policy, ..Settings::default() });
+        let said = |texts: &[&str]| texts.iter().map(|text| Message::user(*text)).collect::<Vec<_>>();
+        let shown = |session: &Session| session.view().messages().map(|item| item.message().text()).collect::<Vec<_>>();
+        block_on(session.extend_managed(said(&["a", "b", "c"]))).unwrap();
+        assert_eq!(shown(&session), ["b", "c"]);
+        block_on(session.replace_managed(said(&["d", "e", "f"]))).unwrap();
+        assert_eq!(shown(&session), ["e", "f"]);
+        assert_eq!(shown(&open(&store, settings(2))), ["e", "f"]);
+        assert_eq!(count(&mut session), 6);
+    });
+}

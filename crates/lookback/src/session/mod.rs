@@ -242,6 +242,43 @@ impl Session {
         .await
     }
 
+    /// Several messages arrive now, one after another, and after each the limits are looked at as [`Session::manage`] does: one write for all
+    /// of it. What the policy summarises waits for the next window.
+    ///
+    /// # Errors
+    /// As [`Session::push`].
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// use lookback::{Limits, MemoryStore, Message, Policy, Session, Settings};
+    ///
+    /// let policy = Policy { limits: Limits::messages(2), ..Policy::default() };
+    /// let settings = Settings { policy, ..Settings::default() };
+    /// let mut session = Session::open(MemoryStore::new(), "chat-1", settings).await?;
+    /// session.extend_managed(["one", "two", "three"].map(Message::user).to_vec()).await?;
+    /// assert_eq!(session.view().messages().count(), 2);
+    /// # Ok::<(), lookback::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn extend_managed(&mut self, messages: Vec<Message>) -> Result<(), Error> {
+        self.follow_policy();
+        self.reductions = 0;
+        let time = now();
+        self.commit_and_tell(|engine| {
+            let mut entries = Vec::new();
+            for message in &messages {
+                let arrived = engine.receive(message.clone(), Origin::Client, time)?;
+                // A message that is ignored changes nothing, so nothing else does either.
+                if !arrived.is_empty() {
+                    entries.extend(arrived);
+                    entries.extend(engine.manage().entries);
+                }
+            }
+            Ok(entries)
+        })
+        .await
+    }
+
     /// A message arrives.
     ///
     /// # Errors
@@ -329,6 +366,22 @@ impl Session {
         .await?;
         self.tell(&decided.entries, begun);
         Ok(decided)
+    }
+
+    /// As [`Session::commit`], and tells of the compactions that are in what was written.
+    async fn commit_and_tell(
+        &mut self,
+        mut change: impl FnMut(&mut Engine) -> Result<Vec<Entry>, Error> + Send,
+    ) -> Result<(), Error> {
+        let begun = Instant::now();
+        let mut written = Vec::new();
+        self.commit(|engine| {
+            written = change(engine)?;
+            Ok(written.clone())
+        })
+        .await?;
+        self.tell(&written, begun);
+        Ok(())
     }
 
     /// Tells of the compactions among new entries, which are done as they begin.

@@ -85,6 +85,24 @@ impl Session {
         .await
     }
 
+    /// As [`Session::replace`], and then the limits are looked at as [`Session::manage`] does, in the same write.
+    ///
+    /// # Errors
+    /// As [`Session::push`].
+    pub async fn replace_managed(&mut self, messages: Vec<Message>) -> Result<(), Error> {
+        self.follow_policy();
+        let time = now();
+        self.commit_and_tell(|engine| {
+            let mut entries = go_back(engine, View::default(), 0);
+            for message in &messages {
+                entries.extend(engine.receive(message.clone(), Origin::Client, time)?);
+            }
+            entries.extend(engine.manage().entries);
+            Ok(entries)
+        })
+        .await
+    }
+
     /// The session begins anew, and its old log stays readable. To erase it, see [`purge`](crate::store::purge).
     ///
     /// # Errors
