@@ -1,0 +1,104 @@
+//! The store that a memory has where none is given: process memory for one identifier.
+
+use std::ops::Range;
+
+use lookback_core::transcript::Millis;
+
+use crate::store::{Answer, BadName, Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, StoreError};
+
+/// One memory in process memory. Asked for another it fails, since whoever asks has mixed up two memories.
+///
+/// ```
+/// # futures_lite::future::block_on(async {
+/// use lookback::{LogName, Store, compat::langchain4j::SingleSlotChatMemoryStore};
+///
+/// let store = SingleSlotChatMemoryStore::new("chat-1")?;
+/// assert!(store.head(&"chat-1".parse()?, None).await?.is_none());
+/// let another: LogName = "chat-2".parse()?;
+/// assert!(store.head(&another, None).await.is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct SingleSlotChatMemoryStore {
+    id: LogName,
+    slot: MemoryStore,
+}
+
+/// A store of one memory was asked for another.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the store is that of the memory `{id}`, and was asked for `{asked}`")]
+pub struct AnotherId {
+    /// Whose store it is.
+    pub id: LogName,
+    /// Whose memory was asked for.
+    pub asked: LogName,
+}
+
+impl SingleSlotChatMemoryStore {
+    /// An empty store for the memory of this identifier.
+    ///
+    /// # Errors
+    /// Where a session may not be called so (see [`LogName`]).
+    pub fn new(id: &str) -> Result<Self, BadName> {
+        Ok(SingleSlotChatMemoryStore::of(id.parse()?))
+    }
+
+    pub(super) fn of(id: LogName) -> Self {
+        SingleSlotChatMemoryStore { id, slot: MemoryStore::new() }
+    }
+
+    /// The slot, for what is asked of this log.
+    fn slot(&self, log: &LogName) -> Result<&MemoryStore, StoreError> {
+        if *log == self.id || *log == self.id.summary_of() {
+            return Ok(&self.slot);
+        }
+        let source = Box::new(AnotherId { id: self.id.clone(), asked: log.clone() });
+        Err(StoreError::Backend { place: format!("of `{}`", self.id), source })
+    }
+}
+
+fn refuse<'a, T: Send + 'a>(error: StoreError) -> Answer<'a, T> {
+    Box::pin(std::future::ready(Err(error)))
+}
+
+impl Store for SingleSlotChatMemoryStore {
+    fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>, time: Option<Millis>) -> Answer<'a, ()> {
+        self.slot(log).map_or_else(refuse, |slot| slot.append(log, at, records, time))
+    }
+
+    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> Answer<'a, bool> {
+        self.slot(log).map_or_else(refuse, |slot| slot.touch(log, time))
+    }
+
+    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> Answer<'a, Vec<String>> {
+        self.slot(log).map_or_else(refuse, |slot| slot.read(log, span))
+    }
+
+    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> Answer<'a, Option<Head>> {
+        self.slot(log).map_or_else(refuse, |slot| slot.head(log, before))
+    }
+
+    fn info<'a>(&'a self, log: &'a LogName) -> Answer<'a, Option<LogInfo>> {
+        self.slot(log).map_or_else(refuse, |slot| slot.info(log))
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> Answer<'a, Vec<LogInfo>> {
+        self.slot.list(prefix)
+    }
+
+    fn delete<'a>(&'a self, log: &'a LogName) -> Answer<'a, bool> {
+        self.slot(log).map_or_else(refuse, |slot| slot.delete(log))
+    }
+
+    fn clear(&self) -> Answer<'_, u64> {
+        self.slot.clear()
+    }
+
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> Answer<'a, Vec<Hit>> {
+        match log {
+            Some(asked) => self.slot(asked).map_or_else(refuse, |slot| slot.search(log, query, most)),
+            None => self.slot.search(None, query, most),
+        }
+    }
+}
