@@ -377,6 +377,26 @@ fn two_memories_of_one_identifier_see_what_the_other_wrote() {
     assert!(texts(&one).is_empty());
     block_on(one.add(Message::user("d"))).unwrap();
     assert_eq!(texts(&two), ["d"]);
+    // As long as it was, and another.
+    block_on(one.clear()).unwrap();
+    block_on(one.add(Message::user("e"))).unwrap();
+    assert_eq!(texts(&two), ["e"]);
+}
+
+#[cfg(feature = "sqlite")]
+#[test]
+fn a_memory_outlives_its_process_in_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let build = || {
+        let store = lookback::SqliteStore::open(folder.path().join("memory.db")).unwrap();
+        MessageWindowChatMemory::builder().id("chat/1").max_messages(3).chat_memory_store(store).build().unwrap()
+    };
+    for text in ["a", "b", "c", "d"] {
+        block_on(build().add(Message::user(text))).unwrap();
+    }
+    assert_eq!(texts(&build()), ["b", "c", "d"]);
+    block_on(build().clear()).unwrap();
+    assert!(texts(&build()).is_empty());
 }
 
 #[test]

@@ -13,7 +13,7 @@ use lookback_core::{DecodeError, Dialect, Message, engine};
 use super::SingleSlotChatMemoryStore;
 use crate::compat::OptionError;
 use crate::session::{self, Session};
-use crate::store::{LogName, Store, purge};
+use crate::store::{LogName, Store, StoreError, purge};
 
 /// The newest messages, at most so many.
 ///
@@ -104,7 +104,13 @@ struct Inner {
     first: bool,
     counter: Arc<dyn TokenCounter>,
     measure: Measure,
-    session: Mutex<Option<Session>>,
+    session: Mutex<Option<Held>>,
+}
+
+/// A session, and the newest record of its log as it knows it.
+struct Held {
+    session: Session,
+    newest: Option<String>,
 }
 
 #[derive(Clone, Copy)]
@@ -258,8 +264,10 @@ impl<M> ChatMemory<M> {
     pub async fn add_all(&self, messages: Vec<Message>) -> Result<(), ChatMemoryError> {
         let policy = self.inner.policy()?;
         let mut slot = self.inner.session.lock().await;
-        let session = self.inner.open(&mut slot, policy).await?;
-        Ok(session.extend_managed(messages).await?)
+        let held = self.inner.open(&mut slot, policy).await?;
+        held.session.extend_managed(messages).await?;
+        self.inner.note(held).await;
+        Ok(())
     }
 
     /// These messages take the place of all, at once, and the oldest that do not fit are evicted. For a compaction of one's own: nothing
@@ -274,8 +282,10 @@ impl<M> ChatMemory<M> {
         }
         let policy = self.inner.policy()?;
         let mut slot = self.inner.session.lock().await;
-        let session = self.inner.open(&mut slot, policy).await?;
-        Ok(session.replace_managed(messages).await?)
+        let held = self.inner.open(&mut slot, policy).await?;
+        held.session.replace_managed(messages).await?;
+        self.inner.note(held).await;
+        Ok(())
     }
 
     /// The messages of the next model call: those that fit the limit as it is now, in a form that a provider accepts. It changes nothing.
@@ -285,8 +295,8 @@ impl<M> ChatMemory<M> {
     pub async fn messages(&self) -> Result<Vec<Message>, ChatMemoryError> {
         let policy = Policy { mode: Mode::OnRead, ..self.inner.policy()? };
         let mut slot = self.inner.session.lock().await;
-        let session = self.inner.open(&mut slot, policy).await?;
-        let window = session.window().await?;
+        let held = self.inner.open(&mut slot, policy).await?;
+        let window = held.session.window().await?;
         if window.view().messages().all(Item::is_own) {
             // Nothing of the conversation can be sent yet, and an opening of ours alone would be a question that nobody asked.
             return Ok(Vec::new());
@@ -323,21 +333,38 @@ impl Inner {
     }
 
     /// The session, under this policy, with what other memories of this identifier have written.
-    async fn open<'a>(&self, slot: &'a mut Option<Session>, policy: Policy) -> Result<&'a mut Session, session::Error> {
-        let end = self.store.head(&self.id, None).await?.map_or(0, |head| head.end);
-        let session = match slot.take().filter(|session| session.stats().entries == end) {
-            Some(mut session) => {
-                session.set_policy(policy);
-                session
+    async fn open<'a>(&self, slot: &'a mut Option<Held>, policy: Policy) -> Result<&'a mut Held, session::Error> {
+        let held = match slot.take() {
+            Some(mut held) if self.is_current(&held).await? => {
+                held.session.set_policy(policy);
+                held
             }
-            None => {
+            _ => {
                 let counter = self.counter.clone();
                 let dialect = Dialect::OpenAiChat;
                 let settings = engine::Settings { dialect, policy, counter, ..engine::Settings::default() };
-                Session::open(self.store.clone(), self.id.as_str(), settings).await?
+                let session = Session::open(self.store.clone(), self.id.as_str(), settings).await?;
+                let newest = self.newest_of(&session).await?.into_iter().next();
+                Held { session, newest }
             }
         };
-        Ok(slot.insert(session))
+        Ok(slot.insert(held))
+    }
+
+    /// Whether the log is what the session knows: it ends there, and with the same record, so that it was not erased and begun anew.
+    async fn is_current(&self, held: &Held) -> Result<bool, StoreError> {
+        Ok(self.newest_of(&held.session).await?.iter().eq(&held.newest))
+    }
+
+    /// The newest record that the session knows, and one that came after it.
+    async fn newest_of(&self, session: &Session) -> Result<Vec<String>, StoreError> {
+        let end = session.stats().entries;
+        self.store.read(&self.id, end.saturating_sub(1)..end + 1).await
+    }
+
+    /// The session has written. It must not look as if it had not where that cannot be noted: it is opened anew then.
+    async fn note(&self, held: &mut Held) {
+        held.newest = self.newest_of(&held.session).await.unwrap_or_default().into_iter().next();
     }
 }
 
