@@ -201,15 +201,15 @@ pub(crate) fn plan_for(groups: &[Group], policy: &Policy, demands: Demands) -> P
     let after = draft.totals();
     let changes = draft.decisions.iter().any(|decision| decision.after != decision.before);
     let over: Vec<_> = policy.limits.excesses(&after).chain(hard.excesses(&after)).collect();
-    if !hard.fits(&after) {
-        return Plan { verdict: Verdict::Refuse, decisions: draft.decisions, before, after, over };
-    }
     // Progress: what does not come out smaller in a measure that was exceeded is not worth a broken cache.
     let no_smaller = |excess: Excess| after.get(excess.measure) >= before.get(excess.measure);
     let futile = policy.limits.excesses(&before).chain(hard.excesses(&before)).all(no_smaller);
-    if futile && draft.summarised {
-        // A summary at its maximum would take up more than it frees.
+    if draft.summarised && (futile || !hard.fits(&after)) {
+        // A summary at its maximum would take up more than it frees, or than there is.
         return plan_for(groups, &without_summary(policy, &[]), demands);
+    }
+    if !hard.fits(&after) {
+        return Plan { verdict: Verdict::Refuse, decisions: draft.decisions, before, after, over };
     }
     if !changes || futile {
         let over = policy.limits.excesses(&before).chain(hard.excesses(&before)).collect();

@@ -10,11 +10,6 @@ use crate::summarize::{Task, passages};
 /// What makes a summary that is wanted: its text, or nothing where there is none to be had.
 pub type Summarise<'a> = dyn FnMut(&Wanted) -> Option<String> + 'a;
 
-/// Tokens of a summary's message beside what it says.
-const AROUND: u64 = 32;
-/// A summary of so many tokens is taken whatever it replaces.
-const SMALL: u64 = 64;
-
 /// The window for a call that is about to be made, with the summaries in it that the policy wants.
 ///
 /// [`Decided::wanted`] is left only where there was no summary, or none that fits; then what it was to cover is in the window still.
@@ -48,11 +43,10 @@ pub fn window(engine: &mut Engine, summarise: &mut Summarise<'_>) -> Decided {
     decided
 }
 
-/// What a summarizer is asked for a summary that is wanted: within its budget, and small enough to be worth it.
+/// What a summarizer is asked for a summary that is wanted.
 pub fn task(wanted: &Wanted) -> Task {
-    let budget = wanted.budget.min(wanted.claim.size.tokens.max(SMALL) - AROUND);
     let passages = passages(wanted.messages.iter().map(|message| &**message));
-    Task { previous: wanted.previous.clone(), ..Task::new(passages, budget) }
+    Task { previous: wanted.previous.clone(), aim: Some(wanted.aim), ..Task::new(passages, wanted.budget) }
 }
 
 /// What came of a conversation that was taken in.

@@ -245,3 +245,14 @@ fn proactive_compaction_is_a_share_of_the_models_window() {
     let cuts = block_on(session.entries()).unwrap();
     assert!(cuts.iter().any(|entry| matches!(entry, Entry::Compaction(_))));
 }
+
+#[test]
+fn a_summary_that_the_model_has_no_room_for_is_no_reason_to_refuse() {
+    let stages = vec![lookback::Stage::Summarize(lookback::Summarize { budget: 5_000, ..Default::default() })];
+    let hard = Some(Limits::tokens(1_000));
+    let mut session = open(Policy { limits: Limits::messages(3), hard, stages, ..Policy::default() });
+    for text in ["1", "2", "3", "4", "5"] {
+        say(&mut session, text);
+    }
+    assert_eq!(shown(&mut session).len(), 5, "it stays, since only a soft limit is exceeded");
+}

@@ -1,5 +1,6 @@
 //! Summaries in the background: made once, swapped in whole, and lost with nothing when they fail.
 
+#![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
 use std::future::pending;

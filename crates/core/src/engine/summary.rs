@@ -25,8 +25,10 @@ pub struct Wanted {
     pub messages: Vec<Arc<Message>>,
     /// The running summary that it is to go on from.
     pub previous: Option<String>,
-    /// The most tokens that it may have.
+    /// The most tokens that it may have: what is longer is cut.
     pub budget: u64,
+    /// How many it should have, so that it is shorter than what it replaces: what is longer than that is not taken.
+    pub aim: u64,
 }
 
 /// What a summary covers, by positions of the log: small enough to be written down while the summary is being made.
@@ -82,6 +84,8 @@ pub enum Unfit {
 
 /// A summary of no more tokens than this is taken, however small what it replaces.
 const SMALL: u64 = 64;
+/// Tokens of the words around a summary, generously.
+const AROUND: u64 = 32;
 
 impl Engine {
     /// A summary is being made (or no more): until it is there, only the hard limit is looked at.
@@ -162,8 +166,10 @@ impl Engine {
         let items = self.view.messages().filter(|item| !item.is_own() && covered(item.position()));
         let messages = items.map(|item| item.message.clone()).collect();
         let previous = base.map(|(_, summary)| summary.text.clone());
+        // What is as long as what it replaces would not be taken.
+        let aim = budget.min(size.tokens.max(SMALL) - AROUND);
         let claim = Claim { covers, base: base.map(|(position, _)| position), reason, size };
-        Some(Wanted { claim, messages, previous, budget })
+        Some(Wanted { claim, messages, previous, budget, aim })
     }
 }
 

@@ -22,8 +22,9 @@ use tracing::{Instrument as _, Span};
 
 use super::hooks::{CompactEnd, CompactStart, Hooks, Outcome};
 use super::{Session, now};
+use crate::calls;
 use crate::store::{LogName, Record, Store, StoreError};
-use crate::summarize::{Extractive, Summarizer, Task, passages, run};
+use crate::summarize::{Extractive, Summarizer, Task, run};
 
 /// Work that goes on beside a session.
 pub type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -295,9 +296,7 @@ impl Session {
         let span = self.hooks.start(&CompactStart { session: name.clone(), evicted_count, total_tokens });
         let (closes, done) = async_channel::bounded(1);
         summaries.work = Work::Ours { done, until: Instant::now() + time_limit + GRACE };
-        let passages = passages(wanted.messages.iter().map(|message| &**message));
-        let focus = summaries.focus.clone();
-        let task = Task { previous: wanted.previous, focus, ..Task::new(passages, wanted.budget) };
+        let task = Task { focus: summaries.focus.clone(), ..calls::task(&wanted) };
         let making = Making {
             store: self.store.clone(),
             session: name.clone(),

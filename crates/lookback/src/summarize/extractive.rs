@@ -93,16 +93,16 @@ impl Summarizer for Extractive {
 
 fn extract(task: &Task, counter: &dyn TokenCounter) -> String {
     let units = Units::of(task);
-    let Choice { mut chosen, best } = units.choose(task.budget, counter, &mut 0);
+    let Choice { mut chosen, best } = units.choose(task.aim(), counter, &mut 0);
     let text = |unit: usize| units.texts.get(unit).map_or("", String::as_str);
     if chosen.is_empty() {
         // None fits: the beginning of the best is better than nothing.
-        return cut::head(text(best), task.budget, counter).to_owned();
+        return cut::head(text(best), task.aim(), counter).to_owned();
     }
     chosen.sort_unstable();
     let lines = chosen.iter().map(|unit| text(*unit)).collect::<Vec<_>>().join("\n");
     // Lines may cost more together than one by one, by a few tokens.
-    cut::head(&lines, task.budget, counter).to_owned()
+    cut::head(&lines, task.aim(), counter).to_owned()
 }
 
 /// The units of a task, and what they say.
