@@ -211,7 +211,16 @@ impl SlidingWindowConversationManager {
         let length = messages.len();
         let fits = length <= self.window + pinned;
         let start = if fits { pinned + 2 } else { length - self.window };
-        let from = messages.iter().skip(start).position(|message| is_said(message)).map_or(start, |at| start + at);
+        let said = messages.iter().skip(start).position(|message| is_said(message)).map(|at| start + at);
+        // An exchange before it that the model has not answered yet stays, with the words that it answers.
+        let open = messages.iter().rposition(|message| message.role() == Role::Assistant);
+        let open = open.filter(|at| messages.get(*at).is_some_and(|message| message.tool_calls().next().is_some()));
+        let from = match (said, open) {
+            (Some(said), Some(open)) if open < said => {
+                messages.iter().take(open).rposition(|message| is_said(message)).unwrap_or(open)
+            }
+            (said, _) => said.unwrap_or(start),
+        };
         let left = length.saturating_sub(from) + pinned;
         Policy {
             limits: Limits::messages(left as u64),
