@@ -49,10 +49,10 @@ impl Mirror {
     /// Brings the list into the session: what follows the list as it was left is pushed, and any other list takes the place of all.
     pub(super) async fn bring(&mut self, messages: &[Message]) -> Result<(), Error> {
         let digests: Vec<u128> = messages.iter().map(Message::digest).collect();
-        let mut left = self.left.iter().map(|left| left.digest);
         let known = self.left.len();
-        if left.by_ref().zip(&digests).all(|(left, digest)| left == *digest)
-            && left.next().is_none()
+        let same = |(left, digest): (&Left, &u128)| left.digest == *digest;
+        if known <= digests.len()
+            && self.left.iter().zip(&digests).all(same)
             && self.is_true()
             && let (Some(new), Some(digests)) = (messages.get(known..), digests.get(known..))
         {
