@@ -135,9 +135,14 @@ impl Truncation {
             }
         };
         let marker = match &self.marker {
-            Some(marker) => marker.chars().take(1_000).collect::<String>().replace("{cut}", &gone.to_string()),
-            None => format!("\n[... {gone} {unit} cut ...]\n"),
+            Some(marker) => marker.chars().take(1_000).collect(),
+            None => format!("\n[... {{cut}} {unit} cut ...]\n"),
         };
+        if text.get(head..tail).is_some_and(|gone| is_marker(gone, &marker)) {
+            // It was cut so before it came here: a client may send again what it was shown.
+            return None;
+        }
+        let marker = marker.replace("{cut}", &gone.to_string());
         Cut { head, tail: text.len() - tail, marker }.if_shorter(text)
     }
 }
@@ -320,6 +325,13 @@ pub fn shown_text(message: &Message, edits: &[Edit]) -> String {
     lines.join("\n")
 }
 
+/// Whether a text is nothing but a marker, whatever the number in it.
+fn is_marker(text: &str, marker: &str) -> bool {
+    let Some((before, after)) = marker.split_once("{cut}") else { return text == marker };
+    let number = text.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 fn byte_of_char(text: &str, n: u64) -> usize {
     let n = usize::try_from(n).unwrap_or(usize::MAX);
     text.char_indices().nth(n).map_or(text.len(), |(at, _)| at)
@@ -404,6 +416,16 @@ mod tests {
     #[test]
     fn a_text_little_longer_than_the_cap_is_left_alone() {
         assert_eq!(characters(200, 200).cut(&"x".repeat(401), &Estimate::default()), None);
+    }
+
+    #[test]
+    fn a_text_that_was_cut_so_before_is_left_alone() {
+        let marker = Some("...\n\n... [truncated: {cut} chars removed] ...\n\n...".to_owned());
+        for cap in [Truncation { marker, ..characters(200, 200) }, characters(20, 20)] {
+            let text = "word ".repeat(2_000);
+            let once = cap.cut(&text, &Estimate::default()).unwrap().apply(&text);
+            assert_eq!(cap.cut(&once, &Estimate::default()), None);
+        }
     }
 
     #[test]

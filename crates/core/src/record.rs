@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::cut::{self, Change, Cut, Edit, Hidden};
 use crate::group::{Group, Kind, Pin};
 use crate::message::{Message, ToolResult};
-use crate::plan::{Action, Decision, Demands, Plan, Reason, Verdict};
-use crate::policy::{Mode, Policy, Stage, Start, Totals};
+use crate::plan::{Action, Decision, Demands, Plan, Reason, Verdict, plan_for};
+use crate::policy::{Measure, Mode, Policy, Stage, Start, Totals};
 use crate::tokens::{Calibration, Size, TokenCounter, measure};
 use crate::transcript::{Compaction, Outcome, Position, ShownItem, join, spans};
 use crate::view::{Item, View, ViewGroup};
@@ -296,6 +296,39 @@ impl Candidates {
             }
         }
         Compaction { groups: outcomes, summary: None, before: plan.before, after: plan.after }
+    }
+
+    /// The plan that keeps every group, but for reasoning that any compaction makes stale.
+    pub(crate) fn keep(&self) -> Plan {
+        let mut plan = plan_for(&self.groups, &Policy::default(), Demands::default());
+        for (decision, group) in plan.decisions.iter_mut().zip(&self.groups) {
+            decision.after = group.base;
+            if group.is_stale() {
+                (decision.action, decision.reason) = (Action::Drop, Reason::Stale);
+            }
+        }
+        plan.after = Totals::of(self.groups.iter().filter(|group| !group.is_stale()).map(|group| (group, group.base)));
+        plan
+    }
+
+    /// The plan that takes the oldest round that these stages make smaller through all of them, and keeps the rest; `None` where there
+    /// is none.
+    pub(crate) fn shorten(&self, stages: usize) -> Option<Plan> {
+        let helps = |group: &Group| {
+            let (old, new) = (group.base, group.after(stages));
+            group.kind == Kind::Round && (new.tokens < old.tokens || new.bytes < old.bytes || new.media < old.media)
+        };
+        let index = self.groups.iter().position(helps)?;
+        let mut plan = self.keep();
+        let (group, decision) = (self.groups.get(index)?, plan.decisions.get_mut(index)?);
+        let measure = Measure::Bytes;
+        let (actual, limit) = (plan.before.get(measure), plan.before.get(measure).saturating_sub(1));
+        plan.after.size = plan.after.size - group.base + group.after(stages);
+        let reason = Reason::Exceeded { measure, actual, limit, target: limit };
+        let after = group.after(stages);
+        *decision = Decision { action: Action::Truncate, stages, reason, before: group.size, after };
+        plan.verdict = Verdict::Compact;
+        Some(plan)
     }
 
     /// The plan that lets a summary take the place of what it covers, and of the summary before it. Whatever has become pinned

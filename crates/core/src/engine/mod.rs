@@ -11,7 +11,7 @@ use crate::cut::{self, Change, Edit};
 use crate::dialect::{Dialect, Frame, Loss};
 use crate::group::Pin;
 use crate::message::{Message, Role};
-use crate::plan::{Action, Demands, Plan, Reason, plan_for};
+use crate::plan::{Demands, Plan, plan_for};
 use crate::policy::{Excess, Mode, Pace, Policy, Start, Totals};
 use crate::record::{self, Sizing};
 use crate::tokens::{Estimate, Size, TokenCounter, measure};
@@ -228,15 +228,7 @@ impl Engine {
             return;
         }
         let candidates = record::candidates(&self.view, self.sizing());
-        let mut plan = plan_for(&candidates.groups, &Policy::default(), Demands::default());
-        for (decision, group) in plan.decisions.iter_mut().zip(&candidates.groups) {
-            decision.after = group.base;
-            if group.is_stale() {
-                (decision.action, decision.reason) = (Action::Drop, Reason::Stale);
-            }
-        }
-        let left = candidates.groups.iter().filter(|group| !group.is_stale());
-        plan.after = Totals::of(left.map(|group| (group, group.base)));
+        let plan = candidates.keep();
         let compaction = candidates.carry_out(&self.view, &plan);
         self.record(Entry::Compaction(compaction), entries);
     }

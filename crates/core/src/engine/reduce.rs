@@ -3,7 +3,7 @@
 use super::{Decided, Engine, Refusal};
 use crate::group::Pin;
 use crate::plan::{Demands, Verdict, plan_for};
-use crate::policy::{Limits, Mode, Policy};
+use crate::policy::{Limits, Mode, Policy, Stage};
 use crate::record::{self, Sizing};
 use crate::tokens::Size;
 use crate::transcript::Entry;
@@ -51,6 +51,37 @@ impl Engine {
             ..self.policy.clone()
         };
         self.reduce(&policy, Demands { overflow: true, ..self.demands() })
+    }
+
+    /// Shortens the results of one round: of the oldest that these stages make smaller, be it the open one, and drops nothing. Without a
+    /// plan there is none, or signed reasoning of an open tool loop forbids a change.
+    ///
+    /// ```
+    /// use lookback_core::{Engine, Message, Settings, Stage, ToolCall, Truncation};
+    ///
+    /// let mut engine = Engine::new(Settings::default());
+    /// engine.push(Message::calls("", [ToolCall::new("c1", "read", "{}")]))?;
+    /// engine.push(Message::tool_result("c1", "long ".repeat(500)))?;
+    /// let stages = [Stage::TruncateResults { to: Truncation { head: 20, ..Truncation::default() }, keep: 0 }];
+    /// assert!(engine.shorten(&stages).plan.is_some());
+    /// assert!(engine.shorten(&stages).plan.is_none());
+    /// # Ok::<(), lookback_core::Loss>(())
+    /// ```
+    pub fn shorten(&mut self, stages: &[Stage]) -> Decided {
+        let mut decided = Decided::default();
+        if !self.policy.drop_block && record::is_bound(&self.view, self.sizing()) {
+            return decided;
+        }
+        let policy = Policy { stages: stages.to_vec(), mode: Mode::Recorded, ..self.policy.clone() };
+        let demands = Demands { overflow: true, ..self.demands() };
+        let candidates = record::candidates(&self.view, Sizing { policy: &policy, demands, ..self.sizing() });
+        decided.plan = candidates.shorten(stages.len());
+        if let Some(plan) = &decided.plan {
+            let compaction = candidates.carry_out(&self.view, plan);
+            self.record(Entry::Compaction(compaction), &mut decided.entries);
+            self.checkpoint_if_due(&mut decided.entries);
+        }
+        decided
     }
 
     /// What of the window may not be dropped, and how large that is.

@@ -3,6 +3,7 @@
 
 pub mod agentlib;
 pub mod langchain4j;
+pub mod strands;
 
 /// An option that a system refuses.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

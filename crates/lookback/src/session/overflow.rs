@@ -3,8 +3,8 @@
 
 use lookback_core::dialect::TooLong;
 use lookback_core::group::Pin;
-use lookback_core::plan::Verdict;
-use lookback_core::policy::{Limits, Measure, Tokens, Totals};
+use lookback_core::plan::{Plan, Verdict};
+use lookback_core::policy::{Limits, Measure, Stage, Tokens, Totals};
 use lookback_core::tokens::Size;
 
 use super::{Error, Session};
@@ -80,6 +80,15 @@ impl Session {
         }
         let tokens = self.engine.tokens(self.view());
         Err(Box::new(Irreducible { reductions, tokens, pinned: self.engine.pinned(), cause }).into())
+    }
+
+    /// Shortens the results of one round now: of the oldest that these stages make smaller, be it the open one. Gives the plan, or `None`
+    /// where no round can be shortened. It drops nothing, and repairs nothing.
+    ///
+    /// # Errors
+    /// Where the store fails.
+    pub async fn shorten(&mut self, stages: &[Stage]) -> Result<Option<Plan>, Error> {
+        Ok(self.decide(|engine| engine.shorten(stages)).await?.plan)
     }
 }
 

@@ -1,0 +1,307 @@
+//! The running summary: the oldest messages of a list are merged into one, which stands at its front.
+
+use std::sync::Arc;
+
+use async_lock::Mutex;
+use lookback_core::policy::{Keep, Limits, Policy};
+use lookback_core::tokens::{Estimate, TokenCounter, measure};
+use lookback_core::{Dialect, Message};
+use serde_json::{Value, json};
+
+use super::mirror::open;
+use super::{
+    Cause, ContextWindowOverflow, ConversationManager, Error, ProactiveCompression, Threshold, own, state_of, tell,
+};
+use crate::compat::OptionError;
+use crate::session::{Found, Session};
+use crate::store::{MemoryStore, Store};
+use crate::summarize::{Extractive, Summarizer, SummarizerError, Task, passages, run};
+
+const NAME: &str = "SummarizingConversationManager";
+/// The most tokens of a summary.
+const BUDGET: u64 = 1_000;
+const TOO_FEW: &str = "Cannot summarize: insufficient messages for summarization";
+const TORN: &str = "Unable to trim conversation context!";
+const BEYOND: &str = "Split point exceeds message array length";
+const IRREDUCIBLE: &str = "The conversation cannot be reduced further: a summary would be no smaller";
+
+/// What a [`SummarizingConversationManager`] works by, named as in Strands.
+#[derive(Debug, Clone)]
+pub struct Summarizing {
+    /// The share of the messages that one reduction summarises; below 0.1 it is 0.1, above 0.8 it is 0.8.
+    pub summary_ratio: f64,
+    /// The newest messages, which are not summarised; the very newest never is.
+    pub preserve_recent_messages: usize,
+    /// Who makes the summary, in the place of Strands' `summarization_agent`. Absent, it is made of the conversation's own sentences.
+    pub summarizer: Option<Arc<dyn Summarizer>>,
+    /// What the summary should keep above all. A summarizer of the caller's has its own instructions, so there is one or the other.
+    pub summarization_system_prompt: Option<String>,
+    /// Whether the list is reduced before the model refuses it; `None` is off.
+    pub proactive_compression: Option<ProactiveCompression>,
+}
+
+impl Default for Summarizing {
+    /// Three tenths of the messages, but none of the newest ten.
+    fn default() -> Self {
+        Summarizing {
+            summary_ratio: 0.3,
+            preserve_recent_messages: 10,
+            summarizer: None,
+            summarization_system_prompt: None,
+            proactive_compression: None,
+        }
+    }
+}
+
+/// Merges the oldest messages of a list into a summary of at most 1,000 tokens, in place: a user's message at the front of the list, which
+/// the next one replaces.
+///
+/// Each reduction makes the list smaller in tokens, and none summarises only the summary before it. What was summarised stays in a
+/// session's log. See [the module](super) for what differs from Strands.
+///
+/// ```
+/// # futures_lite::future::block_on(async {
+/// use lookback::Message;
+/// use lookback::compat::strands::{ConversationManager, Summarizing, SummarizingConversationManager};
+///
+/// let options = Summarizing { summary_ratio: 0.5, preserve_recent_messages: 2, ..Summarizing::default() };
+/// let manager = SummarizingConversationManager::new(options)?;
+/// let mut messages = vec![
+///     Message::user("My name is Ada, and the server listens on port 5050. Please remember both of them for later."),
+///     Message::assistant("Good day, Ada. I have noted the port of your server, and shall remember it from now on."),
+///     Message::user("Where is Lyon?"),
+///     Message::assistant("In France."),
+/// ];
+/// manager.reduce_context(&mut messages, None).await?;
+/// assert_eq!(messages.len(), 3);
+/// assert!(messages[0].text().contains("5050"));
+/// assert_eq!(manager.search("remember", 10).await?.len(), 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct SummarizingConversationManager {
+    ratio: f64,
+    preserved: usize,
+    summarizer: Arc<dyn Summarizer>,
+    focus: Vec<String>,
+    threshold: Threshold,
+    store: Arc<dyn Store>,
+    session: String,
+    inner: Mutex<Inner>,
+}
+
+/// What changes.
+#[derive(Debug, Default)]
+struct Inner {
+    /// The log of what was summarised.
+    session: Option<Session>,
+    summary: Option<Message>,
+    removed: u64,
+}
+
+impl Default for SummarizingConversationManager {
+    fn default() -> Self {
+        Self::of(Summarizing::default(), Threshold { share: None, told: false.into() })
+    }
+}
+
+impl SummarizingConversationManager {
+    /// A manager that keeps what it has summarised in process memory.
+    ///
+    /// # Errors
+    /// Where there is both a summarizer and a prompt, or the threshold is not above 0 and at most 1.
+    pub fn new(options: Summarizing) -> Result<Self, OptionError> {
+        if let (Some(summarizer), Some(_)) = (&options.summarizer, &options.summarization_system_prompt) {
+            return Err(OptionError {
+                option: "summarization_system_prompt",
+                expected: "absent where there is a summarizer, which has its own",
+                value: format!("one beside {}", summarizer.model()),
+            });
+        }
+        let threshold = Threshold::new(options.proactive_compression)?;
+        Ok(Self::of(options, threshold))
+    }
+
+    fn of(options: Summarizing, threshold: Threshold) -> Self {
+        let ratio = options.summary_ratio.clamp(0.1, 0.8);
+        let usual = || ["decisions", "facts", "preferences"].map(str::to_owned).to_vec();
+        Self {
+            ratio,
+            preserved: options.preserve_recent_messages,
+            summarizer: options.summarizer.unwrap_or_else(|| Arc::new(Extractive::default())),
+            focus: options.summarization_system_prompt.map_or_else(usual, |prompt| vec![prompt]),
+            threshold,
+            store: Arc::new(MemoryStore::new()),
+            session: "strands".to_owned(),
+            inner: Mutex::default(),
+        }
+    }
+
+    /// Keeps what it has summarised in this store, in the session of this name. A name that is none is an error of the first use.
+    #[must_use]
+    pub fn with_store(mut self, store: impl Store + 'static, session: &str) -> Self {
+        (self.store, self.session) = (Arc::new(store), session.to_owned());
+        self
+    }
+
+    /// The share of the messages that one reduction summarises.
+    pub fn summary_ratio(&self) -> f64 {
+        self.ratio
+    }
+
+    /// The messages that were summarised and hold every word of a query, the best first.
+    ///
+    /// # Errors
+    /// Where the store fails.
+    pub async fn search(&self, query: &str, most: usize) -> Result<Vec<Found>, Error> {
+        let mut inner = self.inner.lock().await;
+        Ok(self.session(&mut inner).await?.search(query, most).await?)
+    }
+
+    /// The first place at or behind `n` where a list may be cut without tearing a tool exchange apart.
+    ///
+    /// # Errors
+    /// Where there is none, or the list is shorter than `n`.
+    pub fn split_point(messages: &[Message], n: usize) -> Result<usize, ContextWindowOverflow> {
+        if n > messages.len() {
+            return Err(ContextWindowOverflow::new(BEYOND));
+        }
+        let answers = |index: usize| messages.get(index).is_some_and(|message| message.tool_results().next().is_some());
+        let calls = |index: usize| messages.get(index).is_some_and(|message| message.tool_calls().next().is_some());
+        // A call that is the last message waits for its result.
+        let whole = |index: &usize| {
+            let at = *index;
+            !answers(at) && (!calls(at) || answers(at + 1) || at + 1 == messages.len())
+        };
+        if n == messages.len() {
+            return Ok(n);
+        }
+        (n..messages.len()).find(whole).ok_or_else(|| ContextWindowOverflow::new(TORN))
+    }
+
+    async fn session<'a>(&self, inner: &'a mut Inner) -> Result<&'a mut Session, crate::Error> {
+        let session = match inner.session.take() {
+            Some(session) => session,
+            None => open(&self.store, &self.session).await?,
+        };
+        Ok(inner.session.insert(session))
+    }
+
+    async fn reduce(&self, inner: &mut Inner, messages: &mut Vec<Message>, cause: Option<Cause>) -> Result<(), Error> {
+        let Err(error) = self.summarise(inner, messages).await else { return Ok(()) };
+        tracing::error!(%error, messages = messages.len(), "the list was not summarised");
+        match (error, cause) {
+            (Error::Overflow(overflow), Some(cause)) => {
+                Err(ContextWindowOverflow { cause: Some(cause), ..overflow }.into())
+            }
+            (Error::Overflow(_) | Error::Summary(_), None) => Ok(()),
+            (error, _) => Err(error),
+        }
+    }
+
+    async fn summarise(&self, inner: &mut Inner, messages: &mut Vec<Message>) -> Result<(), Error> {
+        let n = self.count(messages.len());
+        if n == 0 {
+            return Err(ContextWindowOverflow::new(TOO_FEW).into());
+        }
+        let n = Self::split_point(messages, n)?;
+        let old = messages.get(..n).unwrap_or_default();
+        let standing = inner.summary.as_ref().map(Message::digest);
+        let standing = old.first().filter(|first| standing == Some(first.digest()));
+        let new = old.get(usize::from(standing.is_some())..).unwrap_or_default();
+        let counter = Estimate::default();
+        let tokens = |message: &Message| measure(message, &[], &counter).tokens;
+        let before: u64 = old.iter().map(tokens).sum();
+        // The message may not be as large as what it replaces.
+        let budget = BUDGET.min(before.saturating_sub(counter.message_overhead() + 1));
+        if new.is_empty() || budget == 0 {
+            return Err(ContextWindowOverflow::new(IRREDUCIBLE).into());
+        }
+        let task = Task {
+            previous: standing.map(Message::text),
+            focus: self.focus.clone(),
+            ..Task::new(passages(new), budget)
+        };
+        let text = run(&*self.summarizer, task, &counter).await?.text;
+        if text.is_empty() {
+            return Err(SummarizerError::Empty { model: self.summarizer.model().to_owned() }.into());
+        }
+        let summary = own(Message::user(text))?;
+        if tokens(&summary) >= before {
+            return Err(ContextWindowOverflow::new(IRREDUCIBLE).into());
+        }
+        let (new, replaced) = (new.to_vec(), u64::from(standing.is_some()));
+        let session = self.session(inner).await?;
+        session.extend(new).await?;
+        // Nobody asks for its window.
+        session.compact(&forgetful()).await?;
+        messages.splice(..n, [summary.clone()]);
+        inner.summary = Some(summary);
+        inner.removed += n as u64 - replaced;
+        Ok(())
+    }
+
+    /// How many messages are to be summarised, at the least.
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a list is shorter than 2^52"
+    )]
+    fn count(&self, length: usize) -> usize {
+        let share = (length as f64 * self.ratio) as usize;
+        share.max(1).min(length.saturating_sub(self.preserved.max(1)))
+    }
+}
+
+/// Shows as little as may be: the log keeps all of it.
+fn forgetful() -> Policy {
+    Policy { limits: Limits::messages(1), keep: Keep { task: false, ..Keep::default() }, ..Policy::default() }
+}
+
+impl ConversationManager for SummarizingConversationManager {
+    /// Does nothing: a list is summarised where it must be, since that costs a call.
+    async fn apply_management(&self, _: &mut Vec<Message>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    async fn reduce_context(&self, messages: &mut Vec<Message>, cause: Option<Cause>) -> Result<(), Error> {
+        self.reduce(&mut *self.inner.lock().await, messages, cause).await
+    }
+
+    async fn before_model_call(
+        &self,
+        messages: &mut Vec<Message>,
+        projected_tokens: Option<u64>,
+        context_window_limit: Option<u64>,
+    ) -> Result<(), Error> {
+        if self.threshold.is_reached(projected_tokens, context_window_limit) {
+            tell(self.reduce_context(messages, None).await);
+        }
+        Ok(())
+    }
+
+    async fn get_state(&self) -> Value {
+        let inner = self.inner.lock().await;
+        let summary = inner.summary.as_ref().and_then(Message::wire);
+        let summary = summary.and_then(|wire| serde_json::from_str::<Value>(wire.raw.get()).ok());
+        json!({"__name__": NAME, "removed_message_count": inner.removed, "summary_message": summary})
+    }
+
+    async fn restore_from_session(&self, state: &Value) -> Result<Option<Vec<Message>>, Error> {
+        let (state, removed) = state_of(state, NAME)?;
+        let summary = match state.get("summary_message") {
+            None | Some(Value::Null) => None,
+            Some(message) => Some(Dialect::Bedrock.decode(&message.to_string()).map_err(|_| Error::State)?),
+        };
+        let mut inner = self.inner.lock().await;
+        inner.removed = removed;
+        inner.summary.clone_from(&summary);
+        Ok(summary.map(|summary| vec![summary]))
+    }
+
+    async fn removed_message_count(&self) -> u64 {
+        self.inner.lock().await.removed
+    }
+}

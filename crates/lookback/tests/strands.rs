@@ -1,0 +1,482 @@
+//! Strands' conversation managers: the table of `corpus/systems/strands.json`, and the faults that are not repeated.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
+
+mod vectors;
+
+use std::error::Error as _;
+use std::fmt::Display;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_lite::future::block_on;
+use lookback::compat::strands::{
+    Cause, ConversationManager, Error, NullConversationManager, PerTurn, ProactiveCompression, SlidingWindow,
+    SlidingWindowConversationManager, Summarizing, SummarizingConversationManager, recover, without_incomplete_calls,
+};
+use lookback::dialect::Shown;
+use lookback::summarize::{Completion, Summarizer, SummarizerError, Task};
+use lookback::transcript::Entry;
+use lookback::{Dialect, MemoryStore, Message, Session, Settings, Store, ToolCall};
+use serde_json::{Value, json};
+use vectors::{Step, Vector, assert_valid};
+
+const DIALECT: Dialect = Dialect::Bedrock;
+
+#[derive(Debug, thiserror::Error)]
+#[error("the model takes less than this")]
+struct Refused;
+
+/// A summarizer that always says the same, or fails.
+#[derive(Debug)]
+struct Scripted(Result<String, String>);
+
+impl Summarizer for Scripted {
+    fn model(&self) -> &str {
+        "scripted"
+    }
+
+    fn complete<'a>(&'a self, _: &'a Task) -> Completion<'a> {
+        let failed = |reason: String| SummarizerError::Failed { model: "scripted".into(), source: reason.into() };
+        Box::pin(async move { self.0.clone().map_err(failed) })
+    }
+}
+
+/// Counts what is told.
+#[derive(Clone, Default)]
+struct Told {
+    warnings: Arc<AtomicUsize>,
+    errors: Arc<AtomicUsize>,
+}
+
+impl tracing::Subscriber for Told {
+    fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, _: &tracing::span::Attributes<'_>) -> tracing::span::Id {
+        tracing::span::Id::from_u64(1)
+    }
+    fn record(&self, _: &tracing::span::Id, _: &tracing::span::Record<'_>) {}
+    fn record_follows_from(&self, _: &tracing::span::Id, _: &tracing::span::Id) {}
+    fn event(&self, event: &tracing::Event<'_>) {
+        match *event.metadata().level() {
+            tracing::Level::WARN => self.warnings.fetch_add(1, Ordering::SeqCst),
+            tracing::Level::ERROR => self.errors.fetch_add(1, Ordering::SeqCst),
+            _ => 0,
+        };
+    }
+    fn enter(&self, _: &tracing::span::Id) {}
+    fn exit(&self, _: &tracing::span::Id) {}
+}
+
+enum Manager {
+    Sliding(SlidingWindowConversationManager),
+    Summarizing(SummarizingConversationManager),
+    Null(NullConversationManager),
+}
+
+/// The same call for whichever manager it is.
+macro_rules! each {
+    ($manager:expr, $name:ident => $call:expr) => {
+        match $manager {
+            Manager::Sliding($name) => block_on($call),
+            Manager::Summarizing($name) => block_on($call),
+            Manager::Null($name) => block_on($call),
+        }
+    };
+}
+
+fn manager(options: &Value) -> Result<Manager, String> {
+    let mut options = options.clone();
+    if options.is_null() {
+        options = json!({});
+    }
+    let members = options.as_object_mut().unwrap();
+    let kind = members.remove("manager");
+    let said = |error: &dyn Display| error.to_string();
+    match kind.as_ref().and_then(Value::as_str).unwrap_or("sliding") {
+        "sliding" => {
+            let options: SlidingWindow = serde_json::from_value(options).map_err(|error| said(&error))?;
+            Ok(Manager::Sliding(SlidingWindowConversationManager::new(options).map_err(|error| said(&error))?))
+        }
+        "summarizing" => {
+            let mut summarizing = Summarizing::default();
+            for (key, value) in members.iter() {
+                match key.as_str() {
+                    "summary_ratio" => summarizing.summary_ratio = value.as_f64().unwrap(),
+                    "preserve_recent_messages" => {
+                        summarizing.preserve_recent_messages = value.as_u64().unwrap().try_into().unwrap();
+                    }
+                    "summarizer" => {
+                        let fails = |value: &Value| value["fails"].as_str().unwrap().to_owned();
+                        let answer = value.as_str().map(str::to_owned).ok_or_else(|| fails(value));
+                        summarizing.summarizer = Some(Arc::new(Scripted(answer)));
+                    }
+                    "summarization_system_prompt" => {
+                        summarizing.summarization_system_prompt = value.as_str().map(str::to_owned);
+                    }
+                    "proactive_compression" => {
+                        summarizing.proactive_compression = serde_json::from_value(value.clone()).unwrap();
+                    }
+                    _ => panic!("no option {key}"),
+                }
+            }
+            let manager = SummarizingConversationManager::new(summarizing).map_err(|error| said(&error))?;
+            Ok(Manager::Summarizing(manager))
+        }
+        "null" => Ok(Manager::Null(NullConversationManager)),
+        other => panic!("no manager {other}"),
+    }
+}
+
+/// What is sent of a list: neighbours of one role are merged. A call at its end that waits for its result is not sent yet.
+fn sent(list: &[Message]) -> Value {
+    let waits = list.last().is_some_and(|last| last.tool_calls().next().is_some());
+    let shown = list[..list.len() - usize::from(waits)].iter().map(|message| Shown { message, edits: &[] });
+    let encoded = DIALECT.encode(shown).unwrap();
+    encoded.iter().map(|raw| serde_json::from_str::<Value>(raw.get()).unwrap()).collect()
+}
+
+fn is_valid(list: &[Message]) -> bool {
+    let request = lookback::Request::decode(sent(list).to_string(), Some(DIALECT)).unwrap();
+    DIALECT.check(&request).is_empty()
+}
+
+struct Run {
+    manager: Manager,
+    list: Vec<Message>,
+    told: Told,
+}
+
+impl Run {
+    fn step(&mut self, step: &Step, vector: &str) -> Result<Value, String> {
+        let with = &step.with;
+        let given = with.get("messages").map(|messages| vectors::messages(DIALECT, messages));
+        let cause = || with.get("cause").map(|_| Cause::from(Refused));
+        let said = |error: Error| error.to_string();
+        if let Some(given) = given {
+            match step.call.as_str() {
+                "append" => self.list.extend(given),
+                _ => self.list = given,
+            }
+        }
+        let before = self.list.clone();
+        let list = &mut self.list;
+        match step.call.as_str() {
+            "append" | "list" => {}
+            "apply_management" => each!(&self.manager, m => m.apply_management(list)).map_err(said)?,
+            "reduce_context" => each!(&self.manager, m => m.reduce_context(list, cause())).map_err(said)?,
+            "before_model_call" => {
+                let number = |key: &str| with.get(key).and_then(Value::as_u64);
+                let (projected, limit) = (number("projected_tokens"), number("context_window_limit"));
+                each!(&self.manager, m => m.before_model_call(list, projected, limit)).map_err(said)?;
+            }
+            "removed_message_count" => {
+                return Ok(each!(&self.manager, m => m.removed_message_count()).into());
+            }
+            "get_state" => return Ok(each!(&self.manager, m => m.get_state())),
+            "restore_from_session" => {
+                let restored = each!(&self.manager, m => m.restore_from_session(&with["state"])).map_err(said)?;
+                return Ok(restored.map_or(Value::Null, |list| vectors::json(DIALECT, &list)));
+            }
+            "warnings" => return Ok(self.told.warnings.load(Ordering::SeqCst).into()),
+            "errors" => return Ok(self.told.errors.load(Ordering::SeqCst).into()),
+            "split_point" => {
+                let n = with["n"].as_u64().unwrap().try_into().unwrap();
+                let found = SummarizingConversationManager::split_point(list, n);
+                return found.map(Value::from).map_err(|error| error.to_string());
+            }
+            "without_incomplete_calls" => {
+                let message = &vectors::messages(DIALECT, &json!([with["message"]]))[0];
+                return Ok(vectors::json(DIALECT, [&without_incomplete_calls(message)])[0].clone());
+            }
+            call => return self.of_one(call, with, vector),
+        }
+        let list = vectors::json(DIALECT, &self.list);
+        if list != vectors::json(DIALECT, &before) && is_valid(&before) {
+            assert_valid(DIALECT, &sent(&self.list), vector);
+        }
+        Ok(list)
+    }
+
+    /// Calls that one manager alone has.
+    fn of_one(&self, call: &str, with: &Value, vector: &str) -> Result<Value, String> {
+        match (call, &self.manager) {
+            ("set_per_turn", Manager::Sliding(manager)) => {
+                let per_turn: PerTurn = serde_json::from_value(with["per_turn"].clone()).unwrap();
+                block_on(manager.set_per_turn(per_turn)).map_err(|error| error.to_string())?;
+                Ok(Value::Null)
+            }
+            ("summary_ratio", Manager::Summarizing(manager)) => Ok(manager.summary_ratio().into()),
+            ("search", Manager::Sliding(manager)) => {
+                Ok(block_on(manager.search(with["query"].as_str().unwrap(), 99)).unwrap().len().into())
+            }
+            ("search", Manager::Summarizing(manager)) => {
+                Ok(block_on(manager.search(with["query"].as_str().unwrap(), 99)).unwrap().len().into())
+            }
+            _ => panic!("{vector}: no call {call}"),
+        }
+    }
+}
+
+fn run(vector: &Vector) {
+    let name = &vector.name;
+    let told = Told::default();
+    let made = manager(&vector.options);
+    if vector.steps[0].call == "new" {
+        assert_eq!(made.err(), vector.steps[0].fails, "{name}");
+        return;
+    }
+    let manager = made.unwrap_or_else(|error| panic!("{name}: {error}"));
+    let mut run = Run { manager, list: Vec::new(), told: told.clone() };
+    let work = || {
+        for (index, step) in vector.steps.iter().enumerate() {
+            if step.call == "restart" {
+                // Another process, which has what the caller has kept.
+                let options = step.with.get("options").unwrap_or(&vector.options);
+                run.manager = self::manager(options).unwrap();
+                continue;
+            }
+            match (run.step(step, name), &step.fails) {
+                (Err(error), Some(fails)) => assert_eq!(&error, fails, "{name}, step {index}"),
+                (Ok(gives), None) => {
+                    if let Some(wanted) = &step.gives {
+                        assert_eq!(&gives, wanted, "{name}, step {index}");
+                    }
+                }
+                (result, fails) => panic!("{name}, step {index}: {result:?}, and not {fails:?}"),
+            }
+        }
+    };
+    tracing::subscriber::with_default(told, work);
+}
+
+#[test]
+fn the_table_holds() {
+    vectors::vectors("strands.json").iter().for_each(run);
+}
+
+/// What the table says of faults, and what the tests below do.
+#[test]
+fn every_fault_is_covered() {
+    let vectors = vectors::vectors("strands.json");
+    let told = |fault: &str| vectors.iter().any(|vector| vector.source == format!("fault {fault}"));
+    for fault in ["S1", "S2", "S4", "S5", "S6", "S7", "S9", "S10"] {
+        assert!(told(fault), "{fault}");
+    }
+    // S3 and the other half of S8 are tests. That a window may be much smaller than its size is required, not repeated:
+    let required = "a window may be much smaller than its size, to begin at a user's words";
+    assert!(vectors.iter().any(|vector| vector.name == required));
+}
+
+fn user(index: usize) -> Message {
+    Message::user(format!("question {index}, which is long enough to be worth a summary of its own"))
+}
+
+fn exchange(index: usize, text: &str) -> [Message; 2] {
+    let id = format!("c{index}");
+    [Message::calls("", [ToolCall::new(id.clone(), "look", "{}")]), Message::tool_result(id, text)]
+}
+
+/// A task, and so many exchanges of long results; every tenth is answered, and another task begins.
+fn conversation(exchanges: usize) -> Vec<Message> {
+    let mut list = vec![user(0)];
+    for index in 1..=exchanges {
+        list.extend(exchange(index, &"a long line of what was found there. ".repeat(40)));
+        if index.is_multiple_of(10) {
+            list.extend([Message::assistant(format!("answer {index}")), user(index)]);
+        }
+    }
+    list
+}
+
+fn attempts(manager: &impl ConversationManager, list: &mut Vec<Message>) -> (usize, Error) {
+    let mut attempts = 0;
+    let mut lengths = vec![];
+    let result = block_on(recover(
+        manager,
+        list,
+        |_: &Refused| true,
+        async |list| {
+            attempts += 1;
+            lengths.push(sent(list).to_string().len());
+            Err::<(), _>(Refused)
+        },
+    ));
+    assert!(lengths.is_sorted_by(|a, b| a > b), "each attempt is smaller than the one before: {lengths:?}");
+    (attempts, result.unwrap_err())
+}
+
+#[test]
+fn s1_recovery_ends_with_a_typed_error_after_ten_attempts_at_most() {
+    for exchanges in [0, 1, 5, 100, 1_000] {
+        let sliding = SlidingWindowConversationManager::default();
+        let summarizing = SummarizingConversationManager::default();
+        let results =
+            [attempts(&sliding, &mut conversation(exchanges)), attempts(&summarizing, &mut conversation(exchanges))];
+        for (attempts, error) in results {
+            assert!(attempts <= 10, "{attempts}");
+            let Error::Overflow(overflow) = &error else { panic!("{error}") };
+            assert!(overflow.source().unwrap().is::<Refused>());
+        }
+    }
+}
+
+#[test]
+fn an_error_of_the_model_that_is_no_overflow_is_handed_on_at_once() {
+    let manager = SlidingWindowConversationManager::default();
+    let mut list = conversation(3);
+    let call = async |_: &[Message]| Err::<(), _>(Refused);
+    let error = block_on(recover(&manager, &mut list, |_| false, call)).unwrap_err();
+    assert!(matches!(error, Error::Model(_)));
+    assert_eq!(list.len(), 7);
+}
+
+#[test]
+fn s3_one_message_that_is_larger_than_the_summarizers_window_is_split() {
+    #[derive(Debug)]
+    struct Small(Arc<AtomicUsize>);
+    impl Summarizer for Small {
+        fn model(&self) -> &str {
+            "small"
+        }
+        fn window(&self) -> Option<u64> {
+            Some(4_000)
+        }
+        fn complete<'a>(&'a self, task: &'a Task) -> Completion<'a> {
+            assert!(task.prompt().len() < 4 * 4_000);
+            let call = self.0.fetch_add(1, Ordering::SeqCst);
+            Box::pin(async move { Ok(format!("part {call}")) })
+        }
+    }
+    let calls = Arc::new(AtomicUsize::new(0));
+    let summarizer = Some(Arc::new(Small(calls.clone())) as Arc<dyn Summarizer>);
+    let options = Summarizing { summarizer, preserve_recent_messages: 1, ..Summarizing::default() };
+    let manager = SummarizingConversationManager::new(options).unwrap();
+    let mut list = vec![Message::user("some words of a very long report. ".repeat(3_000)), Message::assistant("Well.")];
+    block_on(manager.reduce_context(&mut list, Some(Refused.into()))).unwrap();
+    assert!(calls.load(Ordering::SeqCst) > 5);
+    assert_eq!((list.len(), list[0].text().starts_with("part ")), (2, true));
+    // And no more than that: the summary alone is not summarised again.
+    assert!(block_on(manager.reduce_context(&mut list, Some(Refused.into()))).is_err());
+}
+
+#[test]
+fn s8_a_list_that_stays_over_its_window_is_told_of() {
+    let told = Told::default();
+    tracing::subscriber::with_default(told.clone(), || {
+        for window_size in [1, 2] {
+            let options = SlidingWindow { window_size, ..SlidingWindow::default() };
+            let manager = SlidingWindowConversationManager::new(options).unwrap();
+            let mut list = vec![user(0)];
+            list.extend(exchange(1, "found"));
+            block_on(manager.apply_management(&mut list)).unwrap();
+            assert_eq!(list.len(), 3);
+        }
+    });
+    assert_eq!(told.warnings.load(Ordering::SeqCst), 2);
+    // Where there is anything to drop, a history of tools alone comes within its window, or nearly.
+    let options = SlidingWindow { window_size: 2, ..SlidingWindow::default() };
+    let manager = SlidingWindowConversationManager::new(options).unwrap();
+    let mut list: Vec<_> = (0..9).flat_map(|index| exchange(index, "found")).collect();
+    block_on(manager.apply_management(&mut list)).unwrap();
+    assert_eq!(list.len(), 2);
+    assert!(is_valid(&list));
+}
+
+#[test]
+fn none_of_it_is_ever_lost() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let open = || {
+        let options = SlidingWindow { window_size: 4, ..SlidingWindow::default() };
+        SlidingWindowConversationManager::new(options).unwrap().with_store(store.clone(), "agent-1")
+    };
+    let mut manager = open();
+    let mut list = Vec::new();
+    for index in 0..50 {
+        list.push(user(index));
+        list.extend(exchange(index, &format!("result {index} {}", "and so on ".repeat(100))));
+        if index == 20 {
+            block_on(manager.reduce_context(&mut list, Some(Refused.into()))).unwrap();
+        }
+        list.push(Message::assistant(format!("answer {index}")));
+        block_on(manager.apply_management(&mut list)).unwrap();
+        if index == 25 {
+            // A restart: the list is recognised, and nothing is written twice.
+            manager = open();
+        }
+    }
+    assert_eq!(list.len(), 4);
+    assert!(is_valid(&list));
+    let settings = Settings { dialect: DIALECT, ..Settings::default() };
+    let mut session = block_on(Session::open(store.clone(), "agent-1", settings)).unwrap();
+    let entries = block_on(session.entries()).unwrap();
+    let messages = entries.iter().filter_map(|entry| match entry {
+        Entry::Message(arrival) => Some(arrival.message.text()),
+        _ => None,
+    });
+    let messages: Vec<_> = messages.collect();
+    assert_eq!(messages.len(), 200);
+    assert_eq!(messages[0], user(0).text());
+    assert!(messages[82].ends_with("and so on "), "what was shortened is whole in the log");
+    assert_eq!(block_on(manager.search("question 7", 99)).unwrap().len(), 1);
+}
+
+#[test]
+fn a_large_result_of_json_is_shortened_too() {
+    let manager = SlidingWindowConversationManager::default();
+    let rows: Vec<_> = (0..500).map(|row| json!({"row": row})).collect();
+    let block = json!({"toolUseId": "c1", "content": [{"json": {"rows": rows}}], "status": "success"});
+    let result = json!({"role": "user", "content": [{"toolResult": block}]});
+    let mut list = vec![user(0), exchange(1, "")[0].clone()];
+    list.extend(vectors::messages(DIALECT, &json!([result])));
+    block_on(manager.reduce_context(&mut list, Some(Refused.into()))).unwrap();
+    assert!(list[2].text().contains("chars removed") && list[2].text().len() < 500);
+    assert!(is_valid(&list));
+}
+
+#[test]
+fn a_manager_may_be_shared_between_threads() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let options = SlidingWindow { window_size: 10, per_turn: PerTurn::Every(true), ..SlidingWindow::default() };
+    let manager = SlidingWindowConversationManager::new(options).unwrap().with_store(store.clone(), "shared");
+    let list = async_lock::Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for thread in 0..8 {
+            let (manager, list) = (&manager, &list);
+            scope.spawn(move || {
+                for index in 0..250 {
+                    block_on(async {
+                        let mut list = list.lock().await;
+                        list.push(Message::user(format!("{thread} says {index}")));
+                        manager.before_model_call(&mut list, None, None).await.unwrap();
+                    });
+                }
+            });
+        }
+    });
+    let list = list.into_inner();
+    assert_eq!(list.len(), 10);
+    assert_eq!(block_on(manager.removed_message_count()), 1_990);
+    let mut session = block_on(Session::open(store, "shared", Settings::default())).unwrap();
+    let history = block_on(session.history()).unwrap();
+    for thread in 0..8 {
+        let prefix = format!("{thread} says ");
+        let texts = history.iter().map(|past| past.arrival.message.text());
+        let numbers: Vec<usize> = texts.filter_map(|text| text.strip_prefix(&prefix)?.parse().ok()).collect();
+        assert_eq!(numbers, (0..250).collect::<Vec<_>>(), "nothing is lost or doubled, and each keeps its order");
+    }
+}
+
+#[test]
+fn what_a_manager_does_can_be_done_on_any_thread() {
+    fn sent<T: Send>(_: T) {}
+    let (sliding, summarizing) =
+        (SlidingWindowConversationManager::default(), SummarizingConversationManager::default());
+    let mut list = Vec::new();
+    sent(sliding.apply_management(&mut list));
+    sent(summarizing.reduce_context(&mut list, None));
+    sent(sliding.before_model_call(&mut list, None, None));
+    let on = serde_json::from_str::<ProactiveCompression>("true").unwrap();
+    assert_eq!(on, ProactiveCompression::Is(true));
+}
