@@ -458,6 +458,17 @@ fn who_reads_does_not_wait_for_what_is_pushed_meanwhile() {
 }
 
 #[test]
+fn its_futures_can_be_sent_between_threads() {
+    fn sent<T: Send>(future: T) -> T {
+        future
+    }
+    let window = block_on(sent(SlidingWindow::builder(2, Echo::default()).open())).unwrap();
+    block_on(sent(window.push(Message::user("w0-0")))).unwrap();
+    assert_eq!(block_on(sent(window.get_messages())).unwrap().len(), 1);
+    assert_eq!(block_on(sent(window.get_stats())).unwrap().total_messages, 1);
+}
+
+#[test]
 fn a_window_that_is_dropped_leaves_its_summary_to_the_next() {
     let store = Arc::new(MemoryStore::new());
     let open = |delay| block_on(SlidingWindow::builder(2, Echo { delay }).store(store.clone()).open()).unwrap();
