@@ -444,6 +444,8 @@ fn names_that_leave_their_folder_are_none() {
 fn names_of_derived_logs_are_given_by_nobody() {
     let one = name("one");
     assert_eq!(one.summary_of().as_str(), "compact:one:summary");
+    assert_eq!(name("compact:one:messages").summary_of(), one.summary_of());
+    assert_eq!(name("compact:messages").summary_of().as_str(), "compact:compact:messages:summary");
     assert_eq!(one.summary_of().summary_of().as_str(), "compact:compact:one:summary:summary");
     for reserved in
         ["compact:one:summary", "compact::summary", "compact:a/b:summary", "compact:compact:a:summary:summary"]

@@ -8,11 +8,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use futures_lite::future::block_on;
-use lookback::policy::Summarize;
+use futures_lite::future::{block_on, poll_once};
+use lookback::engine::{Claim, Unfit};
+use lookback::plan::Reason;
+use lookback::policy::{Measure, Summarize};
 use lookback::session::{Hooks, Outcome};
+use lookback::store::{Answer as Reply, Head, Hit, LogInfo, Record};
 use lookback::summarize::{Completion, Summarizer, SummarizerError, Task};
-use lookback::{Limits, LogName, MemoryStore, Message, Policy, Session, Settings, SqliteStore, Stage, Store};
+use lookback::tokens::Size;
+use lookback::{
+    Dialect, Limits, LogName, MemoryStore, Message, Policy, Request, Session, Settings, SqliteStore, Stage, Store,
+    ToolCall,
+};
 
 type Answer = dyn Fn(usize, &Task) -> Result<String, SummarizerError> + Send + Sync;
 
@@ -149,12 +156,10 @@ fn one_summary_is_made_at_a_time_whoever_asks() {
 }
 
 #[test]
-fn a_summarizer_that_fails_is_empty_too_large_or_panics_loses_nothing_and_is_reported() {
-    let long = "word ".repeat(5_000);
-    let answers: [Box<dyn Fn() -> Result<String, SummarizerError> + Send + Sync>; 4] = [
+fn a_summarizer_that_fails_is_empty_or_panics_loses_nothing_and_is_reported() {
+    let answers: [Box<dyn Fn() -> Result<String, SummarizerError> + Send + Sync>; 3] = [
         Box::new(|| Err(SummarizerError::Empty { model: "scripted".into() })),
         Box::new(|| Ok("  \n ".into())),
-        Box::new(move || Ok(long.clone())),
         Box::new(|| panic!("the model is out")),
     ];
     for answer in answers {
@@ -195,6 +200,164 @@ fn a_budget_is_kept_whatever_the_model_says() {
     texts(&mut session);
     let (_, summary) = session.view().summary().unwrap();
     assert!(!summary.text.is_empty() && summary.size.tokens <= 10 + 3, "{summary:?}");
+}
+
+#[test]
+fn where_messages_are_limited_a_summary_may_be_longer_than_what_it_replaces() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let model = Scripted::new(|_, _| Ok("word ".repeat(200)));
+    let mut session = open(&store, settings(2, 1_000), &model);
+    for number in 0..4 {
+        say(&mut session, number);
+        block_on(session.settled()).unwrap();
+    }
+    assert_eq!((texts(&mut session).len(), model.calls()), (3, 2));
+
+    let reason = |measure| Reason::Exceeded { measure, actual: 9, limit: 8, target: 8 };
+    let size = Size { tokens: 100, messages: 4, ..Size::default() };
+    let takes = |measure, tokens| Claim { covers: Vec::new(), base: None, reason: reason(measure), size }.takes(tokens);
+    assert!(takes(Measure::Tokens, 100).is_ok() && takes(Measure::Messages, 101).is_ok());
+    assert_eq!(takes(Measure::Tokens, 101), Err(Unfit::Larger { summary: 101, replaced: 100 }));
+}
+
+/// A store in memory whose first append to a log of summaries is made, and never comes back.
+#[derive(Debug, Default)]
+struct Sticks {
+    inner: MemoryStore,
+    stuck: AtomicUsize,
+}
+
+impl Store for Sticks {
+    fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>, time: Option<i64>) -> Reply<'a, ()> {
+        let made = self.inner.append(log, at, records, time);
+        let sticks = log.is_derived() && self.stuck.fetch_add(1, Ordering::SeqCst) == 0;
+        if sticks { Box::pin(pending()) } else { made }
+    }
+    fn touch<'a>(&'a self, log: &'a LogName, time: i64) -> Reply<'a, bool> {
+        self.inner.touch(log, time)
+    }
+    fn read<'a>(&'a self, log: &'a LogName, span: std::ops::Range<u64>) -> Reply<'a, Vec<String>> {
+        self.inner.read(log, span)
+    }
+    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> Reply<'a, Option<Head>> {
+        self.inner.head(log, before)
+    }
+    fn info<'a>(&'a self, log: &'a LogName) -> Reply<'a, Option<LogInfo>> {
+        self.inner.info(log)
+    }
+    fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<LogInfo>> {
+        self.inner.list(prefix)
+    }
+    fn delete<'a>(&'a self, log: &'a LogName) -> Reply<'a, bool> {
+        self.inner.delete(log)
+    }
+    fn clear(&self) -> Reply<'_, u64> {
+        self.inner.clear()
+    }
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> Reply<'a, Vec<Hit>> {
+        self.inner.search(log, query, most)
+    }
+}
+
+#[test]
+fn a_claim_that_was_interrupted_as_it_was_written_holds_nobody_up() {
+    let store: Arc<dyn Store> = Arc::new(Sticks::default());
+    let model = Scripted::new(|_, _| Ok("short".into()));
+    let mut session = open(&store, settings(2, 100), &model);
+    for number in 0..4 {
+        say(&mut session, number);
+    }
+    assert!(block_on(poll_once(session.manage())).is_none(), "it was not interrupted");
+    let begun = Instant::now();
+    block_on(session.settled()).unwrap();
+    assert_eq!((texts(&mut session).len(), model.calls()), (3, 1));
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn work_that_a_spawner_drops_is_done_again_at_once() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let model = Scripted::new(|_, _| Ok("short".into()));
+    let spawned = AtomicUsize::new(0);
+    let mut session = open(&store, settings(2, 100), &model).with_spawner(move |job| {
+        if spawned.fetch_add(1, Ordering::SeqCst) > 0 {
+            block_on(job);
+        }
+    });
+    for number in 0..4 {
+        say(&mut session, number);
+    }
+    let begun = Instant::now();
+    block_on(session.settled()).unwrap();
+    assert_eq!((texts(&mut session).len(), model.calls()), (3, 1));
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn who_is_behind_has_nothing_summarised_again_and_gets_a_valid_window() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let asked = Arc::new(Mutex::new(String::new()));
+    let prompts = asked.clone();
+    let model = Scripted::new(move |_, task| {
+        prompts.lock().unwrap().push_str(&task.prompt());
+        Ok("short".into())
+    });
+    let (mut one, mut two) = (open(&store, settings(3, 100), &model), open(&store, settings(3, 100), &model));
+    for number in 0..4 {
+        say(&mut one, number);
+    }
+    say(&mut two, 4);
+    block_on(one.settled()).unwrap();
+    block_on(one.push(Message::calls("", [ToolCall::new("c1", "read", "{}")]))).unwrap();
+    // It has not read that there is a summary, nor of the call, for which a provider wants a result.
+    assert_eq!(two.view().messages().count(), 5);
+    let window = block_on(two.window()).unwrap().to_json().unwrap();
+    let request = Request::decode(window.clone(), Some(Dialect::OpenAiChat)).unwrap();
+    assert!(Dialect::OpenAiChat.check(&request).is_empty(), "{window}");
+    assert!(window.contains("short") && window.contains("c1"), "{window}");
+    block_on(two.settled()).unwrap();
+    let asked = asked.lock().unwrap();
+    assert!((0..3).all(|number| asked.matches(&format!("message {number}")).count() == 1), "{asked}");
+    assert_eq!(model.calls(), 2);
+}
+
+#[test]
+fn a_summary_of_a_session_that_was_erased_is_not_taken_up_by_the_next_of_its_name() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let secret = Scripted { delay: Duration::from_millis(300), ..Scripted::new(|_, _| Ok("a secret".into())) };
+    let mut session = open(&store, settings(2, 100), &secret);
+    for number in 0..4 {
+        say(&mut session, number);
+    }
+    block_on(session.manage()).unwrap();
+    block_on(lookback::store::purge(&*store, &"chat".parse().unwrap())).unwrap();
+    let slow = Scripted { delay: Duration::from_millis(600), ..Scripted::new(|_, _| Ok("all else".into())) };
+    let mut session = open(&store, settings(2, 100), &slow);
+    for number in 0..4 {
+        say(&mut session, number);
+    }
+    block_on(session.manage()).unwrap();
+    for _ in 0..3 {
+        block_on(session.settled()).unwrap();
+    }
+    let shown = texts(&mut session);
+    assert_eq!((shown.len(), shown[0].as_str()), (3, "all else"), "{shown:?}");
+}
+
+#[test]
+fn a_session_that_is_dropped_leaves_its_summary_to_the_next() {
+    over_each(|store| {
+        let model = Scripted { delay: Duration::from_millis(100), ..Scripted::new(|_, _| Ok("short".into())) };
+        let mut session = open(&store, settings(2, 100), &model);
+        for number in 0..4 {
+            say(&mut session, number);
+        }
+        block_on(session.manage()).unwrap();
+        drop(session);
+        let mut session = open(&store, settings(2, 100), &model);
+        block_on(session.settled()).unwrap();
+        assert_eq!((texts(&mut session).len(), model.calls()), (3, 1));
+    });
 }
 
 #[test]

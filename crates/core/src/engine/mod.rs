@@ -4,6 +4,7 @@ mod reduce;
 mod repair;
 mod summary;
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -271,10 +272,42 @@ impl Engine {
         }
     }
 
+    /// What could be sent now: the view with what is wrong in it mended, where there is something. Nothing is recorded, so a call that
+    /// waits for its result goes on waiting; and no limit is looked at.
+    ///
+    /// ```
+    /// use lookback_core::{Engine, Message, Settings, ToolCall};
+    ///
+    /// let mut engine = Engine::new(Settings::default());
+    /// engine.push(Message::calls("", [ToolCall::new("c1", "read", "{}")]))?;
+    /// assert_eq!(engine.preview().messages().count(), 2);
+    /// engine.push(Message::tool_result("c1", "the real result"))?;
+    /// assert_eq!(engine.preview().messages().last().unwrap().message().tool_results().count(), 1);
+    /// assert_eq!(engine.preview().messages().count(), 2);
+    /// # Ok::<(), lookback_core::Loss>(())
+    /// ```
+    pub fn preview(&self) -> Cow<'_, View> {
+        if self.is_mended() {
+            return Cow::Borrowed(&self.view);
+        }
+        let (mut draft, mut entries) = (self.clone(), Vec::new());
+        draft.repair(&mut entries);
+        draft.take_outdated(&mut entries);
+        if let Some(repair) = draft.trim(&draft.view) {
+            draft.record(Entry::Repair(repair), &mut entries);
+        }
+        Cow::Owned(draft.view)
+    }
+
     /// Whether the window can be sent as it is.
     fn is_settled(&self) -> bool {
+        self.is_mended() && !self.exceeds()
+    }
+
+    /// Whether nothing in the view would be refused.
+    fn is_mended(&self) -> bool {
         let repaired = self.view.open_calls().is_empty() && !self.view.outdated() && !self.needs_opening();
-        repaired && !self.exceeds() && self.trim(&self.view).is_none()
+        repaired && self.trim(&self.view).is_none()
     }
 
     fn settle(&mut self) -> Decided {

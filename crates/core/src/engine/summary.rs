@@ -11,7 +11,7 @@ use crate::cut;
 use crate::dialect::Dialect;
 use crate::message::{Message, Role};
 use crate::plan::{Decision, Plan, Reason, Verdict};
-use crate::policy::{Policy, Start, Summarize};
+use crate::policy::{Measure, Policy, Start, Summarize};
 use crate::record::{self, Candidates};
 use crate::tokens::{Size, measure};
 use crate::transcript::{Entry, Position, Summary, spans};
@@ -46,14 +46,19 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Whether a summary of so many tokens is smaller than what it replaces.
+    /// Whether a summary of so many tokens makes the window smaller in what was exceeded.
     ///
     /// # Errors
-    /// [`Unfit::Larger`] where it is not. A few words are taken in any case, since what they replace may be a word or two: what is limited
-    /// then are messages, and there are fewer.
+    /// [`Unfit::Larger`] where it does not: where tokens or bytes are limited, and it has more than what it replaces. A few words are taken
+    /// in any case, since what they replace may be a word or two. Where messages are limited, or the like, there are fewer whatever it
+    /// says, and its budget alone limits it: a summary that may not grow by more than a short message would be refused each time.
     pub fn takes(&self, tokens: u64) -> Result<(), Unfit> {
         let replaced = self.size.tokens;
-        if tokens > replaced.max(SMALL) { Err(Unfit::Larger { summary: tokens, replaced }) } else { Ok(()) }
+        let sized = match self.reason {
+            Reason::Exceeded { measure, .. } => matches!(measure, Measure::Tokens | Measure::Bytes),
+            _ => true,
+        };
+        if sized && tokens > replaced.max(SMALL) { Err(Unfit::Larger { summary: tokens, replaced }) } else { Ok(()) }
     }
 }
 
@@ -63,7 +68,7 @@ pub enum Unfit {
     /// It says nothing.
     #[error("the summary is empty")]
     Empty,
-    /// It is no smaller than what it replaces.
+    /// It is larger than what it replaces, where that is what is limited.
     #[error("the summary has {summary} tokens, and what it replaces {replaced}")]
     Larger {
         /// Tokens of its message.

@@ -2,6 +2,7 @@
 //! of their faults.
 
 pub mod agentlib;
+pub mod crux;
 pub mod langchain4j;
 pub mod strands;
 

@@ -312,16 +312,11 @@ impl Session {
     /// Where a hard limit is exceeded by what is pinned, or the store fails.
     pub async fn window(&mut self) -> Result<Window<'_>, Error> {
         self.follow_policy();
-        let mut taken = self.tend().await;
-        let decided = self.decide(Engine::window).await?;
+        let mut entries = self.tend().await;
+        let decided = self.decide_and_begin(Engine::window, &mut entries).await?;
         if let Some(refusal) = decided.refusal {
             return Err(refusal.into());
         }
-        let mut entries = decided.entries;
-        if let Some(wanted) = decided.wanted {
-            taken.extend(self.begin(wanted).await);
-        }
-        taken.append(&mut entries);
         let view = decided.on_read.map_or(Cow::Borrowed(self.engine.view()), |view| Cow::Owned(*view));
         self.sent = view.totals().size.tokens;
         Ok(Window {
@@ -329,8 +324,29 @@ impl Session {
             dialect: self.engine.settings().dialect,
             plan: decided.plan,
             view,
-            entries: taken,
+            entries,
         })
+    }
+
+    /// What could be sent now, with nothing recorded: a call that waits for its result has a stand-in in what is given alone, and goes on
+    /// waiting. No limit is looked at. For those who look at a session in the middle of a turn.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// use lookback::{MemoryStore, Message, Session, Settings, ToolCall};
+    ///
+    /// let mut session = Session::open(MemoryStore::new(), "chat-1", Settings::default()).await?;
+    /// session.push(Message::calls("", [ToolCall::new("c1", "read", "{}")])).await?;
+    /// assert!(session.preview().to_json()?.contains("interrupted"));
+    /// session.push(Message::tool_result("c1", "buy milk")).await?;
+    /// assert!(session.preview().to_json()?.contains("buy milk"));
+    /// # Ok::<(), lookback::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn preview(&self) -> Window<'_> {
+        let view = self.engine.preview();
+        let (tokens, dialect) = (self.engine.tokens(&view), self.engine.settings().dialect);
+        Window { view, dialect, tokens, plan: None, entries: Vec::new() }
     }
 
     /// Looks at the limits now, whatever the policy's pace, and repairs nothing: for the end of a turn, when nobody waits for a window.
@@ -340,11 +356,8 @@ impl Session {
     /// Where the store fails.
     pub async fn manage(&mut self) -> Result<(), Error> {
         self.follow_policy();
-        self.tend().await;
-        let decided = self.decide(Engine::manage).await?;
-        if let Some(wanted) = decided.wanted {
-            self.begin(wanted).await;
-        }
+        let mut entries = self.tend().await;
+        self.decide_and_begin(Engine::manage, &mut entries).await?;
         Ok(())
     }
 
@@ -354,6 +367,28 @@ impl Session {
     /// Where the store fails.
     pub async fn compact(&mut self, policy: &Policy) -> Result<Option<Plan>, Error> {
         Ok(self.decide(|engine| engine.compact(policy)).await?.plan)
+    }
+
+    /// Decides, and has the summary made that is wanted; decides anew where one was there to be taken up, or other writers have written
+    /// meanwhile, since the window is another then. Adds what was recorded to `entries`.
+    async fn decide_and_begin(
+        &mut self,
+        decide: fn(&mut Engine) -> Decided,
+        entries: &mut Vec<Entry>,
+    ) -> Result<Decided, Error> {
+        let mut decided = self.decide(decide).await?;
+        for _ in 0..TRIES {
+            entries.append(&mut decided.entries);
+            let Some(wanted) = decided.wanted.take() else { break };
+            let at = self.engine.end();
+            entries.extend(self.begin(wanted).await);
+            if self.engine.end() == at {
+                break;
+            }
+            decided = self.decide(decide).await?;
+        }
+        entries.append(&mut decided.entries);
+        Ok(decided)
     }
 
     async fn decide(&mut self, mut decide: impl FnMut(&mut Engine) -> Decided + Send) -> Result<Decided, Error> {
@@ -438,6 +473,33 @@ impl Session {
     /// What the session amounts to.
     pub fn stats(&self) -> Stats {
         Stats { messages: self.view().history_len(), entries: self.engine.end(), window: self.view().totals() }
+    }
+
+    /// Reads what other writers have written meanwhile, where they have, and says whether they have.
+    ///
+    /// # Errors
+    /// Where the store fails.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// use std::sync::Arc;
+    /// use lookback::{MemoryStore, Message, Session, Settings};
+    ///
+    /// let store = Arc::new(MemoryStore::new());
+    /// let mut writer = Session::open(store.clone(), "chat-1", Settings::default()).await?;
+    /// let mut reader = Session::open(store, "chat-1", Settings::default()).await?;
+    /// writer.push(Message::user("Hello")).await?;
+    /// assert!(reader.catch_up().await? && !reader.catch_up().await?);
+    /// assert_eq!(reader.view().history_len(), 1);
+    /// # Ok::<(), lookback::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn catch_up(&mut self) -> Result<bool, Error> {
+        let before = self.engine.end();
+        let end = self.store.head(&self.name, None).await?.map_or(0, |head| head.end);
+        self.stale |= end != before;
+        self.refresh().await?;
+        Ok(self.engine.end() != before)
     }
 
     /// Reads again what other writers may have written, where this session is not sure of what it has.

@@ -11,7 +11,8 @@ use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures_lite::{FutureExt as _, future};
 use lookback_core::engine::{Claim, Unfit, Wanted};
@@ -54,8 +55,8 @@ pub(super) struct Summaries {
 enum Work {
     /// None is.
     None,
-    /// This session has begun one: `done` closes when it has ended, one way or the other.
-    Ours { done: async_channel::Receiver<()>, until: Instant },
+    /// This session has begun one: `done` closes when it has ended, one way or the other, even where it was dropped.
+    Ours { id: String, done: async_channel::Receiver<()>, until: Instant },
     /// Another process makes one, or it failed lately: there is nothing to do before then.
     Wait { until: Instant },
 }
@@ -64,10 +65,28 @@ enum Work {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 enum Note {
-    /// Somebody makes a summary, until `until` at the latest.
-    Started { of: String, claim: Claim, model: String, until: Millis, failures: u32 },
-    /// Here it is.
-    Made { of: String, claim: Claim, text: String, model: String, tokens_before: u64, tokens_after: u64 },
+    /// Somebody makes a summary, until `until` at the latest. No other has this `id`.
+    Started {
+        of: String,
+        #[serde(default)]
+        id: String,
+        claim: Claim,
+        model: String,
+        until: Millis,
+        failures: u32,
+    },
+    /// Here it is. It stands right behind its beginning: where that has another `id`, the session was erased meanwhile and begun anew, and
+    /// the summary is of another conversation.
+    Made {
+        of: String,
+        #[serde(default)]
+        id: String,
+        claim: Claim,
+        text: String,
+        model: String,
+        tokens_before: u64,
+        tokens_after: u64,
+    },
     /// Nothing came of it; it is tried again at `retry`.
     Failed { of: String, reason: String, failures: u32, retry: Millis },
 }
@@ -89,10 +108,15 @@ impl Summaries {
         let Some(end) = store.head(&self.log, None).await?.map(|head| head.end).filter(|end| *end > 0) else {
             return Ok((0, None));
         };
-        let bodies = store.read(&self.log, end - 1..end).await?;
+        let bodies = store.read(&self.log, end.saturating_sub(2)..end).await?;
         // What cannot be read is not ours to judge: it counts as nothing, and a newer note follows it.
-        let note = bodies.first().and_then(|body| serde_json::from_str::<Note>(body).ok());
-        Ok((end, note.filter(|note| note.is_of(session))))
+        let mut notes = bodies.iter().rev().map(|body| serde_json::from_str::<Note>(body).ok());
+        let (note, before) = (notes.next().flatten(), notes.next().flatten());
+        let follows = |note: &Note| match note {
+            Note::Made { id, .. } => matches!(&before, Some(Note::Started { id: begun, .. }) if begun == id),
+            Note::Started { .. } | Note::Failed { .. } => true,
+        };
+        Ok((end, note.filter(|note| note.is_of(session) && follows(note))))
     }
 }
 
@@ -133,9 +157,10 @@ impl Session {
             return Vec::new();
         }
         let due = match &self.summaries.work {
-            Work::None => false,
-            Work::Ours { done, until } => done.is_closed() || Instant::now() > *until,
-            Work::Wait { until } => Instant::now() > *until,
+            // Held, and nothing to wait for: whoever looked was interrupted.
+            Work::None => self.held,
+            Work::Ours { done, until, .. } => done.is_closed() || Instant::now() > *until,
+            Work::Wait { until } => Instant::now() >= *until,
         };
         if !due {
             return Vec::new();
@@ -151,13 +176,19 @@ impl Session {
 
     /// The engine wants a summary: takes one up that is there, or has one made, unless somebody is at it.
     pub(super) async fn begin(&mut self, wanted: Wanted) -> Vec<Entry> {
-        if matches!(&self.summaries.work, Work::Ours { done, until } if !done.is_closed() && Instant::now() <= *until) {
+        if matches!(&self.summaries.work, Work::Ours { done, until, .. } if !done.is_closed() && Instant::now() <= *until)
+        {
             return Vec::new();
         }
         let begun = async {
+            let at = self.engine.end();
             let (free, entries) = self.look().await?;
-            if let Some((end, failures)) = free.filter(|_| entries.is_empty()) {
-                self.start(wanted, end, failures).await?;
+            if let Some((end, failures)) = free {
+                self.catch_up().await?;
+                // What other writers have written may have been summarised by them already: it is to be decided anew.
+                if self.engine.end() == at {
+                    self.start(wanted, end, failures).await?;
+                }
             }
             Ok(entries)
         };
@@ -176,76 +207,94 @@ impl Session {
     /// # Errors
     /// Where the store fails.
     pub async fn settled(&mut self) -> Result<(), super::Error> {
+        while let Some(pending) = self.pending().await? {
+            pending.await;
+        }
+        Ok(())
+    }
+
+    /// As [`Session::settled`], for those who let others use the session while they wait: takes up the summary that is there, or begins the
+    /// one that is wanted. Where one is being made, gives what to wait for before this is asked again; `None`: there is nothing to wait for.
+    ///
+    /// # Errors
+    /// Where the store fails.
+    pub async fn pending(&mut self) -> Result<Option<Job>, super::Error> {
         let mut seen = false;
         loop {
-            match &mut self.summaries.work {
-                Work::Ours { done, until } => {
-                    let (done, until) = (done.clone(), *until);
-                    // A closed channel is how its end is told.
-                    let ended = async { _ = done.recv().await };
-                    let late = async { _ = async_io::Timer::at(until).await };
-                    future::or(ended, late).await;
-                }
-                Work::Wait { until } => *until = Instant::now(),
-                Work::None => {}
+            if let Work::Wait { until } = &mut self.summaries.work {
+                *until = Instant::now();
             }
             let before = self.engine.end();
             self.manage().await?;
-            match self.summaries.work {
-                Work::Ours { .. } => {}
+            match &self.summaries.work {
+                Work::Ours { done, until, .. } => {
+                    let (done, until) = (done.clone(), *until);
+                    return Ok(Some(Box::pin(async move {
+                        // A closed channel is how its end is told.
+                        let ended = async { _ = done.recv().await };
+                        let late = async { _ = async_io::Timer::at(until).await };
+                        future::or(ended, late).await;
+                    })));
+                }
                 Work::None if self.engine.end() > before => {}
-                Work::None => return Ok(()),
-                Work::Wait { .. } => match self.summaries.newest(&*self.store, &self.name).await? {
-                    (_, Some(Note::Started { until, .. })) if until > now().unwrap_or_default() => {
-                        _ = async_io::Timer::after(LOOK_SOON).await;
+                Work::None => return Ok(None),
+                Work::Wait { .. } => {
+                    let time = now().unwrap_or_default();
+                    match self.summaries.newest(&*self.store, &self.name).await? {
+                        (_, Some(Note::Started { until, .. })) if until > time => {
+                            return Ok(Some(Box::pin(async { _ = async_io::Timer::after(LOOK_SOON).await })));
+                        }
+                        // It came or failed this moment, or it cannot be taken up yet: that is known at the second look.
+                        (_, Some(Note::Made { .. })) if !std::mem::replace(&mut seen, true) => {}
+                        (_, Some(Note::Failed { retry, .. }))
+                            if retry <= time && !std::mem::replace(&mut seen, true) => {}
+                        _ => return Ok(None),
                     }
-                    // It came this moment, or it cannot be taken up yet: that is known at the second look.
-                    (_, Some(Note::Made { .. })) if !std::mem::replace(&mut seen, true) => {}
-                    _ => return Ok(()),
-                },
+                }
             }
         }
     }
 
     /// Looks how things stand, and takes up what is there. Gives the log's end and how often it failed in a row, where somebody may begin.
     async fn look(&mut self) -> Result<(Option<(u64, u32)>, Vec<Entry>), super::Error> {
-        let late = matches!(&self.summaries.work, Work::Ours { done, .. } if !done.is_closed());
+        // Nobody looks before ours has ended, or is late.
+        let ours = match &self.summaries.work {
+            Work::Ours { id, .. } => Some(id.clone()),
+            Work::None | Work::Wait { .. } => None,
+        };
         let (end, note) = self.summaries.newest(&*self.store, &self.name).await?;
         let time = now().unwrap_or_default();
-        self.summaries.work = Work::None;
-        let free = match note {
-            None => Some((end, 0)),
-            Some(Note::Started { until, .. }) if until > time && !late => {
-                self.summaries.work = Work::Wait { until: Instant::now() + LOOK_AGAIN };
-                None
+        let (free, work) = match note {
+            None => (Some((end, 0)), Work::None),
+            Some(Note::Started { id, until, .. }) if until > time && ours.is_none_or(|ours| ours != id) => {
+                (None, Work::Wait { until: Instant::now() + LOOK_AGAIN })
             }
             Some(Note::Started { claim, failures, .. }) => {
                 // Whoever began it has not come back.
                 self.fail(&claim, end, failures, "it was not done in time".to_owned()).await?;
-                None
+                (None, Work::Wait { until: Instant::now() + wait(failures) })
             }
-            Some(Note::Failed { failures, retry, .. }) if retry <= time => Some((end, failures)),
+            Some(Note::Failed { failures, retry, .. }) if retry <= time => (Some((end, failures)), Work::None),
             Some(Note::Failed { retry, .. }) => {
                 let wait = Duration::from_millis(u64::try_from(retry - time).unwrap_or_default());
-                self.summaries.work = Work::Wait { until: Instant::now() + wait };
-                None
+                (None, Work::Wait { until: Instant::now() + wait })
             }
             Some(Note::Made { claim, text, .. }) => match self.take_up(&claim, &text).await? {
                 Ok(entries) => {
+                    self.summaries.work = Work::None;
                     self.hold(false);
                     return Ok((None, entries));
                 }
-                Err(Unfit::Superseded) => Some((end, 0)),
-                Err(Unfit::Waits) => {
-                    self.summaries.work = Work::Wait { until: Instant::now() };
-                    None
-                }
+                Err(Unfit::Superseded) => (Some((end, 0)), Work::None),
+                Err(Unfit::Waits) => (None, Work::Wait { until: Instant::now() }),
                 Err(unfit @ (Unfit::Empty | Unfit::Larger { .. } | Unfit::Unasked)) => {
                     self.fail(&claim, end, 0, unfit.to_string()).await?;
-                    None
+                    (None, Work::Wait { until: Instant::now() })
                 }
             },
         };
+        // Only now: where this was interrupted before, all is as it was, and it is looked again.
+        self.summaries.work = work;
         self.hold(free.is_none());
         Ok((free, Vec::new()))
     }
@@ -263,7 +312,6 @@ impl Session {
     /// Writes down that nothing came of a summary, and tells of it.
     async fn fail(&mut self, claim: &Claim, end: u64, failures: u32, reason: String) -> Result<(), super::Error> {
         let note = failed(&self.name, reason.clone(), failures);
-        self.summaries.work = Work::Wait { until: Instant::now() + wait(failures) };
         match note.append(&*self.store, &self.summaries.log, end).await {
             // Somebody else has said so.
             Err(StoreError::Conflict { .. }) => return Ok(()),
@@ -281,9 +329,13 @@ impl Session {
         let until = now().unwrap_or_default().saturating_add(millis(time_limit + GRACE));
         let claim = wanted.claim.clone();
         let model = summaries.summarizer.model().to_owned();
-        let note = Note::Started { of: name.to_string(), claim: claim.clone(), model, until, failures };
+        let (of, id) = (name.to_string(), unique());
+        let note = Note::Started { of, id: id.clone(), claim: claim.clone(), model, until, failures };
         self.engine.hold(true);
         self.held = true;
+        // First: where this is dropped while it is being written, the channel closes, and so the claim is known to be nobody's.
+        let (closes, done) = async_channel::bounded(1);
+        summaries.work = Work::Ours { id: id.clone(), done, until: Instant::now() + time_limit + GRACE };
         match note.append(&*self.store, &summaries.log, end).await {
             Err(StoreError::Conflict { .. }) => {
                 summaries.work = Work::Wait { until: Instant::now() + LOOK_AGAIN };
@@ -294,8 +346,6 @@ impl Session {
         let evicted_count = wanted.messages.len() as u64;
         let total_tokens = self.engine.tokens(self.engine.view());
         let span = self.hooks.start(&CompactStart { session: name.clone(), evicted_count, total_tokens });
-        let (closes, done) = async_channel::bounded(1);
-        summaries.work = Work::Ours { done, until: Instant::now() + time_limit + GRACE };
         let task = Task { focus: summaries.focus.clone(), ..calls::task(&wanted) };
         let making = Making {
             store: self.store.clone(),
@@ -306,6 +356,7 @@ impl Session {
             counter: self.engine.settings().counter.clone(),
             hooks: self.hooks.clone(),
             time_limit,
+            id,
             claim,
             failures,
         };
@@ -341,6 +392,7 @@ struct Making {
     counter: Arc<dyn TokenCounter>,
     hooks: Hooks,
     time_limit: Duration,
+    id: String,
     claim: Claim,
     failures: u32,
 }
@@ -352,9 +404,9 @@ impl Making {
         let of = self.session.to_string();
         let (note, tokens_after, outcome) = match made {
             Ok((text, tokens)) => {
-                let (claim, model) = (self.claim.clone(), self.summarizer.model().to_owned());
+                let (id, claim, model) = (self.id.clone(), self.claim.clone(), self.summarizer.model().to_owned());
                 let tokens_before = self.claim.size.tokens;
-                let note = Note::Made { of, claim, text, model, tokens_before, tokens_after: tokens };
+                let note = Note::Made { of, id, claim, text, model, tokens_before, tokens_after: tokens };
                 (note, tokens, Outcome::Summarised)
             }
             Err(reason) => (failed(&self.session, reason.clone(), self.failures), 0, Outcome::Failed { reason }),
@@ -400,6 +452,13 @@ impl Making {
         }
         result
     }
+}
+
+/// A name that nothing else has: of this process, this moment, and this call.
+fn unique() -> String {
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    let moment = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    format!("{:x}-{moment:x}-{:x}", std::process::id(), CALLS.fetch_add(1, Ordering::Relaxed))
 }
 
 fn failed(session: &LogName, reason: String, failures: u32) -> Note {

@@ -26,18 +26,23 @@ impl LogName {
 
     const BEFORE: &str = "compact:";
     const AFTER: &str = ":summary";
+    /// How the log of messages of a session ends that is named as its summary is.
+    const MESSAGES: &str = ":messages";
 
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The log in which the running summary of this one is kept.
+    /// The log in which the running summary of this one is kept: that of `compact:NAME:messages` has the name of that of `NAME`, and what
+    /// is in it says whose it is.
     ///
     /// ```
     /// use lookback::LogName;
     ///
     /// let name: LogName = "chat-1".parse()?;
+    /// assert_eq!(name.summary_of().as_str(), "compact:chat-1:summary");
+    /// let name: LogName = "compact:chat-1:messages".parse()?;
     /// assert_eq!(name.summary_of().as_str(), "compact:chat-1:summary");
     /// // Only so can it be had: nobody can give a session that name.
     /// assert!("compact:chat-1:summary".parse::<LogName>().is_err());
@@ -45,7 +50,8 @@ impl LogName {
     /// ```
     #[must_use]
     pub fn summary_of(&self) -> LogName {
-        LogName(format!("{}{self}{}", LogName::BEFORE, LogName::AFTER))
+        let inner = self.0.strip_prefix(LogName::BEFORE).and_then(|rest| rest.strip_suffix(LogName::MESSAGES));
+        LogName(format!("{}{}{}", LogName::BEFORE, inner.unwrap_or(&self.0), LogName::AFTER))
     }
 
     /// Whether it names a log that is derived from another. Such logs are no sessions, and no search finds what is in them.
