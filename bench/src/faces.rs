@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use agentlib_core::{MemoryProvider as _, MemoryWriteOptions, ModelMessage, Role};
 use futures_lite::future::block_on;
-use lookback::compat::strands::{self, SlidingWindowConversationManager};
+use lookback::compat::strands::{self, ConversationManager as _, SlidingWindowConversationManager};
 use lookback::compat::{agentlib, crux, langchain4j};
 use lookback::summarize::Function;
 use lookback::{Dialect, Message};
@@ -21,7 +21,7 @@ pub fn run() {
     println!("A push into each face, in us, by the messages before it; process memory, a text of some 80 characters\n");
     let header = HISTORIES.map(|history| format!("{history:>12}")).concat();
     println!("{:<44}{header}", "face");
-    let mut row = |name: &str, measured: Vec<f64>| {
+    let row = |name: &str, measured: Vec<f64>| {
         let cells: String = measured.iter().map(|spent| format!("{spent:>12.1}")).collect();
         println!("{name:<44}{cells}");
     };
@@ -101,12 +101,13 @@ fn strands_face() -> Vec<f64> {
     })
 }
 
-/// Its own measurement prints a line of JSON for each length, `{"messages": 100, "microseconds": 1.5}`.
+/// What its own script prints: a line of JSON for each length and window.
 fn strands_original() -> Option<Vec<f64>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let python = folder.join(".venv/bin/python");
-    let output = Command::new(python).arg(folder.join("strands.py")).output().ok().filter(|output| output.status.success())?;
+    let output =
+        Command::new(python).arg(folder.join("strands.py")).output().ok().filter(|output| output.status.success())?;
     let lines = String::from_utf8(output.stdout).ok()?;
-    let figure = |line: &str| serde_json::from_str::<serde_json::Value>(line).ok()?.get("microseconds")?.as_f64();
-    lines.lines().map(figure).collect()
+    let lines = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap_or_default());
+    Some(lines.filter(|line| line["window"] == 40).filter_map(|line| Some(line["push_ns"].as_f64()? / 1e3)).collect())
 }

@@ -1,6 +1,6 @@
 //! The figures that Lookback claims, each beside what it is compared with, in one run.
 //!
-//! `cargo run --release --manifest-path bench/Cargo.toml [push|open|body|count|summary]`; without a name, all of these.
+//! `cargo run --release --manifest-path bench/Cargo.toml [push|open|body|count|faces|summary]`; without a name, all of these.
 //! `... corpus FILE` replays real transcripts, which are not part of the repository.
 //! Shared machines are noisy: read the ratios, which are medians.
 
@@ -8,6 +8,7 @@ mod alloc;
 mod body;
 mod corpus;
 mod count;
+mod faces;
 mod open;
 mod push;
 mod summary;
@@ -26,12 +27,14 @@ fn main() {
             open::run();
             body::run();
             count::run();
+            faces::run();
             summary::run();
         }
         ["push"] => push::run(),
         ["open"] => open::run(),
         ["body"] => body::run(),
         ["count"] => count::run(),
+        ["faces"] => faces::run(),
         ["summary"] => summary::run(),
         ["corpus", file] => corpus::run(file),
         // What a figure is taken of in a process of its own.
@@ -39,7 +42,7 @@ fn main() {
         ["json", file] => body::child(file),
         ["count", counter, file] => count::child(counter, file),
         _ => {
-            eprintln!("usage: bench [push|open|body|count|summary|corpus FILE]");
+            eprintln!("usage: bench [push|open|body|count|faces|summary|corpus FILE]");
             std::process::exit(2);
         }
     }
