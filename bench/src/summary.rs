@@ -26,8 +26,10 @@ impl Summarizer for Slow {
 }
 
 const TAKES: Duration = Duration::from_secs(30);
-/// As fast as no agent is.
-const EVERY: Duration = Duration::from_millis(20);
+/// Ten messages a second, which is more than an agent gets from its model.
+const EVERY: Duration = Duration::from_millis(100);
+/// Steps before the summary begins.
+const USUAL: u64 = 280;
 
 pub fn run() {
     println!(
@@ -40,30 +42,30 @@ pub fn run() {
     );
     let folder = tempfile::tempdir().expect("a folder");
     let file = SqliteStore::open(folder.path().join("lookback.db")).expect("a store");
-    let (file, memory) = (
-        std::thread::spawn(move || measure("sqlite", file)),
-        std::thread::spawn(|| measure("memory", MemoryStore::new())),
-    );
-    for rows in [file, memory] {
-        rows.join().expect("no panic").iter().for_each(|row| println!("{row}"));
-    }
+    measure("sqlite", file).iter().for_each(|row| println!("{row}"));
+    measure("memory", MemoryStore::new()).iter().for_each(|row| println!("{row}"));
     println!();
 }
 
 fn measure(name: &str, store: impl Store + 'static) -> Vec<String> {
-    let limits = Limits::messages(2_000);
+    let limits = Limits::messages(USUAL + 100);
     let stages = vec![Stage::Summarize(Summarize::default())];
     let policy = Policy { limits, target: Some(Limits::messages(20)), stages, ..Policy::default() };
     let settings = Settings { policy, ..Settings::default() };
     let mut session = block_on(Session::open(store, "s", settings)).expect("a session").with_summarizer(Slow(TAKES));
     // Up to the limit and then beyond it, always at the same pace: a processor that has slept is slower.
-    (0..600).for_each(|index| _ = step(&mut session, index));
-    let usual: Vec<_> = (600..1_999).map(|index| paced(&mut session, index)).collect();
-    (1_999..2_004).for_each(|index| _ = step(&mut session, index));
+    (0..100).for_each(|index| _ = step(&mut session, index));
+    let usual: Vec<_> = (100..USUAL + 99).map(|index| paced(&mut session, index)).collect();
+    let mut next = USUAL + 99;
+    // Between a call and its result there is no window, which would begin it.
+    (0..4).for_each(|_| {
+        _ = step(&mut session, next);
+        next += 1;
+    });
     let begun = Instant::now();
     let mut meanwhile = Vec::new();
     while begun.elapsed() < TAKES - Duration::from_secs(1) {
-        meanwhile.push(paced(&mut session, 2_004 + meanwhile.len() as u64));
+        meanwhile.push(paced(&mut session, next + meanwhile.len() as u64));
     }
     assert!(session.view().summary().is_none(), "the summary came too early");
     block_on(session.settled()).expect("a summary");
