@@ -161,6 +161,9 @@ pub struct Summary {
     pub text: String,
     /// The size of the message.
     pub size: Size,
+    /// Tokens of all that it stands for.
+    #[serde(default)]
+    pub stands_for: u64,
     /// What it has taken in beside the summary before it.
     pub covers: Vec<Range<Position>>,
     /// The compaction that brought the summary before it.

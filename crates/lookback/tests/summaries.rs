@@ -203,21 +203,38 @@ fn a_budget_is_kept_whatever_the_model_says() {
 }
 
 #[test]
-fn where_messages_are_limited_a_summary_may_be_longer_than_what_it_replaces() {
+fn where_messages_are_limited_a_summary_may_grow_by_more_than_was_merged_into_it() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let model = Scripted::new(|_, _| Ok("word ".repeat(200)));
+    let model = Scripted::new(|call, _| Ok("word ".repeat(20 + 8 * call)));
     let mut session = open(&store, settings(2, 1_000), &model);
-    for number in 0..4 {
+    for number in 0..10 {
         say(&mut session, number);
         block_on(session.settled()).unwrap();
     }
-    assert_eq!((texts(&mut session).len(), model.calls()), (3, 2));
+    assert_eq!((texts(&mut session).len(), model.calls()), (3, 8), "each message makes it longer, and all are taken");
+}
+
+#[test]
+fn a_summary_that_is_larger_than_all_it_stands_for_is_not_taken() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let model = Scripted::new(|_, _| Ok("word ".repeat(5_000)));
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let heard = told.clone();
+    let hooks = Hooks::default().on_compact_end(move |end| heard.lock().unwrap().push(end.outcome.clone()));
+    let mut session = open(&store, settings(2, 1_000), &model).with_hooks(hooks);
+    for number in 0..4 {
+        say(&mut session, number);
+    }
+    block_on(session.settled()).unwrap();
+    assert_eq!(texts(&mut session).len(), 4);
+    assert!(matches!(&told.lock().unwrap()[0], Outcome::Failed { reason } if reason.contains("1000 tokens")));
 
     let reason = |measure| Reason::Exceeded { measure, actual: 9, limit: 8, target: 8 };
     let size = Size { tokens: 100, messages: 4, ..Size::default() };
-    let takes = |measure, tokens| Claim { covers: Vec::new(), base: None, reason: reason(measure), size }.takes(tokens);
-    assert!(takes(Measure::Tokens, 100).is_ok() && takes(Measure::Messages, 101).is_ok());
-    assert_eq!(takes(Measure::Tokens, 101), Err(Unfit::Larger { summary: 101, replaced: 100 }));
+    let claim = |measure| Claim { covers: Vec::new(), base: None, reason: reason(measure), size, total: 300 };
+    assert!(claim(Measure::Tokens).takes(100).is_ok() && claim(Measure::Messages).takes(300).is_ok());
+    assert_eq!(claim(Measure::Tokens).takes(101), Err(Unfit::Larger { summary: 101, replaced: 100 }));
+    assert_eq!(claim(Measure::Messages).takes(301), Err(Unfit::Larger { summary: 301, replaced: 300 }));
 }
 
 /// A store in memory whose first append to a log of summaries is made, and never comes back.

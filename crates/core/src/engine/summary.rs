@@ -41,24 +41,32 @@ pub struct Claim {
     pub base: Option<Position>,
     /// Why.
     pub reason: Reason,
-    /// What it replaces, the summary before it included.
+    /// What leaves the window for it, the summary before it included.
     pub size: Size,
+    /// Tokens of all that it stands for: what leaves now, and what left for the summaries before it.
+    #[serde(default)]
+    pub total: u64,
 }
 
 impl Claim {
-    /// Whether a summary of so many tokens makes the window smaller in what was exceeded.
+    /// Whether a summary of so many tokens is worth taking.
     ///
     /// # Errors
-    /// [`Unfit::Larger`] where it does not: where tokens or bytes are limited, and it has more than what it replaces. A few words are taken
-    /// in any case, since what they replace may be a word or two. Where messages are limited, or the like, there are fewer whatever it
-    /// says, and its budget alone limits it: a summary that may not grow by more than a short message would be refused each time.
+    /// [`Unfit::Larger`] where it is larger than what it replaces: where tokens or bytes are limited, than what leaves the window for it; else
+    /// than all that it stands for, since a running summary may well grow by more than the short message that was merged into it. A few
+    /// words are taken in any case: what they replace may be a word or two.
     pub fn takes(&self, tokens: u64) -> Result<(), Unfit> {
-        let replaced = self.size.tokens;
-        let sized = match self.reason {
-            Reason::Exceeded { measure, .. } => matches!(measure, Measure::Tokens | Measure::Bytes),
-            _ => true,
+        let replaced = self.room();
+        if tokens > replaced { Err(Unfit::Larger { summary: tokens, replaced }) } else { Ok(()) }
+    }
+
+    /// The most tokens that its message may have.
+    fn room(&self) -> u64 {
+        let leaves = match self.reason {
+            Reason::Exceeded { measure: Measure::Tokens | Measure::Bytes, .. } => self.size.tokens,
+            _ => self.total.max(self.size.tokens),
         };
-        if sized && tokens > replaced.max(SMALL) { Err(Unfit::Larger { summary: tokens, replaced }) } else { Ok(()) }
+        leaves.max(SMALL)
     }
 }
 
@@ -68,7 +76,7 @@ pub enum Unfit {
     /// It says nothing.
     #[error("the summary is empty")]
     Empty,
-    /// It is larger than what it replaces, where that is what is limited.
+    /// It is larger than what it replaces.
     #[error("the summary has {summary} tokens, and what it replaces {replaced}")]
     Larger {
         /// Tokens of its message.
@@ -137,7 +145,8 @@ impl Engine {
         let size = measure(&message, &[], counter);
         claim.takes(self.calibration().apply(size.tokens))?;
         let (covers, base) = (claim.covers.clone(), claim.base);
-        let summary = Summary { message, text: text.to_owned(), size, covers, base };
+        let stands_for = claim.total;
+        let summary = Summary { message, text: text.to_owned(), size, covers, base, stands_for };
         let candidates = record::candidates(&self.view, self.sizing());
         let plan = candidates.summarise(&self.view, &claim.covers, claim.reason, size);
         let mut compaction = candidates.carry_out(&self.view, &plan);
@@ -171,9 +180,11 @@ impl Engine {
         let items = self.view.messages().filter(|item| !item.is_own() && covered(item.position()));
         let messages = items.map(|item| item.message.clone()).collect();
         let previous = base.map(|(_, summary)| summary.text.clone());
-        // What is as long as what it replaces would not be taken.
-        let aim = budget.min(size.tokens.max(SMALL) - AROUND);
-        let claim = Claim { covers, base: base.map(|(position, _)| position), reason, size };
+        let (stood, stood_for) = base.map_or((0, 0), |(_, base)| (base.size.tokens, base.stands_for));
+        let total = size.tokens.saturating_sub(stood).saturating_add(stood_for);
+        let claim = Claim { covers, base: base.map(|(position, _)| position), reason, size, total };
+        // What is larger would not be taken.
+        let aim = budget.min(claim.room() - AROUND);
         Some(Wanted { claim, messages, previous, budget, aim })
     }
 }
