@@ -17,6 +17,8 @@ pub(crate) enum Failure {
     Unreadable { place: String, source: io::Error },
     #[error("{place}: {fault}")]
     Request { place: String, fault: RequestError },
+    #[error("{place}: a recording, with an object on each line, and not a request; `lookback replay` reads it")]
+    IsRecording { place: String },
     #[error("{place}: {fault}")]
     Recording { place: String, fault: RecordingError },
     #[error("{place}: {fault}")]
@@ -52,6 +54,7 @@ impl Failure {
             | Failure::NoSession { .. } => 1,
             Failure::Unreadable { .. }
             | Failure::Request { .. }
+            | Failure::IsRecording { .. }
             | Failure::Recording { .. }
             | Failure::Prices { .. }
             | Failure::NoPrices { .. }

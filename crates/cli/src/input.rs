@@ -43,6 +43,13 @@ fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
+/// Whether a text has a JSON object on each of its first lines, as recordings have.
+fn is_recording(text: &str) -> bool {
+    let object = |line: &str| serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(line).is_ok();
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    lines.next().is_some_and(object) && lines.next().is_some_and(object)
+}
+
 /// A list of messages or a request body, with the text that it was read from.
 pub(crate) struct Document {
     pub(crate) request: Request,
@@ -52,8 +59,11 @@ pub(crate) struct Document {
 impl Document {
     pub(crate) fn read(path: &Path, dialect: Option<Dialect>) -> Result<Document, Failure> {
         let text = text(path)?;
-        let request = Request::decode(text.clone(), dialect);
-        Ok(Document { request: request.map_err(|fault| Failure::Request { place: place(path), fault })?, text })
+        let request = Request::decode(text.clone(), dialect).map_err(|fault| {
+            let place = place(path);
+            if is_recording(&text) { Failure::IsRecording { place } } else { Failure::Request { place, fault } }
+        })?;
+        Ok(Document { request, text })
     }
 
     /// The same with other messages. Where they are the ones that it has, not even the white space between them changes.

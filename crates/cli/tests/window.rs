@@ -513,3 +513,13 @@ fn a_window_that_is_looked_at_between_turns_warns_of_nothing_before() {
     let run = Lab::new().pipe(&["window", "--policy", "managed-window:window_size=4,per_turn=true", "--strict"], &text);
     assert_eq!(serde_json::from_str::<Value>(run.out()).unwrap().as_array().unwrap().len(), 3);
 }
+
+#[test]
+fn a_recording_is_told_from_a_request() {
+    let lines = "{\"role\":\"user\",\"content\":\"Hello\"}\n{\"role\":\"assistant\",\"content\":\"Hi\"}\n";
+    let run = Lab::new().with("session.jsonl", lines).run(&["window", "session.jsonl"]);
+    run.fails(
+        2,
+        "session.jsonl: a recording, with an object on each line, and not a request; `lookback replay` reads it",
+    );
+}

@@ -129,6 +129,7 @@ fn processes_that_write_to_one_file_lose_and_double_nothing() {
     holds_all(&SqliteStore::open_existing(&path).unwrap(), &["one".to_owned(), "two".to_owned()], 250);
 }
 
+/// (Fault K8 of KB Labs' files.)
 #[test]
 fn a_writer_that_is_killed_leaves_whole_batches_and_a_store_that_goes_on() {
     let folder = tempfile::tempdir().unwrap();

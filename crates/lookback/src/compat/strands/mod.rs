@@ -65,6 +65,8 @@ pub trait ConversationManager: Send + Sync {
         cause: Option<Cause>,
     ) -> impl Future<Output = Result<(), Error>> + Send;
 
+    /// What the original's `register_hooks` has called before each model call: the agent's own loop calls it here.
+    ///
     /// A model call comes next, of so many tokens where that is known, to a model that takes so many (`None`: 200,000, which is told once).
     /// Where proactive compression is on and its share is reached, the list is reduced; what goes wrong there is told and changes nothing.
     ///
