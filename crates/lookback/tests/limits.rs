@@ -256,3 +256,29 @@ fn a_summary_that_the_model_has_no_room_for_is_no_reason_to_refuse() {
     }
     assert_eq!(shown(&mut session).len(), 5, "it stays, since only a soft limit is exceeded");
 }
+
+#[test]
+fn proactive_compaction_does_not_make_the_window_slide_in_the_middle_of_a_turn() {
+    for (policy, expected) in
+        [("managed-window:window_size=4", 15), ("managed-window:window_size=4,proactive_compression=true", 15)]
+    {
+        let policy = lookback::presets::named(policy).unwrap();
+        let settings = Settings { policy, model_window: Some(100_000), ..Settings::default() };
+        let mut session = block_on(Session::open(MemoryStore::new(), "chat", settings)).unwrap();
+        say(&mut session, "task");
+        for number in 0..7 {
+            round(&mut session, number, 10);
+            shown(&mut session);
+        }
+        assert_eq!(shown(&mut session).len(), expected);
+    }
+    // Over its share it is cut at once.
+    let policy = lookback::presets::named("managed-window:window_size=4,proactive_compression=0.5").unwrap();
+    let settings = Settings { policy, model_window: Some(2_000), ..Settings::default() };
+    let mut session = block_on(Session::open(MemoryStore::new(), "chat", settings)).unwrap();
+    say(&mut session, "task");
+    for number in 0..7 {
+        round(&mut session, number, 1_000);
+        assert!(block_on(session.window()).unwrap().tokens() <= 1_000);
+    }
+}

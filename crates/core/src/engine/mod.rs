@@ -13,7 +13,7 @@ use crate::dialect::{Dialect, Frame, Loss};
 use crate::group::Pin;
 use crate::message::{Message, Role};
 use crate::plan::{Demands, Plan, plan_for};
-use crate::policy::{Excess, Mode, Pace, Policy, Start, Totals};
+use crate::policy::{Excess, Limits, Mode, Pace, Policy, Start, Tokens, Totals};
 use crate::record::{self, Sizing};
 use crate::tokens::{Estimate, Size, TokenCounter, measure};
 use crate::transcript::{Arrival, Entry, Label, Millis, Origin, Position, Usage};
@@ -341,7 +341,10 @@ impl Engine {
             Pace::Calls(calls) => (self.view.round() + 1).is_multiple_of(calls.max(1)),
             Pace::Turn => !self.view.in_turn(),
         };
-        (due && !self.policy.limits.fits(&totals)) || !self.fits_hard(&totals)
+        // A share of the model's window is what must not be waited for.
+        let shares = self.settings.policy.limits.tokens.filter(|tokens| matches!(tokens, Tokens::Share(_)));
+        let shares = Limits { tokens: shares.and(self.policy.limits.tokens), ..Limits::default() };
+        (due && !self.policy.limits.fits(&totals)) || !shares.fits(&totals) || !self.fits_hard(&totals)
     }
 
     fn fits_hard(&self, totals: &Totals) -> bool {

@@ -46,7 +46,7 @@ pub struct Policy {
     /// The ways to make a window smaller that the provider has refused as too long. They reach what the model has not seen yet,
     /// too: a giant result of the open round is shortened rather than sent in vain.
     pub overflow: Vec<Stage>,
-    /// At which calls the limits are looked at. The hard limit holds at each.
+    /// At which calls the limits are looked at. The hard limit, and a limit in tokens that is a share of the model's window, hold at each.
     pub pace: Pace,
     /// Whether a compaction is recorded.
     pub mode: Mode,

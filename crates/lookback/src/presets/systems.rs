@@ -110,8 +110,8 @@ fn message_window(options: &Options<'_>) -> Result<Policy, PolicyError> {
 
 /// Strands' newest messages, beginning with a person's: looked at between turns, or before every call, or before every so many.
 ///
-/// A window of 0 is emptied when a turn is done, so what a call sees is the turn that it is in. Where `proactive_compression` is on, the
-/// limits are looked at before every call, for that is when it is.
+/// A window of 0 is emptied when a turn is done, so what a call sees is the turn that it is in. `proactive_compression` is looked at before
+/// every call, whatever `per_turn` says.
 fn managed_window(options: &Options<'_>) -> Result<Policy, PolicyError> {
     let window_size = options.get("window_size", "a non-negative integer", number)?.unwrap_or(40);
     let truncates = options.get("should_truncate_results", TRUTH, truth)?.unwrap_or(true);
@@ -130,7 +130,7 @@ fn managed_window(options: &Options<'_>) -> Result<Policy, PolicyError> {
         system: SystemRule { counted: false, ..SystemRule::default() },
         start: Start::User,
         overflow: shorten.into_iter().filter(|_| truncates).chain([Stage::Drop]).collect(),
-        pace: if share.is_some() { Pace::Call } else { pace },
+        pace,
         ..Policy::default()
     })
 }
