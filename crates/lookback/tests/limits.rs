@@ -282,3 +282,36 @@ fn proactive_compaction_does_not_make_the_window_slide_in_the_middle_of_a_turn()
         assert!(block_on(session.window()).unwrap().tokens() <= 1_000);
     }
 }
+
+#[test]
+fn messages_that_a_client_syncs_or_replaces_give_overflow_its_tries_back() {
+    block_on(async {
+        let long = TooLong { measure: Measure::Tokens, actual: None, limit: None, reserved: None };
+        let some = |name: &str| (0..40).map(|n| Message::user(format!("{name} {n} and a few words more"))).collect();
+        let mut all: Vec<Message> = some("first");
+        let mut session = Session::open(MemoryStore::new(), "chat", Settings::default()).await.unwrap();
+        session.sync(all.clone()).await.unwrap();
+        while session.overflow(long).await.is_ok() {}
+        // The same again is no message.
+        session.sync(all.clone()).await.unwrap();
+        assert!(session.overflow(long).await.is_err());
+        all.append(&mut some("second"));
+        session.sync(all.clone()).await.unwrap();
+        session.overflow(long).await.unwrap();
+        while session.overflow(long).await.is_ok() {}
+        session.replace(all).await.unwrap();
+        session.overflow(long).await.unwrap();
+    });
+}
+
+#[test]
+fn a_policy_from_a_callback_holds_for_what_is_synced_too() {
+    block_on(async {
+        let one = |_: &_| Policy { system: SystemRule { one: true, ..SystemRule::default() }, ..Policy::default() };
+        let mut session =
+            Session::open(MemoryStore::new(), "chat", Settings::default()).await.unwrap().with_policies(one);
+        let history = vec![Message::system("first"), Message::user("Hello"), Message::system("second")];
+        session.sync(history).await.unwrap();
+        assert_eq!(session.preview().messages().unwrap().len(), 2);
+    });
+}

@@ -449,3 +449,46 @@ fn a_purged_session_takes_its_summary_with_it() {
     block_on(lookback::store::purge(&*store, &"chat".parse::<LogName>().unwrap())).unwrap();
     assert!(block_on(store.list("")).unwrap().is_empty());
 }
+
+#[test]
+fn a_summary_that_is_too_large_in_its_words_backs_off_as_one_that_fails() {
+    over_each(|store| {
+        // The summary itself is short, so its maker takes it; what is said around it is not.
+        let mut settings = settings(3, 100);
+        let wording = format!("{}{{summary}}", "words ".repeat(300));
+        settings.policy.stages = vec![Stage::Summarize(Summarize { budget: 100, wording, ..Summarize::default() })];
+        let model = Scripted::new(|_, _| Ok("short".into()));
+        let mut session = open(&store, settings, &model);
+        for number in 0..5 {
+            say(&mut session, number);
+        }
+        // In a thread of its own: it went on for ever, and left no room for a timer.
+        let (tell, done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            block_on(session.settled()).unwrap();
+            tell.send(texts(&mut session).len()).unwrap();
+        });
+        assert_eq!(done.recv_timeout(Duration::from_secs(20)).unwrap(), 5);
+        assert_eq!(model.calls(), 2, "at once again, and then it waits");
+    });
+}
+
+#[test]
+fn nobody_waits_for_a_summary_that_the_policy_no_longer_wants() {
+    over_each(|store| {
+        let model = Scripted { delay: Duration::from_millis(50), ..Scripted::new(|_, _| Ok("short".into())) };
+        let mut session = open(&store, settings(3, 100), &model);
+        for number in 0..5 {
+            say(&mut session, number);
+        }
+        assert_eq!(texts(&mut session).len(), 5);
+        session.set_policy(Policy::default());
+        // In a thread of its own: it went on for ever, and left no room for a timer.
+        let (tell, done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            block_on(session.settled()).unwrap();
+            tell.send(texts(&mut session).len()).unwrap();
+        });
+        assert_eq!(done.recv_timeout(Duration::from_secs(20)).unwrap(), 5);
+    });
+}

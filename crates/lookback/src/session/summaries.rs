@@ -86,6 +86,9 @@ enum Note {
         model: String,
         tokens_before: u64,
         tokens_after: u64,
+        /// How often it failed in a row before: where the session does not take this one, that is one more.
+        #[serde(default)]
+        failures: u32,
     },
     /// Nothing came of it; it is tried again at `retry`.
     Failed { of: String, reason: String, failures: u32, retry: Millis },
@@ -153,13 +156,17 @@ impl Session {
     /// is told and changes nothing: the window stays as it is.
     pub(super) async fn tend(&mut self) -> Vec<Entry> {
         if self.engine.settings().policy.summary().is_none() {
+            // One that ends from now on is nobody's to take up, so nobody waits for it either.
+            if self.ours_is_over() {
+                self.summaries.work = Work::None;
+            }
             self.hold(false);
             return Vec::new();
         }
         let due = match &self.summaries.work {
             // Held, and nothing to wait for: whoever looked was interrupted.
             Work::None => self.held,
-            Work::Ours { done, until, .. } => done.is_closed() || Instant::now() > *until,
+            Work::Ours { .. } => self.ours_is_over(),
             Work::Wait { until } => Instant::now() >= *until,
         };
         if !due {
@@ -174,10 +181,14 @@ impl Session {
         }
     }
 
+    /// Whether this session had begun a summary that has ended by now, or is late.
+    fn ours_is_over(&self) -> bool {
+        matches!(&self.summaries.work, Work::Ours { done, until, .. } if done.is_closed() || Instant::now() > *until)
+    }
+
     /// The engine wants a summary: takes one up that is there, or has one made, unless somebody is at it.
     pub(super) async fn begin(&mut self, wanted: Wanted) -> Vec<Entry> {
-        if matches!(&self.summaries.work, Work::Ours { done, until, .. } if !done.is_closed() && Instant::now() <= *until)
-        {
+        if matches!(&self.summaries.work, Work::Ours { .. }) && !self.ours_is_over() {
             return Vec::new();
         }
         let begun = async {
@@ -279,7 +290,7 @@ impl Session {
                 let wait = Duration::from_millis(u64::try_from(retry - time).unwrap_or_default());
                 (None, Work::Wait { until: Instant::now() + wait })
             }
-            Some(Note::Made { claim, text, .. }) => match self.take_up(&claim, &text).await? {
+            Some(Note::Made { claim, text, failures, .. }) => match self.take_up(&claim, &text).await? {
                 Ok(entries) => {
                     self.summaries.work = Work::None;
                     self.hold(false);
@@ -288,7 +299,7 @@ impl Session {
                 Err(Unfit::Superseded) => (Some((end, 0)), Work::None),
                 Err(Unfit::Waits) => (None, Work::Wait { until: Instant::now() }),
                 Err(unfit @ (Unfit::Empty | Unfit::Larger { .. } | Unfit::Unasked)) => {
-                    self.fail(&claim, end, 0, unfit.to_string()).await?;
+                    self.fail(&claim, end, failures, unfit.to_string()).await?;
                     (None, Work::Wait { until: Instant::now() })
                 }
             },
@@ -406,7 +417,8 @@ impl Making {
             Ok((text, tokens)) => {
                 let (id, claim, model) = (self.id.clone(), self.claim.clone(), self.summarizer.model().to_owned());
                 let tokens_before = self.claim.size.tokens;
-                let note = Note::Made { of, id, claim, text, model, tokens_before, tokens_after: tokens };
+                let failures = self.failures;
+                let note = Note::Made { of, id, claim, text, model, tokens_before, tokens_after: tokens, failures };
                 (note, tokens, Outcome::Summarised)
             }
             Err(reason) => (failed(&self.session, reason.clone(), self.failures), 0, Outcome::Failed { reason }),

@@ -29,6 +29,7 @@ impl Session {
     /// # Errors
     /// As [`Session::push`].
     pub async fn sync(&mut self, history: Vec<Message>) -> Result<Synced, Error> {
+        self.follow_policy();
         self.refresh().await?;
         let dialect = self.engine.settings().dialect;
         let mut messages = Vec::with_capacity(history.len());
@@ -61,6 +62,9 @@ impl Session {
                 Ok(entries)
             };
             if self.try_commit(&mut change).await? {
+                if fork.is_some() || !new.is_empty() {
+                    self.reductions = 0;
+                }
                 return Ok(Synced { known, new: new.len() as u64, left: length.saturating_sub(known) });
             }
         }
@@ -74,6 +78,7 @@ impl Session {
     /// As [`Session::push`].
     pub async fn replace(&mut self, messages: Vec<Message>) -> Result<(), Error> {
         self.follow_policy();
+        self.reductions = 0;
         let time = now();
         self.commit(|engine| {
             let mut entries = go_back(engine, View::default(), 0);
@@ -91,6 +96,7 @@ impl Session {
     /// As [`Session::push`].
     pub async fn replace_managed(&mut self, messages: Vec<Message>) -> Result<(), Error> {
         self.follow_policy();
+        self.reductions = 0;
         let time = now();
         self.commit_and_tell(|engine| {
             let mut entries = go_back(engine, View::default(), 0);
