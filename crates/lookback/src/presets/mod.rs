@@ -391,7 +391,7 @@ mod tests {
             [pace("per_turn=False"), pace("per_turn=true"), pace("per_turn=3")],
             [Pace::Turn, Pace::Call, Pace::Calls(3)]
         );
-        assert_eq!(pace("proactive_compression=0.5"), Pace::Call);
+        assert_eq!(pace("proactive_compression=0.5"), Pace::Turn);
         let share = |text: &str| named(&format!("managed-window:proactive_compression={text}")).unwrap().limits.tokens;
         assert_eq!(
             [share("true"), share("1"), share("none")],
