@@ -37,7 +37,8 @@ pub(crate) struct Sizing<'a> {
 }
 
 impl Sizing<'_> {
-    fn corrected(&self, size: Size) -> Size {
+    /// With its tokens corrected by what the provider has reported.
+    pub(crate) fn corrected(&self, size: Size) -> Size {
         Size { tokens: self.calibration.apply(size.tokens), ..size }
     }
 

@@ -168,8 +168,9 @@ impl Engine {
         let mut gone = plan.decisions.iter().zip(&spans_of).filter(gone).peekable();
         let reason = gone.peek()?.0.reason;
         let base = self.view.summary();
+        let stood = base.map_or(Size::default(), |(_, base)| self.sizing().corrected(base.size));
         // At a hard limit what stands stays, but the new one is to replace it.
-        let mut size = base.filter(|_| plan.verdict == Verdict::Compact).map_or(Size::default(), |(_, base)| base.size);
+        let mut size = if plan.verdict == Verdict::Compact { stood } else { Size::default() };
         let mut covers = Vec::new();
         for (decision, spans) in gone {
             size += decision.before;
@@ -180,8 +181,8 @@ impl Engine {
         let items = self.view.messages().filter(|item| !item.is_own() && covered(item.position()));
         let messages = items.map(|item| item.message.clone()).collect();
         let previous = base.map(|(_, summary)| summary.text.clone());
-        let (stood, stood_for) = base.map_or((0, 0), |(_, base)| (base.size.tokens, base.stands_for));
-        let total = size.tokens.saturating_sub(stood).saturating_add(stood_for);
+        let stood_for = base.map_or(0, |(_, base)| base.stands_for);
+        let total = size.tokens.saturating_sub(stood.tokens).saturating_add(stood_for);
         let claim = Claim { covers, base: base.map(|(position, _)| position), reason, size, total };
         // What is larger would not be taken.
         let aim = budget.min(claim.room() - AROUND);
