@@ -227,7 +227,7 @@ fn a_summary_that_is_larger_than_all_it_stands_for_is_not_taken() {
     }
     block_on(session.settled()).unwrap();
     assert_eq!(texts(&mut session).len(), 4);
-    assert!(matches!(&told.lock().unwrap()[0], Outcome::Failed { reason } if reason.contains("1000 tokens")));
+    assert!(matches!(&told.lock().unwrap()[0], Outcome::Failed { reason } if reason.contains("what it replaces")));
 
     let reason = |measure| Reason::Exceeded { measure, actual: 9, limit: 8, target: 8 };
     let size = Size { tokens: 100, messages: 4, ..Size::default() };

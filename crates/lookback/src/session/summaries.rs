@@ -358,6 +358,9 @@ impl Session {
         let total_tokens = self.engine.tokens(self.engine.view());
         let span = self.hooks.start(&CompactStart { session: name.clone(), evicted_count, total_tokens });
         let task = Task { focus: summaries.focus.clone(), ..calls::task(&wanted) };
+        // The words around a summary count too, when it is taken up.
+        let settings = self.engine.settings();
+        let wording = settings.policy.summary().map_or(0, |summary| settings.counter.text(&summary.wording));
         let making = Making {
             store: self.store.clone(),
             session: name.clone(),
@@ -370,6 +373,7 @@ impl Session {
             id,
             claim,
             failures,
+            around: wording + settings.counter.message_overhead(),
         };
         let made = async move {
             making.make(task).await;
@@ -406,6 +410,8 @@ struct Making {
     id: String,
     claim: Claim,
     failures: u32,
+    /// Tokens of its message beside the summary.
+    around: u64,
 }
 
 impl Making {
@@ -444,7 +450,7 @@ impl Making {
         match future::or(summary, timer).await {
             Ok(Ok(summary)) => {
                 let tokens = summary.tokens_after;
-                self.claim.takes(tokens).map_err(|unfit| unfit.to_string())?;
+                self.claim.takes(tokens.saturating_add(self.around)).map_err(|unfit| unfit.to_string())?;
                 Ok((summary.text, tokens))
             }
             Ok(Err(error)) => Err(error.to_string()),
