@@ -344,6 +344,31 @@ fn a_session_is_read_by_number_tag_and_text() {
 }
 
 #[test]
+fn tags_go_along_to_another_branch() {
+    over_each(|store| {
+        let mut session = open(&store, settings(9));
+        let label = |tag: &str| Label { agent: None, tags: vec![tag.to_owned()] };
+        let user = |text: &str| Message::user(text);
+        block_on(session.label(label("a"))).unwrap();
+        block_on(session.push(user("one port"))).unwrap();
+        block_on(session.label(label("b"))).unwrap();
+        block_on(session.push(user("two ports, a port each"))).unwrap();
+        block_on(session.sync(vec![user("one port"), user("another port")])).unwrap();
+        let read = |session: &mut Session, tag: &str, query: Option<&str>| -> Vec<String> {
+            let (tags, query) = (vec![tag.to_owned()], query.map(ToOwned::to_owned));
+            let past = block_on(session.read(&Reading { tags, query, ..Reading::default() })).unwrap();
+            past.iter().map(|past| past.arrival.message.text()).collect()
+        };
+        assert_eq!(read(&mut session, "a", None), ["one port"]);
+        assert_eq!(read(&mut session, "b", None), ["another port"]);
+        assert_eq!(read(&mut session, "a", Some("port")), ["one port"]);
+        assert_eq!(read(&mut session, "b", Some("port")), ["two ports, a port each", "another port"]);
+        block_on(session.replace(vec![user("all anew")])).unwrap();
+        assert_eq!(read(&mut session, "b", None), ["all anew"]);
+    });
+}
+
+#[test]
 fn messages_are_replaced_at_once_and_the_old_log_stays_readable() {
     over_each(|store| {
         let mut session = open(&store, settings(50));

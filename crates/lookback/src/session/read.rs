@@ -136,11 +136,14 @@ impl Session {
             None => None,
         };
         let (mut past, mut wanted) = (Vec::new(), Vec::new());
+        let has_all = |label: &Label| reading.tags.iter().all(|tag| label.tags.contains(tag));
         let mut tagged = reading.tags.is_empty();
         let shown: HashSet<_> = self.view().messages().map(|item| item.position()).collect();
         let mut visit = |position: Position, entry: Entry| {
             match entry {
-                Entry::Label(label) => tagged = reading.tags.iter().all(|tag| label.tags.contains(tag)),
+                Entry::Label(label) => tagged = has_all(&label),
+                // A label goes along to another branch, and the checkpoint that each begins with says which.
+                Entry::Checkpoint(checkpoint) => tagged = has_all(&checkpoint.label),
                 Entry::Message(arrival) => {
                     wanted.push(tagged && found.as_ref().is_none_or(|found| found.contains(&position)));
                     past.push(Past { position, arrival, shown: shown.contains(&position) });
