@@ -472,6 +472,31 @@ fn many_writers_lose_and_double_nothing() {
 }
 
 #[test]
+fn what_is_written_has_its_own_tags_whoever_else_writes() {
+    const WRITES: usize = 100;
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let names = ["one", "two", "three"];
+    let memories = names.map(|_| SlidingWindowMemory::over(store.clone(), Options::default()).unwrap());
+    std::thread::scope(|scope| {
+        for (memory, name) in memories.iter().zip(names) {
+            scope.spawn(move || {
+                let to = WriteOptions { tags: vec![name.to_owned()], ..WriteOptions::default() };
+                for number in 0..WRITES {
+                    block_on(memory.write(vec![Message::user(format!("{name} {number}"))], &to)).unwrap();
+                }
+            });
+        }
+    });
+    let reader = SlidingWindowMemory::over(store, Options { max_tokens: 100_000, max_turns: 1 }).unwrap();
+    for name in names {
+        let of = ReadOptions { tags: vec![name.to_owned()], ..ReadOptions::default() };
+        let said = texts(&block_on(reader.read(&of)).unwrap());
+        assert_eq!(said.len(), WRITES, "{name}");
+        assert!(said.iter().all(|text| text.starts_with(name)), "{name}: {said:?}");
+    }
+}
+
+#[test]
 fn many_sessions_at_once_are_kept_apart() {
     let memory = memory(1_000_000, 10_000);
     std::thread::scope(|scope| {

@@ -367,10 +367,8 @@ impl SlidingWindowMemory {
         if new.is_empty() && session.view().history_len() == 0 {
             return Ok(());
         }
-        session.label(Label { agent: options.agent_name.clone(), tags: options.tags.clone() }).await?;
-        if !new.is_empty() {
-            session.extend(new).await?;
-        }
+        let label = Label { agent: options.agent_name.clone(), tags: options.tags.clone() };
+        session.extend_under(&label, new).await?;
         let keeping = self.keeping();
         if !keeping.limits.fits(&session.view().totals())
             && let Err(error) = session.compact(&keeping).await

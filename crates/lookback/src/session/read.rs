@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use lookback_core::message::Message;
 use lookback_core::policy::Totals;
-use lookback_core::transcript::{Arrival, Entry, Label, Millis, Position};
+use lookback_core::transcript::{Arrival, Entry, Label, Millis, Origin, Position};
 use serde::Serialize;
 
 use super::log::read;
@@ -64,6 +64,23 @@ impl Session {
     /// Where the store fails.
     pub async fn label(&mut self, label: Label) -> Result<(), Error> {
         self.commit(|engine| Ok(engine.label(label.clone()))).await
+    }
+
+    /// Several messages arrive now under this label, all or none: one write for all of it, so that no other writer's label comes between.
+    pub(crate) async fn extend_under(&mut self, label: &Label, messages: Vec<Message>) -> Result<(), Error> {
+        self.follow_policy();
+        if !messages.is_empty() {
+            self.reductions = 0;
+        }
+        let time = now();
+        self.commit(|engine| {
+            let mut entries = engine.label(label.clone());
+            for message in &messages {
+                entries.extend(engine.receive(message.clone(), Origin::Client, time)?);
+            }
+            Ok(entries)
+        })
+        .await
     }
 
     /// What is known of the session; `None` where nothing was ever written.
