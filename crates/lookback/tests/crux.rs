@@ -458,6 +458,14 @@ fn who_reads_does_not_wait_for_what_is_pushed_meanwhile() {
 }
 
 #[test]
+fn an_id_that_is_none_is_refused() {
+    for id in ["", "a/../b", "a\0b"] {
+        let opened = block_on(SlidingWindow::builder(2, Echo::default()).id(id).open());
+        assert!(matches!(opened, Err(Error::Session(lookback::Error::Name(_)))), "{id:?}");
+    }
+}
+
+#[test]
 fn its_futures_can_be_sent_between_threads() {
     fn sent<T: Send>(future: T) -> T {
         future

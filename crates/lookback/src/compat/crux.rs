@@ -32,7 +32,7 @@ use serde::Serialize;
 
 use super::OptionError;
 use crate::session::{CompactEnd, CompactStart, Hooks, Job, Outcome, Session};
-use crate::store::{MemoryStore, Store};
+use crate::store::{LogName, MemoryStore, Store};
 use crate::summarize::Summarizer;
 
 const DIALECT: Dialect = Dialect::OpenAiChat;
@@ -273,9 +273,11 @@ impl Builder {
                 return Err(OptionError { option, expected: "at least 1", value: value.to_string() }.into());
             }
         }
+        // The log's name would be one even if this were empty.
+        let id: LogName = self.id.parse().map_err(crate::Error::from)?;
         let settings = Settings { dialect: DIALECT, policy: self.policy(), ..Settings::default() };
         let counter = settings.counter.clone();
-        let name = format!("compact:{}:messages", self.id);
+        let name = format!("compact:{id}:messages");
         let focus = ["decisions", "key facts", "user preferences"].map(str::to_owned).to_vec();
         let hooks = self.hooks();
         let mut session = Session::open(self.store, &name, settings).await?;
