@@ -189,6 +189,23 @@ fn a_summarizer_that_fails_is_empty_or_panics_loses_nothing_and_is_reported() {
 }
 
 #[test]
+fn of_nothing_said_there_is_no_summary_and_it_is_told_once() {
+    let model = Scripted::new(|_, _| Ok("never asked".into()));
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let heard = told.clone();
+    let hooks = Hooks::default().on_compact_end(move |end| heard.lock().unwrap().push(end.outcome.clone()));
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let mut session = open(&store, settings(2, 1_000), &model).with_hooks(hooks);
+    for text in [" ", "  ", "Hello", "Is anybody there?"] {
+        block_on(session.push(Message::user(text))).unwrap();
+    }
+    block_on(session.settled()).unwrap();
+    assert_eq!(model.calls(), 0);
+    let told = told.lock().unwrap();
+    assert!(told.iter().all(|outcome| matches!(outcome, Outcome::Failed { .. })), "{told:?}");
+}
+
+#[test]
 fn a_budget_is_kept_whatever_the_model_says() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let model = Scripted::new(|_, _| Ok("and so on ".repeat(10_000)));

@@ -1,4 +1,6 @@
 //! Writers of one log at once: threads, processes, and one that is killed.
+//!
+//! Neither a writer that dies nor two at once damage what is stored, as in the faults C2, C4, K8 and L5 of other systems.
 
 #![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]

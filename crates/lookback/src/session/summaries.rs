@@ -450,6 +450,10 @@ impl Making {
         match future::or(summary, timer).await {
             Ok(Ok(summary)) => {
                 let tokens = summary.tokens_after;
+                // Where nothing was said no model was asked, and there is nothing to take up.
+                if summary.text.is_empty() {
+                    return Err(Unfit::Empty.to_string());
+                }
                 self.claim.takes(tokens.saturating_add(self.around)).map_err(|unfit| unfit.to_string())?;
                 Ok((summary.text, tokens))
             }
