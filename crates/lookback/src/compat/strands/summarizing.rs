@@ -110,7 +110,7 @@ impl SummarizingConversationManager {
     /// A manager that keeps what it has summarised in process memory.
     ///
     /// # Errors
-    /// Where there is both a summarizer and a prompt, or the threshold is not above 0 and at most 1.
+    /// Where there is both a summarizer and a prompt, the ratio is no number, or the threshold is not above 0 and at most 1.
     pub fn new(options: Summarizing) -> Result<Self, OptionError> {
         if let (Some(summarizer), Some(_)) = (&options.summarizer, &options.summarization_system_prompt) {
             return Err(OptionError {
@@ -118,6 +118,10 @@ impl SummarizingConversationManager {
                 expected: "absent where there is a summarizer, which has its own",
                 value: format!("one beside {}", summarizer.model()),
             });
+        }
+        if options.summary_ratio.is_nan() {
+            let value = options.summary_ratio.to_string();
+            return Err(OptionError { option: "summary_ratio", expected: "a number", value });
         }
         let threshold = Threshold::new(options.proactive_compression)?;
         Ok(Self::of(options, threshold))
