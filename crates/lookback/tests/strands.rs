@@ -324,7 +324,8 @@ fn s1_recovery_ends_with_a_typed_error_after_ten_attempts_at_most() {
 
 #[test]
 fn a_ratio_that_is_no_number_is_refused() {
-    let refused = SummarizingConversationManager::new(Summarizing { summary_ratio: f64::NAN, ..Summarizing::default() });
+    let refused =
+        SummarizingConversationManager::new(Summarizing { summary_ratio: f64::NAN, ..Summarizing::default() });
     assert_eq!(refused.unwrap_err().to_string(), "summary_ratio must be a number, got NaN");
 }
 

@@ -439,6 +439,48 @@ fn at_the_hard_limit_nothing_waits_and_the_summary_still_comes() {
     assert!(shown[0].contains("message 0"), "what was dropped meanwhile is in the summary: {shown:?}");
 }
 
+/// The numbers that are in none of these texts.
+fn missing(texts: &[String], numbers: std::ops::Range<usize>) -> Vec<usize> {
+    numbers.filter(|number| !texts.iter().any(|text| text.contains(&format!("message {number} says")))).collect()
+}
+
+#[test]
+fn what_is_dropped_at_the_hard_limit_while_a_summary_is_made_is_in_the_next() {
+    // The first is slow, the second fails.
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let heard = asked.clone();
+    let model = Scripted::new(move |call, task| {
+        match call {
+            0 => std::thread::sleep(Duration::from_millis(300)),
+            1 => return Err(SummarizerError::Empty { model: "scripted".into() }),
+            _ => {}
+        }
+        heard.lock().unwrap().push(task.prompt());
+        Ok("short".into())
+    });
+    let mut settings = settings(6, 50);
+    settings.policy.target = Some(Limits::messages(4));
+    settings.policy.hard = Some(Limits::messages(8));
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let mut session = open(&store, settings, &model);
+    for number in 0..20 {
+        say(&mut session, number);
+        texts(&mut session);
+    }
+    block_on(session.settled()).unwrap();
+    for number in 20..25 {
+        say(&mut session, number);
+        texts(&mut session);
+        block_on(session.settled()).unwrap();
+    }
+    let mut said = asked.lock().unwrap().clone();
+    said.extend(texts(&mut session));
+    assert_eq!(missing(&said, 0..25), [0; 0], "neither shown nor summarised");
+    let once =
+        |number: &usize| said.iter().filter(|text| text.contains(&format!("message {number} says"))).count() == 1;
+    assert!((0..25).all(|number| once(&number)));
+}
+
 #[test]
 fn a_summary_of_a_branch_that_was_left_is_not_taken_up() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());

@@ -23,6 +23,8 @@ pub struct Wanted {
     pub claim: Claim,
     /// The messages, whole, in their order.
     pub messages: Vec<Arc<Message>>,
+    /// Where in the log each of them stands.
+    pub positions: Vec<Position>,
     /// The running summary that it is to go on from.
     pub previous: Option<String>,
     /// The most tokens that it may have: what is longer is cut.
@@ -179,14 +181,14 @@ impl Engine {
         let covers = spans(covers);
         let covered = |position: Position| covers.iter().any(|span| span.contains(&position));
         let items = self.view.messages().filter(|item| !item.is_own() && covered(item.position()));
-        let messages = items.map(|item| item.message.clone()).collect();
+        let (messages, positions) = items.map(|item| (item.message.clone(), item.position())).unzip();
         let previous = base.map(|(_, summary)| summary.text.clone());
         let stood_for = base.map_or(0, |(_, base)| base.stands_for);
         let total = size.tokens.saturating_sub(stood.tokens).saturating_add(stood_for);
         let claim = Claim { covers, base: base.map(|(position, _)| position), reason, size, total };
         // What is larger would not be taken.
         let aim = budget.min(claim.room() - AROUND);
-        Some(Wanted { claim, messages, previous, budget, aim })
+        Some(Wanted { claim, messages, positions, previous, budget, aim })
     }
 }
 

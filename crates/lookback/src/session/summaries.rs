@@ -8,6 +8,7 @@
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
+use std::ops::Range;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,7 +18,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use futures_lite::{FutureExt as _, future};
 use lookback_core::engine::{Claim, Unfit, Wanted};
 use lookback_core::tokens::TokenCounter;
-use lookback_core::transcript::{Entry, Millis};
+use lookback_core::transcript::{Entry, Millis, Position};
+use lookback_core::view::View;
 use serde::{Deserialize, Serialize};
 use tracing::{Instrument as _, Span};
 
@@ -40,6 +42,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 const LOOK_SOON: Duration = Duration::from_millis(20);
 /// The longest that is waited after failures, which is doubled from one to the next.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
+/// How many times what was dropped is kept for a summary: for a summarizer that is gone for good, it cannot be all.
+const MISSED: usize = 256;
 
 /// Who makes a session's summaries, and what is going on.
 pub(super) struct Summaries {
@@ -49,6 +53,10 @@ pub(super) struct Summaries {
     pub(super) time_limit: Duration,
     log: LogName,
     work: Work,
+    /// What was dropped at a hard limit and is in no summary yet, since one was being made already: the next takes it in.
+    missed: Vec<Wanted>,
+    /// What was dropped of that which this session has a summary made of: missed, where nothing comes of it.
+    making: Vec<Wanted>,
 }
 
 /// What is known of the summary that is being made.
@@ -103,7 +111,45 @@ impl Summaries {
             time_limit: TIME_LIMIT,
             log: name.summary_of(),
             work: Work::None,
+            missed: Vec::new(),
+            making: Vec::new(),
         }
+    }
+
+    /// A summary of these entries stands in the window: nothing of them was missed.
+    fn found(&mut self, covers: &[Range<Position>]) {
+        let is_new = |position: &Position| !covers.iter().any(|span| span.contains(position));
+        for missed in self.missed.iter_mut().chain(&mut self.making) {
+            let both = std::mem::take(&mut missed.messages).into_iter().zip(std::mem::take(&mut missed.positions));
+            (missed.messages, missed.positions) = both.filter(|(_, position)| is_new(position)).unzip();
+        }
+        self.missed.retain(|missed| !missed.messages.is_empty());
+        self.making.retain(|missed| !missed.messages.is_empty());
+    }
+
+    /// Nothing came of what was being made.
+    fn miss_again(&mut self) {
+        let later = std::mem::take(&mut self.missed);
+        self.missed.append(&mut self.making);
+        self.missed.extend(later);
+    }
+
+    /// What is wanted, together with what was missed; and that of it which is in the window no more.
+    fn with_missed(&mut self, wanted: Wanted, dropped: bool, view: &View) -> (Wanted, Vec<Wanted>) {
+        let mut gone = std::mem::take(&mut self.missed);
+        // Of what the session went back to before, nobody needs a summary.
+        gone.retain(|missed| missed.claim.covers.iter().all(|span| is_within(span, view)));
+        let mut all = wanted.clone();
+        for missed in gone.iter().rev() {
+            all.messages.splice(..0, missed.messages.iter().cloned());
+            all.positions.splice(..0, missed.positions.iter().copied());
+            all.claim.covers.splice(..0, missed.claim.covers.iter().cloned());
+            all.claim.total = all.claim.total.saturating_add(missed.claim.size.tokens);
+        }
+        if dropped {
+            gone.push(wanted);
+        }
+        (all, gone)
     }
 
     /// The newest note about a session, and where the log of them ends.
@@ -121,6 +167,17 @@ impl Summaries {
         };
         Ok((end, note.filter(|note| note.is_of(session) && follows(note))))
     }
+}
+
+/// Whether nothing of what a summary is wanted of is in the window any more.
+fn is_gone(wanted: &Wanted, view: &View) -> bool {
+    let covered = |position| wanted.claim.covers.iter().any(|span| span.contains(&position));
+    !view.messages().any(|item| covered(item.position()))
+}
+
+/// Whether entries are of the branch that the session is on.
+fn is_within(span: &Range<Position>, view: &View) -> bool {
+    view.path().iter().any(|own| own.start <= span.start && span.end <= own.end)
 }
 
 impl fmt::Debug for Summaries {
@@ -188,22 +245,35 @@ impl Session {
 
     /// The engine wants a summary: takes one up that is there, or has one made, unless somebody is at it.
     pub(super) async fn begin(&mut self, wanted: Wanted) -> Vec<Entry> {
-        if matches!(&self.summaries.work, Work::Ours { .. }) && !self.ours_is_over() {
-            return Vec::new();
-        }
+        let dropped = is_gone(&wanted, self.engine.view());
+        let mut wanted = Some(wanted);
         let begun = async {
+            if matches!(&self.summaries.work, Work::Ours { .. }) && !self.ours_is_over() {
+                return Ok(Vec::new());
+            }
             let at = self.engine.end();
             let (free, entries) = self.look().await?;
             if let Some((end, failures)) = free {
                 self.catch_up().await?;
                 // What other writers have written may have been summarised by them already: it is to be decided anew.
-                if self.engine.end() == at {
-                    self.start(wanted, end, failures).await?;
+                if self.engine.end() == at
+                    && let Some(wanted) = wanted.take()
+                {
+                    self.start(wanted, dropped, end, failures).await?;
                 }
             }
             Ok(entries)
         };
-        match begun.await {
+        let begun = begun.await;
+        // What was dropped is not wanted a second time.
+        if let Some(wanted) = wanted.filter(|_| dropped) {
+            if self.summaries.missed.len() >= MISSED {
+                self.summaries.missed.remove(0);
+                tracing::warn!(session = %self.name, "what was dropped long ago will be in no summary, since none is made");
+            }
+            self.summaries.missed.push(wanted);
+        }
+        match begun {
             Ok(entries) => entries,
             Err(error) => {
                 self.waive(&error);
@@ -292,6 +362,8 @@ impl Session {
             }
             Some(Note::Made { claim, text, failures, .. }) => match self.take_up(&claim, &text).await? {
                 Ok(entries) => {
+                    self.summaries.found(&claim.covers);
+                    self.summaries.miss_again();
                     self.summaries.work = Work::None;
                     self.hold(false);
                     return Ok((None, entries));
@@ -305,6 +377,7 @@ impl Session {
             },
         };
         // Only now: where this was interrupted before, all is as it was, and it is looked again.
+        self.summaries.miss_again();
         self.summaries.work = work;
         self.hold(free.is_none());
         Ok((free, Vec::new()))
@@ -334,8 +407,10 @@ impl Session {
     }
 
     /// Claims a summary and has it made.
-    async fn start(&mut self, wanted: Wanted, end: u64, failures: u32) -> Result<(), super::Error> {
+    async fn start(&mut self, wanted: Wanted, dropped: bool, end: u64, failures: u32) -> Result<(), super::Error> {
         let (summaries, name) = (&mut self.summaries, &self.name);
+        let (wanted, gone) = summaries.with_missed(wanted, dropped, self.engine.view());
+        summaries.making = gone;
         let time_limit = summaries.time_limit;
         let until = now().unwrap_or_default().saturating_add(millis(time_limit + GRACE));
         let claim = wanted.claim.clone();
