@@ -273,6 +273,11 @@ fn shorten(item: &Item, cuts: &Cuts<'_>, counter: &dyn TokenCounter) -> Option<I
 }
 
 impl Candidates {
+    /// What may not be dropped, and how large it is where a compaction keeps it.
+    pub(crate) fn pinned(&self) -> Vec<(Pin, Size)> {
+        self.groups.iter().filter_map(|group| Some((group.pin?, group.base))).collect()
+    }
+
     /// The entry that records a plan made of these groups. Neighbours that share a fate share an outcome.
     pub(crate) fn carry_out(self, view: &View, plan: &Plan) -> Compaction {
         let decisions = plan.decisions.iter().skip(usize::from(self.framed));

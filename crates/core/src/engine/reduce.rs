@@ -86,8 +86,7 @@ impl Engine {
 
     /// What of the window may not be dropped, and how large that is.
     pub fn pinned(&self) -> Vec<(Pin, Size)> {
-        let candidates = record::candidates(&self.view, self.sizing());
-        candidates.groups.iter().filter_map(|group| Some((group.pin?, group.base))).collect()
+        record::candidates(&self.view, self.sizing()).pinned()
     }
 
     pub(super) fn reduce_by_policy(&mut self) -> Decided {
@@ -102,7 +101,7 @@ impl Engine {
         match plan.verdict {
             Verdict::Keep | Verdict::Wait => {}
             Verdict::Refuse => {
-                let pinned = candidates.groups.iter().filter_map(|group| Some((group.pin?, group.base))).collect();
+                let pinned = candidates.pinned();
                 let waits = candidates.groups.iter().any(|group| group.binds) && !policy.drop_block;
                 decided.refusal = Some(Refusal { excesses: plan.over.clone(), pinned, waits });
             }

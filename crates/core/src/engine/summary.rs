@@ -130,9 +130,8 @@ impl Engine {
     /// ```
     pub fn summarised(&mut self, claim: &Claim, text: &str) -> Result<Vec<Entry>, Unfit> {
         let Some(summary) = self.policy.summary().cloned() else { return Err(Unfit::Unasked) };
-        let ours =
-            |span: &Range<Position>| self.view.path().iter().any(|own| own.start <= span.start && span.end <= own.end);
-        if self.view.summary().map(|(position, _)| position) != claim.base || !claim.covers.iter().all(ours) {
+        let here = claim.covers.iter().all(|span| self.view.is_on_path(span));
+        if self.view.summary().map(|(position, _)| position) != claim.base || !here {
             return Err(Unfit::Superseded);
         }
         if !self.policy.drop_block && record::is_bound(&self.view, self.sizing()) {

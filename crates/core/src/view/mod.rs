@@ -189,6 +189,11 @@ impl View {
         &self.path
     }
 
+    /// Whether all of these entries led here: whether they are of the branch that the view shows.
+    pub fn is_on_path(&self, span: &Range<Position>) -> bool {
+        self.path.iter().any(|own| own.start <= span.start && span.end <= own.end)
+    }
+
     /// The running summary of what has left the window, and the position of the compaction that brought it.
     pub fn summary(&self) -> Option<(Position, &Summary)> {
         self.summary.as_ref().map(|(position, summary)| (*position, &**summary))

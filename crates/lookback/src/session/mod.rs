@@ -361,7 +361,8 @@ impl Session {
         Ok(())
     }
 
-    /// Makes the window smaller now, by this policy instead of its own, and repairs nothing. Gives the plan, which says what was done.
+    /// Makes the window smaller now, by this policy instead of its own, and repairs nothing. Gives the plan, which says what was done; one that
+    /// wants a summary does nothing.
     ///
     /// # Errors
     /// Where the store fails.
@@ -392,14 +393,12 @@ impl Session {
     }
 
     async fn decide(&mut self, mut decide: impl FnMut(&mut Engine) -> Decided + Send) -> Result<Decided, Error> {
-        let begun = Instant::now();
         let mut decided = Decided::default();
-        self.commit(|engine| {
+        self.commit_and_tell(|engine| {
             decided = decide(engine);
             Ok(decided.entries.clone())
         })
         .await?;
-        self.tell(&decided.entries, begun);
         Ok(decided)
     }
 

@@ -138,7 +138,7 @@ impl Summaries {
     fn with_missed(&mut self, wanted: Wanted, dropped: bool, view: &View) -> (Wanted, Vec<Wanted>) {
         let mut gone = std::mem::take(&mut self.missed);
         // Of what the session went back to before, nobody needs a summary.
-        gone.retain(|missed| missed.claim.covers.iter().all(|span| is_within(span, view)));
+        gone.retain(|missed| missed.claim.covers.iter().all(|span| view.is_on_path(span)));
         let mut all = wanted.clone();
         for missed in gone.iter().rev() {
             all.messages.splice(..0, missed.messages.iter().cloned());
@@ -173,11 +173,6 @@ impl Summaries {
 fn is_gone(wanted: &Wanted, view: &View) -> bool {
     let covered = |position| wanted.claim.covers.iter().any(|span| span.contains(&position));
     !view.messages().any(|item| covered(item.position()))
-}
-
-/// Whether entries are of the branch that the session is on.
-fn is_within(span: &Range<Position>, view: &View) -> bool {
-    view.path().iter().any(|own| own.start <= span.start && span.end <= own.end)
 }
 
 impl fmt::Debug for Summaries {
