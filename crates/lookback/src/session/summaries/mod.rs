@@ -5,29 +5,30 @@
 //! maker writes what came of it into the same log, whether or not the session is still open; the next window of whichever process takes it
 //! up.
 
-use std::any::Any;
+mod making;
+mod note;
+
 use std::fmt;
 use std::future::Future;
 use std::ops::Range;
-use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use futures_lite::{FutureExt as _, future};
+use futures_lite::future;
 use lookback_core::engine::{Claim, Unfit, Wanted};
-use lookback_core::tokens::TokenCounter;
-use lookback_core::transcript::{Entry, Millis, Position};
+use lookback_core::transcript::{Entry, Position};
 use lookback_core::view::View;
-use serde::{Deserialize, Serialize};
 use tracing::{Instrument as _, Span};
 
-use super::hooks::{CompactEnd, CompactStart, Hooks, Outcome};
+use self::making::{Making, end_of};
+use self::note::{Note, failed, millis, wait};
+use super::hooks::{CompactStart, Outcome};
 use super::{Session, now};
 use crate::calls;
-use crate::store::{LogName, Record, Store, StoreError};
-use crate::summarize::{Extractive, Summarizer, Task, run};
+use crate::store::{LogName, Store, StoreError};
+use crate::summarize::{Extractive, Summarizer, Task};
 
 /// Work that goes on beside a session.
 pub type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -40,8 +41,6 @@ const GRACE: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// And how often where somebody waits for that.
 const LOOK_SOON: Duration = Duration::from_millis(20);
-/// The longest that is waited after failures, which is doubled from one to the next.
-const LONGEST_WAIT: Duration = Duration::from_secs(300);
 /// How many times what was dropped is kept for a summary: for a summarizer that is gone for good, it cannot be all.
 const MISSED: usize = 256;
 
@@ -67,39 +66,6 @@ enum Work {
     Ours { id: String, done: async_channel::Receiver<()>, until: Instant },
     /// Another process makes one, or it failed lately: there is nothing to do before then.
     Wait { until: Instant },
-}
-
-/// What the log of summaries holds. The newest says how things stand.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-enum Note {
-    /// Somebody makes a summary, until `until` at the latest. No other has this `id`.
-    Started {
-        of: String,
-        #[serde(default)]
-        id: String,
-        claim: Claim,
-        model: String,
-        until: Millis,
-        failures: u32,
-    },
-    /// Here it is. It stands right behind its beginning: where that has another `id`, the session was erased meanwhile and begun anew, and
-    /// the summary is of another conversation.
-    Made {
-        of: String,
-        #[serde(default)]
-        id: String,
-        claim: Claim,
-        text: String,
-        model: String,
-        tokens_before: u64,
-        tokens_after: u64,
-        /// How often it failed in a row before: where the session does not take this one, that is one more.
-        #[serde(default)]
-        failures: u32,
-    },
-    /// Nothing came of it; it is tried again at `retry`.
-    Failed { of: String, reason: String, failures: u32, retry: Millis },
 }
 
 impl Summaries {
@@ -183,23 +149,6 @@ impl fmt::Debug for Summaries {
             Work::Wait { .. } => "wait",
         };
         f.debug_struct("Summaries").field("summarizer", &self.summarizer).field("work", &work).finish_non_exhaustive()
-    }
-}
-
-impl Note {
-    fn is_of(&self, session: &LogName) -> bool {
-        let (Note::Started { of, .. } | Note::Made { of, .. } | Note::Failed { of, .. }) = self;
-        of == session.as_str()
-    }
-
-    async fn append(&self, store: &dyn Store, log: &LogName, at: u64) -> Result<(), StoreError> {
-        let damaged = |error: serde_json::Error| StoreError::Damaged {
-            log: log.to_string(),
-            position: at,
-            reason: error.to_string(),
-        };
-        let body = serde_json::to_string(self).map_err(damaged)?;
-        store.append(log, at, vec![Record { body, text: String::new(), checkpoint: false }], now()).await
     }
 }
 
@@ -466,111 +415,9 @@ impl Session {
     }
 }
 
-/// All that making one summary needs, without its session.
-struct Making {
-    store: Arc<dyn Store>,
-    session: LogName,
-    log: LogName,
-    /// Where in the log what comes of it belongs. Whoever thinks it dead writes there instead.
-    at: u64,
-    summarizer: Arc<dyn Summarizer>,
-    counter: Arc<dyn TokenCounter>,
-    hooks: Hooks,
-    time_limit: Duration,
-    id: String,
-    claim: Claim,
-    failures: u32,
-    /// Tokens of its message beside the summary.
-    around: u64,
-}
-
-impl Making {
-    async fn make(self, task: Task) {
-        let begun = Instant::now();
-        let made = self.within_time(task).await;
-        let of = self.session.to_string();
-        let (note, tokens_after, outcome) = match made {
-            Ok((text, tokens)) => {
-                let (id, claim, model) = (self.id.clone(), self.claim.clone(), self.summarizer.model().to_owned());
-                let tokens_before = self.claim.size.tokens;
-                let failures = self.failures;
-                let note = Note::Made { of, id, claim, text, model, tokens_before, tokens_after: tokens, failures };
-                (note, tokens, Outcome::Summarised)
-            }
-            Err(reason) => (failed(&self.session, reason.clone(), self.failures), 0, Outcome::Failed { reason }),
-        };
-        let written = self.write(&note).await;
-        let outcome = match written {
-            Ok(()) => outcome,
-            Err(error) => Outcome::Failed { reason: error.to_string() },
-        };
-        self.hooks.end(
-            &Span::current(),
-            &end_of(&self.session, self.claim.size.tokens, tokens_after, begun.elapsed(), outcome),
-        );
-    }
-
-    /// The summary and its tokens, or why there is none.
-    async fn within_time(&self, task: Task) -> Result<(String, u64), String> {
-        let summary = AssertUnwindSafe(run(&*self.summarizer, task, &*self.counter)).catch_unwind();
-        let timer = async {
-            async_io::Timer::after(self.time_limit).await;
-            Err(Box::new("it was not done in time") as Box<dyn Any + Send>)
-        };
-        match future::or(summary, timer).await {
-            Ok(Ok(summary)) => {
-                let tokens = summary.tokens_after;
-                // Where nothing was said no model was asked, and there is nothing to take up.
-                if summary.text.is_empty() {
-                    return Err(Unfit::Empty.to_string());
-                }
-                self.claim.takes(tokens.saturating_add(self.around)).map_err(|unfit| unfit.to_string())?;
-                Ok((summary.text, tokens))
-            }
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(panic) => Err((*panic.downcast_ref::<&str>().unwrap_or(&"the summarizer panicked")).to_owned()),
-        }
-    }
-
-    async fn write(&self, note: &Note) -> Result<(), StoreError> {
-        const TRIES: u32 = 3;
-        let mut result = note.append(&*self.store, &self.log, self.at).await;
-        for tries in 1..TRIES {
-            if matches!(result, Ok(()) | Err(StoreError::Conflict { .. })) {
-                break;
-            }
-            async_io::Timer::after(Duration::from_millis(100) * tries).await;
-            result = note.append(&*self.store, &self.log, self.at).await;
-        }
-        result
-    }
-}
-
 /// A name that nothing else has: of this process, this moment, and this call.
 fn unique() -> String {
     static CALLS: AtomicU64 = AtomicU64::new(0);
     let moment = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     format!("{:x}-{moment:x}-{:x}", std::process::id(), CALLS.fetch_add(1, Ordering::Relaxed))
-}
-
-fn failed(session: &LogName, reason: String, failures: u32) -> Note {
-    let retry = now().unwrap_or_default().saturating_add(millis(wait(failures)));
-    Note::Failed { of: session.to_string(), reason, failures: failures.saturating_add(1), retry }
-}
-
-/// How long is waited after so many failures in a row before this one: not at all after the first, then a second, two, four.
-fn wait(failures: u32) -> Duration {
-    match failures.checked_sub(1) {
-        None => Duration::ZERO,
-        Some(doubled) => Duration::from_secs(1u64.checked_shl(doubled).unwrap_or(u64::MAX)).min(LONGEST_WAIT),
-    }
-}
-
-fn end_of(session: &LogName, before: u64, after: u64, duration: Duration, outcome: Outcome) -> CompactEnd {
-    let (tokens_before, tokens_after) = (before, after);
-    CompactEnd { session: session.clone(), summary_tokens: after, tokens_before, tokens_after, duration, outcome }
-}
-
-fn millis(duration: Duration) -> Millis {
-    Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
 }
