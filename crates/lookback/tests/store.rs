@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_lite::future::block_on;
-use lookback::store::{BadName, Head, Hit, LogInfo, Record, purge};
+use lookback::store::{BadName, Derived, Head, Hit, LogInfo, Record, purge};
 use lookback::{LogName, MemoryStore, SqliteStore, Store, StoreError};
 use rusqlite::Connection;
 
@@ -447,11 +447,18 @@ fn names_of_derived_logs_are_given_by_nobody() {
     assert_eq!(name("compact:one:messages").summary_of(), one.summary_of());
     assert_eq!(name("compact:messages").summary_of().as_str(), "compact:compact:messages:summary");
     assert_eq!(one.summary_of().summary_of().as_str(), "compact:compact:one:summary:summary");
-    for reserved in
-        ["compact:one:summary", "compact::summary", "compact:a/b:summary", "compact:compact:a:summary:summary"]
-    {
-        assert_eq!(reserved.parse::<LogName>(), Err(BadName::Reserved), "{reserved}");
+    for (reserved, before, after) in [
+        ("compact:one:summary", "compact:", ":summary"),
+        ("compact::summary", "compact:", ":summary"),
+        ("compact:a/b:summary", "compact:", ":summary"),
+        ("compact:compact:a:summary:summary", "compact:", ":summary"),
+        ("memory:one:facts", "memory:", ":facts"),
+        ("memory:one:shared", "memory:", ":shared"),
+    ] {
+        assert_eq!(reserved.parse::<LogName>(), Err(BadName::Reserved { before, after }), "{reserved}");
     }
+    assert_eq!(one.facts_of().derived(), Some((Derived::Facts, "one")));
+    assert_eq!(one.shared_of().derived(), Some((Derived::Shared, "one")));
     for free in [
         "compact:summary",
         "compact:one",

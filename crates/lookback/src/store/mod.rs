@@ -16,7 +16,7 @@ use lookback_core::transcript::Millis;
 use serde::Serialize;
 
 pub use memory::MemoryStore;
-pub use name::{BadName, LogName};
+pub use name::{BadName, Derived, LogName};
 #[cfg(feature = "sqlite")]
 pub use sqlite::{Durability, SqliteStore};
 pub(crate) use words::{folded, split, words};
@@ -196,9 +196,10 @@ pub enum StoreError {
 /// # Errors
 /// Where the store fails.
 pub async fn purge(store: &dyn Store, session: &LogName) -> Result<bool, StoreError> {
-    // The summary first: should the second step fail, a session without one makes another, whereas a summary without its
-    // session would be taken for that of the next session of this name.
+    // What is derived first: should a later step fail, a session without a summary makes another, whereas a summary or facts without
+    // their session would be taken for those of the next session of this name.
     store.delete(&session.summary_of()).await?;
+    store.delete(&session.facts_of()).await?;
     store.delete(session).await
 }
 

@@ -24,8 +24,6 @@ impl LogName {
     /// The most characters that a name may have. That of a derived log may have 16 more.
     pub const LONGEST: usize = 200;
 
-    const BEFORE: &str = "compact:";
-    const AFTER: &str = ":summary";
     /// How the log of messages of a session ends that is named as its summary is.
     const MESSAGES: &str = ":messages";
 
@@ -50,13 +48,48 @@ impl LogName {
     /// ```
     #[must_use]
     pub fn summary_of(&self) -> LogName {
-        let inner = self.0.strip_prefix(LogName::BEFORE).and_then(|rest| rest.strip_suffix(LogName::MESSAGES));
-        LogName(format!("{}{}{}", LogName::BEFORE, inner.unwrap_or(&self.0), LogName::AFTER))
+        let (before, _) = Derived::Summary.around();
+        let inner = self.0.strip_prefix(before).and_then(|rest| rest.strip_suffix(LogName::MESSAGES));
+        Derived::Summary.name(inner.unwrap_or(&self.0))
+    }
+
+    /// The log in which the facts of this session are kept.
+    ///
+    /// ```
+    /// use lookback::LogName;
+    ///
+    /// let name: LogName = "chat-1".parse()?;
+    /// assert_eq!(name.facts_of().as_str(), "memory:chat-1:facts");
+    /// assert!("memory:chat-1:facts".parse::<LogName>().is_err());
+    /// # Ok::<(), lookback::store::BadName>(())
+    /// ```
+    #[must_use]
+    pub fn facts_of(&self) -> LogName {
+        Derived::Facts.name(&self.0)
+    }
+
+    /// The log in which the facts are kept that all sessions of the workspace of this name share.
+    ///
+    /// ```
+    /// use lookback::LogName;
+    ///
+    /// let name: LogName = "shared".parse()?;
+    /// assert_eq!(name.shared_of().as_str(), "memory:shared:shared");
+    /// # Ok::<(), lookback::store::BadName>(())
+    /// ```
+    #[must_use]
+    pub fn shared_of(&self) -> LogName {
+        Derived::Shared.name(&self.0)
     }
 
     /// Whether it names a log that is derived from another. Such logs are no sessions, and no search finds what is in them.
     pub fn is_derived(&self) -> bool {
-        is_derived(&self.0)
+        self.derived().is_some()
+    }
+
+    /// What is kept in a derived log, and the name that it belongs to; `None` for a session's own.
+    pub fn derived(&self) -> Option<(Derived, &str)> {
+        derived(&self.0)
     }
 
     /// A name that was checked when its log was written.
@@ -66,8 +99,41 @@ impl LogName {
     }
 }
 
-fn is_derived(name: &str) -> bool {
-    name.strip_prefix(LogName::BEFORE).is_some_and(|rest| rest.ends_with(LogName::AFTER))
+/// What is kept in a derived log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Derived {
+    /// The running summary of a session.
+    Summary,
+    /// The facts of a session.
+    Facts,
+    /// The facts that all sessions of a workspace share.
+    Shared,
+}
+
+impl Derived {
+    const ALL: [Derived; 3] = [Derived::Summary, Derived::Facts, Derived::Shared];
+
+    /// What stands before and behind the name that such a log belongs to.
+    fn around(self) -> (&'static str, &'static str) {
+        match self {
+            Derived::Summary => ("compact:", ":summary"),
+            Derived::Facts => ("memory:", ":facts"),
+            Derived::Shared => ("memory:", ":shared"),
+        }
+    }
+
+    fn name(self, of: &str) -> LogName {
+        let (before, after) = self.around();
+        LogName(format!("{before}{of}{after}"))
+    }
+}
+
+fn derived(name: &str) -> Option<(Derived, &str)> {
+    let of = |derived: Derived| {
+        let (before, after) = derived.around();
+        Some((derived, name.strip_prefix(before)?.strip_suffix(after)?))
+    };
+    Derived::ALL.into_iter().find_map(of)
 }
 
 impl FromStr for LogName {
@@ -84,8 +150,9 @@ impl FromStr for LogName {
         if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return Err(BadName::Path);
         }
-        if is_derived(name) {
-            return Err(BadName::Reserved);
+        if let Some((derived, _)) = derived(name) {
+            let (before, after) = derived.around();
+            return Err(BadName::Reserved { before, after });
         }
         Ok(LogName(name.to_owned()))
     }
@@ -117,9 +184,12 @@ pub enum BadName {
     Path,
     /// The name of a derived log.
     #[error(
-        "a session's name may not begin with `{}` and end with `{}`: so the logs of summaries are named",
-        LogName::BEFORE,
-        LogName::AFTER
+        "a session's name may not begin with `{before}` and end with `{after}`: so the logs are named that are kept beside one"
     )]
-    Reserved,
+    Reserved {
+        /// How it begins.
+        before: &'static str,
+        /// How it ends.
+        after: &'static str,
+    },
 }

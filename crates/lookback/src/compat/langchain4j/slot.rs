@@ -50,7 +50,7 @@ impl SingleSlotChatMemoryStore {
 
     /// The slot, for what is asked of this log.
     fn slot(&self, log: &LogName) -> Result<&MemoryStore, StoreError> {
-        if *log == self.id || *log == self.id.summary_of() {
+        if *log == self.id || [self.id.summary_of(), self.id.facts_of()].contains(log) {
             return Ok(&self.slot);
         }
         let source = Box::new(AnotherId { id: self.id.clone(), asked: log.clone() });
