@@ -260,6 +260,20 @@ impl Facts {
         Ok(Judgement::New { supersedes, disputes })
     }
 
+    /// The entry that writes a statement down as it was judged, and the fact that it is about.
+    pub fn entry(&self, statement: &Statement, judgement: &Judgement) -> (FactId, FactEntry) {
+        match judgement {
+            Judgement::Again { id } => {
+                let Statement { confidence, source, time, .. } = statement.clone();
+                (*id, FactEntry::Confirmed { id: *id, confidence, source, time })
+            }
+            Judgement::New { supersedes, .. } => {
+                let stated = Statement { supersedes: supersedes.clone(), ..statement.clone() };
+                (self.id(self.end), FactEntry::Stated(stated))
+            }
+        }
+    }
+
     /// Whether someone whose word is worth so much may take a fact away.
     ///
     /// # Errors

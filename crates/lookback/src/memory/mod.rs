@@ -3,6 +3,7 @@
 //! A [`Memory`] is what one session knows: its own facts, and those that all sessions of a workspace share. Both are logs in the store of
 //! the sessions, so every version of a fact stays readable.
 
+mod extract;
 mod fact;
 mod facts;
 mod sameness;
@@ -15,6 +16,7 @@ use lookback_core::tokens::TokenCounter;
 use lookback_core::transcript::Position;
 use serde::Serialize;
 
+pub use extract::DrawError;
 pub use fact::{BadFactId, Confidence, Fact, FactId, Kind, Scope, Source, Speaker, Statement, Trust, UnknownKind};
 pub use facts::{FactEntry, Facts, Judgement, Refused};
 pub use sheet::{Sheet, SheetOptions, sheet};
@@ -164,17 +166,8 @@ impl Memory {
             }
             let facts = known.of(scope);
             let judgement = facts.judge(&statement)?;
-            let (id, entry) = match &judgement {
-                Judgement::Again { id } => {
-                    let Statement { confidence, source, time, .. } = statement.clone();
-                    (*id, FactEntry::Confirmed { id: *id, confidence, source, time })
-                }
-                Judgement::New { supersedes, .. } => {
-                    let stated = Statement { supersedes: supersedes.clone(), ..statement.clone() };
-                    (FactId { scope, position: facts.end() }, FactEntry::Stated(stated))
-                }
-            };
-            if self.append(facts, &entry).await? {
+            let (id, entry) = facts.entry(&statement, &judgement);
+            if self.append(facts, &[entry]).await? {
                 return Ok(Stated { id, judgement });
             }
         }
@@ -225,7 +218,7 @@ impl Memory {
             self.read_on(&mut known).await?;
             let facts = known.of(id.scope);
             let entry = entry(facts.get(id).ok_or(Refused::Gone { id })?, source.clone())?;
-            if self.append(facts, &entry).await? {
+            if self.append(facts, &[entry]).await? {
                 return Ok(());
             }
         }
@@ -368,19 +361,22 @@ impl Memory {
         Ok(())
     }
 
-    /// Appends one entry behind what is known; `false` where another writer was faster.
-    async fn append(&self, facts: &mut Facts, entry: &FactEntry) -> Result<bool, StoreError> {
+    /// Appends entries behind what is known, all or none; `false` where another writer was faster.
+    async fn append(&self, facts: &mut Facts, entries: &[FactEntry]) -> Result<bool, StoreError> {
         let log = self.log(facts.scope());
         let damaged = |error: serde_json::Error| StoreError::Damaged {
             log: log.to_string(),
             position: facts.end(),
             reason: error.to_string(),
         };
-        let body = serde_json::to_string(entry).map_err(damaged)?;
-        let record = Record { body, text: String::new(), checkpoint: false };
-        match self.store.append(&log, facts.end(), vec![record], now()).await {
+        let record = |entry| {
+            let body = serde_json::to_string(entry).map_err(damaged)?;
+            Ok(Record { body, text: String::new(), checkpoint: false })
+        };
+        let records = entries.iter().map(record).collect::<Result<_, StoreError>>()?;
+        match self.store.append(&log, facts.end(), records, now()).await {
             Ok(()) => {
-                facts.apply(entry);
+                entries.iter().for_each(|entry| facts.apply(entry));
                 Ok(true)
             }
             Err(StoreError::Conflict { .. }) => Ok(false),
