@@ -34,6 +34,9 @@
 //! ```
 
 mod budget;
+mod kinds;
+#[cfg(feature = "otel")]
+mod metrics;
 mod observe;
 mod pipeline;
 mod progress;
@@ -52,6 +55,7 @@ use lookback_core::dialect::TooLong;
 use lookback_core::message::ToolCall;
 
 pub use budget::{AtHard, Budget, BudgetError};
+pub use kinds::{Kind, tokens_by_kind};
 pub use observe::Observe;
 pub use pipeline::Pipeline;
 pub use progress::{Progress, pattern};
@@ -167,11 +171,9 @@ impl Event {
     fn is_after(&self) -> bool {
         match self {
             Event::AfterModel(_) | Event::AfterTool(_) | Event::AfterIteration | Event::Stop(_) => true,
-            Event::Start
-            | Event::BeforeIteration
-            | Event::BeforeModel
-            | Event::BeforeTool(_)
-            | Event::Overflow(_) => false,
+            Event::Start | Event::BeforeIteration | Event::BeforeModel | Event::BeforeTool(_) | Event::Overflow(_) => {
+                false
+            }
         }
     }
 

@@ -1,15 +1,12 @@
 //! Observability: a span for each model call and each tool, and what the window is made of, with no word of the conversation.
 
-use std::collections::BTreeMap;
-
-use lookback_core::message::{PartRef, ResultItem, Role};
-use lookback_core::view::{Item, View};
 use tracing::Span;
 use tracing::field::Empty;
 
-#[cfg(feature = "otel")]
-use super::semconv;
+use super::kinds::tokens_by_kind;
 use super::{Answer, Event, Failure, Middleware, Reaction, Run, ToolOutcome, Usage};
+#[cfg(feature = "otel")]
+use super::{metrics, semconv};
 
 /// Tells of model calls and tools as `tracing` spans, under the names of [`semconv`](super::semconv); with the feature `otel`, as metrics of
 /// OpenTelemetry's global meter too.
@@ -24,12 +21,19 @@ pub struct Observe {
 }
 
 impl Observe {
-    /// Tells of the calls to this provider and model, such as `anthropic`; what is reported with an answer goes before that.
+    /// Tells of calls whose provider and model are not known before they answer.
     pub fn new() -> Self {
         Observe::default()
     }
 
-    /// The provider and the model that are asked, for calls of which nothing is reported.
+    /// Takes its metrics from this meter, instead of the global one as it is when the stage is made.
+    #[cfg(feature = "otel")]
+    #[must_use]
+    pub fn with_meter(self, meter: &opentelemetry::metrics::Meter) -> Self {
+        Observe { metrics: metrics::Metrics::of(meter), ..self }
+    }
+
+    /// The provider and the model that are asked.
     #[must_use]
     pub fn asking(self, provider: impl Into<String>, model: impl Into<String>) -> Self {
         Observe { provider: Some(provider.into()), model: Some(model.into()), ..self }
@@ -62,6 +66,7 @@ impl Observe {
         self.call = Some(span);
     }
 
+    #[cfg_attr(not(feature = "otel"), allow(unused_variables, reason = "a run is told of in metrics alone"))]
     fn end_call(&mut self, answer: &Answer, run: &Run) {
         let kinds = tokens_by_kind(&answer.sent);
         if let Some(span) = self.call.take() {
@@ -93,7 +98,6 @@ impl Observe {
             };
             self.metrics.call(&about, answer.duration, usage, &kinds, run.compaction.is_some());
         }
-        _ = run;
     }
 
     fn begin_tool(&mut self, name: &str, id: &str, run: &Run) {
@@ -125,7 +129,7 @@ impl Observe {
                 error: outcome.error.then_some(ERROR),
                 ..metrics::About::default()
             };
-            self.metrics.duration(&about, outcome.duration);
+            self.metrics.tool(&about, outcome.duration);
         }
     }
 }

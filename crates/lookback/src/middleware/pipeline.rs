@@ -407,7 +407,8 @@ impl Pipeline {
             Message::new(Content::User(vec![UserPart::ToolResult(result)]))
         };
         // Not every provider has a way to say that a result is an error; the text says it then.
-        let failed = Some(message(true)).filter(|message| error && self.session.settings().dialect.convert(message).is_ok());
+        let failed =
+            Some(message(true)).filter(|message| error && self.session.settings().dialect.convert(message).is_ok());
         self.push(failed.unwrap_or_else(|| message(false)), Origin::Client).await?;
         self.open.remove(at);
         Ok(())
@@ -418,9 +419,9 @@ impl Pipeline {
         if let Some(end) = self.writing {
             self.session.catch_up().await?;
             let new = self.session.view().messages().filter(|item| item.position() >= end);
-            let written = new.map(|item| item.message()).any(|other| {
-                other.role() == message.role() && other.text() == message.text()
-            });
+            let written = new
+                .map(|item| item.message())
+                .any(|other| other.role() == message.role() && other.text() == message.text());
             self.writing = None;
             if written {
                 return Ok(());
@@ -480,7 +481,9 @@ impl Pipeline {
     fn see(&mut self, view: Arc<View>) {
         let before = self.seen.replace((self.session.stats().entries, view.clone()));
         // What is left out on read comes back at the next.
-        let Some((_, before)) = before.filter(|_| self.session.settings().policy.mode == Mode::Recorded) else { return };
+        let Some((_, before)) = before.filter(|_| self.session.settings().policy.mode == Mode::Recorded) else {
+            return;
+        };
         let shown: HashSet<_> = view.messages().map(|item| item.position()).collect();
         let gone = before.messages().filter(|item| !item.is_own() && !shown.contains(&item.position()));
         let left: Vec<_> = gone.map(|item| (item.position(), Arc::new(item.message().clone()))).collect();
@@ -495,9 +498,9 @@ impl Pipeline {
             let slots = if event.is_after() { range.rev().collect() } else { range.collect() };
             self.asking = Some(Asking { event: Arc::new(event), slots });
         }
-        while let Some((event, index)) = self.asking.as_ref().and_then(|asking| {
-            Some((asking.event.clone(), *asking.slots.front()?))
-        }) {
+        while let Some((event, index)) =
+            self.asking.as_ref().and_then(|asking| Some((asking.event.clone(), *asking.slots.front()?)))
+        {
             let reaction = self.ask_one(&event, index).await;
             if let Some(asking) = &mut self.asking {
                 asking.slots.pop_front();
@@ -589,7 +592,11 @@ impl Pipeline {
 }
 
 /// What comes of a tool call: a stage's answer, or the tool's.
-async fn outcome<F, T, E>(call: &ToolCall, answer: Option<(String, bool)>, run: impl FnOnce(ToolCall) -> F) -> ToolOutcome
+async fn outcome<F, T, E>(
+    call: &ToolCall,
+    answer: Option<(String, bool)>,
+    run: impl FnOnce(ToolCall) -> F,
+) -> ToolOutcome
 where
     F: Future<Output = Result<T, E>>,
     T: Into<String>,

@@ -49,6 +49,16 @@ struct State {
     told_last: bool,
 }
 
+impl State {
+    /// The circle that the last calls went round in, without evidence the second time.
+    fn circle(&self) -> Option<usize> {
+        let calls: Vec<_> = self.calls.iter().map(|(call, _)| *call).collect();
+        let period = pattern(&calls)?;
+        let again = period * (repeats(period) - 1);
+        self.calls.iter().rev().take(again).all(|(_, fresh)| !fresh).then_some(period)
+    }
+}
+
 impl Progress {
     /// Words after 4 and 6 iterations without new evidence, and the last answer after 8.
     pub fn new() -> Self {
@@ -77,8 +87,7 @@ impl Progress {
             (state.circle, state.told_circle, state.repeated, state.told_repeated) = (None, false, None, false);
             return;
         }
-        state.circle = self.circle().or(self.state.circle);
-        let state = &mut self.state;
+        state.circle = state.circle().or(state.circle);
         if outcome.error {
             let times = state.failures.entry(result).or_default();
             *times += 1;
@@ -86,14 +95,6 @@ impl Progress {
                 state.repeated = Some((outcome.call.name.clone(), *times));
             }
         }
-    }
-
-    /// The circle that the last calls went round in, without evidence the second time.
-    fn circle(&self) -> Option<usize> {
-        let calls: Vec<_> = self.state.calls.iter().map(|(call, _)| *call).collect();
-        let period = pattern(&calls)?;
-        let again = period * (repeats(period) - 1);
-        self.state.calls.iter().rev().take(again).all(|(_, fresh)| !fresh).then_some(period)
     }
 
     fn intervene(&mut self, run: &Run) -> Reaction {
@@ -138,7 +139,10 @@ impl Progress {
         if let Some(period) = state.circle.filter(|_| !state.told_circle) {
             state.told_circle = true;
             reaction = reaction.note(match period {
-                1 => format!("The same call was made {} times in a row, with nothing new. Make another, or answer.", repeats(1)),
+                1 => format!(
+                    "The same call was made {} times in a row, with nothing new. Make another, or answer.",
+                    repeats(1)
+                ),
                 _ => format!(
                     "The same {period} calls were made {} times in a row, with nothing new. Make others, or answer.",
                     repeats(period)
