@@ -134,6 +134,8 @@ impl Observe {
     }
 }
 
+/// The kind of error of a call that was refused as too long.
+const TOO_LONG: &str = "context_too_long";
 /// The kind of error that is known of a tool that failed.
 const ERROR: &str = "tool_error";
 
@@ -154,9 +156,11 @@ impl Middleware for Observe {
             Event::BeforeTool(call) => self.begin_tool(&call.name, &call.id, run),
             Event::AfterTool(outcome) => self.end_tool(outcome),
             Event::Overflow(_) => {
-                if let Some(span) = &self.call {
-                    span.record("error.type", "context_too_long");
+                if let Some(span) = self.call.take() {
+                    span.record("error.type", TOO_LONG);
                 }
+                // The call is made again.
+                self.begin_call(run);
             }
             Event::Stop(stopped) => {
                 tracing::debug!(session = %run.session, iterations = run.iteration, how = stopped.name(), "a run is over");
