@@ -5,7 +5,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use futures_lite::future::block_on;
-use lookback::middleware::{Budget, Kind, Observe, Pipeline, Usage, Window, semconv, tokens_by_kind};
+use lookback::middleware::{
+    Budget, Event, Failure, Kind, Middleware, Observe, Pipeline, Reaction, Run, Usage, Window, semconv, tokens_by_kind,
+};
 use lookback::{Dialect, Engine, MemoryStore, Message, Request, Session, Settings, ToolCall, calls, presets};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -53,6 +55,19 @@ where
 /// What nobody may be told.
 const SECRET: &str = "opensesame";
 
+/// Fails, and says too much.
+struct Blabber;
+
+impl Middleware for Blabber {
+    fn name(&self) -> &str {
+        "blabber"
+    }
+
+    fn on(&mut self, _: &Event, _: &Run) -> Result<Reaction, Failure> {
+        Err(SECRET.into())
+    }
+}
+
 /// A run of three calls, of a tool that works and one that fails; at the third the window is made smaller.
 fn observed(observe: Observe) -> Vec<(String, BTreeMap<String, String>)> {
     let told = Told::default();
@@ -63,7 +78,8 @@ fn observed(observe: Observe) -> Vec<(String, BTreeMap<String, String>)> {
             let mut run = Pipeline::new(session)
                 .with(observe.asking("openai", "gpt-5"))
                 .with(Window::rounds(1).unwrap())
-                .with(Budget::reported(10));
+                .with(Budget::reported(10))
+                .with(Blabber);
             run.start(Message::user(SECRET)).await.unwrap();
             for number in 1..=2 {
                 run.next().await.unwrap().unwrap();
@@ -121,7 +137,8 @@ fn each_call_and_each_tool_is_a_span_under_the_names_of_the_conventions() {
 #[test]
 fn no_word_of_the_conversation_is_told() {
     let told = observed(Observe::new());
-    assert!(told.len() > 5);
+    let warned = told.iter().any(|(_, fields)| fields.get("stage").is_some_and(|stage| stage == "blabber"));
+    assert!(warned, "a failure is told of, without its words");
     for (name, fields) in told {
         assert!(fields.values().all(|value| !value.contains(SECRET)), "{name}: {fields:?}");
     }

@@ -6,9 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_lite::future::{block_on, poll_once};
+use lookback::dialect::TooLong;
 use lookback::middleware::{
-    Budget, Event, Failure, Middleware, Pipeline, Progress, Reaction, Run, Stopped, ToolUse, Window,
+    Budget, Event, Failure, Middleware, Pipeline, Progress, Reaction, Reason, Run, Stopped, ToolUse, Usage, Window,
 };
+use lookback::policy::Measure;
 use lookback::transcript::{Entry, Origin};
 use lookback::{Dialect, MemoryStore, Message, Session, Settings, ToolCall, presets};
 use serde_json::{Value, json};
@@ -326,6 +328,65 @@ fn a_policy_by_name_does_not_undo_what_a_stage_tightened() {
             }
         }
         assert_eq!(most, 2);
+    });
+}
+
+/// Says something each time a window is refused.
+struct Sorry;
+
+impl Middleware for Sorry {
+    fn name(&self) -> &str {
+        "sorry"
+    }
+
+    fn on(&mut self, event: &Event, _: &Run) -> Result<Reaction, Failure> {
+        Ok(if matches!(event, Event::Overflow(_)) { Reaction::none().note("Sorry.") } else { Reaction::none() })
+    }
+}
+
+#[test]
+fn a_provider_that_refuses_everything_is_not_asked_for_ever() {
+    block_on(async {
+        let mut session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
+        for number in 0..200 {
+            session.push(Message::user(format!("Question {number}, at some length."))).await.unwrap();
+        }
+        let mut run = Pipeline::new(session).with(Sorry);
+        run.start(Message::user("Answer them.")).await.unwrap();
+        let mut tries = 0;
+        let error = loop {
+            run.next().await.unwrap().unwrap();
+            tries += 1;
+            let cause = TooLong { measure: Measure::Tokens, actual: None, limit: None, reserved: None };
+            match run.overflow(cause).await {
+                Ok(()) => assert!(tries < 50, "it goes on for ever"),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, lookback::Error::Irreducible(_)), "{error}");
+        assert!(tries <= 10, "{tries}");
+        run.stop("the provider refuses everything").await.unwrap();
+        assert!(run.next().await.unwrap().is_none());
+    });
+}
+
+#[test]
+fn the_usual_stages_watch_what_is_reported() {
+    block_on(async {
+        let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
+        let mut run = Pipeline::standard(session, Budget::reported(100)).iterations(20);
+        run.start(Message::user("Find out why the build fails.")).await.unwrap();
+        let mut calls = Vec::new();
+        while let Some(call) = run.next().await.unwrap() {
+            calls.push(call.tools != ToolUse::Free);
+            let usage = Usage { input: 50, output: 10, ..Usage::default() };
+            for tool in run.answered(asks(call.iteration), Some(usage)).await.unwrap() {
+                run.tool(&tool, |_| async { Ok::<_, String>("a page") }).await.unwrap();
+            }
+        }
+        assert_eq!(calls, [false, false, true]);
+        assert_eq!(run.stopped(), Some(&Stopped::LastAnswer(Reason::Budget { used: 120, limit: 100 })));
+        assert_eq!(run.failures().count(), 0);
     });
 }
 

@@ -1,6 +1,6 @@
 //! Two policies as one: a window that fits it fits both.
 
-use super::{Keep, Limits, Pace, Policy, Tokens};
+use super::{Keep, Limits, Mode, Pace, Policy, Tokens};
 use crate::cut::{Truncation, Unit};
 
 impl Policy {
@@ -28,6 +28,8 @@ impl Policy {
         let full = Limits { tokens: Some(Tokens::Share(1.0)), ..Limits::default() };
         let hard = (self.hard.is_some() || by.hard.is_some())
             .then(|| self.hard.unwrap_or(full).least(&by.hard.unwrap_or(full), window));
+        // A summary needs a log that is written.
+        let keeps_stages = by.stages.is_empty() || (self.mode == Mode::OnRead && by.summary().is_some());
         Policy {
             limits,
             target,
@@ -39,7 +41,7 @@ impl Policy {
             },
             start: self.start.max(by.start),
             arrival: shorter(self.arrival.as_ref(), by.arrival.as_ref()).cloned(),
-            stages: if by.stages.is_empty() { self.stages.clone() } else { by.stages.clone() },
+            stages: if keeps_stages { self.stages.clone() } else { by.stages.clone() },
             pace: if rank(by.pace) < rank(self.pace) { by.pace } else { self.pace },
             ..self.clone()
         }

@@ -13,8 +13,8 @@ use lookback_core::{Mode, Policy, View};
 
 use super::slot::Slot;
 use super::{
-    Answer, Call, Cause, Event, Flow, Middleware, Note, OnFailure, Reaction, Reason, Run, Settings, StageError,
-    Stopped, ToolOutcome, ToolUse, Usage,
+    Answer, Budget, Call, Cause, Event, Flow, Middleware, Note, Observe, OnFailure, Progress, Reaction, Reason, Run,
+    Settings, StageError, Stopped, ToolOutcome, ToolUse, Usage,
 };
 use crate::session::{Error, Session, now};
 
@@ -115,6 +115,13 @@ impl Pipeline {
             stopped: None,
             failures: VecDeque::new(),
         }
+    }
+
+    /// A session with the stages that most runs want: [`Observe`], this budget, and [`Progress`]. Its window is that of its own policy; with
+    /// [`Window`](super::Window) it is a narrower one.
+    #[must_use]
+    pub fn standard(session: Session, budget: Budget) -> Self {
+        Pipeline::new(session).with(Observe::new()).with(budget).with(Progress::new())
     }
 
     /// Puts a stage in its place: after those of the same order.
