@@ -40,7 +40,7 @@ proptest! {
             prop_assert!(both.start >= each.start);
             prop_assert!(both.arrival.is_some() || each.arrival.is_none());
         }
-        prop_assert_eq!(both.tightened(&other, window), both.clone());
+        prop_assert_eq!(&both.tightened(&other, window), &both);
         if one.faults().is_empty() && other.faults().is_empty() {
             prop_assert_eq!(both.faults(), vec![]);
         }

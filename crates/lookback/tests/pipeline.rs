@@ -279,6 +279,52 @@ fn a_call_that_is_dropped_anywhere_goes_on_when_it_is_made_again() {
     });
 }
 
+/// Takes too long over the first iteration.
+struct Late(std::sync::Mutex<std::sync::mpsc::Receiver<()>>, Arc<AtomicU64>);
+
+impl Middleware for Late {
+    fn name(&self) -> &str {
+        "late"
+    }
+
+    fn on(&mut self, event: &Event, run: &Run) -> Result<Reaction, Failure> {
+        if matches!(event, Event::BeforeIteration) && run.iteration == 1 {
+            self.0.lock().unwrap().recv()?;
+            return Ok(Reaction::none().note("That was long ago."));
+        }
+        self.1.store(run.iteration, Ordering::Relaxed);
+        Ok(Reaction::none())
+    }
+}
+
+#[test]
+fn a_stage_that_is_back_is_asked_again_and_what_it_said_late_is_not_heard() {
+    block_on(async {
+        let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
+        let (release, wait) = std::sync::mpsc::channel();
+        let newest = Arc::new(AtomicU64::new(0));
+        let settings = lookback::middleware::Settings {
+            time_limit: Some(std::time::Duration::from_millis(20)),
+            ..Default::default()
+        };
+        let mut run = Pipeline::new(session).with_settings(Late(wait.into(), newest.clone()), settings);
+        run.start(Message::user("Read every page.")).await.unwrap();
+        let mut iteration = 0;
+        // How long it takes to come back, nobody knows.
+        while newest.load(Ordering::Relaxed) < 2 && iteration < 2_000 {
+            iteration = run.next().await.unwrap().unwrap().iteration;
+            _ = release.send(());
+            for tool in run.answered(asks(iteration), None).await.unwrap() {
+                run.tool(&tool, |_| async { Ok::<_, String>("a page") }).await.unwrap();
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert!(newest.load(Ordering::Relaxed) >= 2, "it was never asked again");
+        assert!(run.failures().count() >= 2);
+        assert!(origins(&run).await.values().all(|ours| !ours), "its note was heard");
+    });
+}
+
 #[test]
 fn a_call_without_an_answer_is_handed_out_again() {
     block_on(async {

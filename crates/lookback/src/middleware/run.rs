@@ -62,7 +62,8 @@ pub enum ToolUse {
     /// As it likes.
     #[default]
     Free,
-    /// Not at all: it is to give its last answer. Send `tool_choice: none`, or no tools.
+    /// Not at all: it is to give its last answer. Send the tools as before, with a choice of none where the provider has that: a request
+    /// without them loses its cache, and some providers refuse it for the calls that it shows.
     None(Reason),
 }
 

@@ -104,8 +104,14 @@ fn begin(mut stage: Box<dyn Middleware>, event: Arc<Event>, run: Run) -> Task<Ba
                     true => stage.on(&event, &run),
                     false => Ok(Reaction::none()),
                 });
-                let reaction = catch_unwind(asked).ok()?;
-                Some((stage, reaction))
+                match catch_unwind(asked) {
+                    Ok(reaction) => Some((stage, reaction)),
+                    Err(panic) => {
+                        // What is left of it may panic again as it goes.
+                        _ = catch_unwind(AssertUnwindSafe(move || drop((panic, stage))));
+                        None
+                    }
+                }
             })
         })
     })

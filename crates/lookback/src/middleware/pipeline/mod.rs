@@ -1,28 +1,27 @@
 //! The pipeline: the stages in their order, the session that they share, and the run that an agent's loop drives.
 
-use std::collections::{HashSet, VecDeque};
+mod chain;
+mod log;
+
+use std::collections::VecDeque;
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use lookback_core::dialect::TooLong;
-use lookback_core::message::{Content, Message, ToolCall, ToolResult, UserPart};
-use lookback_core::transcript::{Compaction, Entry, Origin, Position};
-use lookback_core::{Mode, Policy, View};
+use lookback_core::message::{Message, ToolCall};
+use lookback_core::transcript::{Compaction, Origin, Position};
+use lookback_core::{Policy, View};
 
 use super::slot::Slot;
 use super::{
-    Answer, Budget, Call, Cause, Event, Flow, Middleware, Note, Observe, OnFailure, Progress, Reaction, Reason, Run,
-    Settings, StageError, Stopped, ToolOutcome, ToolUse, Usage,
+    Answer, Budget, Call, Event, Middleware, Note, Observe, Progress, Reason, Settings, StageError, Stopped,
+    ToolOutcome, ToolUse, Usage,
 };
-use crate::session::{Error, Session, now};
+use crate::session::{Error, Session};
 
 /// The stages up to this order are asked before the window of a call is made.
 const BEFORE_WINDOW: u32 = 15;
-/// How many failures are remembered.
-const FAILURES: usize = 64;
-
 /// A session, the stages around its model calls, and one run of an agent after another.
 ///
 /// The future of a call may be dropped: the session stays valid, and the same call made again goes on where that one was.
@@ -236,7 +235,7 @@ impl Pipeline {
     }
 
     /// The provider refused the call that was handed out as too long: the window is made smaller, and [`Pipeline::next`] gives the same
-    /// call with it. No stage is asked for the call again.
+    /// call with it. The stages are told, and not asked about the call again. Where no call is handed out, nothing happens.
     ///
     /// # Errors
     /// As [`Session::overflow`].
@@ -253,7 +252,8 @@ impl Pipeline {
     }
 
     /// The model answered: gives the tool calls that are to be run, each with [`Pipeline::tool`]. Without any, the run is over. So it is
-    /// where the model was to give its last answer: the tools that it calls all the same are not run, and their results say so.
+    /// where the model was to give its last answer: the tools that it calls all the same are not run, and their results say so. Each call
+    /// that is handed out has one answer; without one, nothing is taken.
     ///
     /// # Errors
     /// Where the answer cannot be said in the session's dialect, or the store fails.
@@ -384,217 +384,6 @@ impl Pipeline {
     /// How many stages are asked before the window is made.
     fn early(&self) -> usize {
         self.slots.partition_point(|slot| slot.order <= BEFORE_WINDOW)
-    }
-
-    async fn take_answer(&mut self, message: Message, usage: Option<Usage>) -> Result<(), Error> {
-        let calls: Vec<_> = message.tool_calls().map(|(_, call)| call.clone()).collect();
-        let kept = Arc::new(message.clone());
-        if let Some(usage) = &usage
-            && let Some(model) = usage.model.as_ref().or(self.session.settings().model.as_ref()).cloned()
-        {
-            self.session.usage(&model, usage.input).await?;
-        }
-        self.push(message, Origin::Model).await?;
-        self.open = calls;
-        let reported = usage.as_ref().map_or(0, |usage| usage.input.saturating_add(usage.output));
-        self.spent = self.spent.saturating_add(reported);
-        let (sent, duration) = match self.sent.take() {
-            Some((sent, since)) => (sent, since.elapsed()),
-            None => (self.look(), Duration::ZERO),
-        };
-        self.step = Step::Answered(Answer { message: kept, usage, sent, duration });
-        Ok(())
-    }
-
-    /// A result of a call, which is open no longer.
-    async fn answer(&mut self, call: &ToolCall, text: &str, error: bool) -> Result<(), Error> {
-        let Some(at) = self.open.iter().position(|open| open == call) else { return Ok(()) };
-        let message = |error| {
-            let result = ToolResult { error, ..ToolResult::new(&call.id, text) };
-            Message::new(Content::User(vec![UserPart::ToolResult(result)]))
-        };
-        // Not every provider has a way to say that a result is an error; the text says it then.
-        let failed =
-            Some(message(true)).filter(|message| error && self.session.settings().dialect.convert(message).is_ok());
-        self.push(failed.unwrap_or_else(|| message(false)), Origin::Client).await?;
-        self.open.remove(at);
-        Ok(())
-    }
-
-    /// Pushes a message once, though the future of an earlier try was dropped, or failed, with the message written.
-    async fn push(&mut self, message: Message, origin: Origin) -> Result<(), Error> {
-        if let Some(end) = self.writing {
-            self.session.catch_up().await?;
-            let new = self.session.view().messages().filter(|item| item.position() >= end);
-            let written = new
-                .map(|item| item.message())
-                .any(|other| other.role() == message.role() && other.text() == message.text());
-            self.writing = None;
-            if written {
-                return Ok(());
-            }
-        }
-        self.writing = Some(self.session.stats().entries);
-        self.session.receive(message, origin, now()).await?;
-        self.writing = None;
-        Ok(())
-    }
-
-    /// Puts what the stages said into the session.
-    async fn flush(&mut self) -> Result<(), Error> {
-        while let Some(note) = self.pending.front().cloned() {
-            self.push(Message::user(&*note.text), Origin::Lookback).await?;
-            self.pending.pop_front();
-            self.notes.push(note);
-        }
-        Ok(())
-    }
-
-    /// Makes the window, and takes note of what left it.
-    async fn window(&mut self) -> Result<(Arc<View>, u64), Error> {
-        self.look();
-        let window = self.session.window().await?;
-        let newest = window.entries().iter().rev().find_map(|entry| match entry {
-            Entry::Compaction(compaction) => Some(Arc::new(compaction.clone())),
-            _ => None,
-        });
-        let (view, tokens) = (Arc::new(window.view().clone()), window.tokens());
-        self.compaction = newest.or(self.compaction.take());
-        self.see(view.clone());
-        Ok((view, tokens))
-    }
-
-    async fn call(&mut self) -> Result<Call, Error> {
-        let (view, tokens) = self.window().await?;
-        self.sent = Some((view.clone(), Instant::now()));
-        self.allowed = self.tools.clone();
-        let dialect = self.session.settings().dialect;
-        Ok(Call { view, dialect, tokens, tools: self.tools.clone(), iteration: self.iteration })
-    }
-
-    /// The view as it is.
-    fn look(&mut self) -> Arc<View> {
-        match &self.seen {
-            Some((end, view)) if *end == self.session.stats().entries => view.clone(),
-            _ => {
-                let view = Arc::new(self.session.view().clone());
-                self.see(view.clone());
-                view
-            }
-        }
-    }
-
-    /// Takes note of a view, and for each stage of what has left it since the one before.
-    fn see(&mut self, view: Arc<View>) {
-        let before = self.seen.replace((self.session.stats().entries, view.clone()));
-        // What is left out on read comes back at the next.
-        let Some((_, before)) = before.filter(|_| self.session.settings().policy.mode == Mode::Recorded) else {
-            return;
-        };
-        let shown: HashSet<_> = view.messages().map(|item| item.position()).collect();
-        let gone = before.messages().filter(|item| !item.is_own() && !shown.contains(&item.position()));
-        let left: Vec<_> = gone.map(|item| (item.position(), Arc::new(item.message().clone()))).collect();
-        for slot in self.slots.iter_mut().filter(|slot| !slot.is_out()) {
-            slot.left.extend(left.iter().cloned());
-        }
-    }
-
-    /// Asks stages, one after another, and does what each wants. Gives the answer that one has for a tool.
-    async fn ask(&mut self, event: Event, range: Range<usize>) -> Result<Option<(String, bool)>, Error> {
-        if self.asking.as_ref().is_none_or(|asking| !asking.event.is_same(&event)) {
-            let slots = if event.is_after() { range.rev().collect() } else { range.collect() };
-            self.asking = Some(Asking { event: Arc::new(event), slots });
-        }
-        while let Some((event, index)) =
-            self.asking.as_ref().and_then(|asking| Some((asking.event.clone(), *asking.slots.front()?)))
-        {
-            let reaction = self.ask_one(&event, index).await;
-            if let Some(asking) = &mut self.asking {
-                asking.slots.pop_front();
-            }
-            match self.take(&event, index, reaction) {
-                Flow::Answer { text, error } if matches!(*event, Event::BeforeTool(_)) => {
-                    self.asking = None;
-                    return Ok(Some((text, error)));
-                }
-                Flow::Stop(reason) if self.stopped.is_none() => self.stop_with(Stopped::Cut(reason)),
-                Flow::LastAnswer(reason) if self.tools == ToolUse::Free => self.tools = ToolUse::None(reason),
-                Flow::Continue | Flow::Answer { .. } | Flow::LastAnswer(_) | Flow::Stop(_) => {}
-            }
-            if matches!(*event, Event::BeforeModel) && self.stopped.is_none() {
-                self.flush().await?;
-            }
-        }
-        self.asking = None;
-        Ok(None)
-    }
-
-    async fn ask_one(&mut self, event: &Arc<Event>, index: usize) -> Result<Reaction, Cause> {
-        let view = self.look();
-        let Some(slot) = self.slots.get_mut(index) else { return Ok(Reaction::none()) };
-        if slot.is_out() && slot.on_failure == OnFailure::Open {
-            return Ok(Reaction::none());
-        }
-        let left = std::mem::take(&mut slot.left);
-        let settings = self.session.settings();
-        let run = Run {
-            session: self.session.name().clone(),
-            task: self.task.clone(),
-            iteration: self.iteration,
-            iterations: self.iterations,
-            sub_agent: self.sub_agent,
-            tokens: self.session.tokens_of(&view),
-            view,
-            spent: self.spent,
-            dialect: settings.dialect,
-            policy: Arc::new(settings.policy.clone()),
-            compaction: self.compaction.clone(),
-            left: left.into(),
-            notes: self.notes.iter().chain(&self.pending).cloned().collect(),
-            tools: self.tools.clone(),
-        };
-        slot.ask(event, run).await
-    }
-
-    /// Does what a stage wants, but for the flow; or tells of its failure.
-    fn take(&mut self, event: &Event, index: usize, reaction: Result<Reaction, Cause>) -> Flow {
-        let Some(slot) = self.slots.get(index) else { return Flow::Continue };
-        let (stage, on_failure) = (slot.name.clone(), slot.on_failure);
-        match reaction {
-            Ok(Reaction { notes, policy, flow }) => {
-                let said = |text: String| Note { stage: stage.clone(), text: text.into() };
-                self.pending.extend(notes.into_iter().filter(|text| !text.trim().is_empty()).map(said));
-                if let Some(policy) = policy {
-                    let window = self.session.settings().model_window;
-                    let bound = self.bound.take().map_or(*policy.clone(), |bound| bound.tightened(&policy, window));
-                    self.session.bind(Some(bound.clone()));
-                    self.bound = Some(bound);
-                }
-                if flow != Flow::Continue {
-                    tracing::debug!(stage = &*stage, event = event.name(), "a stage changes how the run goes on");
-                }
-                flow
-            }
-            Err(cause) => {
-                let kind = match cause {
-                    Cause::Failed(_) => "failed",
-                    Cause::Panicked => "panicked",
-                    Cause::TimedOut { .. } => "timed_out",
-                    Cause::Busy => "busy",
-                };
-                // Not what it says: that may have the conversation in it.
-                tracing::warn!(stage = &*stage, event = event.name(), kind, "a stage of the middleware failed");
-                let failure = Arc::new(StageError { stage: stage.to_string(), event: event.name(), cause });
-                if self.failures.len() == FAILURES {
-                    self.failures.pop_front();
-                }
-                self.failures.push_back(failure.clone());
-                if on_failure == OnFailure::Closed {
-                    self.stop_with(Stopped::Stage(failure));
-                }
-                Flow::Continue
-            }
-        }
     }
 }
 
