@@ -10,6 +10,7 @@ pub mod compat;
 pub mod explain;
 pub mod identifiers;
 pub mod memory;
+pub mod middleware;
 pub mod presets;
 pub mod prices;
 pub mod recording;

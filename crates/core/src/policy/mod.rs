@@ -2,6 +2,7 @@
 
 mod faults;
 mod limits;
+mod tightened;
 
 use serde::{Deserialize, Serialize};
 
