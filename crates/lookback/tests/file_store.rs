@@ -229,7 +229,7 @@ fn a_crash_before_a_file_is_put_in_place_leaves_the_old_one() {
     let store = open(folder.path());
     let (shared, log) = (name("shared").shared_of(), name("one"));
     for (log, path) in [(&shared, "memory/shared/memory"), (&log, "memory/one/turns")] {
-        let temporary = folder.path().join(path).with_extension("tmp");
+        let temporary = folder.path().join(path).with_extension("lookback-tmp");
         fs::create_dir_all(temporary.parent().unwrap()).unwrap();
         // Before there was a file at all, and before a later one.
         for at in 0..2 {
@@ -367,6 +367,8 @@ fn foreign(root: &Path, document: &str) -> BTreeMap<PathBuf, String> {
         ("memory/session-1/turns.jsonl", "{\"role\":\"user\"}\n"),
         ("memory/session-2/summary.jsonl", "no line end"),
         ("memory/plan.md", "# Plan\n"),
+        ("memory/shared/memory.tmp", "{"),
+        ("memory/session-4/turns.jsonl/inner", "{}"),
         ("lookback.json", "{}"),
     ] {
         let path = root.join(path);
@@ -634,7 +636,12 @@ fn files_of_a_newer_version_are_refused_by_its_number() {
         append(&store, log, 0, &["a"]).unwrap();
         let path = folder.path().join(path);
         let newer = fs::read_to_string(&path).unwrap().replace("\"version\":1", "\"version\":7");
-        fs::write(&path, &newer).unwrap();
+        // A later header may say other things.
+        for newer in [newer.replace("\"log\"", "\"of\""), newer.clone()] {
+            fs::write(&path, &newer).unwrap();
+            let refused = block_on(store.head(log, None)).unwrap_err();
+            assert!(matches!(refused, StoreError::Newer { found: 7, .. }), "{refused:?}");
+        }
         for refused in [
             append(&store, log, 1, &["b"]),
             block_on(store.head(log, None)).map(|_| ()),

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::store::{Durability, StoreError};
 
@@ -31,7 +31,10 @@ pub(super) fn refuse_links(root: &Path, path: &Path) -> Result<(), StoreError> {
 pub(super) fn open(path: &Path) -> io::Result<Option<File>> {
     match File::open(path) {
         // A file of no bytes is what a loss of power may leave of one that was not yet on the disk.
-        Ok(file) => Ok((file.metadata()?.len() > 0).then_some(file)),
+        Ok(file) => {
+            let metadata = file.metadata()?;
+            Ok((metadata.is_file() && metadata.len() > 0).then_some(file))
+        }
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
         Err(error) => Err(error),
     }
@@ -80,6 +83,11 @@ pub(super) fn keep_entries(folder: &Path, durability: Durability) -> io::Result<
     }
 }
 
+/// What a file is called until it is put in its place.
+pub(super) fn temporary(path: &Path) -> PathBuf {
+    path.with_extension("lookback-tmp")
+}
+
 /// Writes a file anew, and makes its folder where there is none: whoever opens it finds the old one or the new one, whole, whenever the process dies.
 pub(super) fn replace(
     path: &Path,
@@ -92,7 +100,7 @@ pub(super) fn replace(
     }
     let folder = path.parent().unwrap_or(Path::new(""));
     make_folder(folder, durability)?;
-    let temporary = path.with_extension("tmp");
+    let temporary = temporary(path);
     // What a process left behind that died at this.
     remove(&temporary)?;
     let write = || {

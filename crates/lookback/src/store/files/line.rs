@@ -15,6 +15,7 @@ pub(super) const VERSION: i64 = 1;
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Header {
     pub(super) version: i64,
+    #[serde(default)]
     pub(super) log: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) created: Option<Millis>,
