@@ -45,6 +45,9 @@ pub enum FactEntry {
     Forgotten {
         /// The fact.
         id: FactId,
+        /// Why, where that was said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
         /// Who said so.
         source: Source,
         /// When.

@@ -8,6 +8,7 @@ mod fact;
 mod facts;
 mod sameness;
 mod sheet;
+pub mod tools;
 
 use std::sync::Arc;
 
@@ -196,12 +197,24 @@ impl Memory {
     /// # Errors
     /// Where it does not stand, or may be relied on further than who says so; and where the store fails.
     pub async fn forget(&self, id: FactId, source: Source) -> Result<(), MemoryError> {
+        self.forget_because(id, None, source).await
+    }
+
+    /// The same, saying why.
+    ///
+    /// # Errors
+    /// As [`Memory::forget`], and where the reason is longer than [`Statement::LONGEST`].
+    pub async fn forget_because(&self, id: FactId, why: Option<&str>, source: Source) -> Result<(), MemoryError> {
+        let length = why.map_or(0, |why| why.chars().count());
+        if length > Statement::LONGEST {
+            return Err(Refused::Long { field: "the reason", length, most: Statement::LONGEST }.into());
+        }
         self.end(id, source, |fact, source| {
             let worth = source.by.trust();
             if fact.trust > worth {
                 return Err(Refused::Trusted { id, trust: fact.trust, worth });
             }
-            Ok(FactEntry::Forgotten { id, source, time: now() })
+            Ok(FactEntry::Forgotten { id, why: why.map(str::to_owned), source, time: now() })
         })
         .await
     }
@@ -241,6 +254,16 @@ impl Memory {
     /// Where the store fails.
     pub async fn get(&self, id: FactId) -> Result<Option<Fact>, MemoryError> {
         Ok(self.caught_up().await?.of(id.scope).get(id).cloned())
+    }
+
+    /// What was stated under a name, whether or not it stands.
+    ///
+    /// # Errors
+    /// Where the store fails.
+    pub async fn stated(&self, id: FactId) -> Result<Option<Statement>, MemoryError> {
+        let end = id.position.saturating_add(1);
+        let entries = read(&*self.store, &self.log(id.scope), id.position..end).await?;
+        Ok(entries.into_iter().find_map(|entry| if let FactEntry::Stated(said) = entry { Some(said) } else { None }))
     }
 
     /// The facts that stand and hold every word of a query, in their text, in what they are about or in their tags; the newest first.
