@@ -78,7 +78,7 @@ fn observed(observe: Observe) -> Vec<(String, BTreeMap<String, String>)> {
             let mut run = Pipeline::new(session)
                 .with(observe.asking("openai", "gpt-5"))
                 .with(Window::rounds(1).unwrap())
-                .with(Budget::reported(10))
+                .with(Budget::reported(7))
                 .with(Blabber);
             run.start(Message::user(SECRET)).await.unwrap();
             for number in 1..=2 {
@@ -121,12 +121,13 @@ fn each_call_and_each_tool_is_a_span_under_the_names_of_the_conventions() {
     }
     let number =
         |fields: &BTreeMap<String, String>, name: &str| fields.get(name).map_or(0, |value| value.parse().unwrap());
-    for call in calls {
+    for call in &calls {
         let prefix = format!("{}.", semconv::WINDOW_TOKENS);
         let kinds: u64 = call.keys().filter(|name| name.starts_with(&prefix)).map(|name| number(call, name)).sum();
         assert_eq!(kinds, number(call, semconv::WINDOW_TOKENS));
         assert!(kinds > 0);
     }
+    assert!(number(calls[2], "lookback.window.tokens.note") > 0, "the budget's words are a note");
     let tools = spans("execute_tool");
     let of = |name: &str| tools.iter().map(|fields| fields.get(name).map(String::as_str)).collect::<Vec<_>>();
     assert_eq!(of(semconv::TOOL_NAME), [Some("read"); 2]);

@@ -4,6 +4,7 @@
 
 mod vectors;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,8 +14,9 @@ use lookback::middleware::{
     Budget, Event, Failure, Middleware, Pipeline, Progress, Reaction, Reason, Run, Stopped, ToolUse, Usage, Window,
 };
 use lookback::policy::Measure;
+use lookback::store::{Answer, Head, Hit, LogInfo, Record};
 use lookback::transcript::{Entry, Origin};
-use lookback::{Dialect, MemoryStore, Message, Session, Settings, ToolCall, presets};
+use lookback::{Dialect, LogName, MemoryStore, Message, Session, Settings, Store, StoreError, ToolCall, presets};
 use serde_json::{Value, json};
 use vectors::run::{Vector, play};
 
@@ -376,6 +378,117 @@ fn a_policy_by_name_does_not_undo_what_a_stage_tightened() {
             }
         }
         assert_eq!(most, 2);
+    });
+}
+
+#[test]
+fn the_task_is_sent_at_each_call_of_a_session_that_goes_on() {
+    for dialect in Dialect::ALL {
+        block_on(async {
+            let settings = Settings { dialect, ..Settings::default() };
+            let mut session = Session::open(MemoryStore::new(), "run", settings).await.unwrap();
+            for number in 1..=20 {
+                session.push(Message::user(format!("Question {number}?"))).await.unwrap();
+                session.push(Message::assistant("An answer.")).await.unwrap();
+            }
+            let mut run = Pipeline::new(session)
+                .with(Window::rounds(3).unwrap())
+                .with(Progress::new().after([2, 50, 100]))
+                .with_continuity(Session::RESUMED_TURNS)
+                .iterations(12);
+            run.start(Message::user("What is the build's fault?")).await.unwrap();
+            let mut nudges = 0;
+            while let Some(call) = run.next().await.unwrap() {
+                let sent = call.to_json().unwrap();
+                assert!(sent.contains("What is the build's fault?"), "{dialect}: call {}", call.iteration);
+                assert!(!sent.contains("Question 4?"), "{dialect}: only the last turns go on");
+                assert!(call.view.totals().rounds <= 3);
+                vectors::assert_valid(dialect, &serde_json::from_str(&sent).unwrap(), "goes on");
+                nudges += call.view.messages().filter(|item| item.is_note()).count();
+                for tool in run.answered(asks(call.iteration), None).await.unwrap() {
+                    run.tool(&tool, |_| async { Err::<String, _>("no such page") }).await.unwrap();
+                }
+            }
+            assert!(nudges > 0);
+        });
+    }
+}
+
+/// A store of which every third write fails: before it is made, and after it, in turn.
+#[derive(Debug, Default)]
+struct Shaky(MemoryStore, AtomicU64);
+
+impl Store for Shaky {
+    fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>, time: Option<i64>) -> Answer<'a, ()> {
+        let number = self.1.fetch_add(1, Ordering::Relaxed);
+        if number % 3 != 2 {
+            return self.0.append(log, at, records, time);
+        }
+        Box::pin(async move {
+            if number % 2 == 1 {
+                self.0.append(log, at, records, time).await?;
+            }
+            Err(StoreError::Backend { place: "shaky".into(), source: "told to".into() })
+        })
+    }
+    fn touch<'a>(&'a self, log: &'a LogName, time: i64) -> Answer<'a, bool> {
+        self.0.touch(log, time)
+    }
+    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> Answer<'a, Vec<String>> {
+        self.0.read(log, span)
+    }
+    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> Answer<'a, Option<Head>> {
+        self.0.head(log, before)
+    }
+    fn info<'a>(&'a self, log: &'a LogName) -> Answer<'a, Option<LogInfo>> {
+        self.0.info(log)
+    }
+    fn list<'a>(&'a self, prefix: &'a str) -> Answer<'a, Vec<LogInfo>> {
+        self.0.list(prefix)
+    }
+    fn delete<'a>(&'a self, log: &'a LogName) -> Answer<'a, bool> {
+        self.0.delete(log)
+    }
+    fn clear(&self) -> Answer<'_, u64> {
+        self.0.clear()
+    }
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> Answer<'a, Vec<Hit>> {
+        self.0.search(log, query, most)
+    }
+}
+
+/// Makes a call until the store takes what it writes.
+macro_rules! stubborn {
+    ($failed:ident, $call:expr) => {
+        loop {
+            match $call.await {
+                Ok(done) => break done,
+                Err(_) => $failed += 1,
+            }
+        }
+    };
+}
+
+#[test]
+fn a_call_that_failed_in_the_store_goes_on_when_it_is_made_again_and_nothing_doubles() {
+    block_on(async {
+        let session = Session::open(Shaky::default(), "run", Settings::default()).await.unwrap();
+        let mut run = Pipeline::new(session).with(Slow).iterations(4);
+        let mut failed = 0;
+        stubborn!(failed, run.start(Message::user("Read every page.")));
+        while let Some(call) = stubborn!(failed, run.next()) {
+            for tool in stubborn!(failed, run.answered(asks(call.iteration), None)) {
+                stubborn!(failed, run.tool(&tool, |_| async { Ok::<_, String>("a page") }));
+            }
+        }
+        assert!(failed >= 4, "{failed}");
+        let texts: Vec<_> = run.into_session().view().messages().map(|item| item.message().text()).collect();
+        let of = |number| {
+            let call = format!("read\n{{\"page\":{number}}}");
+            [format!("This is iteration {number}."), call, "a page".to_owned()]
+        };
+        let expected: Vec<_> = ["Read every page.".to_owned()].into_iter().chain((1..=4).flat_map(of)).collect();
+        assert_eq!(texts, expected);
     });
 }
 

@@ -112,7 +112,7 @@ pub fn tokens_by_kind(view: &View) -> BTreeMap<Kind, u64> {
 fn share_out(item: &Item, add: &mut impl FnMut(Kind, u64)) {
     let base = match item.message().role() {
         Role::System => Kind::System,
-        Role::User if item.is_own() => Kind::Note,
+        Role::User if item.is_note() => Kind::Note,
         Role::User => Kind::User,
         Role::Assistant => Kind::Assistant,
     };

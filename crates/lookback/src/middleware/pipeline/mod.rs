@@ -31,6 +31,7 @@ pub struct Pipeline {
     slots: Vec<Slot>,
     task: Option<Arc<str>>,
     sub_agent: bool,
+    continuity: Option<u64>,
     iterations: Option<u64>,
     iteration: u64,
     step: Step,
@@ -95,6 +96,7 @@ impl Pipeline {
             slots: Vec::new(),
             task: None,
             sub_agent: false,
+            continuity: None,
             iterations: None,
             iteration: 0,
             step: Step::New,
@@ -144,7 +146,14 @@ impl Pipeline {
         Pipeline { iterations: Some(most), ..self }
     }
 
-    /// Another agent gives the task, and no person.
+    /// A run goes on with the last so many turns of the session before its task, as [`Session::resume`] does; otherwise with all that the
+    /// window has.
+    #[must_use]
+    pub fn with_continuity(self, turns: u64) -> Self {
+        Pipeline { continuity: Some(turns), ..self }
+    }
+
+    /// Another agent gives the task, and no person: stages may take that into account.
     #[must_use]
     pub fn sub_agent(self) -> Self {
         Pipeline { sub_agent: true, ..self }
@@ -181,7 +190,10 @@ impl Pipeline {
         }
         if matches!(self.step, Step::New) {
             self.task = Some(task.text().into());
-            self.push(task, Origin::Client).await?;
+            match self.continuity {
+                Some(turns) => _ = self.session.resume(task, turns).await?,
+                None => self.push(task, Origin::Client).await?,
+            }
             self.step = Step::Start;
         } else if !matches!(self.step, Step::Start) {
             return self.push(task, Origin::Client).await;
