@@ -110,12 +110,12 @@ impl Memory {
                 serde_json::from_str(&text).map_err(|_| DrawError::Answer { model: summarizer.model().to_owned() })?;
             // A fact that is not as it was asked for is left out, and the others stand.
             let drawn = answer.facts.into_iter().filter_map(|fact| serde_json::from_value::<Drawn>(fact).ok());
-            drawn.take(MOST).map(|drawn| self.stated(drawn, &messages, &passages)).collect()
+            drawn.take(MOST).map(|drawn| self.statement_of(drawn, &messages, &passages)).collect()
         };
         Ok(self.write_drawn(&messages, statements).await?)
     }
 
-    fn stated(&self, drawn: Drawn, messages: &[(Position, Arc<Message>)], passages: &[Passage]) -> Statement {
+    fn statement_of(&self, drawn: Drawn, messages: &[(Position, Arc<Message>)], passages: &[Passage]) -> Statement {
         let index = drawn.message.and_then(|number| usize::try_from(number.checked_sub(1)?).ok());
         let from = index.and_then(|index| Some((messages.get(index)?, passages.get(index)?)));
         let by = match from {
