@@ -1,0 +1,300 @@
+//! The fact sheet stage: when the model is told what, where it stands, and what is drawn from what leaves the window.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_lite::future::block_on;
+use lookback::memory::{Kind, Memory, Scope, Source, Speaker, Statement, Trust};
+use lookback::middleware::{Budget, Call, FactSheet, Pipeline, Stopped, Usage, Window};
+use lookback::summarize::{Ask, Function};
+use lookback::{Dialect, MemoryStore, Message, Policy, Request, Session, Settings, ToolCall, presets};
+
+type Shared = Arc<MemoryStore>;
+
+fn said(kind: Kind, text: &str) -> Statement {
+    Statement::new(kind, text, Source::of(Speaker::Person))
+}
+
+async fn memory(store: &Shared) -> Memory {
+    Memory::open(store.clone(), "run").await.unwrap()
+}
+
+async fn session(store: &Shared, policy: Policy) -> Session {
+    Session::open(store.clone(), "run", Settings { policy, ..Settings::default() }).await.unwrap()
+}
+
+fn window(max_rounds: u64) -> Policy {
+    presets::named(&format!("rounds:max_rounds={max_rounds}")).unwrap()
+}
+
+/// The messages of a call, each as JSON; what is sent must be valid.
+fn sent(call: &Call) -> Vec<String> {
+    let request = Request::decode(call.to_json().unwrap(), Some(call.dialect)).unwrap();
+    let findings = call.dialect.check(&request);
+    assert!(findings.is_empty(), "{findings:?}");
+    call.messages().unwrap().iter().map(|message| message.get().to_owned()).collect()
+}
+
+fn reads(number: u64) -> Message {
+    Message::calls("", [ToolCall::new(format!("c{number}"), "read", format!(r#"{{"page":{number}}}"#))])
+}
+
+/// One iteration, in which the model reads another page. Gives what was sent.
+async fn read_on(run: &mut Pipeline) -> Vec<String> {
+    let call = run.next().await.unwrap().unwrap();
+    let usage = Usage { input: 1_000, output: 100, ..Usage::default() };
+    for tool in run.answered(reads(call.iteration), Some(usage)).await.unwrap() {
+        let text = format!("page {}", call.iteration);
+        run.tool(&tool, |_| async { Ok::<_, String>(text) }).await.unwrap();
+    }
+    sent(&call)
+}
+
+/// One iteration, in which the model calls one tool that the memory answers.
+async fn remember(run: &mut Pipeline, tool: &str, arguments: &str) -> Vec<String> {
+    let call = run.next().await.unwrap().unwrap();
+    let calls = Message::calls("", [ToolCall::new(format!("m{}", call.iteration), tool, arguments)]);
+    for tool in run.answered(calls, None).await.unwrap() {
+        run.tool(&tool, |_| async { Err::<String, _>("the memory did not answer") }).await.unwrap();
+    }
+    sent(&call)
+}
+
+fn sheets(messages: &[String]) -> usize {
+    messages.iter().filter(|message| message.contains(r"<memory>\n")).count()
+}
+
+#[test]
+fn all_five_stages_send_the_filtered_window_with_nudges_and_fact_sheet_and_nothing_else() {
+    block_on(async {
+        let store = Arc::new(MemoryStore::new());
+        let memory = memory(&store).await;
+        memory.state(Scope::Shared, said(Kind::Constraint, "Write no files.")).await.unwrap();
+        let filter = Window::rounds(5).unwrap();
+        let policy = presets::named("two-tier:sliding_window_size=5").unwrap();
+        // At 19 calls of 1,100 tokens the soft limit is passed.
+        let budget = Budget::reported(25_000);
+        let mut run =
+            Pipeline::standard(session(&store, Policy::default()).await, budget, filter, memory.clone()).iterations(21);
+        // A session with the same policy and no stages.
+        let mut alone =
+            Session::open(MemoryStore::new(), "alone", Settings { policy, ..Settings::default() }).await.unwrap();
+        let task = Message::user("Read all pages.");
+        alone.push(task.clone()).await.unwrap();
+        run.start(task).await.unwrap();
+        let mut nudged = Vec::new();
+        for round in 1..=20 {
+            let messages = read_on(&mut run).await;
+            let window = alone.window().await.unwrap();
+            let filtered: Vec<_> = window.messages().unwrap().iter().map(|message| message.get().to_owned()).collect();
+            let (said, notes): (Vec<_>, Vec<_>) =
+                messages.iter().cloned().partition(|message| filtered.contains(message));
+            assert_eq!(said, filtered, "round {round}: the filtered window is sent, in its order");
+            assert_eq!(sheets(&notes), 1, "round {round}: one sheet: {notes:?}");
+            assert!(messages.iter().all(|message| !message.contains("page 1\"") || round <= 6), "round {round}");
+            // The window slides at each round from the sixth on, and takes what was said before with it.
+            if round > 6 {
+                assert_eq!(messages[..filtered.len()], filtered, "round {round}: the notes stand behind it");
+            }
+            nudged.extend(notes.iter().filter(|note| note.contains("Token budget")).map(|_| round));
+            alone.push(reads(round)).await.unwrap();
+            alone.push(Message::tool_result(format!("c{round}"), format!("page {round}"))).await.unwrap();
+        }
+        assert_eq!(nudged, [20], "the nudge comes once, beside window and sheet");
+        // The last iteration has the nudge of the fifth stage as well.
+        let call = run.next().await.unwrap().unwrap();
+        let messages = sent(&call);
+        let window = alone.window().await.unwrap();
+        let kept = window.messages().unwrap().len();
+        let notes = &messages[kept..];
+        assert_eq!(sheets(notes), 1);
+        assert_eq!(notes.len(), 2, "{notes:?}");
+        run.answered(Message::assistant("Done."), None).await.unwrap();
+        assert!(matches!(run.stopped(), Some(Stopped::LastAnswer(_))), "{:?}", run.stopped());
+        assert_eq!(run.failures().count(), 0);
+    });
+}
+
+#[test]
+fn between_two_compactions_facts_break_no_prefix() {
+    block_on(async {
+        let store = Arc::new(MemoryStore::new());
+        let memory = memory(&store).await;
+        memory.state(Scope::Session, said(Kind::Decision, "Postgres is used.")).await.unwrap();
+        let stage = FactSheet::new(memory.clone());
+        let mut run = Pipeline::new(session(&store, Policy::default()).await).with(stage);
+        run.start(Message::user("Read all pages.")).await.unwrap();
+        let mut before: Vec<String> = Vec::new();
+        for round in 1..=12 {
+            let messages = match round {
+                3 => remember(&mut run, "memory_finding", r#"{"content":"The port is 5050.","confidence":0.9}"#).await,
+                9 => remember(&mut run, "memory_forget", r#"{"id":"f1"}"#).await,
+                _ => read_on(&mut run).await,
+            };
+            assert_eq!(messages.get(..before.len()), Some(before.as_slice()), "round {round} extends the one before");
+            // What another session states comes as a change; what the model stated itself is not said again.
+            let expected = if round <= 6 { 1 } else { 2 };
+            assert_eq!(sheets(&messages), expected, "round {round}: {messages:#?}");
+            before = messages;
+            if round == 6 {
+                memory.state(Scope::Shared, said(Kind::Preference, "Use pnpm.")).await.unwrap();
+            }
+        }
+        let changes = before.iter().rfind(|message| message.contains("<memory>")).unwrap();
+        assert!(changes.contains("Use pnpm.") && !changes.contains("Postgres"), "{changes}");
+    });
+}
+
+#[test]
+fn what_no_longer_stands_is_said() {
+    block_on(async {
+        let store = Arc::new(MemoryStore::new());
+        let memory = memory(&store).await;
+        let stated = memory.state(Scope::Session, said(Kind::Blocker, "API_KEY is missing.")).await.unwrap();
+        let mut run = Pipeline::new(session(&store, Policy::default()).await).with(FactSheet::new(memory.clone()));
+        run.start(Message::user("Deploy.")).await.unwrap();
+        read_on(&mut run).await;
+        memory.resolve(stated.id, "It is set.", Source::of(Speaker::Person)).await.unwrap();
+        let messages = read_on(&mut run).await;
+        assert!(messages.last().unwrap().contains("No longer so: f0."), "{messages:#?}");
+        assert_eq!(sheets(&read_on(&mut run).await), 2);
+    });
+}
+
+#[test]
+fn after_a_compaction_the_sheet_is_there_again_once() {
+    block_on(async {
+        let store = Arc::new(MemoryStore::new());
+        let memory = memory(&store).await;
+        memory.state(Scope::Session, said(Kind::Constraint, "Write no files.")).await.unwrap();
+        let policy = presets::named("rounds:max_rounds=6,target_rounds=2").unwrap();
+        let mut run = Pipeline::new(session(&store, policy).await).with(FactSheet::new(memory.clone()));
+        run.start(Message::user("Read all pages.")).await.unwrap();
+        let mut lengths = Vec::new();
+        for round in 1..=20 {
+            let messages = match round {
+                8 => remember(&mut run, "memory_finding", r#"{"content":"The port is 5050.","confidence":0.9}"#).await,
+                _ => read_on(&mut run).await,
+            };
+            assert_eq!(sheets(&messages), 1, "round {round}: {messages:#?}");
+            // What the model stated itself is on the sheet once its call has left the window.
+            let told = messages.iter().any(|message| message.contains("The port is 5050."));
+            assert_eq!(told, round > 8, "round {round}");
+            lengths.push(messages.len());
+        }
+        assert!(lengths.windows(2).any(|pair| pair[1] < pair[0]), "there were compactions: {lengths:?}");
+    });
+}
+
+#[test]
+fn a_session_that_goes_on_has_its_sheet_once() {
+    block_on(async {
+        let store = Arc::new(MemoryStore::new());
+        let memory = memory(&store).await;
+        memory.state(Scope::Session, said(Kind::Constraint, "Write no files.")).await.unwrap();
+        let begin = async |task: &str| {
+            let session = session(&store, Policy::default()).await;
+            let mut run = Pipeline::new(session).with(FactSheet::new(memory.clone()));
+            run.start(Message::user(task)).await.unwrap();
+            run
+        };
+        let mut run = begin("Read page 1.").await;
+        assert_eq!(sheets(&read_on(&mut run).await), 1);
+        drop(run);
+        let mut run = begin("Read page 1.").await;
+        assert_eq!(sheets(&read_on(&mut run).await), 1, "the sheet that stands is the one");
+        drop(run);
+        memory.state(Scope::Shared, said(Kind::Preference, "Use pnpm.")).await.unwrap();
+        let mut run = begin("Read page 2.").await;
+        let messages = read_on(&mut run).await;
+        assert_eq!(sheets(&messages), 2);
+        let newest = messages.last().unwrap();
+        assert!(newest.contains("Use pnpm.") && newest.contains("Write no files."), "{newest}");
+    });
+}
+
+#[test]
+fn facts_are_drawn_from_what_leaves_the_window_and_from_nothing_that_lookback_said() {
+    block_on(async {
+        let store = Arc::new(MemoryStore::new());
+        let memory = memory(&store).await;
+        memory.state(Scope::Session, said(Kind::Constraint, "Write no files.")).await.unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let seen_by = seen.clone();
+        let model = Function::new("small-model", move |ask: Ask| {
+            let prompt = ask.prompt;
+            seen_by.lock().unwrap().push(prompt.clone());
+            async move {
+                let page =
+                    prompt.lines().find_map(|line| line.split_once("page ")?.1.get(..1)).unwrap_or("0").to_owned();
+                let text = format!("Page {page} is blank.");
+                Ok(format!(r#"{{"facts":[{{"kind":"finding","text":"{text}","confidence":0.9,"message":2}}]}}"#))
+            }
+        });
+        let stage = FactSheet::new(memory.clone()).drawing(model, Duration::from_secs(5));
+        let mut run = Pipeline::new(session(&store, window(3)).await).with(stage);
+        run.start(Message::user("Read all pages.")).await.unwrap();
+        for _ in 1..=8 {
+            read_on(&mut run).await;
+        }
+        run.next().await.unwrap();
+        run.answered(Message::assistant("All are blank."), None).await.unwrap();
+        assert_eq!(run.stopped(), Some(&Stopped::Answered));
+        let seen = seen.lock().unwrap().join("\n");
+        assert!(seen.contains("page 1") && !seen.contains("<memory>") && !seen.contains("Write no files"), "{seen}");
+        for page in 1..=4 {
+            assert_eq!(seen.matches(&format!("[result of read] page {page}")).count(), 1, "drawn from once: {seen}");
+        }
+        let drawn = memory.facts().await.unwrap();
+        let drawn: Vec<_> = drawn.iter().filter(|fact| fact.statement.kind == Kind::Finding).collect();
+        assert!(!drawn.is_empty());
+        assert!(drawn.iter().all(|fact| fact.trust == Trust::Low && fact.statement.source.message.is_some()));
+    });
+}
+
+#[test]
+fn a_model_that_draws_no_facts_and_never_answers_holds_nobody_up() {
+    block_on(async {
+        let store = Arc::new(MemoryStore::new());
+        let memory = memory(&store).await;
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = asked.clone();
+        let model = Function::new("small-model", move |_| {
+            count.fetch_add(1, Ordering::SeqCst);
+            std::future::pending()
+        });
+        let stage = FactSheet::new(memory).drawing(model, Duration::from_millis(200));
+        let mut run = Pipeline::new(session(&store, window(2)).await).with(stage);
+        run.start(Message::user("Read all pages.")).await.unwrap();
+        for _ in 1..=6 {
+            read_on(&mut run).await;
+        }
+        run.stop("enough").await.unwrap();
+        assert!(run.next().await.unwrap().is_none());
+        assert!(asked.load(Ordering::SeqCst) >= 1);
+        assert_eq!(run.failures().count(), 0);
+    });
+}
+
+#[test]
+fn the_models_of_every_dialect_are_offered_the_same_tools() {
+    for dialect in [Dialect::OpenAiChat, Dialect::Anthropic, Dialect::Bedrock] {
+        let names: Vec<_> = lookback::memory::tools::tools().iter().map(|tool| tool.for_dialect(dialect)).collect();
+        let all = serde_json::to_string(&names).unwrap();
+        for name in [
+            "memory_finding",
+            "memory_blocker",
+            "memory_correction",
+            "memory_preference",
+            "memory_constraint",
+            "memory_get",
+            "memory_forget",
+            "memory_search",
+        ] {
+            assert!(all.contains(&format!("\"{name}\"")), "{dialect:?} {name}");
+        }
+    }
+}
