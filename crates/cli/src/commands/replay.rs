@@ -1,12 +1,11 @@
 //! `lookback replay`: what recorded sessions would have sent, and what that would have cost.
 
-use std::fs;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback::replay::{Call, Groups, Report, replay};
-use lookback::{Dialect, Durability, LogName, MemoryStore, Policy, Price, Recording, Settings, SqliteStore};
+use lookback::{Dialect, Durability, LogName, MemoryStore, Policy, Price, Recording, Settings};
 
 use crate::args::ReplayArgs;
 use crate::failure::Failure;
@@ -23,12 +22,8 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     }
     let recordings = recordings(args)?;
     let place = &args.store.path;
-    if let Some(folder) = place.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        let fault = |source| Failure::Folder { place: folder.display().to_string(), source };
-        fs::create_dir_all(folder).map_err(fault)?;
-    }
     // A replay can be made again, so it need not wait for the disk at each message.
-    let store = Arc::new(SqliteStore::open_with(place, Durability::System)?);
+    let store = Arc::new(input::store(place, Durability::System)?);
     let (counter, model_window) = input::model(args.model.name.as_deref());
     let settings = |policy: &Policy| Settings {
         dialect: args.dialect.name.0.unwrap_or(Dialect::OpenAiChat),
