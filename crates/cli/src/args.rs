@@ -162,7 +162,7 @@ pub(crate) struct ReplayArgs {
     pub(crate) store: StoreArg,
 }
 
-/// Give any MCP client a memory: facts that outlast its conversations, and the sessions of a store
+/// Give any MCP client a memory that outlasts its conversations
 ///
 /// Speaks the Model Context Protocol on standard input and output, as clients want it that start their servers themselves; with --http,
 /// by streamable HTTP under /mcp. The tools write, look up and recall facts of one session; sessions can be read as resources.

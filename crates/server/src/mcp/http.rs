@@ -2,7 +2,7 @@
 //!
 //! Nothing is kept of a client between two requests: all that lasts is in the store. So clients need not notice a restart.
 
-use std::future::Future;
+use std::future::IntoFuture;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
 
-use super::{ServeError, Server, Token, runtime};
+use super::{ServeError, Server, Token, asked_to_stop, runtime};
 
 /// The most bytes that a request may have.
 pub const MOST_BYTES: usize = 4 * 1024 * 1024;
@@ -89,21 +89,4 @@ async fn admit(State(token): State<Option<Token>>, request: Request, next: Next)
     }
     let says = "this server wants its token, as `Authorization: Bearer TOKEN`\n";
     (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], says).into_response()
-}
-
-/// Ends when the process is asked to stop, by Ctrl-C or by another process. From here on these do nothing else.
-pub(super) fn asked_to_stop() -> Result<impl Future<Output = ()> + Send + 'static, ServeError> {
-    #[cfg(unix)]
-    let mut terminated =
-        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).map_err(ServeError::Start)?;
-    Ok(async move {
-        #[cfg(unix)]
-        let terminated = terminated.recv();
-        #[cfg(not(unix))]
-        let terminated = std::future::pending::<Option<()>>();
-        tokio::select! {
-            _ = tokio::signal::ctrl_c() => {}
-            _ = terminated => {}
-        }
-    })
 }

@@ -93,3 +93,22 @@ pub enum ServeError {
 fn runtime() -> Result<tokio::runtime::Runtime, ServeError> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ServeError::Start)
 }
+
+/// Ends when the process is asked to stop, by Ctrl-C or by another process. From now on these do nothing else.
+fn asked_to_stop() -> Result<impl Future<Output = ()> + Send + 'static, ServeError> {
+    #[cfg(unix)]
+    let (mut interrupt, mut terminate) = {
+        use tokio::signal::unix::{SignalKind, signal};
+        let of = |kind| signal(kind).map_err(ServeError::Start);
+        (of(SignalKind::interrupt())?, of(SignalKind::terminate())?)
+    };
+    Ok(async move {
+        #[cfg(unix)]
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        #[cfg(not(unix))]
+        let _ = tokio::signal::ctrl_c().await;
+    })
+}

@@ -6,8 +6,7 @@ use rmcp::ServiceExt;
 use rmcp::service::ServerInitializeError;
 use rmcp::transport::stdio_pipes;
 
-use super::http::asked_to_stop;
-use super::{ServeError, Server, runtime};
+use super::{ServeError, Server, asked_to_stop, runtime};
 
 /// Serves the client that stands behind standard input, until that ends or the process is asked to stop. Answers that are
 /// under way are given a few seconds.

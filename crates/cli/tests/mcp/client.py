@@ -1,0 +1,158 @@
+"""Uses `lookback mcp` as its users do: with the official client for Python, over both transports and both generations of the protocol.
+
+    .venv/bin/python crates/cli/tests/mcp/client.py target/debug/lookback
+
+Prints a line for each case, and fails with the first that is not as it should be.
+"""
+
+import asyncio
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import httpx2
+from mcp import Client, StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+
+LOOKBACK = str(Path(sys.argv[1]).resolve())
+EXAMPLE = Path(__file__).resolve().parents[4] / "examples" / "session.jsonl"
+TOKEN = "correct-horse-battery-staple"
+MODES = ["auto", "legacy"]
+
+
+class Lab:
+    """A folder with a store in it, which holds the example session."""
+
+    def __init__(self, folder):
+        self.store = os.path.join(folder, "memory.db")
+        replay = [LOOKBACK, "replay", str(EXAMPLE), "--policy", "none", "--json", "--store", self.store]
+        subprocess.run(replay, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def stdio(self, *args, mode="auto"):
+        parameters = StdioServerParameters(command=LOOKBACK, args=["mcp", "--store", self.store, *args])
+        return Client(parameters, mode=mode)
+
+    @contextlib.contextmanager
+    def listening(self, *args):
+        """The address of a server, which must end well when it is told to."""
+        command = [LOOKBACK, "mcp", "--store", self.store, "--http", "127.0.0.1:0", *args]
+        server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "SECRET": TOKEN})
+        try:
+            yield server.stderr.readline().removeprefix("listening on ").strip()
+            server.terminate()
+            assert server.wait(timeout=30) == 0
+            assert server.stderr.read() == ""
+        finally:
+            server.kill()
+
+    @contextlib.asynccontextmanager
+    async def each(self, *args):
+        """A client for every transport and generation of the protocol."""
+        async with contextlib.AsyncExitStack() as stack:
+            url = stack.enter_context(self.listening(*args))
+            clients = [self.stdio(*args, mode=mode) for mode in MODES] + [Client(url, mode=mode) for mode in MODES]
+            yield [await stack.enter_async_context(client) for client in clients]
+
+
+async def refusal(awaitable):
+    """The error of the protocol that a request is answered with."""
+    try:
+        answer = await awaitable
+    except MCPError as error:
+        return error.error
+    raise AssertionError(f"not refused: {answer}")
+
+
+async def text_of(client, address):
+    [content] = (await client.read_resource(address)).contents
+    assert content.uri == address and content.mime_type == "text/plain"
+    return content.text
+
+
+async def the_server_introduces_itself(lab):
+    async with lab.each() as clients:
+        for client in clients:
+            assert client.server_info.name == "lookback"
+            assert "remember" in client.instructions
+            assert client.server_capabilities.tools and client.server_capabilities.resources
+        versions = [client.protocol_version for client in clients]
+        assert versions[0] == versions[2] > versions[1] == versions[3], versions
+
+
+async def a_session_is_listed_and_read(lab):
+    async with lab.each("--session", "replay/session") as clients:
+        for client in clients:
+            listed = [resource.uri for resource in (await client.list_resources()).resources]
+            assert "lookback://sessions/replay%2Fsession" in listed, listed
+            newest = await text_of(client, "lookback://sessions/replay%2Fsession")
+            assert newest.startswith("Session replay/session: 216 messages, of which the newest 40 follow")
+            before = newest.splitlines()[0].rsplit(" ", 1)[1]
+            assert "newest 40 follow" in await text_of(client, before)
+            first = await text_of(client, "lookback://sessions/replay%2Fsession/messages/0-3")
+            assert "\n[0] " in first, first
+            [template] = (await client.list_resource_templates()).resource_templates
+            filled = template.uri_template.replace("{from}", "0").replace("{to}", "3")
+            assert await text_of(client, filled) == first
+
+
+async def other_sessions_are_hidden(lab):
+    async with lab.each() as clients:
+        for client in clients:
+            listed = [resource.uri for resource in (await client.list_resources()).resources]
+            assert not any("replay" in uri for uri in listed), listed
+            hidden = await refusal(client.read_resource("lookback://sessions/replay%2Fsession"))
+            missing = await refusal(client.read_resource("lookback://sessions/nonesuch"))
+            assert (hidden.code, hidden.message) == (missing.code, missing.message)
+    async with lab.each("--any-session") as clients:
+        for client in clients:
+            assert "216 messages" in await text_of(client, "lookback://sessions/replay%2Fsession")
+
+
+async def what_there_is_not_is_refused(lab):
+    async with lab.each() as clients:
+        for client in clients:
+            assert (await refusal(client.call_tool("nonesuch", {}))).code == -32602
+            assert (await refusal(client.read_resource("lookback://sessions/.."))).code in (-32002, -32602)
+            assert (await refusal(client.read_resource("file:///etc/passwd"))).code in (-32002, -32602)
+
+
+async def a_token_is_wanted_and_taken(lab):
+    with lab.listening("--token-env", "SECRET") as url:
+        for mode in MODES:
+            for headers, status in [({}, 401), ({"Authorization": "Bearer wrong"}, 401)]:
+                async with httpx2.AsyncClient(headers=headers) as http:
+                    assert (await http.post(url, json={})).status_code == status
+            async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}) as http:
+                async with Client(streamable_http_client(url, http_client=http), mode=mode) as client:
+                    assert (await client.list_resources()).resources is not None
+
+
+async def a_web_page_is_refused(lab):
+    with lab.listening() as url:
+        async with httpx2.AsyncClient() as http:
+            for headers in [{"Host": "evil.example"}, {"Origin": "https://evil.example"}]:
+                assert (await http.post(url, json={}, headers=headers)).status_code == 403
+
+
+CASES = [
+    the_server_introduces_itself,
+    a_session_is_listed_and_read,
+    other_sessions_are_hidden,
+    what_there_is_not_is_refused,
+    a_token_is_wanted_and_taken,
+    a_web_page_is_refused,
+]
+
+
+def main():
+    for case in CASES:
+        with tempfile.TemporaryDirectory() as folder:
+            asyncio.run(asyncio.wait_for(case(Lab(folder)), timeout=120))
+        print("ok:", case.__name__.replace("_", " "))
+
+
+main()
