@@ -39,6 +39,7 @@ pub(crate) fn reason(reason: &Reason) -> String {
         },
         Reason::Waits => "waits for the end of a tool loop with signed reasoning".to_owned(),
         Reason::Stale => "held nothing but signed reasoning, which a compaction makes stale".to_owned(),
+        Reason::Spent => "a note of lookback's that the model has seen".to_owned(),
         Reason::Capped => "long output cut as it arrived".to_owned(),
         Reason::Repaired { why } => format!("could not be sent: {}", hidden(*why)),
     }

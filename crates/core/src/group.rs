@@ -45,13 +45,21 @@ pub enum Kind {
     Assistant,
     /// An assistant message with tool calls, and all their results.
     Round,
+    /// What Lookback itself says to the model: a nudge, a fact sheet. It opens no turn and is no task, and a compaction takes it before
+    /// anything else, since who said it can say it again.
+    Note,
 }
 
 impl Kind {
+    /// Whether a policy may leave it uncounted in messages.
+    pub(crate) fn may_be_uncounted(self) -> bool {
+        matches!(self, Kind::System | Kind::Summary)
+    }
+
     /// Whether it is part of what was said, and not of what stands around it.
     pub(crate) fn is_said(self) -> bool {
         match self {
-            Kind::Frame | Kind::System | Kind::Summary => false,
+            Kind::Frame | Kind::System | Kind::Summary | Kind::Note => false,
             Kind::User | Kind::Assistant | Kind::Round => true,
         }
     }
@@ -73,6 +81,8 @@ pub enum Pin {
     Newest,
     /// Tool calls, and their results, to which the model has not spoken yet.
     OpenRound,
+    /// A note that the model has not seen yet.
+    Unseen,
     /// The policy keeps the first messages.
     First,
     /// The policy keeps the last messages.
@@ -88,6 +98,7 @@ impl fmt::Display for Pin {
             Pin::Task => "the current task",
             Pin::Newest => "the newest message",
             Pin::OpenRound => "the open round of tool calls",
+            Pin::Unseen => "a note that the model has not seen",
             Pin::First => "the first messages, which the policy keeps",
             Pin::Last => "the last messages, which the policy keeps",
         })
@@ -98,6 +109,11 @@ impl Group {
     /// Whether it belongs to a turn.
     pub(crate) fn counts_in_turns(&self) -> bool {
         self.kind.is_said()
+    }
+
+    /// Whether it leaves with any compaction that is recorded: a note that the model has seen.
+    pub(crate) fn is_spent(&self) -> bool {
+        self.kind == Kind::Note && self.pin.is_none()
     }
 
     /// Whether a compaction leaves nothing of it, since it is all stale reasoning.

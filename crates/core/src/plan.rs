@@ -55,6 +55,18 @@ pub struct Decision {
 }
 
 impl Decision {
+    /// What becomes of a group in any compaction, before the policy's stages; `spends` says whether notes leave that were seen.
+    pub(crate) fn before_stages(group: &Group, spends: bool) -> Decision {
+        let (action, reason, after) = if group.is_stale() {
+            (Action::Drop, Reason::Stale, group.base)
+        } else if spends && group.is_spent() {
+            (Action::Drop, Reason::Spent, Size::default())
+        } else {
+            (Action::Keep, group.pin.map_or(Reason::Recent, |pin| Reason::Pinned { pin }), group.base)
+        };
+        Decision { action, stages: 0, reason, before: group.size, after }
+    }
+
     /// Whether the same was done for the same reason.
     pub(crate) fn is_like(&self, other: &Decision) -> bool {
         (self.action, self.stages, self.reason) == (other.action, other.stages, other.reason)
@@ -123,6 +135,8 @@ pub enum Reason {
     },
     /// Nothing of it is left: it was all signed reasoning, which any compaction makes stale.
     Stale,
+    /// It is a note of Lookback's that the model has seen, and any compaction takes those.
+    Spent,
     /// Signed reasoning of the open tool loop forbids a change.
     Waits,
     /// Its tool results were cut as it arrived. (No plan says so: it happened before.)
@@ -319,12 +333,9 @@ impl<'a> Draft<'a> {
         for group in groups.iter().filter(|group| group.counts_in_turns() && !group.is_stale()) {
             *turns.entry(group.turn).or_default() += 1;
         }
-        let keep = |group: &Group| {
-            let reason = group.pin.map_or(Reason::Recent, |pin| Reason::Pinned { pin });
-            let (action, reason) =
-                if group.is_stale() { (Action::Drop, Reason::Stale) } else { (Action::Keep, reason) };
-            Decision { action, stages: 0, reason, before: group.size, after: group.base }
-        };
+        // What is planned anew at each read would lose its notes after one call.
+        let lasts = policy.mode == Mode::Recorded;
+        let keep = |group: &Group| Decision::before_stages(group, lasts);
         let rounds = |group: &&Group| matches!(group.kind, Kind::Assistant | Kind::Round) && !group.is_stale();
         Draft {
             decisions: groups.iter().map(keep).collect(),
@@ -333,7 +344,7 @@ impl<'a> Draft<'a> {
             excess,
             demands,
             summarised: false,
-            size: groups.iter().map(|group| group.base).sum(),
+            size: groups.iter().map(|group| Decision::before_stages(group, lasts).after).sum(),
             turns,
             rounds: groups.iter().filter(rounds).count() as u64,
             held: None,

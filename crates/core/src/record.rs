@@ -44,7 +44,7 @@ impl Sizing<'_> {
 
     /// As it counts against the policy's limits.
     fn counted(&self, kind: Kind, size: Size) -> Size {
-        let uncounted = matches!(kind, Kind::System | Kind::Summary) && !self.policy.system.counted;
+        let uncounted = kind.may_be_uncounted() && !self.policy.system.counted;
         Size { messages: if uncounted { 0 } else { size.messages }, ..self.corrected(size) }
     }
 }
@@ -104,6 +104,8 @@ struct Pins {
     loop_start: Option<usize>,
     /// What holds the newest message, and the group that the request ends with: an interleaved result may stand further up.
     newest: [Option<usize>; 2],
+    /// From here on there are only notes, which the model has not seen.
+    unseen: usize,
     first: usize,
     last: usize,
 }
@@ -116,9 +118,9 @@ impl Pins {
         let standing = groups.iter().enumerate().filter_map(|(index, group)| match group.kind {
             Kind::Summary => Some((index, Pin::Summary)),
             Kind::System if index < system || sizing.policy.system.one => Some((index, Pin::System)),
-            Kind::Frame | Kind::System | Kind::User | Kind::Assistant | Kind::Round => None,
+            Kind::Frame | Kind::System | Kind::User | Kind::Assistant | Kind::Round | Kind::Note => None,
         });
-        let speaks = |item: &Item| !item.own && item.speaks();
+        let speaks = |item: &Item| !item.is_own() && item.speaks();
         let person = |group: &ViewGroup| group.items.iter().any(speaks);
         let opening = |group: &ViewGroup| group.kind == Kind::User;
         // By the order in which messages came: one that answers an earlier call stands with that call.
@@ -127,7 +129,7 @@ impl Pins {
             let newest = |group: &ViewGroup| {
                 let late = view.late_for(group);
                 let items = group.items.iter().chain(late.iter().map(|(item, _)| item));
-                items.filter(|item| !item.own && counts(item)).map(|item| item.position).max()
+                items.filter(|item| !item.is_own() && counts(item)).map(|item| item.position).max()
             };
             let newest = groups.iter().enumerate().filter_map(|(index, group)| Some((newest(group)?, index))).max();
             newest.map(|(_, index)| index)
@@ -142,7 +144,7 @@ impl Pins {
             groups
                 .take_while(|group| {
                     let more = messages < wanted;
-                    messages += group.size.messages;
+                    messages += if group.kind == Kind::Note { 0 } else { group.size.messages };
                     more
                 })
                 .count()
@@ -155,7 +157,8 @@ impl Pins {
             loop_start: open_round
                 .filter(|_| sizing.policy.mode == Mode::Recorded)
                 .map(|_| before.and_then(|before| before.iter().rposition(person)).map_or(0, |at| at + 1)),
-            newest: [latest(&|_| true), groups.len().checked_sub(1)],
+            newest: [latest(&|_| true), groups.iter().rposition(|group| group.kind != Kind::Note)],
+            unseen: groups.iter().rposition(|group| group.kind != Kind::Note).map_or(0, |newest| newest + 1),
             first: system + reach(&mut groups.iter().skip(system), keep.first),
             last: groups.len() - reach(&mut groups.iter().rev(), keep.last),
         }
@@ -171,6 +174,7 @@ impl Pins {
             (Pin::Task, at(self.task)),
             (Pin::OpenRound, at(self.open_round)),
             (Pin::Newest, self.newest.contains(&Some(index))),
+            (Pin::Unseen, index >= self.unseen),
             (Pin::First, index < self.first),
             (Pin::Last, index >= self.last),
         ];
@@ -239,7 +243,7 @@ fn with_edits(item: &Item, edits: Vec<Edit>, counter: &dyn TokenCounter) -> Opti
 
 /// The item with these cuts made in its results; `None` where that makes it no smaller.
 fn shorten(item: &Item, cuts: &Cuts<'_>, counter: &dyn TokenCounter) -> Option<Item> {
-    if item.own {
+    if item.is_own() {
         return None;
     }
     let message: &Message = &item.message;
@@ -347,14 +351,11 @@ impl Candidates {
                 let whole = seen.items.iter().all(|item| covered(item.position));
                 group.kind == Kind::Summary || (whole && group.pin.is_none())
             });
-            let (action, reason, after) = if gone {
-                (Action::Summarize, reason, Size::default())
-            } else if group.is_stale() {
-                (Action::Drop, Reason::Stale, group.base)
-            } else {
-                (Action::Keep, group.pin.map_or(Reason::Recent, |pin| Reason::Pinned { pin }), group.base)
-            };
-            Decision { action, stages: 0, reason, before: group.size, after }
+            if gone {
+                let (before, after) = (group.size, Size::default());
+                return Decision { action: Action::Summarize, stages: 0, reason, before, after };
+            }
+            Decision::before_stages(group, true)
         };
         let decisions: Vec<_> = self.groups.iter().enumerate().map(decide).collect();
         let before = Totals::of(self.groups.iter().map(|group| (group, group.size)));

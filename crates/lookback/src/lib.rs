@@ -9,6 +9,7 @@ pub mod calls;
 pub mod compat;
 pub mod explain;
 pub mod identifiers;
+pub mod memory;
 pub mod presets;
 pub mod prices;
 pub mod recording;

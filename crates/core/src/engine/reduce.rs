@@ -114,7 +114,7 @@ impl Engine {
                 let compaction = candidates.carry_out(&self.view, &plan);
                 let began = !self.needs_opening();
                 self.record(Entry::Compaction(compaction), &mut decided.entries);
-                // Where all that was kept is stale reasoning, nothing is left to begin with.
+                // Where all that was kept is stale reasoning, or a note had come first, nothing is left to begin with.
                 if began && self.needs_opening() {
                     self.repair(&mut decided.entries);
                 }

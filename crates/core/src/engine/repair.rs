@@ -42,7 +42,7 @@ impl Engine {
         match (start, first.kind) {
             (Start::Any, _) | (_, Kind::Summary) => false,
             (Start::UserOrToolPair, kind) => kind == Kind::Assistant,
-            (Start::User, kind) => kind != Kind::User,
+            (Start::User, kind) => !matches!(kind, Kind::User | Kind::Note),
         }
     }
 

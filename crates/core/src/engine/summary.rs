@@ -165,7 +165,8 @@ impl Engine {
     pub(super) fn wanted(&self, candidates: &Candidates, plan: &Plan, policy: &Policy) -> Option<Wanted> {
         let budget = policy.summary()?.budget;
         let spans_of = candidates.spans(&self.view);
-        let gone = |(decision, _): &(&Decision, _)| decision.action.is_gone() && decision.reason != Reason::Stale;
+        let unsaid = |decision: &Decision| matches!(decision.reason, Reason::Stale | Reason::Spent);
+        let gone = |(decision, _): &(&Decision, _)| decision.action.is_gone() && !unsaid(decision);
         let mut gone = plan.decisions.iter().zip(&spans_of).filter(gone).peekable();
         let reason = gone.peek()?.0.reason;
         let base = self.view.summary();

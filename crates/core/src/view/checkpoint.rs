@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Item, View, ViewGroup};
+use super::{Author, Item, View, ViewGroup};
 use crate::transcript::{Checkpoint, Compaction, Entry, Position, Repair, SavedGroup, ShownItem};
 
 impl View {
@@ -51,13 +51,15 @@ impl View {
             view.frame_size = *size;
         }
         let item = |saved: &ShownItem, entry: &mut dyn FnMut(Position) -> Option<&'a Entry>| {
-            let (message, own) = match entry(saved.position)? {
-                Entry::Message(arrival) => (&arrival.message, false),
-                Entry::Repair(Repair::StandIn { message, .. } | Repair::Opening { message, .. }) => (message, true),
+            let (message, by) = match entry(saved.position)? {
+                Entry::Message(arrival) => (&arrival.message, Author::of(arrival)),
+                Entry::Repair(Repair::StandIn { message, .. } | Repair::Opening { message, .. }) => {
+                    (message, Author::Mend)
+                }
                 _ => return None,
             };
             let (position, size) = (saved.position, saved.size);
-            Some(Item { position, message: Arc::new(message.clone()), edits: saved.edits.as_slice().into(), size, own })
+            Some(Item { position, message: Arc::new(message.clone()), edits: saved.edits.as_slice().into(), size, by })
         };
         for saved in &checkpoint.groups {
             if let [shown] = saved.items.as_slice()

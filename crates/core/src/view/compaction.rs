@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Item, View, ViewGroup};
+use super::{Author, Item, View, ViewGroup};
 use crate::group::Kind;
 use crate::plan::Action;
 use crate::policy::Totals;
@@ -31,7 +31,7 @@ impl View {
                     Some(Item { edits: saved.edits.as_slice().into(), size: saved.size, ..item.clone() })
                 };
                 let items: Vec<Item> = shown.iter().filter_map(find).collect();
-                used.extend(items.iter().filter(|item| !item.own).map(|item| item.position));
+                used.extend(items.iter().filter(|item| item.by != Author::Mend).map(|item| item.position));
                 // Nothing is left of a message that was all reasoning, once that is stale: the group is then what lived with it.
                 let Some(left) = ViewGroup::of(items, group.turn, group.round) else {
                     self.forget(&group);
@@ -65,7 +65,7 @@ impl View {
     pub(super) fn summary_group(&mut self, position: Position, summary: &Summary) -> ViewGroup {
         self.next_group += 1;
         let (message, size) = (Arc::new(summary.message.clone()), summary.size);
-        let items = vec![Item { position, message, edits: Arc::new([]), size, own: true }];
+        let items = vec![Item { position, message, edits: Arc::new([]), size, by: Author::Mend }];
         let (number, turn, round) = (self.next_group - 1, 0, 0);
         ViewGroup { number, kind: Kind::Summary, turn, round, items, size, calls: Vec::new() }
     }

@@ -70,8 +70,25 @@ pub struct Item {
     pub(crate) message: Arc<Message>,
     pub(crate) edits: Arc<[Edit]>,
     pub(crate) size: Size,
-    /// Lookback's own: a stand-in or an opening.
-    pub(crate) own: bool,
+    pub(crate) by: Author,
+}
+
+/// Who wrote a message of the view.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Author {
+    /// A person, the application or the model.
+    Others,
+    /// Lookback, to tell the model something.
+    Note,
+    /// Lookback, so that the request is valid: a stand-in, an opening, a summary.
+    Mend,
+}
+
+impl Author {
+    fn of(arrival: &Arrival) -> Author {
+        let note = arrival.origin == Origin::Lookback && arrival.message.opens_turn();
+        if note { Author::Note } else { Author::Others }
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -110,9 +127,14 @@ impl Item {
         self.size
     }
 
-    /// Whether it is Lookback's own: a stand-in for a missing result, or an opening.
+    /// Whether it is Lookback's own: a note, a stand-in for a missing result, an opening, or a summary.
     pub fn is_own(&self) -> bool {
-        self.own
+        self.by != Author::Others
+    }
+
+    /// Whether it is a note: what Lookback tells the model, such as a nudge or a fact sheet.
+    pub fn is_note(&self) -> bool {
+        self.by == Author::Note
     }
 
     /// Whether a person speaks in what is shown of it.
@@ -206,7 +228,7 @@ impl View {
 
     /// Whether a turn is under way: the model has begun to answer, and is not done.
     pub(crate) fn in_turn(&self) -> bool {
-        self.groups.last().is_some_and(|group| group.kind == Kind::Round)
+        self.groups.iter().rfind(|group| group.kind != Kind::Note).is_some_and(|group| group.kind == Kind::Round)
     }
 
     /// System messages in the history, and the summary: what a policy may leave uncounted.
@@ -283,8 +305,8 @@ impl View {
             self.chain = chain(self.chain, arrival.digest);
         }
         let message = Arc::new(arrival.message.clone());
-        let item =
-            |edits: &[Edit], size| Item { position, message: message.clone(), edits: edits.into(), size, own: false };
+        let by = Author::of(arrival);
+        let item = |edits: &[Edit], size| Item { position, message: message.clone(), edits: edits.into(), size, by };
         if arrival.edits.iter().any(|edit| edit.change == Change::Hide(Hidden::Late)) {
             // What is hidden as late waits beside the view, with nothing else of its message.
             let late =
@@ -311,7 +333,7 @@ impl View {
             }
             return;
         }
-        if item.speaks() {
+        if item.speaks() && !item.is_own() {
             // A message that holds results too belongs to the round they answer; the turn begins after it.
             self.turn = self.turn.saturating_add(1);
         }
@@ -338,20 +360,21 @@ impl View {
         if message.role() == Role::System
             && message.wire().is_some_and(|wire| wire.dialect == Dialect::Anthropic)
             && let Some(last) = self.groups.len().checked_sub(1).filter(|_| self.turn > 0)
-            && self.groups.last().is_some_and(|group| group.kind.is_said())
+            && self.groups.last().is_some_and(|group| group.kind.is_said() || group.kind == Kind::Note)
         {
-            // There a system message may only stand behind a user's: it lives and goes with what it follows.
+            // There a system message may only stand behind a user's: it lives and goes with what it follows. A note that it follows goes
+            // no sooner than it.
             self.add_to(last, item);
+            if let Some(mut group) = self.groups.pop_if(|group| group.kind == Kind::Note) {
+                self.totals.size = self.totals.size - group.size;
+                group.kind = Kind::User;
+                self.add_group(group, None);
+            }
             return;
         }
         let calls: Vec<Call> =
             message.tool_calls().map(|(part, call)| Call { id: call.id.clone(), part, answer: Answer::Open }).collect();
-        let kind = match message.role() {
-            Role::System => Kind::System,
-            Role::User => Kind::User,
-            Role::Assistant if calls.is_empty() => Kind::Assistant,
-            Role::Assistant => Kind::Round,
-        };
+        let kind = kind(std::slice::from_ref(&item), &calls);
         if message.role() == Role::Assistant {
             self.round = self.round.saturating_add(1);
         }
@@ -378,7 +401,7 @@ impl View {
             self.open += u64::from(call.answer == Answer::Open);
         }
         let newest = self.groups.iter().rev().find(|group| group.kind.is_said());
-        if !group.kind.is_said() {
+        if group.kind.may_be_uncounted() {
             self.unsaid += group.items.len() as u64;
         }
         if group.kind.is_said() && newest.is_none_or(|newest| newest.turn != group.turn) {
@@ -463,12 +486,7 @@ impl ViewGroup {
             .tool_calls()
             .map(|(part, call)| Call { id: call.id.clone(), part, answer: Answer::Open })
             .collect();
-        let kind = match first.message.role() {
-            Role::System => Kind::System,
-            Role::User => Kind::User,
-            Role::Assistant if calls.is_empty() => Kind::Assistant,
-            Role::Assistant => Kind::Round,
-        };
+        let kind = kind(&items, &calls);
         Some(ViewGroup { number: 0, kind, turn, round, items, size: Size::default(), calls })
     }
 
@@ -484,12 +502,23 @@ impl ViewGroup {
                 })
             });
             call.answer = match answer {
-                Some(item) if item.own => Answer::StandIn,
+                Some(item) if item.by == Author::Mend => Answer::StandIn,
                 Some(_) => Answer::Given,
                 None => Answer::Open,
             };
         }
         self.size = self.items.iter().map(|item| item.size).sum();
+    }
+}
+
+/// What a group of these messages is.
+fn kind(items: &[Item], calls: &[Call]) -> Kind {
+    match items.first().map_or(Role::User, |first| first.message.role()) {
+        Role::System => Kind::System,
+        Role::User if matches!(items, [only] if only.is_note()) => Kind::Note,
+        Role::User => Kind::User,
+        Role::Assistant if calls.is_empty() => Kind::Assistant,
+        Role::Assistant => Kind::Round,
     }
 }
 

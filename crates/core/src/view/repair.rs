@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Answer, Item, View, ViewGroup};
+use super::{Answer, Author, Item, View, ViewGroup};
 use crate::cut::{self, Change, Cut, Edit, Hidden};
 use crate::dialect::Dialect;
 use crate::group::Kind;
@@ -174,7 +174,9 @@ impl View {
             return Vec::new();
         }
         let stand_in = |name: &str| {
-            let answers = |own: &&Item| own.own && own.message.tool_results().any(|(_, result)| result.call_id == name);
+            let answers = |own: &&Item| {
+                own.by == Author::Mend && own.message.tool_results().any(|(_, result)| result.call_id == name)
+            };
             group.items.iter().find(answers).map(|own| own.position)
         };
         let mut taken: Vec<Position> = Vec::new();
@@ -204,7 +206,7 @@ impl View {
             message: Arc::new(message.clone()),
             edits: Arc::new([]),
             size: *size,
-            own: true,
+            by: Author::Mend,
         };
         match repair {
             Repair::StandIn { call, message, size } => {

@@ -41,6 +41,8 @@ pub enum Op {
     Results { split: bool, reversed: bool, spec: ResultSpec },
     /// One result: of an open call, of an answered one, of one that nobody made; with words before or behind it.
     Result { of: Of, spec: ResultSpec, words: Option<(bool, Text)> },
+    /// A note of Lookback's.
+    Note(Text),
     /// A window whose answer never came.
     Window,
     /// Other system prompt and tools.
@@ -175,6 +177,7 @@ pub fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(split, reversed, spec)| Op::Results { split, reversed, spec }),
         5 => (of(), result(), prop::option::weighted(0.3, (any::<bool>(), text())))
             .prop_map(|(of, spec, words)| Op::Result { of, spec, words }),
+        2 => text().prop_map(Op::Note),
         3 => Just(Op::Window),
         1 => (0u8..3).prop_map(Op::Frame),
         1 => (50u64..300).prop_map(Op::Usage),
@@ -296,7 +299,8 @@ pub fn groups() -> impl Strategy<Value = Vec<Group>> {
             media,
         })
     };
-    let kind = prop::sample::select(vec![Kind::Frame, Kind::System, Kind::User, Kind::Assistant, Kind::Round]);
+    let kind =
+        prop::sample::select(vec![Kind::Frame, Kind::System, Kind::User, Kind::Assistant, Kind::Round, Kind::Note]);
     let pin = prop::option::weighted(
         0.2,
         prop::sample::select(vec![
@@ -305,6 +309,7 @@ pub fn groups() -> impl Strategy<Value = Vec<Group>> {
             Pin::Task,
             Pin::Newest,
             Pin::OpenRound,
+            Pin::Unseen,
             Pin::First,
             Pin::Last,
         ]),
@@ -708,6 +713,10 @@ impl Run {
                     self.push(&message, Origin::Client);
                 }
             }
+            Op::Note(text) => {
+                let message = writer.user(&[Bit::Text(text.clone())]);
+                self.push(&message, Origin::Lookback);
+            }
             Op::Window => {
                 self.window();
             }
@@ -739,8 +748,12 @@ impl Run {
 
     pub fn push(&mut self, json: &str, origin: Origin) {
         let message = self.settings.dialect.decode(json).unwrap_or_else(|error| panic!("{error}: {json}"));
-        self.pushed.push(json.to_owned());
+        // Of the one system message the same again is ignored.
+        let again = self.settings.policy.system.one && message.role() == Role::System;
         let entries = self.engine.receive(message, origin, None).unwrap();
+        if !(again && entries.is_empty()) {
+            self.pushed.push(json.to_owned());
+        }
         self.record(entries);
     }
 

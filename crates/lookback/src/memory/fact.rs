@@ -1,0 +1,361 @@
+//! A fact: what is known, how surely, and on whose word.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::str::FromStr;
+
+use lookback_core::transcript::{Millis, Position};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// What kind of thing is known, in the order in which a fact sheet shows them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// What was believed, and is not so.
+    Correction,
+    /// What must hold whatever is done.
+    Constraint,
+    /// What stands in the way. It is open until it is resolved.
+    Blocker,
+    /// How someone wants things done.
+    Preference,
+    /// What was decided.
+    Decision,
+    /// What was found out.
+    Finding,
+}
+
+impl Kind {
+    /// All of them, in the order of a fact sheet.
+    pub const ALL: [Kind; 6] =
+        [Kind::Correction, Kind::Constraint, Kind::Blocker, Kind::Preference, Kind::Decision, Kind::Finding];
+
+    /// Whether a fact sheet leaves everything else out before one of these.
+    pub fn is_protected(self) -> bool {
+        match self {
+            Kind::Correction | Kind::Constraint | Kind::Blocker => true,
+            Kind::Preference | Kind::Decision | Kind::Finding => false,
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Correction => "correction",
+            Kind::Constraint => "constraint",
+            Kind::Blocker => "blocker",
+            Kind::Preference => "preference",
+            Kind::Decision => "decision",
+            Kind::Finding => "finding",
+        }
+    }
+
+    /// Where it stands in [`Kind::ALL`].
+    pub(super) fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Kind {
+    type Err = UnknownKind;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Kind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| UnknownKind { name: name.to_owned() })
+    }
+}
+
+/// There is no such kind of fact.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{name}` is no kind of fact; there are correction, constraint, blocker, preference, decision and finding")]
+pub struct UnknownKind {
+    /// What was asked for.
+    pub name: String,
+}
+
+/// Who knows a fact: one session, or all of a workspace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// One session.
+    Session,
+    /// All sessions of a workspace.
+    Shared,
+}
+
+/// Names a fact for good: `f12` is the one that entry 12 of the session's facts stated, `s3` one of the workspace's.
+///
+/// ```
+/// use lookback::memory::{FactId, Scope};
+///
+/// let id: FactId = "f12".parse()?;
+/// assert_eq!(id, FactId { scope: Scope::Session, position: 12 });
+/// assert_eq!(id.to_string(), "f12");
+/// # Ok::<(), lookback::memory::BadFactId>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FactId {
+    /// Whose it is.
+    pub scope: Scope,
+    /// The entry that stated it.
+    pub position: Position,
+}
+
+impl fmt::Display for FactId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let letter = match self.scope {
+            Scope::Session => 'f',
+            Scope::Shared => 's',
+        };
+        write!(f, "{letter}{}", self.position)
+    }
+}
+
+/// No fact can have this identifier.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{given}` is no fact's identifier, such as `f12`, or `s3` for a shared one")]
+pub struct BadFactId {
+    /// What was given.
+    pub given: String,
+}
+
+impl FromStr for FactId {
+    type Err = BadFactId;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let scope = match text.as_bytes().first() {
+            Some(b'f') => Scope::Session,
+            Some(b's') => Scope::Shared,
+            _ => return Err(BadFactId { given: text.to_owned() }),
+        };
+        let digits = text.get(1..).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+        let position = digits.and_then(|digits| digits.parse().ok());
+        position.map(|position| FactId { scope, position }).ok_or_else(|| BadFactId { given: text.to_owned() })
+    }
+}
+
+impl Serialize for FactId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for FactId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// How sure a fact is: from 0, a guess, to 1.
+///
+/// ```
+/// use lookback::memory::Confidence;
+///
+/// assert_eq!(Confidence::new(0.9).value(), 0.9);
+/// assert_eq!(Confidence::new(7.0), Confidence::CERTAIN);
+/// assert_eq!(Confidence::new(f64::NAN).value(), 0.0);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(transparent)]
+pub struct Confidence(f64);
+
+impl Confidence {
+    /// Nothing speaks against it.
+    pub const CERTAIN: Confidence = Confidence(1.0);
+
+    /// A confidence; what is outside of 0 to 1 is brought to the nearer of both, and no number to 0.
+    pub fn new(value: f64) -> Self {
+        Confidence(if value.is_nan() { 0.0 } else { value.clamp(0.0, 1.0) })
+    }
+
+    /// One that is known to be between 0 and 1.
+    pub(super) const fn of(value: f64) -> Self {
+        Confidence(value)
+    }
+
+    /// Between 0 and 1.
+    pub fn value(self) -> f64 {
+        self.0
+    }
+
+    pub(super) fn max(self, other: Self) -> Self {
+        Confidence(self.0.max(other.0))
+    }
+}
+
+impl Eq for Confidence {}
+
+impl PartialOrd for Confidence {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Confidence {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Confidence {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        f64::deserialize(deserializer).map(Confidence::new)
+    }
+}
+
+/// How far a fact may be relied on. It is never above what its source is worth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trust {
+    /// A tool said so: what it read may have been written by anyone.
+    Low,
+    /// The model said so.
+    Medium,
+    /// A person said so.
+    High,
+}
+
+impl fmt::Display for Trust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Trust::Low => "low",
+            Trust::Medium => "medium",
+            Trust::High => "high",
+        })
+    }
+}
+
+/// Who said something.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Speaker {
+    /// A person, or the application for one.
+    Person,
+    /// The model.
+    Model,
+    /// A tool, by its name.
+    Tool(String),
+}
+
+impl Speaker {
+    /// The most that its word is worth.
+    pub fn trust(&self) -> Trust {
+        match self {
+            Speaker::Person => Trust::High,
+            Speaker::Model => Trust::Medium,
+            Speaker::Tool(_) => Trust::Low,
+        }
+    }
+}
+
+/// Where a fact comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Source {
+    /// Who said it.
+    pub by: Speaker,
+    /// The session in which it was said, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The message of that session, by its position in the log.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<Position>,
+}
+
+impl Source {
+    /// A source of which no more is known than who speaks.
+    pub fn of(by: Speaker) -> Self {
+        Source { by, session: None, message: None }
+    }
+}
+
+/// What someone states: a fact before it is written down.
+///
+/// ```
+/// use lookback::memory::{Confidence, Kind, Source, Speaker, Statement, Trust};
+///
+/// let port = Statement {
+///     about: Some("the service's port".into()),
+///     confidence: Confidence::new(0.9),
+///     ..Statement::new(Kind::Finding, "It listens on port 5050.", Source::of(Speaker::Tool("read_file".into())))
+/// };
+/// assert_eq!(port.trust(), Trust::Low);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Statement {
+    /// What kind of thing it is.
+    pub kind: Kind,
+    /// What is so, in a sentence: 1 to [`Statement::LONGEST`] characters.
+    pub text: String,
+    /// What it is about, such as `the service's port`: the next fact of the kind about the same thing takes its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub about: Option<String>,
+    /// How sure it is.
+    pub confidence: Confidence,
+    /// Where it comes from.
+    pub source: Source,
+    /// How far it is to be relied on, where that is less than its source is worth.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust: Option<Trust>,
+    /// When it was stated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<Millis>,
+    /// Words to find it by.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// The facts whose place it takes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub supersedes: Vec<FactId>,
+}
+
+impl Statement {
+    /// The most characters that its text may have.
+    pub const LONGEST: usize = 2_000;
+    /// The most characters of what it is about, and of a tag.
+    pub const LONGEST_NAME: usize = 200;
+    /// The most tags, and the most facts whose place one statement takes.
+    pub const MOST: usize = 32;
+
+    /// A certain statement.
+    pub fn new(kind: Kind, text: impl Into<String>, source: Source) -> Self {
+        Statement {
+            kind,
+            text: text.into(),
+            about: None,
+            confidence: Confidence::CERTAIN,
+            source,
+            trust: None,
+            time: None,
+            tags: Vec::new(),
+            supersedes: Vec::new(),
+        }
+    }
+
+    /// How far it may be relied on: never above what its source is worth.
+    pub fn trust(&self) -> Trust {
+        let worth = self.source.by.trust();
+        self.trust.map_or(worth, |trust| trust.min(worth))
+    }
+}
+
+/// A fact that stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Fact {
+    /// Its name.
+    pub id: FactId,
+    /// What was stated, by the first to say it.
+    pub statement: Statement,
+    /// How sure it is, by the surest of those who said it.
+    pub confidence: Confidence,
+    /// How far it may be relied on, by the best of those who said it.
+    pub trust: Trust,
+    /// How often the same was said again.
+    pub confirmations: u64,
+    /// When it was last said, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub said: Option<Millis>,
+}

@@ -1,0 +1,353 @@
+//! The facts that stand: a fold over the log of what was stated, confirmed, resolved and forgotten.
+//!
+//! A fact is never merged with another. Who states one may say which it supersedes; else it takes the place of the fact of its kind that is
+//! about the same thing (see the module on sameness), unless that may be relied on further. The same again confirms.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use lookback_core::transcript::{Millis, Position};
+use serde::{Deserialize, Serialize};
+
+use super::fact::{Confidence, Fact, FactId, Kind, Scope, Source, Statement, Trust};
+use super::sameness::Sameness;
+
+/// One thing that happened to the facts of a scope.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FactEntry {
+    /// A fact was stated. It is named by the position of this entry.
+    Stated(Statement),
+    /// It was said again.
+    Confirmed {
+        /// The fact.
+        id: FactId,
+        /// How sure whoever said it is.
+        confidence: Confidence,
+        /// Who said it.
+        source: Source,
+        /// When.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        time: Option<Millis>,
+    },
+    /// A blocker stands in the way no longer.
+    Resolved {
+        /// The blocker.
+        id: FactId,
+        /// What resolved it.
+        with: String,
+        /// Who said so.
+        source: Source,
+        /// When.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        time: Option<Millis>,
+    },
+    /// A fact is to be shown no more.
+    Forgotten {
+        /// The fact.
+        id: FactId,
+        /// Who said so.
+        source: Source,
+        /// When.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        time: Option<Millis>,
+    },
+    /// Facts were drawn from messages of a session, so they need not be drawn from them again.
+    Drawn {
+        /// The messages, by their positions in the session's log.
+        from: Vec<std::ops::Range<Position>>,
+    },
+}
+
+/// Why something is not written down.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// There is nothing to remember.
+    #[error("{field} is empty; say in a sentence what is so")]
+    Empty {
+        /// Which part of the statement.
+        field: &'static str,
+    },
+    /// It is too long to be remembered as one fact.
+    #[error("{field} has {length} characters, and may have {most}; say it shorter, or as several facts")]
+    Long {
+        /// Which part of the statement.
+        field: &'static str,
+        /// Its characters.
+        length: usize,
+        /// The most.
+        most: usize,
+    },
+    /// Too many at once.
+    #[error("{field} are {count}, and may be {most}")]
+    Many {
+        /// Which part of the statement.
+        field: &'static str,
+        /// How many.
+        count: usize,
+        /// The most.
+        most: usize,
+    },
+    /// No such fact stands.
+    #[error("no fact {id} stands; it may have been superseded, resolved or forgotten, or never stated")]
+    Gone {
+        /// What was asked for.
+        id: FactId,
+    },
+    /// It is no blocker, so there is nothing to resolve.
+    #[error("{id} is a {kind}; only a blocker can be resolved")]
+    NoBlocker {
+        /// The fact.
+        id: FactId,
+        /// What it is.
+        kind: Kind,
+    },
+    /// Whoever says so is relied on less than the fact.
+    #[error("{id} has {trust} trust, and a source of {worth} trust cannot take it away; ask whoever said it")]
+    Trusted {
+        /// The fact.
+        id: FactId,
+        /// How far it may be relied on.
+        trust: Trust,
+        /// What the source is worth.
+        worth: Trust,
+    },
+}
+
+/// What comes of a statement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Judgement {
+    /// It is new.
+    New {
+        /// The facts whose place it takes.
+        supersedes: Vec<FactId>,
+        /// What it contradicts and may not replace, since that may be relied on further: both stand.
+        disputes: Option<FactId>,
+    },
+    /// It stands already, and is confirmed.
+    Again {
+        /// The fact.
+        id: FactId,
+    },
+}
+
+/// The facts of one scope that stand.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    scope: Scope,
+    end: Position,
+    standing: BTreeMap<Position, Fact>,
+    by_kind: [BTreeSet<Position>; Kind::ALL.len()],
+    same: HashMap<Sameness, Position>,
+    /// Shared facts whose place those of a session take, for that session.
+    over: HashMap<FactId, FactId>,
+    drawn: Vec<std::ops::Range<Position>>,
+}
+
+impl Facts {
+    /// None yet.
+    pub fn new(scope: Scope) -> Self {
+        Facts {
+            scope,
+            end: 0,
+            standing: BTreeMap::new(),
+            by_kind: Default::default(),
+            same: HashMap::new(),
+            over: HashMap::new(),
+            drawn: Vec::new(),
+        }
+    }
+
+    /// How many entries their log has, as far as they were applied.
+    pub fn end(&self) -> Position {
+        self.end
+    }
+
+    /// Whose they are.
+    pub fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    /// How many stand.
+    pub fn len(&self) -> usize {
+        self.standing.len()
+    }
+
+    /// Whether none stands.
+    pub fn is_empty(&self) -> bool {
+        self.standing.is_empty()
+    }
+
+    /// Those that stand, in the order in which they were stated.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Fact> {
+        self.standing.values()
+    }
+
+    /// Those of a kind that stand, in the order in which they were stated.
+    pub fn of_kind(&self, kind: Kind) -> impl DoubleEndedIterator<Item = &Fact> {
+        self.by_kind.get(kind.index()).into_iter().flatten().filter_map(|position| self.standing.get(position))
+    }
+
+    /// How many of a kind stand.
+    pub fn count(&self, kind: Kind) -> usize {
+        self.by_kind.get(kind.index()).map_or(0, BTreeSet::len)
+    }
+
+    /// One that stands.
+    pub fn get(&self, id: FactId) -> Option<&Fact> {
+        self.standing.get(&id.position).filter(|_| id.scope == self.scope)
+    }
+
+    /// The fact of a session that takes the place of a shared one, for that session.
+    pub fn over(&self, shared: FactId) -> Option<FactId> {
+        self.over.get(&shared).copied()
+    }
+
+    /// How many of a kind of these others' facts have their places taken by these, for this session.
+    pub(super) fn hides(&self, others: &Facts, kind: Kind) -> usize {
+        self.over.keys().filter(|id| others.get(**id).is_some_and(|fact| fact.statement.kind == kind)).count()
+    }
+
+    /// The messages from which facts were drawn.
+    pub fn drawn(&self) -> &[std::ops::Range<Position>] {
+        &self.drawn
+    }
+
+    /// What would come of a statement now.
+    ///
+    /// # Errors
+    /// Where the statement cannot be a fact, or names facts that it may not take the place of.
+    ///
+    /// ```
+    /// use lookback::memory::{FactEntry, Facts, Judgement, Kind, Scope, Source, Speaker, Statement};
+    ///
+    /// let mut facts = Facts::new(Scope::Session);
+    /// let said = |text| Statement::new(Kind::Finding, text, Source::of(Speaker::Model));
+    /// facts.apply(&FactEntry::Stated(said("The service listens on port 5050.")));
+    /// let again = facts.judge(&said("the service listens on port 5050"))?;
+    /// assert_eq!(again, Judgement::Again { id: "f0".parse()? });
+    /// let other = facts.judge(&said("The service listens on port 6060."))?;
+    /// assert_eq!(other, Judgement::New { supersedes: vec!["f0".parse()?], disputes: None });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn judge(&self, statement: &Statement) -> Result<Judgement, Refused> {
+        check(statement)?;
+        let said = Sameness::of_text(statement);
+        if statement.supersedes.is_empty()
+            && let Some(position) = self.same.get(&said)
+        {
+            return Ok(Judgement::Again { id: self.id(*position) });
+        }
+        let mut supersedes = Vec::new();
+        for id in &statement.supersedes {
+            // What a session says of a shared fact holds for that session alone.
+            if id.scope == self.scope {
+                self.may_take(*id, statement.trust())?;
+            }
+            if !supersedes.contains(id) {
+                supersedes.push(*id);
+            }
+        }
+        let mut disputes = None;
+        if let Some(id) = Sameness::of_thing(statement).and_then(|thing| self.same.get(&thing)).map(|at| self.id(*at))
+            && !supersedes.contains(&id)
+        {
+            match self.may_take(id, statement.trust()) {
+                Ok(()) => supersedes.push(id),
+                Err(_) => disputes = Some(id),
+            }
+        }
+        Ok(Judgement::New { supersedes, disputes })
+    }
+
+    /// Whether someone whose word is worth so much may take a fact away.
+    ///
+    /// # Errors
+    /// Where it does not stand, or may be relied on further than that.
+    pub fn may_take(&self, id: FactId, worth: Trust) -> Result<(), Refused> {
+        let fact = self.get(id).ok_or(Refused::Gone { id })?;
+        if fact.trust > worth { Err(Refused::Trusted { id, trust: fact.trust, worth }) } else { Ok(()) }
+    }
+
+    /// Adds one entry, that at [`Facts::end`]. What it says of a fact that does not stand is passed over, as of one that another has
+    /// forgotten meanwhile.
+    pub fn apply(&mut self, entry: &FactEntry) {
+        let position = self.end;
+        self.end += 1;
+        match entry {
+            FactEntry::Stated(statement) => self.state(position, statement),
+            FactEntry::Confirmed { id, confidence, source, time } => {
+                if let Some(fact) = self.standing.get_mut(&id.position).filter(|_| id.scope == self.scope) {
+                    fact.confirmations = fact.confirmations.saturating_add(1);
+                    fact.confidence = fact.confidence.max(*confidence);
+                    fact.trust = fact.trust.max(source.by.trust());
+                    fact.said = fact.said.max(*time);
+                }
+            }
+            FactEntry::Resolved { id, .. } | FactEntry::Forgotten { id, .. } => self.take(*id),
+            FactEntry::Drawn { from } => self.drawn.extend(from.iter().cloned()),
+        }
+    }
+
+    fn state(&mut self, position: Position, statement: &Statement) {
+        let id = self.id(position);
+        for old in &statement.supersedes {
+            self.take(*old);
+            if old.scope != self.scope {
+                self.over.insert(*old, id);
+            }
+        }
+        self.same.insert(Sameness::of_text(statement), position);
+        if let Some(thing) = Sameness::of_thing(statement) {
+            self.same.insert(thing, position);
+        }
+        if let Some(of_kind) = self.by_kind.get_mut(statement.kind.index()) {
+            of_kind.insert(position);
+        }
+        let (confidence, trust, said) = (statement.confidence, statement.trust(), statement.time);
+        let fact = Fact { id, statement: statement.clone(), confidence, trust, confirmations: 0, said };
+        self.standing.insert(position, fact);
+    }
+
+    fn take(&mut self, id: FactId) {
+        if id.scope != self.scope {
+            return;
+        }
+        let Some(fact) = self.standing.remove(&id.position) else { return };
+        if let Some(of_kind) = self.by_kind.get_mut(fact.statement.kind.index()) {
+            of_kind.remove(&id.position);
+        }
+        for key in [Some(Sameness::of_text(&fact.statement)), Sameness::of_thing(&fact.statement)].into_iter().flatten()
+        {
+            if self.same.get(&key) == Some(&id.position) {
+                self.same.remove(&key);
+            }
+        }
+        self.over.retain(|_, by| *by != id);
+    }
+
+    fn id(&self, position: Position) -> FactId {
+        FactId { scope: self.scope, position }
+    }
+}
+
+/// Whether a statement can be a fact at all.
+fn check(statement: &Statement) -> Result<(), Refused> {
+    let text = |field, text: &str, most| {
+        let length = text.chars().count();
+        match length {
+            _ if text.trim().is_empty() => Err(Refused::Empty { field }),
+            length if length > most => Err(Refused::Long { field, length, most }),
+            _ => Ok(()),
+        }
+    };
+    let many = |field, count| {
+        let most = Statement::MOST;
+        if count > most { Err(Refused::Many { field, count, most }) } else { Ok(()) }
+    };
+    text("the text", &statement.text, Statement::LONGEST)?;
+    statement.about.as_deref().map_or(Ok(()), |about| text("`about`", about, Statement::LONGEST_NAME))?;
+    statement.tags.iter().try_for_each(|tag| text("a tag", tag, Statement::LONGEST_NAME))?;
+    many("the tags", statement.tags.len())?;
+    many("the superseded facts", statement.supersedes.len())
+}

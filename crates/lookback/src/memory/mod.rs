@@ -1,0 +1,404 @@
+//! Persistent memory: facts that outlive the window and the session, written by the model with tools and read from a fact sheet.
+//!
+//! A [`Memory`] is what one session knows: its own facts, and those that all sessions of a workspace share. Both are logs in the store of
+//! the sessions, so every version of a fact stays readable.
+
+mod fact;
+mod facts;
+mod sameness;
+mod sheet;
+
+use std::sync::Arc;
+
+use async_lock::Mutex;
+use lookback_core::tokens::TokenCounter;
+use lookback_core::transcript::Position;
+use serde::Serialize;
+
+pub use fact::{BadFactId, Confidence, Fact, FactId, Kind, Scope, Source, Speaker, Statement, Trust, UnknownKind};
+pub use facts::{FactEntry, Facts, Judgement, Refused};
+pub use sheet::{Sheet, SheetOptions, sheet};
+
+use crate::session::now;
+use crate::store::{BadName, LogName, Record, Store, StoreError, folded, words};
+
+/// What one session knows: its facts, and those that it shares with its workspace.
+///
+/// Clones know the same. Several memories of one session, in any processes, may write at once: nothing is lost or doubled.
+///
+/// ```
+/// # futures_lite::future::block_on(async {
+/// use std::sync::Arc;
+/// use lookback::MemoryStore;
+/// use lookback::memory::{Judgement, Kind, Memory, Scope, Source, Speaker, Statement};
+///
+/// let store = Arc::new(MemoryStore::new());
+/// let memory = Memory::open(store.clone(), "chat-1").await?;
+/// let by = || Source::of(Speaker::Model);
+/// let port = memory.state(Scope::Session, Statement::new(Kind::Finding, "It listens on port 5050.", by())).await?;
+/// memory.state(Scope::Shared, Statement::new(Kind::Preference, "Use pnpm, not npm.", by())).await?;
+///
+/// let other = Memory::open(store, "chat-2").await?;
+/// let texts: Vec<_> = other.facts().await?.into_iter().map(|fact| fact.statement.text).collect();
+/// assert_eq!(texts, ["Use pnpm, not npm."]);
+/// assert!(matches!(port.judgement, Judgement::New { .. }));
+/// # Ok::<(), lookback::memory::MemoryError>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug, Clone)]
+pub struct Memory {
+    store: Arc<dyn Store>,
+    session: LogName,
+    workspace: LogName,
+    known: Arc<Mutex<Known>>,
+}
+
+/// What was read of both logs.
+#[derive(Debug)]
+struct Known {
+    session: Facts,
+    shared: Facts,
+}
+
+impl Known {
+    fn new() -> Self {
+        Known { session: Facts::new(Scope::Session), shared: Facts::new(Scope::Shared) }
+    }
+
+    fn of(&mut self, scope: Scope) -> &mut Facts {
+        match scope {
+            Scope::Session => &mut self.session,
+            Scope::Shared => &mut self.shared,
+        }
+    }
+}
+
+/// What came of a statement.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Stated {
+    /// The fact: a new one, or the one that was confirmed.
+    pub id: FactId,
+    /// What it was taken for.
+    pub judgement: Judgement,
+}
+
+/// One thing that happened to a fact, as its history tells it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Event {
+    /// The entry in the log of its scope.
+    pub position: Position,
+    /// What happened.
+    pub entry: FactEntry,
+}
+
+/// Why a memory did not do as it was told.
+#[derive(Debug, thiserror::Error)]
+pub enum MemoryError {
+    /// The name is none that a session or a workspace may have.
+    #[error(transparent)]
+    Name(#[from] BadName),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// What was stated cannot be written down.
+    #[error(transparent)]
+    Refused(#[from] Refused),
+}
+
+/// How often a write is tried that other writers keep overtaking.
+const TRIES: usize = 100;
+/// Entries that are read at a time.
+const PAGE: u64 = 1_024;
+
+impl Memory {
+    /// The workspace whose facts are shared, unless another is named.
+    pub const WORKSPACE: &str = "shared";
+
+    /// What a session knows, in the workspace `shared` of this store.
+    ///
+    /// # Errors
+    /// Where the name is none.
+    pub async fn open(store: impl Store + 'static, session: &str) -> Result<Self, MemoryError> {
+        let (session, workspace) = (session.parse()?, Memory::WORKSPACE.parse()?);
+        let memory = Memory { store: Arc::new(store), session, workspace, known: Arc::new(Mutex::new(Known::new())) };
+        memory.caught_up().await?;
+        Ok(memory)
+    }
+
+    /// The same in another workspace.
+    ///
+    /// # Errors
+    /// Where the name is none.
+    pub fn in_workspace(self, workspace: &str) -> Result<Self, MemoryError> {
+        Ok(Memory { workspace: workspace.parse()?, known: Arc::new(Mutex::new(Known::new())), ..self })
+    }
+
+    /// The store in which it is kept.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// The session whose memory it is.
+    pub fn session(&self) -> &LogName {
+        &self.session
+    }
+
+    /// The workspace whose facts it shares.
+    pub fn workspace(&self) -> &LogName {
+        &self.workspace
+    }
+
+    /// Writes a fact down, or confirms the one that says the same.
+    ///
+    /// # Errors
+    /// Where the statement cannot be a fact, names facts that it may not take the place of, or the store fails.
+    pub async fn state(&self, scope: Scope, mut statement: Statement) -> Result<Stated, MemoryError> {
+        statement.time = statement.time.or_else(now);
+        statement.source.session.get_or_insert_with(|| self.session.to_string());
+        let mut known = self.known.lock().await;
+        for _ in 0..TRIES {
+            self.read_on(&mut known).await?;
+            let shared = statement.supersedes.iter().filter(|id| id.scope == Scope::Shared && scope == Scope::Session);
+            for id in shared {
+                known.shared.may_take(*id, statement.trust())?;
+            }
+            let facts = known.of(scope);
+            let judgement = facts.judge(&statement)?;
+            let (id, entry) = match &judgement {
+                Judgement::Again { id } => {
+                    let Statement { confidence, source, time, .. } = statement.clone();
+                    (*id, FactEntry::Confirmed { id: *id, confidence, source, time })
+                }
+                Judgement::New { supersedes, .. } => {
+                    let stated = Statement { supersedes: supersedes.clone(), ..statement.clone() };
+                    (FactId { scope, position: facts.end() }, FactEntry::Stated(stated))
+                }
+            };
+            if self.append(facts, &entry).await? {
+                return Ok(Stated { id, judgement });
+            }
+        }
+        Err(self.overtaken(scope).into())
+    }
+
+    /// A blocker stands in the way no longer; `with` says what resolved it.
+    ///
+    /// # Errors
+    /// Where it does not stand, is no blocker, or may be relied on further than who says so; and where the store fails.
+    pub async fn resolve(&self, id: FactId, with: &str, source: Source) -> Result<(), MemoryError> {
+        let length = with.chars().count();
+        if length > Statement::LONGEST {
+            return Err(Refused::Long { field: "what resolved it", length, most: Statement::LONGEST }.into());
+        }
+        self.end(id, source, |fact, source| match fact.statement.kind {
+            // What stands in the way is a matter of fact, so anyone may find it gone.
+            Kind::Blocker => Ok(FactEntry::Resolved { id, with: with.to_owned(), source, time: now() }),
+            kind => Err(Refused::NoBlocker { id, kind }),
+        })
+        .await
+    }
+
+    /// A fact is shown no more. Its versions stay readable by [`Memory::history`].
+    ///
+    /// # Errors
+    /// Where it does not stand, or may be relied on further than who says so; and where the store fails.
+    pub async fn forget(&self, id: FactId, source: Source) -> Result<(), MemoryError> {
+        self.end(id, source, |fact, source| {
+            let worth = source.by.trust();
+            if fact.trust > worth {
+                return Err(Refused::Trusted { id, trust: fact.trust, worth });
+            }
+            Ok(FactEntry::Forgotten { id, source, time: now() })
+        })
+        .await
+    }
+
+    async fn end(
+        &self,
+        id: FactId,
+        mut source: Source,
+        entry: impl Fn(&Fact, Source) -> Result<FactEntry, Refused>,
+    ) -> Result<(), MemoryError> {
+        source.session.get_or_insert_with(|| self.session.to_string());
+        let mut known = self.known.lock().await;
+        for _ in 0..TRIES {
+            self.read_on(&mut known).await?;
+            let facts = known.of(id.scope);
+            let entry = entry(facts.get(id).ok_or(Refused::Gone { id })?, source.clone())?;
+            if self.append(facts, &entry).await? {
+                return Ok(());
+            }
+        }
+        Err(self.overtaken(id.scope).into())
+    }
+
+    /// The facts that stand: the session's, then those that it shares, each in the order in which they were stated.
+    ///
+    /// # Errors
+    /// Where the store fails.
+    pub async fn facts(&self) -> Result<Vec<Fact>, MemoryError> {
+        let known = self.caught_up().await?;
+        let shared = known.shared.iter().filter(|fact| known.session.over(fact.id).is_none());
+        Ok(known.session.iter().chain(shared).cloned().collect())
+    }
+
+    /// One fact that stands.
+    ///
+    /// # Errors
+    /// Where the store fails.
+    pub async fn get(&self, id: FactId) -> Result<Option<Fact>, MemoryError> {
+        Ok(self.caught_up().await?.of(id.scope).get(id).cloned())
+    }
+
+    /// The facts that stand and hold every word of a query, in their text, in what they are about or in their tags; the newest first.
+    ///
+    /// # Errors
+    /// Where the store fails.
+    pub async fn search(&self, query: &str, most: usize) -> Result<Vec<Fact>, MemoryError> {
+        let wanted = words(query);
+        let holds = |fact: &Fact| {
+            let statement = &fact.statement;
+            let texts = [&statement.text].into_iter().chain(&statement.about).chain(&statement.tags);
+            let said: Vec<String> = texts.flat_map(|text| words(text)).chain([folded(statement.kind.name())]).collect();
+            wanted.iter().all(|word| said.contains(word))
+        };
+        let mut found: Vec<Fact> = self.facts().await?.into_iter().filter(holds).collect();
+        found.sort_by_key(|fact| std::cmp::Reverse(fact.said));
+        found.truncate(most);
+        Ok(found)
+    }
+
+    /// The fact sheet (see [`sheet`]).
+    ///
+    /// # Errors
+    /// Where the store fails.
+    pub async fn sheet(&self, options: &SheetOptions, counter: &dyn TokenCounter) -> Result<Sheet, MemoryError> {
+        let known = self.caught_up().await?;
+        Ok(sheet(&[&known.session, &known.shared], options, counter))
+    }
+
+    /// All that happened to a fact and to those whose place it took or that took its, in order. It reads the whole log.
+    ///
+    /// # Errors
+    /// Where the store fails.
+    pub async fn history(&self, id: FactId) -> Result<Vec<Event>, MemoryError> {
+        let mut events = Vec::new();
+        let mut family = std::collections::HashSet::from([id]);
+        let entries = self.entries(id.scope).await?;
+        // What a fact took the place of comes before it, and what took its place behind it.
+        for (position, entry) in entries.iter().enumerate().rev() {
+            if let FactEntry::Stated(statement) = entry
+                && family.contains(&FactId { scope: id.scope, position: position as Position })
+            {
+                family.extend(&statement.supersedes);
+            }
+        }
+        for (position, entry) in (0..).zip(entries) {
+            let own = FactId { scope: id.scope, position };
+            let concerns = match &entry {
+                FactEntry::Stated(statement) => {
+                    let next = statement.supersedes.iter().any(|old| family.contains(old));
+                    if next {
+                        family.insert(own);
+                    }
+                    next || family.contains(&own)
+                }
+                FactEntry::Confirmed { id, .. } | FactEntry::Resolved { id, .. } | FactEntry::Forgotten { id, .. } => {
+                    family.contains(id)
+                }
+                FactEntry::Drawn { .. } => false,
+            };
+            if concerns {
+                events.push(Event { position, entry });
+            }
+        }
+        Ok(events)
+    }
+
+    /// Every entry of a log of facts.
+    ///
+    /// # Errors
+    /// Where the store fails.
+    pub async fn entries(&self, scope: Scope) -> Result<Vec<FactEntry>, MemoryError> {
+        let end = self.caught_up().await?.of(scope).end();
+        let log = self.log(scope);
+        let mut entries = Vec::new();
+        while (entries.len() as u64) < end {
+            let at = entries.len() as u64;
+            let page = read(&*self.store, &log, at..end.min(at + PAGE)).await?;
+            if page.is_empty() {
+                break;
+            }
+            entries.extend(page);
+        }
+        Ok(entries)
+    }
+
+    fn log(&self, scope: Scope) -> LogName {
+        match scope {
+            Scope::Session => self.session.facts_of(),
+            Scope::Shared => self.workspace.shared_of(),
+        }
+    }
+
+    /// What is known once all is read that others have written.
+    async fn caught_up(&self) -> Result<async_lock::MutexGuard<'_, Known>, StoreError> {
+        let mut known = self.known.lock().await;
+        self.read_on(&mut known).await?;
+        Ok(known)
+    }
+
+    async fn read_on(&self, known: &mut Known) -> Result<(), StoreError> {
+        for scope in [Scope::Session, Scope::Shared] {
+            let log = self.log(scope);
+            let end = self.store.head(&log, None).await?.map_or(0, |head| head.end);
+            let facts = known.of(scope);
+            if facts.end() > end {
+                // It was erased, and perhaps begun again.
+                *facts = Facts::new(scope);
+            }
+            while facts.end() < end {
+                let page = read(&*self.store, &log, facts.end()..end.min(facts.end() + PAGE)).await?;
+                if page.is_empty() {
+                    break;
+                }
+                page.iter().for_each(|entry| facts.apply(entry));
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends one entry behind what is known; `false` where another writer was faster.
+    async fn append(&self, facts: &mut Facts, entry: &FactEntry) -> Result<bool, StoreError> {
+        let log = self.log(facts.scope());
+        let damaged = |error: serde_json::Error| StoreError::Damaged {
+            log: log.to_string(),
+            position: facts.end(),
+            reason: error.to_string(),
+        };
+        let body = serde_json::to_string(entry).map_err(damaged)?;
+        let record = Record { body, text: String::new(), checkpoint: false };
+        match self.store.append(&log, facts.end(), vec![record], now()).await {
+            Ok(()) => {
+                facts.apply(entry);
+                Ok(true)
+            }
+            Err(StoreError::Conflict { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn overtaken(&self, scope: Scope) -> StoreError {
+        StoreError::Overtaken { log: self.log(scope).to_string(), tries: TRIES }
+    }
+}
+
+async fn read(store: &dyn Store, log: &LogName, span: std::ops::Range<Position>) -> Result<Vec<FactEntry>, StoreError> {
+    let bodies = store.read(log, span.clone()).await?;
+    let parse = |(position, body): (Position, String)| {
+        let reason = |error: serde_json::Error| format!("{:?} error in its JSON", error.classify()).to_lowercase();
+        let damaged = |error| StoreError::Damaged { log: log.to_string(), position, reason: reason(error) };
+        serde_json::from_str(&body).map_err(damaged)
+    };
+    span.zip(bodies).map(parse).collect()
+}
