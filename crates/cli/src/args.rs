@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use lookback::Dialect;
 #[cfg(feature = "mcp")]
-use lookback::LogName;
+use lookback::{LogName, memory::Memory};
 
 /// Decides what a language model sees of a long conversation.
 #[derive(Debug, Parser)]
@@ -191,9 +191,9 @@ pub(crate) struct McpArgs {
     /// The session whose memory it is
     #[arg(long, value_name = "NAME", default_value = "mcp")]
     pub(crate) session: LogName,
-    /// Share facts with the other sessions of this workspace
-    #[arg(long, value_name = "NAME")]
-    pub(crate) workspace: Option<LogName>,
+    /// The workspace whose sessions share facts
+    #[arg(long, value_name = "NAME", default_value = Memory::WORKSPACE)]
+    pub(crate) workspace: LogName,
     /// Let clients name another session in any call, and read all sessions
     #[arg(long)]
     pub(crate) any_session: bool,

@@ -51,6 +51,9 @@ pub(crate) enum Failure {
     Token { variable: String, fault: lookback_server::mcp::BadToken },
     #[cfg(feature = "mcp")]
     #[error(transparent)]
+    Memory(#[from] lookback::memory::MemoryError),
+    #[cfg(feature = "mcp")]
+    #[error(transparent)]
     Serve(#[from] lookback_server::mcp::ServeError),
 }
 
@@ -76,7 +79,7 @@ impl Failure {
             | Failure::Folder { .. }
             | Failure::Output(_) => 2,
             #[cfg(feature = "mcp")]
-            Failure::NoToken { .. } | Failure::Token { .. } | Failure::Serve(_) => 2,
+            Failure::NoToken { .. } | Failure::Token { .. } | Failure::Memory(_) | Failure::Serve(_) => 2,
         }
     }
 

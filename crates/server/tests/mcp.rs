@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use lookback::memory::{Kind, Memory, Scope, Source, Speaker, Statement};
 use lookback::{Dialect, LogName, MemoryStore, Message, Session, Settings, Store, ToolCall, ToolResult};
 use lookback_server::mcp::Server;
 use rmcp::model::{
@@ -14,7 +15,21 @@ use rmcp::{ErrorData, ServiceExt};
 
 type Client = RunningService<RoleClient, ()>;
 
-/// A client of a server in the same process.
+/// The memory of a session.
+async fn memory(store: &Arc<dyn Store>, session: &str) -> Memory {
+    Memory::open(store.clone(), session).await.unwrap()
+}
+
+/// A client of a server in the same process, which shows the session `mcp` alone.
+async fn client_of(store: &Arc<dyn Store>) -> Client {
+    connect(Server::new(memory(store, "mcp").await)).await
+}
+
+/// A client of a server that shows all sessions.
+async fn client_of_all(store: &Arc<dyn Store>) -> Client {
+    connect(Server::new(memory(store, "mcp").await).with_any_session()).await
+}
+
 async fn connect(server: Server) -> Client {
     let (near, far) = tokio::io::duplex(1 << 20);
     tokio::spawn(async move { server.serve(far).await.unwrap().waiting().await });
@@ -56,7 +71,7 @@ fn store() -> Arc<dyn Store> {
 
 #[tokio::test]
 async fn it_says_who_it_is_and_what_for() {
-    let client = connect(Server::new(store(), name("mcp"))).await;
+    let client = client_of(&store()).await;
     let info = client.peer_info().unwrap();
     let server = info.server_info.clone().unwrap();
     assert_eq!((server.name.as_str(), server.version.as_str()), ("lookback", env!("CARGO_PKG_VERSION")));
@@ -79,7 +94,7 @@ async fn a_transcript_says_who_said_what_where() {
         Message::assistant("Milk."),
     ];
     write(&store, "mcp", messages).await;
-    let client = connect(Server::new(store, name("mcp"))).await;
+    let client = client_of(&store).await;
     let expected = "Session mcp: 7 messages\n\
         \n[0] system\nBe brief.\n\
         \n[1] user\nWhat is in notes.txt?\n\
@@ -101,7 +116,7 @@ async fn a_transcript_says_who_said_what_where() {
 async fn a_long_session_is_read_backwards_without_a_gap() {
     let store = store();
     write(&store, "mcp", (0..200).map(|n| Message::user(format!("message {n}."))).collect()).await;
-    let client = connect(Server::new(store, name("mcp"))).await;
+    let client = client_of(&store).await;
     let mut next = Some("lookback://sessions/mcp".to_owned());
     let mut readings = Vec::new();
     while let Some(address) = next {
@@ -122,7 +137,7 @@ async fn a_reading_is_bounded_whatever_a_session_holds() {
     let line = "a long line of output\n";
     let long = |n| line.repeat(if n == 7 { 10_000 } else { 400 });
     write(&store, "mcp", (0..50).map(|n| Message::user(long(n))).collect()).await;
-    let client = connect(Server::new(store, name("mcp"))).await;
+    let client = client_of(&store).await;
     for (address, cuts) in [("lookback://sessions/mcp", 40), ("lookback://sessions/mcp/messages/7-7", 1)] {
         let text = read(&client, address).await.unwrap();
         assert!(text.len() > 90_000 && text.len() < 110_000, "{}", text.len());
@@ -137,10 +152,13 @@ async fn sessions_are_listed_a_page_at_a_time_and_what_belongs_to_them_is_not() 
         write(&store, &format!("team/agent {n:03}"), vec![Message::user("Hello")]).await;
     }
     let record = lookback::store::Record { body: "{}".into(), text: String::new(), checkpoint: false };
-    for derived in [name("team/agent 000").summary_of(), name("mcp").facts_of(), name("w").shared_of()] {
-        store.append(&derived, 0, vec![record.clone()], None).await.unwrap();
+    store.append(&name("team/agent 000").summary_of(), 0, vec![record], None).await.unwrap();
+    for scope in [Scope::Session, Scope::Shared] {
+        let statement = Statement::new(Kind::Finding, "It listens on port 5050.", Source::of(Speaker::Model));
+        memory(&store, "mcp").await.state(scope, statement).await.unwrap();
     }
-    let client = connect(Server::new(store.clone(), name("mcp")).with_any_session()).await;
+    assert_eq!(store.list("").await.unwrap().len(), 253);
+    let client = client_of_all(&store).await;
     let first = client.list_resources(None).await.unwrap();
     assert!(first.next_cursor.is_some() && first.resources.len() <= 102);
     let mut listed = addresses(&client).await;
@@ -165,7 +183,7 @@ async fn other_sessions_are_seen_only_where_that_is_allowed() {
     }
     let private = ["lookback://sessions/private", "lookback://sessions/private/messages/0-9"];
 
-    let client = connect(Server::new(store.clone(), name("mcp"))).await;
+    let client = client_of(&store).await;
     let listed = addresses(&client).await;
     assert!(listed.contains(&"lookback://sessions/mcp".to_owned()), "{listed:?}");
     assert!(!listed.iter().any(|address| address.contains("private")), "{listed:?}");
@@ -177,7 +195,7 @@ async fn other_sessions_are_seen_only_where_that_is_allowed() {
     let templates = client.list_all_resource_templates().await.unwrap();
     assert_eq!(templates[0].uri_template, "lookback://sessions/mcp/messages/{from}-{to}");
 
-    let client = connect(Server::new(store, name("mcp")).with_any_session()).await;
+    let client = client_of_all(&store).await;
     assert!(addresses(&client).await.contains(&"lookback://sessions/private".to_owned()));
     for address in private {
         assert!(read(&client, address).await.unwrap().contains("said in private"));
@@ -187,13 +205,47 @@ async fn other_sessions_are_seen_only_where_that_is_allowed() {
 }
 
 #[tokio::test]
+async fn what_is_remembered_can_be_read() {
+    let store = store();
+    let nothing = "Nothing is remembered here yet.";
+    let client = client_of(&store).await;
+    assert_eq!(read(&client, "lookback://facts/sessions/mcp").await.unwrap(), nothing);
+    assert_eq!(read(&client, "lookback://facts/shared").await.unwrap(), nothing);
+
+    for (session, scope, text) in [
+        ("mcp", Scope::Session, "It listens on port 5050."),
+        ("private", Scope::Session, "The host is green."),
+        ("private", Scope::Shared, "Use pnpm, not npm."),
+    ] {
+        let statement = Statement::new(Kind::Finding, text, Source::of(Speaker::Model));
+        memory(&store, session).await.state(scope, statement).await.unwrap();
+    }
+    let own = read(&client, "lookback://facts/sessions/mcp").await.unwrap();
+    assert!(own.contains("port 5050") && own.contains("pnpm") && !own.contains("green"), "{own}");
+    let shared = read(&client, "lookback://facts/shared").await.unwrap();
+    assert!(shared.contains("pnpm") && !shared.contains("5050"), "{shared}");
+    assert!(read(&client, "lookback://facts/sessions/private").await.is_err());
+    let listed = addresses(&client).await;
+    assert_eq!(listed, ["lookback://facts/sessions/mcp", "lookback://facts/shared"]);
+
+    let client = client_of_all(&store).await;
+    let other = read(&client, "lookback://facts/sessions/private").await.unwrap();
+    assert!(other.contains("green") && other.contains("pnpm") && !other.contains("5050"), "{other}");
+    assert!(read(&client, "lookback://facts/sessions/nonesuch").await.is_err());
+
+    let elsewhere = memory(&store, "mcp").await.in_workspace("elsewhere").unwrap();
+    let client = connect(Server::new(elsewhere)).await;
+    assert_eq!(read(&client, "lookback://facts/shared").await.unwrap(), nothing);
+}
+
+#[tokio::test]
 async fn what_is_not_there_is_an_error_of_the_protocol() {
-    let client = connect(Server::new(store(), name("mcp"))).await;
+    let client = client_of(&store()).await;
     for address in [
         "lookback://sessions/mcp",
         "lookback://sessions/..",
         "lookback://sessions/memory%3Amcp%3Afacts",
-        "lookback://facts/shared",
+        "lookback://facts/other",
         "file:///etc/passwd",
         "",
     ] {

@@ -4,7 +4,9 @@ use std::io::{IsTerminal, stdin};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use futures_lite::future::block_on;
 use lookback::Durability;
+use lookback::memory::Memory;
 use lookback_server::mcp::http::{self, Door};
 use lookback_server::mcp::{Server, Token, stdio};
 
@@ -15,10 +17,8 @@ use crate::{input, output};
 pub(crate) fn run(args: McpArgs) -> Result<ExitCode, Failure> {
     let token = args.token_env.map(token).transpose()?;
     let store = Arc::new(input::store(&args.store.path, Durability::Disk)?);
-    let mut server = Server::new(store, args.session);
-    if let Some(workspace) = args.workspace {
-        server = server.in_workspace(workspace);
-    }
+    let memory = block_on(Memory::open(store, args.session.as_str()))?.in_workspace(args.workspace.as_str())?;
+    let mut server = Server::new(memory);
     if args.any_session {
         server = server.with_any_session();
     }

@@ -5,53 +5,48 @@ mod handler;
 pub mod http;
 mod place;
 mod resources;
+mod sheets;
 pub mod stdio;
 mod tools;
 mod transcript;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
-use lookback::{LogName, Store};
+use lookback::LogName;
+use lookback::memory::{Memory, MemoryError};
 
 pub use access::{BadToken, Token};
 
-/// What is served: the memory of one session in a store, or of all of them.
+/// What is served: the memory of one session, or of all sessions of its store, and what was said in them.
 ///
 /// A clone serves the same. Any number of clients may use it at once.
 ///
 /// ```
-/// use std::sync::Arc;
+/// # futures_lite::future::block_on(async {
 /// use lookback::MemoryStore;
+/// use lookback::memory::Memory;
 /// use lookback_server::mcp::Server;
 ///
-/// let server = Server::new(Arc::new(MemoryStore::new()), "assistant".parse()?).in_workspace("team".parse()?);
+/// let memory = Memory::open(MemoryStore::new(), "assistant").await?.in_workspace("team")?;
+/// let server = Server::new(memory);
 /// # let _ = server;
-/// # Ok::<(), lookback::store::BadName>(())
+/// # Ok::<(), lookback::memory::MemoryError>(())
+/// # }).unwrap();
 /// ```
 #[derive(Debug, Clone)]
 pub struct Server {
-    store: Arc<dyn Store>,
-    session: LogName,
-    workspace: Option<LogName>,
+    memory: Memory,
     any_session: bool,
 }
 
 impl Server {
-    /// Serves the facts and the messages of this session, and no other's.
-    pub fn new(store: Arc<dyn Store>, session: LogName) -> Self {
-        Server { store, session, workspace: None, any_session: false }
+    /// Serves this memory, and no other session's.
+    pub fn new(memory: Memory) -> Self {
+        Server { memory, any_session: false }
     }
 
-    /// The session shares facts with the others of this workspace.
-    #[must_use]
-    pub fn in_workspace(mut self, workspace: LogName) -> Self {
-        self.workspace = Some(workspace);
-        self
-    }
-
-    /// Clients may read every session of the store, and name another one in any call.
+    /// Clients may read every session of the store, and name another one in any call. All share the facts of one workspace.
     #[must_use]
     pub fn with_any_session(mut self) -> Self {
         self.any_session = true;
@@ -60,7 +55,16 @@ impl Server {
 
     /// Whether clients may see this session.
     fn shows(&self, session: &LogName) -> bool {
-        self.any_session || *session == self.session
+        self.any_session || session == self.memory.session()
+    }
+
+    /// The memory of a session that clients may see.
+    async fn memory_of(&self, session: &LogName) -> Result<Memory, MemoryError> {
+        if session == self.memory.session() {
+            return Ok(self.memory.clone());
+        }
+        let memory = Memory::open(self.memory.store().clone(), session.as_str()).await?;
+        memory.in_workspace(self.memory.workspace().as_str())
     }
 }
 

@@ -1,10 +1,11 @@
 //! Sessions as resources: the list of them, a page at a time, and what each says.
 
+use lookback::memory::MemoryError;
 use lookback::store::StoreError;
 use rmcp::model::{Resource, ResourceTemplate};
 
 use super::place::Place;
-use super::{Server, tools, transcript};
+use super::{Server, sheets, transcript};
 
 /// How many sessions a page of the list has.
 const PAGE: usize = 100;
@@ -12,11 +13,11 @@ const PAGE: usize = 100;
 impl Server {
     /// A page of what can be read: after the session that the cursor names, or from the beginning. With it the cursor of the next page.
     pub(super) async fn list(&self, cursor: Option<&str>) -> Result<(Vec<Resource>, Option<String>), StoreError> {
-        let mut listed = if cursor.is_none() { self.sheets().await? } else { Vec::new() };
+        let mut listed = if cursor.is_none() { self.sheets() } else { Vec::new() };
         let mut logs = if self.any_session {
-            self.store.list("").await?
+            self.memory.store().list("").await?
         } else {
-            self.store.info(&self.session).await?.into_iter().collect()
+            self.memory.store().info(self.memory.session()).await?.into_iter().collect()
         };
         logs.retain(|log| !log.name.is_derived() && cursor.is_none_or(|cursor| log.name.as_str() > cursor));
         let more = logs.len() > PAGE;
@@ -30,19 +31,19 @@ impl Server {
     }
 
     /// The facts of the session, and those that it shares.
-    async fn sheets(&self) -> Result<Vec<Resource>, StoreError> {
-        let says = "What is remembered in the session".to_owned();
-        let own = resource(&Place::Facts(self.session.clone()), format!("facts of {}", self.session), says);
-        let shared = self.workspace.as_ref().map(|workspace| {
-            let says = "What all sessions of the workspace remember".to_owned();
-            resource(&Place::Shared, format!("facts of workspace {workspace}"), says)
-        });
-        Ok(std::iter::once(own).chain(shared).collect())
+    fn sheets(&self) -> Vec<Resource> {
+        let (session, workspace) = (self.memory.session(), self.memory.workspace());
+        let own = "What is remembered in the session, and what it shares".to_owned();
+        let shared = "What all sessions of the workspace remember".to_owned();
+        vec![
+            resource(&Place::Facts(session.clone()), format!("facts of {session}"), own),
+            resource(&Place::Shared, format!("facts that {workspace} shares"), shared),
+        ]
     }
 
     /// What a client may fill in.
     pub(super) fn templates(&self) -> Vec<ResourceTemplate> {
-        let own = Some(&self.session).filter(|_| !self.any_session);
+        let own = Some(self.memory.session()).filter(|_| !self.any_session);
         let says = "The messages of a session between two positions of its log, both included: as a search gives them";
         vec![
             ResourceTemplate::new(Place::template(own), "messages").with_description(says).with_mime_type("text/plain"),
@@ -50,12 +51,13 @@ impl Server {
     }
 
     /// What a place says; `None` where there is nothing, or nothing that clients may see.
-    pub(super) async fn read(&self, place: &Place) -> Result<Option<String>, StoreError> {
+    pub(super) async fn read(&self, place: &Place) -> Result<Option<String>, MemoryError> {
+        let store = self.memory.store();
         match place {
-            Place::Session(name) if self.shows(name) => transcript::read(&self.store, name, None).await,
-            Place::Messages(name, span) if self.shows(name) => transcript::read(&self.store, name, Some(span)).await,
-            Place::Facts(name) if self.shows(name) => tools::sheet(self, name).await,
-            Place::Shared => tools::shared_sheet(self).await,
+            Place::Session(name) if self.shows(name) => Ok(transcript::read(store, name, None).await?),
+            Place::Messages(name, span) if self.shows(name) => Ok(transcript::read(store, name, Some(span)).await?),
+            Place::Facts(name) if self.shows(name) => sheets::of(self, name).await,
+            Place::Shared => sheets::shared(&self.memory).await.map(Some),
             Place::Session(_) | Place::Messages(..) | Place::Facts(_) => Ok(None),
         }
     }

@@ -1,7 +1,6 @@
 //! The library's tools as tools of the protocol: with the session that a client may name, where it may.
 
 use lookback::LogName;
-use lookback::store::StoreError;
 use rmcp::model::{JsonObject, Tool};
 use serde_json::{Value, json};
 
@@ -41,7 +40,7 @@ pub(super) fn list(server: &Server) -> Vec<Tool> {
             _ => JsonObject::default(),
         };
         if server.any_session {
-            let says = format!("The session whose memory is meant; without it, {}", server.session);
+            let says = format!("The session whose memory is meant; without it, {}", server.memory.session());
             let properties = schema.entry("properties").or_insert_with(|| json!({}));
             if let Value::Object(properties) = properties {
                 properties.insert(SESSION.to_owned(), json!({ "type": "string", "description": says }));
@@ -57,7 +56,7 @@ pub(super) async fn call(server: &Server, name: &str, mut arguments: JsonObject)
     let tool = library::tools().into_iter().find(|tool| tool.name == name)?;
     let refused = |text: String| Some(Reply { text, error: true });
     let session = match arguments.remove(SESSION) {
-        None | Some(Value::Null) => server.session.clone(),
+        None | Some(Value::Null) => server.memory.session().clone(),
         Some(_) if !server.any_session => {
             return refused("this server has one session, and takes no argument `session`; leave it out".to_owned());
         }
@@ -69,14 +68,4 @@ pub(super) async fn call(server: &Server, name: &str, mut arguments: JsonObject)
     };
     let _ = (tool, session);
     None
-}
-
-/// The facts of a session as text.
-pub(super) async fn sheet(_server: &Server, _session: &LogName) -> Result<Option<String>, StoreError> {
-    Ok(None)
-}
-
-/// The facts that the sessions of the workspace share, as text; `None` without a workspace.
-pub(super) async fn shared_sheet(_server: &Server) -> Result<Option<String>, StoreError> {
-    Ok(None)
 }
