@@ -7,6 +7,7 @@ Prints a line for each case, and fails with the first that is not as it should b
 
 import asyncio
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -19,7 +20,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 LOOKBACK = str(Path(sys.argv[1]).resolve())
-EXAMPLE = Path(__file__).resolve().parents[4] / "examples" / "session.jsonl"
+PROJECT = Path(__file__).resolve().parents[4]
+EXAMPLE = PROJECT / "examples" / "session.jsonl"
+PAGE = PROJECT / "docs" / "mcp.md"
 TOKEN = "correct-horse-battery-staple"
 MODES = ["auto", "legacy"]
 
@@ -79,8 +82,7 @@ async def the_server_introduces_itself(lab):
             assert client.server_info.name == "lookback"
             assert "remember" in client.instructions
             assert client.server_capabilities.tools and client.server_capabilities.resources
-        versions = [client.protocol_version for client in clients]
-        assert versions[0] == versions[2] > versions[1] == versions[3], versions
+        assert [client.protocol_version for client in clients] == ["2026-07-28", "2025-11-25"] * 2
 
 
 async def a_session_is_listed_and_read(lab):
@@ -120,6 +122,20 @@ async def what_there_is_not_is_refused(lab):
             assert (await refusal(client.read_resource("file:///etc/passwd"))).code in (-32002, -32602)
 
 
+async def the_page_says_how_to_configure_a_client(lab):
+    blocks = PAGE.read_text().split("```json\n")[1:]
+    own, running = [json.loads(block.split("```")[0])["mcpServers"]["lookback"] for block in blocks]
+    assert own["command"] == "lookback"
+    args = [lab.store if arg.startswith("/home/") else arg for arg in own["args"]]
+    async with Client(StdioServerParameters(command=LOOKBACK, args=args)) as client:
+        assert client.server_info.name == "lookback"
+    with lab.listening() as url:
+        assert url.split(":")[-1].split("/")[1] == running["url"].split(":")[-1].split("/")[1]
+        async with httpx2.AsyncClient(headers=running["headers"]) as http:
+            async with Client(streamable_http_client(url, http_client=http)) as client:
+                assert client.server_info.name == "lookback"
+
+
 async def a_token_is_wanted_and_taken(lab):
     with lab.listening("--token-env", "SECRET") as url:
         for mode in MODES:
@@ -143,6 +159,7 @@ CASES = [
     a_session_is_listed_and_read,
     other_sessions_are_hidden,
     what_there_is_not_is_refused,
+    the_page_says_how_to_configure_a_client,
     a_token_is_wanted_and_taken,
     a_web_page_is_refused,
 ]

@@ -13,8 +13,8 @@ mod transcript;
 use std::io;
 use std::net::SocketAddr;
 
-use lookback::LogName;
 use lookback::memory::{Memory, MemoryError};
+use lookback::{LogName, StoreError};
 
 pub use access::{BadToken, Token};
 
@@ -91,6 +91,17 @@ pub enum ServeError {
     /// The connection on standard input was no client's of this protocol.
     #[error("what came on standard input is not the beginning of a connection of the Model Context Protocol")]
     Handshake,
+}
+
+/// Why something could not be read.
+#[derive(Debug, thiserror::Error)]
+enum ReadError {
+    #[error(transparent)]
+    Session(#[from] lookback::Error),
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 /// One thread is enough: what takes time waits for the disk, on threads of the store's own.

@@ -1,11 +1,10 @@
 //! Sessions as resources: the list of them, a page at a time, and what each says.
 
-use lookback::memory::MemoryError;
 use lookback::store::StoreError;
 use rmcp::model::{Resource, ResourceTemplate};
 
 use super::place::Place;
-use super::{Server, sheets, transcript};
+use super::{ReadError, Server, sheets, transcript};
 
 /// How many sessions a page of the list has.
 const PAGE: usize = 100;
@@ -51,13 +50,13 @@ impl Server {
     }
 
     /// What a place says; `None` where there is nothing, or nothing that clients may see.
-    pub(super) async fn read(&self, place: &Place) -> Result<Option<String>, MemoryError> {
+    pub(super) async fn read(&self, place: &Place) -> Result<Option<String>, ReadError> {
         let store = self.memory.store();
         match place {
-            Place::Session(name) if self.shows(name) => Ok(transcript::read(store, name, None).await?),
-            Place::Messages(name, span) if self.shows(name) => Ok(transcript::read(store, name, Some(span)).await?),
-            Place::Facts(name) if self.shows(name) => sheets::of(self, name).await,
-            Place::Shared => sheets::shared(&self.memory).await.map(Some),
+            Place::Session(name) if self.shows(name) => transcript::read(store, name, None).await,
+            Place::Messages(name, span) if self.shows(name) => transcript::read(store, name, Some(span)).await,
+            Place::Facts(name) if self.shows(name) => Ok(sheets::of(self, name).await?),
+            Place::Shared => Ok(Some(sheets::shared(&self.memory).await?)),
             Place::Session(_) | Place::Messages(..) | Place::Facts(_) => Ok(None),
         }
     }

@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use lookback::message::{Media, Message, PartRef, ResultItem, ToolResult};
 use lookback::session::Past;
-use lookback::store::{Store, StoreError};
+use lookback::store::Store;
 use lookback::tokens::Estimate;
 use lookback::transcript::Position;
-use lookback::{Error, LogName, Role, Session, Settings, Truncation};
+use lookback::{LogName, Role, Session, Settings, Truncation};
 
+use super::ReadError;
 use super::place::Place;
 
 /// The most messages of one reading.
@@ -23,19 +24,14 @@ pub(super) async fn read(
     store: &Arc<dyn Store>,
     name: &LogName,
     span: Option<&RangeInclusive<Position>>,
-) -> Result<Option<String>, StoreError> {
+) -> Result<Option<String>, ReadError> {
     if store.head(name, None).await?.is_none() {
         return Ok(None);
     }
-    let only_store = |error| match error {
-        Error::Store(error) => error,
-        // Nothing is written and no window is made, so nothing else can be refused.
-        error => StoreError::Backend { place: name.to_string(), source: Box::new(error) },
-    };
-    let mut session = Session::open(store.clone(), name.as_str(), Settings::default()).await.map_err(only_store)?;
+    let mut session = Session::open(store.clone(), name.as_str(), Settings::default()).await?;
     let positions = span.map_or(0..u64::MAX, |span| *span.start()..span.end().saturating_add(1));
     // One more than are shown, to learn whether there are more.
-    let mut past = session.newest(positions, MESSAGES + 1).await.map_err(only_store)?;
+    let mut past = session.newest(positions, MESSAGES + 1).await?;
     let older = past.len() > MESSAGES;
     past.drain(..past.len().saturating_sub(MESSAGES));
 
