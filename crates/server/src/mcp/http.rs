@@ -59,18 +59,18 @@ pub fn serve(server: Server, door: Door, ready: impl FnOnce(SocketAddr)) -> Resu
             .with_allowed_hosts(own.into_iter().chain(hosts))
             // Only browsers send an origin, and no web page has any business here.
             .enforce_origin_validation();
-        let cancel = config.cancellation_token.clone();
         let service =
             StreamableHttpService::new(move || Ok(server.clone()), Arc::new(NeverSessionManager::default()), config);
         let router = Router::new().route_service("/mcp", service).layer(from_fn_with_state(token, admit));
 
-        let stopping = cancel.clone();
+        let (told, stopping) = tokio::sync::oneshot::channel();
         let serving = axum::serve(listener, router).with_graceful_shutdown(async move {
             stop.await;
-            stopping.cancel();
+            // It is listened to as long as anything is served.
+            let _ = told.send(());
         });
         let patience = async {
-            cancel.cancelled().await;
+            let _ = stopping.await;
             tokio::time::sleep(GRACE).await;
         };
         tokio::select! {
