@@ -204,12 +204,38 @@ fn a_request_is_bounded_and_has_one_place() {
     assert_eq!(server.post(&[]), 200);
 }
 
+fn kill(signal: &str, child: &Child) {
+    assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
+}
+
+#[test]
+fn a_request_that_is_under_way_is_answered_before_the_end() {
+    let lab = Lab::new();
+    let mut server = Listening::new(&lab, &["--http", "127.0.0.1:0"]);
+    let body = initialize(1);
+    let mut stream = TcpStream::connect(&server.address).unwrap();
+    let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nExpect: 100-continue\r\n";
+    let length = body.len();
+    write!(stream, "{head}Accept: application/json, text/event-stream\r\nContent-Length: {length}\r\n\r\n").unwrap();
+    let mut answer = BufReader::new(stream.try_clone().unwrap());
+    let mut line = String::new();
+    // By now the request is in the server's hands.
+    answer.read_line(&mut line).unwrap();
+    assert_eq!(line, "HTTP/1.1 100 Continue\r\n");
+    kill("-TERM", &server.child);
+    while TcpStream::connect(&server.address).is_ok() {
+        std::thread::yield_now();
+    }
+    stream.write_all(body.as_bytes()).unwrap();
+    let mut rest = String::new();
+    answer.read_to_string(&mut rest).unwrap();
+    assert!(rest.contains("HTTP/1.1 200 OK") && rest.contains("serverInfo"), "{rest}");
+    assert_eq!(server.child.wait().unwrap().code(), Some(0));
+}
+
 #[test]
 fn it_stops_when_it_is_told_to() {
     let lab = Lab::new();
-    let kill = |signal: &str, child: &Child| {
-        assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
-    };
     for signal in ["-TERM", "-INT"] {
         let mut server = Listening::new(&lab, &["--http", "127.0.0.1:0"]);
         assert_eq!(server.post(&[]), 200);
