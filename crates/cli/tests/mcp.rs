@@ -110,6 +110,15 @@ fn nothing_but_the_protocol_passes_over_standard_output() {
 }
 
 #[test]
+fn a_line_without_end_is_not_waited_for() {
+    let lines = [request(1, "tools/call", json!({ "name": "x".repeat(17 << 20) })), request(2, "ping", json!({}))];
+    let run = Lab::new().pipe(&["mcp"], said(&lines));
+    run.out();
+    let ids: Vec<_> = run.lines().iter().map(|answer| answer["id"].clone()).collect();
+    assert_eq!(ids, [0, 2]);
+}
+
+#[test]
 fn a_client_may_go_away_at_any_time() {
     let lab = Lab::new();
     for said in [String::new(), "\n".to_owned(), initialize(0) + "\n", initialize(0)] {
