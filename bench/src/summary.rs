@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use futures_lite::future::block_on;
 use lookback::summarize::{Completion, Summarizer, Task};
-use lookback::{Limits, MemoryStore, Policy, Session, Settings, SqliteStore, Stage, Store, Summarize};
+use lookback::{FileStore, Limits, MemoryStore, Policy, Session, Settings, SqliteStore, Stage, Store, Summarize};
 
 use crate::{median, message, time};
 
@@ -43,6 +43,8 @@ pub fn run() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = SqliteStore::open(folder.path().join("lookback.db")).expect("a store");
     measure("sqlite", file).iter().for_each(|row| println!("{row}"));
+    let files = FileStore::open(folder.path().join("files")).expect("a store");
+    measure("files", files).iter().for_each(|row| println!("{row}"));
     measure("memory", MemoryStore::new()).iter().for_each(|row| println!("{row}"));
     println!();
 }

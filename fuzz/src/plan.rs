@@ -60,7 +60,7 @@ fn stage(bytes: &mut Bytes<'_>) -> Stage {
     match bytes.below(5) {
         4 => Stage::Summarize(Summarize { budget: bytes.size(), ..Summarize::default() }),
         0 => Stage::TruncateResults { to: truncation(bytes), keep },
-        1 => Stage::ClearResults { keep },
+        1 => Stage::ClearResults { keep, marker: None },
         2 => Stage::ClearMedia { keep },
         _ => Stage::Drop,
     }

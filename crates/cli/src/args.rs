@@ -217,7 +217,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct StoreArg {
-    /// The store
+    /// The store: a file of SQLite's, or a folder of plain files (PATH/)
     #[arg(id = "store", long, value_name = "PATH", env = "LOOKBACK_STORE", default_value = ".lookback/lookback.db")]
     pub(crate) path: PathBuf,
 }

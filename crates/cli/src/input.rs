@@ -1,4 +1,4 @@
-//! What a command reads: files, standard input, stores, policies, models.
+//! What a command reads: files, standard input, policies, models.
 
 use std::borrow::Cow;
 use std::fs;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use lookback::presets;
 use lookback::tokens::{Model, Models, TokenCounter};
-use lookback::{Dialect, Durability, Policy, Price, Prices, Request, SqliteStore};
+use lookback::{Dialect, Policy, Price, Prices, Request};
 use serde_json::value::RawValue;
 
 use crate::failure::Failure;
@@ -75,15 +75,6 @@ impl Document {
             Cow::Owned(self.request.with_messages(messages))
         }
     }
-}
-
-/// A store, made where there is none, with the folder that it is in.
-pub(crate) fn store(path: &Path, durability: Durability) -> Result<SqliteStore, Failure> {
-    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        let fault = |source| Failure::Folder { place: folder.display().to_string(), source };
-        fs::create_dir_all(folder).map_err(fault)?;
-    }
-    Ok(SqliteStore::open_with(path, durability)?)
 }
 
 /// A policy by its name, or from a file.

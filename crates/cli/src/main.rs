@@ -5,6 +5,7 @@ mod commands;
 mod failure;
 mod input;
 mod output;
+mod store;
 mod words;
 
 use std::process::ExitCode;

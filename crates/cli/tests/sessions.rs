@@ -11,7 +11,7 @@ use common::{Lab, example_messages, list};
 use futures_lite::future::block_on;
 use insta::assert_snapshot;
 use lookback::store::Record;
-use lookback::{Dialect, LogName, Message, Request, Session, Settings, SqliteStore, Store};
+use lookback::{Dialect, FileStore, LogName, Message, Request, Session, Settings, SqliteStore, Store};
 
 /// A lab with the example replayed.
 fn replayed() -> Lab {
@@ -265,14 +265,65 @@ fn a_file_that_is_no_store_is_left_alone() {
 }
 
 #[test]
-fn a_folder_is_no_store() {
-    let lab = Lab::new().with_example().with("file", "");
-    for args in [&["sessions", "list", "--store", "."][..], &["replay", "session.jsonl", "--store", "."]] {
-        let run = lab.run(args);
-        run.fails(2, "the store .");
+fn a_folder_is_a_store_of_plain_files() {
+    let lab = Lab::new().with_example();
+    let replay = |store| lab.run(&["replay", "session.jsonl", "--json", "--policy", "messages", "--store", store]);
+    // A folder that there is, and one that is only written like one; a path like any other is SQLite's.
+    fs::create_dir(lab.path("there")).unwrap();
+    let told = replay("s.db").out().to_owned();
+    for (store, folder) in [("there", "there"), ("new/in/", "new/in")] {
+        let [replayed, exported] =
+            [replay(store), lab.run(&["sessions", "export", "replay/session", "--store", store])];
+        assert_eq!(replayed.out(), told);
+        assert_eq!(exported.out(), lab.run(&["sessions", "export", "replay/session", "--store", "s.db"]).out());
+        let turns = fs::read_to_string(lab.path(folder).join("memory/replay%2Fsession/turns.jsonl")).unwrap();
+        let list = lab.run(&["sessions", "list", "--json", "--store", store]).lines();
+        assert_eq!(list.len(), 1);
+        assert_eq!(list[0]["records"].as_u64().unwrap(), turns.lines().count() as u64 - 1);
+        let files = lab.run(&["sessions", "search", "late stand", "--json", "--limit", "99", "--store", store]).lines();
+        let sqlite =
+            lab.run(&["sessions", "search", "late stand", "--json", "--limit", "99", "--store", "s.db"]).lines();
+        let positions = |lines: &[serde_json::Value]| {
+            lines.iter().map(|line| line["position"].as_u64().unwrap()).collect::<std::collections::BTreeSet<_>>()
+        };
+        assert_eq!(positions(&files), positions(&sqlite));
+        // The same file again takes its place.
+        assert_eq!(replay(store).out(), told);
+        lab.run(&["sessions", "delete", "replay/session", "--store", store]).out();
+        lab.run(&["sessions", "show", "replay/session", "--store", store]).fails(1, "there is no session");
+        assert_eq!(lab.run(&["sessions", "list", "--json", "--store", store]).out(), "");
     }
+    assert!(lab.path("s.db").is_file());
+}
+
+#[test]
+fn a_path_that_is_neither_a_file_nor_a_folder_is_no_store() {
+    let lab = Lab::new().with_example().with("file", "");
     lab.run(&["replay", "session.jsonl", "--store", "file/s.db"]).fails(2, "file could not be made");
     lab.run(&["sessions", "list", "--store", "file/s.db"]).fails(2, "there is no store");
+    for args in COMMANDS {
+        lab.run(&[args, &["--store", "none/"]].concat()).fails(2, "there is no store at none/");
+    }
+    assert!(!lab.path("none").exists());
+    lab.run(&["replay", "session.jsonl", "--store", "file/"]).fails(2, "the store file/");
+}
+
+#[test]
+fn a_damaged_file_is_said_to_be_and_its_session_can_be_erased() {
+    let lab = Lab::new();
+    let store = FileStore::open(lab.path("store")).unwrap();
+    let record = Record { body: "{}".to_owned(), text: "apple".to_owned(), checkpoint: false };
+    block_on(store.append(&"one".parse().unwrap(), 0, vec![record.clone(), record], Some(0))).unwrap();
+    let turns = lab.path("store/memory/one/turns.jsonl");
+    let damaged = fs::read_to_string(&turns).unwrap().replace("\"at\":0", "\"at\":zero");
+    fs::write(&turns, damaged).unwrap();
+    for args in [&["sessions", "list"][..], &["sessions", "show", "one"], &["sessions", "search", "apple"]] {
+        let run = lab.run(&[args, &["--store", "store"]].concat());
+        run.fails(2, "entry 0 of `one` cannot be read: line 2 of store/memory/one/turns.jsonl");
+    }
+    assert!(turns.exists());
+    lab.run(&["sessions", "delete", "one", "--store", "store"]).out();
+    assert!(!turns.exists());
 }
 
 #[test]

@@ -6,6 +6,11 @@ use unicode_segmentation::GraphemeCursor;
 use crate::message::{Media, MediaSource, Message, PartRef, ResultItem, ToolResult};
 use crate::tokens::TokenCounter;
 
+/// In a marker, how much is gone.
+const CUT: &str = "{cut}";
+/// In a marker, the entry of the log that has what is gone.
+const ENTRY: &str = "{entry}";
+
 /// How much of a long text to keep, from its head and from its tail.
 ///
 /// ```
@@ -28,8 +33,8 @@ pub struct Truncation {
     /// What `head` and `tail` count.
     #[serde(default)]
     pub unit: Unit,
-    /// What stands between them, where `{cut}` is how many units are gone; absent, `\n[... {cut} characters cut ...]\n`. Of a
-    /// longer one only the first 1,000 characters count.
+    /// What stands between them, where `{cut}` is how many units are gone, and `{entry}` the entry of the log that has them; absent,
+    /// `\n[... {cut} characters cut ...]\n`. Of a longer one only the first 1,000 characters count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marker: Option<String>,
 }
@@ -43,6 +48,16 @@ pub enum Unit {
     Characters,
     /// Tokens of the session's counter.
     Tokens,
+}
+
+impl Unit {
+    /// Its plural, in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Unit::Characters => "characters",
+            Unit::Tokens => "tokens",
+        }
+    }
 }
 
 /// What stands in a text's place: its first `head` bytes, a marker, and its last `tail` bytes.
@@ -108,7 +123,7 @@ pub enum Hidden {
 impl Truncation {
     /// What of `text` would be shown; `None` when it is short enough, or cutting it would not make it shorter.
     pub fn cut(&self, text: &str, counter: &dyn TokenCounter) -> Option<Cut> {
-        let (head, tail, gone, unit) = match self.unit {
+        let (head, tail, gone) = match self.unit {
             Unit::Characters => {
                 if text.len() as u64 <= self.head.saturating_add(self.tail) {
                     return None;
@@ -121,7 +136,7 @@ impl Truncation {
                 let tail = ceil(text, byte_of_char(text, length - self.tail)).max(head);
                 let kept = |range: &str| range.chars().count() as u64;
                 let gone = length - text.get(..head).map_or(0, kept) - text.get(tail..).map_or(0, kept);
-                (head, tail, gone, "characters")
+                (head, tail, gone)
             }
             Unit::Tokens => {
                 let length = counter.text(text);
@@ -131,18 +146,18 @@ impl Truncation {
                 let head = floor(text, prefix_of_tokens(text, self.head, counter));
                 let tail = ceil(text, suffix_of_tokens(text, self.tail, counter)).max(head);
                 let gone = counter.text(text.get(head..tail).unwrap_or_default());
-                (head, tail, gone, "tokens")
+                (head, tail, gone)
             }
         };
         let marker = match &self.marker {
-            Some(marker) => marker.chars().take(1_000).collect(),
-            None => format!("\n[... {{cut}} {unit} cut ...]\n"),
+            Some(marker) => shortened(marker),
+            None => format!("\n[... {{cut}} {} cut ...]\n", self.unit.name()),
         };
         if text.get(head..tail).is_some_and(|gone| is_marker(gone, &marker)) {
             // It was cut so before it came here: a client may send again what it was shown.
             return None;
         }
-        let marker = marker.replace("{cut}", &gone.to_string());
+        let marker = marker.replace(CUT, &gone.to_string());
         Cut { head, tail: text.len() - tail, marker }.if_shorter(text)
     }
 }
@@ -221,20 +236,42 @@ pub fn head<'a>(text: &'a str, tokens: u64, counter: &dyn TokenCounter) -> &'a s
     head
 }
 
-/// The cuts that a truncation makes in one tool result, item by item.
-pub fn truncate_result(result: &ToolResult, cap: &Truncation, counter: &dyn TokenCounter) -> Vec<(usize, Cut)> {
+/// A marker that names the entry.
+fn naming(marker: &str, entry: u64) -> String {
+    marker.replace(ENTRY, &entry.to_string())
+}
+
+/// As much of a marker as counts.
+fn shortened(marker: &str) -> String {
+    marker.chars().take(1_000).collect()
+}
+
+/// The cuts that a truncation makes in one tool result of this entry, item by item.
+pub fn truncate_result(
+    result: &ToolResult,
+    entry: u64,
+    cap: &Truncation,
+    counter: &dyn TokenCounter,
+) -> Vec<(usize, Cut)> {
+    let named = cap.marker.as_ref().filter(|marker| marker.contains(ENTRY));
+    let named = named.map(|marker| Truncation { marker: Some(naming(marker, entry)), ..cap.clone() });
+    let cap = named.as_ref().unwrap_or(cap);
     let cut = |item: &ResultItem| item.text().and_then(|text| cap.cut(text, counter));
     result.content.iter().enumerate().filter_map(|(index, item)| Some((index, cut(item)?))).collect()
 }
 
-/// The cuts that clear one tool result: its first item says how much is gone, the others are not shown.
+/// The cuts that clear one tool result of this entry: its first item says how much is gone, the others are not shown. A marker says it in
+/// other words, where `{cut}` is how many characters are gone, and `{entry}` the entry that has them.
 ///
 /// Nothing is cut when the note would be longer than what it replaces.
-pub fn clear_result(result: &ToolResult) -> Vec<(usize, Cut)> {
+pub fn clear_result(result: &ToolResult, entry: u64, marker: Option<&str>) -> Vec<(usize, Cut)> {
     let characters: usize = result.content.iter().filter_map(ResultItem::text).map(|text| text.chars().count()).sum();
     let others = result.content.iter().filter(|item| item.text().is_none()).count();
     let media = if others > 0 { format!(" and {others} other items") } else { String::new() };
-    let marker = format!("[tool result cleared: {characters} characters{media}]");
+    let marker = match marker {
+        Some(marker) => naming(&shortened(marker), entry).replace(CUT, &characters.to_string()),
+        None => format!("[tool result cleared: {characters} characters{media}]"),
+    };
     if characters <= marker.len() && others == 0 {
         return Vec::new();
     }
@@ -327,7 +364,7 @@ pub fn shown_text(message: &Message, edits: &[Edit]) -> String {
 
 /// Whether a text is nothing but a marker, whatever the number in it.
 fn is_marker(text: &str, marker: &str) -> bool {
-    let Some((before, after)) = marker.split_once("{cut}") else { return text == marker };
+    let Some((before, after)) = marker.split_once(CUT) else { return text == marker };
     let number = text.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
@@ -430,8 +467,8 @@ mod tests {
 
     #[test]
     fn a_short_result_is_not_cleared_into_a_longer_one() {
-        assert!(clear_result(&ToolResult::new("c", "ok")).is_empty());
-        assert_eq!(clear_result(&ToolResult::new("c", "x".repeat(100))).len(), 1);
+        assert!(clear_result(&ToolResult::new("c", "ok"), 0, None).is_empty());
+        assert_eq!(clear_result(&ToolResult::new("c", "x".repeat(100)), 0, None).len(), 1);
     }
 
     #[test]

@@ -375,7 +375,9 @@ impl<'a> Draft<'a> {
         for (index, stage) in stages.iter().enumerate() {
             match stage {
                 Stage::TruncateResults { keep, .. } => self.shrink(index, *keep, Action::Truncate),
-                Stage::ClearResults { keep } | Stage::ClearMedia { keep } => self.shrink(index, *keep, Action::Clear),
+                Stage::ClearResults { keep, .. } | Stage::ClearMedia { keep } => {
+                    self.shrink(index, *keep, Action::Clear);
+                }
                 Stage::Summarize(_) => self.summarize(),
                 Stage::Drop => self.drop_oldest(),
             }

@@ -12,8 +12,8 @@ use crate::tokens::{Calibration, Size, TokenCounter, measure};
 use crate::transcript::{Compaction, Outcome, Position, ShownItem, join, spans};
 use crate::view::{Item, View, ViewGroup};
 
-/// The cuts that a stage makes in a result, item by item.
-type Cuts<'a> = dyn Fn(&ToolResult) -> Vec<(usize, Cut)> + 'a;
+/// The cuts that a stage makes in a result of an entry, item by item.
+type Cuts<'a> = dyn Fn(&ToolResult, Position) -> Vec<(usize, Cut)> + 'a;
 
 type Changes = Vec<(usize, Vec<Item>)>;
 
@@ -194,9 +194,11 @@ fn changes(view: &View, group: &ViewGroup, sizing: Sizing<'_>, fixed: bool, in_o
     }
     for (index, stage) in sizing.policy.stages.iter().enumerate() {
         let cuts: &Cuts<'_> = match stage {
-            Stage::TruncateResults { to, .. } => &|result| cut::truncate_result(result, to, sizing.counter),
-            Stage::ClearResults { .. } => &cut::clear_result,
-            Stage::ClearMedia { .. } => &cut::clear_media,
+            Stage::TruncateResults { to, .. } => {
+                &|result, entry| cut::truncate_result(result, entry, to, sizing.counter)
+            }
+            Stage::ClearResults { marker, .. } => &|result, entry| cut::clear_result(result, entry, marker.as_deref()),
+            Stage::ClearMedia { .. } => &|result, _| cut::clear_media(result),
             Stage::Summarize(_) | Stage::Drop => continue,
         };
         let items = changes.last().map_or(&group.items, |(_, items)| items);
@@ -254,7 +256,7 @@ fn shorten(item: &Item, cuts: &Cuts<'_>, counter: &dyn TokenCounter) -> Option<I
         old.is_none_or(|old| cut.head + cut.tail < old.head + old.tail)
     };
     let new: Vec<Edit> = visible
-        .map(|(part, result)| (part, cuts(result)))
+        .map(|(part, result)| (part, cuts(result, item.position)))
         .filter(|(part, cuts)| cuts.iter().any(|cut| less(*part, cut)))
         .flat_map(|(part, cuts)| {
             cuts.into_iter().map(move |(item, cut)| Edit { part, change: Change::Cut { item, cut } })

@@ -43,7 +43,11 @@ fn policies() -> Vec<Policy> {
             limits: Limits::tokens(16_000),
             target: Some(Limits::tokens(8_000)),
             arrival: Some(cap.clone()),
-            stages: vec![Stage::TruncateResults { to: cap, keep: 3 }, Stage::ClearResults { keep: 3 }, Stage::Drop],
+            stages: vec![
+                Stage::TruncateResults { to: cap, keep: 3 },
+                Stage::ClearResults { keep: 3, marker: None },
+                Stage::Drop,
+            ],
             ..Policy::default()
         },
     ]

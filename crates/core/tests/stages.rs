@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
-use lookback_core::{Dialect, Engine, Limits, Policy, Settings, Stage};
+use lookback_core::{Dialect, Engine, Limits, Message, Policy, Settings, Stage, ToolCall, Truncation};
 
 const ROUND: [&str; 3] = [
     r#"{"role":"user","content":[{"text":"Look"}]}"#,
@@ -18,8 +18,8 @@ const REST: [&str; 3] = [
 #[test]
 fn a_result_that_is_cleared_stays_as_it_is() {
     for stages in [
-        vec![Stage::ClearMedia { keep: 0 }, Stage::ClearResults { keep: 0 }],
-        vec![Stage::ClearResults { keep: 0 }, Stage::ClearMedia { keep: 0 }],
+        vec![Stage::ClearMedia { keep: 0 }, Stage::ClearResults { keep: 0, marker: None }],
+        vec![Stage::ClearResults { keep: 0, marker: None }, Stage::ClearMedia { keep: 0 }],
     ] {
         // A limit that clearing alone does not meet, so that each window tries.
         let policy = Policy { limits: Limits::tokens(20), stages, ..Policy::default() };
@@ -39,4 +39,26 @@ fn a_result_that_is_cleared_stays_as_it_is() {
             assert_eq!(encode(&engine), sent);
         }
     }
+}
+
+#[test]
+fn a_note_of_what_is_gone_names_the_entry_that_has_it() {
+    let policy = Policy {
+        arrival: Some(Truncation { head: 1_000, ..Truncation::default() }),
+        stages: vec![Stage::ClearResults { keep: 0, marker: None }, Stage::Drop],
+        ..Policy::default()
+    };
+    let policy = policy.naming_entries();
+    let mut engine = Engine::new(Settings { policy: policy.clone(), ..Settings::default() });
+    engine.push(Message::user("Read it.")).unwrap();
+    engine.push(Message::calls("", [ToolCall::new("c1", "read", "{}")])).unwrap();
+    engine.push(Message::tool_result("c1", "x".repeat(3_000))).unwrap();
+    let shown = |engine: &Engine| {
+        let request = engine.view().encode(Dialect::OpenAiChat).unwrap();
+        request.iter().map(|message| message.get().to_owned()).collect::<Vec<_>>().join("\n")
+    };
+    assert!(shown(&engine).contains("[... 2000 characters cut; entry 2 has them ...]"), "{}", shown(&engine));
+    engine.push(Message::assistant("Done.")).unwrap();
+    engine.compact(&Policy { limits: Limits { bytes: Some(600), ..Limits::default() }, ..policy });
+    assert!(shown(&engine).contains("[tool result cleared: 3000 characters; entry 2 has them]"), "{}", shown(&engine));
 }

@@ -10,6 +10,7 @@ pub mod compat;
 pub mod explain;
 pub mod identifiers;
 pub mod memory;
+pub mod middleware;
 pub mod presets;
 pub mod prices;
 pub mod recording;
@@ -28,8 +29,8 @@ pub use prices::{Price, Prices};
 pub use recording::Recording;
 pub use session::{Error, Session, Window};
 #[cfg(feature = "sqlite")]
-pub use store::{Durability, SqliteStore};
-pub use store::{LogName, MemoryStore, Store, StoreError};
+pub use store::SqliteStore;
+pub use store::{Durability, FileStore, LogName, MemoryStore, Store, StoreError};
 
 /// Compiles the examples of the README.
 #[cfg(doctest)]

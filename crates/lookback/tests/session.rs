@@ -9,7 +9,8 @@ use futures_lite::future::block_on;
 use lookback::session::{Label, Reading, Synced};
 use lookback::transcript::{Entry, Origin};
 use lookback::{
-    Dialect, Durability, Engine, Limits, MemoryStore, Message, Policy, Session, Settings, SqliteStore, Store, ToolCall,
+    Dialect, Durability, Engine, FileStore, Limits, MemoryStore, Message, Policy, Session, Settings, SqliteStore,
+    Store, ToolCall,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
@@ -19,6 +20,7 @@ fn over_each(test: impl Fn(Arc<dyn Store>)) {
     test(Arc::new(MemoryStore::new()));
     let folder = tempfile::tempdir().unwrap();
     test(Arc::new(SqliteStore::open_with(folder.path().join("s.db"), Durability::System).unwrap()));
+    test(Arc::new(FileStore::open_with(folder.path().join("s"), Durability::System).unwrap()));
 }
 
 fn settings(messages: u64) -> Settings {

@@ -9,13 +9,21 @@ use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback::{
-    Durability, Entry, Error, Limits, MemoryStore, Message, Policy, Session, Settings, SqliteStore, Stage, Store,
-    StoreError, Summarize,
+    Durability, Entry, Error, FileStore, Limits, MemoryStore, Message, Policy, Session, Settings, SqliteStore, Stage,
+    Store, StoreError, Summarize,
 };
 
 /// The store that a process of [`a_process_pushes`] is to push into, and its name.
 const STORE: &str = "LOOKBACK_TEST_SHARED";
 const WRITER: &str = "LOOKBACK_TEST_SHARED_BY";
+
+/// A store of the kind that the path is of: a file of SQLite's ends in `.db`.
+fn at(path: &Path) -> Arc<dyn Store> {
+    if path.extension().is_some_and(|kind| kind == "db") {
+        return Arc::new(SqliteStore::open_with(path, Durability::System).unwrap());
+    }
+    Arc::new(FileStore::open_with(path, Durability::System).unwrap())
+}
 
 fn open(store: Arc<dyn Store>) -> Session {
     let stages = vec![Stage::Summarize(Summarize { budget: 200, ..Summarize::default() })];
@@ -86,15 +94,16 @@ fn eight_threads_with_250_pushes_each_lose_and_double_nothing() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     race(&|| store.clone(), 8, 250);
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("s.db");
-    race(&|| Arc::new(SqliteStore::open_with(&path, Durability::System).unwrap()), 8, 250);
+    for kind in ["s.db", "s"] {
+        race(&|| at(&folder.path().join(kind)), 8, 250);
+    }
 }
 
 #[test]
 #[ignore = "the next test runs it, in processes of their own"]
 fn a_process_pushes() {
     let (Some(path), Ok(writer)) = (std::env::var_os(STORE), std::env::var(WRITER)) else { return };
-    push(&mut open(Arc::new(SqliteStore::open_with(path, Durability::System).unwrap())), &writer, 250);
+    push(&mut open(at(Path::new(&path))), &writer, 250);
 }
 
 fn process(path: &Path, writer: &str) -> std::process::Child {
@@ -105,12 +114,13 @@ fn process(path: &Path, writer: &str) -> std::process::Child {
 
 #[test]
 fn two_processes_that_push_into_one_session_lose_and_double_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("s.db");
-    let children = ["one", "two"].map(|writer| process(&path, writer));
-    for mut child in children {
-        assert!(child.wait().unwrap().success());
+    for kind in ["s.db", "s"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(kind);
+        let children = ["one", "two"].map(|writer| process(&path, writer));
+        for mut child in children {
+            assert!(child.wait().unwrap().success());
+        }
+        holds_all(at(&path), &["one".to_owned(), "two".to_owned()], 250);
     }
-    let store = Arc::new(SqliteStore::open_existing(&path).unwrap());
-    holds_all(store, &["one".to_owned(), "two".to_owned()], 250);
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_lite::future::block_on;
 use lookback::store::{BadName, Derived, Head, Hit, LogInfo, Record, purge};
-use lookback::{LogName, MemoryStore, SqliteStore, Store, StoreError};
+use lookback::{FileStore, LogName, MemoryStore, SqliteStore, Store, StoreError};
 use rusqlite::Connection;
 
 fn name(text: &str) -> LogName {
@@ -331,6 +331,12 @@ fn a_store_in_memory_conforms() {
 fn a_store_in_sqlite_conforms() {
     let folder = tempfile::tempdir().unwrap();
     block_on(conforms(&SqliteStore::open(folder.path().join("s.db")).unwrap()));
+}
+
+#[test]
+fn a_store_in_files_conforms() {
+    let folder = tempfile::tempdir().unwrap();
+    block_on(conforms(&FileStore::open(folder.path().join("s")).unwrap()));
 }
 
 #[test]

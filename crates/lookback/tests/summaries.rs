@@ -17,8 +17,8 @@ use lookback::store::{Answer as Reply, Head, Hit, LogInfo, Record};
 use lookback::summarize::{Completion, Summarizer, SummarizerError, Task};
 use lookback::tokens::Size;
 use lookback::{
-    Dialect, Limits, LogName, MemoryStore, Message, Policy, Request, Session, Settings, SqliteStore, Stage, Store,
-    ToolCall,
+    Dialect, FileStore, Limits, LogName, MemoryStore, Message, Policy, Request, Session, Settings, SqliteStore, Stage,
+    Store, ToolCall,
 };
 
 type Answer = dyn Fn(usize, &Task) -> Result<String, SummarizerError> + Send + Sync;
@@ -86,6 +86,7 @@ fn over_each(test: impl Fn(Arc<dyn Store>)) {
     test(Arc::new(MemoryStore::new()));
     let folder = tempfile::tempdir().unwrap();
     test(Arc::new(SqliteStore::open(folder.path().join("s.db")).unwrap()));
+    test(Arc::new(FileStore::open(folder.path().join("s")).unwrap()));
 }
 
 #[test]

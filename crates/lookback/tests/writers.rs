@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use futures_lite::future::block_on;
 use lookback::store::Record;
-use lookback::{Durability, LogName, MemoryStore, SqliteStore, Store, StoreError};
+use lookback::{Durability, FileStore, LogName, MemoryStore, SqliteStore, Store, StoreError};
 use rusqlite::Connection;
 
 /// The store that a process of [`a_process_writes`] is to write to.
@@ -21,6 +21,14 @@ const STORE: &str = "LOOKBACK_TEST_STORE";
 const WRITER: &str = "LOOKBACK_TEST_WRITER";
 /// Records that come together.
 const BATCH: usize = 3;
+
+/// A store of the kind that the path is of: a file of SQLite's ends in `.db`.
+fn open(path: &Path) -> Arc<dyn Store> {
+    if path.extension().is_some_and(|kind| kind == "db") {
+        return Arc::new(SqliteStore::open_with(path, Durability::System).unwrap());
+    }
+    Arc::new(FileStore::open_with(path, Durability::System).unwrap())
+}
 
 fn log() -> LogName {
     "raced".parse().unwrap()
@@ -90,9 +98,9 @@ fn process(path: &Path, writer: &str) -> Child {
 #[ignore = "the other tests run it, in processes of their own"]
 fn a_process_writes() {
     let (Some(path), Ok(writer)) = (std::env::var_os(STORE), std::env::var(WRITER)) else { return };
-    let store = SqliteStore::open_with(path, Durability::System).unwrap();
+    let store = open(Path::new(&path));
     if let Some((writer, count)) = writer.split_once(' ') {
-        return write(&store, writer, count.parse().unwrap());
+        return write(&*store, writer, count.parse().unwrap());
     }
     // Until it is killed.
     let log = log();
@@ -111,36 +119,35 @@ fn threads_that_write_to_memory_lose_and_double_nothing() {
 
 #[test]
 fn threads_that_write_to_one_file_lose_and_double_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let open = |name: &str| -> Arc<dyn Store> {
-        Arc::new(SqliteStore::open_with(folder.path().join(name), Durability::System).unwrap())
-    };
-    races(&open, true);
-    races(&open, false);
+    for kind in [".db", ""] {
+        let folder = tempfile::tempdir().unwrap();
+        let open = |name: &str| open(&folder.path().join(format!("{name}{kind}")));
+        races(&open, true);
+        races(&open, false);
+    }
 }
 
 #[test]
 fn processes_that_write_to_one_file_lose_and_double_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("s.db");
-    // The file is not there yet: they make it at once, too.
-    let children = ["one", "two"].map(|writer| process(&path, &format!("{writer} 250")));
-    for mut child in children {
-        assert!(child.wait().unwrap().success());
+    for kind in ["s.db", "s"] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(kind);
+        // The file is not there yet: they make it at once, too.
+        let children = ["one", "two"].map(|writer| process(&path, &format!("{writer} 250")));
+        for mut child in children {
+            assert!(child.wait().unwrap().success());
+        }
+        holds_all(&*open(&path), &["one".to_owned(), "two".to_owned()], 250);
     }
-    holds_all(&SqliteStore::open_existing(&path).unwrap(), &["one".to_owned(), "two".to_owned()], 250);
 }
 
-/// (Fault K8 of KB Labs' files.)
-#[test]
-fn a_writer_that_is_killed_leaves_whole_batches_and_a_store_that_goes_on() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("s.db");
-    let store = SqliteStore::open_with(&path, Durability::System).unwrap();
+/// Kills a process that appends, several times, and calls `sound` each time.
+fn survives_kills(path: &Path, sound: &dyn Fn()) {
+    let store = open(path);
     let length = || block_on(store.info(&log())).unwrap().map_or(0, |info| info.records);
     let mut before = 0;
     for round in 0..6 {
-        let mut child = process(&path, "killed");
+        let mut child = process(path, "killed");
         // Each time a little later, so that it is not always struck at the same place.
         while length() < before + 30 {
             assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
@@ -150,7 +157,7 @@ fn a_writer_that_is_killed_leaves_whole_batches_and_a_store_that_goes_on() {
         child.kill().unwrap();
         child.wait().unwrap();
 
-        let opened = SqliteStore::open_existing(&path).unwrap();
+        let opened = open(path);
         let after = block_on(opened.info(&log())).unwrap().unwrap().records;
         assert!(after >= before + 30);
         assert_eq!(after % BATCH as u64, 0);
@@ -160,9 +167,20 @@ fn a_writer_that_is_killed_leaves_whole_batches_and_a_store_that_goes_on() {
             assert!(body.starts_with(&format!("{{\"said\":\"killed {} ", index % BATCH + 1)), "{index}");
         }
         assert_eq!(block_on(opened.search(None, "killed", usize::MAX)).unwrap().len() as u64, after);
+        sound();
+        before = after;
+    }
+}
+
+/// (Fault K8 of KB Labs' files.)
+#[test]
+fn a_writer_that_is_killed_leaves_whole_batches_and_a_store_that_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.db");
+    survives_kills(&path, &|| {
         let file = Connection::open(&path).unwrap();
         let sound: String = file.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
         assert_eq!(sound, "ok");
-        before = after;
-    }
+    });
+    survives_kills(&folder.path().join("s"), &|| {});
 }

@@ -2,7 +2,6 @@
 
 use std::io::{IsTerminal, stdin};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback::Durability;
@@ -12,11 +11,12 @@ use lookback_server::mcp::{Server, Token, stdio};
 
 use crate::args::McpArgs;
 use crate::failure::Failure;
-use crate::{input, output};
+use crate::output;
+use crate::store::{self, Opening};
 
 pub(crate) fn run(args: McpArgs) -> Result<ExitCode, Failure> {
     let token = args.token_env.map(token).transpose()?;
-    let store = Arc::new(input::store(&args.store.path, Durability::Disk)?);
+    let store = store::open(&args.store.path, Opening::Made(Durability::Disk))?;
     let memory = block_on(Memory::open(store, args.session.as_str()))?.in_workspace(args.workspace.as_str())?;
     let mut server = Server::new(memory);
     if args.any_session {

@@ -9,6 +9,7 @@ use lookback::{Dialect, Durability, LogName, MemoryStore, Policy, Price, Recordi
 
 use crate::args::ReplayArgs;
 use crate::failure::Failure;
+use crate::store::{self, Opening};
 use crate::{input, output};
 
 /// What a single policy is compared with.
@@ -23,7 +24,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let recordings = recordings(args)?;
     let place = &args.store.path;
     // A replay can be made again, so it need not wait for the disk at each message.
-    let store = Arc::new(input::store(place, Durability::System)?);
+    let store = store::open(place, Opening::Made(Durability::System))?;
     let (counter, model_window) = input::model(args.model.name.as_deref());
     let settings = |policy: &Policy| Settings {
         dialect: args.dialect.name.0.unwrap_or(Dialect::OpenAiChat),

@@ -6,24 +6,25 @@ use std::sync::Arc;
 use futures_lite::future::block_on;
 use jiff::Timestamp;
 use lookback::session::{self, Past};
-use lookback::store::{self, LogInfo, LogName};
+use lookback::store::{LogInfo, LogName, purge};
 use lookback::transcript::Millis;
-use lookback::{Dialect, Engine, Error, Session, Settings, SqliteStore, Store, presets};
+use lookback::{Dialect, Engine, Error, Session, Settings, Store, StoreError, presets};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::args::{SessionsCommand, StoreArg};
 use crate::failure::Failure;
 use crate::output;
+use crate::store::{self, Opening};
 
 pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
     match command {
-        SessionsCommand::List { store, json } => list(&open(&store)?, json)?,
+        SessionsCommand::List { store, json } => list(&*open(&store)?, json)?,
         SessionsCommand::Show { name, store, json } => show(&name, &store, json)?,
         SessionsCommand::Window { name, store } => window(&name, &store)?,
         SessionsCommand::Export { name, store } => export(&name, &store)?,
         SessionsCommand::Search { query, session, limit, store, json } => {
-            let found = search(&open(&store)?, &query, session.as_deref(), limit, json)?;
+            let found = search(&*open(&store)?, &query, session.as_deref(), limit, json)?;
             return Ok(ExitCode::from(u8::from(!found)));
         }
         SessionsCommand::Delete { all: true, store, .. } => {
@@ -34,9 +35,9 @@ pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
         }
         SessionsCommand::Delete { names, store: place, .. } => {
             let store = open(&place)?;
-            let logs = names.iter().map(|name| log(&store, name, &place)).collect::<Result<Vec<_>, _>>()?;
+            let logs = names.iter().map(|name| log(&*store, name, &place)).collect::<Result<Vec<_>, _>>()?;
             for log in logs {
-                block_on(store::purge(&store, &log))?;
+                block_on(purge(&*store, &log))?;
                 output::tell(&format!("deleted {log}"));
             }
         }
@@ -44,27 +45,29 @@ pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn open(store: &StoreArg) -> Result<SqliteStore, Failure> {
-    Ok(SqliteStore::open_existing(&store.path)?)
+fn open(place: &StoreArg) -> Result<Arc<dyn Store>, Failure> {
+    store::open(&place.path, Opening::Existing)
 }
 
 /// The name of a session that is there.
-fn log(store: &SqliteStore, name: &str, place: &StoreArg) -> Result<LogName, Failure> {
+fn log(store: &dyn Store, name: &str, place: &StoreArg) -> Result<LogName, Failure> {
     let log: LogName = name.parse().map_err(Error::from)?;
-    match block_on(store.head(&log, None))? {
-        Some(_) => Ok(log),
-        None => Err(Failure::NoSession { name: name.to_owned(), store: place.path.display().to_string() }),
+    match block_on(store.head(&log, None)) {
+        // Where it is damaged, who reads it is told; and it can be erased.
+        Ok(Some(_)) | Err(StoreError::Damaged { .. }) => Ok(log),
+        Err(error) => Err(error.into()),
+        Ok(None) => Err(Failure::NoSession { name: name.to_owned(), store: place.path.display().to_string() }),
     }
 }
 
 /// A session that must be there, to be read.
 fn existing(name: &str, place: &StoreArg) -> Result<Session, Failure> {
-    let store = Arc::new(open(place)?);
-    log(&store, name, place)?;
+    let store = open(place)?;
+    log(&*store, name, place)?;
     Ok(block_on(Session::open(store, name, Settings::default()))?)
 }
 
-fn list(store: &SqliteStore, json: bool) -> Result<(), Failure> {
+fn list(store: &dyn Store, json: bool) -> Result<(), Failure> {
     let mut logs = block_on(store.list(""))?;
     logs.retain(|log| !log.name.is_derived());
     if json {
@@ -189,7 +192,7 @@ fn one_line(json: &str) -> String {
     json.replace(['\n', '\r'], " ")
 }
 
-fn search(store: &SqliteStore, query: &str, session: Option<&str>, limit: usize, json: bool) -> Result<bool, Failure> {
+fn search(store: &dyn Store, query: &str, session: Option<&str>, limit: usize, json: bool) -> Result<bool, Failure> {
     let log: Option<LogName> = session.map(str::parse).transpose().map_err(Error::from)?;
     let found = block_on(session::search(store, log.as_ref(), query, limit))?;
     if json {

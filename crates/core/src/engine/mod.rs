@@ -179,7 +179,7 @@ impl Engine {
             let mut edits = self.view.admit(&message, dialect);
             if let Some(cap) = &self.policy.arrival {
                 for (part, result) in message.tool_results() {
-                    let cuts = cut::truncate_result(result, cap, counter);
+                    let cuts = cut::truncate_result(result, self.end, cap, counter);
                     edits.extend(cuts.into_iter().map(|(item, cut)| Edit { part, change: Change::Cut { item, cut } }));
                 }
             }

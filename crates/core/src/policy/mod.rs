@@ -2,6 +2,7 @@
 
 mod faults;
 mod limits;
+mod tightened;
 
 use serde::{Deserialize, Serialize};
 
@@ -163,6 +164,10 @@ pub enum Stage {
         /// The newest rounds, which are left alone.
         #[serde(default)]
         keep: u64,
+        /// The note, where `{cut}` is how many characters are gone, and `{entry}` the entry of the log that has them; absent,
+        /// `[tool result cleared: {cut} characters]`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        marker: Option<String>,
     },
     /// Replaces pictures and files in tool results by a note.
     ClearMedia {
@@ -226,6 +231,37 @@ impl Policy {
             Stage::Summarize(summary) => Some(summary),
             Stage::TruncateResults { .. } | Stage::ClearResults { .. } | Stage::ClearMedia { .. } | Stage::Drop => None,
         })
+    }
+
+    /// The same policy, whose notes name the entry of the log that has what was cut or cleared, wherever they have no words of their own:
+    /// for models that can ask for an entry.
+    ///
+    /// ```
+    /// use lookback_core::{Policy, Truncation};
+    ///
+    /// let arrival = Some(Truncation { head: 2_000, ..Truncation::default() });
+    /// let policy = Policy { arrival, ..Policy::default() }.naming_entries();
+    /// assert!(policy.arrival.unwrap().marker.unwrap().contains("{entry}"));
+    /// ```
+    #[must_use]
+    pub fn naming_entries(mut self) -> Policy {
+        let name = |cap: &mut Truncation| {
+            let unit = cap.unit.name();
+            let marker = || format!("\n[... {{cut}} {unit} cut; entry {{entry}} has them ...]\n");
+            cap.marker.get_or_insert_with(marker);
+        };
+        self.arrival.as_mut().into_iter().for_each(name);
+        for stage in self.stages.iter_mut().chain(&mut self.overflow) {
+            match stage {
+                Stage::TruncateResults { to, .. } => name(to),
+                Stage::ClearResults { marker, .. } => {
+                    let note = || "[tool result cleared: {cut} characters; entry {entry} has them]".to_owned();
+                    marker.get_or_insert_with(note);
+                }
+                Stage::ClearMedia { .. } | Stage::Summarize(_) | Stage::Drop => {}
+            }
+        }
+        self
     }
 
     /// Whether tokens must be counted to carry it out.

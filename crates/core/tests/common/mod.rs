@@ -224,7 +224,8 @@ fn truncation() -> impl Strategy<Value = Truncation> {
 fn stage() -> impl Strategy<Value = Stage> {
     prop_oneof![
         2 => (truncation(), 0u64..3).prop_map(|(to, keep)| Stage::TruncateResults { to, keep }),
-        2 => (0u64..3).prop_map(|keep| Stage::ClearResults { keep }),
+        2 => (0u64..3, prop::option::of(Just("[{cut} in {entry}]".to_owned())))
+            .prop_map(|(keep, marker)| Stage::ClearResults { keep, marker }),
         1 => (0u64..3).prop_map(|keep| Stage::ClearMedia { keep }),
         1 => summarize().prop_map(Stage::Summarize),
         4 => Just(Stage::Drop),

@@ -45,6 +45,9 @@ pub enum FactEntry {
     Forgotten {
         /// The fact.
         id: FactId,
+        /// Why, where that was said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
         /// Who said so.
         source: Source,
         /// When.
@@ -258,6 +261,20 @@ impl Facts {
             }
         }
         Ok(Judgement::New { supersedes, disputes })
+    }
+
+    /// The entry that writes a statement down as it was judged, and the fact that it is about.
+    pub fn entry(&self, statement: &Statement, judgement: &Judgement) -> (FactId, FactEntry) {
+        match judgement {
+            Judgement::Again { id } => {
+                let Statement { confidence, source, time, .. } = statement.clone();
+                (*id, FactEntry::Confirmed { id: *id, confidence, source, time })
+            }
+            Judgement::New { supersedes, .. } => {
+                let stated = Statement { supersedes: supersedes.clone(), ..statement.clone() };
+                (self.id(self.end), FactEntry::Stated(stated))
+            }
+        }
     }
 
     /// Whether someone whose word is worth so much may take a fact away.

@@ -3,10 +3,12 @@
 //! A [`Memory`] is what one session knows: its own facts, and those that all sessions of a workspace share. Both are logs in the store of
 //! the sessions, so every version of a fact stays readable.
 
+mod extract;
 mod fact;
 mod facts;
 mod sameness;
 mod sheet;
+pub mod tools;
 
 use std::sync::Arc;
 
@@ -15,6 +17,7 @@ use lookback_core::tokens::TokenCounter;
 use lookback_core::transcript::Position;
 use serde::Serialize;
 
+pub use extract::DrawError;
 pub use fact::{BadFactId, Confidence, Fact, FactId, Kind, Scope, Source, Speaker, Statement, Trust, UnknownKind};
 pub use facts::{FactEntry, Facts, Judgement, Refused};
 pub use sheet::{Sheet, SheetOptions, sheet};
@@ -164,17 +167,8 @@ impl Memory {
             }
             let facts = known.of(scope);
             let judgement = facts.judge(&statement)?;
-            let (id, entry) = match &judgement {
-                Judgement::Again { id } => {
-                    let Statement { confidence, source, time, .. } = statement.clone();
-                    (*id, FactEntry::Confirmed { id: *id, confidence, source, time })
-                }
-                Judgement::New { supersedes, .. } => {
-                    let stated = Statement { supersedes: supersedes.clone(), ..statement.clone() };
-                    (FactId { scope, position: facts.end() }, FactEntry::Stated(stated))
-                }
-            };
-            if self.append(facts, &entry).await? {
+            let (id, entry) = facts.entry(&statement, &judgement);
+            if self.append(facts, &[entry]).await? {
                 return Ok(Stated { id, judgement });
             }
         }
@@ -203,12 +197,24 @@ impl Memory {
     /// # Errors
     /// Where it does not stand, or may be relied on further than who says so; and where the store fails.
     pub async fn forget(&self, id: FactId, source: Source) -> Result<(), MemoryError> {
+        self.forget_because(id, None, source).await
+    }
+
+    /// The same, saying why.
+    ///
+    /// # Errors
+    /// As [`Memory::forget`], and where the reason is longer than [`Statement::LONGEST`].
+    pub async fn forget_because(&self, id: FactId, why: Option<&str>, source: Source) -> Result<(), MemoryError> {
+        let length = why.map_or(0, |why| why.chars().count());
+        if length > Statement::LONGEST {
+            return Err(Refused::Long { field: "the reason", length, most: Statement::LONGEST }.into());
+        }
         self.end(id, source, |fact, source| {
             let worth = source.by.trust();
             if fact.trust > worth {
                 return Err(Refused::Trusted { id, trust: fact.trust, worth });
             }
-            Ok(FactEntry::Forgotten { id, source, time: now() })
+            Ok(FactEntry::Forgotten { id, why: why.map(str::to_owned), source, time: now() })
         })
         .await
     }
@@ -225,7 +231,7 @@ impl Memory {
             self.read_on(&mut known).await?;
             let facts = known.of(id.scope);
             let entry = entry(facts.get(id).ok_or(Refused::Gone { id })?, source.clone())?;
-            if self.append(facts, &entry).await? {
+            if self.append(facts, &[entry]).await? {
                 return Ok(());
             }
         }
@@ -248,6 +254,16 @@ impl Memory {
     /// Where the store fails.
     pub async fn get(&self, id: FactId) -> Result<Option<Fact>, MemoryError> {
         Ok(self.caught_up().await?.of(id.scope).get(id).cloned())
+    }
+
+    /// What was stated under a name, whether or not it stands.
+    ///
+    /// # Errors
+    /// Where the store fails.
+    pub async fn stated(&self, id: FactId) -> Result<Option<Statement>, MemoryError> {
+        let end = id.position.saturating_add(1);
+        let entries = read(&*self.store, &self.log(id.scope), id.position..end).await?;
+        Ok(entries.into_iter().find_map(|entry| if let FactEntry::Stated(said) = entry { Some(said) } else { None }))
     }
 
     /// The facts that stand and hold every word of a query, in their text, in what they are about or in their tags; the newest first.
@@ -368,19 +384,22 @@ impl Memory {
         Ok(())
     }
 
-    /// Appends one entry behind what is known; `false` where another writer was faster.
-    async fn append(&self, facts: &mut Facts, entry: &FactEntry) -> Result<bool, StoreError> {
+    /// Appends entries behind what is known, all or none; `false` where another writer was faster.
+    async fn append(&self, facts: &mut Facts, entries: &[FactEntry]) -> Result<bool, StoreError> {
         let log = self.log(facts.scope());
         let damaged = |error: serde_json::Error| StoreError::Damaged {
             log: log.to_string(),
             position: facts.end(),
             reason: error.to_string(),
         };
-        let body = serde_json::to_string(entry).map_err(damaged)?;
-        let record = Record { body, text: String::new(), checkpoint: false };
-        match self.store.append(&log, facts.end(), vec![record], now()).await {
+        let record = |entry| {
+            let body = serde_json::to_string(entry).map_err(damaged)?;
+            Ok(Record { body, text: String::new(), checkpoint: false })
+        };
+        let records = entries.iter().map(record).collect::<Result<_, StoreError>>()?;
+        match self.store.append(&log, facts.end(), records, now()).await {
             Ok(()) => {
-                facts.apply(entry);
+                entries.iter().for_each(|entry| facts.apply(entry));
                 Ok(true)
             }
             Err(StoreError::Conflict { .. }) => Ok(false),

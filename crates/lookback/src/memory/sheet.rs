@@ -150,7 +150,7 @@ fn told(left_out: &[(Kind, u64)]) -> Option<String> {
 }
 
 /// A fact on a line: `f3 finding (0.7, from a tool): "It listens on port 5050."`
-fn line(fact: &Fact) -> String {
+pub(super) fn line(fact: &Fact) -> String {
     let mut notes = Vec::new();
     if fact.confidence < SURE {
         notes.push(format!("{:.1}", fact.confidence.value()));

@@ -90,7 +90,7 @@ fn two_tier(options: &Options<'_>) -> Result<Policy, PolicyError> {
         // The message before the first round stays, which in an agent's run is its task; the current task does in any case.
         keep: Keep { first: 1, ..Keep::default() },
         arrival: Some(Truncation { head: length, marker: Some(marker), ..Truncation::default() }),
-        stages: vec![Stage::ClearResults { keep: 3 }, last],
+        stages: vec![Stage::ClearResults { keep: 3, marker: None }, last],
         ..Policy::default()
     })
 }

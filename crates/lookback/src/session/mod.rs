@@ -4,6 +4,7 @@ mod hooks;
 mod log;
 mod overflow;
 mod read;
+mod resume;
 mod search;
 mod summaries;
 mod sync;
@@ -27,10 +28,12 @@ pub use hooks::{CompactEnd, CompactStart, Hooks, Outcome};
 pub use lookback_core::transcript::Label;
 pub use overflow::Irreducible;
 pub use read::{Past, Reading, SessionRecord};
+pub use resume::Resumed;
 pub use search::{Found, search};
 pub use summaries::Job;
 pub use sync::Synced;
 pub use window::Window;
+pub(crate) use window::list;
 
 use self::log::{load, read, record};
 use self::summaries::Summaries;
@@ -58,6 +61,8 @@ pub struct Session {
     name: LogName,
     engine: Engine,
     policies: Option<Arc<Policies>>,
+    /// A policy that the window must fit too, and what it would go by without.
+    bound: Option<Box<Bound>>,
     summaries: Summaries,
     hooks: Hooks,
     /// The limits wait for a summary (see [`Engine::hold`]), whichever engine is in place.
@@ -72,6 +77,12 @@ pub struct Session {
 
 /// Gives a session's policy, by its name.
 type Policies = dyn Fn(&LogName) -> Policy + Send + Sync;
+
+#[derive(Debug, Clone)]
+struct Bound {
+    own: Policy,
+    by: Policy,
+}
 
 /// Why a session did not do as it was told.
 #[derive(Debug, thiserror::Error)]
@@ -125,6 +136,7 @@ impl Session {
             name,
             engine,
             policies,
+            bound: None,
             summaries,
             hooks,
             held: false,
@@ -198,7 +210,27 @@ impl Session {
     /// Goes on by another policy. A smaller limit holds from the next window on; a larger one shows again what a policy in the mode
     /// `on_read` left out.
     pub fn set_policy(&mut self, policy: Policy) {
-        self.engine.set_policy(policy);
+        let Some(bound) = &mut self.bound else { return self.engine.set_policy(policy) };
+        let tightened = policy.tightened(&bound.by, self.engine.settings().model_window);
+        bound.own = policy;
+        self.engine.set_policy(tightened);
+    }
+
+    /// Has its window fit this policy beside its own, whichever that is; `None` takes that back.
+    pub(crate) fn bind(&mut self, by: Option<Policy>) {
+        let own = self.bound.take().map_or_else(|| self.engine.settings().policy.clone(), |bound| bound.own);
+        self.bound = by.map(|by| Box::new(Bound { own: own.clone(), by }));
+        self.set_policy(own);
+    }
+
+    /// What it works by.
+    pub fn settings(&self) -> &Settings {
+        self.engine.settings()
+    }
+
+    /// Tokens of a view, corrected by what the provider has reported.
+    pub(crate) fn tokens_of(&self, view: &View) -> u64 {
+        self.engine.tokens(view)
     }
 
     /// Where it is stored.
@@ -285,7 +317,10 @@ impl Session {
     /// As [`Session::push`].
     pub async fn receive(&mut self, message: Message, origin: Origin, time: Option<Millis>) -> Result<(), Error> {
         self.follow_policy();
-        self.reductions = 0;
+        // What Lookback says itself is no new start: else a note at each try would make the tries endless.
+        if origin != Origin::Lookback {
+            self.reductions = 0;
+        }
         self.commit(|engine| Ok(engine.receive(message.clone(), origin, time)?)).await
     }
 
@@ -441,8 +476,9 @@ impl Session {
     fn follow_policy(&mut self) {
         if let Some(policies) = &self.policies {
             let policy = policies(&self.name);
-            if policy != self.engine.settings().policy {
-                self.engine.set_policy(policy);
+            let own = self.bound.as_ref().map_or(&self.engine.settings().policy, |bound| &bound.own);
+            if policy != *own {
+                self.set_policy(policy);
             }
         }
     }

@@ -33,18 +33,7 @@ impl Window<'_> {
     /// # Errors
     /// As [`Window::messages`].
     pub fn to_json(&self) -> Result<String, Loss> {
-        let messages = self.messages()?;
-        let length = messages.iter().map(|raw| raw.get().len() + 1).sum::<usize>();
-        let mut out = String::with_capacity(length + 2);
-        out.push('[');
-        for (index, message) in messages.iter().enumerate() {
-            if index > 0 {
-                out.push(',');
-            }
-            out.push_str(message.get());
-        }
-        out.push(']');
-        Ok(out)
+        Ok(list(&self.messages()?))
     }
 
     /// Its tokens, system prompt and tools included, corrected by what the provider has reported.
@@ -71,4 +60,19 @@ impl Window<'_> {
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
+}
+
+/// Messages as one JSON list.
+pub(crate) fn list(messages: &[Cow<'_, RawValue>]) -> String {
+    let length = messages.iter().map(|raw| raw.get().len() + 1).sum::<usize>();
+    let mut out = String::with_capacity(length + 2);
+    out.push('[');
+    for (index, message) in messages.iter().enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        out.push_str(message.get());
+    }
+    out.push(']');
+    out
 }

@@ -1,5 +1,6 @@
 //! Where logs are kept: one primitive, named append-only logs, and one backend a file.
 
+mod files;
 mod memory;
 mod name;
 #[cfg(feature = "sqlite")]
@@ -15,10 +16,11 @@ use std::sync::Arc;
 use lookback_core::transcript::Millis;
 use serde::Serialize;
 
+pub use files::FileStore;
 pub use memory::MemoryStore;
 pub use name::{BadName, Derived, LogName};
 #[cfg(feature = "sqlite")]
-pub use sqlite::{Durability, SqliteStore};
+pub use sqlite::SqliteStore;
 pub(crate) use words::{folded, split, words};
 
 /// What a store's methods return: a future that can be sent between threads.
@@ -103,6 +105,16 @@ pub struct Hit {
     pub log: LogName,
     /// Its position there.
     pub position: u64,
+}
+
+/// When an append counts as done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// When it has reached the disk: it survives a loss of power.
+    #[default]
+    Disk,
+    /// When the operating system has it: it survives the end of the process, not of the machine. For what can be made again.
+    System,
 }
 
 /// Why a store did not do as it was told. Nothing was written, unless it says so.

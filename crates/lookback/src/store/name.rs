@@ -92,6 +92,17 @@ impl LogName {
         derived(&self.0)
     }
 
+    /// A name that stands in a file, which anyone may have written; `None` where no log has it.
+    pub(super) fn found(name: &str) -> Option<LogName> {
+        let mut session = name;
+        while let Some((_, of)) = derived(session) {
+            session = of;
+        }
+        // (`compact::messages` is a session's name, and its summary has that of no session.)
+        let of_none = session.is_empty() && !name.is_empty();
+        (of_none || session.parse::<LogName>().is_ok()).then(|| LogName(name.to_owned()))
+    }
+
     /// A name that was checked when its log was written.
     #[cfg(feature = "sqlite")]
     pub(super) fn kept(name: String) -> LogName {

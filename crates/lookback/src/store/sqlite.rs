@@ -19,7 +19,7 @@ use lookback_core::Entry;
 use lookback_core::transcript::Millis;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, TransactionBehavior, params};
 
-use super::{Answer, Head, Hit, LogInfo, LogName, Record, Store, StoreError, words};
+use super::{Answer, Durability, Head, Hit, LogInfo, LogName, Record, Store, StoreError, words};
 
 /// The version of the file's layout. The first had no times, and an index that split and folded words by itself.
 const VERSION: i64 = 2;
@@ -68,16 +68,6 @@ const INDEX: &str = "
 pub struct SqliteStore {
     connection: Arc<Mutex<Connection>>,
     path: PathBuf,
-}
-
-/// When an append counts as done.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Durability {
-    /// When it has reached the disk: it survives a loss of power.
-    #[default]
-    Disk,
-    /// When the operating system has it: it survives the end of the process, not of the machine. For what can be made again.
-    System,
 }
 
 impl SqliteStore {

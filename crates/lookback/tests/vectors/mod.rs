@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 pub mod preset;
+pub mod run;
 
 use lookback::{Dialect, Message, Request};
 use serde::Deserialize;

@@ -1,71 +1,59 @@
 //! The library's tools as tools of the protocol: with the session that a client may name, where it may.
 
 use lookback::LogName;
+use lookback::memory::tools::{self, Reply};
 use rmcp::model::{JsonObject, Tool};
 use serde_json::{Value, json};
 
 use super::Server;
 
-use self::library::Reply;
-
 /// The argument that names another session.
 const SESSION: &str = "session";
 
-/// Stands where the tools of the library will be.
-mod library {
-    use serde_json::Value;
-
-    pub(super) struct Tool {
-        pub(super) name: &'static str,
-        pub(super) description: &'static str,
-        pub(super) parameters: Value,
-    }
-
-    #[derive(Debug)]
-    pub(in super::super) struct Reply {
-        pub(in super::super) text: String,
-        pub(in super::super) error: bool,
-    }
-
-    pub(super) fn tools() -> Vec<Tool> {
-        Vec::new()
-    }
-}
-
 /// The tools, and what each takes.
 pub(super) fn list(server: &Server) -> Vec<Tool> {
-    let tool = |tool: library::Tool| {
+    let tool = |tool: tools::Tool| {
         let mut schema = match tool.parameters {
             Value::Object(schema) => schema,
             _ => JsonObject::default(),
         };
-        if server.any_session {
-            let says = format!("The session whose memory is meant; without it, {}", server.memory.session());
-            let properties = schema.entry("properties").or_insert_with(|| json!({}));
-            if let Value::Object(properties) = properties {
-                properties.insert(SESSION.to_owned(), json!({ "type": "string", "description": says }));
-            }
+        if server.any_session
+            && let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut)
+        {
+            let says = format!("The session whose memory is meant; {} if not given.", server.memory.session());
+            properties.insert(SESSION.to_owned(), json!({"type": "string", "description": says}));
         }
         Tool::new(tool.name, tool.description, schema)
     };
-    library::tools().into_iter().map(tool).collect()
+    tools::tools().into_iter().map(tool).collect()
 }
 
 /// Calls a tool; `None` where there is none of that name. What it is given wrongly is said in the reply.
 pub(super) async fn call(server: &Server, name: &str, mut arguments: JsonObject) -> Option<Reply> {
-    let tool = library::tools().into_iter().find(|tool| tool.name == name)?;
-    let refused = |text: String| Some(Reply { text, error: true });
-    let session = match arguments.remove(SESSION) {
-        None | Some(Value::Null) => server.memory.session().clone(),
-        Some(_) if !server.any_session => {
-            return refused("this server has one session, and takes no argument `session`; leave it out".to_owned());
-        }
-        Some(Value::String(name)) => match name.parse::<LogName>() {
-            Ok(session) => session,
-            Err(fault) => return refused(format!("`session`: {fault}")),
+    if !tools::is_tool(name) {
+        return None;
+    }
+    // Without `any_session` no tool has the argument, and each says so.
+    let named = if server.any_session { arguments.remove(SESSION) } else { None };
+    let reply = match session(server, named) {
+        Ok(session) => match server.memory_of(&session).await {
+            Ok(memory) => tools::call(&memory, name, &Value::Object(arguments).to_string()).await,
+            Err(error) => refused(format!("the memory of the session could not be opened: {error}")),
         },
-        Some(_) => return refused("`session` is the name of a session, and names are strings".to_owned()),
+        Err(refused) => refused,
     };
-    let _ = (tool, session);
-    None
+    Some(reply)
+}
+
+/// The session that a call is about.
+fn session(server: &Server, named: Option<Value>) -> Result<LogName, Reply> {
+    match named {
+        None | Some(Value::Null) => Ok(server.memory.session().clone()),
+        Some(Value::String(name)) => name.parse().map_err(|fault| refused(format!("`{SESSION}`: {fault}"))),
+        Some(_) => Err(refused(format!("`{SESSION}` must be a string: the name of a session"))),
+    }
+}
+
+fn refused(text: String) -> Reply {
+    Reply { text, error: true }
 }

@@ -1,0 +1,35 @@
+//! Which store a path stands for.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use lookback::{Durability, FileStore, SqliteStore, Store};
+
+use crate::failure::Failure;
+
+/// Whether a store must be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Opening {
+    /// It is looked into.
+    Existing,
+    /// It is made where there is none, and what is written to it counts as done by this measure.
+    Made(Durability),
+}
+
+/// A folder, or what is written like one, holds plain files; anything else is SQLite's.
+pub(crate) fn open(path: &Path, opening: Opening) -> Result<Arc<dyn Store>, Failure> {
+    let files = path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/");
+    Ok(match (opening, files) {
+        (Opening::Existing, true) => Arc::new(FileStore::open_existing(path)?),
+        (Opening::Existing, false) => Arc::new(SqliteStore::open_existing(path)?),
+        (Opening::Made(durability), true) => Arc::new(FileStore::open_with(path, durability)?),
+        (Opening::Made(durability), false) => {
+            if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+                let fault = |source| Failure::Folder { place: folder.display().to_string(), source };
+                fs::create_dir_all(folder).map_err(fault)?;
+            }
+            Arc::new(SqliteStore::open_with(path, durability)?)
+        }
+    })
+}

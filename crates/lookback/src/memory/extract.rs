@@ -1,0 +1,204 @@
+//! Facts drawn from messages that leave the window, by a model behind the seam for summaries.
+//!
+//! What was drawn is written down in one piece with the messages that it was drawn from, so of two who draw from the same messages one
+//! wins, and nothing is drawn twice. A drawn fact is the model's word at most; one that was drawn from a tool's output, the tool's.
+
+use std::sync::Arc;
+
+use lookback_core::Message;
+use lookback_core::tokens::TokenCounter;
+use lookback_core::transcript::{Position, spans};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::fact::{Confidence, Kind, Scope, Source, Speaker, Statement};
+use super::facts::FactEntry;
+use super::{Memory, MemoryError, Stated, TRIES};
+use crate::session::now;
+use crate::summarize::{Passage, Summarizer, SummarizerError, Task, passages, run};
+
+/// The most tokens of one answer.
+const BUDGET: u64 = 2_000;
+/// A tool whose name is not known.
+const UNKNOWN: &str = "unknown";
+/// The most facts that are taken of one answer.
+const MOST: usize = 32;
+
+/// Why no facts were drawn.
+#[derive(Debug, thiserror::Error)]
+pub enum DrawError {
+    /// The model gave none that can be read.
+    #[error("no facts were drawn from the messages that left the window")]
+    Summarizer(#[from] SummarizerError),
+    /// What it gave is not what was asked for.
+    #[error("no facts were drawn: the answer of `{model}` is not an object of facts")]
+    Answer {
+        /// The model.
+        model: String,
+    },
+    /// The memory failed.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+}
+
+#[derive(Debug, Deserialize)]
+struct Answer {
+    facts: Vec<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Drawn {
+    kind: Kind,
+    text: String,
+    #[serde(default)]
+    about: Option<String>,
+    #[serde(default)]
+    confidence: Option<Confidence>,
+    #[serde(default)]
+    message: Option<u64>,
+}
+
+impl Memory {
+    /// Draws facts from messages of this session, given with their positions in its log, and writes them down. Messages from which facts were
+    /// drawn before are passed over; where none is left, no model is asked.
+    ///
+    /// # Errors
+    /// Where the model gives no facts that can be read, or the store fails. Then nothing was written.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// use std::sync::Arc;
+    /// use lookback::memory::Memory;
+    /// use lookback::summarize::Function;
+    /// use lookback::tokens::Estimate;
+    /// use lookback::{MemoryStore, Message};
+    ///
+    /// let memory = Memory::open(MemoryStore::new(), "chat-1").await?;
+    /// let model = Function::new("small-model", |_| async {
+    ///     Ok(r#"{"facts":[{"kind":"decision","text":"Postgres is used.","confidence":0.9,"message":1}]}"#.to_owned())
+    /// });
+    /// let left = [(7, Arc::new(Message::user("Let us use Postgres.")))];
+    /// let drawn = memory.draw(&left, &model, &Estimate::default()).await?;
+    /// assert_eq!(drawn.len(), 1);
+    /// assert_eq!(memory.get(drawn[0].id).await?.unwrap().statement.source.message, Some(7));
+    /// assert!(memory.draw(&left, &model, &Estimate::default()).await?.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn draw(
+        &self,
+        messages: &[(Position, Arc<Message>)],
+        summarizer: &dyn Summarizer,
+        counter: &dyn TokenCounter,
+    ) -> Result<Vec<Stated>, DrawError> {
+        let mut messages = messages.to_vec();
+        {
+            let mut known = self.caught_up().await.map_err(MemoryError::from)?;
+            let drawn = known.of(Scope::Session).drawn();
+            messages.retain(|(position, _)| !drawn.iter().any(|span| span.contains(position)));
+        }
+        if messages.is_empty() {
+            return Ok(Vec::new());
+        }
+        let passages = passages(messages.iter().map(|(_, message)| &**message));
+        let task = Task { schema: Some(schema()), ..Task::new(passages.clone(), BUDGET) };
+        let text = run(summarizer, task, counter).await?.text;
+        let statements = if text.is_empty() {
+            Vec::new()
+        } else {
+            let answer: Answer =
+                serde_json::from_str(&text).map_err(|_| DrawError::Answer { model: summarizer.model().to_owned() })?;
+            // A fact that is not as it was asked for is left out, and the others stand.
+            let drawn = answer.facts.into_iter().filter_map(|fact| serde_json::from_value::<Drawn>(fact).ok());
+            drawn.take(MOST).map(|drawn| self.statement_of(drawn, &messages, &passages)).collect()
+        };
+        Ok(self.write_drawn(&messages, statements).await?)
+    }
+
+    fn statement_of(&self, drawn: Drawn, messages: &[(Position, Arc<Message>)], passages: &[Passage]) -> Statement {
+        let index = drawn.message.and_then(|number| usize::try_from(number.checked_sub(1)?).ok());
+        let from = index.and_then(|index| Some((messages.get(index)?, passages.get(index)?)));
+        let by = match from {
+            Some(((_, message), passage)) if passage.role == "tool" => Speaker::Tool(answered(message, messages)),
+            Some(_) => Speaker::Model,
+            // It may be from any of them.
+            None if passages.iter().any(|passage| passage.role == "tool") => Speaker::Tool(UNKNOWN.to_owned()),
+            None => Speaker::Model,
+        };
+        let source =
+            Source { by, session: Some(self.session().to_string()), message: from.map(|((position, _), _)| *position) };
+        Statement {
+            about: drawn.about.filter(|about| !about.trim().is_empty()),
+            confidence: drawn.confidence.unwrap_or(Confidence::new(0.5)),
+            time: now(),
+            ..Statement::new(drawn.kind, drawn.text.trim(), source)
+        }
+    }
+
+    /// Writes facts down with the messages that they are from, all or none; none where others drew from one of these meanwhile.
+    async fn write_drawn(
+        &self,
+        messages: &[(Position, Arc<Message>)],
+        statements: Vec<Statement>,
+    ) -> Result<Vec<Stated>, MemoryError> {
+        let from = spans(messages.iter().map(|(position, _)| *position));
+        let mut known = self.known.lock().await;
+        for _ in 0..TRIES {
+            self.read_on(&mut known).await?;
+            let facts = known.of(Scope::Session);
+            if facts
+                .drawn()
+                .iter()
+                .any(|drawn| from.iter().any(|span| span.start < drawn.end && drawn.start < span.end))
+            {
+                return Ok(Vec::new());
+            }
+            let mut draft = facts.clone();
+            let (mut entries, mut stated) = (Vec::new(), Vec::new());
+            for statement in &statements {
+                // What cannot be a fact is left out.
+                let Ok(judgement) = draft.judge(statement) else { continue };
+                let (id, entry) = draft.entry(statement, &judgement);
+                draft.apply(&entry);
+                entries.push(entry);
+                stated.push(Stated { id, judgement });
+            }
+            entries.push(FactEntry::Drawn { from: from.clone() });
+            if self.append(facts, &entries).await? {
+                return Ok(stated);
+            }
+        }
+        Err(self.overtaken(Scope::Session).into())
+    }
+}
+
+/// The tool whose result a message holds.
+fn answered(message: &Message, messages: &[(Position, Arc<Message>)]) -> String {
+    let id = message.tool_results().next().map(|(_, result)| result.call_id.clone());
+    let mut calls = messages.iter().flat_map(|(_, message)| message.tool_calls());
+    let call = id.and_then(|id| calls.find(|(_, call)| call.id == id));
+    call.map_or_else(|| UNKNOWN.to_owned(), |(_, call)| call.name.clone())
+}
+
+/// What is asked for.
+fn schema() -> Value {
+    json!({
+        "type": "object",
+        "description": "What is worth knowing after the conversation: not what was done, but what is so. No fact twice, and none that the \
+                        conversation itself corrects.",
+        "properties": {"facts": {"type": "array", "maxItems": MOST, "items": {
+            "type": "object",
+            "properties": {
+                "kind": {"enum": Kind::ALL.map(Kind::name)},
+                "text": {"type": "string", "maxLength": Statement::LONGEST, "description": "One sentence that stands alone."},
+                "about": {"type": "string", "maxLength": Statement::LONGEST_NAME, "description": "What it is about, as a name."},
+                "confidence": {"type": "number", "minimum": 0, "maximum": 1},
+                "message": {"type": "integer", "minimum": 1, "description": "The number of the message that says so."},
+            },
+            "required": ["kind", "text", "confidence", "message"],
+            "additionalProperties": false,
+        }}},
+        "required": ["facts"],
+        "additionalProperties": false,
+    })
+}

@@ -1,0 +1,121 @@
+//! How a run ends, and how a stage fails.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Failure;
+
+/// Why a run was brought to its end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reason {
+    /// Its tokens are used up.
+    Budget {
+        /// Tokens used.
+        used: u64,
+        /// Tokens that may be used.
+        limit: u64,
+    },
+    /// So many iterations brought nothing new.
+    Stuck {
+        /// Iterations without new evidence.
+        iterations: u64,
+    },
+    /// The same call failed in the same way again.
+    Repeated {
+        /// How often.
+        times: u64,
+    },
+    /// It has had all its iterations.
+    Iterations {
+        /// How many it may have.
+        most: u64,
+    },
+    /// The caller, or a stage of its own, says so, in its own words.
+    Said(String),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Budget { used, limit } => write!(f, "{used} of {limit} tokens are used"),
+            Reason::Stuck { iterations } => write!(f, "{iterations} iterations brought nothing new"),
+            Reason::Repeated { times } => write!(f, "the same call failed in the same way {times} times"),
+            Reason::Iterations { most } => write!(f, "all {most} iterations are done"),
+            Reason::Said(text) => f.write_str(text),
+        }
+    }
+}
+
+/// How a run ended. Its session is valid in each case, and may go on.
+#[derive(Debug, Clone)]
+pub enum Stopped {
+    /// The model answered, and asked for no tools.
+    Answered,
+    /// The model was made to give its last answer, and did.
+    LastAnswer(Reason),
+    /// It was cut short, before the model's next answer.
+    Cut(Reason),
+    /// A stage failed that is set to fail closed.
+    Stage(Arc<StageError>),
+}
+
+impl Stopped {
+    /// Its name, as logs have it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Stopped::Answered => "answered",
+            Stopped::LastAnswer(_) => "last_answer",
+            Stopped::Cut(_) => "cut",
+            Stopped::Stage(_) => "stage",
+        }
+    }
+}
+
+impl PartialEq for Stopped {
+    /// Failures are the same where they are the same occurrence.
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Stopped::Answered, Stopped::Answered) => true,
+            (Stopped::LastAnswer(one), Stopped::LastAnswer(other)) | (Stopped::Cut(one), Stopped::Cut(other)) => {
+                one == other
+            }
+            (Stopped::Stage(one), Stopped::Stage(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+}
+
+/// A stage failed.
+#[derive(Debug, thiserror::Error)]
+#[error("stage `{stage}` at `{event}`: {cause}")]
+pub struct StageError {
+    /// The stage's name.
+    pub stage: String,
+    /// The event's name.
+    pub event: &'static str,
+    /// What happened.
+    #[source]
+    pub cause: Cause,
+}
+
+/// In which way a stage failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Cause {
+    /// With an error of its own.
+    #[error("it failed")]
+    Failed(#[source] Failure),
+    /// It panicked, and is not asked again.
+    #[error("it panicked, and is not asked again")]
+    Panicked,
+    /// It took longer than it may. What it says later is not heard.
+    #[error("it took longer than {limit:?}")]
+    TimedOut {
+        /// The longest that it may take.
+        limit: Duration,
+    },
+    /// It is not back yet from an event that it took too long over.
+    #[error("it is busy with an earlier event still")]
+    Busy,
+}

@@ -1,0 +1,106 @@
+//! Metrics of OpenTelemetry: what calls cost and how long they take, and what windows are made of.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use opentelemetry::metrics::{Counter, Histogram, Meter};
+use opentelemetry::{KeyValue, global};
+
+use super::{Kind, Usage, semconv};
+
+/// The instruments.
+#[derive(Debug)]
+pub(super) struct Metrics {
+    tokens: Histogram<u64>,
+    duration: Histogram<f64>,
+    window: Histogram<u64>,
+    compactions: Counter<u64>,
+}
+
+impl Default for Metrics {
+    /// Those of the global meter, as it is set by now.
+    fn default() -> Self {
+        Metrics::of(&global::meter("lookback"))
+    }
+}
+
+/// What a figure is about.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct About<'a> {
+    pub(super) operation: &'static str,
+    pub(super) provider: Option<&'a str>,
+    pub(super) request_model: Option<&'a str>,
+    pub(super) response_model: Option<&'a str>,
+    pub(super) tool: Option<&'a str>,
+    pub(super) error: Option<&'a str>,
+}
+
+impl About<'_> {
+    fn attributes(&self) -> Vec<KeyValue> {
+        let known = [
+            (semconv::PROVIDER_NAME, self.provider),
+            (semconv::REQUEST_MODEL, self.request_model),
+            (semconv::RESPONSE_MODEL, self.response_model),
+            (semconv::TOOL_NAME, self.tool),
+            (semconv::ERROR_TYPE, self.error),
+        ];
+        let known = known.into_iter().filter_map(|(key, value)| Some(KeyValue::new(key, value?.to_owned())));
+        std::iter::once(KeyValue::new(semconv::OPERATION_NAME, self.operation)).chain(known).collect()
+    }
+}
+
+impl Metrics {
+    pub(super) fn of(meter: &Meter) -> Self {
+        // The boundaries that the conventions give: powers of four, and of two from a hundredth of a second.
+        let tokens = (0..14).map(|power| 4_f64.powi(power)).collect::<Vec<_>>();
+        let seconds = (0..14).map(|power| 0.01 * 2_f64.powi(power)).collect();
+        let histogram = |name: &'static str, about: &'static str| {
+            let histogram = meter.u64_histogram(name).with_unit("{token}").with_description(about);
+            histogram.with_boundaries(tokens.clone()).build()
+        };
+        Metrics {
+            tokens: histogram(semconv::TOKEN_USAGE, "Tokens of a call, as the provider reported them"),
+            window: histogram(semconv::WINDOW_TOKENS, "Tokens of the window of a call, by kind of content"),
+            duration: meter
+                .f64_histogram(semconv::OPERATION_DURATION)
+                .with_unit("s")
+                .with_description("How long a call took")
+                .with_boundaries(seconds)
+                .build(),
+            compactions: meter
+                .u64_counter(semconv::COMPACTIONS)
+                .with_description("Calls whose window was made smaller")
+                .build(),
+        }
+    }
+
+    /// A model call is done.
+    pub(super) fn call(
+        &self,
+        about: &About<'_>,
+        duration: Duration,
+        usage: Option<&Usage>,
+        kinds: &BTreeMap<Kind, u64>,
+        compacted: bool,
+    ) {
+        let attributes = about.attributes();
+        let with =
+            |key: &'static str, value: &'static str| [attributes.as_slice(), &[KeyValue::new(key, value)]].concat();
+        self.duration.record(duration.as_secs_f64(), &attributes);
+        if let Some(usage) = usage {
+            self.tokens.record(usage.input, &with(semconv::TOKEN_TYPE, "input"));
+            self.tokens.record(usage.output, &with(semconv::TOKEN_TYPE, "output"));
+        }
+        for (kind, tokens) in kinds {
+            self.window.record(*tokens, &with(semconv::KIND, kind.name()));
+        }
+        if compacted {
+            self.compactions.add(1, &attributes);
+        }
+    }
+
+    /// A tool is done.
+    pub(super) fn tool(&self, about: &About<'_>, duration: Duration) {
+        self.duration.record(duration.as_secs_f64(), &about.attributes());
+    }
+}

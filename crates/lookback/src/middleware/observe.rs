@@ -1,0 +1,173 @@
+//! Observability: a span for each model call and each tool, and what the window is made of, with no word of the conversation.
+
+use tracing::Span;
+use tracing::field::Empty;
+
+use super::kinds::tokens_by_kind;
+use super::{Answer, Event, Failure, Middleware, Reaction, Run, ToolOutcome, Usage};
+#[cfg(feature = "otel")]
+use super::{metrics, semconv};
+
+/// Tells of model calls and tools as `tracing` spans, under the names of [`semconv`](super::semconv); with the feature `otel`, as metrics of
+/// OpenTelemetry's global meter too.
+#[derive(Debug, Default)]
+pub struct Observe {
+    provider: Option<String>,
+    model: Option<String>,
+    call: Option<Span>,
+    tool: Option<Span>,
+    #[cfg(feature = "otel")]
+    metrics: metrics::Metrics,
+}
+
+impl Observe {
+    /// Tells of calls whose provider and model are not known before they answer.
+    pub fn new() -> Self {
+        Observe::default()
+    }
+
+    /// Takes its metrics from this meter, instead of the global one as it is when the stage is made.
+    #[cfg(feature = "otel")]
+    #[must_use]
+    pub fn with_meter(self, meter: &opentelemetry::metrics::Meter) -> Self {
+        Observe { metrics: metrics::Metrics::of(meter), ..self }
+    }
+
+    /// The provider and the model that are asked.
+    #[must_use]
+    pub fn asking(self, provider: impl Into<String>, model: impl Into<String>) -> Self {
+        Observe { provider: Some(provider.into()), model: Some(model.into()), ..self }
+    }
+
+    fn begin_call(&mut self, run: &Run) {
+        let span = tracing::info_span!(
+            "chat",
+            "otel.kind" = "client",
+            "gen_ai.operation.name" = "chat",
+            "gen_ai.conversation.id" = %run.session,
+            "gen_ai.provider.name" = self.provider,
+            "gen_ai.request.model" = self.model,
+            "gen_ai.response.model" = Empty,
+            "gen_ai.usage.input_tokens" = Empty,
+            "gen_ai.usage.output_tokens" = Empty,
+            "error.type" = Empty,
+            "lookback.iteration" = run.iteration,
+            "lookback.window.tokens" = Empty,
+            "lookback.window.tokens.system" = Empty,
+            "lookback.window.tokens.user" = Empty,
+            "lookback.window.tokens.assistant" = Empty,
+            "lookback.window.tokens.reasoning" = Empty,
+            "lookback.window.tokens.tool_call" = Empty,
+            "lookback.window.tokens.tool_result" = Empty,
+            "lookback.window.tokens.media" = Empty,
+            "lookback.window.tokens.note" = Empty,
+            "lookback.window.tokens.summary" = Empty,
+        );
+        self.call = Some(span);
+    }
+
+    #[cfg_attr(not(feature = "otel"), allow(unused_variables, reason = "a run is told of in metrics alone"))]
+    fn end_call(&mut self, answer: &Answer, run: &Run) {
+        let kinds = tokens_by_kind(&answer.sent);
+        if let Some(span) = self.call.take() {
+            for (kind, tokens) in &kinds {
+                span.record(kind.field(), tokens);
+            }
+            span.record("lookback.window.tokens", answer.sent.totals().size.tokens);
+            if let Some(Usage { provider, model, input, output }) = &answer.usage {
+                if let Some(provider) = provider {
+                    span.record("gen_ai.provider.name", provider);
+                }
+                if let Some(model) = model {
+                    span.record("gen_ai.response.model", model);
+                }
+                span.record("gen_ai.usage.input_tokens", input);
+                span.record("gen_ai.usage.output_tokens", output);
+            }
+        }
+        #[cfg(feature = "otel")]
+        {
+            let usage = answer.usage.as_ref();
+            let provider = usage.and_then(|usage| usage.provider.as_ref()).or(self.provider.as_ref());
+            let about = metrics::About {
+                operation: semconv::CHAT,
+                provider: provider.map(String::as_str),
+                request_model: self.model.as_deref(),
+                response_model: usage.and_then(|usage| usage.model.as_deref()),
+                ..metrics::About::default()
+            };
+            self.metrics.call(&about, answer.duration, usage, &kinds, run.compaction.is_some());
+        }
+    }
+
+    fn begin_tool(&mut self, name: &str, id: &str, run: &Run) {
+        let span = tracing::info_span!(
+            "execute_tool",
+            "gen_ai.operation.name" = "execute_tool",
+            "gen_ai.conversation.id" = %run.session,
+            "gen_ai.tool.name" = name,
+            "gen_ai.tool.call.id" = id,
+            "error.type" = Empty,
+            "lookback.tool.ran" = Empty,
+        );
+        self.tool = Some(span);
+    }
+
+    fn end_tool(&mut self, outcome: &ToolOutcome) {
+        if let Some(span) = self.tool.take() {
+            span.record("lookback.tool.ran", outcome.ran);
+            if outcome.error {
+                span.record("error.type", ERROR);
+            }
+        }
+        #[cfg(feature = "otel")]
+        {
+            let about = metrics::About {
+                operation: semconv::EXECUTE_TOOL,
+                provider: self.provider.as_deref(),
+                tool: Some(&outcome.call.name),
+                error: outcome.error.then_some(ERROR),
+                ..metrics::About::default()
+            };
+            self.metrics.tool(&about, outcome.duration);
+        }
+    }
+}
+
+/// The kind of error of a call that was refused as too long.
+const TOO_LONG: &str = "context_too_long";
+/// The kind of error that is known of a tool that failed.
+const ERROR: &str = "tool_error";
+
+impl Middleware for Observe {
+    fn name(&self) -> &str {
+        "observe"
+    }
+
+    fn order(&self) -> u32 {
+        5
+    }
+
+    fn on(&mut self, event: &Event, run: &Run) -> Result<Reaction, Failure> {
+        match event {
+            Event::Start => (self.call, self.tool) = (None, None),
+            Event::BeforeModel => self.begin_call(run),
+            Event::AfterModel(answer) => self.end_call(answer, run),
+            Event::BeforeTool(call) => self.begin_tool(&call.name, &call.id, run),
+            Event::AfterTool(outcome) => self.end_tool(outcome),
+            Event::Overflow(_) => {
+                if let Some(span) = self.call.take() {
+                    span.record("error.type", TOO_LONG);
+                }
+                // The call is made again.
+                self.begin_call(run);
+            }
+            Event::Stop(stopped) => {
+                tracing::debug!(session = %run.session, iterations = run.iteration, how = stopped.name(), "a run is over");
+                (self.call, self.tool) = (None, None);
+            }
+            Event::BeforeIteration | Event::AfterIteration => {}
+        }
+        Ok(Reaction::none())
+    }
+}

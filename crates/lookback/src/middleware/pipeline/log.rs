@@ -1,0 +1,130 @@
+//! What a pipeline writes into its session, and what it sees of it.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lookback_core::message::{Content, Message, ToolCall, ToolResult, UserPart};
+use lookback_core::transcript::{Entry, Origin};
+use lookback_core::{Mode, View};
+
+use super::super::{Answer, Call, Usage};
+use super::{Pipeline, Step};
+use crate::session::{Error, now};
+
+impl Pipeline {
+    /// Puts an answer of the model's into the session, with what was reported of its call.
+    pub(super) async fn take_answer(&mut self, message: Message, usage: Option<Usage>) -> Result<(), Error> {
+        let calls: Vec<_> = message.tool_calls().map(|(_, call)| call.clone()).collect();
+        let kept = Arc::new(message.clone());
+        if let Some(usage) = &usage
+            && let Some(model) = usage.model.as_ref().or(self.session.settings().model.as_ref()).cloned()
+        {
+            self.session.usage(&model, usage.input).await?;
+        }
+        self.push(message, Origin::Model).await?;
+        self.open = calls;
+        let reported = usage.as_ref().map_or(0, |usage| usage.input.saturating_add(usage.output));
+        self.spent = self.spent.saturating_add(reported);
+        let (sent, duration) = match self.sent.take() {
+            Some((sent, since)) => (sent, since.elapsed()),
+            None => (self.look(), Duration::ZERO),
+        };
+        self.step = Step::Answered(Answer { message: kept, usage, sent, duration });
+        Ok(())
+    }
+
+    /// A result of a call, which is open no longer.
+    pub(super) async fn answer(&mut self, call: &ToolCall, text: &str, error: bool) -> Result<(), Error> {
+        let Some(at) = self.open.iter().position(|open| open == call) else { return Ok(()) };
+        let message = |error| {
+            let result = ToolResult { error, ..ToolResult::new(&call.id, text) };
+            Message::new(Content::User(vec![UserPart::ToolResult(result)]))
+        };
+        // Not every provider has a way to say that a result is an error; the text says it then.
+        let failed =
+            Some(message(true)).filter(|message| error && self.session.settings().dialect.convert(message).is_ok());
+        self.push(failed.unwrap_or_else(|| message(false)), Origin::Client).await?;
+        self.open.remove(at);
+        Ok(())
+    }
+
+    /// Pushes a message once, though the future of an earlier try was dropped, or failed, with the message written.
+    pub(super) async fn push(&mut self, message: Message, origin: Origin) -> Result<(), Error> {
+        if let Some(end) = self.writing {
+            self.session.catch_up().await?;
+            let new = self.session.view().messages().filter(|item| item.position() >= end);
+            let written = new
+                .map(|item| item.message())
+                .any(|other| other.role() == message.role() && other.text() == message.text());
+            self.writing = None;
+            if written {
+                return Ok(());
+            }
+        }
+        self.writing = Some(self.session.stats().entries);
+        self.session.receive(message, origin, now()).await?;
+        self.writing = None;
+        Ok(())
+    }
+
+    /// Puts what the stages said into the session.
+    pub(super) async fn flush(&mut self) -> Result<(), Error> {
+        while let Some(note) = self.pending.front().cloned() {
+            self.push(Message::user(&*note.text), Origin::Lookback).await?;
+            self.pending.pop_front();
+            self.notes.push(note);
+        }
+        Ok(())
+    }
+
+    /// Makes the window, and takes note of what left it.
+    pub(super) async fn window(&mut self) -> Result<(Arc<View>, u64), Error> {
+        self.look();
+        let window = self.session.window().await?;
+        let newest = window.entries().iter().rev().find_map(|entry| match entry {
+            Entry::Compaction(compaction) => Some(Arc::new(compaction.clone())),
+            _ => None,
+        });
+        let (view, tokens) = (Arc::new(window.view().clone()), window.tokens());
+        self.compaction = newest.or(self.compaction.take());
+        self.see(view.clone());
+        Ok((view, tokens))
+    }
+
+    pub(super) async fn call(&mut self) -> Result<Call, Error> {
+        let (view, tokens) = self.window().await?;
+        self.sent = Some((view.clone(), Instant::now()));
+        self.allowed = self.tools.clone();
+        let dialect = self.session.settings().dialect;
+        Ok(Call { view, dialect, tokens, tools: self.tools.clone(), iteration: self.iteration })
+    }
+
+    /// The view as it is.
+    pub(super) fn look(&mut self) -> Arc<View> {
+        match &self.seen {
+            Some((end, view)) if *end == self.session.stats().entries => view.clone(),
+            _ => {
+                let view = Arc::new(self.session.view().clone());
+                self.see(view.clone());
+                view
+            }
+        }
+    }
+
+    /// Takes note of a view, and for each stage of what has left it since the one before.
+    pub(super) fn see(&mut self, view: Arc<View>) {
+        let before = self.seen.replace((self.session.stats().entries, view.clone()));
+        // What is left out on read comes back at the next.
+        let Some((_, before)) = before.filter(|_| self.session.settings().policy.mode == Mode::Recorded) else {
+            return;
+        };
+        let shown: HashSet<_> = view.messages().map(|item| item.position()).collect();
+        let gone =
+            before.messages().filter(|item| (item.is_note() || !item.is_own()) && !shown.contains(&item.position()));
+        let left: Vec<_> = gone.map(|item| (item.position(), Arc::new(item.message().clone()))).collect();
+        for slot in self.slots.iter_mut().filter(|slot| !slot.is_out()) {
+            slot.left.extend(left.iter().cloned());
+        }
+    }
+}

@@ -1,0 +1,434 @@
+//! The pipeline: the stages in their order, the session that they share, and the run that an agent's loop drives.
+
+mod chain;
+mod log;
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+use lookback_core::dialect::TooLong;
+use lookback_core::message::{Message, ToolCall};
+use lookback_core::transcript::{Compaction, Origin, Position};
+use lookback_core::{Policy, View};
+
+use super::slot::Slot;
+use super::{
+    Answer, Budget, Call, Event, Middleware, Note, Observe, Progress, Reason, Settings, StageError, Stopped,
+    ToolOutcome, ToolUse, Usage,
+};
+use crate::session::{Error, Session};
+
+/// The stages up to this order are asked before the window of a call is made.
+const BEFORE_WINDOW: u32 = 15;
+/// A session, the stages around its model calls, and one run of an agent after another.
+///
+/// The future of a call may be dropped: the session stays valid, and the same call made again goes on where that one was.
+/// A tool that was being run is run again.
+pub struct Pipeline {
+    session: Session,
+    slots: Vec<Slot>,
+    task: Option<Arc<str>>,
+    sub_agent: bool,
+    continuity: Option<u64>,
+    iterations: Option<u64>,
+    iteration: u64,
+    step: Step,
+    asking: Option<Asking>,
+    /// Notes that are not in the session yet.
+    pending: VecDeque<Note>,
+    /// Notes of this iteration that are.
+    notes: Vec<Note>,
+    /// A write that was begun, and where the log ended before it.
+    writing: Option<Position>,
+    bound: Option<Policy>,
+    tools: ToolUse,
+    compaction: Option<Arc<Compaction>>,
+    /// The view as it was last looked at, with the log's end then.
+    seen: Option<(Position, Arc<View>)>,
+    /// What the model was sent, and when.
+    sent: Option<(Arc<View>, Instant)>,
+    /// Whether it may use tools.
+    allowed: ToolUse,
+    spent: u64,
+    /// Tool calls of the newest answer that have no result.
+    open: Vec<ToolCall>,
+    outcome: Option<ToolOutcome>,
+    stopped: Option<Stopped>,
+    failures: VecDeque<Arc<StageError>>,
+}
+
+/// What comes next.
+enum Step {
+    /// Nothing has begun.
+    New,
+    /// The task is there, and the stages are to be told.
+    Start,
+    Iteration,
+    /// The stages before the window, the window, and those after it.
+    Before,
+    Window,
+    After,
+    /// The call is to be handed out, or is.
+    Call,
+    /// An answer came, and is in the session; the stages are to be told.
+    Answered(Answer),
+    /// Tools are run.
+    Tools,
+    IterationDone,
+    /// The run ends: open calls are answered, and the stages told.
+    Stopping,
+    Over,
+}
+
+/// An event, and the stages that are still to be asked.
+struct Asking {
+    event: Arc<Event>,
+    slots: VecDeque<usize>,
+}
+
+impl Pipeline {
+    /// A session without stages.
+    pub fn new(session: Session) -> Self {
+        Pipeline {
+            session,
+            slots: Vec::new(),
+            task: None,
+            sub_agent: false,
+            continuity: None,
+            iterations: None,
+            iteration: 0,
+            step: Step::New,
+            asking: None,
+            pending: VecDeque::new(),
+            notes: Vec::new(),
+            writing: None,
+            bound: None,
+            tools: ToolUse::Free,
+            compaction: None,
+            seen: None,
+            sent: None,
+            allowed: ToolUse::Free,
+            spent: 0,
+            open: Vec::new(),
+            outcome: None,
+            stopped: None,
+            failures: VecDeque::new(),
+        }
+    }
+
+    /// A session with the stages that most runs want: [`Observe`], this budget, and [`Progress`]. Its window is that of its own policy; with
+    /// [`Window`](super::Window) it is a narrower one.
+    #[must_use]
+    pub fn standard(session: Session, budget: Budget) -> Self {
+        Pipeline::new(session).with(Observe::new()).with(budget).with(Progress::new())
+    }
+
+    /// Puts a stage in its place: after those of the same order.
+    #[must_use]
+    pub fn with(self, stage: impl Middleware + 'static) -> Self {
+        self.with_settings(stage, Settings::default())
+    }
+
+    /// Puts a stage in its place, with settings instead of its own.
+    #[must_use]
+    pub fn with_settings(mut self, stage: impl Middleware + 'static, settings: Settings) -> Self {
+        let slot = Slot::new(Box::new(stage), settings);
+        let at = self.slots.partition_point(|other| other.order <= slot.order);
+        self.slots.insert(at, slot);
+        self
+    }
+
+    /// A run has at most so many iterations.
+    #[must_use]
+    pub fn iterations(self, most: u64) -> Self {
+        Pipeline { iterations: Some(most), ..self }
+    }
+
+    /// A run goes on with the last so many turns of the session before its task, as [`Session::resume`] does; otherwise with all that the
+    /// window has.
+    #[must_use]
+    pub fn with_continuity(self, turns: u64) -> Self {
+        Pipeline { continuity: Some(turns), ..self }
+    }
+
+    /// Another agent gives the task, and no person: stages may take that into account.
+    #[must_use]
+    pub fn sub_agent(self) -> Self {
+        Pipeline { sub_agent: true, ..self }
+    }
+
+    /// The session.
+    pub fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// The session, without the stages and what they tightened. Where a run is under way, it is left as it is.
+    pub fn into_session(mut self) -> Session {
+        self.session.bind(None);
+        self.session
+    }
+
+    /// How the run ended; `None` while it goes on.
+    pub fn stopped(&self) -> Option<&Stopped> {
+        self.stopped.as_ref()
+    }
+
+    /// The newest failures of stages, the oldest first: 64 at the most.
+    pub fn failures(&self) -> impl Iterator<Item = &StageError> {
+        self.failures.iter().map(|failure| &**failure)
+    }
+
+    /// Begins a run: its task is pushed, and the stages are told. Where a run is under way, that goes on with one more message.
+    ///
+    /// # Errors
+    /// As [`Session::push`].
+    pub async fn start(&mut self, task: Message) -> Result<(), Error> {
+        if matches!(self.step, Step::Over) {
+            self.begin_anew();
+        }
+        if matches!(self.step, Step::New) {
+            self.task = Some(task.text().into());
+            match self.continuity {
+                Some(turns) => _ = self.session.resume(task, turns).await?,
+                None => self.push(task, Origin::Client).await?,
+            }
+            self.step = Step::Start;
+        } else if !matches!(self.step, Step::Start) {
+            return self.push(task, Origin::Client).await;
+        }
+        self.begin().await
+    }
+
+    /// The next model call. `None`: the run is over, and [`Pipeline::stopped`] says why. A call that was handed out and had no answer is
+    /// handed out again.
+    ///
+    /// # Errors
+    /// As [`Session::window`]. The same call may be asked for again.
+    pub async fn next(&mut self) -> Result<Option<Call>, Error> {
+        loop {
+            match &self.step {
+                Step::New | Step::Start => {
+                    self.step = Step::Start;
+                    self.begin().await?;
+                }
+                Step::Iteration => {
+                    self.ask(Event::BeforeIteration, 0..self.slots.len()).await?;
+                    self.go_on(Step::Before);
+                }
+                Step::Before => {
+                    self.flush().await?;
+                    self.ask(Event::BeforeModel, 0..self.early()).await?;
+                    self.go_on(Step::Window);
+                }
+                Step::Window => {
+                    self.window().await?;
+                    self.step = Step::After;
+                }
+                Step::After => {
+                    self.ask(Event::BeforeModel, self.early()..self.slots.len()).await?;
+                    self.go_on(Step::Call);
+                }
+                Step::Call => {
+                    self.flush().await?;
+                    return self.call().await.map(Some);
+                }
+                Step::Answered(_) | Step::Tools | Step::IterationDone => {
+                    self.step = Step::IterationDone;
+                    self.ask(Event::AfterIteration, 0..self.slots.len()).await?;
+                    self.go_on(Step::Iteration);
+                    self.begin_iteration();
+                }
+                Step::Stopping => self.finish().await?,
+                Step::Over => return Ok(None),
+            }
+        }
+    }
+
+    /// The provider refused the call that was handed out as too long: the window is made smaller, and [`Pipeline::next`] gives the same
+    /// call with it. The stages are told, and not asked about the call again. Where no call is handed out, nothing happens.
+    ///
+    /// # Errors
+    /// As [`Session::overflow`].
+    pub async fn overflow(&mut self, cause: TooLong) -> Result<(), Error> {
+        if !matches!(self.step, Step::Call) {
+            return Ok(());
+        }
+        self.ask(Event::Overflow(cause), 0..self.slots.len()).await?;
+        if self.stopped.is_none() {
+            self.session.overflow(cause).await?;
+            self.look();
+        }
+        Ok(())
+    }
+
+    /// The model answered: gives the tool calls that are to be run, each with [`Pipeline::tool`]. Without any, the run is over. So it is
+    /// where the model was to give its last answer: the tools that it calls all the same are not run, and their results say so. Each call
+    /// that is handed out has one answer; without one, nothing is taken.
+    ///
+    /// # Errors
+    /// Where the answer cannot be said in the session's dialect, or the store fails.
+    pub async fn answered(&mut self, answer: Message, usage: Option<Usage>) -> Result<Vec<ToolCall>, Error> {
+        if matches!(self.step, Step::Call) {
+            self.take_answer(answer, usage).await?;
+        }
+        if let Step::Answered(answer) = &self.step {
+            let event = Event::AfterModel(answer.clone());
+            self.ask(event, 0..self.slots.len()).await?;
+            self.go_on(Step::Tools);
+        }
+        if matches!(self.step, Step::Tools) && (self.open.is_empty() || self.allowed != ToolUse::Free) {
+            self.step = Step::IterationDone;
+        }
+        if matches!(self.step, Step::IterationDone) {
+            self.ask(Event::AfterIteration, 0..self.slots.len()).await?;
+            let stopped = match &self.allowed {
+                ToolUse::Free => Stopped::Answered,
+                ToolUse::None(reason) => Stopped::LastAnswer(reason.clone()),
+            };
+            self.stop_with(stopped);
+        }
+        if matches!(self.step, Step::Stopping) {
+            self.finish().await?;
+        }
+        Ok(self.open.clone())
+    }
+
+    /// Runs a tool that the model called, unless a stage answers instead, and pushes the result. An error of the tool is a result too, and
+    /// the model is told of it. A call that is not open is passed over.
+    ///
+    /// # Errors
+    /// Where the store fails.
+    pub async fn tool<F, T, E>(&mut self, call: &ToolCall, run: impl FnOnce(ToolCall) -> F) -> Result<(), Error>
+    where
+        F: Future<Output = Result<T, E>>,
+        T: Into<String>,
+        E: fmt::Display,
+    {
+        if matches!(self.step, Step::Tools) && self.open.iter().any(|open| open.id == call.id) {
+            if self.outcome.as_ref().is_none_or(|outcome| outcome.call != *call) {
+                let answer = self.ask(Event::BeforeTool(call.clone()), 0..self.slots.len()).await?;
+                if self.stopped.is_none() {
+                    self.outcome = Some(outcome(call, answer, run).await);
+                }
+            }
+            if let Some(outcome) = self.outcome.clone() {
+                self.answer(&outcome.call, &outcome.text, outcome.error).await?;
+            }
+        }
+        if let Some(outcome) = self.outcome.clone().filter(|outcome| outcome.call == *call) {
+            self.ask(Event::AfterTool(outcome), 0..self.slots.len()).await?;
+            self.outcome = None;
+        }
+        if matches!(self.step, Step::Stopping) {
+            self.finish().await?;
+        }
+        Ok(())
+    }
+
+    /// Ends the run. Tools that were called and not run have results that say so.
+    ///
+    /// # Errors
+    /// Where the store fails.
+    pub async fn stop(&mut self, reason: impl Into<String>) -> Result<(), Error> {
+        self.stop_with(Stopped::Cut(Reason::Said(reason.into())));
+        self.finish().await
+    }
+
+    async fn begin(&mut self) -> Result<(), Error> {
+        self.ask(Event::Start, 0..self.slots.len()).await?;
+        self.go_on(Step::Iteration);
+        self.begin_iteration();
+        Ok(())
+    }
+
+    fn begin_anew(&mut self) {
+        self.step = Step::New;
+        (self.iteration, self.spent) = (0, 0);
+        (self.tools, self.stopped, self.task) = (ToolUse::Free, None, None);
+        self.pending.clear();
+        self.bound = None;
+        self.session.bind(None);
+    }
+
+    /// A new iteration, unless there were enough.
+    fn begin_iteration(&mut self) {
+        if !matches!(self.step, Step::Iteration) {
+            return;
+        }
+        if let Some(most) = self.iterations.filter(|most| self.iteration >= *most) {
+            return self.stop_with(Stopped::Cut(Reason::Iterations { most }));
+        }
+        self.iteration += 1;
+        self.notes.clear();
+        self.compaction = None;
+        tracing::debug!(session = %self.session.name(), iteration = self.iteration, "an iteration begins");
+    }
+
+    /// Goes on, unless the run was stopped meanwhile.
+    fn go_on(&mut self, step: Step) {
+        if self.stopped.is_none() {
+            self.step = step;
+        }
+    }
+
+    fn stop_with(&mut self, stopped: Stopped) {
+        if self.stopped.is_none() {
+            self.stopped = Some(stopped);
+            self.step = Step::Stopping;
+            self.asking = None;
+        }
+    }
+
+    async fn finish(&mut self) -> Result<(), Error> {
+        let Some(stopped) = self.stopped.clone().filter(|_| matches!(self.step, Step::Stopping)) else { return Ok(()) };
+        while let Some(call) = self.open.first().cloned() {
+            self.answer(&call, "[This call was not run: the run has ended.]", true).await?;
+        }
+        self.outcome = None;
+        self.ask(Event::Stop(stopped.clone()), 0..self.slots.len()).await?;
+        tracing::debug!(session = %self.session.name(), iteration = self.iteration, how = stopped.name(), "the run is over");
+        self.step = Step::Over;
+        Ok(())
+    }
+
+    /// How many stages are asked before the window is made.
+    fn early(&self) -> usize {
+        self.slots.partition_point(|slot| slot.order <= BEFORE_WINDOW)
+    }
+}
+
+/// What comes of a tool call: a stage's answer, or the tool's.
+async fn outcome<F, T, E>(
+    call: &ToolCall,
+    answer: Option<(String, bool)>,
+    run: impl FnOnce(ToolCall) -> F,
+) -> ToolOutcome
+where
+    F: Future<Output = Result<T, E>>,
+    T: Into<String>,
+    E: fmt::Display,
+{
+    let (begun, ran) = (Instant::now(), answer.is_none());
+    let (text, error) = match answer {
+        Some(answer) => answer,
+        None => match run(call.clone()).await {
+            Ok(text) => (text.into(), false),
+            Err(error) => (error.to_string(), true),
+        },
+    };
+    ToolOutcome { call: call.clone(), text: text.into(), error, ran, duration: begun.elapsed() }
+}
+
+impl fmt::Debug for Pipeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stages: Vec<_> = self.slots.iter().map(|slot| &*slot.name).collect();
+        f.debug_struct("Pipeline")
+            .field("session", &self.session)
+            .field("stages", &stages)
+            .field("iteration", &self.iteration)
+            .field("stopped", &self.stopped)
+            .finish_non_exhaustive()
+    }
+}

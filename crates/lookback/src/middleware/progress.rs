@@ -1,0 +1,231 @@
+//! Whether a run gets anywhere: iterations without new evidence, calls that go round in circles, failures that repeat, and the last
+//! iteration.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::time::Duration;
+
+use lookback_core::Message;
+use lookback_core::message::ToolCall;
+
+use super::{Event, Failure, Middleware, Reaction, Reason, Run, ToolOutcome, ToolUse};
+
+/// After how many iterations without new evidence the model is told, told again, and made to answer.
+const STUCK: [u64; 3] = [4, 6, 8];
+/// The longest circle that is looked for, in calls.
+const LONGEST: usize = 3;
+
+/// Watches for new evidence: a result of a tool that was run, succeeded, is not blank, and that the same call did not give before in this
+/// run. Each of its words comes once, until there is progress again.
+///
+/// ```
+/// use lookback::middleware::Progress;
+///
+/// let patient = Progress::new().after([8, 12, 16]);
+/// # let _ = patient;
+/// ```
+#[derive(Debug, Clone)]
+pub struct Progress {
+    stuck: [u64; 3],
+    state: State,
+}
+
+/// What is known of the run.
+#[derive(Debug, Clone, Default)]
+struct State {
+    evidence: HashSet<u128>,
+    /// Whether this iteration brought any.
+    fresh: bool,
+    /// Iterations in a row that brought none.
+    idle: u64,
+    /// How many of the levels were told.
+    level: usize,
+    /// The last calls, and whether each brought evidence.
+    calls: VecDeque<(u128, bool)>,
+    circle: Option<usize>,
+    told_circle: bool,
+    failures: HashMap<u128, u64>,
+    repeated: Option<(String, u64)>,
+    told_repeated: bool,
+    told_last: bool,
+}
+
+impl State {
+    /// The circle that the last calls went round in, without evidence the second time.
+    fn circle(&self) -> Option<usize> {
+        let calls: Vec<_> = self.calls.iter().map(|(call, _)| *call).collect();
+        let period = pattern(&calls)?;
+        let again = period * (repeats(period) - 1);
+        self.calls.iter().rev().take(again).all(|(_, fresh)| !fresh).then_some(period)
+    }
+}
+
+impl Progress {
+    /// Words after 4 and 6 iterations without new evidence, and the last answer after 8.
+    pub fn new() -> Self {
+        Progress { stuck: STUCK, state: State::default() }
+    }
+
+    /// Other numbers of iterations, in ascending order.
+    #[must_use]
+    pub fn after(self, iterations: [u64; 3]) -> Self {
+        Progress { stuck: iterations, ..self }
+    }
+
+    fn take(&mut self, outcome: &ToolOutcome) {
+        let state = &mut self.state;
+        let call = signature(&outcome.call);
+        let result = digest(&format!("{call:032x} {}", outcome.text));
+        let good = outcome.ran && !outcome.error && !outcome.text.trim().is_empty();
+        let fresh = good && state.evidence.insert(result);
+        state.calls.push_back((call, fresh));
+        if state.calls.len() > 2 * LONGEST {
+            state.calls.pop_front();
+        }
+        if fresh {
+            state.fresh = true;
+            (state.idle, state.level) = (0, 0);
+            (state.circle, state.told_circle, state.repeated, state.told_repeated) = (None, false, None, false);
+            return;
+        }
+        state.circle = state.circle().or(state.circle);
+        if outcome.error {
+            let times = state.failures.entry(result).or_default();
+            *times += 1;
+            if *times >= 2 {
+                state.repeated = Some((outcome.call.name.clone(), *times));
+            }
+        }
+    }
+
+    fn intervene(&mut self, run: &Run) -> Reaction {
+        let state = &mut self.state;
+        if run.tools != ToolUse::Free {
+            return Reaction::none();
+        }
+        if let Some(most) = run.iterations.filter(|most| run.iteration >= *most)
+            && !state.told_last
+        {
+            state.told_last = true;
+            return Reaction::none()
+                .note(format!(
+                    "This is the last of {most} iterations, without tools. Answer now: give what you have found, and say \
+                     what is missing."
+                ))
+                .last_answer(Reason::Iterations { most });
+        }
+        let idle = state.idle;
+        let level = self.stuck.iter().filter(|after| idle >= **after).count();
+        let mut reaction = Reaction::none();
+        if level > state.level {
+            state.level = level;
+            reaction = match level {
+                1 => reaction.note(format!(
+                    "The last {idle} iterations brought nothing new. State what is known so far, and try another way."
+                )),
+                2 => reaction.note(format!(
+                    "Still nothing new after {idle} iterations. If you know enough, answer; if something is missing that only \
+                     the user knows, ask."
+                )),
+                _ => {
+                    return reaction
+                        .note(format!(
+                            "Nothing new after {idle} iterations. This is the last answer, without tools: state what is \
+                             known, what is not, and what to ask."
+                        ))
+                        .last_answer(Reason::Stuck { iterations: idle });
+                }
+            };
+        }
+        if let Some(period) = state.circle.filter(|_| !state.told_circle) {
+            state.told_circle = true;
+            reaction = reaction.note(match period {
+                1 => format!(
+                    "The same call was made {} times in a row, with nothing new. Make another, or answer.",
+                    repeats(1)
+                ),
+                _ => format!(
+                    "The same {period} calls were made {} times in a row, with nothing new. Make others, or answer.",
+                    repeats(period)
+                ),
+            });
+        }
+        if let Some((tool, times)) = state.repeated.as_ref().filter(|_| !state.told_repeated) {
+            state.told_repeated = true;
+            reaction = reaction.note(format!(
+                "The same call of `{tool}` failed in the same way {times} times. Change its arguments, use another tool, or \
+                 say what is in the way."
+            ));
+        }
+        reaction
+    }
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Progress::new()
+    }
+}
+
+/// The circle that the last calls go round in, by its number of calls, the shortest first: `A A A` is 1, `A B A B` is 2, `A B C A B C` is
+/// 3.
+///
+/// ```
+/// use lookback::middleware::pattern;
+///
+/// assert_eq!(pattern(&["b", "a", "a", "a"]), Some(1));
+/// assert_eq!(pattern(&["a", "b", "a", "b"]), Some(2));
+/// assert_eq!(pattern(&["a", "a", "b", "a", "a"]), None);
+/// ```
+pub fn pattern<T: PartialEq>(calls: &[T]) -> Option<usize> {
+    (1..=LONGEST).find(|period| {
+        let start = calls.len().checked_sub(period * repeats(*period));
+        let last = start.and_then(|start| calls.get(start..));
+        last.is_some_and(|last| last.iter().zip(last.iter().skip(*period)).all(|(one, next)| one == next))
+    })
+}
+
+/// How often a circle of so many calls must be gone round to be one.
+fn repeats(period: usize) -> usize {
+    if period == 1 { 3 } else { 2 }
+}
+
+/// What a call asks for: the tool and its arguments, whatever the order of their keys.
+fn signature(call: &ToolCall) -> u128 {
+    Message::calls("", [ToolCall::new("", &call.name, &call.arguments)]).digest()
+}
+
+fn digest(text: &str) -> u128 {
+    Message::user(text).digest()
+}
+
+impl Middleware for Progress {
+    fn name(&self) -> &str {
+        "progress"
+    }
+
+    fn order(&self) -> u32 {
+        50
+    }
+
+    fn time_limit(&self) -> Option<Duration> {
+        Some(Duration::from_secs(2))
+    }
+
+    fn on(&mut self, event: &Event, run: &Run) -> Result<Reaction, Failure> {
+        match event {
+            Event::Start => self.state = State::default(),
+            Event::BeforeModel => return Ok(self.intervene(run)),
+            Event::AfterTool(outcome) => self.take(outcome),
+            Event::AfterIteration => {
+                self.state.idle = if self.state.fresh { 0 } else { self.state.idle + 1 };
+                self.state.fresh = false;
+            }
+            Event::BeforeIteration
+            | Event::AfterModel(_)
+            | Event::BeforeTool(_)
+            | Event::Overflow(_)
+            | Event::Stop(_) => {}
+        }
+        Ok(Reaction::none())
+    }
+}

@@ -1,0 +1,142 @@
+//! What a stage sees of a run, and what a caller is given of it.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lookback_core::message::{Message, ToolCall};
+use lookback_core::transcript::{Compaction, Position};
+use lookback_core::view::View;
+use lookback_core::{Dialect, Loss, Policy};
+use serde_json::value::RawValue;
+
+use super::Reason;
+use crate::session::list;
+use crate::store::LogName;
+
+/// A run as a stage sees it: as the stages before it left it. It changes nothing.
+#[derive(Debug, Clone)]
+pub struct Run {
+    /// The session.
+    pub session: LogName,
+    /// What is to be done: the text of the message that the run began with, where it began with one.
+    pub task: Option<Arc<str>>,
+    /// The iteration: 1 is the first, 0 before that.
+    pub iteration: u64,
+    /// The most iterations, where there is a most.
+    pub iterations: Option<u64>,
+    /// Whether another agent gave the task, and no person.
+    pub sub_agent: bool,
+    /// What the model would see now.
+    pub view: Arc<View>,
+    /// Tokens of it, system prompt and tools included, corrected by what the provider has reported.
+    pub tokens: u64,
+    /// Tokens in and out that were reported in this run so far.
+    pub spent: u64,
+    /// The provider's format.
+    pub dialect: Dialect,
+    /// The policy, tightened by the stages so far.
+    pub policy: Arc<Policy>,
+    /// The newest compaction that was made in this iteration.
+    pub compaction: Option<Arc<Compaction>>,
+    /// Messages that have left the window since this stage was asked before: each is told once.
+    pub left: Arc<[(Position, Arc<Message>)]>,
+    /// What the stages have said at this iteration so far.
+    pub notes: Arc<[Note]>,
+    /// Whether this call may use tools.
+    pub tools: ToolUse,
+}
+
+/// What a stage said to the model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// The stage.
+    pub stage: Arc<str>,
+    /// What it said.
+    pub text: Arc<str>,
+}
+
+/// Whether a model call may use tools.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum ToolUse {
+    /// As it likes.
+    #[default]
+    Free,
+    /// Not at all: it is to give its last answer. Send the tools as before, with a choice of none where the provider has that: a request
+    /// without them loses its cache, and some providers refuse it for the calls that it shows.
+    None(Reason),
+}
+
+/// A model call that is to be made.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// What the model is to see.
+    pub view: Arc<View>,
+    /// The provider's format.
+    pub dialect: Dialect,
+    /// Tokens of it, corrected by what the provider has reported.
+    pub tokens: u64,
+    /// Whether it may use tools.
+    pub tools: ToolUse,
+    /// The iteration; 1 is the first.
+    pub iteration: u64,
+}
+
+impl Call {
+    /// The messages, in the session's dialect.
+    ///
+    /// # Errors
+    /// None in practice: what the dialect cannot say was refused when it was pushed.
+    pub fn messages(&self) -> Result<Vec<Cow<'_, RawValue>>, Loss> {
+        self.view.encode(self.dialect)
+    }
+
+    /// The messages, as the JSON list that a request body takes.
+    ///
+    /// # Errors
+    /// As [`Call::messages`].
+    pub fn to_json(&self) -> Result<String, Loss> {
+        Ok(list(&self.messages()?))
+    }
+}
+
+/// What a provider reported of a call.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// The provider, such as `openai` or `anthropic`.
+    pub provider: Option<String>,
+    /// The model that answered.
+    pub model: Option<String>,
+    /// Input tokens, cached ones included.
+    pub input: u64,
+    /// Output tokens.
+    pub output: u64,
+}
+
+/// An answer of the model.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    /// The answer.
+    pub message: Arc<Message>,
+    /// What the provider reported of the call, where it did.
+    pub usage: Option<Usage>,
+    /// What the model saw.
+    pub sent: Arc<View>,
+    /// From the call's being handed out to its answer.
+    pub duration: Duration,
+}
+
+/// What came of a tool call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolOutcome {
+    /// The call.
+    pub call: ToolCall,
+    /// What the model is told.
+    pub text: Arc<str>,
+    /// Whether the tool failed.
+    pub error: bool,
+    /// Whether it was run at all: a stage may answer instead of it.
+    pub ran: bool,
+    /// How long it took.
+    pub duration: Duration,
+}

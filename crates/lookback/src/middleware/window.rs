@@ -1,0 +1,60 @@
+//! The context filter as a policy: a window of the newest rounds, with their tool results kept short.
+
+use std::time::Duration;
+
+use lookback_core::Policy;
+
+use super::{Event, Failure, Middleware, Reaction, Run};
+use crate::presets::{PolicyError, named};
+
+/// Has every window of the run fit a policy beside the session's own. It is a policy, and no rewriting of messages, so that nothing that
+/// another stage adds undoes it, and what it drops is recorded and can be read back.
+///
+/// ```
+/// use lookback::middleware::Window;
+/// use lookback::{Limits, Policy};
+///
+/// let window = Window::new(Policy { limits: Limits::tokens(50_000), stages: Vec::new(), ..Policy::default() });
+/// assert!(Window::rounds(5).is_ok() && Window::rounds(0).is_err());
+/// # let _ = window;
+/// ```
+#[derive(Debug, Clone)]
+pub struct Window {
+    policy: Policy,
+}
+
+impl Window {
+    /// Windows within this policy. One without stages leaves those of the session's policy in place.
+    pub fn new(policy: Policy) -> Self {
+        Window { policy }
+    }
+
+    /// Windows of the newest so many rounds, at least 1, by the preset `two-tier`.
+    ///
+    /// # Errors
+    /// Where it is 0.
+    pub fn rounds(rounds: u64) -> Result<Self, PolicyError> {
+        Ok(Window::new(named(&format!("two-tier:sliding_window_size={rounds}"))?))
+    }
+}
+
+impl Middleware for Window {
+    fn name(&self) -> &str {
+        "window"
+    }
+
+    fn order(&self) -> u32 {
+        15
+    }
+
+    fn time_limit(&self) -> Option<Duration> {
+        Some(Duration::from_secs(1))
+    }
+
+    fn on(&mut self, event: &Event, _run: &Run) -> Result<Reaction, Failure> {
+        Ok(match event {
+            Event::Start => Reaction::none().tighten(self.policy.clone()),
+            _ => Reaction::none(),
+        })
+    }
+}

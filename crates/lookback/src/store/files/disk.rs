@@ -1,0 +1,129 @@
+//! What is asked of a file system: to open without following links, to replace a file whole, to keep what was written.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use crate::store::{Durability, StoreError};
+
+/// The system's errors in our words.
+pub(super) fn failed(path: &Path) -> impl Fn(io::Error) -> StoreError + '_ {
+    |error| {
+        let place = path.display().to_string();
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => StoreError::Full { place },
+            _ => StoreError::Backend { place, source: Box::new(error) },
+        }
+    }
+}
+
+/// Refuses a path on which a link lies, below the root: what it leads to is none of the store's.
+pub(super) fn refuse_links(root: &Path, path: &Path) -> Result<(), StoreError> {
+    for part in path.ancestors().take_while(|part| *part != root) {
+        if part.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink()) {
+            return Err(StoreError::NotAStore { place: part.display().to_string() });
+        }
+    }
+    Ok(())
+}
+
+/// A file to read; `None` where there is none, or one with nothing in it.
+pub(super) fn open(path: &Path) -> io::Result<Option<File>> {
+    match File::open(path) {
+        // A file of no bytes is what a loss of power may leave of one that was not yet on the disk.
+        Ok(file) => {
+            let metadata = file.metadata()?;
+            Ok((metadata.is_file() && metadata.len() > 0).then_some(file))
+        }
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// How our files are made: they hold conversations, and are their owner's to read.
+pub(super) fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// Makes a folder, and those that it is to be in.
+pub(super) fn make_folder(folder: &Path, durability: Durability) -> io::Result<()> {
+    if folder.as_os_str().is_empty() || folder.is_dir() {
+        return Ok(());
+    }
+    let parent = folder.parent().unwrap_or(Path::new(""));
+    make_folder(parent, durability)?;
+    #[allow(unused_mut, reason = "there are no modes elsewhere")]
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    match builder.create(folder) {
+        Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
+        _ => keep_entries(parent, durability),
+    }
+}
+
+/// Puts what was written to a file on the disk.
+pub(super) fn keep(file: &File, durability: Durability) -> io::Result<()> {
+    match durability {
+        Durability::Disk => file.sync_data(),
+        Durability::System => Ok(()),
+    }
+}
+
+/// Puts on the disk which files a folder has.
+pub(super) fn keep_entries(folder: &Path, durability: Durability) -> io::Result<()> {
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    match durability {
+        // Elsewhere a folder cannot be opened, and its entries are kept with the file.
+        Durability::Disk if cfg!(unix) => File::open(folder)?.sync_all(),
+        Durability::Disk | Durability::System => Ok(()),
+    }
+}
+
+/// What a file is called until it is put in its place.
+pub(super) fn temporary(path: &Path) -> PathBuf {
+    path.with_extension("lookback-tmp")
+}
+
+/// Writes a file anew, and makes its folder where there is none: whoever opens it finds the old one or the new one, whole, whenever the process dies.
+pub(super) fn replace(
+    path: &Path,
+    durability: Durability,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
+    let permissions = fs::metadata(path).ok().map(|metadata| metadata.permissions());
+    if permissions.as_ref().is_some_and(fs::Permissions::readonly) {
+        return Err(ErrorKind::PermissionDenied.into());
+    }
+    let folder = path.parent().unwrap_or(Path::new(""));
+    make_folder(folder, durability)?;
+    let temporary = temporary(path);
+    // What a process left behind that died at this.
+    remove(&temporary)?;
+    let write = || {
+        let mut file = private().write(true).create_new(true).open(&temporary)?;
+        if let Some(permissions) = permissions {
+            file.set_permissions(permissions)?;
+        }
+        write(&mut file)?;
+        keep(&file, durability)?;
+        fs::rename(&temporary, path)
+    };
+    if let Err(error) = write() {
+        remove(&temporary)?;
+        return Err(error);
+    }
+    keep_entries(folder, durability)
+}
+
+/// Removes a file; `false` where there is none.
+pub(super) fn remove(path: &Path) -> io::Result<bool> {
+    match fs::remove_file(path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,222 @@
+//! A log of a line a record, which only grows; and the index that finds records in it.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::path::Path;
+
+use lookback_core::transcript::Millis;
+
+use super::disk::{self, failed};
+use super::line::{First, Header, Line, Note, Tally, VERSION, lines};
+use crate::store::{Durability, LogName, Record, StoreError, words};
+
+/// A first line is no longer than this.
+const LONGEST_HEADER: u64 = 1 << 16;
+/// As much of the last line is compared, to tell whether the file is still the one that was indexed.
+const COMPARED: usize = 256;
+
+/// Where the records of a file stand, up to the last append that is whole.
+#[derive(Debug)]
+pub(super) struct Index {
+    first: Vec<u8>,
+    last: Vec<u8>,
+    /// Where each line ends.
+    ends: Vec<u64>,
+    pub(super) tally: Tally,
+}
+
+/// The header of a file; `None` where there is no file.
+pub(super) fn header(path: &Path) -> Result<Option<(File, Vec<u8>, Header)>, StoreError> {
+    let place = || path.display().to_string();
+    let Some(mut file) = disk::open(path).map_err(failed(path))? else { return Ok(None) };
+    let mut first = Vec::new();
+    BufReader::new((&mut file).take(LONGEST_HEADER)).read_until(b'\n', &mut first).map_err(failed(path))?;
+    match serde_json::from_slice(&first) {
+        Ok(First { lookback: Header { version, .. } }) if version > VERSION => {
+            Err(StoreError::Newer { place: place(), found: version, known: VERSION })
+        }
+        Ok(First { lookback }) if first.ends_with(b"\n") => Ok(Some((file, first, lookback))),
+        _ => Err(StoreError::NotAStore { place: place() }),
+    }
+}
+
+/// Refuses the file of another log: a file system may take two names for one.
+pub(super) fn refuse_others(header: &Header, path: &Path, log: &LogName) -> Result<(), StoreError> {
+    if header.log == log.as_str() {
+        return Ok(());
+    }
+    let reason = format!("{} is the file of another log", path.display());
+    Err(StoreError::Damaged { log: log.to_string(), position: 0, reason })
+}
+
+/// A log that is there, and an index of it that is up to date; `None` where there is none.
+pub(super) fn open(path: &Path, log: &LogName, known: &mut Option<Index>) -> Result<Option<File>, StoreError> {
+    let Some((mut file, first, header)) = header(path)? else {
+        *known = None;
+        return Ok(None);
+    };
+    refuse_others(&header, path, log)?;
+    let same = |index: &Index| index.first == first && index.is_of(&mut file).unwrap_or(false);
+    let mut index = known.take().filter(same).unwrap_or_else(|| Index::new(first, &header));
+    let extended = index.extend(&mut file, path, log);
+    // What was found before a damaged line need not be read again.
+    let records = known.insert(index).tally.records;
+    extended?;
+    Ok((records > 0).then_some(file))
+}
+
+impl Index {
+    fn new(first: Vec<u8>, header: &Header) -> Self {
+        Index { first, last: Vec::new(), ends: Vec::new(), tally: Tally::new(header) }
+    }
+
+    /// Where what is whole ends.
+    fn end(&self) -> u64 {
+        self.start(self.ends.len())
+    }
+
+    /// Where a line starts.
+    fn start(&self, line: usize) -> u64 {
+        let before = line.checked_sub(1).and_then(|before| self.ends.get(before));
+        before.copied().unwrap_or(self.first.len() as u64)
+    }
+
+    /// Whether the last line that was indexed still stands where it stood: another process may have erased the log and begun it anew.
+    fn is_of(&self, file: &mut File) -> io::Result<bool> {
+        let mut last = vec![0; self.last.len()];
+        file.seek(SeekFrom::Start(self.end() - self.last.len() as u64))?;
+        file.read_exact(&mut last)?;
+        Ok(last == self.last)
+    }
+
+    /// Reads what was appended since. What is torn at the end is left out.
+    fn extend(&mut self, file: &mut File, path: &Path, log: &LogName) -> Result<(), StoreError> {
+        let mut end = self.end();
+        file.seek(SeekFrom::Start(end)).map_err(failed(path))?;
+        let mut reader = BufReader::with_capacity(1 << 16, file);
+        let mut batch: Vec<(u64, Note)> = Vec::new();
+        let mut bytes = Vec::new();
+        loop {
+            bytes.clear();
+            end += reader.read_until(b'\n', &mut bytes).map_err(failed(path))? as u64;
+            if bytes.last() != Some(&b'\n') {
+                return Ok(());
+            }
+            let position = self.tally.records + batch.len() as u64;
+            let Some(line) = Line::parse(&bytes, position) else {
+                // A loss of power may leave zeros where a block was to be written.
+                if bytes.contains(&0) && reader.fill_buf().map_err(failed(path))?.is_empty() {
+                    return Ok(());
+                }
+                return Err(damaged(path, log, position));
+            };
+            let more = line.more;
+            batch.push((end, Note::from(&line)));
+            if !more {
+                for (end, note) in batch.drain(..) {
+                    self.ends.push(end);
+                    self.tally.add(note);
+                }
+                self.last = bytes.split_off(bytes.len().saturating_sub(COMPARED));
+            }
+        }
+    }
+
+    pub(super) fn bodies(
+        &self,
+        file: &mut File,
+        path: &Path,
+        log: &LogName,
+        span: Range<u64>,
+    ) -> Result<Vec<String>, StoreError> {
+        let line = |position: u64| usize::try_from(position).unwrap_or(usize::MAX).min(self.ends.len());
+        let span = line(span.start)..line(span.end);
+        file.seek(SeekFrom::Start(self.start(span.start))).map_err(failed(path))?;
+        let mut reader = BufReader::new(file);
+        let mut bytes = Vec::new();
+        let mut bodies = Vec::with_capacity(span.len());
+        for position in span {
+            bytes.clear();
+            reader.read_until(b'\n', &mut bytes).map_err(failed(path))?;
+            let position = position as u64;
+            let line = Line::parse(&bytes, position).ok_or_else(|| damaged(path, log, position))?;
+            bodies.push(line.body().to_owned());
+        }
+        Ok(bodies)
+    }
+
+    /// The records whose text holds all these words, in order.
+    pub(super) fn find(
+        &self,
+        file: &mut File,
+        path: &Path,
+        log: &LogName,
+        wanted: &[String],
+    ) -> Result<Vec<u64>, StoreError> {
+        file.seek(SeekFrom::Start(self.start(0))).map_err(failed(path))?;
+        let mut reader = BufReader::with_capacity(1 << 16, file);
+        let mut bytes = Vec::new();
+        let mut found = Vec::new();
+        for position in 0..self.tally.records {
+            bytes.clear();
+            reader.read_until(b'\n', &mut bytes).map_err(failed(path))?;
+            let line = Line::parse(&bytes, position).ok_or_else(|| damaged(path, log, position))?;
+            let here = words(&line.text);
+            if wanted.iter().all(|word| here.contains(word)) {
+                found.push(position);
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn damaged(path: &Path, log: &LogName, position: u64) -> StoreError {
+    // Behind the header, and counted from one.
+    let reason = format!("line {} of {} is not that record", position + 2, path.display());
+    StoreError::Damaged { log: log.to_string(), position, reason }
+}
+
+/// Appends to a log, which must end at `at`. To be called by one writer at a time.
+pub(super) fn append(
+    path: &Path,
+    log: &LogName,
+    known: &mut Option<Index>,
+    (at, records, time): (u64, &[Record], Option<Millis>),
+    durability: Durability,
+) -> Result<(), StoreError> {
+    let file = open(path, log, known)?;
+    let end = known.as_ref().map_or(0, |index| index.tally.records);
+    if end != at {
+        return Err(StoreError::Conflict { at, end });
+    }
+    if records.is_empty() {
+        return Ok(());
+    }
+    let json = |error: serde_json::Error| failed(path)(error.into());
+    let mut new = lines(log, records, at, time, false).map_err(json)?.join("\n");
+    new.push('\n');
+    let written = match (file, known) {
+        (Some(mut old), Some(index)) => {
+            let whole = index.end();
+            if old.metadata().map_err(failed(path))?.len() == whole {
+                let append =
+                    |mut file: File| file.write_all(new.as_bytes()).and_then(|()| disk::keep(&file, durability));
+                disk::private().append(true).open(path).and_then(append)
+            } else {
+                // What is torn is cut off in a copy: a reader who is in the middle of it must not go on in what is written over it.
+                old.rewind().map_err(failed(path))?;
+                disk::replace(path, durability, |file| {
+                    io::copy(&mut old.take(whole), file)?;
+                    file.write_all(new.as_bytes())
+                })
+            }
+        }
+        // The first append comes with the header, wholly or not at all.
+        _ => {
+            let first = serde_json::to_string(&First { lookback: Header::new(log, time) }).map_err(json)?;
+            disk::replace(path, durability, |file| file.write_all(format!("{first}\n{new}").as_bytes()))
+        }
+    };
+    written.map_err(failed(path))
+}

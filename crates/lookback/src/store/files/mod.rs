@@ -1,0 +1,162 @@
+//! Logs in plain files, for people who want to read and compare what is remembered.
+//!
+//! ```text
+//! .lookback/memory/NAME/turns.jsonl            a session, one record a line behind a line that says whose they are
+//! .lookback/memory/NAME/facts.jsonl            what is derived from it
+//! .lookback/memory/NAME/summary.jsonl
+//! .lookback/memory/shared/memory.json          what the sessions of the workspace `shared` share: one JSON document
+//! .lookback/memory/shared/WORKSPACE.json       those of others
+//! .lookback/lookback.lock                      whoever writes holds it
+//! ```
+//!
+//! A line is `{"at":POSITION,"time":MILLISECONDS,"text":WHAT A SEARCH FINDS,"entry":BODY}`. `"more":true` says that the next line
+//! belongs to the same append, so that one is there wholly or not at all. A file `*.used` beside a log says when it was last used
+//! otherwise than by writing to it.
+//!
+//! Writers hold the lock. Readers need none: a log only grows by whole appends, and everything else is a new file in the old one's
+//! place.
+
+mod disk;
+mod document;
+mod line;
+mod lines;
+mod place;
+mod root;
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use lookback_core::transcript::Millis;
+
+use self::root::{Files, PATIENCE};
+use super::{Answer, Durability, Head, Hit, LogInfo, LogName, Record, Store, StoreError, words};
+
+/// Logs in plain files under a folder, which several processes may use at once, and people may read.
+///
+/// The folder may be one that another program keeps its own files in: those are left as they are.
+///
+/// ```
+/// # futures_lite::future::block_on(async {
+/// use lookback::{FileStore, Message, Session};
+///
+/// let folder = tempfile::tempdir()?;
+/// let store = FileStore::open(folder.path().join(FileStore::ROOT))?;
+/// let mut session = Session::open(store, "chat-1", Default::default()).await?;
+/// session.push(Message::user("Hello")).await?;
+/// let turns = std::fs::read_to_string(folder.path().join(".lookback/memory/chat-1/turns.jsonl"))?;
+/// assert!(turns.contains(r#""text":"Hello""#));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # }).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct FileStore {
+    files: Arc<Files>,
+}
+
+impl FileStore {
+    /// The folder that a store is in, unless one of another name is wanted.
+    pub const ROOT: &str = ".lookback";
+
+    /// Opens a store, and makes its folder where there is none.
+    ///
+    /// # Errors
+    /// Where the folder cannot be made, or is a file.
+    pub fn open(root: impl AsRef<Path>) -> Result<Self, StoreError> {
+        FileStore::open_with(root, Durability::Disk)
+    }
+
+    /// Opens a store, and makes its folder where there is none.
+    ///
+    /// # Errors
+    /// As [`FileStore::open`].
+    pub fn open_with(root: impl AsRef<Path>, durability: Durability) -> Result<Self, StoreError> {
+        let root = root.as_ref();
+        if root.exists() && !root.is_dir() {
+            return Err(StoreError::NotAStore { place: root.display().to_string() });
+        }
+        let files = Files::new(root.to_owned(), durability, PATIENCE);
+        files.make_root()?;
+        Ok(FileStore { files: Arc::new(files) })
+    }
+
+    /// Opens a store whose folder must be there.
+    ///
+    /// # Errors
+    /// As [`FileStore::open`], and where there is no folder.
+    pub fn open_existing(root: impl AsRef<Path>) -> Result<Self, StoreError> {
+        if !root.as_ref().exists() {
+            return Err(StoreError::Missing { place: root.as_ref().display().to_string() });
+        }
+        FileStore::open(root)
+    }
+
+    /// The same store, which waits so long for another process before it says that the store is locked: 5 seconds, unless
+    /// this says otherwise.
+    #[must_use]
+    pub fn with_patience(self, patience: Duration) -> Self {
+        let files = Files::new(self.root().to_owned(), self.files.durability(), patience);
+        FileStore { files: Arc::new(files) }
+    }
+
+    /// The folder.
+    pub fn root(&self) -> &Path {
+        self.files.root()
+    }
+
+    /// Runs `work` on a thread that may wait.
+    fn run<'a, T: Send + 'static>(
+        &'a self,
+        work: impl FnOnce(&Files) -> Result<T, StoreError> + Send + 'static,
+    ) -> Answer<'a, T> {
+        let files = self.files.clone();
+        Box::pin(blocking::unblock(move || work(&files)))
+    }
+}
+
+impl Store for FileStore {
+    fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>, time: Option<Millis>) -> Answer<'a, ()> {
+        let log = log.clone();
+        self.run(move |files| files.append(&log, at, &records, time))
+    }
+
+    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> Answer<'a, bool> {
+        let log = log.clone();
+        self.run(move |files| files.touch(&log, time))
+    }
+
+    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> Answer<'a, Vec<String>> {
+        let log = log.clone();
+        self.run(move |files| files.read(&log, span))
+    }
+
+    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> Answer<'a, Option<Head>> {
+        let log = log.clone();
+        self.run(move |files| files.ask(&log, |tally| tally.head(before)))
+    }
+
+    fn info<'a>(&'a self, log: &'a LogName) -> Answer<'a, Option<LogInfo>> {
+        let log = log.clone();
+        self.run(move |files| files.info(&log))
+    }
+
+    fn list<'a>(&'a self, prefix: &'a str) -> Answer<'a, Vec<LogInfo>> {
+        let prefix = prefix.to_owned();
+        self.run(move |files| files.list(&prefix))
+    }
+
+    fn delete<'a>(&'a self, log: &'a LogName) -> Answer<'a, bool> {
+        let log = log.clone();
+        self.run(move |files| files.delete(&log))
+    }
+
+    fn clear(&self) -> Answer<'_, u64> {
+        self.run(Files::clear)
+    }
+
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> Answer<'a, Vec<Hit>> {
+        let (log, wanted) = (log.cloned(), words(query));
+        self.run(move |files| if wanted.is_empty() { Ok(Vec::new()) } else { files.search(log, &wanted, most) })
+    }
+}

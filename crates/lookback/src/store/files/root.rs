@@ -1,0 +1,295 @@
+//! The folder of a store: who may write in it, which logs are there, and what is asked of each.
+
+use std::collections::HashMap;
+use std::fs::{self, DirEntry, File, TryLockError};
+use std::io::{self, ErrorKind, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use lookback_core::transcript::Millis;
+
+use super::disk::{self, failed};
+use super::document;
+use super::line::Tally;
+use super::lines::{self, Index};
+use super::place::{MEMORY, Place};
+use crate::store::{Durability, Hit, LogInfo, LogName, Record, StoreError};
+
+/// The file, under the root, that a writer locks.
+const LOCK: &str = "lookback.lock";
+/// How long a writer waits for another process.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// How many logs' indexes are kept.
+const INDEXES: usize = 1024;
+
+#[derive(Debug)]
+pub(super) struct Files {
+    root: PathBuf,
+    durability: Durability,
+    patience: Duration,
+    /// Held by this store's writers, so that only one of them waits for those of other processes.
+    writing: Mutex<()>,
+    indexes: Mutex<HashMap<LogName, Kept>>,
+}
+
+/// What is known of a log of lines, for one at a time to use.
+type Kept = Arc<Mutex<Option<Index>>>;
+
+/// A lock on what a panic cannot leave half done: an index is only changed by whole appends.
+fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Files {
+    pub(super) fn new(root: PathBuf, durability: Durability, patience: Duration) -> Self {
+        Files { root, durability, patience, writing: Mutex::default(), indexes: Mutex::default() }
+    }
+
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(super) fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    pub(super) fn make_root(&self) -> Result<(), StoreError> {
+        disk::make_folder(&self.root, self.durability).map_err(failed(&self.root))
+    }
+
+    /// Where a log is kept.
+    fn place(&self, log: &LogName) -> Result<Place, StoreError> {
+        let place = Place::of(&self.root, log);
+        disk::refuse_links(&self.root, place.path())?;
+        Ok(place)
+    }
+
+    /// Waits until no other writes, in this process or in another.
+    fn lock(&self) -> Result<(MutexGuard<'_, ()>, File), StoreError> {
+        let start = Instant::now();
+        let writing = held(&self.writing);
+        let path = self.root.join(LOCK);
+        disk::refuse_links(&self.root, &path)?;
+        self.make_root()?;
+        let mut options = disk::private();
+        let file = options.write(true).create(true).truncate(false).open(&path).map_err(failed(&path))?;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok((writing, file)),
+                Err(TryLockError::Error(error)) => return Err(failed(&path)(error)),
+                Err(TryLockError::WouldBlock) if start.elapsed() < self.patience => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(TryLockError::WouldBlock) => {
+                    return Err(StoreError::Locked { place: self.root.display().to_string() });
+                }
+            }
+        }
+    }
+
+    fn index(&self, log: &LogName) -> Kept {
+        let mut indexes = held(&self.indexes);
+        if indexes.len() >= INDEXES && !indexes.contains_key(log) {
+            indexes.clear();
+        }
+        indexes.entry(log.clone()).or_default().clone()
+    }
+
+    /// Asks a log that is there.
+    pub(super) fn ask<T>(&self, log: &LogName, question: impl FnOnce(&Tally) -> T) -> Result<Option<T>, StoreError> {
+        match self.place(log)? {
+            Place::Document(path) => Ok(document::tally(&path, log)?.as_ref().map(question)),
+            Place::Lines(path) => {
+                let index = self.index(log);
+                let mut index = held(&index);
+                let found = lines::open(&path, log, &mut index)?;
+                Ok(found.and(index.as_ref()).map(|index| question(&index.tally)))
+            }
+        }
+    }
+
+    pub(super) fn append(
+        &self,
+        log: &LogName,
+        at: u64,
+        records: &[Record],
+        time: Option<Millis>,
+    ) -> Result<(), StoreError> {
+        let place = self.place(log)?;
+        let _lock = self.lock()?;
+        match place {
+            Place::Document(path) => document::append(&path, log, (at, records, time), self.durability),
+            Place::Lines(path) => {
+                let index = self.index(log);
+                lines::append(&path, log, &mut held(&index), (at, records, time), self.durability)
+            }
+        }
+    }
+
+    pub(super) fn read(&self, log: &LogName, span: Range<u64>) -> Result<Vec<String>, StoreError> {
+        match self.place(log)? {
+            Place::Document(path) => document::bodies(&path, log, span),
+            Place::Lines(path) => {
+                let index = self.index(log);
+                let mut index = held(&index);
+                let file = lines::open(&path, log, &mut index)?;
+                let found = file.zip(index.as_ref());
+                found.map_or_else(|| Ok(Vec::new()), |(mut file, index)| index.bodies(&mut file, &path, log, span))
+            }
+        }
+    }
+
+    fn find(&self, log: &LogName, wanted: &[String]) -> Result<Vec<u64>, StoreError> {
+        let Place::Lines(path) = self.place(log)? else { return Ok(Vec::new()) };
+        let index = self.index(log);
+        let mut index = held(&index);
+        let file = lines::open(&path, log, &mut index)?;
+        let found = file.zip(index.as_ref());
+        found.map_or_else(|| Ok(Vec::new()), |(mut file, index)| index.find(&mut file, &path, log, wanted))
+    }
+
+    pub(super) fn info(&self, log: &LogName) -> Result<Option<LogInfo>, StoreError> {
+        let touched = fs::read_to_string(used(self.place(log)?.path())).ok();
+        let touched = touched.and_then(|time| time.trim().parse().ok());
+        let info = self.ask(log, |tally| tally.info(log))?;
+        Ok(info.map(|info| LogInfo { used: info.used.max(touched), ..info }))
+    }
+
+    pub(super) fn touch(&self, log: &LogName, time: Millis) -> Result<bool, StoreError> {
+        if self.info(log)?.is_none() {
+            return Ok(false);
+        }
+        let _lock = self.lock()?;
+        let Some(info) = self.info(log)? else { return Ok(false) };
+        if info.used < Some(time) {
+            let path = used(Place::of(&self.root, log).path());
+            // It may be lost with the machine: the log says when it was written to.
+            let write = |file: &mut File| writeln!(file, "{time}");
+            disk::replace(&path, Durability::System, write).map_err(failed(&path))?;
+        }
+        Ok(true)
+    }
+
+    /// The logs that are there, in the order of their names, and no file of another program.
+    fn logs(&self) -> Result<Vec<(LogName, Place)>, StoreError> {
+        let memory = self.root.join(MEMORY);
+        disk::refuse_links(&self.root, &memory)?;
+        let mut logs = Vec::new();
+        for folder in entries(&memory)? {
+            for file in entries(&folder.path())? {
+                let (folder, file) = (folder.file_name(), file.file_name());
+                let place = folder.to_str().zip(file.to_str());
+                let Some(place) = place.and_then(|(folder, file)| Place::at(&self.root, folder, file)) else {
+                    continue;
+                };
+                let Some(log) = named(&place)? else { continue };
+                // A copy is no second log of this name.
+                if Place::of(&self.root, &log) == place {
+                    logs.push((log, place));
+                }
+            }
+        }
+        logs.sort_by(|(one, _), (other, _)| one.cmp(other));
+        Ok(logs)
+    }
+
+    pub(super) fn list(&self, prefix: &str) -> Result<Vec<LogInfo>, StoreError> {
+        let mut logs = self.logs()?;
+        logs.retain(|(log, _)| log.as_str().starts_with(prefix));
+        // One that is erased meanwhile is not there.
+        logs.iter().filter_map(|(log, _)| self.info(log).transpose()).collect()
+    }
+
+    /// Erases a log, damaged or not, that is known to be there.
+    fn erase(&self, log: &LogName, place: &Place) -> Result<(), StoreError> {
+        held(&self.indexes).remove(log);
+        let path = place.path();
+        // First what is beside it: a log that came after would be taken for used then.
+        for beside in [used(path), disk::temporary(path)] {
+            disk::remove(&beside).map_err(failed(&beside))?;
+        }
+        match place {
+            Place::Document(path) => document::erase(path, self.durability)?,
+            Place::Lines(path) => {
+                disk::remove(path).map_err(failed(path))?;
+            }
+        }
+        let folder = path.parent().unwrap_or(&self.root);
+        disk::keep_entries(folder, self.durability).map_err(failed(folder))?;
+        // Where something else is in it, it stays.
+        let _ = fs::remove_dir(folder);
+        Ok(())
+    }
+
+    pub(super) fn delete(&self, log: &LogName) -> Result<bool, StoreError> {
+        let place = self.place(log)?;
+        if !place.path().exists() {
+            return Ok(false);
+        }
+        let _lock = self.lock()?;
+        let header = match &place {
+            Place::Lines(path) => lines::header(path)?.map(|(_, _, header)| header),
+            Place::Document(path) => document::header(path)?,
+        };
+        let Some(header) = header else { return Ok(false) };
+        lines::refuse_others(&header, place.path(), log)?;
+        self.erase(log, &place)?;
+        Ok(true)
+    }
+
+    pub(super) fn clear(&self) -> Result<u64, StoreError> {
+        let _lock = self.lock()?;
+        let logs = self.logs()?;
+        for (log, place) in &logs {
+            self.erase(log, place)?;
+        }
+        Ok(logs.len() as u64)
+    }
+
+    pub(super) fn search(&self, log: Option<LogName>, wanted: &[String], most: usize) -> Result<Vec<Hit>, StoreError> {
+        let logs = match log {
+            Some(log) => vec![log],
+            None => self.logs()?.into_iter().map(|(log, _)| log).collect(),
+        };
+        let mut hits = Vec::new();
+        for log in logs.into_iter().filter(|log| !log.is_derived()) {
+            if hits.len() >= most {
+                break;
+            }
+            let positions = self.find(&log, wanted)?;
+            let newest = positions.into_iter().rev().take(most - hits.len());
+            hits.extend(newest.map(|position| Hit { log: log.clone(), position }));
+        }
+        Ok(hits)
+    }
+}
+
+/// The file that says when a log was last used otherwise than by writing to it.
+fn used(path: &Path) -> PathBuf {
+    path.with_extension("used")
+}
+
+/// What is in a folder, links aside; nothing where it is none.
+fn entries(folder: &Path) -> Result<Vec<DirEntry>, StoreError> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(Vec::new()),
+        entries => entries.and_then(Iterator::collect::<io::Result<Vec<_>>>),
+    };
+    let mut entries = entries.map_err(failed(folder))?;
+    entries.retain(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
+    Ok(entries)
+}
+
+/// The log that a file says it is of; `None` for a file of another program.
+fn named(place: &Place) -> Result<Option<LogName>, StoreError> {
+    let header = match place {
+        Place::Lines(path) => lines::header(path).map(|found| found.map(|(_, _, header)| header)),
+        Place::Document(path) => document::header(path),
+    };
+    match header {
+        Err(StoreError::NotAStore { .. }) => Ok(None),
+        header => Ok(header?.and_then(|header| LogName::found(&header.log))),
+    }
+}

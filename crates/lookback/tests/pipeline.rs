@@ -1,0 +1,566 @@
+//! The pipeline: stages in a chain, by vectors; and what no stage may do to a run, whatever becomes of it.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+mod vectors;
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use futures_lite::future::{block_on, poll_once};
+use lookback::dialect::TooLong;
+use lookback::middleware::{
+    Budget, Event, Failure, Middleware, Pipeline, Progress, Reaction, Reason, Run, Stopped, ToolUse, Usage, Window,
+};
+use lookback::policy::Measure;
+use lookback::store::{Answer, Head, Hit, LogInfo, Record};
+use lookback::transcript::{Entry, Origin};
+use lookback::{Dialect, LogName, MemoryStore, Message, Session, Settings, Store, StoreError, ToolCall, presets};
+use serde_json::{Value, json};
+use vectors::run::{Vector, play};
+
+#[test]
+fn stages_are_a_chain() {
+    vectors::run::hold("pipeline.json");
+}
+
+const EVENTS: [&str; 9] = [
+    "start",
+    "before_iteration",
+    "before_model",
+    "after_model",
+    "before_tool",
+    "after_tool",
+    "after_iteration",
+    "overflow",
+    "stop",
+];
+
+/// Three iterations: tools, a refusal as too long with tools after it, and an answer.
+fn troubled(how: &str, event: &str, on_failure: &str) -> Vector {
+    let stages = vec![
+        json!({"name": "before", "order": 1}),
+        json!({"name": "bad", "order": 10, "time_limit": 20, "on_failure": on_failure, "at": {event: how}}),
+        json!({"name": "after", "order": 50, "at": {"before_model": {"note": "still here"}}}),
+    ];
+    let long = "a result that is long enough to be shortened ".repeat(40);
+    let model = vec![
+        json!({"calls": [{"tool": "read", "result": long}, {"tool": "list", "result": "b"}]}),
+        json!({"too_long": true, "calls": [{"tool": "read", "result": "c"}]}),
+    ];
+    Vector { name: how.to_owned(), stages, model, ..Vector::default() }
+}
+
+#[test]
+fn a_stage_that_fails_open_at_any_event_changes_nothing_for_the_others() {
+    let sound = troubled("", "none", "open");
+    for dialect in Dialect::ALL {
+        let mut expected = play(&sound, dialect, "sound");
+        assert_eq!((&expected["stopped"], &expected["failures"]), (&json!("answered"), &json!([])));
+        expected.remove("failures");
+        let others = |found: &Value| -> Vec<Value> {
+            let told = |asked: &Value| !asked.as_str().unwrap().starts_with("bad");
+            found.as_array().unwrap().iter().filter(|asked| told(asked)).cloned().collect()
+        };
+        for event in EVENTS {
+            for how in ["fail", "panic", "hang", "pending"] {
+                let here = format!("{how} at {event} ({dialect})");
+                let mut found = play(&troubled(how, event, "open"), dialect, &here);
+                let failures = found.remove("failures").unwrap();
+                let first = failures[0].as_str().unwrap_or_else(|| panic!("{here}: nobody was told"));
+                assert!(first.starts_with(&format!("stage `bad` at `{event}`: it ")), "{here}: {first}");
+                assert_eq!(others(&found["asked"]), others(&expected["asked"]), "{here}");
+                found.remove("asked");
+                let rest = expected.iter().filter(|(member, _)| *member != "asked");
+                assert!(rest.clone().all(|(member, value)| found[member] == *value), "{here}: {found:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_stage_that_fails_closed_at_any_event_ends_the_run_in_order() {
+    for dialect in Dialect::ALL {
+        for event in EVENTS {
+            for how in ["fail", "panic", "hang", "pending"] {
+                let here = format!("{how} at {event} ({dialect})");
+                let found = play(&troubled(how, event, "closed"), dialect, &here);
+                let asked = found["asked"].as_array().unwrap();
+                if event == "stop" {
+                    assert_eq!(found["stopped"], "answered", "{here}: it was over already");
+                } else {
+                    let stopped = found["stopped"].as_str().unwrap();
+                    assert!(stopped.starts_with(&format!("stage `bad` at `{event}`: it ")), "{here}: {stopped}");
+                }
+                for other in ["before stop", "after stop"] {
+                    let times = asked.iter().filter(|asked| *asked == other).count();
+                    assert_eq!(times, 1, "{here}: {other}");
+                }
+            }
+        }
+    }
+}
+
+/// An answer that asks for one page.
+fn asks(number: u64) -> Message {
+    Message::calls("", [ToolCall::new(format!("c{number}"), "read", format!(r#"{{"page":{number}}}"#))])
+}
+
+#[test]
+fn what_one_stage_did_no_other_undoes() {
+    for dialect in Dialect::ALL {
+        block_on(async {
+            let settings = Settings { dialect, ..Settings::default() };
+            let own = settings.policy.tightened(&presets::named("two-tier:sliding_window_size=5").unwrap(), None);
+            let alone = Settings { policy: own, ..settings.clone() };
+            let mut alone = Session::open(MemoryStore::new(), "alone", alone).await.unwrap();
+            let session = Session::open(MemoryStore::new(), "run", settings).await.unwrap();
+            let used = Arc::new(AtomicU64::new(0));
+            let read = used.clone();
+            let mut run = Pipeline::new(session)
+                .with(Progress::new().after([3, 10, 100]))
+                .with(Window::rounds(5).unwrap())
+                .with(Budget::new(25_000, move || read.load(Ordering::Relaxed)));
+            let task = Message::user("Find out why the build fails.");
+            alone.push(task.clone()).await.unwrap();
+            run.start(task).await.unwrap();
+            let (mut nudges, mut calls) = (0, 0);
+            while let Some(call) = run.next().await.unwrap() {
+                calls += 1;
+                let ours = origins(&run).await;
+                let wire = |message: &Message| message.wire().unwrap().raw.get().to_owned();
+                let sent: Vec<_> =
+                    call.view.messages().map(|item| (ours[&item.position()], wire(item.message()))).collect();
+                let expected = alone.window().await.unwrap();
+                let expected: Vec<_> = expected.view().messages().map(|item| wire(item.message())).collect();
+                let kept: Vec<_> = sent.iter().filter(|(ours, _)| !ours).map(|(_, wire)| wire.clone()).collect();
+                assert_eq!(kept, expected, "{dialect}: call {calls}");
+                let new = ours.values().filter(|ours| **ours).count() - nudges;
+                nudges += new;
+                assert!(sent.iter().rev().take(new).all(|(ours, _)| *ours), "{dialect}: the nudges of call {calls}");
+                vectors::assert_valid(dialect, &serde_json::from_str(&call.to_json().unwrap()).unwrap(), "nudged");
+                if calls == 21 {
+                    run.answered(Message::assistant("I do not know."), None).await.unwrap();
+                    break;
+                }
+                let answer = asks(calls);
+                alone.receive(answer.clone(), Origin::Model, None).await.unwrap();
+                for tool in run.answered(answer, None).await.unwrap() {
+                    run.tool(&tool, |_| async { Ok::<_, String>(" ") }).await.unwrap();
+                }
+                alone.push(Message::tool_result(format!("c{calls}"), " ")).await.unwrap();
+                used.fetch_add(1_000, Ordering::Relaxed);
+            }
+            assert_eq!((calls, run.stopped()), (21, Some(&Stopped::Answered)));
+            assert_eq!(nudges, 3, "of the budget, and two of progress");
+        });
+    }
+}
+
+/// Which messages of the log are Lookback's own.
+async fn origins(run: &Pipeline) -> std::collections::HashMap<u64, bool> {
+    let entries = run.session().store().read(run.session().name(), 0..u64::MAX).await.unwrap();
+    let entries = (0..).zip(entries.iter().map(|entry| serde_json::from_str::<Entry>(entry).unwrap()));
+    let own = |(position, entry)| match entry {
+        Entry::Message(arrival) => Some((position, arrival.origin == Origin::Lookback)),
+        _ => None,
+    };
+    entries.filter_map(own).collect()
+}
+
+/// Tells what has left the window.
+struct Leavers(Arc<std::sync::Mutex<Vec<u64>>>);
+
+impl Middleware for Leavers {
+    fn name(&self) -> &str {
+        "leavers"
+    }
+
+    fn on(&mut self, _: &Event, run: &Run) -> Result<Reaction, Failure> {
+        self.0.lock().unwrap().extend(run.left.iter().map(|(position, _)| *position));
+        Ok(Reaction::none())
+    }
+}
+
+#[test]
+fn every_message_that_leaves_the_window_is_told_once_to_each_stage() {
+    block_on(async {
+        let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
+        let lists = [(); 2].map(|()| Arc::new(std::sync::Mutex::new(Vec::new())));
+        let early = lookback::middleware::Settings { order: Some(1), ..Default::default() };
+        let mut run = Pipeline::new(session)
+            .with(Window::rounds(2).unwrap())
+            .with_settings(Leavers(lists[0].clone()), early)
+            .with(Leavers(lists[1].clone()))
+            .iterations(8);
+        run.start(Message::user("Find out why the build fails.")).await.unwrap();
+        while let Some(call) = run.next().await.unwrap() {
+            for tool in run.answered(asks(call.iteration), None).await.unwrap() {
+                run.tool(&tool, |_| async { Ok::<_, String>("a page") }).await.unwrap();
+            }
+        }
+        let mut session = run.into_session();
+        let history = session.history().await.unwrap();
+        let gone: Vec<_> = history.iter().filter(|past| !past.shown).map(|past| past.position).collect();
+        assert!(gone.len() >= 10, "{gone:?}");
+        for list in lists {
+            let mut told = list.lock().unwrap().clone();
+            told.sort_unstable();
+            assert_eq!(told, gone);
+        }
+    });
+}
+
+/// Says something at each call, after a while.
+struct Slow;
+
+impl Middleware for Slow {
+    fn name(&self) -> &str {
+        "slow"
+    }
+
+    fn on(&mut self, event: &Event, run: &Run) -> Result<Reaction, Failure> {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        Ok(match event {
+            Event::BeforeModel => Reaction::none().note(format!("This is iteration {}.", run.iteration)),
+            _ => Reaction::none(),
+        })
+    }
+}
+
+/// Makes a call as an impatient caller does: the future is dropped where it waits, and the call made again.
+macro_rules! impatient {
+    ($dropped:ident, $call:expr) => {
+        loop {
+            match poll_once($call).await {
+                Some(done) => break done.unwrap(),
+                None => $dropped += 1,
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    };
+}
+
+#[test]
+fn a_call_that_is_dropped_anywhere_goes_on_when_it_is_made_again() {
+    block_on(async {
+        let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
+        let mut run = Pipeline::new(session).with(Slow).with(Slow);
+        let mut dropped = 0;
+        impatient!(dropped, run.start(Message::user("Count to three.")));
+        let mut iterations = Vec::new();
+        while let Some(call) = impatient!(dropped, run.next()) {
+            iterations.push(call.iteration);
+            let answer = match call.iteration {
+                1 | 2 => asks(call.iteration),
+                _ => Message::assistant("Three."),
+            };
+            for tool in impatient!(dropped, run.answered(answer.clone(), None)) {
+                impatient!(dropped, run.tool(&tool, |_| async { Ok::<_, String>("one more") }));
+            }
+        }
+        assert!(dropped > 20, "{dropped}");
+        assert_eq!((iterations, run.stopped()), (vec![1, 2, 3], Some(&Stopped::Answered)));
+        let texts: Vec<_> = run.into_session().view().messages().map(|item| item.message().text()).collect();
+        let note = |number| format!("This is iteration {number}.");
+        let call = |number| format!("read\n{{\"page\":{number}}}");
+        let expected = [
+            "Count to three.".to_owned(),
+            note(1),
+            note(1),
+            call(1),
+            "one more".to_owned(),
+            note(2),
+            note(2),
+            call(2),
+            "one more".to_owned(),
+            note(3),
+            note(3),
+            "Three.".to_owned(),
+        ];
+        assert_eq!(texts, expected);
+    });
+}
+
+/// Takes too long over the first iteration.
+struct Late(std::sync::Mutex<std::sync::mpsc::Receiver<()>>, Arc<AtomicU64>);
+
+impl Middleware for Late {
+    fn name(&self) -> &str {
+        "late"
+    }
+
+    fn on(&mut self, event: &Event, run: &Run) -> Result<Reaction, Failure> {
+        if matches!(event, Event::BeforeIteration) && run.iteration == 1 {
+            self.0.lock().unwrap().recv()?;
+            return Ok(Reaction::none().note("That was long ago."));
+        }
+        self.1.store(run.iteration, Ordering::Relaxed);
+        Ok(Reaction::none())
+    }
+}
+
+#[test]
+fn a_stage_that_is_back_is_asked_again_and_what_it_said_late_is_not_heard() {
+    block_on(async {
+        let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
+        let (release, wait) = std::sync::mpsc::channel();
+        let newest = Arc::new(AtomicU64::new(0));
+        let settings = lookback::middleware::Settings {
+            time_limit: Some(std::time::Duration::from_millis(20)),
+            ..Default::default()
+        };
+        let mut run = Pipeline::new(session).with_settings(Late(wait.into(), newest.clone()), settings);
+        run.start(Message::user("Read every page.")).await.unwrap();
+        let mut iteration = 0;
+        // How long it takes to come back, nobody knows.
+        while newest.load(Ordering::Relaxed) < 2 && iteration < 2_000 {
+            iteration = run.next().await.unwrap().unwrap().iteration;
+            _ = release.send(());
+            for tool in run.answered(asks(iteration), None).await.unwrap() {
+                run.tool(&tool, |_| async { Ok::<_, String>("a page") }).await.unwrap();
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        assert!(newest.load(Ordering::Relaxed) >= 2, "it was never asked again");
+        assert!(run.failures().count() >= 2);
+        assert!(origins(&run).await.values().all(|ours| !ours), "its note was heard");
+    });
+}
+
+#[test]
+fn a_call_without_an_answer_is_handed_out_again() {
+    block_on(async {
+        let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
+        let mut run = Pipeline::new(session).with(Slow);
+        run.start(Message::user("Count to three.")).await.unwrap();
+        let first = run.next().await.unwrap().unwrap();
+        let second = run.next().await.unwrap().unwrap();
+        assert_eq!((first.iteration, first.to_json().unwrap()), (second.iteration, second.to_json().unwrap()));
+        assert_eq!(second.tools, ToolUse::Free);
+    });
+}
+
+#[test]
+fn a_run_that_is_over_may_be_followed_by_another() {
+    block_on(async {
+        let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
+        let limit = session.settings().policy.clone();
+        let mut run = Pipeline::new(session).with(Window::rounds(5).unwrap());
+        for task in ["Count to three.", "Count to four."] {
+            run.start(Message::user(task)).await.unwrap();
+            assert!(run.stopped().is_none());
+            assert_eq!(run.next().await.unwrap().unwrap().iteration, 1);
+            assert_eq!(run.session().settings().policy.limits.rounds, Some(5));
+            run.answered(Message::assistant("I can count."), None).await.unwrap();
+            assert_eq!(run.stopped(), Some(&Stopped::Answered));
+            assert!(run.next().await.unwrap().is_none());
+        }
+        let session = run.into_session();
+        assert_eq!(session.view().messages().count(), 4);
+        assert_eq!(session.settings().policy, limit, "what a run tightened is its own");
+    });
+}
+
+#[test]
+fn a_policy_by_name_does_not_undo_what_a_stage_tightened() {
+    block_on(async {
+        let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
+        let session = session.with_policies(|_| presets::named("rounds:max_rounds=9").unwrap());
+        let mut run = Pipeline::new(session).with(Window::rounds(2).unwrap()).iterations(6);
+        run.start(Message::user("Find out why the build fails.")).await.unwrap();
+        let mut most = 0;
+        while let Some(call) = run.next().await.unwrap() {
+            most = most.max(call.view.totals().rounds);
+            for tool in run.answered(asks(call.iteration), None).await.unwrap() {
+                run.tool(&tool, |_| async { Ok::<_, String>("a page") }).await.unwrap();
+            }
+        }
+        assert_eq!(most, 2);
+    });
+}
+
+#[test]
+fn the_task_is_sent_at_each_call_of_a_session_that_goes_on() {
+    for dialect in Dialect::ALL {
+        block_on(async {
+            let settings = Settings { dialect, ..Settings::default() };
+            let mut session = Session::open(MemoryStore::new(), "run", settings).await.unwrap();
+            for number in 1..=20 {
+                session.push(Message::user(format!("Question {number}?"))).await.unwrap();
+                session.push(Message::assistant("An answer.")).await.unwrap();
+            }
+            let mut run = Pipeline::new(session)
+                .with(Window::rounds(3).unwrap())
+                .with(Progress::new().after([2, 50, 100]))
+                .with_continuity(Session::RESUMED_TURNS)
+                .iterations(12);
+            run.start(Message::user("What is the build's fault?")).await.unwrap();
+            let mut nudges = 0;
+            while let Some(call) = run.next().await.unwrap() {
+                let sent = call.to_json().unwrap();
+                assert!(sent.contains("What is the build's fault?"), "{dialect}: call {}", call.iteration);
+                assert!(!sent.contains("Question 4?"), "{dialect}: only the last turns go on");
+                assert!(call.view.totals().rounds <= 3);
+                vectors::assert_valid(dialect, &serde_json::from_str(&sent).unwrap(), "goes on");
+                nudges += call.view.messages().filter(|item| item.is_note()).count();
+                for tool in run.answered(asks(call.iteration), None).await.unwrap() {
+                    run.tool(&tool, |_| async { Err::<String, _>("no such page") }).await.unwrap();
+                }
+            }
+            assert!(nudges > 0);
+        });
+    }
+}
+
+/// A store of which every third write fails: before it is made, and after it, in turn.
+#[derive(Debug, Default)]
+struct Shaky(MemoryStore, AtomicU64);
+
+impl Store for Shaky {
+    fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>, time: Option<i64>) -> Answer<'a, ()> {
+        let number = self.1.fetch_add(1, Ordering::Relaxed);
+        if number % 3 != 2 {
+            return self.0.append(log, at, records, time);
+        }
+        Box::pin(async move {
+            if number % 2 == 1 {
+                self.0.append(log, at, records, time).await?;
+            }
+            Err(StoreError::Backend { place: "shaky".into(), source: "told to".into() })
+        })
+    }
+    fn touch<'a>(&'a self, log: &'a LogName, time: i64) -> Answer<'a, bool> {
+        self.0.touch(log, time)
+    }
+    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> Answer<'a, Vec<String>> {
+        self.0.read(log, span)
+    }
+    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> Answer<'a, Option<Head>> {
+        self.0.head(log, before)
+    }
+    fn info<'a>(&'a self, log: &'a LogName) -> Answer<'a, Option<LogInfo>> {
+        self.0.info(log)
+    }
+    fn list<'a>(&'a self, prefix: &'a str) -> Answer<'a, Vec<LogInfo>> {
+        self.0.list(prefix)
+    }
+    fn delete<'a>(&'a self, log: &'a LogName) -> Answer<'a, bool> {
+        self.0.delete(log)
+    }
+    fn clear(&self) -> Answer<'_, u64> {
+        self.0.clear()
+    }
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> Answer<'a, Vec<Hit>> {
+        self.0.search(log, query, most)
+    }
+}
+
+/// Makes a call until the store takes what it writes.
+macro_rules! stubborn {
+    ($failed:ident, $call:expr) => {
+        loop {
+            match $call.await {
+                Ok(done) => break done,
+                Err(_) => $failed += 1,
+            }
+        }
+    };
+}
+
+#[test]
+fn a_call_that_failed_in_the_store_goes_on_when_it_is_made_again_and_nothing_doubles() {
+    block_on(async {
+        let session = Session::open(Shaky::default(), "run", Settings::default()).await.unwrap();
+        let mut run = Pipeline::new(session).with(Slow).iterations(4);
+        let mut failed = 0;
+        stubborn!(failed, run.start(Message::user("Read every page.")));
+        while let Some(call) = stubborn!(failed, run.next()) {
+            for tool in stubborn!(failed, run.answered(asks(call.iteration), None)) {
+                stubborn!(failed, run.tool(&tool, |_| async { Ok::<_, String>("a page") }));
+            }
+        }
+        assert!(failed >= 4, "{failed}");
+        let texts: Vec<_> = run.into_session().view().messages().map(|item| item.message().text()).collect();
+        let of = |number| {
+            let call = format!("read\n{{\"page\":{number}}}");
+            [format!("This is iteration {number}."), call, "a page".to_owned()]
+        };
+        let expected: Vec<_> = ["Read every page.".to_owned()].into_iter().chain((1..=4).flat_map(of)).collect();
+        assert_eq!(texts, expected);
+    });
+}
+
+/// Says something each time a window is refused.
+struct Sorry;
+
+impl Middleware for Sorry {
+    fn name(&self) -> &str {
+        "sorry"
+    }
+
+    fn on(&mut self, event: &Event, _: &Run) -> Result<Reaction, Failure> {
+        Ok(if matches!(event, Event::Overflow(_)) { Reaction::none().note("Sorry.") } else { Reaction::none() })
+    }
+}
+
+#[test]
+fn a_provider_that_refuses_everything_is_not_asked_for_ever() {
+    block_on(async {
+        let mut session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
+        for number in 0..200 {
+            session.push(Message::user(format!("Question {number}, at some length."))).await.unwrap();
+        }
+        let mut run = Pipeline::new(session).with(Sorry);
+        run.start(Message::user("Answer them.")).await.unwrap();
+        let mut tries = 0;
+        let error = loop {
+            run.next().await.unwrap().unwrap();
+            tries += 1;
+            let cause = TooLong { measure: Measure::Tokens, actual: None, limit: None, reserved: None };
+            match run.overflow(cause).await {
+                Ok(()) => assert!(tries < 50, "it goes on for ever"),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, lookback::Error::Irreducible(_)), "{error}");
+        assert!(tries <= 10, "{tries}");
+        run.stop("the provider refuses everything").await.unwrap();
+        assert!(run.next().await.unwrap().is_none());
+    });
+}
+
+#[test]
+fn the_usual_stages_watch_what_is_reported() {
+    block_on(async {
+        let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
+        let mut run = Pipeline::standard(session, Budget::reported(100)).iterations(20);
+        run.start(Message::user("Find out why the build fails.")).await.unwrap();
+        let mut calls = Vec::new();
+        while let Some(call) = run.next().await.unwrap() {
+            calls.push(call.tools != ToolUse::Free);
+            let usage = Usage { input: 50, output: 10, ..Usage::default() };
+            for tool in run.answered(asks(call.iteration), Some(usage)).await.unwrap() {
+                run.tool(&tool, |_| async { Ok::<_, String>("a page") }).await.unwrap();
+            }
+        }
+        assert_eq!(calls, [false, false, true]);
+        assert_eq!(run.stopped(), Some(&Stopped::LastAnswer(Reason::Budget { used: 120, limit: 100 })));
+        assert_eq!(run.failures().count(), 0);
+    });
+}
+
+#[test]
+fn the_futures_of_a_run_may_move_between_threads() {
+    fn moves<T: Send>(_: T) {}
+    block_on(async {
+        let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
+        let mut run = Pipeline::new(session);
+        moves(run.start(Message::user("Count.")));
+        moves(run.next());
+        moves(run.answered(Message::assistant("One."), None));
+        moves(run.stop("enough"));
+        moves(run);
+    });
+}

@@ -1,0 +1,104 @@
+//! A session that goes on: the vectors of `corpus/continuity/`, over each store.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use futures_lite::future::block_on;
+use lookback::policy::Policy;
+use lookback::transcript::Origin;
+use lookback::view::Item;
+use lookback::{Dialect, MemoryStore, Message, Role, Session, Settings, SqliteStore, Store, ToolCall, presets};
+use serde::Deserialize;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Vector {
+    name: String,
+    history: Vec<String>,
+    turns: u64,
+    task: String,
+    sends: Vec<String>,
+    before: u64,
+    unfinished: bool,
+    policy: Option<String>,
+}
+
+fn vectors() -> Vec<Vector> {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/continuity/resume.json");
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+/// `u:words`, `a:words`, `s:words`, `n:words` of a note, `a*c1+c2` of calls, `t#c1:words` of a result.
+fn message(short: &str) -> (Message, Origin) {
+    let (head, words) = short.split_once(':').unwrap_or((short, ""));
+    let message = match head {
+        "u" | "n" => Message::user(words),
+        "a" => Message::assistant(words),
+        "s" => Message::system(words),
+        _ => match (head.strip_prefix("a*"), head.strip_prefix("t#")) {
+            (Some(calls), _) => Message::calls("", calls.split('+').map(|id| ToolCall::new(id, "look", "{}"))),
+            (_, Some(id)) => Message::tool_result(id, words),
+            _ => panic!("{short}"),
+        },
+    };
+    (message, if head == "n" { Origin::Lookback } else { Origin::Client })
+}
+
+fn short(item: &Item) -> String {
+    let message = item.message();
+    let calls: Vec<_> = message.tool_calls().map(|(_, call)| call.id.clone()).collect();
+    if let Some((_, result)) = message.tool_results().next() {
+        let text = if item.is_own() { "?".to_owned() } else { message.text() };
+        return format!("t#{}:{text}", result.call_id);
+    }
+    match message.role() {
+        Role::Assistant if !calls.is_empty() => format!("a*{}", calls.join("+")),
+        Role::Assistant => format!("a:{}", message.text()),
+        Role::System => format!("s:{}", message.text()),
+        Role::User if item.is_note() => format!("n:{}", message.text()),
+        Role::User => format!("u:{}", message.text()),
+    }
+}
+
+fn resumes(dialect: Dialect, store: impl Store + Clone + 'static) {
+    for (number, vector) in vectors().into_iter().enumerate() {
+        let policy = vector.policy.as_deref().map_or_else(Policy::default, |policy| presets::named(policy).unwrap());
+        let settings = Settings { dialect, policy, ..Settings::default() };
+        let name = format!("{dialect:?}/{number}");
+        block_on(async {
+            let mut before = Session::open(store.clone(), &name, settings.clone()).await.unwrap();
+            for entry in &vector.history {
+                let (message, origin) = message(entry);
+                before.receive(message, origin, None).await.unwrap();
+            }
+            if vector.policy.is_some() {
+                before.window().await.unwrap();
+            }
+            drop(before);
+            let mut session = Session::open(store.clone(), &name, settings).await.unwrap();
+            let resumed = session.resume(Message::user(&vector.task), vector.turns).await.unwrap();
+            assert_eq!((resumed.turns, resumed.unfinished), (vector.before, vector.unfinished), "{}", vector.name);
+            let window = session.window().await.unwrap();
+            let sent: Vec<String> = window.view().messages().map(short).collect();
+            assert_eq!(sent, vector.sends, "{}", vector.name);
+            let body = format!(r#"{{"messages":{}}}"#, window.to_json().unwrap());
+            let request = lookback::Request::decode(body, Some(dialect)).unwrap();
+            let findings = dialect.check(&request);
+            assert!(findings.is_empty(), "{}: {findings:?}", vector.name);
+            // All of it can still be read.
+            let history = session.history().await.unwrap();
+            let kept = vector.history.iter().filter(|entry| !entry.starts_with("n:")).count();
+            assert!(vector.turns == 0 || history.len() >= kept, "{}", vector.name);
+        });
+    }
+}
+
+#[test]
+fn a_session_goes_on_with_its_last_turns_and_its_task_once() {
+    resumes(Dialect::OpenAiChat, std::sync::Arc::new(MemoryStore::new()));
+}
+
+#[test]
+fn a_session_in_a_file_goes_on_with_its_last_turns_and_its_task_once() {
+    let folder = tempfile::tempdir().unwrap();
+    resumes(Dialect::OpenAiChat, std::sync::Arc::new(SqliteStore::open(folder.path().join("store.db")).unwrap()));
+}

@@ -1,0 +1,278 @@
+//! A run of an agent under a pipeline, as a vector says it: the stages, what the model and its tools answer, and what comes of it.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use futures_lite::future::block_on;
+use lookback::dialect::TooLong;
+use lookback::middleware::{
+    AtHard, Budget, Call, Event, Failure, Middleware, Observe, OnFailure, Pipeline, Progress, Reaction, Reason, Run,
+    Settings, Stopped, ToolUse, Usage, Window,
+};
+use lookback::policy::Measure;
+use lookback::transcript::{Entry, Origin};
+use lookback::{Dialect, MemoryStore, Message, Policy, Session, ToolCall};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::assert_valid;
+
+/// A run, and what comes of it.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Vector {
+    /// The behaviour in words, unique in its file.
+    pub name: String,
+    /// Where it is known from.
+    #[serde(default)]
+    pub source: String,
+    /// The stages, in the order in which they are put in.
+    pub stages: Vec<Value>,
+    /// The most iterations.
+    pub iterations: Option<u64>,
+    /// What the model answers, call by call; after that `Done.`
+    #[serde(default)]
+    pub model: Vec<Value>,
+    /// What comes of it: each member is compared that is there.
+    #[serde(default)]
+    pub gives: BTreeMap<String, Value>,
+}
+
+/// Holds the middleware to the vectors of a file, in every dialect.
+pub fn hold(file: &str) {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/middleware").join(file);
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let vectors: Vec<Vector> = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{file}: {error}"));
+    let mut names = std::collections::BTreeSet::new();
+    for vector in &vectors {
+        let known = ["document", "tests", "behaviour", "ours"].contains(&vector.source.as_str());
+        assert!(known || vector.source.starts_with("fault "), "{file}: `{}`: {}?", vector.name, vector.source);
+        assert!(names.insert(&vector.name), "{file}: `{}` stands twice", vector.name);
+        for dialect in Dialect::ALL {
+            let here = format!("{file}: {} ({dialect})", vector.name);
+            let found = play(vector, dialect, &here);
+            assert!(!vector.gives.is_empty(), "{here}: what comes of it?");
+            for (member, gives) in &vector.gives {
+                assert_eq!(found.get(member), Some(gives), "{here}: {member}");
+            }
+        }
+    }
+}
+
+/// Plays a vector, holds each call to the provider's rules, and tells what came of it.
+pub fn play(vector: &Vector, dialect: Dialect, here: &str) -> BTreeMap<String, Value> {
+    block_on(async {
+        let settings = lookback::Settings { dialect, ..lookback::Settings::default() };
+        let session = Session::open(MemoryStore::new(), "run", settings).await.unwrap();
+        let (asked, used) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicU64::new(0)));
+        // Held to the end of the run: what a stage that hangs waits for.
+        let mut held = Vec::new();
+        let mut run = Pipeline::new(session);
+        for stage in &vector.stages {
+            run = place(run, stage, &asked, &used, &mut held);
+        }
+        if let Some(most) = vector.iterations {
+            run = run.iterations(most);
+        }
+        let model: Vec<Value> = vector.model.iter().flat_map(repeated).collect();
+        let (mut calls, mut refused) = (Vec::<Call>::new(), Vec::new());
+        let mut notes = BTreeMap::new();
+        run.start(Message::user("Find out why the build fails.")).await.unwrap();
+        while let Some(call) = run.next().await.unwrap() {
+            let sent = serde_json::from_str(&call.to_json().unwrap()).unwrap();
+            assert_valid(dialect, &sent, here);
+            let iteration = usize::try_from(call.iteration).unwrap();
+            let said = model.get(iteration - 1).cloned().unwrap_or_else(|| "Done.".into());
+            collect_notes(&mut run, call.iteration, &mut notes).await;
+            let first = calls.last().is_none_or(|last| last.iteration != call.iteration);
+            calls.push(call);
+            if said["too_long"] == true && first {
+                refused.push(iteration);
+                let cause = TooLong { measure: Measure::Tokens, actual: None, limit: None, reserved: None };
+                if run.overflow(cause).await.is_err() {
+                    run.stop("nothing can be shortened").await.unwrap();
+                }
+                continue;
+            }
+            if let Some(tokens) = said["used"].as_u64() {
+                used.store(tokens, Ordering::Relaxed);
+            }
+            let results = results(&said, iteration);
+            let answer = match said.as_str() {
+                Some(text) => Message::assistant(text),
+                None => Message::calls("", results.iter().map(|(call, _)| call.clone())),
+            };
+            let usage = Usage { input: calls.last().unwrap().tokens, output: 10, ..Usage::default() };
+            for call in run.answered(answer, Some(usage)).await.unwrap() {
+                let (_, result) = results.iter().find(|(known, _)| *known == call).unwrap();
+                run.tool(&call, |_| async { result.clone() }).await.unwrap();
+            }
+        }
+        let stopped = match run.stopped().unwrap() {
+            Stopped::Answered => "answered".to_owned(),
+            Stopped::LastAnswer(reason) => format!("last answer: {reason}"),
+            Stopped::Cut(reason) => format!("cut: {reason}"),
+            Stopped::Stage(error) => error.to_string(),
+        };
+        let failures: Vec<_> = run.failures().map(ToString::to_string).collect();
+        let without: Vec<_> =
+            calls.iter().filter(|call| call.tools != ToolUse::Free).map(|call| call.iteration).collect();
+        drop(held);
+        let asked = std::mem::take(&mut *asked.lock().unwrap());
+        let mut session = run.into_session();
+        let results: Vec<_> = session.entries().await.unwrap().iter().filter_map(result_of).collect();
+        // It is valid, and can go on.
+        session.push(Message::user("Go on.")).await.unwrap();
+        let sent = serde_json::from_str(&session.window().await.unwrap().to_json().unwrap()).unwrap();
+        assert_valid(dialect, &sent, here);
+        let told = json!({
+            "stopped": stopped, "failures": failures, "asked": asked, "results": results, "calls": calls.len(),
+            "without_tools": without, "notes": notes, "refused": refused,
+            "shown": calls.iter().map(|call| call.view.messages().count()).collect::<Vec<_>>(),
+        });
+        told.as_object().unwrap().clone().into_iter().collect()
+    })
+}
+
+/// The notes in the log that were not there before.
+async fn collect_notes(run: &mut Pipeline, iteration: u64, notes: &mut BTreeMap<u64, Vec<String>>) {
+    let known: usize = notes.values().map(Vec::len).sum();
+    let entries = run.session().store().read(run.session().name(), 0..u64::MAX).await.unwrap();
+    let entries = entries.iter().map(|record| serde_json::from_str::<Entry>(record).unwrap());
+    let said = entries.filter_map(|entry| match entry {
+        Entry::Message(arrival) if arrival.origin == Origin::Lookback => Some(arrival.message.text()),
+        _ => None,
+    });
+    for note in said.skip(known) {
+        notes.entry(iteration).or_default().push(note);
+    }
+}
+
+fn result_of(entry: &Entry) -> Option<String> {
+    let Entry::Message(arrival) = entry else { return None };
+    arrival.message.tool_results().next().map(|_| arrival.message.text())
+}
+
+/// An answer as often as it says.
+fn repeated(said: &Value) -> Vec<Value> {
+    let times = said["times"].as_u64().unwrap_or(1);
+    std::iter::repeat_n(said.clone(), usize::try_from(times).unwrap()).collect()
+}
+
+/// The calls of an answer, with what the tools will say. `{n}` is the iteration.
+fn results(said: &Value, iteration: usize) -> Vec<(ToolCall, Result<String, String>)> {
+    let calls = said["calls"].as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().replace("{n}", &iteration.to_string());
+    let of = |(index, call): (usize, &Value)| {
+        let arguments =
+            call.get("with").map_or("{}".to_owned(), Value::to_string).replace("{n}", &iteration.to_string());
+        let result = match call.get("error") {
+            Some(error) => Err(text(error)),
+            None => Ok(text(&call["result"])),
+        };
+        (ToolCall::new(format!("c{iteration}x{index}"), text(&call["tool"]), arguments), result)
+    };
+    calls.iter().enumerate().map(of).collect()
+}
+
+/// Puts a stage in its place.
+fn place(
+    run: Pipeline,
+    stage: &Value,
+    asked: &Arc<Mutex<Vec<String>>>,
+    used: &Arc<AtomicU64>,
+    held: &mut Vec<mpsc::Sender<()>>,
+) -> Pipeline {
+    if let Some(options) = stage.get("budget") {
+        let used = used.clone();
+        let mut budget = Budget::new(options["max"].as_u64().unwrap(), move || used.load(Ordering::Relaxed));
+        if let Some(ratio) = options["soft"].as_f64() {
+            budget = budget.soft(ratio).unwrap();
+        }
+        if let Some(ratio) = options["hard"].as_f64() {
+            budget = budget.hard(ratio).unwrap();
+        }
+        if options["stop"] == true {
+            budget = budget.at_hard(AtHard::Stop);
+        }
+        return run.with(budget.active(options["active"] != false));
+    }
+    if let Some(options) = stage.get("window") {
+        return run.with(Window::rounds(options["rounds"].as_u64().unwrap()).unwrap());
+    }
+    if stage.get("progress").is_some() {
+        return run.with(Progress::new());
+    }
+    if stage.get("observe").is_some() {
+        return run.with(Observe::new());
+    }
+    let (sender, wait) = mpsc::channel();
+    held.push(sender);
+    let closed = stage["on_failure"] == "closed";
+    let settings = Settings {
+        order: stage["order"].as_u64().map(|order| u32::try_from(order).unwrap()),
+        time_limit: Some(Duration::from_millis(stage["time_limit"].as_u64().unwrap_or(0))),
+        on_failure: stage.get("on_failure").map(|_| if closed { OnFailure::Closed } else { OnFailure::Open }),
+    };
+    let (stage, asked) = (stage.clone(), asked.clone());
+    run.with_settings(Probe { stage, asked, wait: Mutex::new(wait) }, settings)
+}
+
+/// A stage that does as its vector says, and tells when it was asked.
+struct Probe {
+    stage: Value,
+    asked: Arc<Mutex<Vec<String>>>,
+    wait: Mutex<mpsc::Receiver<()>>,
+}
+
+impl Middleware for Probe {
+    fn name(&self) -> &str {
+        self.stage["name"].as_str().unwrap()
+    }
+
+    fn is_enabled(&self) -> bool {
+        self.stage["enabled"] != false
+    }
+
+    fn on(&mut self, event: &Event, run: &Run) -> Result<Reaction, Failure> {
+        let (name, moment) = (self.name().to_owned(), event.name());
+        let at = &self.stage["at"];
+        let wanted = [format!("{moment}@{}", run.iteration), moment.to_owned()].into_iter().find_map(|key| at.get(key));
+        self.asked.lock().unwrap().push(format!("{name} {moment}"));
+        let Some(wanted) = wanted else { return Ok(Reaction::none()) };
+        match wanted.as_str() {
+            Some("fail") => return Err("out of order".into()),
+            Some("panic") => panic!("a stage that panics, as its vector says"),
+            Some("hang") => _ = self.wait.lock().unwrap().recv(),
+            Some("pending") => {
+                // A future that is not ready before the run is over.
+                let mut waiting = Box::pin(async { _ = self.wait.lock().unwrap().recv() });
+                block_on(&mut waiting);
+            }
+            _ => {}
+        }
+        let text = |key: &str| wanted.get(key).and_then(Value::as_str);
+        let mut reaction = Reaction::none();
+        if let Some(note) = text("note") {
+            reaction = reaction.note(note.replace("{notes}", &run.notes.len().to_string()));
+        }
+        if let Some(policy) = wanted.get("tighten") {
+            reaction = reaction.tighten(serde_json::from_value::<Policy>(policy.clone()).unwrap());
+        }
+        if let Some(reason) = text("stop") {
+            reaction = reaction.stop(Reason::Said(reason.to_owned()));
+        }
+        if let Some(reason) = text("last_answer") {
+            reaction = reaction.last_answer(Reason::Said(reason.to_owned()));
+        }
+        if let Some(answer) = text("answer") {
+            reaction = reaction.answer(answer);
+        }
+        if let Some(answer) = text("refuse") {
+            reaction = reaction.refuse(answer);
+        }
+        Ok(reaction)
+    }
+}
