@@ -85,6 +85,81 @@ async def the_server_introduces_itself(lab):
         assert [client.protocol_version for client in clients] == ["2026-07-28", "2025-11-25"] * 2
 
 
+async def told(client, tool, **arguments):
+    """The text that a tool answers with; its errors are not."""
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, result
+    return result.content[0].text
+
+
+async def wrong(client, tool, **arguments):
+    """The text of a tool's error."""
+    result = await client.call_tool(tool, arguments)
+    assert result.is_error, result
+    return result.content[0].text
+
+
+async def each_tool_is_listed_and_carried_out(lab):
+    async with lab.each() as clients:
+        for n, client in enumerate(clients):
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+            assert all("session" not in tool.input_schema["properties"] for tool in tools.values())
+            finding = await told(client, "memory_finding", content=f"Service {n} has port 505{n}.", confidence=0.9)
+            found = finding.split()[0]
+            blocker = (await told(client, "memory_blocker", content=f"Service {n} does not start.")).split()[0]
+            assert blocker in await told(client, "memory_blocker", resolves=blocker, **{"with": "A restart."})
+            await told(client, "memory_correction", content=f"Port 505{n} is right.", about=f"port {n}")
+            await told(client, "memory_preference", content=f"Call service {n} by its name.")
+            await told(client, "memory_constraint", content=f"Service {n} stays up.")
+            await told(client, "memory_decision", content=f"Service {n} is kept.", about=f"service {n}")
+            assert f"505{n}" in await told(client, "memory_search", query=f"service {n} port")
+            assert f"505{n}" in await told(client, "memory_get", id=found)
+            await told(client, "memory_forget", id=found)
+            assert found in await wrong(client, "memory_forget", id=found)
+            sheet = await told(client, "memory_get")
+            assert f"Service {n} is kept." in sheet and f"has port 505{n}" not in sheet, sheet
+            sheet = await text_of(client, "lookback://facts/sessions/mcp")
+            assert f"Service {n} is kept." in sheet, sheet
+            assert f"Service {n} stays up." in await text_of(client, "lookback://facts/shared")
+            # Every tool but two can be called wrongly by leaving all out.
+            for name in tools.keys() - {"memory_get", "recall"}:
+                assert await wrong(client, name)
+            assert "no argument" in await wrong(client, "memory_get", session="replay/session")
+
+
+async def a_fact_outlives_the_server(lab):
+    for n, mode in enumerate(MODES):
+        with lab.listening() as url:
+            async with Client(url, mode=mode) as client:
+                await told(client, "memory_decision", content=f"It is kept as number {n}.", about=f"number {n}")
+        with lab.listening() as url:
+            async with Client(url, mode=mode) as client:
+                assert f"number {n}" in await told(client, "memory_get")
+        async with lab.stdio(mode=mode) as client:
+            assert f"number {n}" in await told(client, "memory_get")
+
+
+async def clients_at_the_same_time_lose_nothing(lab):
+    async with lab.each() as clients, asyncio.TaskGroup() as group:
+        for n in range(40):
+            client = clients[n % len(clients)]
+            group.create_task(told(client, "memory_decision", content=f"Number {n} is {n}.", about=f"number {n}"))
+    async with lab.stdio() as client:
+        sheet = await told(client, "memory_get")
+        assert all(f"Number {n} is {n}." in sheet for n in range(40)), sheet
+
+
+async def another_session_can_be_named_where_that_is_allowed(lab):
+    async with lab.each("--any-session") as clients:
+        for n, client in enumerate(clients):
+            tools = (await client.list_tools()).tools
+            assert all("session" in tool.input_schema["properties"] for tool in tools)
+            await told(client, "memory_decision", content=f"Number {n} is elsewhere.", session=f"team/{n}")
+            assert f"Number {n}" in await told(client, "memory_get", session=f"team/{n}")
+            assert f"Number {n}" not in await told(client, "memory_get")
+            assert "name" in await wrong(client, "memory_get", session="../x")
+
+
 async def a_session_is_listed_and_read(lab):
     async with lab.each("--session", "replay/session") as clients:
         for client in clients:
@@ -156,6 +231,10 @@ async def a_web_page_is_refused(lab):
 
 CASES = [
     the_server_introduces_itself,
+    each_tool_is_listed_and_carried_out,
+    a_fact_outlives_the_server,
+    clients_at_the_same_time_lose_nothing,
+    another_session_can_be_named_where_that_is_allowed,
     a_session_is_listed_and_read,
     other_sessions_are_hidden,
     what_there_is_not_is_refused,
