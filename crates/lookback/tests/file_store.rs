@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -318,11 +319,17 @@ fn a_process_that_is_killed_leaves_a_document_that_goes_on() {
 fn readers_see_whole_appends_while_others_write() {
     let folder = tempfile::tempdir().unwrap();
     let logs = [name("one"), name("shared").shared_of()];
+    let turns = folder.path().join("memory/one/turns.jsonl");
     std::thread::scope(|scope| {
-        for log in &logs {
+        for log in logs.iter().rev() {
             let writer = scope.spawn(|| {
                 let (store, long) = (open(folder.path()), "x".repeat(3_000));
                 for at in 0..60 {
+                    // As others leave it who die at it.
+                    let torn = format!("{{\"at\":{},\"text\":\"torn {long}", at * 3);
+                    if let Ok(mut file) = fs::OpenOptions::new().append(true).open(&turns) {
+                        file.write_all(torn.as_bytes()).unwrap();
+                    }
                     append(&store, log, at * 3, &["begin", &long, "end"]).unwrap();
                 }
             });

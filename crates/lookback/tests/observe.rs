@@ -1,5 +1,7 @@
 //! What is told of a run: spans and metrics under the names of the conventions, and no word of the conversation.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -13,9 +15,12 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
-/// Every span and event, with its fields as text.
+/// A span or an event by its name, with its fields as text.
+type Line = (String, BTreeMap<String, String>);
+
+/// Every span and event.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<(String, BTreeMap<String, String>)>>>);
+struct Told(Arc<Mutex<Vec<Line>>>);
 
 struct Fields<'a>(&'a mut BTreeMap<String, String>);
 
@@ -69,7 +74,7 @@ impl Middleware for Blabber {
 }
 
 /// A run of three calls, of a tool that works and one that fails; at the third the window is made smaller.
-fn observed(observe: Observe) -> Vec<(String, BTreeMap<String, String>)> {
+fn observed(observe: Observe) -> Vec<Line> {
     let told = Told::default();
     let subscriber = tracing_subscriber::registry().with(told.clone());
     tracing::subscriber::with_default(subscriber, || {
@@ -96,8 +101,7 @@ fn observed(observe: Observe) -> Vec<(String, BTreeMap<String, String>)> {
             run.answered(Message::assistant(SECRET), None).await.unwrap();
         });
     });
-    let told = told.0.lock().unwrap().clone();
-    told
+    std::mem::take(&mut *told.0.lock().unwrap())
 }
 
 #[test]

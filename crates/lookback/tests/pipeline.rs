@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_lite::future::{block_on, poll_once};
 use lookback::dialect::TooLong;
+use lookback::memory::Memory;
 use lookback::middleware::{
     Budget, Event, Failure, Middleware, Pipeline, Progress, Reaction, Reason, Run, Stopped, ToolUse, Usage, Window,
 };
@@ -534,8 +535,11 @@ fn a_provider_that_refuses_everything_is_not_asked_for_ever() {
 #[test]
 fn the_usual_stages_watch_what_is_reported() {
     block_on(async {
-        let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
-        let mut run = Pipeline::standard(session, Budget::reported(100)).iterations(20);
+        let store = Arc::new(MemoryStore::new());
+        let memory = Memory::open(store.clone(), "run").await.unwrap();
+        let session = Session::open(store, "run", Settings::default()).await.unwrap();
+        let window = Window::rounds(5).unwrap();
+        let mut run = Pipeline::standard(session, Budget::reported(100), window, memory).iterations(20);
         run.start(Message::user("Find out why the build fails.")).await.unwrap();
         let mut calls = Vec::new();
         while let Some(call) = run.next().await.unwrap() {

@@ -7,9 +7,10 @@ mod extract;
 mod fact;
 mod facts;
 mod sameness;
-mod sheet;
+pub(crate) mod sheet;
 pub mod tools;
 
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use async_lock::Mutex;
@@ -248,6 +249,16 @@ impl Memory {
         Ok(known.session.iter().chain(shared).cloned().collect())
     }
 
+    /// The names of the facts that stand, those of the session and the shared.
+    ///
+    /// # Errors
+    /// Where the store fails.
+    pub async fn ids(&self) -> Result<BTreeSet<FactId>, MemoryError> {
+        let known = self.caught_up().await?;
+        let shared = known.shared.iter().map(|fact| fact.id).filter(|id| known.session.over(*id).is_none());
+        Ok(known.session.iter().map(|fact| fact.id).chain(shared).collect())
+    }
+
     /// One fact that stands.
     ///
     /// # Errors
@@ -299,7 +310,7 @@ impl Memory {
     /// Where the store fails.
     pub async fn history(&self, id: FactId) -> Result<Vec<Event>, MemoryError> {
         let mut events = Vec::new();
-        let mut family = std::collections::HashSet::from([id]);
+        let mut family = HashSet::from([id]);
         let entries = self.entries(id.scope).await?;
         // What a fact took the place of comes before it, and what took its place behind it.
         for (position, entry) in entries.iter().enumerate().rev() {

@@ -35,6 +35,7 @@
 
 mod budget;
 mod end;
+mod fact_sheet;
 mod kinds;
 #[cfg(feature = "otel")]
 mod metrics;
@@ -55,6 +56,7 @@ use lookback_core::message::ToolCall;
 
 pub use budget::{AtHard, Budget, BudgetError};
 pub use end::{Cause, Reason, StageError, Stopped};
+pub use fact_sheet::FactSheet;
 pub use kinds::{Kind, tokens_by_kind};
 pub use observe::Observe;
 pub use pipeline::Pipeline;
@@ -93,7 +95,7 @@ pub trait Middleware: Send {
     /// Whatever failed. The run goes on without the stage's reaction, or ends, as [`Middleware::on_failure`] says.
     fn on(&mut self, event: &Event, run: &Run) -> Result<Reaction, Failure>;
 
-    /// Where it stands among the stages. [`Observe`] has 5, [`Budget`] 10, [`Window`] 15, the fact sheet 20, [`Progress`] 50. Those up to
+    /// Where it stands among the stages. [`Observe`] has 5, [`Budget`] 10, [`Window`] 15, [`FactSheet`] 20, [`Progress`] 50. Those up to
     /// 15 are asked before the window of a call is made, the others after.
     fn order(&self) -> u32 {
         100

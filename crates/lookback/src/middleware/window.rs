@@ -36,6 +36,16 @@ impl Window {
     pub fn rounds(rounds: u64) -> Result<Self, PolicyError> {
         Ok(Window::new(named(&format!("two-tier:sliding_window_size={rounds}"))?))
     }
+
+    /// The same window, whose notes of what was cut or cleared name the entry that has it: for models that have the tool `recall`.
+    #[must_use]
+    pub fn naming_entries(mut self) -> Self {
+        // A preset's own words tell the model to ask the tool again, which costs more than to recall.
+        if let Some(cap) = &mut self.policy.arrival {
+            cap.marker = None;
+        }
+        Window { policy: self.policy.naming_entries() }
+    }
 }
 
 impl Middleware for Window {

@@ -50,11 +50,11 @@ impl Session {
     pub async fn resume(&mut self, task: Message, turns: u64) -> Result<Resumed, Error> {
         self.follow_policy();
         self.catch_up().await?;
-        if turns == 0 {
+        if turns == 0 && self.view().history_len() > 0 {
             self.replace(vec![task]).await?;
             return Ok(Resumed { turns: 0, unfinished: false });
         }
-        let unfinished = self.is_amid(&task).await?;
+        let unfinished = turns > 0 && self.is_amid(&task).await?;
         let kept = turns.saturating_add(u64::from(unfinished));
         if self.view().totals().turns > kept {
             // The task is the newest turn or comes now, so an older one need not be kept for being it.

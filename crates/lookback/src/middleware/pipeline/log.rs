@@ -120,8 +120,7 @@ impl Pipeline {
             return;
         };
         let shown: HashSet<_> = view.messages().map(|item| item.position()).collect();
-        let gone =
-            before.messages().filter(|item| (item.is_note() || !item.is_own()) && !shown.contains(&item.position()));
+        let gone = before.messages().filter(|item| !item.is_own() && !shown.contains(&item.position()));
         let left: Vec<_> = gone.map(|item| (item.position(), Arc::new(item.message().clone()))).collect();
         for slot in self.slots.iter_mut().filter(|slot| !slot.is_out()) {
             slot.left.extend(left.iter().cloned());

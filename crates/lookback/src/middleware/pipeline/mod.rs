@@ -15,9 +15,10 @@ use lookback_core::{Policy, View};
 
 use super::slot::Slot;
 use super::{
-    Answer, Budget, Call, Event, Middleware, Note, Observe, Progress, Reason, Settings, StageError, Stopped,
-    ToolOutcome, ToolUse, Usage,
+    Answer, Budget, Call, Event, FactSheet, Middleware, Note, Observe, Progress, Reason, Settings, StageError, Stopped,
+    ToolOutcome, ToolUse, Usage, Window,
 };
+use crate::memory::Memory;
 use crate::session::{Error, Session};
 
 /// The stages up to this order are asked before the window of a call is made.
@@ -32,6 +33,8 @@ pub struct Pipeline {
     task: Option<Arc<str>>,
     sub_agent: bool,
     continuity: Option<u64>,
+    /// Whether a run has begun in this session's window already.
+    resumed: bool,
     iterations: Option<u64>,
     iteration: u64,
     step: Step,
@@ -97,6 +100,7 @@ impl Pipeline {
             task: None,
             sub_agent: false,
             continuity: None,
+            resumed: false,
             iterations: None,
             iteration: 0,
             step: Step::New,
@@ -118,11 +122,13 @@ impl Pipeline {
         }
     }
 
-    /// A session with the stages that most runs want: [`Observe`], this budget, and [`Progress`]. Its window is that of its own policy; with
-    /// [`Window`](super::Window) it is a narrower one.
+    /// A session with all five stages: [`Observe`], this budget, this window, the facts of this memory, and [`Progress`]. The model is to have
+    /// the tools of the memory (see [`tools`](crate::memory::tools)), which the pipeline answers.
     #[must_use]
-    pub fn standard(session: Session, budget: Budget) -> Self {
-        Pipeline::new(session).with(Observe::new()).with(budget).with(Progress::new())
+    pub fn standard(session: Session, budget: Budget, window: Window, memory: Memory) -> Self {
+        let (sheet, progress) = (FactSheet::new(memory), Progress::new());
+        let pipeline = Pipeline::new(session).with(Observe::new()).with(budget);
+        pipeline.with(window.naming_entries()).with(sheet).with(progress)
     }
 
     /// Puts a stage in its place: after those of the same order.
@@ -146,14 +152,15 @@ impl Pipeline {
         Pipeline { iterations: Some(most), ..self }
     }
 
-    /// A run goes on with the last so many turns of the session before its task, as [`Session::resume`] does; otherwise with all that the
-    /// window has.
+    /// The first run has the last so many turns of the session before its task (see [`Session::resume`]), instead of 16, or of none for a
+    /// sub-agent.
     #[must_use]
     pub fn with_continuity(self, turns: u64) -> Self {
         Pipeline { continuity: Some(turns), ..self }
     }
 
-    /// Another agent gives the task, and no person: stages may take that into account.
+    /// Another agent gives the task, and no person: nothing that the session had before stands before it, unless
+    /// [`Pipeline::with_continuity`] says so.
     #[must_use]
     pub fn sub_agent(self) -> Self {
         Pipeline { sub_agent: true, ..self }
@@ -190,9 +197,12 @@ impl Pipeline {
         }
         if matches!(self.step, Step::New) {
             self.task = Some(task.text().into());
-            match self.continuity {
-                Some(turns) => _ = self.session.resume(task, turns).await?,
-                None => self.push(task, Origin::Client).await?,
+            if self.resumed {
+                self.push(task, Origin::Client).await?;
+            } else {
+                let turns = if self.sub_agent { 0 } else { Session::RESUMED_TURNS };
+                self.session.resume(task, self.continuity.unwrap_or(turns)).await?;
+                self.resumed = true;
             }
             self.step = Step::Start;
         } else if !matches!(self.step, Step::Start) {

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use lookback_core::transcript::Millis;
+use xxhash_rust::xxh3::Xxh3Default;
 
 use super::disk::{self, failed};
 use super::line::{First, Header, Line, Note, Tally, VERSION, lines};
@@ -92,35 +93,54 @@ impl Index {
 
     /// Reads what was appended since. What is torn at the end is left out.
     fn extend(&mut self, file: &mut File, path: &Path, log: &LogName) -> Result<(), StoreError> {
-        let mut end = self.end();
-        file.seek(SeekFrom::Start(end)).map_err(failed(path))?;
+        loop {
+            let scan = self.scan(file).map_err(failed(path))?;
+            // Where a torn end was cut off and written over meanwhile, the one may have been read and then the other.
+            if digest(file, self.end(), scan.length).map_err(failed(path))? != scan.digest {
+                continue;
+            }
+            for (end, note) in scan.found {
+                self.ends.push(end);
+                self.tally.add(note);
+                self.last.clone_from(&scan.last);
+            }
+            return scan.damaged.map_or(Ok(()), |position| Err(damaged(path, log, position)));
+        }
+    }
+
+    fn scan(&self, file: &mut File) -> io::Result<Scan> {
+        let start = self.end();
+        file.seek(SeekFrom::Start(start))?;
         let mut reader = BufReader::with_capacity(1 << 16, file);
-        let mut batch: Vec<(u64, Note)> = Vec::new();
+        let mut hasher = Xxh3Default::new();
+        let mut scan = Scan::default();
+        let mut whole = 0;
         let mut bytes = Vec::new();
         loop {
             bytes.clear();
-            end += reader.read_until(b'\n', &mut bytes).map_err(failed(path))? as u64;
+            reader.read_until(b'\n', &mut bytes)?;
             if bytes.last() != Some(&b'\n') {
-                return Ok(());
+                break;
             }
-            let position = self.tally.records + batch.len() as u64;
+            hasher.update(&bytes);
+            scan.length += bytes.len() as u64;
+            let position = self.tally.records + scan.found.len() as u64;
             let Some(line) = Line::parse(&bytes, position) else {
                 // A loss of power may leave zeros where a block was to be written.
-                if bytes.contains(&0) && reader.fill_buf().map_err(failed(path))?.is_empty() {
-                    return Ok(());
-                }
-                return Err(damaged(path, log, position));
+                let unwritten = bytes.contains(&0) && reader.fill_buf()?.is_empty();
+                scan.damaged = (!unwritten).then_some(position);
+                break;
             };
             let more = line.more;
-            batch.push((end, Note::from(&line)));
+            scan.found.push((start + scan.length, Note::from(&line)));
             if !more {
-                for (end, note) in batch.drain(..) {
-                    self.ends.push(end);
-                    self.tally.add(note);
-                }
-                self.last = bytes.split_off(bytes.len().saturating_sub(COMPARED));
+                whole = scan.found.len();
+                scan.last = bytes.split_off(bytes.len().saturating_sub(COMPARED));
             }
         }
+        scan.found.truncate(whole);
+        scan.digest = hasher.digest();
+        Ok(scan)
     }
 
     pub(super) fn bodies(
@@ -171,6 +191,35 @@ impl Index {
     }
 }
 
+/// What was read of a file behind the lines that are known.
+#[derive(Default)]
+struct Scan {
+    /// Where the lines of whole appends end.
+    found: Vec<(u64, Note)>,
+    /// The end of the last of those.
+    last: Vec<u8>,
+    /// All that was read, save a last line without an end.
+    length: u64,
+    digest: u64,
+    /// The record at which it cannot be read on.
+    damaged: Option<u64>,
+}
+
+fn digest(file: &mut File, start: u64, length: u64) -> io::Result<u64> {
+    file.seek(SeekFrom::Start(start))?;
+    let mut reader = BufReader::with_capacity(1 << 16, file.take(length));
+    let mut hasher = Xxh3Default::new();
+    loop {
+        let bytes = reader.fill_buf()?;
+        if bytes.is_empty() {
+            return Ok(hasher.digest());
+        }
+        hasher.update(bytes);
+        let length = bytes.len();
+        reader.consume(length);
+    }
+}
+
 fn damaged(path: &Path, log: &LogName, position: u64) -> StoreError {
     // Behind the header, and counted from one.
     let reason = format!("line {} of {} is not that record", position + 2, path.display());
@@ -197,20 +246,21 @@ pub(super) fn append(
     let mut new = lines(log, records, at, time, false).map_err(json)?.join("\n");
     new.push('\n');
     let written = match (file, known) {
-        (Some(mut old), Some(index)) => {
+        (Some(_), Some(index)) => {
             let whole = index.end();
-            if old.metadata().map_err(failed(path))?.len() == whole {
-                let append =
-                    |mut file: File| file.write_all(new.as_bytes()).and_then(|()| disk::keep(&file, durability));
-                disk::private().append(true).open(path).and_then(append)
-            } else {
-                // What is torn is cut off in a copy: a reader who is in the middle of it must not go on in what is written over it.
-                old.rewind().map_err(failed(path))?;
-                disk::replace(path, durability, |file| {
-                    io::copy(&mut old.take(whole), file)?;
-                    file.write_all(new.as_bytes())
-                })
-            }
+            let write = |mut file: File| {
+                // What is torn, a writer left behind that died at it.
+                if file.metadata()?.len() > whole {
+                    file.set_len(whole)?;
+                }
+                let written = file.write_all(new.as_bytes()).and_then(|()| disk::keep(&file, durability));
+                if written.is_err() {
+                    // Gives back the room that it took, on a full disk. Should that fail, it is torn.
+                    let _ = file.set_len(whole);
+                }
+                written
+            };
+            disk::private().append(true).open(path).and_then(write)
         }
         // The first append comes with the header, wholly or not at all.
         _ => {

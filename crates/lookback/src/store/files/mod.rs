@@ -13,8 +13,8 @@
 //! belongs to the same append, so that one is there wholly or not at all. A file `*.used` beside a log says when it was last used
 //! otherwise than by writing to it.
 //!
-//! Writers hold the lock. Readers need none: a log only grows by whole appends, and everything else is a new file in the old one's
-//! place.
+//! Writers hold the lock. Readers need none: a log grows by whole appends, of which they take what is whole, and a document is a new file
+//! in the old one's place.
 
 mod disk;
 mod document;
