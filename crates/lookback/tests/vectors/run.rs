@@ -50,14 +50,19 @@ pub fn hold(file: &str) {
         let known = ["document", "tests", "behaviour", "ours"].contains(&vector.source.as_str());
         assert!(known || vector.source.starts_with("fault "), "{file}: `{}`: {}?", vector.name, vector.source);
         assert!(names.insert(&vector.name), "{file}: `{}` stands twice", vector.name);
-        for dialect in Dialect::ALL {
-            let here = format!("{file}: {} ({dialect})", vector.name);
-            let found = play(vector, dialect, &here);
-            assert!(!vector.gives.is_empty(), "{here}: what comes of it?");
-            for (member, gives) in &vector.gives {
-                assert_eq!(found.get(member), Some(gives), "{here}: {member}");
+        // Side by side, since some wait for a time limit.
+        std::thread::scope(|scope| {
+            for dialect in Dialect::ALL {
+                scope.spawn(move || {
+                    let here = format!("{file}: {} ({dialect})", vector.name);
+                    let found = play(vector, dialect, &here);
+                    assert!(!vector.gives.is_empty(), "{here}: what comes of it?");
+                    for (member, gives) in &vector.gives {
+                        assert_eq!(found.get(member), Some(gives), "{here}: {member}");
+                    }
+                });
             }
-        }
+        });
     }
 }
 
