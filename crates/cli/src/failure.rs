@@ -43,6 +43,18 @@ pub(crate) enum Failure {
     Output(#[from] io::Error),
     #[error("{place} could not be made: {source}")]
     Folder { place: String, source: io::Error },
+    #[cfg(feature = "mcp")]
+    #[error("--token-env {variable}: there is no such environment variable, or it is no text")]
+    NoToken { variable: String },
+    #[cfg(feature = "mcp")]
+    #[error("--token-env {variable}: {fault}")]
+    Token { variable: String, fault: lookback_server::mcp::BadToken },
+    #[cfg(feature = "mcp")]
+    #[error(transparent)]
+    Memory(#[from] lookback::memory::MemoryError),
+    #[cfg(feature = "mcp")]
+    #[error(transparent)]
+    Serve(#[from] lookback_server::mcp::ServeError),
 }
 
 impl Failure {
@@ -66,6 +78,8 @@ impl Failure {
             | Failure::Store(_)
             | Failure::Folder { .. }
             | Failure::Output(_) => 2,
+            #[cfg(feature = "mcp")]
+            Failure::NoToken { .. } | Failure::Token { .. } | Failure::Memory(_) | Failure::Serve(_) => 2,
         }
     }
 

@@ -13,8 +13,8 @@ use crate::failure::Failure;
 pub(crate) enum Opening {
     /// It is looked into.
     Existing,
-    /// It is made where there is none. What is written to it can be made again, and so need not wait for the disk.
-    Made,
+    /// It is made where there is none, and what is written to it counts as done by this measure.
+    Made(Durability),
 }
 
 /// A folder, or what is written like one, holds plain files; anything else is SQLite's.
@@ -23,13 +23,13 @@ pub(crate) fn open(path: &Path, opening: Opening) -> Result<Arc<dyn Store>, Fail
     Ok(match (opening, files) {
         (Opening::Existing, true) => Arc::new(FileStore::open_existing(path)?),
         (Opening::Existing, false) => Arc::new(SqliteStore::open_existing(path)?),
-        (Opening::Made, true) => Arc::new(FileStore::open_with(path, Durability::System)?),
-        (Opening::Made, false) => {
+        (Opening::Made(durability), true) => Arc::new(FileStore::open_with(path, durability)?),
+        (Opening::Made(durability), false) => {
             if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
                 let fault = |source| Failure::Folder { place: folder.display().to_string(), source };
                 fs::create_dir_all(folder).map_err(fault)?;
             }
-            Arc::new(SqliteStore::open_with(path, Durability::System)?)
+            Arc::new(SqliteStore::open_with(path, durability)?)
         }
     })
 }

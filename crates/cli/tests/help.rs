@@ -7,10 +7,11 @@ mod common;
 use common::{LOOKBACK, Lab, example_messages, list};
 use insta::assert_snapshot;
 
+#[cfg(feature = "mcp")]
 #[test]
 fn help_teaches_with_examples() {
     let lab = Lab::new();
-    let commands: [&[&str]; 12] = [
+    let commands: [&[&str]; 13] = [
         &[],
         &["window"],
         &["check"],
@@ -22,6 +23,7 @@ fn help_teaches_with_examples() {
         &["sessions", "export"],
         &["sessions", "search"],
         &["sessions", "delete"],
+        &["mcp"],
         &["completions"],
     ];
     let mut told = Vec::new();

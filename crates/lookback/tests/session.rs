@@ -346,6 +346,35 @@ fn a_session_is_read_by_number_tag_and_text() {
 }
 
 #[test]
+fn the_newest_messages_are_those_of_the_branch() {
+    over_each(|store| {
+        let mut session = open(&store, settings(6));
+        for n in 0..50 {
+            block_on(session.push(message(n))).unwrap();
+            window(&mut session);
+        }
+        // Another way is taken twice, the second time from before the first.
+        for (kept, new) in [(40, 100..130), (20, 200..205)] {
+            let history: Vec<_> = block_on(session.history()).unwrap();
+            let history = history.into_iter().take(kept).map(|past| past.arrival.message);
+            block_on(session.sync(history.chain(new.map(message)).collect())).unwrap();
+        }
+        let key = |past: &lookback::session::Past| (past.position, past.shown);
+        let history: Vec<_> = block_on(session.history()).unwrap().iter().map(key).collect();
+        assert_eq!(history.len(), 25);
+        for most in [0, 1, 4, 7, 24, 25, 26, 1_000] {
+            let newest: Vec<_> = block_on(session.newest(0..u64::MAX, most)).unwrap().iter().map(key).collect();
+            assert_eq!(newest, history[25 - most.min(25)..], "{most}");
+        }
+        let (from, to) = (history[3].0, history[22].0);
+        let within: Vec<_> = block_on(session.newest(from..to, 1_000)).unwrap().iter().map(key).collect();
+        assert_eq!(within, history[3..22]);
+        let within: Vec<_> = block_on(session.newest(from..to, 5)).unwrap().iter().map(key).collect();
+        assert_eq!(within, history[17..22]);
+    });
+}
+
+#[test]
 fn tags_go_along_to_another_branch() {
     over_each(|store| {
         let mut session = open(&store, settings(9));

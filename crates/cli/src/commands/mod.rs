@@ -1,6 +1,8 @@
 //! The commands, one a file.
 
 mod check;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod replay;
 mod sessions;
 mod window;
@@ -19,6 +21,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Check(args) => check::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Sessions(command) => sessions::run(command),
+        #[cfg(feature = "mcp")]
+        Command::Mcp(args) => mcp::run(args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "lookback", &mut script);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback::replay::{Call, Groups, Report, replay};
-use lookback::{Dialect, LogName, MemoryStore, Policy, Price, Recording, Settings};
+use lookback::{Dialect, Durability, LogName, MemoryStore, Policy, Price, Recording, Settings};
 
 use crate::args::ReplayArgs;
 use crate::failure::Failure;
@@ -23,7 +23,8 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     }
     let recordings = recordings(args)?;
     let place = &args.store.path;
-    let store = store::open(place, Opening::Made)?;
+    // A replay can be made again, so it need not wait for the disk at each message.
+    let store = store::open(place, Opening::Made(Durability::System))?;
     let (counter, model_window) = input::model(args.model.name.as_deref());
     let settings = |policy: &Policy| Settings {
         dialect: args.dialect.name.0.unwrap_or(Dialect::OpenAiChat),

@@ -1,6 +1,7 @@
 //! Reading a session: its record, and the messages of its history by number, tag and text.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use lookback_core::message::Message;
 use lookback_core::policy::Totals;
@@ -183,6 +184,47 @@ impl Session {
             past.drain(..cut(&past, limit));
         }
         Ok(past)
+    }
+
+    /// The newest messages of the conversation that stand in this span of the log, at most so many, in their order. It costs what it reads,
+    /// however long the history.
+    ///
+    /// # Errors
+    /// Where the store fails.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// use lookback::{MemoryStore, Message, Session, Settings};
+    ///
+    /// let mut session = Session::open(MemoryStore::new(), "chat-1", Settings::default()).await?;
+    /// session.extend(["one", "two", "three"].map(Message::user).to_vec()).await?;
+    /// let newest = session.newest(0..u64::MAX, 2).await?;
+    /// assert_eq!(newest[0].arrival.message.text(), "two");
+    /// assert_eq!(session.newest(0..newest[0].position, 2).await?.len(), 1);
+    /// # Ok::<(), lookback::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn newest(&mut self, span: Range<Position>, most: usize) -> Result<Vec<Past>, Error> {
+        self.refresh().await?;
+        let shown: HashSet<_> = self.view().messages().map(|item| item.position()).collect();
+        let mut newest = Vec::new();
+        for own in self.view().path().iter().rev() {
+            let (start, mut end) = (own.start.max(span.start), own.end.min(span.end));
+            while start < end && newest.len() < most {
+                let page = start.max(end.saturating_sub(PAGE.min(most as u64)))..end;
+                let entries = read(&*self.store, &self.name, page.clone()).await?;
+                let entries: Vec<_> = page.clone().zip(entries).collect();
+                for (position, entry) in entries.into_iter().rev() {
+                    if let Entry::Message(arrival) = entry {
+                        newest.push(Past { position, arrival, shown: shown.contains(&position) });
+                    }
+                }
+                end = page.start;
+            }
+        }
+        newest.truncate(most);
+        newest.reverse();
+        Ok(newest)
     }
 
     /// Goes through the whole log, branches that were left included.

@@ -1,0 +1,97 @@
+//! What each request of the protocol is answered with.
+
+use std::error::Error;
+
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, JsonObject,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ResourceContents, ServerCapabilities,
+    ServerConfig,
+};
+use rmcp::service::RequestContext;
+use rmcp::{ErrorData, RoleServer, ServerHandler};
+
+use super::place::Place;
+use super::{Server, tools};
+
+/// What a client tells its model of the server as a whole.
+const INSTRUCTIONS: &str = "\
+Lookback remembers beyond the conversation. Keep what should outlast it as facts: decisions, preferences, names, where things stand. \
+Write a fact down as soon as it is known, and correct it when it changes. Look facts up before you ask the person again, and recall \
+what was said earlier in the session when it is no longer before you. Sessions can be read as resources.";
+
+impl ServerHandler for Server {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_resources().build();
+        ServerConfig::new(capabilities)
+            .with_server_info(Implementation::new("lookback", env!("CARGO_PKG_VERSION")))
+            .with_instructions(INSTRUCTIONS)
+    }
+
+    async fn list_tools(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(tools::list(self)))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let arguments: JsonObject = request.arguments.unwrap_or_default();
+        let Some(reply) = tools::call(self, &request.name, arguments).await else {
+            let known: Vec<_> = tools::list(self).into_iter().map(|tool| tool.name).collect();
+            let says = format!("there is no such tool; there are {}", known.join(", "));
+            return Err(ErrorData::invalid_params(says, None));
+        };
+        let content = vec![ContentBlock::text(reply.text)];
+        let result = if reply.error { CallToolResult::error(content) } else { CallToolResult::success(content) };
+        Ok(result.into())
+    }
+
+    async fn list_resources(
+        &self,
+        page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let cursor = page.and_then(|page| page.cursor);
+        let (resources, next_cursor) = self.list(cursor.as_deref()).await.map_err(|error| failed(&error))?;
+        Ok(ListResourcesResult { next_cursor, ..ListResourcesResult::with_all_items(resources) })
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(self.templates()))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let text = match Place::parse(&request.uri) {
+            Some(place) => self.read(&place).await.map_err(|error| failed(&error))?,
+            None => None,
+        };
+        // What is not there and what is not shown are told alike.
+        let text = text.ok_or_else(|| ErrorData::resource_not_found("there is no such resource", None))?;
+        Ok(ReadResourceResult::new(vec![ResourceContents::text(text, request.uri)]).into())
+    }
+}
+
+/// What a client is told where the store fails: the sentence, and its causes.
+fn failed(error: &dyn Error) -> ErrorData {
+    let mut said = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        said = format!("{said}: {cause}");
+        source = cause.source();
+    }
+    ErrorData::internal_error(said, None)
+}

@@ -1,0 +1,111 @@
+//! The addresses of what can be read: `lookback://sessions/NAME` and the like, with names percent-encoded.
+
+use std::fmt;
+use std::ops::RangeInclusive;
+
+use lookback::LogName;
+use lookback::transcript::Position;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+/// What needs no encoding, by RFC 3986. A slash in a name does: it is no other place.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// Something that can be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Place {
+    /// The newest messages of a session.
+    Session(LogName),
+    /// Those between two positions, both included.
+    Messages(LogName, RangeInclusive<Position>),
+    /// What is remembered in a session.
+    Facts(LogName),
+    /// What the sessions of the workspace share.
+    Shared,
+}
+
+impl Place {
+    /// The place of an address; `None` where it is that of nothing.
+    pub(super) fn parse(address: &str) -> Option<Place> {
+        let parts: Vec<&str> = address.strip_prefix("lookback://")?.split('/').collect();
+        match *parts.as_slice() {
+            ["sessions", name] => Some(Place::Session(decode(name)?)),
+            ["sessions", name, "messages", span] => {
+                let (from, to) = span.split_once('-')?;
+                Some(Place::Messages(decode(name)?, from.parse().ok()?..=to.parse().ok()?))
+            }
+            ["facts", "shared"] => Some(Place::Shared),
+            ["facts", "sessions", name] => Some(Place::Facts(decode(name)?)),
+            _ => None,
+        }
+    }
+
+    /// The address of any span of messages of a session, for a client to fill in: of this one, or of any.
+    pub(super) fn template(session: Option<&LogName>) -> String {
+        let session = session.map_or("{session}".to_owned(), encode);
+        format!("lookback://sessions/{session}/messages/{{from}}-{{to}}")
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Session(name) => write!(f, "lookback://sessions/{}", encode(name)),
+            Place::Messages(name, span) => {
+                write!(f, "lookback://sessions/{}/messages/{}-{}", encode(name), span.start(), span.end())
+            }
+            Place::Facts(name) => write!(f, "lookback://facts/sessions/{}", encode(name)),
+            Place::Shared => f.write_str("lookback://facts/shared"),
+        }
+    }
+}
+
+fn encode(name: &LogName) -> String {
+    utf8_percent_encode(name.as_str(), PLAIN).to_string()
+}
+
+/// A name that a session may have. Those of derived logs are none.
+fn decode(name: &str) -> Option<LogName> {
+    percent_decode_str(name).decode_utf8().ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Place;
+
+    #[test]
+    fn an_address_is_read_as_it_was_written() {
+        for name in ["mcp", "team/agent-7", "50% of ünïts", "a?b#c", "x/messages/0-3", "shared"] {
+            let name: lookback::LogName = name.parse().unwrap();
+            for place in [
+                Place::Session(name.clone()),
+                Place::Messages(name.clone(), 0..=u64::MAX),
+                Place::Facts(name),
+                Place::Shared,
+            ] {
+                assert_eq!(Place::parse(&place.to_string()), Some(place));
+            }
+        }
+    }
+
+    #[test]
+    fn no_other_address_is_one() {
+        for address in [
+            "",
+            "lookback://",
+            "lookback://sessions",
+            "lookback://sessions/",
+            "lookback://sessions/a/b",
+            "lookback://sessions/..",
+            "lookback://sessions/%2e%2e%2fsecrets",
+            "lookback://sessions/%ff",
+            "lookback://sessions/memory%3Aa%3Afacts",
+            "lookback://sessions/a/messages/3",
+            "lookback://sessions/a/messages/-3-4",
+            "lookback://sessions/a/messages/1-99999999999999999999",
+            "lookback://facts",
+            "file:///etc/passwd",
+        ] {
+            assert_eq!(Place::parse(address), None, "{address}");
+        }
+    }
+}

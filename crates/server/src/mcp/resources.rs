@@ -1,0 +1,67 @@
+//! Sessions as resources: the list of them, a page at a time, and what each says.
+
+use lookback::store::StoreError;
+use rmcp::model::{Resource, ResourceTemplate};
+
+use super::place::Place;
+use super::{ReadError, Server, sheets, transcript};
+
+/// How many sessions a page of the list has.
+const PAGE: usize = 100;
+
+impl Server {
+    /// A page of what can be read: after the session that the cursor names, or from the beginning. With it the cursor of the next page.
+    pub(super) async fn list(&self, cursor: Option<&str>) -> Result<(Vec<Resource>, Option<String>), StoreError> {
+        let mut listed = if cursor.is_none() { self.sheets() } else { Vec::new() };
+        let mut logs = if self.any_session {
+            self.memory.store().list("").await?
+        } else {
+            self.memory.store().info(self.memory.session()).await?.into_iter().collect()
+        };
+        logs.retain(|log| !log.name.is_derived() && cursor.is_none_or(|cursor| log.name.as_str() > cursor));
+        let more = logs.len() > PAGE;
+        logs.truncate(PAGE);
+        let next = logs.last().filter(|_| more).map(|log| log.name.to_string());
+        listed.extend(logs.into_iter().map(|log| {
+            let says = format!("The newest messages of the session, whose log has {} entries", log.records);
+            resource(&Place::Session(log.name.clone()), log.name.to_string(), says)
+        }));
+        Ok((listed, next))
+    }
+
+    /// The facts of the session, and those that it shares.
+    fn sheets(&self) -> Vec<Resource> {
+        let (session, workspace) = (self.memory.session(), self.memory.workspace());
+        let own = "What is remembered in the session, and what it shares".to_owned();
+        let shared = "What all sessions of the workspace remember".to_owned();
+        vec![
+            resource(&Place::Facts(session.clone()), format!("facts of {session}"), own),
+            resource(&Place::Shared, format!("facts that {workspace} shares"), shared),
+        ]
+    }
+
+    /// What a client may fill in.
+    pub(super) fn templates(&self) -> Vec<ResourceTemplate> {
+        let own = Some(self.memory.session()).filter(|_| !self.any_session);
+        let says = "The messages of a session between two positions of its log, both included: as a search gives them";
+        vec![
+            ResourceTemplate::new(Place::template(own), "messages").with_description(says).with_mime_type("text/plain"),
+        ]
+    }
+
+    /// What a place says; `None` where there is nothing, or nothing that clients may see.
+    pub(super) async fn read(&self, place: &Place) -> Result<Option<String>, ReadError> {
+        let store = self.memory.store();
+        match place {
+            Place::Session(name) if self.shows(name) => transcript::read(store, name, None).await,
+            Place::Messages(name, span) if self.shows(name) => transcript::read(store, name, Some(span)).await,
+            Place::Facts(name) if self.shows(name) => Ok(sheets::of(self, name).await?),
+            Place::Shared => Ok(Some(sheets::shared(&self.memory).await?)),
+            Place::Session(_) | Place::Messages(..) | Place::Facts(_) => Ok(None),
+        }
+    }
+}
+
+fn resource(place: &Place, name: String, description: String) -> Resource {
+    Resource::new(place.to_string(), name).with_description(description).with_mime_type("text/plain")
+}
