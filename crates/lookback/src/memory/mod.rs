@@ -5,6 +5,7 @@
 
 mod fact;
 mod facts;
+mod recall;
 mod sameness;
 mod sheet;
 pub mod tools;
@@ -18,6 +19,7 @@ use serde::Serialize;
 
 pub use fact::{BadFactId, Confidence, Fact, FactId, Kind, Scope, Source, Speaker, Statement, Trust, UnknownKind};
 pub use facts::{FactEntry, Facts, Judgement, Refused};
+pub use recall::{Passage, Recall, Recalled, recall};
 pub use sheet::{Sheet, SheetOptions, sheet};
 
 use crate::session::now;

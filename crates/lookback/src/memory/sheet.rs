@@ -189,7 +189,7 @@ pub(super) fn quoted(text: &str) -> String {
 
 /// What could close a frame, or say something that people do not see: control characters, characters without width, those that turn the
 /// direction of text, separators of lines, and tags.
-fn is_unseen(c: char) -> bool {
+pub(super) fn is_unseen(c: char) -> bool {
     c.is_control()
         || matches!(c, '<' | '>' | '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{e0000}'..='\u{e0fff}')
