@@ -50,7 +50,7 @@ const OPENING: &str =
 const CLOSING: &str = "</memory>";
 /// What is as sure as this is not said to be unsure.
 const SURE: Confidence = Confidence::of(0.8);
-/// After so many facts that do not fit, no smaller one is looked for.
+/// After so many facts of a kind that do not fit, no smaller one is looked for.
 const MISSES: usize = 16;
 
 /// The facts of a session and those that it shares, on one sheet: by kind, the newest first, those of the session before the shared.
@@ -76,8 +76,8 @@ pub fn sheet(facts: &[&Facts], options: &SheetOptions, counter: &dyn TokenCounte
     let mut tokens = cost(OPENING).saturating_add(cost(CLOSING));
     let hidden = |fact: &Fact| facts.iter().any(|facts| facts.over(fact.id).is_some());
     let sure = |fact: &Fact| fact.statement.kind.is_protected() || fact.confidence >= options.surer_than;
-    let mut misses = 0;
     for kind in Kind::ALL {
+        let mut misses = 0;
         let newest = facts.iter().flat_map(|facts| facts.of_kind(kind).rev());
         for fact in newest.filter(|fact| !hidden(fact) && sure(fact)) {
             let text = line(fact);
