@@ -169,8 +169,8 @@ impl Memory {
             let judgement = facts.judge(&statement)?;
             let (id, entry) = match &judgement {
                 Judgement::Again { id } => {
-                    let Statement { confidence, source, time, .. } = statement.clone();
-                    (*id, FactEntry::Confirmed { id: *id, confidence, source, time })
+                    let Statement { confidence, source, trust, time, .. } = statement.clone();
+                    (*id, FactEntry::Confirmed { id: *id, confidence, source, trust, time })
                 }
                 Judgement::New { supersedes, .. } => {
                     let stated = Statement { supersedes: supersedes.clone(), ..statement.clone() };
