@@ -6,6 +6,7 @@
 mod extract;
 mod fact;
 mod facts;
+mod recall;
 mod sameness;
 pub(crate) mod sheet;
 pub mod tools;
@@ -21,6 +22,7 @@ use serde::Serialize;
 pub use extract::DrawError;
 pub use fact::{BadFactId, Confidence, Fact, FactId, Kind, Scope, Source, Speaker, Statement, Trust, UnknownKind};
 pub use facts::{FactEntry, Facts, Judgement, Refused};
+pub use recall::{Passage, Recall, Recalled, recall};
 pub use sheet::{Sheet, SheetOptions, sheet};
 
 use crate::session::now;

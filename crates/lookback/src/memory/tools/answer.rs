@@ -6,8 +6,8 @@ use super::arguments::{Arguments, Wrong};
 use super::definition::Definition;
 use crate::memory::sheet::{line, quoted};
 use crate::memory::{
-    Confidence, Event, Fact, FactEntry, FactId, Judgement, Kind, Memory, MemoryError, Refused, Scope, SheetOptions,
-    Source, Speaker, Statement,
+    Confidence, Event, Fact, FactEntry, FactId, Judgement, Kind, Memory, MemoryError, Recall, Refused, Scope,
+    SheetOptions, Source, Speaker, Statement, recall,
 };
 
 /// The most tokens of all facts together.
@@ -53,6 +53,7 @@ pub(super) async fn answer(memory: &Memory, name: &str, arguments: &str) -> Resu
         "memory_get" => get(memory, &given).await,
         "memory_forget" => forget(memory, &given).await,
         "memory_search" => search(memory, &given).await,
+        "recall" => recalled(memory, &given).await,
         _ => Err(no_tool(name)),
     };
     match done {
@@ -214,6 +215,28 @@ async fn search(memory: &Memory, given: &Arguments) -> Result<String, Trouble> {
         text.push_str("\nThere are more: say more words, or a higher `limit`.");
     }
     Ok(text)
+}
+
+async fn recalled(memory: &Memory, given: &Arguments) -> Result<String, Trouble> {
+    let (offset, limit) = (given.count("offset").unwrap_or_default(), given.count("limit"));
+    let (entry, from, to) = (given.count("entry"), given.count("from"), given.count("to"));
+    let asked = match (given.text("query"), entry, from.or(to)) {
+        (Some(query), None, None) => Recall::Query { query: query.to_owned(), offset, limit },
+        (None, Some(entry), None) => Recall::Entry { entry, offset, limit },
+        (None, None, Some(_)) if offset > 0 => {
+            return Err(Wrong::Combination("`offset` goes with `entry` or `query`; go on with a later `from`").into());
+        }
+        (None, None, Some(from)) if to.is_some_and(|to| to < from) => {
+            return Err(Wrong::Combination("`to` is before `from`; say the smaller number as `from`").into());
+        }
+        (None, None, Some(from)) => Recall::Range { from, to: to.unwrap_or(from), limit },
+        (None, None, None) => {
+            let what = "say one of `query` (words to find), `entry` (one message in full), or `from` and `to`";
+            return Err(Wrong::Combination(what).into());
+        }
+        _ => return Err(Wrong::Combination("`query`, `entry`, and `from` with `to` are three ways: say one").into()),
+    };
+    Ok(recall(&**memory.store(), memory.session(), &asked).await?.to_string())
 }
 
 /// As many of these lines as are not too long together, and how many are not there.
