@@ -260,6 +260,11 @@ impl Facts {
         Ok(Judgement::New { supersedes, disputes })
     }
 
+    /// The one that stands and says the same, whoever said it.
+    pub(super) fn same(&self, statement: &Statement) -> Option<FactId> {
+        self.same.get(&Sameness::of_text(statement)).map(|position| self.id(*position))
+    }
+
     /// Whether someone whose word is worth so much may take a fact away.
     ///
     /// # Errors
@@ -332,7 +337,7 @@ impl Facts {
 }
 
 /// Whether a statement can be a fact at all.
-fn check(statement: &Statement) -> Result<(), Refused> {
+pub(super) fn check(statement: &Statement) -> Result<(), Refused> {
     let text = |field, text: &str, most| {
         let length = text.chars().count();
         match length {

@@ -5,8 +5,10 @@
 
 mod fact;
 mod facts;
+mod kb;
 mod sameness;
 mod sheet;
+mod transfer;
 
 use std::sync::Arc;
 
@@ -17,7 +19,9 @@ use serde::Serialize;
 
 pub use fact::{BadFactId, Confidence, Fact, FactId, Kind, Scope, Source, Speaker, Statement, Trust, UnknownKind};
 pub use facts::{FactEntry, Facts, Judgement, Refused};
+pub use kb::{Damaged, KbError, KbImported, import_kb};
 pub use sheet::{Sheet, SheetOptions, sheet};
+pub use transfer::{BadLine, Counts, Export, Imported, RefusedLine, export, import};
 
 use crate::session::now;
 use crate::store::{BadName, LogName, Record, Store, StoreError, folded, words};
@@ -174,7 +178,7 @@ impl Memory {
                     (FactId { scope, position: facts.end() }, FactEntry::Stated(stated))
                 }
             };
-            if self.append(facts, &entry).await? {
+            if self.append(facts, &[entry]).await? {
                 return Ok(Stated { id, judgement });
             }
         }
@@ -225,7 +229,7 @@ impl Memory {
             self.read_on(&mut known).await?;
             let facts = known.of(id.scope);
             let entry = entry(facts.get(id).ok_or(Refused::Gone { id })?, source.clone())?;
-            if self.append(facts, &entry).await? {
+            if self.append(facts, &[entry]).await? {
                 return Ok(());
             }
         }
@@ -368,19 +372,22 @@ impl Memory {
         Ok(())
     }
 
-    /// Appends one entry behind what is known; `false` where another writer was faster.
-    async fn append(&self, facts: &mut Facts, entry: &FactEntry) -> Result<bool, StoreError> {
+    /// Appends entries behind what is known, all or none; `false` where another writer was faster.
+    async fn append(&self, facts: &mut Facts, entries: &[FactEntry]) -> Result<bool, StoreError> {
         let log = self.log(facts.scope());
-        let damaged = |error: serde_json::Error| StoreError::Damaged {
-            log: log.to_string(),
-            position: facts.end(),
-            reason: error.to_string(),
+        let record = |(position, entry): (Position, &FactEntry)| {
+            let damaged = |error: serde_json::Error| StoreError::Damaged {
+                log: log.to_string(),
+                position,
+                reason: error.to_string(),
+            };
+            let body = serde_json::to_string(entry).map_err(damaged)?;
+            Ok(Record { body, text: String::new(), checkpoint: false })
         };
-        let body = serde_json::to_string(entry).map_err(damaged)?;
-        let record = Record { body, text: String::new(), checkpoint: false };
-        match self.store.append(&log, facts.end(), vec![record], now()).await {
+        let records = (facts.end()..).zip(entries).map(record).collect::<Result<_, StoreError>>()?;
+        match self.store.append(&log, facts.end(), records, now()).await {
             Ok(()) => {
-                facts.apply(entry);
+                entries.iter().for_each(|entry| facts.apply(entry));
                 Ok(true)
             }
             Err(StoreError::Conflict { .. }) => Ok(false),
