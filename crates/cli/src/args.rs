@@ -1,9 +1,13 @@
 //! The command line, as its users write it.
 
+mod facts;
+
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use lookback::Dialect;
+
+pub(crate) use facts::{AddArgs, FactsCommand, Place, Whose, WhoseExactly};
 
 /// Decides what a language model sees of a long conversation.
 #[derive(Debug, Parser)]
@@ -18,6 +22,7 @@ Examples:
   lookback window request.json --policy turns   a request, its window in place
   lookback check request.json                   would a provider accept it?
   lookback sessions list                        what the store holds
+  lookback facts list                           what is known from before
 
 `lookback COMMAND --help` has more. Exit codes: 0 yes, 1 no, 2 the input or the command line cannot be read."
 )]
@@ -37,6 +42,12 @@ pub(crate) enum Command {
         after_help = "Examples:\n  lookback sessions list\n  lookback sessions show replay/session\n  lookback sessions search \"port 5050\" --session session"
     )]
     Sessions(SessionsCommand),
+    /// Facts that outlive the window: list, add, resolve, forget, history, sheet, export, import
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  lookback facts add --shared preference \"Use pnpm, not npm.\"\n  lookback facts list\n  lookback facts import .kb --dry-run"
+    )]
+    Facts(FactsCommand),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  lookback completions bash >> ~/.bash_completion")]
     Completions {

@@ -1,6 +1,7 @@
 //! The commands, one a file.
 
 mod check;
+mod facts;
 mod replay;
 mod sessions;
 mod window;
@@ -19,6 +20,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Check(args) => check::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Sessions(command) => sessions::run(command),
+        Command::Facts(command) => facts::run(command),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "lookback", &mut script);

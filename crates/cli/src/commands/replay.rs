@@ -8,12 +8,21 @@ use futures_lite::future::block_on;
 use lookback::replay::{Call, Groups, Report, replay};
 use lookback::{Dialect, Durability, LogName, MemoryStore, Policy, Price, Recording, Settings, SqliteStore};
 
-use crate::args::ReplayArgs;
+use crate::args::{ReplayArgs, StoreArg};
 use crate::failure::Failure;
 use crate::{input, output};
 
 /// What a single policy is compared with.
 const COMPARED: [(&str, &str); 2] = [("no window", "none"), ("last 40 messages", "messages")];
+
+/// A store, which is made where there is none.
+pub(super) fn create(store: &StoreArg, durability: Durability) -> Result<SqliteStore, Failure> {
+    if let Some(folder) = store.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        let fault = |source| Failure::Folder { place: folder.display().to_string(), source };
+        fs::create_dir_all(folder).map_err(fault)?;
+    }
+    Ok(SqliteStore::open_with(&store.path, durability)?)
+}
 
 pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let price = input::price(&args.prices)?;
@@ -23,12 +32,8 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     }
     let recordings = recordings(args)?;
     let place = &args.store.path;
-    if let Some(folder) = place.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        let fault = |source| Failure::Folder { place: folder.display().to_string(), source };
-        fs::create_dir_all(folder).map_err(fault)?;
-    }
     // A replay can be made again, so it need not wait for the disk at each message.
-    let store = Arc::new(SqliteStore::open_with(place, Durability::System)?);
+    let store = Arc::new(create(&args.store, Durability::System)?);
     let (counter, model_window) = input::model(args.model.name.as_deref());
     let settings = |policy: &Policy| Settings {
         dialect: args.dialect.name.0.unwrap_or(Dialect::OpenAiChat),

@@ -34,7 +34,7 @@ pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
         }
         SessionsCommand::Delete { names, store: place, .. } => {
             let store = open(&place)?;
-            let logs = names.iter().map(|name| log(&store, name, &place)).collect::<Result<Vec<_>, _>>()?;
+            let logs = names.iter().map(|name| known(&store, name, &place)).collect::<Result<Vec<_>, _>>()?;
             for log in logs {
                 block_on(store::purge(&store, &log))?;
                 output::tell(&format!("deleted {log}"));
@@ -44,7 +44,7 @@ pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn open(store: &StoreArg) -> Result<SqliteStore, Failure> {
+pub(super) fn open(store: &StoreArg) -> Result<SqliteStore, Failure> {
     Ok(SqliteStore::open_existing(&store.path)?)
 }
 
@@ -54,6 +54,15 @@ fn log(store: &SqliteStore, name: &str, place: &StoreArg) -> Result<LogName, Fai
     match block_on(store.head(&log, None))? {
         Some(_) => Ok(log),
         None => Err(Failure::NoSession { name: name.to_owned(), store: place.path.display().to_string() }),
+    }
+}
+
+/// The name of a session that is there, or of which facts are there.
+pub(super) fn known(store: &SqliteStore, name: &str, place: &StoreArg) -> Result<LogName, Failure> {
+    let facts = name.parse::<LogName>().map_err(Error::from)?.facts_of();
+    match block_on(store.head(&facts, None))? {
+        Some(_) => Ok(name.parse().map_err(Error::from)?),
+        None => log(store, name, place),
     }
 }
 
@@ -73,8 +82,6 @@ fn list(store: &SqliteStore, json: bool) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    // In UTC, so that the same store is told alike everywhere.
-    let minute = |time| timestamp(time).map_or("-".to_owned(), |time| time.strftime("%Y-%m-%d %H:%M").to_string());
     let row = |log: &LogInfo| {
         let (entries, bytes) = (output::number(log.records), output::number(log.bytes));
         [log.name.to_string(), entries, bytes, minute(log.created), minute(log.used)]
@@ -100,6 +107,11 @@ impl<'a> From<&'a LogInfo> for Listed<'a> {
         let text = |time: &Option<Millis>| timestamp(*time).map(|time| time.to_string());
         Listed { name, records: *records, bytes: *bytes, created: text(created), used: text(used) }
     }
+}
+
+/// In UTC, so that the same store is told alike everywhere.
+pub(super) fn minute(time: Option<Millis>) -> String {
+    timestamp(time).map_or("-".to_owned(), |time| time.strftime("%Y-%m-%d %H:%M").to_string())
 }
 
 fn timestamp(time: Option<Millis>) -> Option<Timestamp> {
