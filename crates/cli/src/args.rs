@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use lookback::Dialect;
 
-pub(crate) use facts::{AddArgs, FactsCommand, Place, Whose, WhoseExactly};
+pub(crate) use facts::{AddArgs, FactsCommand, Place, RecallArgs, Whose, WhoseExactly};
 
 /// Decides what a language model sees of a long conversation.
 #[derive(Debug, Parser)]
@@ -48,6 +48,7 @@ pub(crate) enum Command {
         after_help = "Examples:\n  lookback facts add --shared preference \"Use pnpm, not npm.\"\n  lookback facts list\n  lookback facts import .kb --dry-run"
     )]
     Facts(FactsCommand),
+    Recall(RecallArgs),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  lookback completions bash >> ~/.bash_completion")]
     Completions {

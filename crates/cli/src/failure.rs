@@ -69,7 +69,7 @@ impl Failure {
             Failure::Session(Error::Refused(_) | Error::Irreducible(_))
             | Failure::Replay { error: Error::Refused(_), .. }
             | Failure::Memory(MemoryError::Refused(
-                Refused::Gone { .. } | Refused::NoBlocker { .. } | Refused::Trusted { .. },
+                Refused::Gone { .. } | Refused::Private { .. } | Refused::NoBlocker { .. } | Refused::Trusted { .. },
             ))
             | Failure::NoFact { .. }
             | Failure::NoSession { .. } => 1,

@@ -181,3 +181,41 @@ fn confidence(text: &str) -> Result<Confidence, String> {
     let value = text.parse().ok().filter(|value| (0.0..=1.0).contains(value));
     value.map(Confidence::new).ok_or_else(|| "not a number from 0 to 1".to_owned())
 }
+
+/// Read what has left the window of a session
+///
+/// A search for words, one entry in full, or a range of entries; as a model reads it that has the tool `recall`. Exits with 1 where there is
+/// nothing.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  lookback recall replay/session \"late stand\" --limit 2
+  lookback recall replay/session --entry 12
+  lookback recall replay/session --from 3 --to 9")]
+pub(crate) struct RecallArgs {
+    /// The session
+    pub(crate) session: String,
+    /// Words, all of which must stand in a message
+    #[arg(required_unless_present_any = ["entry", "from", "to"], conflicts_with_all = ["entry", "from", "to"])]
+    pub(crate) query: Option<String>,
+    /// The message that is this entry of the log, in full
+    #[arg(long, value_name = "N", conflicts_with_all = ["from", "to"])]
+    pub(crate) entry: Option<u64>,
+    /// The messages from this entry on
+    #[arg(long, value_name = "N")]
+    pub(crate) from: Option<u64>,
+    /// The messages up to this entry
+    #[arg(long, value_name = "N")]
+    pub(crate) to: Option<u64>,
+    /// Pass so many found messages over, or characters of an entry
+    #[arg(long, value_name = "N", default_value_t = 0, conflicts_with_all = ["from", "to"])]
+    pub(crate) offset: u64,
+    /// The most messages, or characters of an entry
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) limit: Option<u64>,
+    #[command(flatten)]
+    pub(crate) store: StoreArg,
+    /// Write one object
+    #[arg(long)]
+    pub(crate) json: bool,
+}

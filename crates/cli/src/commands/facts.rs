@@ -191,7 +191,9 @@ fn told(scope: Scope, event: &Event) -> [String; 5] {
         FactEntry::Resolved { id, with, source, time } => {
             (*id, "resolved".to_owned(), Some(source), *time, with.as_str())
         }
-        FactEntry::Forgotten { id, source, time } => (*id, "forgotten".to_owned(), Some(source), *time, ""),
+        FactEntry::Forgotten { id, why, source, time } => {
+            (*id, "forgotten".to_owned(), Some(source), *time, why.as_deref().unwrap_or_default())
+        }
         FactEntry::Drawn { .. } => (own, "drawn".to_owned(), None, None, ""),
     };
     let by = source.map_or_else(String::new, |source| match &source.by {

@@ -2,6 +2,7 @@
 
 mod check;
 mod facts;
+mod recall;
 mod replay;
 mod sessions;
 mod window;
@@ -21,6 +22,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Replay(args) => replay::run(&args),
         Command::Sessions(command) => sessions::run(command),
         Command::Facts(command) => facts::run(command),
+        Command::Recall(args) => recall::run(args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "lookback", &mut script);

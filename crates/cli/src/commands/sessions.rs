@@ -49,7 +49,7 @@ pub(super) fn open(store: &StoreArg) -> Result<SqliteStore, Failure> {
 }
 
 /// The name of a session that is there.
-fn log(store: &SqliteStore, name: &str, place: &StoreArg) -> Result<LogName, Failure> {
+pub(super) fn log(store: &SqliteStore, name: &str, place: &StoreArg) -> Result<LogName, Failure> {
     let log: LogName = name.parse().map_err(Error::from)?;
     match block_on(store.head(&log, None))? {
         Some(_) => Ok(log),

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::blocks::Format;
@@ -314,6 +315,13 @@ pub(super) const KNOWN: &[&str] = &[
     "source.data",
     "source.url",
 ];
+
+/// A tool that the model may call, as a member of the body's `tools`.
+pub(super) fn tool(name: &str, description: &str, parameters: &Value) -> Value {
+    use serde_json::json;
+
+    json!({"name": name, "description": description, "input_schema": parameters})
+}
 
 pub(super) fn check(request: &Request) -> Vec<Finding> {
     let messages = request.messages();

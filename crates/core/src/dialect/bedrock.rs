@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::blocks::Format;
@@ -351,6 +352,13 @@ pub(super) const KNOWN: &[&str] = &[
     "reasoningText.text",
     "reasoningText.signature",
 ];
+
+/// A tool that the model may call, as a member of `tools` in the body's `toolConfig`.
+pub(super) fn tool(name: &str, description: &str, parameters: &Value) -> Value {
+    use serde_json::json;
+
+    json!({"toolSpec": {"name": name, "description": description, "inputSchema": {"json": parameters}}})
+}
 
 pub(super) fn check(request: &Request) -> Vec<Finding> {
     let messages = request.messages();

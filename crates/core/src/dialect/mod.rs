@@ -224,6 +224,22 @@ impl Dialect {
         }
     }
 
+    /// A tool that a model may call, as it stands in the list of tools of a request; `parameters` is the JSON Schema of its arguments.
+    ///
+    /// ```
+    /// use lookback_core::Dialect;
+    ///
+    /// let tool = Dialect::Anthropic.tool("now", "Tells the time.", &serde_json::json!({"type": "object"}));
+    /// assert_eq!(tool["input_schema"]["type"], "object");
+    /// ```
+    pub fn tool(self, name: &str, description: &str, parameters: &serde_json::Value) -> serde_json::Value {
+        match self {
+            Dialect::OpenAiChat => openai_chat::tool(name, description, parameters),
+            Dialect::Anthropic => anthropic::tool(name, description, parameters),
+            Dialect::Bedrock => bedrock::tool(name, description, parameters),
+        }
+    }
+
     /// Where a part stands in a message of this dialect, such as `messages[7].tool_calls[1]`.
     pub fn path(self, index: usize, message: &Message, part: usize) -> String {
         match self {

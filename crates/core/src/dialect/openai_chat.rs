@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::pairing::{self, PairingRules};
@@ -385,6 +386,13 @@ pub(super) fn path(index: usize, message: &Message, part: usize) -> String {
         _ if message.tool_results().next().is_some() => format!("messages[{index}]"),
         _ => format!("messages[{index}].content[{part}]"),
     }
+}
+
+/// A tool that the model may call, as a member of the body's `tools`.
+pub(super) fn tool(name: &str, description: &str, parameters: &Value) -> Value {
+    use serde_json::json;
+
+    json!({"type": "function", "function": {"name": name, "description": description, "parameters": parameters}})
 }
 
 pub(super) fn check(request: &Request) -> Vec<Finding> {

@@ -25,6 +25,9 @@ pub enum FactEntry {
         confidence: Confidence,
         /// Who said it.
         source: Source,
+        /// How far that is to be relied on, where that is less than the source is worth.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        trust: Option<Trust>,
         /// When.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         time: Option<Millis>,
@@ -45,6 +48,9 @@ pub enum FactEntry {
     Forgotten {
         /// The fact.
         id: FactId,
+        /// Why, where that was said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
         /// Who said so.
         source: Source,
         /// When.
@@ -93,6 +99,14 @@ pub enum Refused {
         /// What was asked for.
         id: FactId,
     },
+    /// It is one session's alone, and what is shared cannot take its place.
+    #[error(
+        "{id} is this session's alone, and a shared fact cannot take its place; forget it, or correct it in the session"
+    )]
+    Private {
+        /// The fact.
+        id: FactId,
+    },
     /// It is no blocker, so there is nothing to resolve.
     #[error("{id} is a {kind}; only a blocker can be resolved")]
     NoBlocker {
@@ -138,7 +152,8 @@ pub struct Facts {
     end: Position,
     standing: BTreeMap<Position, Fact>,
     by_kind: [BTreeSet<Position>; Kind::ALL.len()],
-    same: HashMap<Sameness, Position>,
+    /// Those that say the same, and those that are about the same thing: several where one disputes another.
+    same: HashMap<Sameness, BTreeSet<Position>>,
     /// Shared facts whose place those of a session take, for that session.
     over: HashMap<FactId, FactId>,
     drawn: Vec<std::ops::Range<Position>>,
@@ -232,37 +247,41 @@ impl Facts {
     /// ```
     pub fn judge(&self, statement: &Statement) -> Result<Judgement, Refused> {
         check(statement)?;
-        let said = Sameness::of_text(statement);
+        let takes = |id: &FactId| self.may_take(*id, statement.trust()).is_ok();
+        let same: Vec<FactId> = self.alike(Some(Sameness::of_text(statement))).collect();
+        let thing = self.alike(Sameness::of_thing(statement)).filter(|id| !same.contains(id));
+        let thing: Vec<FactId> = thing.collect();
         if statement.supersedes.is_empty()
-            && let Some(position) = self.same.get(&said)
+            && let Some(id) = same.first()
+            // It may settle a dispute, and then it stands alone.
+            && !(takes(id) && thing.iter().any(takes))
         {
-            return Ok(Judgement::Again { id: self.id(*position) });
+            return Ok(Judgement::Again { id: *id });
         }
         let mut supersedes = Vec::new();
         for id in &statement.supersedes {
             // What a session says of a shared fact holds for that session alone.
             if id.scope == self.scope {
                 self.may_take(*id, statement.trust())?;
+            } else if self.scope == Scope::Shared {
+                return Err(Refused::Private { id: *id });
             }
             if !supersedes.contains(id) {
                 supersedes.push(*id);
             }
         }
-        let mut disputes = None;
-        if let Some(id) = Sameness::of_thing(statement).and_then(|thing| self.same.get(&thing)).map(|at| self.id(*at))
-            && !supersedes.contains(&id)
-        {
-            match self.may_take(id, statement.trust()) {
-                Ok(()) => supersedes.push(id),
-                Err(_) => disputes = Some(id),
+        for id in same.iter().chain(&thing).filter(|id| takes(id)) {
+            if !supersedes.contains(id) {
+                supersedes.push(*id);
             }
         }
+        let disputes = thing.into_iter().find(|id| !supersedes.contains(id));
         Ok(Judgement::New { supersedes, disputes })
     }
 
     /// The one that stands and says the same, whoever said it.
     pub(super) fn same(&self, statement: &Statement) -> Option<FactId> {
-        self.same.get(&Sameness::of_text(statement)).map(|position| self.id(*position))
+        self.alike(Some(Sameness::of_text(statement))).next()
     }
 
     /// Whether someone whose word is worth so much may take a fact away.
@@ -281,15 +300,20 @@ impl Facts {
         self.end += 1;
         match entry {
             FactEntry::Stated(statement) => self.state(position, statement),
-            FactEntry::Confirmed { id, confidence, source, time } => {
+            FactEntry::Confirmed { id, confidence, source, trust, time } => {
                 if let Some(fact) = self.standing.get_mut(&id.position).filter(|_| id.scope == self.scope) {
                     fact.confirmations = fact.confirmations.saturating_add(1);
                     fact.confidence = fact.confidence.max(*confidence);
-                    fact.trust = fact.trust.max(source.by.trust());
+                    let worth = source.by.trust();
+                    fact.trust = fact.trust.max(trust.map_or(worth, |trust| trust.min(worth)));
                     fact.said = fact.said.max(*time);
                 }
             }
-            FactEntry::Resolved { id, .. } | FactEntry::Forgotten { id, .. } => self.take(*id),
+            FactEntry::Resolved { id, .. } | FactEntry::Forgotten { id, .. } => {
+                if self.take(*id) {
+                    self.over.retain(|_, by| by != id);
+                }
+            }
             FactEntry::Drawn { from } => self.drawn.extend(from.iter().cloned()),
         }
     }
@@ -297,14 +321,15 @@ impl Facts {
     fn state(&mut self, position: Position, statement: &Statement) {
         let id = self.id(position);
         for old in &statement.supersedes {
-            self.take(*old);
-            if old.scope != self.scope {
+            if self.scope == Scope::Session && old.scope == Scope::Shared {
                 self.over.insert(*old, id);
+            } else if self.take(*old) {
+                // What it stood over for this session must not come back.
+                self.over.values_mut().filter(|by| *by == old).for_each(|by| *by = id);
             }
         }
-        self.same.insert(Sameness::of_text(statement), position);
-        if let Some(thing) = Sameness::of_thing(statement) {
-            self.same.insert(thing, position);
+        for key in keys(statement) {
+            self.same.entry(key).or_default().insert(position);
         }
         if let Some(of_kind) = self.by_kind.get_mut(statement.kind.index()) {
             of_kind.insert(position);
@@ -314,26 +339,39 @@ impl Facts {
         self.standing.insert(position, fact);
     }
 
-    fn take(&mut self, id: FactId) {
+    /// Takes a fact away; `false` where it does not stand.
+    fn take(&mut self, id: FactId) -> bool {
         if id.scope != self.scope {
-            return;
+            return false;
         }
-        let Some(fact) = self.standing.remove(&id.position) else { return };
+        let Some(fact) = self.standing.remove(&id.position) else { return false };
         if let Some(of_kind) = self.by_kind.get_mut(fact.statement.kind.index()) {
             of_kind.remove(&id.position);
         }
-        for key in [Some(Sameness::of_text(&fact.statement)), Sameness::of_thing(&fact.statement)].into_iter().flatten()
-        {
-            if self.same.get(&key) == Some(&id.position) {
-                self.same.remove(&key);
+        for key in keys(&fact.statement) {
+            if let Some(alike) = self.same.get_mut(&key) {
+                alike.remove(&id.position);
+                if alike.is_empty() {
+                    self.same.remove(&key);
+                }
             }
         }
-        self.over.retain(|_, by| *by != id);
+        true
+    }
+
+    /// Those that have this in common, the newest first.
+    fn alike(&self, key: Option<Sameness>) -> impl Iterator<Item = FactId> {
+        key.and_then(|key| self.same.get(&key)).into_iter().flatten().rev().map(|position| self.id(*position))
     }
 
     fn id(&self, position: Position) -> FactId {
         FactId { scope: self.scope, position }
     }
+}
+
+/// What others may have in common with a statement.
+fn keys(statement: &Statement) -> impl Iterator<Item = Sameness> {
+    [Some(Sameness::of_text(statement)), Sameness::of_thing(statement)].into_iter().flatten()
 }
 
 /// Whether a statement can be a fact at all.

@@ -6,8 +6,10 @@
 mod fact;
 mod facts;
 mod kb;
+mod recall;
 mod sameness;
 mod sheet;
+pub mod tools;
 mod transfer;
 
 use std::sync::Arc;
@@ -20,6 +22,7 @@ use serde::Serialize;
 pub use fact::{BadFactId, Confidence, Fact, FactId, Kind, Scope, Source, Speaker, Statement, Trust, UnknownKind};
 pub use facts::{FactEntry, Facts, Judgement, Refused};
 pub use kb::{Damaged, KbError, KbImported, import_kb};
+pub use recall::{Passage, Recall, Recalled, recall};
 pub use sheet::{Sheet, SheetOptions, sheet};
 pub use transfer::{BadLine, Counts, Export, Imported, RefusedLine, export, import};
 
@@ -170,8 +173,8 @@ impl Memory {
             let judgement = facts.judge(&statement)?;
             let (id, entry) = match &judgement {
                 Judgement::Again { id } => {
-                    let Statement { confidence, source, time, .. } = statement.clone();
-                    (*id, FactEntry::Confirmed { id: *id, confidence, source, time })
+                    let Statement { confidence, source, trust, time, .. } = statement.clone();
+                    (*id, FactEntry::Confirmed { id: *id, confidence, source, trust, time })
                 }
                 Judgement::New { supersedes, .. } => {
                     let stated = Statement { supersedes: supersedes.clone(), ..statement.clone() };
@@ -207,12 +210,24 @@ impl Memory {
     /// # Errors
     /// Where it does not stand, or may be relied on further than who says so; and where the store fails.
     pub async fn forget(&self, id: FactId, source: Source) -> Result<(), MemoryError> {
+        self.forget_because(id, None, source).await
+    }
+
+    /// The same, saying why.
+    ///
+    /// # Errors
+    /// As [`Memory::forget`], and where the reason is longer than [`Statement::LONGEST`].
+    pub async fn forget_because(&self, id: FactId, why: Option<&str>, source: Source) -> Result<(), MemoryError> {
+        let length = why.map_or(0, |why| why.chars().count());
+        if length > Statement::LONGEST {
+            return Err(Refused::Long { field: "the reason", length, most: Statement::LONGEST }.into());
+        }
         self.end(id, source, |fact, source| {
             let worth = source.by.trust();
             if fact.trust > worth {
                 return Err(Refused::Trusted { id, trust: fact.trust, worth });
             }
-            Ok(FactEntry::Forgotten { id, source, time: now() })
+            Ok(FactEntry::Forgotten { id, why: why.map(str::to_owned), source, time: now() })
         })
         .await
     }
@@ -252,6 +267,16 @@ impl Memory {
     /// Where the store fails.
     pub async fn get(&self, id: FactId) -> Result<Option<Fact>, MemoryError> {
         Ok(self.caught_up().await?.of(id.scope).get(id).cloned())
+    }
+
+    /// What was stated under a name, whether or not it stands.
+    ///
+    /// # Errors
+    /// Where the store fails.
+    pub async fn stated(&self, id: FactId) -> Result<Option<Statement>, MemoryError> {
+        let end = id.position.saturating_add(1);
+        let entries = read(&*self.store, &self.log(id.scope), id.position..end).await?;
+        Ok(entries.into_iter().find_map(|entry| if let FactEntry::Stated(said) = entry { Some(said) } else { None }))
     }
 
     /// The facts that stand and hold every word of a query, in their text, in what they are about or in their tags; the newest first.

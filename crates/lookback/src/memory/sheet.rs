@@ -50,7 +50,7 @@ const OPENING: &str =
 const CLOSING: &str = "</memory>";
 /// What is as sure as this is not said to be unsure.
 const SURE: Confidence = Confidence::of(0.8);
-/// After so many facts that do not fit, no smaller one is looked for.
+/// After so many facts of a kind that do not fit, no smaller one is looked for.
 const MISSES: usize = 16;
 
 /// The facts of a session and those that it shares, on one sheet: by kind, the newest first, those of the session before the shared.
@@ -76,8 +76,8 @@ pub fn sheet(facts: &[&Facts], options: &SheetOptions, counter: &dyn TokenCounte
     let mut tokens = cost(OPENING).saturating_add(cost(CLOSING));
     let hidden = |fact: &Fact| facts.iter().any(|facts| facts.over(fact.id).is_some());
     let sure = |fact: &Fact| fact.statement.kind.is_protected() || fact.confidence >= options.surer_than;
-    let mut misses = 0;
     for kind in Kind::ALL {
+        let mut misses = 0;
         let newest = facts.iter().flat_map(|facts| facts.of_kind(kind).rev());
         for fact in newest.filter(|fact| !hidden(fact) && sure(fact)) {
             let text = line(fact);
@@ -150,7 +150,7 @@ fn told(left_out: &[(Kind, u64)]) -> Option<String> {
 }
 
 /// A fact on a line: `f3 finding (0.7, from a tool): "It listens on port 5050."`
-fn line(fact: &Fact) -> String {
+pub(super) fn line(fact: &Fact) -> String {
     let mut notes = Vec::new();
     if fact.confidence < SURE {
         notes.push(format!("{:.1}", fact.confidence.value()));
@@ -189,7 +189,7 @@ pub(super) fn quoted(text: &str) -> String {
 
 /// What could close a frame, or say something that people do not see: control characters, characters without width, those that turn the
 /// direction of text, separators of lines, and tags.
-fn is_unseen(c: char) -> bool {
+pub(super) fn is_unseen(c: char) -> bool {
     c.is_control()
         || matches!(c, '<' | '>' | '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{e0000}'..='\u{e0fff}')

@@ -6,7 +6,7 @@ use lookback_core::transcript::{Millis, Position};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::error::Category;
 
-use super::fact::{Confidence, FactId, Scope, Source, Speaker, Statement};
+use super::fact::{Confidence, FactId, Scope, Source, Speaker, Statement, Trust};
 use super::facts::{FactEntry, Facts, Judgement, Refused, check};
 use super::sameness::Sameness;
 use super::{Memory, MemoryError, TRIES};
@@ -248,9 +248,10 @@ impl Export {
                     statement.supersedes = statement.supersedes.iter().filter_map(|id| here.get(id).copied()).collect();
                     stated.insert(own, (*line, statement.clone()));
                 }
-                FactEntry::Confirmed { id, confidence, source, time } => {
+                FactEntry::Confirmed { id, confidence, source, trust, time } => {
                     *id = here.get(id).copied().unwrap_or(nowhere);
-                    again.entry(*id).or_default().push((*confidence, source.clone(), *time));
+                    let saying = Saying { confidence: *confidence, source: source.clone(), trust: *trust, time: *time };
+                    again.entry(*id).or_default().push(saying);
                 }
                 FactEntry::Resolved { id, .. } | FactEntry::Forgotten { id, .. } => {
                     *id = here.get(id).copied().unwrap_or(nowhere);
@@ -276,8 +277,21 @@ impl Export {
     }
 }
 
-/// How surely something was said, by whom, and when.
-pub(super) type Saying = (Confidence, Source, Option<Millis>);
+/// That something was said: how surely, by whom, how far to be relied on, and when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Saying {
+    confidence: Confidence,
+    source: Source,
+    trust: Option<Trust>,
+    time: Option<Millis>,
+}
+
+impl Saying {
+    fn of(statement: &Statement) -> Self {
+        let Statement { confidence, source, trust, time, .. } = statement;
+        Saying { confidence: *confidence, source: source.clone(), trust: *trust, time: *time }
+    }
+}
 
 /// A fact on its way into a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -400,29 +414,29 @@ struct Taking {
 impl Taking {
     fn take(&mut self, fact: &Transferred) -> Outcome {
         let what = Sameness::of_text(&fact.statement);
-        let Statement { confidence, source, time, .. } = &fact.statement;
-        let first = (*confidence, source.clone(), *time);
         let mut outcome = Outcome::Known;
-        for (index, (confidence, source, time)) in [&first].into_iter().chain(&fact.again).enumerate() {
-            if self.said.has(&what, source, *time) {
+        for (index, saying) in [&Saying::of(&fact.statement)].into_iter().chain(&fact.again).enumerate() {
+            let Saying { confidence, source, trust, time } = saying.clone();
+            if self.said.has(&what, &source, time) {
                 continue;
             }
             let stands = self.facts.same(&fact.statement).is_some();
+            if index > 0 && !stands {
+                // It was stated here before, and stands no longer: what happened since is newer than the import.
+                break;
+            }
             let replaces = fact.replaces.iter().filter(|_| !stands);
             let supersedes = replaces.filter_map(|old| self.facts.same(old)).collect();
-            let source = source.clone();
-            let statement =
-                Statement { confidence: *confidence, source, time: *time, supersedes, ..fact.statement.clone() };
+            let statement = Statement { confidence, source, trust, time, supersedes, ..fact.statement.clone() };
+            self.said.add(what.clone(), &statement.source, time);
             let entry = match self.facts.judge(&statement) {
                 Ok(Judgement::Again { id }) => {
                     if matches!(outcome, Outcome::Known) {
                         outcome = Outcome::Confirmed;
                     }
-                    let Statement { confidence, source, time, .. } = statement;
-                    FactEntry::Confirmed { id, confidence, source, time }
+                    let Statement { confidence, source, trust, time, .. } = statement;
+                    FactEntry::Confirmed { id, confidence, source, trust, time }
                 }
-                // It was stated here before, and stands no longer: what happened since is newer than the import.
-                Ok(Judgement::New { .. }) | Err(_) if index > 0 => break,
                 Ok(Judgement::New { supersedes, disputes }) => {
                     if self.is_outdated(&statement, &supersedes) {
                         return Outcome::Outdated;
@@ -432,11 +446,6 @@ impl Taking {
                 }
                 Err(refused) => return Outcome::Refused(refused),
             };
-            if let FactEntry::Stated(Statement { source, time, .. }) | FactEntry::Confirmed { source, time, .. } =
-                &entry
-            {
-                self.said.add(what.clone(), source, *time);
-            }
             self.facts.apply(&entry);
             self.entries.push(entry);
         }

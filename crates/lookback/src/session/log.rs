@@ -19,7 +19,7 @@ pub(super) fn record(log: &LogName, position: Position, entry: &Entry) -> Result
     Ok(Record { body, text, checkpoint: matches!(entry, Entry::Checkpoint(_)) })
 }
 
-pub(super) async fn read(store: &dyn Store, log: &LogName, span: Range<Position>) -> Result<Vec<Entry>, StoreError> {
+pub(crate) async fn read(store: &dyn Store, log: &LogName, span: Range<Position>) -> Result<Vec<Entry>, StoreError> {
     let bodies = store.read(log, span.clone()).await?;
     let parse = |(position, body): (Position, String)| {
         let category = |error: serde_json::Error| format!("{:?} error in its JSON", error.classify()).to_lowercase();

@@ -1,7 +1,7 @@
 //! A session: one conversation in a store, pushed message by message, and a window of it for each model call.
 
 mod hooks;
-mod log;
+pub(crate) mod log;
 mod overflow;
 mod read;
 mod search;
@@ -27,6 +27,7 @@ pub use hooks::{CompactEnd, CompactStart, Hooks, Outcome};
 pub use lookback_core::transcript::Label;
 pub use overflow::Irreducible;
 pub use read::{Past, Reading, SessionRecord};
+pub(crate) use search::excerpt;
 pub use search::{Found, search};
 pub use summaries::Job;
 pub use sync::Synced;

@@ -39,7 +39,7 @@ pub async fn search(
 }
 
 /// A line of a text, around the first word of a query in it.
-fn excerpt(text: &str, query: &str) -> String {
+pub(crate) fn excerpt(text: &str, query: &str) -> String {
     const BEFORE: usize = 60;
     const LENGTH: usize = 160;
     let wanted = words(query);

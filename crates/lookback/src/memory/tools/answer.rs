@@ -1,0 +1,254 @@
+//! What comes of a call: each tool's deed, and the words in which a model is told of it.
+
+use lookback_core::tokens::Estimate;
+
+use super::arguments::{Arguments, Wrong};
+use super::definition::Definition;
+use crate::memory::sheet::{line, quoted};
+use crate::memory::{
+    Confidence, Event, Fact, FactEntry, FactId, Judgement, Kind, Memory, MemoryError, Recall, Refused, Scope,
+    SheetOptions, Source, Speaker, Statement, recall,
+};
+
+/// The most tokens of all facts together.
+const SHEET: u64 = 8_000;
+/// The most characters of a fact's history, and of the facts that a search found.
+const LONGEST: usize = 16_000;
+/// Facts that are shown where one was asked for that does not stand.
+const NEAR: usize = 3;
+/// Facts that a search gives, unless it is told how many.
+const FOUND: u64 = 10;
+
+/// Why a call was not carried out.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// In words for the model.
+    Told(String),
+    /// The memory did not do it.
+    Memory(MemoryError),
+}
+
+impl From<Wrong> for Trouble {
+    fn from(wrong: Wrong) -> Self {
+        Trouble::Told(wrong.to_string())
+    }
+}
+
+impl<E: Into<MemoryError>> From<E> for Trouble {
+    fn from(error: E) -> Self {
+        Trouble::Memory(error.into())
+    }
+}
+
+pub(super) async fn answer(memory: &Memory, name: &str, arguments: &str) -> Result<String, Trouble> {
+    let tool = Definition::of(name).ok_or_else(|| no_tool(name))?;
+    let given = Arguments::read(tool, arguments)?;
+    let done = match tool.name {
+        "memory_finding" => finding(memory, &given).await,
+        "memory_blocker" => blocker(memory, &given).await,
+        "memory_correction" => state(memory, Scope::Session, statement(Kind::Correction, &given)).await,
+        "memory_preference" => state(memory, Scope::Shared, statement(Kind::Preference, &given)).await,
+        "memory_constraint" => state(memory, Scope::Shared, statement(Kind::Constraint, &given)).await,
+        "memory_decision" => state(memory, Scope::Session, statement(Kind::Decision, &given)).await,
+        "memory_get" => get(memory, &given).await,
+        "memory_forget" => forget(memory, &given).await,
+        "memory_search" => search(memory, &given).await,
+        "recall" => recalled(memory, &given).await,
+        _ => Err(no_tool(name)),
+    };
+    match done {
+        Err(Trouble::Memory(MemoryError::Refused(Refused::Gone { id }))) => Err(gone(memory, id).await?),
+        done => done,
+    }
+}
+
+fn no_tool(name: &str) -> Trouble {
+    let name: String = name.chars().take(40).collect();
+    let known: Vec<_> = Definition::ALL.iter().map(|tool| tool.name).collect();
+    Trouble::Told(format!("there is no tool {}; there are {}", quoted(&name), known.join(", ")))
+}
+
+/// No such fact stands, and these are near.
+async fn gone(memory: &Memory, id: FactId) -> Result<Trouble, Trouble> {
+    let mut facts: Vec<Fact> = memory.facts().await?.into_iter().filter(|fact| fact.id.scope == id.scope).collect();
+    facts.sort_by_key(|fact| fact.id.position.abs_diff(id.position));
+    facts.truncate(NEAR);
+    let mut text = Refused::Gone { id }.to_string();
+    text.push_str(if facts.is_empty() { ". None like it stands" } else { ". These stand near:" });
+    for fact in &facts {
+        text.push('\n');
+        text.push_str(&line(fact));
+    }
+    Ok(Trouble::Told(text))
+}
+
+/// What the model states of this kind, on its own word.
+fn statement(kind: Kind, given: &Arguments) -> Statement {
+    let tags = given.texts("tags").iter().map(String::as_str).chain(given.text("taskId"));
+    Statement {
+        about: given.text("about").map(str::to_owned),
+        tags: tags.map(str::to_owned).collect(),
+        supersedes: [given.ids("supersedes"), given.ids("invalidates")].concat(),
+        ..Statement::new(kind, given.text("content").unwrap_or_default(), Source::of(Speaker::Model))
+    }
+}
+
+/// The tool that a source names.
+fn tool(source: &str) -> Option<&str> {
+    source.strip_prefix("tool:").map(str::trim).filter(|name| !name.is_empty())
+}
+
+async fn finding(memory: &Memory, given: &Arguments) -> Result<String, Trouble> {
+    let sources = given.texts("sources");
+    let by = match given.text("source") {
+        Some("model") => Speaker::Model,
+        Some(source) => Speaker::Tool(tool(source).ok_or(Wrong::Source)?.to_owned()),
+        // What any tool said is relied on no further than tools are.
+        None => {
+            sources.iter().find_map(|source| tool(source)).map_or(Speaker::Model, |it| Speaker::Tool(it.to_owned()))
+        }
+    };
+    let mut statement = statement(Kind::Finding, given);
+    statement.confidence = Confidence::new(given.share("confidence").unwrap_or_default());
+    statement.source.by = by;
+    statement.tags.extend(sources.iter().cloned());
+    state(memory, Scope::Session, statement).await
+}
+
+async fn blocker(memory: &Memory, given: &Arguments) -> Result<String, Trouble> {
+    match (given.has("content"), given.id("resolves"), given.text("with")) {
+        (true, None, None) => state(memory, Scope::Session, statement(Kind::Blocker, given)).await,
+        (false, Some(id), Some(with)) => {
+            memory.resolve(id, with, Source::of(Speaker::Model)).await?;
+            Ok(format!("{id} is resolved."))
+        }
+        (false, Some(_), None) => Err(Wrong::Combination("`with` is missing: say what resolved the blocker").into()),
+        (false, None, _) => {
+            Err(Wrong::Combination("say `content` for a new blocker, or `resolves` and `with` for one that is gone")
+                .into())
+        }
+        (true, ..) => {
+            Err(Wrong::Combination("`content` states a new blocker, and `resolves` ends one: send two calls").into())
+        }
+    }
+}
+
+/// Writes a fact down, and says what that does to others.
+async fn state(memory: &Memory, scope: Scope, statement: Statement) -> Result<String, Trouble> {
+    let stated = memory.state(scope, statement).await?;
+    let id = stated.id;
+    let (supersedes, disputes) = match stated.judgement {
+        Judgement::Again { .. } => return Ok(format!("{id} says so already, and is confirmed.")),
+        Judgement::New { supersedes, disputes } => (supersedes, disputes),
+    };
+    let mut text = format!("{id} is remembered.");
+    for old in supersedes {
+        let said = memory.stated(old).await?.map_or_else(String::new, |old| format!(": {}", quoted(&old.text)));
+        text.push_str(&format!("\nIt takes the place of {old}{said}"));
+    }
+    if let Some(fact) = match disputes {
+        Some(other) => memory.get(other).await?,
+        None => None,
+    } {
+        text.push_str("\nBoth stand, since it disputes one that is relied on further. Find out which holds: ");
+        text.push_str(&line(&fact));
+    }
+    Ok(text)
+}
+
+async fn get(memory: &Memory, given: &Arguments) -> Result<String, Trouble> {
+    let Some(id) = given.id("id") else {
+        let all = SheetOptions { budget: SHEET, surer_than: Confidence::new(0.0) };
+        let sheet = memory.sheet(&all, &Estimate::default()).await?;
+        return Ok(if sheet.text.is_empty() { "Nothing is remembered yet.".to_owned() } else { sheet.text });
+    };
+    let history = memory.history(id).await?;
+    if history.is_empty() {
+        return Err(Refused::Gone { id }.into());
+    }
+    let now = memory.get(id).await?.map_or_else(|| format!("{id} stands no longer."), |fact| line(&fact));
+    let events: Vec<_> = history.iter().rev().map(|event| told(id.scope, event)).collect();
+    Ok(format!("{now}\nIts history, the newest first:\n{}", bounded(events)))
+}
+
+/// What happened to a fact, in a line.
+fn told(scope: Scope, event: &Event) -> String {
+    let by = |source: &Source| match &source.by {
+        Speaker::Person => "a person".to_owned(),
+        Speaker::Model => "the model".to_owned(),
+        Speaker::Tool(name) => format!("the tool {}", quoted(name)),
+    };
+    match &event.entry {
+        FactEntry::Stated(statement) => {
+            let id = FactId { scope, position: event.position };
+            let (text, kind, by) = (quoted(&statement.text), statement.kind, by(&statement.source));
+            let old: Vec<_> = statement.supersedes.iter().map(FactId::to_string).collect();
+            let over = if old.is_empty() { String::new() } else { format!(", in the place of {}", old.join(", ")) };
+            format!("{id} stated as a {kind} by {by}{over}: {text}")
+        }
+        FactEntry::Confirmed { id, source, .. } => format!("{id} confirmed by {}", by(source)),
+        FactEntry::Resolved { id, with, source, .. } => format!("{id} resolved by {}: {}", by(source), quoted(with)),
+        FactEntry::Forgotten { id, why, source, .. } => {
+            let why = why.as_ref().map_or_else(String::new, |why| format!(": {}", quoted(why)));
+            format!("{id} forgotten by {}{why}", by(source))
+        }
+        FactEntry::Drawn { .. } => String::new(),
+    }
+}
+
+async fn forget(memory: &Memory, given: &Arguments) -> Result<String, Trouble> {
+    let Some(id) = given.id("id") else { return Err(Wrong::Empty { name: "id" }.into()) };
+    memory.forget_because(id, given.text("reason"), Source::of(Speaker::Model)).await?;
+    Ok(format!("{id} is forgotten; memory_get still tells its history."))
+}
+
+async fn search(memory: &Memory, given: &Arguments) -> Result<String, Trouble> {
+    let most = usize::try_from(given.count("limit").unwrap_or(FOUND)).unwrap_or(usize::MAX);
+    let mut found = memory.search(given.text("query").unwrap_or_default(), most.saturating_add(1)).await?;
+    if found.is_empty() {
+        return Ok("No fact holds all of these words. Fewer find more; recall searches the conversation.".to_owned());
+    }
+    let more = found.len() > most;
+    found.truncate(most);
+    let mut text = bounded(found.iter().map(line).collect());
+    if more {
+        text.push_str("\nThere are more: say more words, or a higher `limit`.");
+    }
+    Ok(text)
+}
+
+async fn recalled(memory: &Memory, given: &Arguments) -> Result<String, Trouble> {
+    let (offset, limit) = (given.count("offset").unwrap_or_default(), given.count("limit"));
+    let (entry, from, to) = (given.count("entry"), given.count("from"), given.count("to"));
+    let asked = match (given.text("query"), entry, from.or(to)) {
+        (Some(query), None, None) => Recall::Query { query: query.to_owned(), offset, limit },
+        (None, Some(entry), None) => Recall::Entry { entry, offset, limit },
+        (None, None, Some(_)) if offset > 0 => {
+            return Err(Wrong::Combination("`offset` goes with `entry` or `query`; go on with a later `from`").into());
+        }
+        (None, None, Some(from)) if to.is_some_and(|to| to < from) => {
+            return Err(Wrong::Combination("`to` is before `from`; say the smaller number as `from`").into());
+        }
+        (None, None, Some(from)) => Recall::Range { from, to: to.unwrap_or(from), limit },
+        (None, None, None) => {
+            let what = "say one of `query` (words to find), `entry` (one message in full), or `from` and `to`";
+            return Err(Wrong::Combination(what).into());
+        }
+        _ => return Err(Wrong::Combination("`query`, `entry`, and `from` with `to` are three ways: say one").into()),
+    };
+    Ok(recall(&**memory.store(), memory.session(), &asked).await?.to_string())
+}
+
+/// As many of these lines as are not too long together, and how many are not there.
+fn bounded(lines: Vec<String>) -> String {
+    let mut room = LONGEST;
+    let fits = |line: &&String| {
+        let rest = room.checked_sub(line.chars().count());
+        room = rest.unwrap_or(0);
+        rest.is_some()
+    };
+    let shown: Vec<&str> = lines.iter().take_while(fits).map(String::as_str).collect();
+    let gone = lines.len() - shown.len();
+    let note = if gone > 0 { format!("\n[{gone} more left out]") } else { String::new() };
+    shown.join("\n") + &note
+}

@@ -1,0 +1,93 @@
+//! The tools by which a model writes and reads its memory, and what carries their calls out.
+//!
+//! A model speaks for itself, or for a tool that it names, and never for a person. What it is answered is short, names every fact
+//! that was touched, and says what to change where a call cannot be carried out.
+
+mod answer;
+mod arguments;
+mod definition;
+
+use lookback_core::Dialect;
+use serde::Serialize;
+use serde_json::Value;
+
+use self::answer::{Trouble, answer};
+use self::definition::Definition;
+use super::{Memory, MemoryError};
+
+/// A tool that a model may call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Tool {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, in the words that a model reads.
+    pub description: &'static str,
+    /// The JSON Schema of its arguments.
+    pub parameters: Value,
+}
+
+impl Tool {
+    /// The tool as it stands in a request's list of tools.
+    ///
+    /// ```
+    /// use lookback::{Dialect, memory::tools};
+    ///
+    /// let tool = &tools::tools()[0];
+    /// assert_eq!(tool.for_dialect(Dialect::OpenAiChat)["function"]["name"], "memory_finding");
+    /// ```
+    #[must_use]
+    pub fn for_dialect(&self, dialect: Dialect) -> Value {
+        dialect.tool(self.name, self.description, &self.parameters)
+    }
+}
+
+/// What a model is answered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Reply {
+    /// The text of the tool's result.
+    pub text: String,
+    /// Whether the call was not carried out.
+    pub error: bool,
+}
+
+/// The tools, in the order in which they are told to a model.
+pub fn tools() -> Vec<Tool> {
+    let tool = |tool: &Definition| Tool { name: tool.name, description: tool.description, parameters: tool.schema() };
+    Definition::ALL.iter().map(tool).collect()
+}
+
+/// Whether a memory carries out calls of this name.
+pub fn is_tool(name: &str) -> bool {
+    Definition::of(name).is_some()
+}
+
+/// Carries out one call: `arguments` is the JSON text that the model wrote, at most 64 KiB.
+///
+/// There is no error but that which the reply tells the model; why a store failed is said in the log.
+///
+/// ```
+/// # futures_lite::future::block_on(async {
+/// use lookback::MemoryStore;
+/// use lookback::memory::{Memory, tools};
+///
+/// let memory = Memory::open(MemoryStore::new(), "chat-1").await?;
+/// let said = r#"{"content": "It listens on port 5050.", "confidence": 0.9}"#;
+/// assert_eq!(tools::call(&memory, "memory_finding", said).await.text, "f0 is remembered.");
+///
+/// let reply = tools::call(&memory, "memory_finding", r#"{"content": "It is slow."}"#).await;
+/// assert!(reply.error && reply.text.starts_with("`confidence` is missing"));
+/// # Ok::<(), lookback::memory::MemoryError>(())
+/// # }).unwrap();
+/// ```
+pub async fn call(memory: &Memory, name: &str, arguments: &str) -> Reply {
+    match answer(memory, name, arguments).await {
+        Ok(text) => Reply { text, error: false },
+        Err(Trouble::Told(text)) => Reply { text, error: true },
+        Err(Trouble::Memory(MemoryError::Store(error))) => {
+            tracing::warn!(session = %memory.session(), %error, "a model could not reach its memory");
+            let text = "memory is not available now; nothing was changed. Go on without it, and try again later";
+            Reply { text: text.to_owned(), error: true }
+        }
+        Err(Trouble::Memory(error)) => Reply { text: error.to_string(), error: true },
+    }
+}
