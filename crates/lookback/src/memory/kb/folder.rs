@@ -126,13 +126,14 @@ impl Reader {
     fn list(&mut self, folder: &Path, but: &[&str]) {
         for path in self.listed(folder) {
             let name = path.file_name().and_then(|name| name.to_str());
-            match name {
-                Some(name) if but.contains(&name) => {}
-                Some(name) if self.inside(&path).is_ok_and(|path| path.is_dir()) => {
+            match (name, self.inside(&path)) {
+                (Some(name), _) if but.contains(&name) => {}
+                (Some(name), Ok(real)) if real.is_dir() => {
                     self.folders.entry(name.to_owned()).or_default().push(path);
                 }
-                Some(_) => {}
-                None => self.damaged(&path, "its name is not UTF-8"),
+                (Some(_), Ok(_)) => {}
+                (Some(_), Err(error)) => self.damaged(&path, &error.to_string()),
+                (None, _) => self.damaged(&path, "its name is not UTF-8"),
             }
         }
     }
