@@ -248,8 +248,9 @@ impl Facts {
     pub fn judge(&self, statement: &Statement) -> Result<Judgement, Refused> {
         check(statement)?;
         let takes = |id: &FactId| self.may_take(*id, statement.trust()).is_ok();
-        let same: Vec<FactId> = self.alike(Some(Sameness::of_text(statement))).collect();
-        let thing = self.alike(Sameness::of_thing(statement)).filter(|id| !same.contains(id));
+        let (same, thing) = Sameness::of(statement);
+        let same: Vec<FactId> = self.alike(Some(same)).collect();
+        let thing = self.alike(thing).filter(|id| !same.contains(id));
         let thing: Vec<FactId> = thing.collect();
         if statement.supersedes.is_empty()
             && let Some(id) = same.first()
@@ -371,7 +372,8 @@ impl Facts {
 
 /// What others may have in common with a statement.
 fn keys(statement: &Statement) -> impl Iterator<Item = Sameness> {
-    [Some(Sameness::of_text(statement)), Sameness::of_thing(statement)].into_iter().flatten()
+    let (same, thing) = Sameness::of(statement);
+    [same].into_iter().chain(thing)
 }
 
 /// Whether a statement can be a fact at all.

@@ -292,6 +292,8 @@ impl Memory {
             wanted.iter().all(|word| said.contains(word))
         };
         let mut found: Vec<Fact> = self.facts().await?.into_iter().filter(holds).collect();
+        // Of those that were said at the same time, the later one first too.
+        found.reverse();
         found.sort_by_key(|fact| std::cmp::Reverse(fact.said));
         found.truncate(most);
         Ok(found)

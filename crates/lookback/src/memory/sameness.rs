@@ -13,33 +13,29 @@ use super::fact::{Kind, Statement};
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Sameness {
     /// The words of the text, and what it is about.
-    Text(Kind, Vec<String>, Option<Vec<String>>),
+    Text(Kind, String, Option<String>),
     /// What it is about, by name.
-    About(Kind, Vec<String>),
+    About(Kind, String),
     /// The words before the number at its end.
-    Measured(Kind, Vec<String>),
+    Measured(Kind, String),
 }
 
 impl Sameness {
-    /// Those who say the same have this in common.
-    pub(super) fn of_text(statement: &Statement) -> Self {
-        Sameness::Text(statement.kind, words(&statement.text), about(statement))
-    }
-
-    /// Those who are about the same thing have this in common; `None` where that cannot be told.
-    pub(super) fn of_thing(statement: &Statement) -> Option<Self> {
-        if let Some(about) = about(statement) {
+    /// What those have in common who say the same, and what those have who are about the same thing; `None` where that cannot be told.
+    pub(super) fn of(statement: &Statement) -> (Self, Option<Self>) {
+        let kind = statement.kind;
+        let text = words(&statement.text);
+        let about = statement.about.as_deref().map(words);
+        let thing = match &about {
             // Names of things are given in passing, so capitals tell none apart.
-            return Some(Sameness::About(statement.kind, about.iter().map(|word| word.to_lowercase()).collect()));
-        }
-        let mut words = words(&statement.text);
-        let measured = words.pop().is_some_and(|last| is_number(&last)) && !words.is_empty();
-        measured.then_some(Sameness::Measured(statement.kind, words))
+            Some(about) => Some(Sameness::About(kind, about.to_lowercase())),
+            None => {
+                let measured = text.rsplit_once(' ').filter(|(_, last)| is_number(last));
+                measured.map(|(before, _)| Sameness::Measured(kind, before.to_owned()))
+            }
+        };
+        (Sameness::Text(kind, text, about), thing)
     }
-}
-
-fn about(statement: &Statement) -> Option<Vec<String>> {
-    statement.about.as_deref().map(words)
 }
 
 /// `5050`, `3.14`, `40%`, `10ms`: a digit first, or behind a sign.
@@ -47,19 +43,32 @@ fn is_number(word: &str) -> bool {
     word.trim_start_matches(['-', '+', '$', '€']).starts_with(|c: char| c.is_ascii_digit())
 }
 
-/// The words of a text, as they compare.
-fn words(text: &str) -> Vec<String> {
+/// The words of a text, as they compare, with one space between.
+fn words(text: &str) -> String {
     let text = text.trim();
     let plain = text.strip_suffix(['.', '!']).filter(|rest| !rest.is_empty() && !rest.ends_with(['.', '!']));
-    let mut words: Vec<String> = plain.unwrap_or(text).split_whitespace().map(str::to_owned).collect();
-    if let Some(first) = words.first_mut() {
-        let rest = first.chars().skip(1);
-        if rest.clone().next().is_none_or(char::is_lowercase) {
-            *first = first.chars().next().into_iter().flat_map(char::to_lowercase).chain(rest).collect();
+    let mut out = String::with_capacity(text.len());
+    for (index, word) in plain.unwrap_or(text).split_whitespace().enumerate() {
+        let mut rest = word.chars();
+        let first = rest.next().filter(|_| index == 0 && rest.clone().next().is_none_or(char::is_lowercase));
+        let start = out.len();
+        if !out.is_empty() {
+            out.push(' ');
+        }
+        match first {
+            Some(first) => {
+                out.extend(first.to_lowercase());
+                out.push_str(rest.as_str());
+            }
+            None => out.push_str(word),
+        }
+        if matches!(out.get(start..), Some(" the")) {
+            out.truncate(start);
         }
     }
-    if words.len() > 1 {
-        words.retain(|word| word != "the");
+    // At the beginning it is an article where anything follows.
+    match out.strip_prefix("the ") {
+        Some(rest) => rest.to_owned(),
+        None => out,
     }
-    words
 }
