@@ -1,5 +1,7 @@
 //! The command line, as its users write it.
 
+mod facts;
+
 #[cfg(feature = "mcp")]
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -8,6 +10,8 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 use lookback::Dialect;
 #[cfg(feature = "mcp")]
 use lookback::{LogName, memory::Memory};
+
+pub(crate) use facts::{AddArgs, FactsCommand, Place, RecallArgs, Whose, WhoseExactly};
 
 /// Decides what a language model sees of a long conversation.
 #[derive(Debug, Parser)]
@@ -22,6 +26,7 @@ Examples:
   lookback window request.json --policy turns   a request, its window in place
   lookback check request.json                   would a provider accept it?
   lookback sessions list                        what the store holds
+  lookback facts list                           what is known from before
   lookback mcp                                  a memory for any MCP client
 
 `lookback COMMAND --help` has more. Exit codes: 0 yes, 1 no, 2 the input or the command line cannot be read."
@@ -42,6 +47,13 @@ pub(crate) enum Command {
         after_help = "Examples:\n  lookback sessions list\n  lookback sessions show replay/session\n  lookback sessions search \"port 5050\" --session session"
     )]
     Sessions(SessionsCommand),
+    /// Facts that outlive the window: list, add, resolve, forget, history, sheet, export, import
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  lookback facts add --shared preference \"Use pnpm, not npm.\"\n  lookback facts list\n  lookback facts import .kb --dry-run"
+    )]
+    Facts(FactsCommand),
+    Recall(RecallArgs),
     #[cfg(feature = "mcp")]
     Mcp(McpArgs),
     /// Print a completion script for a shell

@@ -3,6 +3,7 @@
 use std::io;
 use std::process::ExitCode;
 
+use lookback::memory::{BadLine, FactId, KbError, MemoryError, Refused};
 use lookback::presets::PolicyError;
 use lookback::prices::PricesError;
 use lookback::recording::RecordingError;
@@ -39,6 +40,22 @@ pub(crate) enum Failure {
     Store(#[from] StoreError),
     #[error("there is no session `{name}` in {store}")]
     NoSession { name: String, store: String },
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    #[error("{place}: {fault}")]
+    Export { place: String, fault: BadLine },
+    #[error(transparent)]
+    Kb(#[from] KbError),
+    #[error("{id} is a fact of a session; say of which with --session NAME")]
+    WhoseFact { id: FactId },
+    #[error("there is no fact {id} in {store}")]
+    NoFact { id: FactId, store: String },
+    #[error("{0} is an export of facts; say with --session NAME or --shared whose they are to be")]
+    WhoseFacts(String),
+    #[error("{0} holds no facts")]
+    NoFacts(String),
+    #[error("{0} is a folder, and brings its sessions; leave out --session and --shared")]
+    FolderOfSessions(String),
     #[error("the output could not be written: {0}")]
     Output(#[from] io::Error),
     #[error("{place} could not be made: {source}")]
@@ -51,9 +68,6 @@ pub(crate) enum Failure {
     Token { variable: String, fault: lookback_server::mcp::BadToken },
     #[cfg(feature = "mcp")]
     #[error(transparent)]
-    Memory(#[from] lookback::memory::MemoryError),
-    #[cfg(feature = "mcp")]
-    #[error(transparent)]
     Serve(#[from] lookback_server::mcp::ServeError),
 }
 
@@ -63,6 +77,10 @@ impl Failure {
         match self {
             Failure::Session(Error::Refused(_) | Error::Irreducible(_))
             | Failure::Replay { error: Error::Refused(_), .. }
+            | Failure::Memory(MemoryError::Refused(
+                Refused::Gone { .. } | Refused::Private { .. } | Refused::NoBlocker { .. } | Refused::Trusted { .. },
+            ))
+            | Failure::NoFact { .. }
             | Failure::NoSession { .. } => 1,
             Failure::Unreadable { .. }
             | Failure::Request { .. }
@@ -76,10 +94,17 @@ impl Failure {
             | Failure::Replay { .. }
             | Failure::Session(Error::Name(_) | Error::Store(_) | Error::Loss(_))
             | Failure::Store(_)
+            | Failure::Memory(_)
+            | Failure::Export { .. }
+            | Failure::Kb(_)
+            | Failure::WhoseFact { .. }
+            | Failure::WhoseFacts(_)
+            | Failure::NoFacts(_)
+            | Failure::FolderOfSessions(_)
             | Failure::Folder { .. }
             | Failure::Output(_) => 2,
             #[cfg(feature = "mcp")]
-            Failure::NoToken { .. } | Failure::Token { .. } | Failure::Memory(_) | Failure::Serve(_) => 2,
+            Failure::NoToken { .. } | Failure::Token { .. } | Failure::Serve(_) => 2,
         }
     }
 

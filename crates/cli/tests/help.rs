@@ -11,7 +11,7 @@ use insta::assert_snapshot;
 #[test]
 fn help_teaches_with_examples() {
     let lab = Lab::new();
-    let commands: [&[&str]; 13] = [
+    let commands: [&[&str]; 23] = [
         &[],
         &["window"],
         &["check"],
@@ -24,6 +24,16 @@ fn help_teaches_with_examples() {
         &["sessions", "search"],
         &["sessions", "delete"],
         &["mcp"],
+        &["facts"],
+        &["facts", "list"],
+        &["facts", "add"],
+        &["facts", "resolve"],
+        &["facts", "forget"],
+        &["facts", "history"],
+        &["facts", "sheet"],
+        &["facts", "export"],
+        &["facts", "import"],
+        &["recall"],
         &["completions"],
     ];
     let mut told = Vec::new();
@@ -49,11 +59,13 @@ fn the_examples_of_the_help_can_be_run() {
     std::fs::create_dir(lab.path("examples")).unwrap();
     std::fs::copy(common::example(), lab.path("examples/session.jsonl")).unwrap();
     std::fs::copy(common::example(), lab.path("transcripts.jsonl")).unwrap();
-    let lines = lab.shell("for c in '' window check replay 'sessions list' 'sessions show' 'sessions window' 'sessions export' 'sessions search' completions; do lookback $c --help | sed -n '/^Example/,$p' | grep '^  lookback'; done");
+    let lines = lab.shell("for c in '' window check replay 'sessions list' 'sessions show' 'sessions window' 'sessions export' 'sessions search' facts 'facts add' 'facts list' 'facts history' 'facts sheet' 'facts export' recall completions; do lookback $c --help | sed -n '/^Example/,$p' | grep '^  lookback'; done");
     let mut examples: Vec<String> = lines.out().lines().map(|line| line.to_owned()).collect();
     assert!(examples.len() >= 15, "{examples:?}");
     // Sessions are there once a replay was run.
     examples.sort_by_key(|line| !line.contains("replay examples"));
+    std::fs::create_dir_all(lab.path(".kb/memory/shared")).unwrap();
+    std::fs::write(lab.path(".kb/memory/shared/memory.json"), "{}").unwrap();
     for line in examples {
         // What a user may not have is left out.
         let line = line.split(" | jq").next().unwrap().trim().split("   ").next().unwrap().replace('~', ".");
@@ -82,7 +94,7 @@ fn completions_are_scripts() {
     for (shell, begins) in [("bash", "_lookback() {"), ("zsh", "#compdef lookback"), ("fish", "# Print an optspec")] {
         let run = lab.run(&["completions", shell]);
         assert!(run.out().starts_with(begins), "{}", &run.stdout[..80]);
-        for word in ["window", "check", "replay", "sessions", "policy", "explain"] {
+        for word in ["window", "check", "replay", "sessions", "facts", "recall", "policy", "explain"] {
             assert!(run.stdout.contains(word), "{shell}: {word}");
         }
     }
@@ -154,6 +166,11 @@ fn a_full_disk_is_said() {
         "sessions export replay/session",
         "sessions window replay/session",
         "sessions search shell",
+        "facts add --shared finding So.",
+        "facts list --json",
+        "facts export --shared",
+        "facts sheet",
+        "recall replay/session shell",
         "completions zsh",
     ] {
         let run = lab.shell(&format!("lookback {command} > /dev/full"));

@@ -1,8 +1,10 @@
 //! The commands, one a file.
 
 mod check;
+mod facts;
 #[cfg(feature = "mcp")]
 mod mcp;
+mod recall;
 mod replay;
 mod sessions;
 mod window;
@@ -21,6 +23,8 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Check(args) => check::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Sessions(command) => sessions::run(command),
+        Command::Facts(command) => facts::run(command),
+        Command::Recall(args) => recall::run(args),
         #[cfg(feature = "mcp")]
         Command::Mcp(args) => mcp::run(args),
         Command::Completions { shell } => {

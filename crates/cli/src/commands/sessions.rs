@@ -35,7 +35,7 @@ pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
         }
         SessionsCommand::Delete { names, store: place, .. } => {
             let store = open(&place)?;
-            let logs = names.iter().map(|name| log(&*store, name, &place)).collect::<Result<Vec<_>, _>>()?;
+            let logs = names.iter().map(|name| known(&*store, name, &place)).collect::<Result<Vec<_>, _>>()?;
             for log in logs {
                 block_on(purge(&*store, &log))?;
                 output::tell(&format!("deleted {log}"));
@@ -45,18 +45,27 @@ pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn open(place: &StoreArg) -> Result<Arc<dyn Store>, Failure> {
+pub(super) fn open(place: &StoreArg) -> Result<Arc<dyn Store>, Failure> {
     store::open(&place.path, Opening::Existing)
 }
 
 /// The name of a session that is there.
-fn log(store: &dyn Store, name: &str, place: &StoreArg) -> Result<LogName, Failure> {
+pub(super) fn log(store: &dyn Store, name: &str, place: &StoreArg) -> Result<LogName, Failure> {
     let log: LogName = name.parse().map_err(Error::from)?;
     match block_on(store.head(&log, None)) {
         // Where it is damaged, who reads it is told; and it can be erased.
         Ok(Some(_)) | Err(StoreError::Damaged { .. }) => Ok(log),
         Err(error) => Err(error.into()),
         Ok(None) => Err(Failure::NoSession { name: name.to_owned(), store: place.path.display().to_string() }),
+    }
+}
+
+/// The name of a session that is there, or of which facts are there.
+pub(super) fn known(store: &dyn Store, name: &str, place: &StoreArg) -> Result<LogName, Failure> {
+    let facts = name.parse::<LogName>().map_err(Error::from)?.facts_of();
+    match block_on(store.head(&facts, None))? {
+        Some(_) => Ok(name.parse().map_err(Error::from)?),
+        None => log(store, name, place),
     }
 }
 
@@ -76,8 +85,6 @@ fn list(store: &dyn Store, json: bool) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    // In UTC, so that the same store is told alike everywhere.
-    let minute = |time| timestamp(time).map_or("-".to_owned(), |time| time.strftime("%Y-%m-%d %H:%M").to_string());
     let row = |log: &LogInfo| {
         let (entries, bytes) = (output::number(log.records), output::number(log.bytes));
         [log.name.to_string(), entries, bytes, minute(log.created), minute(log.used)]
@@ -103,6 +110,11 @@ impl<'a> From<&'a LogInfo> for Listed<'a> {
         let text = |time: &Option<Millis>| timestamp(*time).map(|time| time.to_string());
         Listed { name, records: *records, bytes: *bytes, created: text(created), used: text(used) }
     }
+}
+
+/// In UTC, so that the same store is told alike everywhere.
+pub(super) fn minute(time: Option<Millis>) -> String {
+    timestamp(time).map_or("-".to_owned(), |time| time.strftime("%Y-%m-%d %H:%M").to_string())
 }
 
 fn timestamp(time: Option<Millis>) -> Option<Timestamp> {

@@ -294,6 +294,11 @@ impl Facts {
         }
     }
 
+    /// The one that stands and says the same, whoever said it.
+    pub(super) fn same(&self, statement: &Statement) -> Option<FactId> {
+        self.alike(Some(Sameness::of(statement).0)).next()
+    }
+
     /// Whether someone whose word is worth so much may take a fact away.
     ///
     /// # Errors
@@ -386,7 +391,7 @@ fn keys(statement: &Statement) -> impl Iterator<Item = Sameness> {
 }
 
 /// Whether a statement can be a fact at all.
-fn check(statement: &Statement) -> Result<(), Refused> {
+pub(super) fn check(statement: &Statement) -> Result<(), Refused> {
     let text = |field, text: &str, most| {
         let length = text.chars().count();
         match length {

@@ -6,10 +6,12 @@
 mod extract;
 mod fact;
 mod facts;
+mod kb;
 mod recall;
 mod sameness;
 pub(crate) mod sheet;
 pub mod tools;
+mod transfer;
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -22,8 +24,10 @@ use serde::Serialize;
 pub use extract::DrawError;
 pub use fact::{BadFactId, Confidence, Fact, FactId, Kind, Scope, Source, Speaker, Statement, Trust, UnknownKind};
 pub use facts::{FactEntry, Facts, Judgement, Refused};
+pub use kb::{Damaged, KbError, KbImported, import_kb};
 pub use recall::{Passage, Recall, Recalled, recall};
 pub use sheet::{Sheet, SheetOptions, sheet};
+pub use transfer::{BadLine, Counts, Export, Imported, RefusedLine, export, import};
 
 use crate::session::now;
 use crate::store::{BadName, LogName, Record, Store, StoreError, folded, words};
@@ -292,6 +296,8 @@ impl Memory {
             wanted.iter().all(|word| said.contains(word))
         };
         let mut found: Vec<Fact> = self.facts().await?.into_iter().filter(holds).collect();
+        // Of those that were said at the same time, the later one first too.
+        found.reverse();
         found.sort_by_key(|fact| std::cmp::Reverse(fact.said));
         found.truncate(most);
         Ok(found)
@@ -400,16 +406,16 @@ impl Memory {
     /// Appends entries behind what is known, all or none; `false` where another writer was faster.
     async fn append(&self, facts: &mut Facts, entries: &[FactEntry]) -> Result<bool, StoreError> {
         let log = self.log(facts.scope());
-        let damaged = |error: serde_json::Error| StoreError::Damaged {
-            log: log.to_string(),
-            position: facts.end(),
-            reason: error.to_string(),
-        };
-        let record = |entry| {
+        let record = |(position, entry): (Position, &FactEntry)| {
+            let damaged = |error: serde_json::Error| StoreError::Damaged {
+                log: log.to_string(),
+                position,
+                reason: error.to_string(),
+            };
             let body = serde_json::to_string(entry).map_err(damaged)?;
             Ok(Record { body, text: String::new(), checkpoint: false })
         };
-        let records = entries.iter().map(record).collect::<Result<_, StoreError>>()?;
+        let records = (facts.end()..).zip(entries).map(record).collect::<Result<_, StoreError>>()?;
         match self.store.append(&log, facts.end(), records, now()).await {
             Ok(()) => {
                 entries.iter().for_each(|entry| facts.apply(entry));

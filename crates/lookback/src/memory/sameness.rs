@@ -4,8 +4,8 @@
 //! stop at the end and the article `the` make no difference, and everything else does: `!x` is not `x`, nor `API_KEY` `api_key`.
 //!
 //! They are about the same thing where whoever stated them says so (`about`); and where nobody says what they are about, if they differ in
-//! nothing but the number at their end: "listens on port 5050", "listens on port 6060". A number that stands elsewhere tells things apart:
-//! "issue 12 is open", "issue 13 is open".
+//! nothing but the number at their end: "listens on port 5050", "listens on port 6060". A number that stands elsewhere, or is a
+//! name, tells things apart: "issue 12 is open", "issue 13 is open"; "closed issue 12", "closed issue 13".
 
 use super::fact::{Kind, Statement};
 
@@ -30,7 +30,7 @@ impl Sameness {
             // Names of things are given in passing, so capitals tell none apart.
             Some(about) => Some(Sameness::About(kind, about.to_lowercase())),
             None => {
-                let measured = text.rsplit_once(' ').filter(|(_, last)| is_number(last));
+                let measured = text.rsplit_once(' ').filter(|(before, last)| is_number(last) && !is_name(before));
                 measured.map(|(before, _)| Sameness::Measured(kind, before.to_owned()))
             }
         };
@@ -38,10 +38,24 @@ impl Sameness {
     }
 }
 
-/// `5050`, `3.14`, `40%`, `10ms`: a digit first, or behind a sign.
+/// `5050`, `3.14`, `40%`, `10ms`: digits, perhaps behind a sign and before a unit. `3f2a` is a name.
 fn is_number(word: &str) -> bool {
-    word.trim_start_matches(['-', '+', '$', '€']).starts_with(|c: char| c.is_ascii_digit())
+    let digits = word.trim_start_matches(['-', '+', '$', '€']);
+    let unit = digits.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | ',' | ':'));
+    digits.starts_with(|c: char| c.is_ascii_digit()) && unit.chars().all(|c| c.is_alphabetic() || c == '%')
 }
+
+/// Whether the number behind these words is a name, as in `closed issue 12`.
+fn is_name(before: &str) -> bool {
+    let last = before.rsplit(' ').next().unwrap_or_default().to_lowercase();
+    NUMBERED.contains(&last.as_str())
+}
+
+/// What goes by numbers.
+const NUMBERED: [&str; 16] = [
+    "issue", "bug", "ticket", "task", "step", "item", "pr", "request", "commit", "revision", "line", "page", "chapter",
+    "phase", "part", "test",
+];
 
 /// The words of a text, as they compare, with one space between.
 fn words(text: &str) -> String {

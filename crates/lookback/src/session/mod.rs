@@ -262,17 +262,8 @@ impl Session {
     /// # Errors
     /// As [`Session::push`].
     pub async fn extend(&mut self, messages: Vec<Message>) -> Result<(), Error> {
-        self.follow_policy();
-        self.reductions = 0;
         let time = now();
-        self.commit(|engine| {
-            let mut entries = Vec::new();
-            for message in &messages {
-                entries.extend(engine.receive(message.clone(), Origin::Client, time)?);
-            }
-            Ok(entries)
-        })
-        .await
+        self.receive_all(messages.into_iter().map(|message| (message, time)).collect(), Origin::Client).await
     }
 
     /// Several messages arrive now, one after another, and after each the limits are looked at as [`Session::manage`] does: one write for all
@@ -323,6 +314,23 @@ impl Session {
             self.reductions = 0;
         }
         self.commit(|engine| Ok(engine.receive(message.clone(), origin, time)?)).await
+    }
+
+    /// Several messages arrive that came at times of their own, all or none: one write for all of them.
+    ///
+    /// # Errors
+    /// As [`Session::push`].
+    pub async fn receive_all(&mut self, messages: Vec<(Message, Option<Millis>)>, origin: Origin) -> Result<(), Error> {
+        self.follow_policy();
+        self.reductions = 0;
+        self.commit(|engine| {
+            let mut entries = Vec::new();
+            for (message, time) in &messages {
+                entries.extend(engine.receive(message.clone(), origin, *time)?);
+            }
+            Ok(entries)
+        })
+        .await
     }
 
     /// The system prompt and tools that stand outside the messages.

@@ -236,7 +236,7 @@ async fn recalled(memory: &Memory, given: &Arguments) -> Result<String, Trouble>
         }
         _ => return Err(Wrong::Combination("`query`, `entry`, and `from` with `to` are three ways: say one").into()),
     };
-    Ok(recall(&**memory.store(), memory.session(), &asked).await?.to_string())
+    Ok(recall(&**memory.store(), memory.session(), &asked).await?.to_string().trim_end().to_owned())
 }
 
 /// As many of these lines as are not too long together, and how many are not there.

@@ -126,13 +126,13 @@ fn given(parameter: &Parameter, value: &Value) -> Result<Option<Given>, Wrong> {
             Given::Texts(vec![text(name, value, most)?])
         }
         Shape::Names => {
-            let names = strings(name, value).ok_or_else(|| wrong("a list of strings"))??;
+            let names = strings(name, value).ok_or_else(|| wrong("a list of strings and of nothing else"))??;
             let names = names.into_iter().map(|value| text(name, value, Statement::LONGEST_NAME));
             Given::Texts(names.collect::<Result<_, _>>()?)
         }
         Shape::Id => Given::Ids(vec![id(name, value.as_str().ok_or_else(|| wrong("a string"))?)?]),
         Shape::Ids => {
-            let ids = strings(name, value).ok_or_else(|| wrong("a list of strings"))??;
+            let ids = strings(name, value).ok_or_else(|| wrong("a list of strings and of nothing else"))??;
             Given::Ids(ids.into_iter().map(|value| id(name, value)).collect::<Result<_, _>>()?)
         }
         Shape::Share => {

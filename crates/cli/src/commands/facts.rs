@@ -1,0 +1,304 @@
+//! `lookback facts`: what is known from before, as people read and write it.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use futures_lite::future::block_on;
+use lookback::memory::{
+    self, Counts, Event, Export, Fact, FactEntry, FactId, Judgement, Kind, Memory, Scope, SheetOptions, Source,
+    Speaker, Statement,
+};
+use lookback::{Durability, MemoryStore, Store};
+
+use super::sessions;
+use crate::args::{AddArgs, FactsCommand, ModelArg, Place, Whose, WhoseExactly};
+use crate::failure::Failure;
+use crate::store::{self, Opening};
+use crate::{input, output};
+
+/// The session of whoever types a command that is about no session.
+const NO_SESSION: &str = "command line";
+
+pub(crate) fn run(command: FactsCommand) -> Result<ExitCode, Failure> {
+    match command {
+        FactsCommand::List { whose, shared, kind, query, json } => {
+            return list(&whose, shared, kind, query.as_deref(), json);
+        }
+        FactsCommand::Add(args) => add(args)?,
+        FactsCommand::Resolve { id, with, whose } => {
+            block_on(existing_with(id, &whose)?.resolve(id, &with, person()))?;
+            output::tell(&format!("resolved {id}"));
+        }
+        FactsCommand::Forget { ids, whose } => {
+            for id in ids {
+                block_on(existing_with(id, &whose)?.forget(id, person()))?;
+                output::tell(&format!("forgot {id}"));
+            }
+        }
+        FactsCommand::History { id, whose, json } => history(id, &whose, json)?,
+        FactsCommand::Sheet { whose, budget, model, json } => sheet(&whose, budget, &model, json)?,
+        FactsCommand::Export { whose: WhoseExactly { session, shared, place } } => {
+            let text = block_on(memory::export(&existing(session.as_deref(), &place)?, scope(shared)))?;
+            output::result(&text)?;
+        }
+        FactsCommand::Import { file, session, shared, dry_run, place, json } => {
+            let told = Told { dry_run, json };
+            return if file.is_dir() {
+                if session.is_some() || shared {
+                    return Err(Failure::FolderOfSessions(input::place(&file)));
+                }
+                import_folder(&file, &place, told)
+            } else {
+                import_export(&file, session.as_deref(), shared, &place, told)
+            };
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn person() -> Source {
+    Source::of(Speaker::Person)
+}
+
+fn scope(shared: bool) -> Scope {
+    if shared { Scope::Shared } else { Scope::Session }
+}
+
+/// What a session knows that must be there, in a store that must be there.
+fn existing(session: Option<&str>, place: &Place) -> Result<Memory, Failure> {
+    let store = sessions::open(&place.store)?;
+    if let Some(name) = session {
+        sessions::known(&store, name, &place.store)?;
+    }
+    memory(store, session, place)
+}
+
+/// The same, for a fact that names its scope.
+fn existing_with(id: FactId, whose: &Whose) -> Result<Memory, Failure> {
+    if id.scope == Scope::Session && whose.session.is_none() {
+        return Err(Failure::WhoseFact { id });
+    }
+    existing(whose.session.as_deref(), &whose.place)
+}
+
+/// The store that an import is written to; one that is only told of makes none.
+fn target(place: &Place, told: Told) -> Result<Arc<dyn Store>, Failure> {
+    Ok(match (told.dry_run, place.store.path.exists()) {
+        (true, false) => Arc::new(MemoryStore::new()),
+        (true, true) => sessions::open(&place.store)?,
+        (false, _) => store::open(&place.store.path, Opening::Made(Durability::Disk))?,
+    })
+}
+
+fn memory(store: impl Store + 'static, session: Option<&str>, place: &Place) -> Result<Memory, Failure> {
+    Ok(block_on(Memory::open(store, session.unwrap_or(NO_SESSION)))?.in_workspace(&place.workspace)?)
+}
+
+fn list(whose: &Whose, shared: bool, kind: Option<Kind>, query: Option<&str>, json: bool) -> Result<ExitCode, Failure> {
+    let memory = existing(whose.session.as_deref(), &whose.place)?;
+    let mut facts = match query {
+        Some(query) => block_on(memory.search(query, usize::MAX))?,
+        None => block_on(memory.facts())?,
+    };
+    let wanted = |scope| match scope {
+        Scope::Session => whose.session.is_some(),
+        Scope::Shared => shared || whose.session.is_none(),
+    };
+    facts.retain(|fact| wanted(fact.id.scope) && kind.is_none_or(|kind| fact.statement.kind == kind));
+    if json {
+        for fact in &facts {
+            output::line(&serde_json::to_string(fact).unwrap_or_default())?;
+        }
+    } else if facts.is_empty() {
+        output::tell(if query.is_some() { "nothing found" } else { "no facts" });
+    } else {
+        let header = ["fact", "kind", "trust", "sure", "confirmed", "said (UTC)", "text"];
+        output::line(&output::text_of(&output::table(header, &[0, 1, 2, 5, 6], facts.iter().map(row))))?;
+    }
+    Ok(ExitCode::from(u8::from(query.is_some() && facts.is_empty())))
+}
+
+fn row(fact: &Fact) -> [String; 7] {
+    let Statement { kind, text, about, .. } = &fact.statement;
+    let about = about.as_ref().map_or_else(String::new, |about| format!("{about}: "));
+    [
+        fact.id.to_string(),
+        kind.to_string(),
+        fact.trust.to_string(),
+        format!("{:.2}", fact.confidence.value()),
+        output::number(fact.confirmations),
+        sessions::minute(fact.said),
+        short(&format!("{about}{text}")),
+    ]
+}
+
+/// As much of a text as a line takes; what a terminal would obey is not shown to it.
+fn short(text: &str) -> String {
+    let plain = |c: char| if c.is_control() { '?' } else { c };
+    let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().map(plain).collect();
+    if line.chars().nth(72).is_none() { line } else { line.chars().take(69).chain("...".chars()).collect() }
+}
+
+fn add(args: AddArgs) -> Result<(), Failure> {
+    let AddArgs { kind, text, about, confidence, tags, supersedes, whose, json } = args;
+    let store = store::open(&whose.place.store.path, Opening::Made(Durability::Disk))?;
+    let memory = memory(store, whose.session.as_deref(), &whose.place)?;
+    let statement = Statement { about, confidence, tags, supersedes, ..Statement::new(kind, text, person()) };
+    let stated = block_on(memory.state(scope(whose.shared), statement))?;
+    if json {
+        return Ok(output::line(&serde_json::to_string(&stated).unwrap_or_default())?);
+    }
+    output::line(&stated.id.to_string())?;
+    match stated.judgement {
+        Judgement::Again { id } => output::note(&format!("{id} says the same, and is confirmed")),
+        Judgement::New { supersedes, disputes } => {
+            for old in supersedes {
+                output::note(&format!("takes the place of {old}"));
+            }
+            if let Some(other) = disputes {
+                output::note(&format!("disputes {other}, which may be relied on further: both stand"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn history(id: FactId, whose: &Whose, json: bool) -> Result<(), Failure> {
+    let events = block_on(existing_with(id, whose)?.history(id))?;
+    if events.is_empty() {
+        return Err(Failure::NoFact { id, store: whose.place.store.path.display().to_string() });
+    }
+    if json {
+        for event in &events {
+            output::line(&serde_json::to_string(event).unwrap_or_default())?;
+        }
+        return Ok(());
+    }
+    let header = ["fact", "what", "by", "time (UTC)", "text"];
+    let rows = events.iter().map(|event| told(id.scope, event));
+    Ok(output::line(&output::text_of(&output::table(header, &[0, 1, 2, 3, 4], rows)))?)
+}
+
+fn told(scope: Scope, event: &Event) -> [String; 5] {
+    let own = FactId { scope, position: event.position };
+    let (id, what, source, time, text) = match &event.entry {
+        FactEntry::Stated(statement) => {
+            let Statement { source, time, text, supersedes, .. } = statement;
+            let old: Vec<_> = supersedes.iter().map(FactId::to_string).collect();
+            let what = if old.is_empty() { "stated".to_owned() } else { format!("took over from {}", old.join(", ")) };
+            (own, what, Some(source), *time, text.as_str())
+        }
+        FactEntry::Confirmed { id, source, time, .. } => (*id, "confirmed".to_owned(), Some(source), *time, ""),
+        FactEntry::Resolved { id, with, source, time } => {
+            (*id, "resolved".to_owned(), Some(source), *time, with.as_str())
+        }
+        FactEntry::Forgotten { id, why, source, time } => {
+            (*id, "forgotten".to_owned(), Some(source), *time, why.as_deref().unwrap_or_default())
+        }
+        FactEntry::Drawn { .. } => (own, "drawn".to_owned(), None, None, ""),
+    };
+    let by = source.map_or_else(String::new, |source| match &source.by {
+        Speaker::Person => "person".to_owned(),
+        Speaker::Model => "model".to_owned(),
+        Speaker::Tool(name) => short(name),
+    });
+    [id.to_string(), what, by, sessions::minute(time), short(text)]
+}
+
+fn sheet(whose: &Whose, budget: u64, model: &ModelArg, json: bool) -> Result<(), Failure> {
+    let memory = existing(whose.session.as_deref(), &whose.place)?;
+    let (counter, _) = input::model(model.name.as_deref());
+    let sheet = block_on(memory.sheet(&SheetOptions { budget, ..SheetOptions::default() }, &*counter))?;
+    if sheet.is_short() {
+        output::warning("corrections, constraints or blockers are left out; give it a larger --budget");
+    }
+    if json {
+        output::line(&serde_json::to_string(&sheet).unwrap_or_default())?;
+    } else if sheet.text.is_empty() {
+        output::tell(if sheet.left_out.is_empty() { "no facts" } else { "no fact fits the budget" });
+    } else {
+        output::line(&sheet.text)?;
+    }
+    Ok(())
+}
+
+/// How an import is told.
+#[derive(Clone, Copy)]
+struct Told {
+    dry_run: bool,
+    json: bool,
+}
+
+fn import_export(
+    file: &std::path::Path,
+    session: Option<&str>,
+    shared: bool,
+    place: &Place,
+    told: Told,
+) -> Result<ExitCode, Failure> {
+    let from = || input::place(file);
+    if session.is_none() && !shared {
+        return Err(Failure::WhoseFacts(from()));
+    }
+    let export = Export::read(&input::text(file)?).map_err(|fault| Failure::Export { place: from(), fault })?;
+    if export.scope().is_none() {
+        return Err(Failure::NoFacts(from()));
+    }
+    let memory = memory(target(place, told)?, session, place)?;
+    let report = block_on(memory::import(&memory, scope(shared), &export, told.dry_run))?;
+    if told.json {
+        output::line(&serde_json::to_string(&report).unwrap_or_default())?;
+    } else {
+        let restored = if report.restored { ", with their identifiers and all that happened to them" } else { "" };
+        output::line(&format!("{}{restored}", counted(&report.counts, told)))?;
+        for refused in &report.refused {
+            output::warning(&format!("{}: line {}: {}", from(), refused.line, refused.reason));
+        }
+    }
+    Ok(ExitCode::from(u8::from(!report.refused.is_empty())))
+}
+
+fn import_folder(folder: &std::path::Path, place: &Place, told: Told) -> Result<ExitCode, Failure> {
+    let store = target(place, told)?;
+    let report = block_on(memory::import_kb(store, &place.workspace, folder, told.dry_run))?;
+    if told.json {
+        output::line(&serde_json::to_string(&report).unwrap_or_default())?;
+    } else {
+        output::line(&counted(&report.counts, told))?;
+        let talks = many(report.conversations, "conversation", "conversations");
+        let messages = many(report.messages, "message", "messages");
+        let passed = match report.passed_over {
+            0 => String::new(),
+            count => format!("; {} left out, since there are messages already", output::number(count)),
+        };
+        output::line(&format!("{talks} of {messages}{passed}"))?;
+        for damaged in &report.damaged {
+            output::warning(&format!("{}: {}", damaged.path, damaged.reason));
+        }
+    }
+    Ok(ExitCode::from(u8::from(!report.damaged.is_empty())))
+}
+
+/// `3 facts: 2 new, 1 known`, of all that were not refused.
+fn counted(counts: &Counts, told: Told) -> String {
+    let Counts { new, confirmed, superseded, disputed, known, outdated } = *counts;
+    let mut parts = vec![format!("{} new", output::number(new))];
+    for (count, what) in [
+        (superseded, "superseded"),
+        (disputed, "disputed"),
+        (confirmed, "confirmed"),
+        (known, "known already"),
+        (outdated, "outdated"),
+    ] {
+        if count > 0 {
+            parts.push(format!("{} {what}", output::number(count)));
+        }
+    }
+    let would = if told.dry_run { "nothing is written; it would be " } else { "" };
+    let total = new + confirmed + known + outdated;
+    format!("{would}{}: {}", many(total, "fact", "facts"), parts.join(", "))
+}
+
+fn many(count: u64, one: &str, more: &str) -> String {
+    format!("{} {}", output::number(count), if count == 1 { one } else { more })
+}

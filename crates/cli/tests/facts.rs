@@ -1,0 +1,269 @@
+//! `lookback facts` and `lookback recall`: what people read and write of what is known, and what they are told when they err.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use common::{Lab, Run};
+use futures_lite::future::block_on;
+use insta::assert_snapshot;
+use lookback::memory::{Kind, Memory, Scope, Source, Speaker, Statement};
+use lookback::{SqliteStore, Store};
+
+const STORE: &str = ".lookback/lookback.db";
+
+/// A lab in whose store a session and its workspace know something, at times that are known.
+fn lab() -> Lab {
+    let lab = Lab::new().with_example();
+    lab.run(&["replay", "session.jsonl", "--json", "--policy", "messages:max_messages=10"]).out();
+    let memory = block_on(Memory::open(SqliteStore::open(lab.path(STORE)).unwrap(), "replay/session")).unwrap();
+    let mut time = 1_763_719_200_000;
+    let mut state = |scope, kind, text: &str, by| {
+        time += 60_000;
+        let statement = Statement { time: Some(time), ..Statement::new(kind, text, Source::of(by)) };
+        block_on(memory.state(scope, statement)).unwrap();
+    };
+    state(Scope::Session, Kind::Finding, "It listens on port 5050.", Speaker::Model);
+    state(Scope::Session, Kind::Finding, "It listens on port 6060.", Speaker::Model);
+    state(Scope::Session, Kind::Finding, "it listens on port 6060", Speaker::Tool("shell".into()));
+    state(Scope::Session, Kind::Blocker, "API_KEY is \u{1b}[31mmissing.\nSet it.", Speaker::Model);
+    state(Scope::Shared, Kind::Preference, "Use pnpm, not npm.", Speaker::Person);
+    lab
+}
+
+fn entries(lab: &Lab) -> Vec<(String, u64)> {
+    let store = SqliteStore::open(lab.path(STORE)).unwrap();
+    let logs = block_on(store.list("")).unwrap();
+    logs.into_iter().filter(|log| log.name.is_derived()).map(|log| (log.name.to_string(), log.records)).collect()
+}
+
+fn ids(run: &Run) -> Vec<String> {
+    run.out();
+    run.lines().iter().map(|fact| fact["id"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn facts_are_listed_shown_and_told_of() {
+    let lab = lab();
+    let session = ["--session", "replay/session"];
+    let with = |args: &[&'static str]| [args, &session].concat();
+    assert_snapshot!(lab.all(&[
+        &["facts", "list"],
+        &with(&["facts", "list"]),
+        &with(&["facts", "list", "--shared", "--json"]),
+        &with(&["facts", "history", "f0"]),
+        &with(&["facts", "history", "f1", "--json"]),
+        &with(&["facts", "sheet"]),
+        &with(&["facts", "sheet", "--budget", "60", "--json"]),
+        &["facts", "sheet"],
+        &["facts", "export", "--shared"],
+    ]));
+}
+
+#[test]
+fn a_list_is_narrowed_by_scope_kind_and_words() {
+    let lab = lab();
+    let list = |args: &[&str]| ids(&lab.run(&[&["facts", "list", "--json"], args].concat()));
+    let session = ["--session", "replay/session"];
+    assert_eq!(list(&[]), ["s0"]);
+    assert_eq!(list(&["--shared"]), ["s0"]);
+    assert_eq!(list(&session), ["f1", "f3"]);
+    assert_eq!(list(&[&session[..], &["--shared"]].concat()), ["f1", "f3", "s0"]);
+    assert_eq!(list(&[&session[..], &["--kind", "blocker"]].concat()), ["f3"]);
+    assert_eq!(list(&[&session[..], &["--query", "PORT 6060"]].concat()), ["f1"]);
+    assert_eq!(list(&["--workspace", "other"]), Vec::<String>::new());
+    let nothing = lab.run(&["facts", "list", "--query", "zzyzzx"]);
+    assert_eq!((nothing.code, nothing.stdout.as_str(), nothing.stderr.as_str()), (Some(1), "", "nothing found\n"));
+    assert_eq!(lab.run(&["facts", "list", "--workspace", "other"]).stderr, "no facts\n");
+}
+
+#[test]
+fn a_person_adds_corrects_resolves_and_forgets() {
+    let lab = Lab::new();
+    let add = |args: &[&str]| {
+        let run = lab.run(&[&["facts", "add"], args].concat());
+        format!("{}{}", run.out(), run.stderr)
+    };
+    // The store is made with the first fact.
+    assert_eq!(add(&["--shared", "preference", "Use pnpm."]), "s0\n");
+    assert_eq!(add(&["--shared", "preference", "use pnpm"]), "s0\n  s0 says the same, and is confirmed\n");
+    let port = ["--session", "chat", "finding", "It listens on 5050.", "--about", "port", "--confidence", "0.4"];
+    assert_eq!(add(&[&port[..], &["--tag", "net", "--tag", "tcp"]].concat()), "f0\n");
+    assert_eq!(add(&["--session", "chat", "finding", "On 6060.", "--about", "Port"]), "f1\n  takes the place of f0\n");
+    assert_eq!(
+        add(&["--session", "chat", "decision", "Drop it.", "--supersedes", "f1", "--supersedes", "s0"]),
+        "f2\n  takes the place of f1\n  takes the place of s0\n"
+    );
+    let json = lab.run(&["facts", "add", "--shared", "blocker", "No key.", "--json"]).json();
+    assert_eq!(json.to_string(), r#"{"id":"s2","judgement":{"new":{"disputes":null,"supersedes":[]}}}"#);
+    let resolved = lab.run(&["facts", "resolve", "s2", "--with", "It is set."]);
+    assert_eq!((resolved.out(), resolved.stderr.as_str()), ("", "resolved s2\n"));
+    let forgot = lab.run(&["facts", "forget", "f2", "s0", "--session", "chat"]);
+    assert_eq!((forgot.out(), forgot.stderr.as_str()), ("", "forgot f2\nforgot s0\n"));
+    assert_eq!(ids(&lab.run(&["facts", "list", "--session", "chat", "--shared", "--json"])), Vec::<String>::new());
+    let history = lab.run(&["facts", "history", "f0", "--session", "chat", "--json"]).lines();
+    assert_eq!(history.len(), 4);
+    assert_eq!(history[0]["entry"]["stated"]["tags"].to_string(), r#"["net","tcp"]"#);
+    assert_eq!(history[0]["entry"]["stated"]["source"]["by"], "person");
+}
+
+#[test]
+fn an_export_is_imported_into_another_store_and_again() {
+    let lab = lab();
+    let export = lab.run(&["facts", "export", "--session", "replay/session"]);
+    assert_eq!(export.out().lines().count(), 4);
+    fs::write(lab.path("facts.jsonl"), &export.stdout).unwrap();
+    let import = ["facts", "import", "facts.jsonl", "--session", "restored", "--store", "new/s.db"];
+    let dry = lab.run(&[&import[..], &["--dry-run"]].concat());
+    assert_eq!(
+        dry.out(),
+        "nothing is written; it would be 2 facts: 2 new, with their identifiers and all that happened to them\n"
+    );
+    assert!(!lab.path("new").exists());
+    assert_eq!(lab.run(&import).out(), "2 facts: 2 new, with their identifiers and all that happened to them\n");
+    assert_eq!(lab.run(&import).out(), "2 facts: 0 new, 2 known already\n");
+    let again = lab.run(&["facts", "export", "--session", "restored", "--store", "new/s.db"]);
+    assert_eq!(again.out(), export.stdout);
+    let piped = lab.pipe(&["facts", "import", "-", "--shared", "--store", "new/s.db", "--json"], &export.stdout);
+    piped.out();
+    assert_eq!(
+        piped.json().to_string(),
+        r#"{"confirmed":0,"disputed":0,"known":0,"new":2,"outdated":0,"refused":[],"restored":false,"superseded":0}"#
+    );
+}
+
+#[test]
+fn a_folder_of_kb_labs_is_imported_and_what_is_damaged_is_told() {
+    let lab = Lab::new();
+    fs::create_dir_all(lab.path(".kb/memory/shared")).unwrap();
+    fs::create_dir_all(lab.path(".kb/memory/s-1")).unwrap();
+    fs::write(lab.path(".kb/memory/shared/memory.json"), r#"{"preferences":["Use pnpm."],"constraints":[]}"#).unwrap();
+    fs::write(lab.path(".kb/memory/s-1/mem-1.json"), r#"{"content":"Port 5050.","type":"finding"}"#).unwrap();
+    let turns = r#"[{"type":"user","sequence":1,"steps":[{"type":"text","content":"Hello kb"}]}]"#;
+    fs::write(lab.path(".kb/memory/s-1/turns.json"), turns).unwrap();
+    let dry = lab.run(&["facts", "import", ".kb", "--dry-run"]);
+    let says = "2 facts: 2 new\n1 conversation of 1 message\n";
+    assert_eq!(dry.out(), format!("nothing is written; it would be {says}"));
+    assert!(!lab.path(".lookback").exists());
+    assert_eq!(lab.run(&["facts", "import", "."]).out(), says);
+    let again = lab.run(&["facts", "import", ".kb/memory"]);
+    let says = "2 facts: 0 new, 2 known already\n0 conversations of 0 messages; 1 left out, since there are messages already\n";
+    assert_eq!(again.out(), says);
+    assert_eq!(lab.run(&["recall", "s-1", "hello"]).out(), "#0 user:\n| Hello kb\n");
+    fs::write(lab.path(".kb/memory/s-1/mem-2.json"), "{").unwrap();
+    let damaged = lab.run(&["facts", "import", ".kb"]);
+    assert_eq!(damaged.code, Some(1));
+    assert!(damaged.stderr.starts_with("warning: memory/s-1/mem-2.json: not valid JSON: "), "{}", damaged.stderr);
+    let json = lab.run(&["facts", "import", ".kb", "--json"]);
+    assert_eq!((json.code, json.stderr.as_str()), (Some(1), ""));
+    assert_eq!(json.json()["damaged"][0]["path"], "memory/s-1/mem-2.json");
+}
+
+#[test]
+fn what_is_asked_wrongly_is_said_and_writes_nothing() {
+    let lab = lab()
+        .with("bad.jsonl", "{\"scope\":\"shared\",\"position\":0,\"entry\":{\"drawn\":{\"from\":[]}}}\n{\"scope\":7}\n")
+        .with("empty.jsonl", "\n");
+    fs::create_dir(lab.path("nothing")).unwrap();
+    let before = entries(&lab);
+    let long = "x".repeat(3_000);
+    let told = lab.all(&[
+        &["facts", "add", "--shared", "rumour", "It is so."],
+        &["facts", "add", "--shared", "finding", ""],
+        &["facts", "add", "--shared", "finding", "It is so.", "--confidence", "7"],
+        &["facts", "add", "--shared", "finding", "It is so.", "--supersedes", "12"],
+        &["facts", "add", "--shared", "finding", "It is so.", "--supersedes", "s99"],
+        &["facts", "add", "--shared", "finding", "It is so.", "--supersedes", "f1"],
+        &["facts", "add", "finding", "It is so."],
+        &["facts", "add", "--session", "../x", "finding", "It is so."],
+        &["facts", "add", "--shared", "finding", "It is so.", "--workspace", "a//b"],
+        &["facts", "list", "--session", "nobody"],
+        &["facts", "list", "--kind", "rumour"],
+        &["facts", "resolve", "f1", "--with", "x"],
+        &["facts", "resolve", "f1", "--with", "x", "--session", "replay/session"],
+        &["facts", "resolve", "s0", "--with", "x"],
+        &["facts", "forget", "s99"],
+        &["facts", "forget", "x"],
+        &["facts", "history", "s99"],
+        &["facts", "export"],
+        &["facts", "export", "--session", "nobody"],
+        &["facts", "import", "bad.jsonl", "--shared"],
+        &["facts", "import", "bad.jsonl"],
+        &["facts", "import", "empty.jsonl", "--shared"],
+        &["facts", "import", "missing.jsonl", "--shared"],
+        &["facts", "import", "nothing"],
+        &["facts", "import", "nothing", "--shared"],
+        &["recall", "nobody", "x"],
+        &["recall", "replay/session"],
+        &["recall", "replay/session", "zzyzzx"],
+        &["recall", "replay/session", "--entry", "99999"],
+        &["recall", "replay/session", "x", "--limit", "0"],
+    ]);
+    assert_snapshot!(told);
+    lab.run(&["facts", "add", "--shared", "finding", &long])
+        .fails(2, "the text has 3000 characters, and may have 2000");
+    lab.run(&["facts", "resolve", "f3", "--with", &long, "--session", "replay/session"]).fails(2, "may have 2000");
+    assert_eq!(entries(&lab), before);
+}
+
+#[test]
+fn a_store_that_is_not_there_is_made_for_writing_alone() {
+    let lab = Lab::new().with("facts.jsonl", "");
+    for args in [
+        &["facts", "list"][..],
+        &["facts", "resolve", "s0", "--with", "x"],
+        &["facts", "forget", "s0"],
+        &["facts", "history", "s0"],
+        &["facts", "sheet"],
+        &["facts", "export", "--shared"],
+        &["recall", "x", "y"],
+    ] {
+        lab.run(args).fails(2, "there is no store at .lookback/lookback.db");
+    }
+    assert!(!lab.path(".lookback").exists());
+}
+
+#[test]
+fn a_store_that_may_not_be_written_is_said() {
+    let lab = lab();
+    for path in [STORE, ".lookback"] {
+        let mode = if path == STORE { 0o444 } else { 0o555 };
+        fs::set_permissions(lab.path(path), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    if fs::write(lab.path(".lookback/probe"), "").is_ok() {
+        eprintln!("skipped: permissions do not bind this user");
+        return;
+    }
+    let run = lab.run(&["facts", "add", "--shared", "finding", "It is so."]);
+    run.fails(2, "the store .lookback/lookback.db");
+    fs::set_permissions(lab.path(".lookback"), fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn facts_go_with_their_session_and_are_no_sessions() {
+    let lab = lab();
+    lab.run(&["facts", "add", "--session", "only-facts", "finding", "It is so."]).out();
+    assert_eq!(entries(&lab).len(), 3);
+    let names: Vec<_> =
+        lab.run(&["sessions", "list", "--json"]).lines().iter().map(|line| line["name"].to_string()).collect();
+    assert_eq!(names, ["\"replay/session\""]);
+    lab.run(&["sessions", "delete", "replay/session"]).out();
+    lab.run(&["facts", "list", "--session", "replay/session"]).fails(1, "there is no session `replay/session`");
+    lab.run(&["sessions", "delete", "only-facts"]).out();
+    // What is shared is no session's.
+    assert_eq!(entries(&lab), [("memory:shared:shared".to_owned(), 1)]);
+}
+
+#[test]
+fn what_has_left_the_window_is_recalled() {
+    let lab = lab();
+    assert_snapshot!(lab.all(&[
+        &["recall", "replay/session", "late stand", "--limit", "1"],
+        &["recall", "replay/session", "--entry", "1", "--limit", "40"],
+        &["recall", "replay/session", "--entry", "1", "--offset", "40", "--limit", "40", "--json"],
+        &["recall", "replay/session", "--from", "1", "--to", "2", "--limit", "1"],
+    ]));
+}

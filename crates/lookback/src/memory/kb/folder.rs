@@ -1,0 +1,227 @@
+//! The folder: which files there are, and whose. Nothing outside of it is read, and nothing that is too large.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::entries::{self, Named, Turn};
+use super::{Damaged, KbError};
+use crate::memory::transfer::Transferred;
+use crate::store::LogName;
+
+/// The most bytes that a file may have.
+const LARGEST: u64 = 16 * 1024 * 1024;
+
+/// What was found in a folder.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub(super) files: u64,
+    pub(super) shared: Vec<(String, Transferred)>,
+    pub(super) sessions: BTreeMap<LogName, Conversation>,
+    pub(super) damaged: Vec<Damaged>,
+}
+
+/// What was found of a session.
+#[derive(Debug, Default)]
+pub(super) struct Conversation {
+    pub(super) facts: Vec<(String, Transferred)>,
+    pub(super) messages: Vec<Turn>,
+}
+
+struct Reader {
+    root: PathBuf,
+    found: Found,
+    /// The folders of each session, in the order in which they are read.
+    folders: BTreeMap<String, Vec<PathBuf>>,
+}
+
+pub(super) fn read(folder: &Path) -> Result<Found, KbError> {
+    let place = || folder.display().to_string();
+    let root = folder.canonicalize().and_then(|root| fs::read_dir(&root).map(|_| root));
+    let root = root.map_err(|source| KbError::Unreadable { place: place(), source })?;
+    let base = if root.join(".kb").is_dir() { root.join(".kb") } else { root.clone() };
+    let memory = if base.join("memory").is_dir() { base.join("memory") } else { base.clone() };
+    let mut reader = Reader { root, found: Found::default(), folders: BTreeMap::new() };
+    reader.shared(&memory.join("shared").join("memory.json"));
+    reader.list(&memory, &["shared", "sessions"]);
+    reader.list(&memory.join("sessions"), &[]);
+    // Where their agents keep turns.
+    reader.list(&base.join("agents").join("sessions"), &[]);
+    for (name, folders) in std::mem::take(&mut reader.folders) {
+        reader.session(&name, &folders);
+    }
+    if reader.found.files == 0 && reader.found.damaged.is_empty() {
+        return Err(KbError::Nothing { place: place() });
+    }
+    Ok(reader.found)
+}
+
+impl Reader {
+    fn shared(&mut self, path: &Path) {
+        let Some(json) = self.json(path) else { return };
+        let name = self.relative(path);
+        let Some(shared) = entries::shared(&json) else {
+            return self.damaged(path, "not the shared memory: no object");
+        };
+        self.found.shared.extend(shared.facts.into_iter().map(|fact| (name.clone(), fact)));
+        for (session, fact) in shared.learnings {
+            match session.parse::<LogName>() {
+                Ok(session) => self.found.sessions.entry(session).or_default().facts.push((name.clone(), fact)),
+                Err(error) => self.damaged(path, &error.to_string()),
+            }
+        }
+        self.some_are_none(path, shared.none);
+    }
+
+    /// Entries, then the fact sheet, then the turns, from all folders of a session.
+    fn session(&mut self, name: &str, folders: &[PathBuf]) {
+        let (mut facts, mut sheets, mut turns) = (Vec::new(), Vec::new(), Vec::new());
+        for folder in folders {
+            for path in self.listed(folder) {
+                let file = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+                let is_entry = file.starts_with("mem-") && file.ends_with(".json");
+                if !is_entry && !matches!(file, "fact-sheet.json" | "turns.json") {
+                    continue;
+                }
+                let Some(json) = self.json(&path) else { continue };
+                let own = self.relative(&path);
+                let read = match file {
+                    "turns.json" => entries::turns(&json).map(|read| turns.push(read)),
+                    "fact-sheet.json" => entries::sheet(&json).map(|(read, none)| {
+                        sheets.extend(read.into_iter().map(|fact| (own.clone(), fact)));
+                        self.some_are_none(&path, none);
+                    }),
+                    _ => entries::entry(&json, None).map(|fact| facts.push((own, fact))),
+                };
+                if read.is_none() {
+                    self.damaged(
+                        &path,
+                        if is_entry { "not an entry: no text in `content`" } else { "not in the form of KB Labs" },
+                    );
+                }
+            }
+        }
+        if facts.is_empty() && sheets.is_empty() && turns.is_empty() {
+            return;
+        }
+        let log: LogName = match name.parse() {
+            Ok(log) => log,
+            Err(error) => {
+                folders.iter().for_each(|folder| self.damaged(folder, &format!("{error}")));
+                return;
+            }
+        };
+        facts.sort_by_key(|(_, fact)| fact.fact.statement.time);
+        facts.append(&mut sheets);
+        let conversation = self.found.sessions.entry(log).or_default();
+        conversation.facts.extend(resolved(facts));
+        // Where both layouts have turns, the longer conversation is the whole one.
+        conversation.messages = turns.into_iter().max_by_key(Vec::len).unwrap_or_default();
+    }
+
+    /// Notes the folders in a folder that are sessions'.
+    fn list(&mut self, folder: &Path, but: &[&str]) {
+        for path in self.listed(folder) {
+            let name = path.file_name().and_then(|name| name.to_str());
+            match (name, self.inside(&path)) {
+                (Some(name), _) if but.contains(&name) => {}
+                (Some(name), Ok(real)) if real.is_dir() => {
+                    self.folders.entry(name.to_owned()).or_default().push(path);
+                }
+                (Some(_), Ok(_)) => {}
+                (Some(_), Err(error)) => self.damaged(&path, &error.to_string()),
+                (None, _) => self.damaged(&path, "its name is not UTF-8"),
+            }
+        }
+    }
+
+    /// What is in a folder, by name; nothing where it is not there.
+    fn listed(&mut self, folder: &Path) -> Vec<PathBuf> {
+        let listed = self.inside(folder).and_then(fs::read_dir);
+        let paths = listed.and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>());
+        match paths {
+            Ok(mut paths) => {
+                paths.sort();
+                // As it was named: what it is a link to has another place.
+                paths.into_iter().filter_map(|path| path.file_name().map(|name| folder.join(name))).collect()
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Vec::new(),
+            Err(error) => {
+                self.damaged(folder, &error.to_string());
+                Vec::new()
+            }
+        }
+    }
+
+    /// A file's JSON; `None` where it is not there, or damaged.
+    fn json(&mut self, path: &Path) -> Option<Value> {
+        let read = self.inside(path).and_then(|path| {
+            let fault = |reason: &str| io::Error::new(ErrorKind::InvalidData, reason.to_owned());
+            if !fs::metadata(&path)?.is_file() {
+                return Err(fault("not a file"));
+            }
+            let mut bytes = Vec::new();
+            File::open(&path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
+            if bytes.len() as u64 > LARGEST {
+                return Err(fault("larger than 16 MiB"));
+            }
+            let text = String::from_utf8(bytes).map_err(|_| fault("not UTF-8"))?;
+            let json = serde_json::from_str(text.trim_start_matches('\u{feff}'));
+            json.map_err(|error: serde_json::Error| fault(&format!("not valid JSON: {error}")))
+        });
+        match read {
+            Ok(json) => {
+                self.found.files += 1;
+                Some(json)
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => None,
+            Err(error) => {
+                self.damaged(path, &error.to_string());
+                None
+            }
+        }
+    }
+
+    /// Where a path leads to, which must be in the folder.
+    fn inside(&self, path: &Path) -> io::Result<PathBuf> {
+        let real = path.canonicalize()?;
+        if real.starts_with(&self.root) {
+            Ok(real)
+        } else {
+            Err(io::Error::new(ErrorKind::PermissionDenied, "it leads out of the folder, and is not followed"))
+        }
+    }
+
+    fn some_are_none(&mut self, path: &Path, none: usize) {
+        if none > 0 {
+            self.damaged(path, &format!("{none} of its entries have no text"));
+        }
+    }
+
+    fn damaged(&mut self, path: &Path, reason: &str) {
+        self.found.damaged.push(Damaged { path: self.relative(path), reason: reason.to_owned() });
+    }
+
+    fn relative(&self, path: &Path) -> String {
+        path.strip_prefix(&self.root).unwrap_or(path).display().to_string()
+    }
+}
+
+/// The entries of a session, which may name each other, or say by its text what they replace.
+fn resolved(facts: Vec<(String, Named)>) -> Vec<(String, Transferred)> {
+    let by_id: HashMap<String, _> =
+        facts.iter().filter_map(|(_, named)| Some((named.id.clone()?, named.fact.statement.clone()))).collect();
+    let resolve = |(path, Named { mut fact, replaces, .. }): (String, Named)| {
+        if let Some(replaces) = replaces {
+            fact.replaces = match by_id.get(&replaces) {
+                Some(statement) => vec![statement.clone()],
+                None => entries::of_text(&fact.statement, &replaces),
+            };
+        }
+        (path, fact)
+    };
+    facts.into_iter().map(resolve).collect()
+}

@@ -1,0 +1,144 @@
+//! Import of a memory folder of KB Labs: its shared memory, its sessions' entries and fact sheets, and their turns.
+
+mod entries;
+mod folder;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use lookback_core::engine::Settings;
+use lookback_core::transcript::Origin;
+use serde::Serialize;
+
+use super::fact::Scope;
+use super::transfer::{Counts, Transferred};
+use super::{Memory, MemoryError};
+use crate::session::Session;
+use crate::store::{LogName, Store};
+
+/// What came of an import.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct KbImported {
+    /// How many files were read.
+    pub files: u64,
+    /// How many facts were taken over.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// How many conversations were taken over.
+    pub conversations: u64,
+    /// How many messages these have.
+    pub messages: u64,
+    /// How many conversations were left out, since their sessions have messages already.
+    pub passed_over: u64,
+    /// What could not be taken over, and why; all else was.
+    pub damaged: Vec<Damaged>,
+}
+
+/// Something in the folder that could not be taken over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Damaged {
+    /// The file, or the folder, relative to the one that was imported.
+    pub path: String,
+    /// Why not; none of its contents.
+    pub reason: String,
+}
+
+/// Why a folder was not imported.
+#[derive(Debug, thiserror::Error)]
+pub enum KbError {
+    /// The folder cannot be read.
+    #[error("{place} cannot be read: {source}")]
+    Unreadable {
+        /// The folder.
+        place: String,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// There is nothing of KB Labs in it.
+    #[error(
+        "{place} holds no memory of KB Labs; name its `.kb`, or a folder that has `memory/shared/memory.json` or `memory/SESSION/mem-*.json`"
+    )]
+    Nothing {
+        /// The folder.
+        place: String,
+    },
+    /// The facts could not be written.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// The messages could not be written.
+    #[error(transparent)]
+    Session(#[from] crate::Error),
+}
+
+/// Takes over a memory folder of KB Labs, of either layout; with `only_told`, it is only told what that would come to.
+///
+/// `folder` is a `.kb`, what holds one, or its `memory`. Preferences, constraints and the project's description become facts that the workspace
+/// shares; findings, blockers and corrections, and what stands on fact sheets, those of their sessions. Turns become messages of a session
+/// of their name, where that has none. Times are kept, and facts are relied on by who said them: a user as a person, an agent as the model.
+///
+/// The same folder again changes nothing. Damaged files are told of and left out; a link that leads out of the folder is not followed.
+///
+/// # Errors
+/// Where there is nothing to import, or the store fails.
+pub async fn import_kb(
+    store: Arc<dyn Store>,
+    workspace: &str,
+    folder: &Path,
+    only_told: bool,
+) -> Result<KbImported, KbError> {
+    let path: PathBuf = folder.to_owned();
+    let read = blocking::unblock(move || folder::read(&path)).await?;
+    let mut report = KbImported { files: read.files, damaged: read.damaged, ..KbImported::default() };
+    // Shared facts are no session's, but a memory wants one.
+    let shared = Memory::open(store.clone(), Memory::WORKSPACE).await?.in_workspace(workspace)?;
+    report.take(&shared, Scope::Shared, &read.shared, only_told).await?;
+    for (name, session) in read.sessions {
+        if !session.facts.is_empty() {
+            let memory = Memory::open(store.clone(), name.as_str()).await?.in_workspace(workspace)?;
+            report.take(&memory, Scope::Session, &session.facts, only_told).await?;
+        }
+        if !session.messages.is_empty() {
+            report.converse(&store, &name, session.messages, only_told).await?;
+        }
+    }
+    Ok(report)
+}
+
+impl KbImported {
+    async fn take(
+        &mut self,
+        memory: &Memory,
+        scope: Scope,
+        found: &[(String, Transferred)],
+        only_told: bool,
+    ) -> Result<(), MemoryError> {
+        let incoming: Vec<&Transferred> = found.iter().map(|(_, fact)| fact).collect();
+        let outcomes = memory.take_over(scope, &incoming, only_told).await?;
+        for ((path, _), outcome) in found.iter().zip(outcomes) {
+            if let Err(refused) = self.counts.add(outcome) {
+                self.damaged.push(Damaged { path: path.clone(), reason: refused.to_string() });
+            }
+        }
+        Ok(())
+    }
+
+    async fn converse(
+        &mut self,
+        store: &Arc<dyn Store>,
+        name: &LogName,
+        messages: Vec<entries::Turn>,
+        only_told: bool,
+    ) -> Result<(), KbError> {
+        if store.head(name, None).await.map_err(MemoryError::from)?.is_some() {
+            self.passed_over += 1;
+            return Ok(());
+        }
+        self.conversations += 1;
+        self.messages += messages.len() as u64;
+        if !only_told {
+            let mut session = Session::open(store.clone(), name.as_str(), Settings::default()).await?;
+            session.receive_all(messages, Origin::Client).await?;
+        }
+        Ok(())
+    }
+}

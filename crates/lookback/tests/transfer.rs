@@ -1,0 +1,233 @@
+//! Exports of facts: what an import restores, what it adds to what is there, and what it refuses to read.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+use std::sync::Arc;
+
+use futures_lite::future::block_on;
+use lookback::memory::{
+    BadLine, Counts, Export, Fact, FactEntry, Imported, Kind, Memory, Scope, Source, Speaker, Statement, Trust, export,
+    import,
+};
+use lookback::{MemoryStore, Store};
+
+fn open() -> Memory {
+    block_on(Memory::open(MemoryStore::new(), "chat-1")).unwrap()
+}
+
+fn said(kind: Kind, text: &str, by: Speaker, time: i64) -> Statement {
+    Statement { time: Some(time), ..Statement::new(kind, text, Source::of(by)) }
+}
+
+fn state(memory: &Memory, kind: Kind, text: &str, by: Speaker, time: i64) -> String {
+    block_on(memory.state(Scope::Session, said(kind, text, by, time))).unwrap().id.to_string()
+}
+
+fn exported(memory: &Memory) -> String {
+    block_on(export(memory, Scope::Session)).unwrap()
+}
+
+fn imported(memory: &Memory, text: &str) -> Imported {
+    block_on(import(memory, Scope::Session, &Export::read(text).unwrap(), false)).unwrap()
+}
+
+fn facts(memory: &Memory) -> Vec<Fact> {
+    block_on(memory.facts()).unwrap()
+}
+
+fn texts(memory: &Memory) -> Vec<String> {
+    facts(memory).into_iter().map(|fact| fact.statement.text).collect()
+}
+
+/// A memory in which a fact was superseded, one confirmed, one resolved, one forgotten, and one is disputed.
+fn lived() -> Memory {
+    let memory = open();
+    state(&memory, Kind::Finding, "It listens on port 5050.", Speaker::Model, 1);
+    state(&memory, Kind::Finding, "It listens on port 6060.", Speaker::Model, 2);
+    state(&memory, Kind::Finding, "it listens on port 6060", Speaker::Person, 3);
+    state(&memory, Kind::Finding, "It listens on port 7070.", Speaker::Tool("netstat".into()), 4);
+    let blocker = state(&memory, Kind::Blocker, "API_KEY is missing.", Speaker::Model, 5);
+    block_on(memory.resolve(blocker.parse().unwrap(), "It is set.", Source::of(Speaker::Model))).unwrap();
+    let wrong = state(&memory, Kind::Decision, "Use YAML.", Speaker::Model, 6);
+    block_on(memory.forget(wrong.parse().unwrap(), Source::of(Speaker::Model))).unwrap();
+    state(&memory, Kind::Constraint, "Never touch `legacy`.", Speaker::Person, 7);
+    memory
+}
+
+#[test]
+fn an_empty_memory_gets_identifiers_and_history_back() {
+    let old = lived();
+    let text = exported(&old);
+    assert_eq!(text.lines().count(), 9);
+    assert!(text.starts_with(r#"{"scope":"session","position":0,"entry":{"stated":{"kind":"finding","#), "{text}");
+    let new = open();
+    let report = imported(&new, &text);
+    assert_eq!(report, Imported { restored: true, counts: Counts { new: 3, ..Counts::default() }, refused: vec![] });
+    assert_eq!(facts(&new), facts(&old));
+    assert_eq!(exported(&new), text);
+    let id = "f1".parse().unwrap();
+    assert_eq!(block_on(new.history(id)).unwrap(), block_on(old.history(id)).unwrap());
+    let again = imported(&new, &text);
+    assert_eq!(again, Imported { counts: Counts { known: 3, ..Counts::default() }, ..Imported::default() });
+    assert_eq!(exported(&new), text);
+}
+
+#[test]
+fn what_is_known_already_is_confirmed_once_and_what_is_new_is_added() {
+    let new = open();
+    state(&new, Kind::Decision, "Write it in Rust.", Speaker::Model, 1);
+    state(&new, Kind::Constraint, "never touch `legacy`", Speaker::Model, 2);
+    let text = exported(&lived());
+    let report = imported(&new, &text);
+    let counts = Counts { new: 2, confirmed: 1, disputed: 1, ..Counts::default() };
+    assert_eq!(report, Imported { restored: false, counts, refused: vec![] });
+    let all = facts(&new);
+    let told: Vec<_> = all.iter().map(|fact| (fact.statement.text.as_str(), fact.trust, fact.confirmations)).collect();
+    assert_eq!(
+        told,
+        [
+            ("Write it in Rust.", Trust::Medium, 0),
+            ("never touch `legacy`", Trust::High, 1),
+            // It comes with the person who confirmed it.
+            ("It listens on port 6060.", Trust::High, 1),
+            ("It listens on port 7070.", Trust::Low, 0),
+        ]
+    );
+    let before = exported(&new);
+    let again = imported(&new, &text);
+    assert_eq!(again.counts, Counts { known: 3, ..Counts::default() });
+    assert_eq!(exported(&new), before);
+}
+
+#[test]
+fn a_fact_takes_the_place_of_what_it_took_the_place_of_where_it_comes_from() {
+    let old = open();
+    let first = state(&old, Kind::Finding, "The build takes long.", Speaker::Model, 1);
+    let begun = exported(&old);
+    let second = Statement {
+        supersedes: vec![first.parse().unwrap()],
+        ..said(Kind::Finding, "Linking takes long.", Speaker::Model, 2)
+    };
+    let second = block_on(old.state(Scope::Session, second)).unwrap().id;
+    let third = Statement { supersedes: vec![second], ..said(Kind::Finding, "The linker swaps.", Speaker::Model, 3) };
+    block_on(old.state(Scope::Session, third)).unwrap();
+    let new = open();
+    state(&new, Kind::Decision, "Something else stands here.", Speaker::Model, 1);
+    imported(&new, &begun);
+    let report = imported(&new, &exported(&old));
+    assert_eq!(report.counts, Counts { new: 1, superseded: 1, ..Counts::default() });
+    assert_eq!(texts(&new), ["Something else stands here.", "The linker swaps."]);
+}
+
+#[test]
+fn what_was_superseded_or_forgotten_since_does_not_come_back() {
+    let text = exported(&lived());
+    let new = open();
+    imported(&new, &text);
+    let gone = facts(&new).iter().find(|fact| fact.statement.kind == Kind::Constraint).unwrap().id;
+    block_on(new.forget(gone, Source::of(Speaker::Person))).unwrap();
+    state(&new, Kind::Finding, "It listens on port 8080.", Speaker::Person, 9);
+    let before = texts(&new);
+    assert_eq!(imported(&new, &text).counts, Counts { known: 3, ..Counts::default() });
+    assert_eq!(texts(&new), before);
+}
+
+#[test]
+fn what_is_older_than_what_is_known_is_left_out() {
+    let new = open();
+    state(&new, Kind::Finding, "It listens on port 8080.", Speaker::Person, 9);
+    let old = open();
+    state(&old, Kind::Finding, "It listens on port 5050.", Speaker::Person, 1);
+    assert_eq!(imported(&new, &exported(&old)).counts, Counts { outdated: 1, ..Counts::default() });
+    assert_eq!(texts(&new), ["It listens on port 8080."]);
+}
+
+#[test]
+fn what_may_not_take_the_place_of_another_is_refused_and_the_rest_is_taken() {
+    let old = open();
+    let first = state(&old, Kind::Decision, "Use TOML.", Speaker::Model, 1);
+    let second =
+        Statement { supersedes: vec![first.parse().unwrap()], ..said(Kind::Decision, "Use YAML.", Speaker::Model, 2) };
+    block_on(old.state(Scope::Session, second)).unwrap();
+    state(&old, Kind::Decision, "Indent with spaces.", Speaker::Model, 3);
+    let new = open();
+    state(&new, Kind::Decision, "Use TOML.", Speaker::Person, 1);
+    let report = imported(&new, &exported(&old));
+    assert_eq!(report.counts, Counts { new: 1, ..Counts::default() });
+    assert_eq!(report.refused[0].line, 2);
+    assert!(report.refused[0].reason.to_string().contains("high trust"), "{:?}", report.refused);
+    assert_eq!(texts(&new), ["Use TOML.", "Indent with spaces."]);
+}
+
+#[test]
+fn telling_what_an_import_would_come_to_writes_nothing() {
+    let export = Export::read(&exported(&lived())).unwrap();
+    for memory in [open(), lived()] {
+        let before = exported(&memory);
+        let told = block_on(import(&memory, Scope::Session, &export, true)).unwrap();
+        assert_eq!(exported(&memory), before);
+        assert_eq!(told, block_on(import(&memory, Scope::Session, &export, false)).unwrap());
+    }
+}
+
+#[test]
+fn facts_of_a_session_may_become_shared_and_lines_may_be_left_out() {
+    let text: String = exported(&lived()).lines().skip(1).map(|line| format!("{line}\r\n\n")).collect();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let memory = block_on(Memory::open(store, "chat-2")).unwrap();
+    let report = block_on(import(&memory, Scope::Shared, &Export::read(&text).unwrap(), false)).unwrap();
+    assert_eq!((report.restored, report.counts.new), (false, 3));
+    let ids: Vec<_> = facts(&memory).iter().map(|fact| fact.id.to_string()).collect();
+    assert_eq!(ids, ["s0", "s2", "s3"]);
+    assert_eq!(facts(&memory)[0].statement.source.session.as_deref(), Some("chat-1"));
+}
+
+#[test]
+fn a_bad_line_is_named_and_nothing_is_taken() {
+    let good = exported(&lived());
+    let stated = |position: u64, text: &str, more: &str| {
+        format!(
+            r#"{{"scope":"session","position":{position},"entry":{{"stated":{{"kind":"finding","text":"{text}","confidence":1,"source":{{"by":"model"}}{more}}}}}}}"#
+        )
+    };
+    let long = "x".repeat(2_001);
+    for (line, says) in [
+        ("{".to_owned(), "line 10: not valid JSON: EOF while parsing"),
+        ("secret".to_owned(), "line 10: not valid JSON: expected value"),
+        ("[]".to_owned(), "line 10: no line of an export of facts: "),
+        (r#"{"scope":"session","position":9}"#.to_owned(), "missing field `entry`"),
+        (r#"{"scope":"secret","position":9}"#.to_owned(), "expected `session` or `shared` at column 17"),
+        (r#"{"scope":"session","position":"secret"}"#.to_owned(), "expected u64 at column "),
+        (stated(9, "a", r#","supersedes":["x1"]"#), "`x1` is no fact's identifier"),
+        (stated(8, "a", ""), "line 10: entry 8 does not come behind entry 8"),
+        (stated(9, "a", "").replace("session", "shared"), "line 10: facts of a session and shared ones"),
+        (stated(9, "a", r#","supersedes":["f9"]"#), "line 10: entry 9 is about f9, which cannot have been stated"),
+        (stated(9, " ", ""), "line 10: the text is empty"),
+        (stated(9, &long, ""), "line 10: the text has 2001 characters, and may have 2000"),
+        (r#"{"scope":"session","position":9,"entry":{"drawn":{"from":[]}},"secret":1}"#.to_owned(), "unknown field"),
+    ] {
+        let error = Export::read(&format!("{good}{line}\n{good}")).unwrap_err().to_string();
+        assert!(error.contains(says), "{line}: {error}");
+        assert!(error.contains("line 10: "), "{error}");
+        assert!(line.contains("\"secret\":1") || !error.contains("secret"), "{error}");
+    }
+    assert!(matches!(Export::read("x"), Err(BadLine::Syntax { line: 1, .. })));
+    assert_eq!(Export::read("\n \n").unwrap().scope(), None);
+}
+
+#[test]
+fn entries_that_refer_to_each_other_in_every_way_come_to_an_end() {
+    let line = |position: u64| {
+        let ids: Vec<_> = (position.saturating_sub(32)..position).map(|at| format!("\"f{at}\"")).collect();
+        format!(
+            "{{\"scope\":\"session\",\"position\":{position},\"entry\":{{\"stated\":{{\"kind\":\"finding\",\"text\":\"a{position}\",\"confidence\":1,\"source\":{{\"by\":\"model\"}},\"supersedes\":[{}]}}}}}}\n",
+            ids.join(",")
+        )
+    };
+    // The first position is left out, so it cannot go in as it is.
+    let text: String = (1..2_000).map(line).collect();
+    let memory = open();
+    assert_eq!(imported(&memory, &text).counts, Counts { new: 1, ..Counts::default() });
+    assert_eq!(texts(&memory), ["a1999"]);
+    assert!(matches!(block_on(memory.entries(Scope::Session)).unwrap()[..], [FactEntry::Stated(_)]));
+}
