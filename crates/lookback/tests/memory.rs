@@ -559,3 +559,22 @@ fn a_way_that_was_left_is_found_and_marked() {
         assert!(text.contains("user:\n| the green way"), "{text}");
     }
 }
+
+proptest::proptest! {
+    #[test]
+    fn no_arguments_end_the_process(
+        text in "\\PC{0,60}",
+        name in "content|confidence|about|source|id|ids|query|entry|from|to|limit|offset|supersedes|resolves|with",
+        value in "\\PC{0,20}|[fs][0-9]{0,25}|-?[0-9]{0,25}(\\.[0-9]{1,3})?(e[0-9]{1,3})?|\\[.{0,9}\\]",
+    ) {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let memory = memory(&store, "one");
+        let quoted = serde_json::json!({ name.as_str(): value.as_str() }).to_string();
+        for arguments in [text, quoted, format!("{{\"{name}\": {value}}}")] {
+            for tool in tools::tools() {
+                let reply = block_on(tools::call(&memory, tool.name, &arguments));
+                proptest::prop_assert!(!reply.text.is_empty());
+            }
+        }
+    }
+}
