@@ -282,7 +282,7 @@ impl Facts {
 
     /// The one that stands and says the same, whoever said it.
     pub(super) fn same(&self, statement: &Statement) -> Option<FactId> {
-        self.alike(Some(Sameness::of_text(statement))).next()
+        self.alike(Some(Sameness::of(statement).0)).next()
     }
 
     /// Whether someone whose word is worth so much may take a fact away.
