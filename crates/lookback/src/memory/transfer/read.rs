@@ -75,7 +75,7 @@ pub enum BadLine {
 }
 
 impl Export {
-    /// Reads JSON lines as [`export`] writes them. Nothing of it is taken where a single line is bad.
+    /// Reads JSON lines as [`export`](super::export) writes them. Nothing of it is taken where a single line is bad.
     ///
     /// # Errors
     /// Where a line cannot be read, or is no part of an export: its number, and why.
