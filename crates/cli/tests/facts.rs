@@ -185,7 +185,7 @@ fn what_is_asked_wrongly_is_said_and_writes_nothing() {
         &["facts", "resolve", "f1", "--with", "x"],
         &["facts", "resolve", "f1", "--with", "x", "--session", "replay/session"],
         &["facts", "resolve", "s0", "--with", "x"],
-        &["facts", "forget", "s99"],
+        &["facts", "forget", "s0", "s99"],
         &["facts", "forget", "x"],
         &["facts", "history", "s99"],
         &["facts", "export"],

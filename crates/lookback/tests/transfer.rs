@@ -231,3 +231,27 @@ fn entries_that_refer_to_each_other_in_every_way_come_to_an_end() {
     assert_eq!(texts(&memory), ["a1999"]);
     assert!(matches!(block_on(memory.entries(Scope::Session)).unwrap()[..], [FactEntry::Stated(_)]));
 }
+
+#[test]
+fn imports_at_once_take_each_fact_once() {
+    let text: String = (0..200)
+        .map(|position| {
+            format!(
+                "{{\"scope\":\"session\",\"position\":{position},\"entry\":{{\"stated\":{{\"kind\":\"finding\",\"text\":\"Fact {position} holds.\",\"confidence\":1,\"source\":{{\"by\":\"model\"}},\"time\":7}}}}}}\n"
+            )
+        })
+        .collect();
+    let export = Export::read(&text).unwrap();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let new: u64 = std::thread::scope(|scope| {
+        let import_one = || {
+            let memory = block_on(Memory::open(store.clone(), "chat-1")).unwrap();
+            block_on(import(&memory, Scope::Session, &export, false)).unwrap().counts.new
+        };
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(import_one)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert_eq!(new, 200);
+    let memory = block_on(Memory::open(store, "chat-1")).unwrap();
+    assert_eq!(block_on(memory.entries(Scope::Session)).unwrap().len(), 200);
+}

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, Subcommand};
+use clap::{ArgGroup, Args as ClapArgs, Subcommand};
 use lookback::memory::{Confidence, FactId, Kind};
 
 use super::{ModelArg, StoreArg};
@@ -10,7 +10,7 @@ use super::{ModelArg, StoreArg};
 /// Whose facts, and where they are kept.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Whose {
-    /// Those of this session
+    /// The session whose facts they are
     #[arg(long, value_name = "NAME")]
     pub(crate) session: Option<String>,
     #[command(flatten)]
@@ -19,11 +19,12 @@ pub(crate) struct Whose {
 
 /// Whose facts, where it must be said.
 #[derive(Debug, ClapArgs)]
+#[command(group(ArgGroup::new("whose").required(true).args(["session", "shared"])))]
 pub(crate) struct WhoseExactly {
-    /// Those of this session
-    #[arg(long, value_name = "NAME", required_unless_present = "shared", conflicts_with = "shared")]
+    /// The session whose facts they are
+    #[arg(long, value_name = "NAME")]
     pub(crate) session: Option<String>,
-    /// Those that all sessions of the workspace share
+    /// All sessions of the workspace share them
     #[arg(long)]
     pub(crate) shared: bool,
     #[command(flatten)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback::memory::{
-    self, Counts, Event, Export, Fact, FactEntry, FactId, Judgement, Kind, Memory, Scope, SheetOptions, Source,
-    Speaker, Statement,
+    self, Counts, Event, Export, Fact, FactEntry, FactId, Judgement, Kind, Memory, MemoryError, Refused, Scope,
+    SheetOptions, Source, Speaker, Statement,
 };
 use lookback::{Durability, MemoryStore, Store};
 
@@ -30,8 +30,10 @@ pub(crate) fn run(command: FactsCommand) -> Result<ExitCode, Failure> {
             output::tell(&format!("resolved {id}"));
         }
         FactsCommand::Forget { ids, whose } => {
-            for id in ids {
-                block_on(existing_with(id, &whose)?.forget(id, person()))?;
+            // All or none, as far as can be told before.
+            let memories = ids.iter().map(|id| standing(*id, &whose)).collect::<Result<Vec<_>, _>>()?;
+            for (id, memory) in ids.into_iter().zip(memories) {
+                block_on(memory.forget(id, person()))?;
                 output::tell(&format!("forgot {id}"));
             }
         }
@@ -88,6 +90,15 @@ fn target(place: &Place, told: Told) -> Result<Arc<dyn Store>, Failure> {
         (true, true) => sessions::open(&place.store)?,
         (false, _) => store::open(&place.store.path, Opening::Made(Durability::Disk))?,
     })
+}
+
+/// The same, for a fact that must stand.
+fn standing(id: FactId, whose: &Whose) -> Result<Memory, Failure> {
+    let memory = existing_with(id, whose)?;
+    match block_on(memory.get(id))? {
+        Some(_) => Ok(memory),
+        None => Err(MemoryError::from(Refused::Gone { id }).into()),
+    }
 }
 
 fn memory(store: impl Store + 'static, session: Option<&str>, place: &Place) -> Result<Memory, Failure> {

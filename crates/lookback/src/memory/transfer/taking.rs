@@ -1,0 +1,176 @@
+//! Taking facts over: what is known is left alone, what stands is confirmed, and the rest is stated anew, all in one write.
+
+use std::collections::{HashMap, HashSet};
+
+use lookback_core::transcript::Millis;
+
+use super::Export;
+use crate::memory::fact::{Confidence, FactId, Scope, Source, Speaker, Statement, Trust};
+use crate::memory::facts::{FactEntry, Facts, Judgement, Refused};
+use crate::memory::sameness::Sameness;
+use crate::memory::{Memory, MemoryError, TRIES};
+
+/// That something was said: how surely, by whom, how far to be relied on, and when.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::memory) struct Saying {
+    pub(super) confidence: Confidence,
+    pub(super) source: Source,
+    pub(super) trust: Option<Trust>,
+    pub(super) time: Option<Millis>,
+}
+
+impl Saying {
+    fn of(statement: &Statement) -> Self {
+        let Statement { confidence, source, trust, time, .. } = statement;
+        Saying { confidence: *confidence, source: source.clone(), trust: *trust, time: *time }
+    }
+}
+
+/// A fact on its way into a log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::memory) struct Transferred {
+    /// What was stated; it names no facts that it supersedes, since these have other names where it goes.
+    pub statement: Statement,
+    /// Those whose place it took where it comes from.
+    pub replaces: Vec<Statement>,
+    /// Who said it again.
+    pub again: Vec<Saying>,
+}
+
+/// What came of one fact.
+#[derive(Debug)]
+pub(in crate::memory) enum Outcome {
+    New { superseded: usize, disputed: bool },
+    Confirmed,
+    Known,
+    Outdated,
+    Refused(Refused),
+}
+
+/// Who said what and when, by all that was ever written into a log.
+struct Said(HashSet<(Sameness, Speaker, Option<Millis>)>);
+
+impl Said {
+    fn of(scope: Scope, entries: &[FactEntry]) -> Self {
+        let mut said = Said(HashSet::new());
+        let mut stated = HashMap::new();
+        for (position, entry) in (0..).zip(entries) {
+            match entry {
+                FactEntry::Stated(statement) => {
+                    let what = Sameness::of(statement).0;
+                    stated.insert(FactId { scope, position }, what.clone());
+                    said.add(what, &statement.source, statement.time);
+                }
+                FactEntry::Confirmed { id, source, time, .. } => {
+                    if let Some(what) = stated.get(id) {
+                        said.add(what.clone(), source, *time);
+                    }
+                }
+                FactEntry::Resolved { .. } | FactEntry::Forgotten { .. } | FactEntry::Drawn { .. } => {}
+            }
+        }
+        said
+    }
+
+    /// What comes without a time is the same, whenever it was said.
+    fn add(&mut self, what: Sameness, source: &Source, time: Option<Millis>) {
+        self.0.insert((what.clone(), source.by.clone(), None));
+        self.0.insert((what, source.by.clone(), time));
+    }
+
+    fn has(&self, what: &Sameness, source: &Source, time: Option<Millis>) -> bool {
+        self.0.contains(&(what.clone(), source.by.clone(), time))
+    }
+}
+
+impl Memory {
+    /// Puts a whole export in the place of an empty log; `false` where it is not empty.
+    pub(super) async fn restore(&self, scope: Scope, export: &Export, only_told: bool) -> Result<bool, MemoryError> {
+        let mut known = self.caught_up().await?;
+        let facts = known.of(scope);
+        if facts.end() > 0 || only_told {
+            return Ok(facts.end() == 0);
+        }
+        let entries = export.entries();
+        Ok(self.append(facts, &entries).await?)
+    }
+
+    /// States facts as they come from elsewhere, all in one write, and says of each what came of it.
+    pub(in crate::memory) async fn take_over(
+        &self,
+        scope: Scope,
+        incoming: &[&Transferred],
+        only_told: bool,
+    ) -> Result<Vec<Outcome>, MemoryError> {
+        for _ in 0..TRIES {
+            let before = self.entries(scope).await?;
+            let mut known = self.caught_up().await?;
+            let facts = known.of(scope);
+            if facts.end() != before.len() as u64 {
+                continue;
+            }
+            let mut taking = Taking { facts: facts.clone(), said: Said::of(scope, &before), entries: Vec::new() };
+            let outcomes = incoming.iter().map(|fact| taking.take(fact)).collect();
+            if only_told || taking.entries.is_empty() || self.append(facts, &taking.entries).await? {
+                return Ok(outcomes);
+            }
+        }
+        Err(self.overtaken(scope).into())
+    }
+}
+
+/// Facts that are taken over, before they are written.
+struct Taking {
+    facts: Facts,
+    said: Said,
+    entries: Vec<FactEntry>,
+}
+
+impl Taking {
+    fn take(&mut self, fact: &Transferred) -> Outcome {
+        let what = Sameness::of(&fact.statement).0;
+        let mut outcome = Outcome::Known;
+        for (index, saying) in [&Saying::of(&fact.statement)].into_iter().chain(&fact.again).enumerate() {
+            let Saying { confidence, source, trust, time } = saying.clone();
+            if self.said.has(&what, &source, time) {
+                continue;
+            }
+            let stands = self.facts.same(&fact.statement).is_some();
+            if index > 0 && !stands {
+                // It was stated here before, and stands no longer: what happened since is newer than the import.
+                break;
+            }
+            let replaces = fact.replaces.iter().filter(|_| !stands);
+            let supersedes = replaces.filter_map(|old| self.facts.same(old)).collect();
+            let statement = Statement { confidence, source, trust, time, supersedes, ..fact.statement.clone() };
+            self.said.add(what.clone(), &statement.source, time);
+            let entry = match self.facts.judge(&statement) {
+                Ok(Judgement::Again { id }) => {
+                    if matches!(outcome, Outcome::Known) {
+                        outcome = Outcome::Confirmed;
+                    }
+                    let Statement { confidence, source, trust, time, .. } = statement;
+                    FactEntry::Confirmed { id, confidence, source, trust, time }
+                }
+                Ok(Judgement::New { supersedes, disputes }) => {
+                    if self.is_outdated(&statement, &supersedes) {
+                        return Outcome::Outdated;
+                    }
+                    outcome = Outcome::New { superseded: supersedes.len(), disputed: disputes.is_some() };
+                    FactEntry::Stated(Statement { supersedes, ..statement })
+                }
+                Err(refused) => return Outcome::Refused(refused),
+            };
+            self.facts.apply(&entry);
+            self.entries.push(entry);
+        }
+        outcome
+    }
+
+    /// Whether it would take the place of something that was said later, and that it never took the place of before.
+    fn is_outdated(&self, statement: &Statement, supersedes: &[FactId]) -> bool {
+        let implied = supersedes.iter().filter(|id| !statement.supersedes.contains(id));
+        let said = implied.filter_map(|id| self.facts.get(*id)).filter_map(|fact| fact.said).max();
+        said.zip(statement.time).is_some_and(|(said, time)| said > time)
+    }
+}
