@@ -22,11 +22,6 @@ pub enum Reason {
         /// Iterations without new evidence.
         iterations: u64,
     },
-    /// The same call failed in the same way again.
-    Repeated {
-        /// How often.
-        times: u64,
-    },
     /// It has had all its iterations.
     Iterations {
         /// How many it may have.
@@ -41,7 +36,6 @@ impl fmt::Display for Reason {
         match self {
             Reason::Budget { used, limit } => write!(f, "{used} of {limit} tokens are used"),
             Reason::Stuck { iterations } => write!(f, "{iterations} iterations brought nothing new"),
-            Reason::Repeated { times } => write!(f, "the same call failed in the same way {times} times"),
             Reason::Iterations { most } => write!(f, "all {most} iterations are done"),
             Reason::Said(text) => f.write_str(text),
         }

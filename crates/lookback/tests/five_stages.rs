@@ -1,0 +1,165 @@
+//! A fault in each of the five stages: an error, a panic, a hang, in the middle of a run that all of them watch.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_lite::future::block_on;
+use lookback::memory::{Kind, Memory, Scope, Source, Speaker, Statement};
+use lookback::middleware::{
+    Budget, Event, FactSheet, Failure, Middleware, Observe, OnFailure, Pipeline, Progress, Reaction, Run, Settings,
+    Stopped, Usage, Window,
+};
+use lookback::{Dialect, MemoryStore, Message, Request, Session, ToolCall};
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Fault {
+    None,
+    Error,
+    Panic,
+    Hang,
+}
+
+/// A stage that does what it should up to the third model call, and then fails.
+struct Faulty<M> {
+    stage: M,
+    fault: Fault,
+}
+
+impl<M: Middleware> Middleware for Faulty<M> {
+    fn name(&self) -> &str {
+        self.stage.name()
+    }
+
+    fn on(&mut self, event: &Event, run: &Run) -> Result<Reaction, Failure> {
+        if matches!(event, Event::BeforeModel) && run.iteration == 3 {
+            match self.fault {
+                Fault::None => {}
+                Fault::Error => return Err("it is broken".into()),
+                Fault::Panic => panic!("a test's own panic"),
+                Fault::Hang => std::thread::sleep(Duration::from_millis(900)),
+            }
+        }
+        self.stage.on(event, run)
+    }
+
+    fn order(&self) -> u32 {
+        self.stage.order()
+    }
+}
+
+/// What came of a run in which one of the stages failed.
+struct Played {
+    calls: u64,
+    stopped: Stopped,
+    failures: Vec<String>,
+    /// What the last call was sent.
+    last: String,
+}
+
+const STAGES: [&str; 5] = ["observe", "budget", "window", "fact_sheet", "progress"];
+
+async fn play(bad: &str, fault: Fault, on_failure: OnFailure, dialect: Dialect) -> Played {
+    let store = Arc::new(MemoryStore::new());
+    let memory = Memory::open(store.clone(), "run").await.unwrap();
+    let said = Statement::new(Kind::Constraint, "Write no files.", Source::of(Speaker::Person));
+    memory.state(Scope::Session, said).await.unwrap();
+    let settings = lookback::Settings { dialect, ..lookback::Settings::default() };
+    let session = Session::open(store.clone(), "run", settings.clone()).await.unwrap();
+    let here = |name: &str| Settings {
+        // What hangs is waited for this long; the others take as long as a busy machine needs.
+        time_limit: Some(Duration::from_millis(if name == bad && fault == Fault::Hang { 200 } else { 30_000 })),
+        on_failure: Some(on_failure),
+        ..Settings::default()
+    };
+    let of = |name: &str| if name == bad { fault } else { Fault::None };
+    let budget = Budget::reported(10_000);
+    let window = Window::rounds(3).unwrap();
+    let mut run = Pipeline::new(session)
+        .with_settings(Faulty { stage: Observe::new(), fault: of("observe") }, here("observe"))
+        .with_settings(Faulty { stage: budget, fault: of("budget") }, here("budget"))
+        .with_settings(Faulty { stage: window, fault: of("window") }, here("window"))
+        .with_settings(Faulty { stage: FactSheet::new(memory), fault: of("fact_sheet") }, here("fact_sheet"))
+        .with_settings(Faulty { stage: Progress::new(), fault: of("progress") }, here("progress"))
+        .iterations(12);
+    run.start(Message::user("Read all pages.")).await.unwrap();
+    let (mut calls, mut last) = (0, String::new());
+    while let Some(call) = run.next().await.unwrap() {
+        calls += 1;
+        last = call.to_json().unwrap();
+        let request = Request::decode(last.as_str(), Some(dialect)).unwrap();
+        let findings = dialect.check(&request);
+        assert!(findings.is_empty(), "{bad} {fault:?}: call {calls}: {findings:?}");
+        let answer = if calls < 10 {
+            Message::calls("", [ToolCall::new(format!("c{calls}"), "read", format!(r#"{{"page":{calls}}}"#))])
+        } else {
+            Message::assistant("All are blank.")
+        };
+        let usage = Usage { input: 800, output: 100, ..Usage::default() };
+        for tool in run.answered(answer, Some(usage)).await.unwrap() {
+            run.tool(&tool, |call| async move { Ok::<_, String>(format!("result of {}", call.arguments)) })
+                .await
+                .unwrap();
+        }
+    }
+    let failures = run.failures().map(ToString::to_string).collect();
+    let stopped = run.stopped().unwrap().clone();
+    drop(run);
+    // The session can go on.
+    let mut session = Session::open(store, "run", settings).await.unwrap();
+    session.resume(Message::user("And the pictures?"), Session::RESUMED_TURNS).await.unwrap();
+    let request = Request::decode(session.window().await.unwrap().to_json().unwrap(), Some(dialect)).unwrap();
+    assert!(dialect.check(&request).is_empty(), "{bad} {fault:?}");
+    Played { calls, stopped, failures, last }
+}
+
+/// Each stage with each fault.
+fn each(on_failure: OnFailure, holds: impl Fn(&str, Fault, Played) + Sync) {
+    std::thread::scope(|scope| {
+        for stage in STAGES {
+            for (fault, dialect) in [
+                (Fault::Error, Dialect::OpenAiChat),
+                (Fault::Panic, Dialect::Bedrock),
+                (Fault::Hang, Dialect::Anthropic),
+            ] {
+                let holds = &holds;
+                scope.spawn(move || holds(stage, fault, block_on(play(stage, fault, on_failure, dialect))));
+            }
+        }
+    });
+}
+
+#[test]
+fn without_a_fault_all_five_do_their_part() {
+    let played = block_on(play("none", Fault::None, OnFailure::Open, Dialect::OpenAiChat));
+    assert_eq!((played.calls, played.stopped, played.failures.len()), (10, Stopped::Answered, 0));
+    assert!(played.last.contains("Write no files."), "the sheet");
+    assert!(played.last.contains("Token budget"), "the nudge: {}", played.last);
+    assert!(!played.last.contains(r#"\"page\":6"#) && played.last.contains(r#"\"page\":7"#), "the window");
+}
+
+#[test]
+fn a_fault_in_any_of_the_five_stages_leaves_the_run_valid_where_it_fails_open() {
+    each(OnFailure::Open, |stage, fault, played| {
+        let here = format!("{stage} {fault:?}");
+        assert_eq!((played.calls, &played.stopped), (10, &Stopped::Answered), "{here}");
+        assert!(played.failures.iter().all(|told| told.starts_with(&format!("stage `{stage}` at"))), "{here}");
+        assert!(!played.failures.is_empty(), "{here}: somebody is told");
+        // What the others do is there; the policy of the window was set before it failed, and holds.
+        assert!(!played.last.contains(r#"\"page\":6"#), "{here}: {}", played.last);
+        let lasting = |name| stage != name || fault == Fault::Error;
+        assert!(!lasting("fact_sheet") || played.last.contains("Write no files."), "{here}: {}", played.last);
+        assert!(!lasting("budget") || played.last.contains("Token budget"), "{here}: {}", played.last);
+    });
+}
+
+#[test]
+fn a_fault_in_any_of_the_five_stages_ends_the_run_in_order_where_it_fails_closed() {
+    each(OnFailure::Closed, |stage, fault, played| {
+        let here = format!("{stage} {fault:?}");
+        assert_eq!(played.calls, 2, "{here}: no call is made without the stage");
+        let Stopped::Stage(error) = &played.stopped else { panic!("{here}: {:?}", played.stopped) };
+        assert_eq!((error.stage.as_str(), error.event), (stage, "before_model"), "{here}");
+    });
+}
