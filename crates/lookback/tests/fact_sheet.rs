@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_lite::future::block_on;
-use lookback::memory::{Kind, Memory, Scope, Source, Speaker, Statement, Trust};
+use lookback::memory::{FactEntry, Kind, Memory, Scope, Source, Speaker, Statement, Trust};
 use lookback::middleware::{Budget, Call, FactSheet, Pipeline, Stopped, Usage, Window};
 use lookback::summarize::{Ask, Function};
 use lookback::{Dialect, MemoryStore, Message, Policy, Request, Session, Settings, ToolCall, presets};
@@ -143,6 +143,11 @@ fn between_two_compactions_facts_break_no_prefix() {
                 memory.state(Scope::Shared, said(Kind::Preference, "Use pnpm.")).await.unwrap();
             }
         }
+        let history = memory.history("f1".parse().unwrap()).await.unwrap();
+        let FactEntry::Stated(statement) = &history[0].entry else { panic!("{history:?}") };
+        assert_eq!(statement.source.session.as_deref(), Some("run"));
+        let message = run.session().view().messages().find(|item| Some(item.position()) == statement.source.message);
+        assert!(message.unwrap().message().text().contains("memory_finding"), "a fact names the message that says it");
         let changes = before.iter().rfind(|message| message.contains("<memory>")).unwrap();
         assert!(changes.contains("Use pnpm.") && !changes.contains("Postgres"), "{changes}");
     });

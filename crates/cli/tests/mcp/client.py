@@ -121,9 +121,11 @@ async def each_tool_is_listed_and_carried_out(lab):
             sheet = await text_of(client, "lookback://facts/sessions/mcp")
             assert f"Service {n} is kept." in sheet, sheet
             assert f"Service {n} stays up." in await text_of(client, "lookback://facts/shared")
-            # Every tool but two can be called wrongly by leaving all out.
-            for name in tools.keys() - {"memory_get", "recall"}:
+            # Every tool but one can be called wrongly by leaving all out.
+            for name in tools.keys() - {"memory_get"}:
                 assert await wrong(client, name)
+            reads = {name for name, tool in tools.items() if tool.annotations.read_only_hint}
+            assert reads == {"memory_get", "memory_search", "recall"}, reads
             assert "no argument" in await wrong(client, "memory_get", session="replay/session")
 
 
@@ -169,6 +171,10 @@ async def a_session_is_listed_and_read(lab):
             assert newest.startswith("Session replay/session: 216 messages, of which the newest 40 follow")
             before = newest.splitlines()[0].rsplit(" ", 1)[1]
             assert "newest 40 follow" in await text_of(client, before)
+            found = await told(client, "recall", query="window", limit=1)
+            entry = int(found.split(" ", 1)[0].removeprefix("#"))
+            assert f"#{entry} " in await told(client, "recall", entry=entry)
+            assert "#0 " in await told(client, "recall", **{"from": 0, "to": 3})
             first = await text_of(client, "lookback://sessions/replay%2Fsession/messages/0-3")
             assert "\n[0] " in first, first
             [template] = (await client.list_resource_templates()).resource_templates

@@ -60,6 +60,8 @@ pub struct Memory {
     store: Arc<dyn Store>,
     session: LogName,
     workspace: LogName,
+    /// The message of the session in which what follows is said.
+    at: Option<Position>,
     known: Arc<Mutex<Known>>,
 }
 
@@ -130,7 +132,8 @@ impl Memory {
     /// Where the name is none.
     pub async fn open(store: impl Store + 'static, session: &str) -> Result<Self, MemoryError> {
         let (session, workspace) = (session.parse()?, Memory::WORKSPACE.parse()?);
-        let memory = Memory { store: Arc::new(store), session, workspace, known: Arc::new(Mutex::new(Known::new())) };
+        let known = Arc::new(Mutex::new(Known::new()));
+        let memory = Memory { store: Arc::new(store), session, workspace, at: None, known };
         memory.caught_up().await?;
         Ok(memory)
     }
@@ -141,6 +144,13 @@ impl Memory {
     /// Where the name is none.
     pub fn in_workspace(self, workspace: &str) -> Result<Self, MemoryError> {
         Ok(Memory { workspace: workspace.parse()?, known: Arc::new(Mutex::new(Known::new())), ..self })
+    }
+
+    /// The same memory, for what is said in this message of the session: what is stated through it comes from there, where its source names
+    /// no other.
+    #[must_use]
+    pub fn at(&self, message: Position) -> Self {
+        Memory { at: Some(message), ..self.clone() }
     }
 
     /// The store in which it is kept.
@@ -164,7 +174,7 @@ impl Memory {
     /// Where the statement cannot be a fact, names facts that it may not take the place of, or the store fails.
     pub async fn state(&self, scope: Scope, mut statement: Statement) -> Result<Stated, MemoryError> {
         statement.time = statement.time.or_else(now);
-        statement.source.session.get_or_insert_with(|| self.session.to_string());
+        self.place(&mut statement.source);
         let mut known = self.known.lock().await;
         for _ in 0..TRIES {
             self.read_on(&mut known).await?;
@@ -232,7 +242,7 @@ impl Memory {
         mut source: Source,
         entry: impl Fn(&Fact, Source) -> Result<FactEntry, Refused>,
     ) -> Result<(), MemoryError> {
-        source.session.get_or_insert_with(|| self.session.to_string());
+        self.place(&mut source);
         let mut known = self.known.lock().await;
         for _ in 0..TRIES {
             self.read_on(&mut known).await?;
@@ -367,6 +377,14 @@ impl Memory {
             entries.extend(page);
         }
         Ok(entries)
+    }
+
+    /// Says where a source speaks that does not say so itself.
+    fn place(&self, source: &mut Source) {
+        if source.session.is_none() {
+            source.session = Some(self.session.to_string());
+            source.message = source.message.or(self.at);
+        }
     }
 
     fn log(&self, scope: Scope) -> LogName {

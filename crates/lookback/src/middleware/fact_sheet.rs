@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use blocking::Task;
 use futures_lite::future;
-use lookback_core::Message;
+use lookback_core::message::{Message, ToolCall};
 use lookback_core::tokens::{Estimate, TokenCounter};
 use lookback_core::transcript::{Compaction, Position};
 
@@ -111,9 +111,12 @@ impl FactSheet {
         Ok(if stands { Reaction::none() } else { said(sheet) })
     }
 
-    async fn answer(&mut self, name: &str, arguments: &str) -> Result<Reaction, MemoryError> {
+    async fn answer(&mut self, call: &ToolCall, run: &Run) -> Result<Reaction, MemoryError> {
+        let asked =
+            run.view.messages().filter(|item| item.message().tool_calls().any(|(_, other)| other.id == call.id));
+        let memory = asked.last().map_or_else(|| self.memory.clone(), |item| self.memory.at(item.position()));
         let before = self.memory.ids().await?;
-        let reply = tools::call(&self.memory, name, arguments).await;
+        let reply = tools::call(&memory, &call.name, &call.arguments).await;
         // What the model changes itself, it knows.
         let after = self.memory.ids().await?;
         if let Some(told) = &mut self.told {
@@ -189,7 +192,7 @@ impl Middleware for FactSheet {
             Event::Start => self.told = None,
             Event::BeforeModel => return Ok(future::block_on(self.before_model(run))?),
             Event::BeforeTool(call) if tools::is_tool(&call.name) => {
-                return Ok(future::block_on(self.answer(&call.name, &call.arguments))?);
+                return Ok(future::block_on(self.answer(call, run))?);
             }
             Event::Stop(_) => self.drawing.iter_mut().for_each(Drawing::settle),
             Event::BeforeIteration

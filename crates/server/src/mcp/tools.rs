@@ -2,7 +2,7 @@
 
 use lookback::LogName;
 use lookback::memory::tools::{self, Reply};
-use rmcp::model::{JsonObject, Tool};
+use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Value, json};
 
 use super::Server;
@@ -13,6 +13,8 @@ const SESSION: &str = "session";
 /// The tools, and what each takes.
 pub(super) fn list(server: &Server) -> Vec<Tool> {
     let tool = |tool: tools::Tool| {
+        // What is forgotten can still be read, and nothing outside the store is touched.
+        let hints = ToolAnnotations::new().read_only(tool.only_reads()).destructive(false).open_world(false);
         let mut schema = match tool.parameters {
             Value::Object(schema) => schema,
             _ => JsonObject::default(),
@@ -23,7 +25,7 @@ pub(super) fn list(server: &Server) -> Vec<Tool> {
             let says = format!("The session whose memory is meant; {} if not given.", server.memory.session());
             properties.insert(SESSION.to_owned(), json!({"type": "string", "description": says}));
         }
-        Tool::new(tool.name, tool.description, schema)
+        Tool::new(tool.name, tool.description, schema).with_annotations(hints)
     };
     tools::tools().into_iter().map(tool).collect()
 }

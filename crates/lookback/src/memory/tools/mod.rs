@@ -27,6 +27,12 @@ pub struct Tool {
 }
 
 impl Tool {
+    /// Whether a call of it changes nothing.
+    #[must_use]
+    pub fn only_reads(&self) -> bool {
+        matches!(self.name, "memory_get" | "memory_search" | "recall")
+    }
+
     /// The tool as it stands in a request's list of tools.
     ///
     /// ```
