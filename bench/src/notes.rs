@@ -10,7 +10,7 @@ use lookback::cache::{Block, Cache};
 use lookback::memory::{Kind, Memory, Scope, SheetOptions, Source, Speaker, Statement};
 use lookback::middleware::{Event, FactSheet, Middleware, Run, ToolUse};
 use lookback::presets::named;
-use lookback::replay::blocks;
+use lookback::replay::{Report, blocks, replay};
 use lookback::tokens::{Model, Models, TokenCounter};
 use lookback::transcript::{Entry, Millis, Origin};
 use lookback::view::chain;
@@ -62,6 +62,8 @@ pub fn run(file: &str) {
         println!("A sheet of at most {} tokens: {} facts, {least} to {most} tokens", sheets.budget, sheets.facts);
     }
     for (name, policy) in policies {
+        let missed = missed(&recordings, &policy);
+        println!("\n{name}: {missed:.2} % of the reused identifiers are missed, without notes");
         for sheets in &sheets {
             let mut totals = PLACES.map(|_| Total::default());
             for recording in &recordings {
@@ -71,6 +73,18 @@ pub fn run(file: &str) {
             print(&name, sheets.budget, &totals);
         }
     }
+}
+
+/// The share of identifiers that the model wrote and that stood earlier in its history, but not in its window.
+fn missed(recordings: &[Recording], policy: &Policy) -> f64 {
+    let price = Prices::builtin().find(PRICES[0]).expect("a price").clone();
+    let mut total = Report::default();
+    for recording in recordings {
+        let store = Arc::new(MemoryStore::new());
+        let report = replay(recording, store, "notes", settings(policy.clone()), &price, &mut |_| ());
+        total.add(&block_on(report).expect("a replay"));
+    }
+    100.0 * total.missed_identifiers as f64 / total.reused_identifiers.max(1) as f64
 }
 
 fn print(policy: &str, budget: u64, totals: &[Total]) {
