@@ -10,7 +10,7 @@ use lookback::cache::{Block, Cache};
 use lookback::memory::{Kind, Memory, Scope, SheetOptions, Source, Speaker, Statement};
 use lookback::middleware::{Event, FactSheet, Middleware, Run, ToolUse};
 use lookback::presets::named;
-use lookback::replay::{Report, blocks, replay};
+use lookback::replay::{Call, Report, blocks, replay};
 use lookback::tokens::{Model, Models, TokenCounter};
 use lookback::transcript::{Entry, Millis, Origin};
 use lookback::view::chain;
@@ -77,12 +77,14 @@ pub fn run(file: &str) {
 
 /// The share of identifiers that the model wrote and that stood earlier in its history, but not in its window.
 fn missed(recordings: &[Recording], policy: &Policy) -> f64 {
-    let price = Prices::builtin().find(PRICES[0]).expect("a price").clone();
+    let prices = Prices::builtin();
+    let price = prices.find(PRICES[0]).expect("a price");
     let mut total = Report::default();
     for recording in recordings {
         let store = Arc::new(MemoryStore::new());
-        let report = replay(recording, store, "notes", settings(policy.clone()), &price, &mut |_| ());
-        total.add(&block_on(report).expect("a replay"));
+        let mut on_call = |_: &Call| ();
+        let report = block_on(replay(recording, store, "notes", settings(policy.clone()), price, &mut on_call));
+        total.add(&report.expect("a replay"));
     }
     100.0 * total.missed_identifiers as f64 / total.reused_identifiers.max(1) as f64
 }
