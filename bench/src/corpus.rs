@@ -14,13 +14,19 @@ const POLICIES: [&str; 8] = [
     "default",
 ];
 
-/// Replays a file of transcripts, JSON lines as `lookback replay` reads them, gzipped or not.
-pub fn run(file: &str) {
+/// The text of a file, gzipped or not.
+pub fn read(file: &str) -> Vec<u8> {
     let bytes = std::fs::read(file).expect("a file of transcripts");
     let mut text = Vec::new();
-    if flate2::read::GzDecoder::new(&bytes[..]).read_to_end(&mut text).is_err() {
-        text = bytes;
+    match flate2::read::GzDecoder::new(&bytes[..]).read_to_end(&mut text) {
+        Ok(_) => text,
+        Err(_) => bytes,
     }
+}
+
+/// Replays a file of transcripts, JSON lines as `lookback replay` reads them, gzipped or not.
+pub fn run(file: &str) {
+    let text = read(file);
     let folder = tempfile::tempdir().expect("a folder");
     let (plain, store) = (folder.path().join("transcripts.jsonl"), folder.path().join("store.db"));
     std::fs::write(&plain, text).expect("room on the disk");

@@ -1,7 +1,7 @@
 //! The figures that Lookback claims, each beside what it is compared with, in one run.
 //!
 //! `cargo run --release --manifest-path bench/Cargo.toml [push|open|body|count|faces|summary]`; without a name, all of these.
-//! `... corpus FILE` replays real transcripts, which are not part of the repository.
+//! `... corpus FILE` replays real transcripts, which are not part of the repository; `... notes FILE` with notes to the model among them.
 //! Shared machines are noisy: read the ratios, which are medians.
 
 mod alloc;
@@ -9,6 +9,7 @@ mod body;
 mod corpus;
 mod count;
 mod faces;
+mod notes;
 mod open;
 mod push;
 mod summary;
@@ -37,12 +38,13 @@ fn main() {
         ["faces"] => faces::run(),
         ["summary"] => summary::run(),
         ["corpus", file] => corpus::run(file),
+        ["notes", file] => notes::run(file),
         // What a figure is taken of in a process of its own.
         ["open", store, session] => open::child(store, session),
         ["json", file] => body::child(file),
         ["count", counter, file] => count::child(counter, file),
         _ => {
-            eprintln!("usage: bench [push|open|body|count|faces|summary|corpus FILE]");
+            eprintln!("usage: bench [push|open|body|count|faces|summary|corpus FILE|notes FILE]");
             std::process::exit(2);
         }
     }

@@ -37,8 +37,11 @@ pub use store::{Durability, FileStore, LogName, MemoryStore, Store, StoreError};
 #[doc = include_str!("../../../README.md")]
 pub struct Readme;
 
-/// Compiles the examples of the pages on summaries and on overflow.
+/// Compiles the examples of the pages.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/summaries.md")]
 #[doc = include_str!("../../../docs/overflow.md")]
+#[doc = include_str!("../../../docs/memory.md")]
+#[doc = include_str!("../../../docs/window.md")]
+#[doc = include_str!("../../../docs/middleware.md")]
 pub struct Pages;

@@ -200,8 +200,8 @@ fn is_valid(dialect: Dialect, window: &Window<'_>) -> Result<bool, Error> {
 }
 
 /// The window as a cache sees it: the frame, then message by message. Messages of one position and the same edits have
-/// the same bytes, so these stand for them.
-fn blocks(window: &Window<'_>) -> Vec<Block> {
+/// the same bytes, so these stand for them. The frame's digest is [`u128::MAX`].
+pub fn blocks(window: &Window<'_>) -> Vec<Block> {
     let view = window.view();
     let items = view.messages().map(|item| item.size().tokens).sum::<u64>();
     let frame = view.totals().size.tokens - items;

@@ -195,6 +195,28 @@ fn after_a_compaction_the_sheet_is_there_again_once() {
 }
 
 #[test]
+fn where_room_for_changes_takes_the_sheet_it_is_said_again() {
+    block_on(async {
+        let store = Arc::new(MemoryStore::new());
+        let memory = memory(&store).await;
+        memory.state(Scope::Session, said(Kind::Constraint, "Write no files.")).await.unwrap();
+        let policy = presets::named("messages:max_messages=8,target_messages=4").unwrap();
+        let mut run = Pipeline::new(session(&store, policy).await).with(FactSheet::new(memory.clone()));
+        run.start(Message::user("Read all pages.")).await.unwrap();
+        for _ in 1..=3 {
+            read_on(&mut run).await;
+        }
+        // Task, sheet and three rounds: the window is full, and the changes are one too many.
+        memory.state(Scope::Shared, said(Kind::Preference, "Use pnpm.")).await.unwrap();
+        let messages = read_on(&mut run).await;
+        assert!(messages.iter().any(|message| message.contains("Use pnpm.")), "{messages:#?}");
+        assert!(messages.len() < 8, "room was made: {messages:#?}");
+        let messages = read_on(&mut run).await;
+        assert!(messages.iter().any(|message| message.contains("Write no files.")), "{messages:#?}");
+    });
+}
+
+#[test]
 fn a_session_that_goes_on_has_its_sheet_once() {
     block_on(async {
         let store = Arc::new(MemoryStore::new());

@@ -1,0 +1,352 @@
+//! What it costs to tell a model things as it works: a fact sheet that changes and a nudge now and then, in several places, over real transcripts.
+//!
+//! A fact changes every 10 calls, and a nudge comes at every 15th. Ours are notes of the stage `FactSheet` in a session; the other places are
+//! that session's windows without notes, with the same texts put in for one call, or into the system prompt.
+
+use std::sync::Arc;
+
+use futures_lite::future::block_on;
+use lookback::cache::{Block, Cache};
+use lookback::memory::{Kind, Memory, Scope, SheetOptions, Source, Speaker, Statement};
+use lookback::middleware::{Event, FactSheet, Middleware, Run, ToolUse};
+use lookback::presets::named;
+use lookback::replay::{Call, Report, blocks, replay};
+use lookback::tokens::{Model, Models, TokenCounter};
+use lookback::transcript::{Entry, Millis, Origin};
+use lookback::view::chain;
+use lookback::{Dialect, Engine, MemoryStore, Message, Policy, Price, Prices, Recording, Role, Session, Settings};
+
+/// The most tokens of a sheet.
+const BUDGETS: [u64; 2] = [500, 2_000];
+/// Calls between two changes of a fact.
+const CHANGE: u64 = 10;
+/// Calls between two nudges.
+const NUDGE: u64 = 15;
+const PRICES: [&str; 2] = ["anthropic-5m", "openai"];
+const PLACES: [&str; 7] = [
+    "no notes",
+    "notes that stay",
+    "notes that stay, marker before them too",
+    "put in for a call, marker before it",
+    "put in for a call, marker behind it",
+    "in the system prompt",
+    "there, with a status block",
+];
+/// Those of them that are notes of a session.
+const OURS: [usize; 2] = [1, 2];
+const NUDGED: &str = "Token budget: most of the tokens are used. Bring the task to its end: answer with what you have, or make only \
+                      the calls that the answer needs.";
+
+/// Compares the places over a file of transcripts, JSON lines as `lookback replay` reads them, gzipped or not.
+pub fn run(file: &str) {
+    let text = String::from_utf8(crate::corpus::read(file)).expect("UTF-8");
+    let recordings = Recording::read(&text, "notes", Dialect::OpenAiChat).expect("transcripts");
+    let default = named("default").expect("a preset");
+    let window = |rounds: &str| {
+        let stage = named(&format!("two-tier:sliding_window_size={rounds}")).expect("a preset");
+        default.tightened(&stage, None)
+    };
+    let batches = "tokens:max_tokens=32000,target_tokens=16000";
+    let policies = [
+        ("none".to_owned(), named("none").expect("a preset")),
+        ("default".to_owned(), default.clone()),
+        (batches.to_owned(), named(batches).expect("a preset")),
+        ("default, with the stage Window::rounds(10)".to_owned(), window("10")),
+        ("default, with the stage Window::rounds(5)".to_owned(), window("5")),
+        ("the same from 10 rounds down to 5".to_owned(), window("10,target_rounds=5")),
+    ];
+    let sheets = BUDGETS.map(Sheets::new);
+    for sheets in &sheets {
+        let tokens = sheets.texts.iter().map(|text| text.tokens);
+        let (least, most) = (tokens.clone().min().unwrap_or(0), tokens.max().unwrap_or(0));
+        println!("A sheet of at most {} tokens: {} facts, {least} to {most} tokens", sheets.budget, sheets.facts);
+    }
+    for (name, policy) in policies {
+        let missed = missed(&recordings, &policy);
+        println!("\n{name}: {missed:.2} % of the reused identifiers are missed, without notes");
+        for sheets in &sheets {
+            let mut totals = PLACES.map(|_| Total::default());
+            for recording in &recordings {
+                elsewhere(recording, &policy, sheets, &mut totals);
+                ours(recording, &policy, sheets, &mut totals);
+            }
+            print(&name, sheets.budget, &totals);
+        }
+    }
+}
+
+/// The share of identifiers that the model wrote and that stood earlier in its history, but not in its window.
+fn missed(recordings: &[Recording], policy: &Policy) -> f64 {
+    let prices = Prices::builtin();
+    let price = prices.find(PRICES[0]).expect("a price");
+    let mut total = Report::default();
+    for recording in recordings {
+        let store = Arc::new(MemoryStore::new());
+        let mut on_call = |_: &Call| ();
+        let report = block_on(replay(recording, store, "notes", settings(policy.clone()), price, &mut on_call));
+        total.add(&report.expect("a replay"));
+    }
+    100.0 * total.missed_identifiers as f64 / total.reused_identifiers.max(1) as f64
+}
+
+fn print(policy: &str, budget: u64, totals: &[Total]) {
+    println!("\n{policy}; a sheet of {budget} tokens\n");
+    println!(
+        "{:<40} {:>9} {:>8} {:>10} {:>8} {:>8} {:>12} {:>9} {:>8}",
+        "notes", "cost, $", "beside", "sent, M", "read", "breaks", "a session", "openai, $", "beside"
+    );
+    for (place, total) in PLACES.iter().zip(totals) {
+        println!(
+            "{place:<40} {:>9.2} {:>8.3} {:>10.1} {:>6.1} % {:>8} {:>12.2} {:>9.2} {:>8.3}",
+            total.cost[0],
+            total.cost[0] / totals[0].cost[0],
+            total.sent as f64 / 1e6,
+            100.0 * total.read as f64 / total.sent as f64,
+            total.breaks,
+            total.breaks as f64 / total.sessions as f64,
+            total.cost[1],
+            total.cost[1] / totals[0].cost[1],
+        );
+    }
+}
+
+/// What a place came to.
+#[derive(Debug, Default)]
+struct Total {
+    cost: [f64; 2],
+    /// Input tokens, and those of them that the first price's cache had.
+    sent: u64,
+    read: u64,
+    /// Requests that do not extend the one before.
+    breaks: u64,
+    sessions: u64,
+}
+
+/// The requests of one session, with their notes in one place.
+struct Meter {
+    caches: [Cache; 2],
+    prices: [Price; 2],
+    last: Vec<u128>,
+}
+
+impl Meter {
+    fn new() -> Self {
+        let prices = PRICES.map(|name| Prices::builtin().find(name).expect("a price").clone());
+        Meter { caches: prices.clone().map(Cache::new), prices, last: Vec::new() }
+    }
+
+    /// One request: what a marker stands behind, and what comes after that and is never cached.
+    fn call(&mut self, cached: &[Block], after: &[Block], time: Option<Millis>, total: &mut Total) {
+        let uncached: u64 = after.iter().map(|block| block.tokens).sum();
+        for (index, cache) in self.caches.iter_mut().enumerate() {
+            let charge = cache.call(cached, time);
+            total.cost[index] += charge.cost + uncached as f64 * self.prices[index].input / 1e6;
+            if index == 0 {
+                total.sent += charge.sent() + uncached;
+                total.read += charge.read;
+            }
+        }
+        let request: Vec<u128> = cached.iter().chain(after).map(|block| block.digest).collect();
+        total.breaks += u64::from(!request.starts_with(&self.last));
+        self.last = request;
+    }
+}
+
+/// A text, as it is put into a request.
+#[derive(Debug, Clone, Copy)]
+struct Text {
+    digest: u128,
+    tokens: u64,
+}
+
+impl Text {
+    fn of(text: &str) -> Self {
+        let mut engine = Engine::new(settings(Policy::default()));
+        let message = Message::user(text);
+        let digest = message.digest();
+        engine.push(message).expect("a text");
+        Text { digest, tokens: engine.view().totals().size.tokens }
+    }
+
+    fn block(self) -> Block {
+        Block { digest: self.digest, tokens: self.tokens, fixed: false }
+    }
+}
+
+/// A sheet as it is after each change.
+struct Sheets {
+    budget: u64,
+    facts: u64,
+    texts: Vec<Text>,
+}
+
+impl Sheets {
+    fn new(budget: u64) -> Self {
+        let sheet = |memory: &Memory| block_on(memory.sheet(&options(budget), &*counter())).expect("a sheet");
+        let memory = memory(0);
+        let mut facts = 0;
+        // Identifiers grow longer, so there is some room to be left.
+        while sheet(&memory).tokens < budget * 95 / 100 {
+            state(&memory, facts, 0);
+            facts += 1;
+        }
+        let mut texts = vec![Text::of(&sheet(&memory).text)];
+        for change in 1..100 {
+            state(&memory, change % facts, change);
+            texts.push(Text::of(&sheet(&memory).text));
+        }
+        Sheets { budget, facts, texts }
+    }
+
+    /// As it is at a call.
+    fn at(&self, call: u64) -> Text {
+        self.texts[((call - 1) / CHANGE) as usize]
+    }
+}
+
+fn options(budget: u64) -> SheetOptions {
+    SheetOptions { budget, ..SheetOptions::default() }
+}
+
+/// A memory of a workspace that others write to.
+fn memory(facts: u64) -> Memory {
+    let memory = block_on(Memory::open(MemoryStore::new(), "notes")).expect("a memory");
+    (0..facts).for_each(|thing| state(&memory, thing, 0));
+    memory
+}
+
+fn state(memory: &Memory, thing: u64, change: u64) {
+    let text = format!("The worker of queue {thing} takes {} jobs at a time, as the newest run shows.", 17 + change);
+    let about = Some(format!("queue {thing}"));
+    let statement = Statement { about, ..Statement::new(Kind::Finding, text, Source::of(Speaker::Model)) };
+    block_on(memory.state(Scope::Shared, statement)).expect("a fact");
+}
+
+fn counter() -> Arc<dyn TokenCounter> {
+    Models::builtin().find("gpt-4o").map(Model::counter).expect("a model")
+}
+
+fn settings(policy: Policy) -> Settings {
+    Settings { policy, counter: counter(), ..Settings::default() }
+}
+
+/// Plays a recording into a session, and stops before each model call, as `lookback replay` does.
+fn play(recording: &Recording, policy: &Policy, mut on_call: impl FnMut(&mut Session, u64, Option<Millis>)) {
+    block_on(async {
+        let mut session = Session::open(MemoryStore::new(), "notes", settings(policy.clone())).await?;
+        session.frame(&recording.frame).await?;
+        let (mut call, mut now) = (0, None);
+        for (index, (message, time)) in recording.messages.iter().enumerate() {
+            now = time.or(now);
+            if index > 0 && message.role() == Role::Assistant {
+                call += 1;
+                on_call(&mut session, call, now);
+            }
+            session.receive(message.clone(), Origin::Client, now).await?;
+        }
+        Ok::<(), lookback::Error>(())
+    })
+    .expect("a session");
+}
+
+/// Without notes, and with them put in elsewhere.
+fn elsewhere(recording: &Recording, policy: &Policy, sheets: &Sheets, totals: &mut [Total; 7]) {
+    let mut meters = PLACES.map(|_| Meter::new());
+    let nudge = Text::of(NUDGED);
+    totals.iter_mut().enumerate().filter(|(place, _)| !OURS.contains(place)).for_each(|(_, total)| total.sessions += 1);
+    play(recording, policy, |session, call, now| {
+        let window = blocks(&block_on(session.window()).expect("a window"));
+        let sheet = sheets.at(call);
+        let nudged = (call % NUDGE == 0).then(|| nudge.block());
+        let put_in: Vec<Block> = [sheet.block()].into_iter().chain(nudged).collect();
+        let with = |blocks: &[Block], more: &[Block]| [blocks, more].concat();
+        let nudges: Vec<Block> = nudged.into_iter().collect();
+        meters[0].call(&window, &[], now, &mut totals[0]);
+        meters[3].call(&window, &put_in, now, &mut totals[3]);
+        meters[4].call(&with(&window, &put_in), &[], now, &mut totals[4]);
+        let known = in_system(&window, &[sheet]);
+        meters[5].call(&with(&known, &nudges), &[], now, &mut totals[5]);
+        let status = Text::of(&format!(
+            "# Status\nIteration {call} of 200 ({} %)\nTokens: {} of 1,000,000 used [OK]\nProgress: {} of the last 5 calls \
+             brought new evidence.\nWork on the task, and report when it is done.",
+            call / 2,
+            call * 4_000,
+            call % 5
+        ));
+        let known = in_system(&window, &[sheet, status]);
+        meters[6].call(&with(&known, &nudges), &[], now, &mut totals[6]);
+    });
+}
+
+/// A request with texts at the end of its first system message, or in one of their own.
+fn in_system(window: &[Block], texts: &[Text]) -> Vec<Block> {
+    let mut blocks = window.to_vec();
+    // Tools stand first, under a digest of their own.
+    let at = usize::from(blocks.first().is_some_and(|block| block.digest == u128::MAX));
+    if !blocks.get(at).is_some_and(|block| block.fixed) {
+        blocks.insert(at, Block { digest: 0, tokens: 0, fixed: true });
+    }
+    for text in texts {
+        blocks[at].digest = chain(blocks[at].digest, text.digest);
+        blocks[at].tokens += text.tokens;
+    }
+    blocks
+}
+
+/// With the stage's notes in the session, which stay there.
+fn ours(recording: &Recording, policy: &Policy, sheets: &Sheets, totals: &mut [Total; 7]) {
+    let mut meters = OURS.map(|_| Meter::new());
+    let memory = memory(sheets.facts);
+    let mut stage = FactSheet::new(memory.clone()).options(options(sheets.budget)).counter(counter());
+    OURS.iter().for_each(|place| totals[*place].sessions += 1);
+    play(recording, policy, |session, call, now| {
+        if call % CHANGE == 1 && call > 1 {
+            let change = (call - 1) / CHANGE;
+            state(&memory, change % sheets.facts, change);
+        }
+        let (run, _) = seen(session, call);
+        let reaction = stage.on(&Event::BeforeModel, &run).expect("a sheet, or none");
+        let nudge = (call % NUDGE == 0).then(|| NUDGED.to_owned());
+        for note in reaction.notes.into_iter().chain(nudge) {
+            block_on(session.receive(Message::user(note), Origin::Lookback, now)).expect("a note");
+        }
+        // Room is made for the notes where that is needed, and the stage is told of it.
+        let (run, mut window) = seen(session, call);
+        stage.on(&Event::AfterIteration, &run).expect("nothing");
+        meters[0].call(&window, &[], now, &mut totals[OURS[0]]);
+        let newest: Vec<bool> = run.view.messages().map(|item| item.is_note()).collect();
+        let notes = newest.iter().rev().take_while(|is_note| **is_note).count();
+        if let Some(before) = window.len().checked_sub(notes + 1).filter(|_| notes > 0) {
+            // What is fixed has a marker behind it.
+            window[before].fixed = true;
+        }
+        meters[1].call(&window, &[], now, &mut totals[OURS[1]]);
+    });
+}
+
+/// What a stage sees once the window of a call is made, and that window.
+fn seen(session: &mut Session, iteration: u64) -> (Run, Vec<Block>) {
+    let (name, policy) = (session.name().clone(), Arc::new(session.settings().policy.clone()));
+    let window = block_on(session.window()).expect("a window");
+    let compaction = window.entries().iter().rev().find_map(|entry| match entry {
+        Entry::Compaction(compaction) => Some(Arc::new(compaction.clone())),
+        _ => None,
+    });
+    let run = Run {
+        session: name,
+        task: None,
+        iteration,
+        iterations: None,
+        sub_agent: false,
+        view: Arc::new(window.view().clone()),
+        tokens: window.tokens(),
+        spent: 0,
+        dialect: Dialect::OpenAiChat,
+        policy,
+        compaction,
+        left: [].into(),
+        notes: [].into(),
+        tools: ToolUse::Free,
+    };
+    (run, blocks(&window))
+}
