@@ -15,8 +15,7 @@ use serde_json::{Value, json};
 use ureq::{Agent, RequestBuilder, typestate::WithBody};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
-const SYSTEM: &str =
-    "You answer questions about the files of a folder. Look first, and remember what will matter later.";
+const SYSTEM: &str = "You answer questions about the files of a folder. Look first. Remember what matters later.";
 /// Each tool's name, what it does, and its argument. Those of the memory come to these.
 const TOOLS: [[&str; 3]; 3] = [
     ["list", "Lists a folder; `.` is the first one.", "path"],
@@ -38,9 +37,10 @@ async fn run(mut arguments: Vec<String>) -> Result<()> {
     let budget = Budget::reported(option(&mut arguments, "--budget", "200000")?);
     let iterations = option(&mut arguments, "--iterations", "30")?;
     let [task] = &arguments[..] else { return Err("say the options, and then the task in quotes".into()) };
-
-    let mut session = Session::open(store.clone(), &name, Settings { dialect, ..Settings::default() }).await?;
-    session.frame(request(dialect, "auto")?.1.frame()).await?;
+    let (_, template) = request(dialect, "auto")?;
+    let settings = Settings::for_model(dialect, template.model().unwrap_or_default());
+    let mut session = Session::open(store.clone(), &name, settings).await?;
+    session.frame(template.frame()).await?;
     if dialect == Dialect::OpenAiChat && session.stats().messages == 0 {
         session.push(Message::system(SYSTEM)).await?;
     }

@@ -35,6 +35,12 @@ fn agent() -> &'static Path {
             let mut cargo = Command::new(env!("CARGO"));
             cargo.args(["build", "--package", "lookback", "--example", "agent", "--all-features", "--target-dir"]);
             cargo.arg(profile.parent().unwrap()).current_dir(root);
+            // What cargo says of this test is not to be known there, or build scripts that look at it run again.
+            for (name, _) in env::vars() {
+                if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+                    cargo.env_remove(name);
+                }
+            }
             if !cfg!(debug_assertions) {
                 cargo.arg("--release");
             }
@@ -396,17 +402,18 @@ fn a_run_that_was_killed_amid_its_tools_keeps_the_results_that_it_has() {
 
 #[test]
 fn an_endpoint_that_fails_ends_the_run_with_a_word_and_the_same_task_goes_on_later() {
-    let faults: [(fn() -> Reply, &str); 4] = [
-        (|| Reply::Status(500, r#"{"error":{"message":"overloaded"}}"#), "the provider answers with status 500: {"),
-        (|| Reply::Close, "the provider does not answer: "),
-        (|| Reply::Raw("<html>busy</html>"), "no answer of a model: not valid JSON"),
-        (|| Reply::Raw("{}"), "no answer of a model: `"),
+    let faults = [
+        ((500, r#"{"error":{"message":"overloaded"}}"#), "the provider answers with status 500: {"),
+        ((0, ""), "the provider does not answer: "),
+        ((200, "<html>busy</html>"), "no answer of a model: not valid JSON"),
+        ((200, "{}"), "no answer of a model: `"),
     ];
     in_both(|options| {
-        for (fault, words) in faults {
+        for ((status, body), words) in faults {
             let place = Place::new(options, move |number, _| match number {
                 0 => call("read", json!({"path": "notes.txt"})),
-                1 => fault(),
+                1 if status == 0 => Reply::Close,
+                1 => Reply::Status(status, body),
                 _ => Reply::Say("It is about milk."),
             });
             let told = failed(&place.run(&[TASK]));

@@ -14,9 +14,8 @@ use serde_json::{Value, json};
 pub(crate) enum Reply {
     Say(&'static str),
     Call(Vec<(&'static str, Value)>),
+    /// A status, and a whole body.
     Status(u16, &'static str),
-    /// A whole body, with status 200.
-    Raw(&'static str),
     /// The connection is closed without a word.
     Close,
     /// No answer ever comes.
@@ -123,7 +122,6 @@ fn answer(stream: TcpStream, options: Options, log: &Mutex<Log>, script: &Script
         Reply::Say(text) => write(stream, 200, &said(options, tokens, number, text, &[])),
         Reply::Call(calls) => write(stream, 200, &said(options, tokens, number, "", &calls)),
         Reply::Status(status, body) => write(stream, status, body),
-        Reply::Raw(body) => write(stream, 200, body),
         Reply::Close => {}
         Reply::Hold => {
             tell.send(()).unwrap();
