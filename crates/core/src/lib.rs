@@ -27,7 +27,9 @@ pub mod transcript;
 pub mod view;
 
 pub use cut::{Truncation, Unit};
-pub use dialect::{Complaint, DecodeError, Dialect, Finding, Frame, Loss, Problem, Request, RequestError, TooLong};
+pub use dialect::{
+    Complaint, DecodeError, Dialect, Finding, Frame, Loss, Problem, Request, RequestError, Response, TooLong,
+};
 pub use engine::{Claim, Decided, Engine, Refusal, Settings, Unfit, Wanted};
 pub use group::Group;
 pub use message::{Content, Message, Role, ToolCall, ToolResult};

@@ -21,7 +21,7 @@ pub mod summarize;
 
 pub use lookback_core::{
     Claim, Complaint, Content, Decided, DecodeError, Dialect, Engine, Entry, Finding, Frame, Group, Limits, Loss,
-    Message, Mode, Pace, Plan, Policy, Problem, Refusal, Request, RequestError, Role, Settings, Stage, Start,
+    Message, Mode, Pace, Plan, Policy, Problem, Refusal, Request, RequestError, Response, Role, Settings, Stage, Start,
     Summarize, SystemRule, TooLong, ToolCall, ToolResult, Transcript, Truncation, Unfit, Unit, View, Wanted, plan,
 };
 pub use lookback_core::{cut, dialect, engine, group, message, policy, tokens, transcript, view};

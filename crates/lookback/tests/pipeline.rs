@@ -574,6 +574,25 @@ fn the_usual_stages_watch_what_is_reported() {
 }
 
 #[test]
+fn what_is_reported_of_a_dated_model_corrects_the_counts_of_the_model_that_was_asked() {
+    for (told, corrects) in [("gpt-4o-2024-11-20", true), ("gpt-4o", true), ("gpt-4o-mini", false), ("o3", false)] {
+        block_on(async {
+            let settings = Settings::for_model(Dialect::OpenAiChat, "gpt-4o");
+            let session = Session::open(MemoryStore::new(), "run", settings).await.unwrap();
+            let mut run = Pipeline::new(session);
+            run.start(Message::user("Count to ten thousand. ".repeat(50))).await.unwrap();
+            let call = run.next().await.unwrap().unwrap();
+            let usage = Usage { model: Some(told.to_owned()), input: call.tokens * 3, ..Usage::default() };
+            run.answered(Message::assistant("One."), Some(usage)).await.unwrap();
+            run.start(Message::user("Go on.")).await.unwrap();
+            let next = run.next().await.unwrap().unwrap();
+            let own = next.view.totals().size.tokens;
+            assert_eq!(next.tokens > own, corrects, "{told}: {} of {own}", next.tokens);
+        });
+    }
+}
+
+#[test]
 fn the_futures_of_a_run_may_move_between_threads() {
     fn moves<T: Send>(_: T) {}
     block_on(async {

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::blocks::Format;
 use super::pairing::{self, PairingRules};
-use super::{DecodeError, Dialect, Finding, Loss, Problem, Quirks, Request, Rule, blocks, convert};
+use super::{DecodeError, Dialect, Finding, Loss, Problem, Quirks, Request, Response, Rule, blocks, convert, response};
 use crate::cut::{self, Edit};
 use crate::json::{self, Fields};
 use crate::message::{
@@ -315,6 +315,21 @@ pub(super) const KNOWN: &[&str] = &[
     "source.data",
     "source.url",
 ];
+
+/// The body is the message, with members beside it that no request may hold.
+pub(super) fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
+    let role = fields.get("role").ok_or_else(|| DecodeError::member("role", "a string"))?;
+    let content = fields.get("content").ok_or_else(|| DecodeError::member("content", "a list of blocks"))?;
+    let message = json::object([("role", role.to_owned()), ("content", content.to_owned())]);
+    let usage = fields.get("usage").and_then(Fields::read).unwrap_or_default();
+    let input = ["input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"];
+    Ok(Response {
+        message: Dialect::Anthropic.decode_raw(&message)?,
+        model: text(fields, "model"),
+        input: response::tokens(&usage, &input),
+        output: response::tokens(&usage, &["output_tokens"]),
+    })
+}
 
 /// A tool that the model may call, as a member of the body's `tools`.
 pub(super) fn tool(name: &str, description: &str, parameters: &Value) -> Value {

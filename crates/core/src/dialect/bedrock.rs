@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::blocks::Format;
 use super::pairing::{self, PairingRules};
-use super::{DecodeError, Dialect, Finding, Loss, Problem, Quirks, Request, Rule, blocks, convert};
+use super::{DecodeError, Dialect, Finding, Loss, Problem, Quirks, Request, Response, Rule, blocks, convert, response};
 use crate::cut::{self, Edit};
 use crate::json::{self, Fields};
 use crate::message::{
@@ -352,6 +352,20 @@ pub(super) const KNOWN: &[&str] = &[
     "reasoningText.text",
     "reasoningText.signature",
 ];
+
+/// The message of the output. The body does not say which model answered.
+pub(super) fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
+    let output = fields.get("output").and_then(Fields::read).unwrap_or_default();
+    let message = output.get("message").ok_or_else(|| DecodeError::member("output.message", "a message"))?;
+    let usage = fields.get("usage").and_then(Fields::read).unwrap_or_default();
+    let input = ["inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens"];
+    Ok(Response {
+        message: Dialect::Bedrock.decode_raw(message)?,
+        model: None,
+        input: response::tokens(&usage, &input),
+        output: response::tokens(&usage, &["outputTokens"]),
+    })
+}
 
 /// A tool that the model may call, as a member of `tools` in the body's `toolConfig`.
 pub(super) fn tool(name: &str, description: &str, parameters: &Value) -> Value {

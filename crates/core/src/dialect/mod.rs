@@ -8,6 +8,7 @@ mod convert;
 mod openai_chat;
 mod pairing;
 mod request;
+mod response;
 mod rules;
 
 use std::borrow::Cow;
@@ -20,6 +21,7 @@ use serde_json::value::RawValue;
 pub use complaint::{Complaint, TooLong};
 pub use convert::Loss;
 pub use request::{Frame, Request, RequestError};
+pub use response::Response;
 pub use rules::{Finding, Problem, Rule, Severity};
 
 use crate::cut::Edit;

@@ -6,7 +6,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::pairing::{self, PairingRules};
-use super::{DecodeError, Dialect, Finding, Loss, Problem, Quirks, Request, Rule, Shown, convert};
+use super::{DecodeError, Dialect, Finding, Loss, Problem, Quirks, Request, Response, Rule, Shown, convert, response};
 use crate::cut::{self, Edit};
 use crate::json::{self, Fields};
 use crate::message::{
@@ -386,6 +386,20 @@ pub(super) fn path(index: usize, message: &Message, part: usize) -> String {
         _ if message.tool_results().next().is_some() => format!("messages[{index}]"),
         _ => format!("messages[{index}].content[{part}]"),
     }
+}
+
+/// The message of the first choice.
+pub(super) fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
+    let choices = fields.get("choices").and_then(json::array).unwrap_or_default();
+    let choice = choices.first().and_then(|choice| Fields::read(choice)).unwrap_or_default();
+    let message = choice.get("message").ok_or_else(|| DecodeError::member("choices[0].message", "a message"))?;
+    let usage = fields.get("usage").and_then(Fields::read).unwrap_or_default();
+    Ok(Response {
+        message: Dialect::OpenAiChat.decode_raw(message)?,
+        model: fields.text("model").map(Cow::into_owned),
+        input: response::tokens(&usage, &["prompt_tokens"]),
+        output: response::tokens(&usage, &["completion_tokens"]),
+    })
 }
 
 /// A tool that the model may call, as a member of the body's `tools`.

@@ -15,7 +15,7 @@ use crate::message::{Message, Role};
 use crate::plan::{Demands, Plan, plan_for};
 use crate::policy::{Excess, Limits, Mode, Pace, Policy, Start, Tokens, Totals};
 use crate::record::{self, Sizing};
-use crate::tokens::{Estimate, Size, TokenCounter, measure};
+use crate::tokens::{Estimate, Models, Size, TokenCounter, measure};
 use crate::transcript::{Arrival, Entry, Label, Millis, Origin, Position, Usage};
 use crate::view::{Item, View};
 
@@ -34,6 +34,28 @@ pub struct Settings {
     pub model: Option<String>,
     /// The model's window in tokens, where it is known: shares refer to it, and it is the hard limit unless the policy sets one.
     pub model_window: Option<u64>,
+}
+
+impl Settings {
+    /// The default policy for a model: with its window and a counter of its tokens, where it is known (see [`Models`]).
+    ///
+    /// ```
+    /// use lookback_core::{Dialect, Settings};
+    ///
+    /// let settings = Settings::for_model(Dialect::OpenAiChat, "gpt-4o");
+    /// assert_eq!(settings.model_window, Some(128_000));
+    /// assert_eq!(Settings::for_model(Dialect::OpenAiChat, "my-own-model").model_window, None);
+    /// ```
+    pub fn for_model(dialect: Dialect, model: &str) -> Self {
+        let (name, default) = (Some(model.to_owned()), Settings::default());
+        match Models::builtin().find(model) {
+            Some(known) => {
+                let window = Some(known.window);
+                Settings { dialect, counter: known.counter(), model: name, model_window: window, ..default }
+            }
+            None => Settings { dialect, model: name, ..default },
+        }
+    }
 }
 
 impl Default for Settings {

@@ -67,6 +67,17 @@ impl Stopped {
     }
 }
 
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Stopped::Answered => f.write_str("the model answered"),
+            Stopped::LastAnswer(reason) => write!(f, "the model gave its last answer: {reason}"),
+            Stopped::Cut(reason) => write!(f, "the run was cut short: {reason}"),
+            Stopped::Stage(failure) => write!(f, "the run was cut short: {failure}"),
+        }
+    }
+}
+
 impl PartialEq for Stopped {
     /// Failures are the same where they are the same occurrence.
     fn eq(&self, other: &Self) -> bool {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use lookback_core::message::{Message, ToolCall};
 use lookback_core::transcript::{Compaction, Position};
 use lookback_core::view::View;
-use lookback_core::{Dialect, Loss, Policy};
+use lookback_core::{Dialect, Loss, Policy, Response};
 use serde_json::value::RawValue;
 
 use super::Reason;
@@ -111,6 +111,14 @@ pub struct Usage {
     pub input: u64,
     /// Output tokens.
     pub output: u64,
+}
+
+impl Usage {
+    /// What a response reports; `None` where it says nothing of its input.
+    pub fn of(response: &Response) -> Option<Self> {
+        let output = response.output.unwrap_or_default();
+        Some(Usage { provider: None, model: response.model.clone(), input: response.input?, output })
+    }
 }
 
 /// An answer of the model.

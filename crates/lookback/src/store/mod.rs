@@ -203,6 +203,26 @@ pub enum StoreError {
     },
 }
 
+/// The store at a path, made where there is none: plain files where it is a folder, or is written like one (`PATH/`), and else SQLite's file.
+///
+/// # Errors
+/// Where it cannot be opened or made, or is of another kind.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("memory.db");
+/// let store = lookback::store::open(&path)?;
+/// # assert!(path.is_file());
+/// # drop(store);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[cfg(feature = "sqlite")]
+pub fn open(path: impl AsRef<std::path::Path>) -> Result<Arc<dyn Store>, StoreError> {
+    let path = path.as_ref();
+    let plain = path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/");
+    Ok(if plain { Arc::new(FileStore::open(path)?) } else { Arc::new(SqliteStore::open(path)?) })
+}
+
 /// Erases a session and the logs that are derived from it; `false` where there is no such session.
 ///
 /// # Errors

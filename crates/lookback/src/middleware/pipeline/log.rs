@@ -12,13 +12,22 @@ use super::super::{Answer, Call, Usage};
 use super::{Pipeline, Step};
 use crate::session::{Error, now};
 
+/// The name under which a model's tokens are corrected: the session's own, where the provider's is the same with a date (`gpt-4o-2024-11-20`),
+/// for under another nobody would look.
+fn counted_as(asked: Option<&str>, told: Option<&str>) -> Option<String> {
+    let date =
+        |rest: &str| rest.len() >= "-20241120".len() && rest.bytes().all(|sign| sign == b'-' || sign.is_ascii_digit());
+    let own = |asked: &&str| told.is_none_or(|told| told.strip_prefix(asked).is_some_and(date));
+    asked.filter(own).or(told).map(str::to_owned)
+}
+
 impl Pipeline {
     /// Puts an answer of the model's into the session, with what was reported of its call.
     pub(super) async fn take_answer(&mut self, message: Message, usage: Option<Usage>) -> Result<(), Error> {
         let calls: Vec<_> = message.tool_calls().map(|(_, call)| call.clone()).collect();
         let kept = Arc::new(message.clone());
         if let Some(usage) = &usage
-            && let Some(model) = usage.model.as_ref().or(self.session.settings().model.as_ref()).cloned()
+            && let Some(model) = counted_as(self.session.settings().model.as_deref(), usage.model.as_deref())
         {
             self.session.usage(&model, usage.input).await?;
         }

@@ -1,0 +1,149 @@
+//! A small agent: a model, three tools that read the files of a folder, and Lookback, which decides what the model sees and remembers.
+//!
+//! `agent [--session-id NAME] [--dialect openai-chat|anthropic] [--store FILE|FOLDER/] [--root FOLDER] [--budget TOKENS]
+//! [--iterations NUMBER] TASK`
+//! Endpoint, key and model come from `OPENAI_BASE_URL`, `OPENAI_API_KEY`, `OPENAI_MODEL`, or `ANTHROPIC_BASE_URL` and so on.
+#![allow(clippy::print_stdout)]
+
+use std::path::{Path, PathBuf};
+use std::{env, fmt, fs, process::ExitCode, str::FromStr, time::Duration};
+
+use lookback::memory::{Memory, tools::tools};
+use lookback::middleware::{Budget, Pipeline, Stopped, ToolUse, Usage, Window};
+use lookback::{Complaint, Dialect, Message, Request, Response, Session, Settings, ToolCall, store};
+use serde_json::{Value, json};
+use ureq::{Agent, RequestBuilder, typestate::WithBody};
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+const SYSTEM: &str = "You answer questions about the files of a folder. Look first. Remember what matters later.";
+/// Each tool's name, what it does, and its argument. Those of the memory come to these.
+const TOOLS: [[&str; 3]; 3] = [
+    ["list", "Lists a folder; `.` is the first one.", "path"],
+    ["read", "Reads a text file.", "path"],
+    ["search", "Finds the lines that hold a text, in all files.", "text"],
+];
+
+fn main() -> ExitCode {
+    let done = futures_lite::future::block_on(run(env::args().skip(1).collect()));
+    done.inspect_err(|error| eprintln!("agent: {error}")).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS)
+}
+
+async fn run(mut arguments: Vec<String>) -> Result<()> {
+    let name: String = option(&mut arguments, "--session-id", "agent")?;
+    let dialect: Dialect = option(&mut arguments, "--dialect", "openai-chat")?;
+    let store = store::open(option::<PathBuf>(&mut arguments, "--store", ".lookback/")?)?;
+    let root = option::<PathBuf>(&mut arguments, "--root", ".")?;
+    let root = &root.canonicalize().map_err(|error| format!("--root {}: {error}", root.display()))?;
+    let budget = Budget::reported(option(&mut arguments, "--budget", "200000")?);
+    let iterations = option(&mut arguments, "--iterations", "30")?;
+    let [task] = &arguments[..] else { return Err("say the options, and then the task in quotes".into()) };
+    let (_, template) = request(dialect, "auto")?;
+    let settings = Settings::for_model(dialect, template.model().unwrap_or_default());
+    let mut session = Session::open(store.clone(), &name, settings).await?;
+    session.frame(template.frame()).await?;
+    if dialect == Dialect::OpenAiChat && session.stats().messages == 0 {
+        session.push(Message::system(SYSTEM)).await?;
+    }
+    let memory = Memory::open(store, &name).await?;
+    let mut run = Pipeline::standard(session, budget, Window::rounds(20)?, memory).iterations(iterations);
+    // Where the session was left amid this very task, it goes on there; else the task follows the session's last turns.
+    run.start(Message::user(task)).await?;
+    let mut answer = String::new();
+    while let Some(call) = run.next().await? {
+        let (post, request) = request(dialect, if call.tools == ToolUse::Free { "auto" } else { "none" })?;
+        let said = post.send(request.with_messages(&call.messages()?));
+        let said = said.and_then(|mut said| Ok((said.status().as_u16(), said.body_mut().read_to_string()?)));
+        let (status, body) = said.map_err(|error| format!("the provider does not answer: {error}"))?;
+        if status != 200 {
+            let Complaint::TooLong(cause) = dialect.complaint(Some(status), &body) else {
+                return Err(format!("the provider answers with status {status}: {body:.500}").into());
+            };
+            eprintln!("{cause}: it is made smaller");
+            run.overflow(cause).await?;
+            continue;
+        }
+        let response = Response::decode(&body, dialect).map_err(|error| format!("no answer of a model: {error}"))?;
+        answer = response.said();
+        for tool in run.answered(response.message.clone(), Usage::of(&response)).await? {
+            eprintln!("{} {}", tool.name, tool.arguments);
+            run.tool(&tool, |call| async move { files(root, &call) }).await?;
+        }
+    }
+    match run.stopped() {
+        Some(stopped @ (Stopped::Answered | Stopped::LastAnswer(_))) => eprintln!("{stopped}"),
+        stopped => return Err(stopped.map_or_else(String::new, Stopped::to_string).into()),
+    }
+    println!("{answer}");
+    Ok(())
+}
+
+/// What differs between providers: where a request goes, its headers, and what stands in it beside the messages.
+fn request(dialect: Dialect, choice: &str) -> Result<(RequestBuilder<WithBody>, Request)> {
+    let (provider, address) = match dialect {
+        Dialect::OpenAiChat => ("OPENAI", "https://api.openai.com/v1"),
+        Dialect::Anthropic => ("ANTHROPIC", "https://api.anthropic.com"),
+        Dialect::Bedrock => return Err("this agent speaks openai-chat and anthropic".into()),
+    };
+    let told = |what: &str| env::var(format!("{provider}_{what}")).map_err(|_| format!("{provider}_{what} is not set"));
+    let (base, key, model) = (told("BASE_URL").unwrap_or(address.to_owned()), told("API_KEY")?, told("MODEL")?);
+    let own = TOOLS.map(|[name, description, argument]| {
+        let properties = json!({argument: {"type": "string"}});
+        dialect.tool(name, description, &json!({"type": "object", "properties": properties, "required": [argument]}))
+    });
+    let tools: Vec<Value> = own.into_iter().chain(tools().iter().map(|tool| tool.for_dialect(dialect))).collect();
+    let limits = Agent::config_builder().http_status_as_error(false).timeout_global(Some(Duration::from_mins(10)));
+    let post = |path| Agent::from(limits.build()).post(base.trim_end_matches('/').to_owned() + path);
+    let (post, body) = if dialect == Dialect::Anthropic {
+        let post = post("/v1/messages").header("x-api-key", key).header("anthropic-version", "2023-06-01");
+        let body = json!({"model": model, "max_tokens": 4096, "system": SYSTEM, "tools": tools,
+            "tool_choice": {"type": choice}, "cache_control": {"type": "ephemeral"}, "messages": []});
+        (post, body)
+    } else {
+        let post = post("/chat/completions").header("authorization", format!("Bearer {key}"));
+        (post, json!({"model": model, "tools": tools, "tool_choice": choice, "messages": []}))
+    };
+    Ok((post.content_type("application/json"), Request::decode(body.to_string(), Some(dialect))?))
+}
+
+/// Runs a tool. What it gives may be long: the window cuts it, and the session keeps it whole.
+fn files(root: &Path, call: &ToolCall) -> Result<String> {
+    let arguments: Value = serde_json::from_str(&call.arguments)?;
+    let text = |name: &str| arguments.get(name).and_then(Value::as_str).ok_or(format!("`{name}` must be a text"));
+    // Nothing outside of the folder is there, be it by `..` or by a link.
+    let path = || -> Result<PathBuf> {
+        let path = root.join(text("path")?).canonicalize().ok().filter(|path| path.starts_with(root));
+        Ok(path.ok_or("the folder has no such path")?)
+    };
+    let mut lines = Vec::new();
+    match call.name.as_str() {
+        "list" => lines.extend(fs::read_dir(path()?)?.flatten().map(|it| it.file_name().display().to_string())),
+        "read" => lines.push(fs::read_to_string(path()?)?),
+        "search" => search(root, root, text("text")?, &mut lines)?,
+        name => return Err(format!("there is no tool `{name}`").into()),
+    }
+    lines.sort();
+    Ok(lines.join("\n"))
+}
+
+/// Looks into the files of all folders that are not hidden. Links are not followed.
+fn search(root: &Path, folder: &Path, text: &str, found: &mut Vec<String>) -> Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let (path, kind, name) = entry.and_then(|it| Ok((it.path(), it.file_type()?, it.file_name())))?;
+        if kind.is_dir() && !name.as_encoded_bytes().starts_with(b".") {
+            search(root, &path, text, found)?;
+        }
+        let content = if kind.is_file() { fs::read_to_string(&path).unwrap_or_default() } else { String::new() };
+        let lines = content.lines().enumerate().filter(|(_, line)| line.contains(text));
+        let name = path.strip_prefix(root)?.display();
+        found.extend(lines.map(|(number, line)| format!("{name}:{:04}: {line}", number + 1)));
+    }
+    Ok(())
+}
+
+/// Takes an option and its value out of the arguments.
+fn option<T: FromStr<Err: fmt::Display>>(arguments: &mut Vec<String>, name: &str, otherwise: &str) -> Result<T> {
+    let at = arguments.iter().position(|argument| argument == name);
+    let given = at.map(|at| arguments.drain(at..arguments.len().min(at + 2)).nth(1));
+    let value = given.unwrap_or_else(|| Some(otherwise.to_owned())).ok_or(format!("{name} needs a value"))?;
+    value.parse().map_err(|error| format!("{name} {value}: {error}").into())
+}
