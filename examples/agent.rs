@@ -10,7 +10,7 @@ use std::{env, fmt, fs, process::ExitCode, str::FromStr, time::Duration};
 
 use lookback::memory::{Memory, tools::tools};
 use lookback::middleware::{Budget, Pipeline, Stopped, ToolUse, Usage, Window};
-use lookback::{Complaint, Dialect, Message, Request, Response, Session, Settings, ToolCall, store};
+use lookback::{Complaint, Dialect, Message, Request, Response, Session, Settings, ToolCall, presets, store};
 use serde_json::{Value, json};
 use ureq::{Agent, RequestBuilder, typestate::WithBody};
 
@@ -34,8 +34,7 @@ async fn run(mut arguments: Vec<String>) -> Result<()> {
     let store = store::open(option::<PathBuf>(&mut arguments, "--store", ".lookback/")?)?;
     let root = option::<PathBuf>(&mut arguments, "--root", ".")?;
     let root = &root.canonicalize().map_err(|error| format!("--root {}: {error}", root.display()))?;
-    let budget = Budget::reported(option(&mut arguments, "--budget", "200000")?);
-    let iterations = option(&mut arguments, "--iterations", "30")?;
+    let (budget, most) = (option(&mut arguments, "--budget", "200000")?, option(&mut arguments, "--iterations", "30")?);
     let [task] = &arguments[..] else { return Err("say the options, and then the task in quotes".into()) };
     let (_, template) = request(dialect, "auto")?;
     let settings = Settings::for_model(dialect, template.model().unwrap_or_default());
@@ -45,7 +44,8 @@ async fn run(mut arguments: Vec<String>) -> Result<()> {
         session.push(Message::system(SYSTEM)).await?;
     }
     let memory = Memory::open(store, &name).await?;
-    let mut run = Pipeline::standard(session, budget, Window::rounds(20)?, memory).iterations(iterations);
+    let window = Window::new(presets::named("two-tier:sliding_window_size=20,target_rounds=10")?);
+    let mut run = Pipeline::standard(session, Budget::reported(budget), window, memory).iterations(most);
     // Where the session was left amid this very task, it goes on there; else the task follows the session's last turns.
     run.start(Message::user(task)).await?;
     let mut answer = String::new();

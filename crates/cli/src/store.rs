@@ -19,8 +19,7 @@ pub(crate) enum Opening {
 
 /// A folder, or what is written like one, holds plain files; anything else is SQLite's.
 pub(crate) fn open(path: &Path, opening: Opening) -> Result<Arc<dyn Store>, Failure> {
-    let files = path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/");
-    Ok(match (opening, files) {
+    Ok(match (opening, lookback::store::is_folder(path)) {
         (Opening::Existing, true) => Arc::new(FileStore::open_existing(path)?),
         (Opening::Existing, false) => Arc::new(SqliteStore::open_existing(path)?),
         (Opening::Made(durability), true) => Arc::new(FileStore::open_with(path, durability)?),

@@ -219,8 +219,12 @@ pub enum StoreError {
 #[cfg(feature = "sqlite")]
 pub fn open(path: impl AsRef<std::path::Path>) -> Result<Arc<dyn Store>, StoreError> {
     let path = path.as_ref();
-    let plain = path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/");
-    Ok(if plain { Arc::new(FileStore::open(path)?) } else { Arc::new(SqliteStore::open(path)?) })
+    Ok(if is_folder(path) { Arc::new(FileStore::open(path)?) } else { Arc::new(SqliteStore::open(path)?) })
+}
+
+/// Whether a path stands for a folder of plain files: it is one, or is written like one.
+pub fn is_folder(path: &std::path::Path) -> bool {
+    path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/")
 }
 
 /// Erases a session and the logs that are derived from it; `false` where there is no such session.
