@@ -211,8 +211,9 @@ fn where_room_for_changes_takes_the_sheet_it_is_said_again() {
         let messages = read_on(&mut run).await;
         assert!(messages.iter().any(|message| message.contains("Use pnpm.")), "{messages:#?}");
         assert!(messages.len() < 8, "room was made: {messages:#?}");
-        let messages = read_on(&mut run).await;
-        assert!(messages.iter().any(|message| message.contains("Write no files.")), "{messages:#?}");
+        assert!(messages.iter().any(|message| message.contains("Write no files.")), "in the same call: {messages:#?}");
+        let next = read_on(&mut run).await;
+        assert_eq!(next.get(..messages.len()), Some(messages.as_slice()), "and once");
     });
 }
 

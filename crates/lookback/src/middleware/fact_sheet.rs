@@ -190,7 +190,7 @@ impl Middleware for FactSheet {
         }
         match event {
             Event::Start => self.told = None,
-            Event::BeforeModel => return Ok(future::block_on(self.before_model(run))?),
+            Event::BeforeModel | Event::Compacted => return Ok(future::block_on(self.before_model(run))?),
             Event::BeforeTool(call) if tools::is_tool(&call.name) => {
                 return Ok(future::block_on(self.answer(call, run))?);
             }

@@ -139,6 +139,9 @@ pub enum Event {
     BeforeIteration,
     /// The model is about to be called.
     BeforeModel,
+    /// Room was made for what the stages have just said: what stood in the window before may have left it. The call is about to be made
+    /// all the same, and what is said now is still in it.
+    Compacted,
     /// The model has answered, and the answer is in the session.
     AfterModel(Answer),
     /// A tool is about to be run.
@@ -160,6 +163,7 @@ impl Event {
             Event::Start => "start",
             Event::BeforeIteration => "before_iteration",
             Event::BeforeModel => "before_model",
+            Event::Compacted => "compacted",
             Event::AfterModel(_) => "after_model",
             Event::BeforeTool(_) => "before_tool",
             Event::AfterTool(_) => "after_tool",
@@ -173,9 +177,12 @@ impl Event {
     fn is_after(&self) -> bool {
         match self {
             Event::AfterModel(_) | Event::AfterTool(_) | Event::AfterIteration | Event::Stop(_) => true,
-            Event::Start | Event::BeforeIteration | Event::BeforeModel | Event::BeforeTool(_) | Event::Overflow(_) => {
-                false
-            }
+            Event::Start
+            | Event::BeforeIteration
+            | Event::BeforeModel
+            | Event::Compacted
+            | Event::BeforeTool(_)
+            | Event::Overflow(_) => false,
         }
     }
 

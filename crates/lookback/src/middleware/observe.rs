@@ -166,7 +166,7 @@ impl Middleware for Observe {
                 tracing::debug!(session = %run.session, iterations = run.iteration, how = stopped.name(), "a run is over");
                 (self.call, self.tool) = (None, None);
             }
-            Event::BeforeIteration | Event::AfterIteration => {}
+            Event::BeforeIteration | Event::Compacted | Event::AfterIteration => {}
         }
         Ok(Reaction::none())
     }

@@ -221,6 +221,7 @@ impl Middleware for Progress {
                 self.state.fresh = false;
             }
             Event::BeforeIteration
+            | Event::Compacted
             | Event::AfterModel(_)
             | Event::BeforeTool(_)
             | Event::Overflow(_)

@@ -29,7 +29,8 @@ impl Window {
         Window { policy }
     }
 
-    /// Windows of the newest so many rounds, at least 1, by the preset `two-tier`.
+    /// Windows of the newest so many rounds, at least 1, by the preset `two-tier`. Such a window slides by a round at each call, which breaks
+    /// the provider's cache each time; one with a target does not: `two-tier:sliding_window_size=10,target_rounds=5`.
     ///
     /// # Errors
     /// Where it is 0.

@@ -33,7 +33,7 @@ impl Pipeline {
                 Flow::LastAnswer(reason) if self.tools == ToolUse::Free => self.tools = ToolUse::None(reason),
                 Flow::Continue | Flow::Answer { .. } | Flow::LastAnswer(_) | Flow::Stop(_) => {}
             }
-            if matches!(*event, Event::BeforeModel) && self.stopped.is_none() {
+            if matches!(*event, Event::BeforeModel | Event::Compacted) && self.stopped.is_none() {
                 self.flush().await?;
             }
         }

@@ -48,6 +48,8 @@ pub struct Pipeline {
     bound: Option<Policy>,
     tools: ToolUse,
     compaction: Option<Arc<Compaction>>,
+    /// The one that was the newest when the stages behind the window were asked.
+    windowed: Option<Arc<Compaction>>,
     /// The view as it was last looked at, with the log's end then.
     seen: Option<(Position, Arc<View>)>,
     /// What the model was sent, and when.
@@ -73,6 +75,9 @@ enum Step {
     Before,
     Window,
     After,
+    /// Room is made for what they said, and they are told where that took anything.
+    Room,
+    Compacted,
     /// The call is to be handed out, or is.
     Call,
     /// An answer came, and is in the session; the stages are to be told.
@@ -111,6 +116,7 @@ impl Pipeline {
             bound: None,
             tools: ToolUse::Free,
             compaction: None,
+            windowed: None,
             seen: None,
             sent: None,
             allowed: ToolUse::Free,
@@ -234,10 +240,23 @@ impl Pipeline {
                 }
                 Step::Window => {
                     self.window().await?;
+                    self.windowed = self.compaction.clone();
                     self.step = Step::After;
                 }
                 Step::After => {
                     self.ask(Event::BeforeModel, self.early()..self.slots.len()).await?;
+                    self.go_on(Step::Room);
+                }
+                Step::Room => {
+                    self.window().await?;
+                    let same = match (&self.windowed, &self.compaction) {
+                        (Some(before), Some(now)) => Arc::ptr_eq(before, now),
+                        (before, now) => before.is_none() && now.is_none(),
+                    };
+                    self.step = if same { Step::Call } else { Step::Compacted };
+                }
+                Step::Compacted => {
+                    self.ask(Event::Compacted, 0..self.slots.len()).await?;
                     self.go_on(Step::Call);
                 }
                 Step::Call => {
