@@ -6,7 +6,9 @@ use futures_lite::future::block_on;
 use lookback::policy::Policy;
 use lookback::transcript::Origin;
 use lookback::view::Item;
-use lookback::{Dialect, MemoryStore, Message, Role, Session, Settings, SqliteStore, Store, ToolCall, presets};
+use lookback::{
+    Dialect, FileStore, MemoryStore, Message, Role, Session, Settings, SqliteStore, Store, ToolCall, presets,
+};
 use serde::Deserialize;
 
 #[derive(Debug, Deserialize)]
@@ -60,7 +62,10 @@ fn short(item: &Item) -> String {
 }
 
 fn resumes(dialect: Dialect, store: impl Store + Clone + 'static) {
-    for (number, vector) in vectors().into_iter().enumerate() {
+    // There a system prompt stands outside, and a window begins with a person.
+    let fits = |vector: &Vector| vector.policy.is_none() && vector.history.iter().all(|entry| !entry.starts_with("s:"));
+    let vectors = vectors().into_iter().filter(|vector| dialect == Dialect::OpenAiChat || fits(vector));
+    for (number, vector) in vectors.enumerate() {
         let policy = vector.policy.as_deref().map_or_else(Policy::default, |policy| presets::named(policy).unwrap());
         let settings = Settings { dialect, policy, ..Settings::default() };
         let name = format!("{dialect:?}/{number}");
@@ -80,7 +85,12 @@ fn resumes(dialect: Dialect, store: impl Store + Clone + 'static) {
             let window = session.window().await.unwrap();
             let sent: Vec<String> = window.view().messages().map(short).collect();
             assert_eq!(sent, vector.sends, "{}", vector.name);
-            let body = format!(r#"{{"messages":{}}}"#, window.to_json().unwrap());
+            let look = dialect.tool("look", "Looks.", &serde_json::json!({"type": "object"}));
+            let tools = match dialect {
+                Dialect::Bedrock => format!(r#","toolConfig":{{"tools":[{look}]}}"#),
+                Dialect::OpenAiChat | Dialect::Anthropic => format!(r#","tools":[{look}]"#),
+            };
+            let body = format!(r#"{{"messages":{}{tools}}}"#, window.to_json().unwrap());
             let request = lookback::Request::decode(body, Some(dialect)).unwrap();
             let findings = dialect.check(&request);
             assert!(findings.is_empty(), "{}: {findings:?}", vector.name);
@@ -94,11 +104,34 @@ fn resumes(dialect: Dialect, store: impl Store + Clone + 'static) {
 
 #[test]
 fn a_session_goes_on_with_its_last_turns_and_its_task_once() {
-    resumes(Dialect::OpenAiChat, std::sync::Arc::new(MemoryStore::new()));
+    for dialect in Dialect::ALL {
+        resumes(dialect, std::sync::Arc::new(MemoryStore::new()));
+    }
+}
+
+#[test]
+fn what_leaves_a_session_with_a_running_summary_is_summarised() {
+    block_on(async {
+        let policy = presets::named("rolling-summary:window_size=200").unwrap();
+        let settings = Settings { policy: policy.clone(), ..Settings::default() };
+        let mut session = Session::open(MemoryStore::new(), "s", settings).await.unwrap();
+        for number in 1..=8 {
+            session.push(Message::user(format!("The port of service {number} is 505{number}."))).await.unwrap();
+            session.push(Message::assistant("Noted.")).await.unwrap();
+        }
+        session.resume(Message::user("Which ports are there?"), 2).await.unwrap();
+        session.settled().await.unwrap();
+        let window = session.window().await.unwrap();
+        let sent: Vec<String> = window.view().messages().map(|item| item.message().text()).collect();
+        assert!(sent[0].contains("505") && window.view().summary().is_some(), "{sent:?}");
+        assert_eq!(sent.len(), 1 + 2 * 2 + 1, "{sent:?}");
+        assert_eq!(session.settings().policy, policy);
+    });
 }
 
 #[test]
 fn a_session_in_a_file_goes_on_with_its_last_turns_and_its_task_once() {
     let folder = tempfile::tempdir().unwrap();
     resumes(Dialect::OpenAiChat, std::sync::Arc::new(SqliteStore::open(folder.path().join("store.db")).unwrap()));
+    resumes(Dialect::Anthropic, std::sync::Arc::new(FileStore::open(folder.path().join("files")).unwrap()));
 }

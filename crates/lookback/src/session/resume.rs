@@ -1,8 +1,9 @@
 //! Going on with a session after a while: its last turns stand before the new task, and the task stands there once.
 
 use lookback_core::Message;
+use lookback_core::engine::Engine;
 use lookback_core::message::Role;
-use lookback_core::policy::{Limits, Mode, Policy};
+use lookback_core::policy::{Keep, Limits, Policy, Stage};
 use lookback_core::transcript::{Entry, Origin};
 use serde::Serialize;
 
@@ -23,7 +24,7 @@ impl Session {
 
     /// Goes on with a task: the last `turns` turns of the session stay in the window, with all their tool exchanges, and behind them the task.
     /// What came before leaves the window, in one compaction, and can be recalled. Where the session was left in the middle of this very
-    /// task it goes on there. With 0 turns the task stands alone, as a sub-agent should find it.
+    /// task it goes on there. With 0 turns the task stands alone behind the system prompt, as a sub-agent should find it.
     ///
     /// # Errors
     /// As [`Session::push`].
@@ -50,48 +51,99 @@ impl Session {
     pub async fn resume(&mut self, task: Message, turns: u64) -> Result<Resumed, Error> {
         self.follow_policy();
         self.catch_up().await?;
-        if turns == 0 && self.view().history_len() > 0 {
-            self.replace(vec![task]).await?;
+        if turns == 0 {
+            self.begin_with(task).await?;
             return Ok(Resumed { turns: 0, unfinished: false });
         }
-        let unfinished = turns > 0 && self.is_amid(&task).await?;
-        let kept = turns.saturating_add(u64::from(unfinished));
+        let open = self.turns_amid(&task).await?;
+        let kept = turns.saturating_add(open);
         if self.view().totals().turns > kept {
-            // The task is the newest turn or comes now, so an older one need not be kept for being it.
-            let limits = Limits { turns: Some(kept), ..Limits::default() };
-            self.compact(&Policy { limits, mode: Mode::Recorded, ..Policy::default() }).await?;
+            self.keep_turns(kept).await?;
         }
-        let before = self.view().totals().turns.saturating_sub(u64::from(unfinished));
-        if !unfinished {
+        let before = self.view().totals().turns.saturating_sub(open);
+        if open == 0 {
             self.push(task).await?;
         }
-        Ok(Resumed { turns: before, unfinished })
+        Ok(Resumed { turns: before, unfinished: open > 0 })
     }
 
-    /// Whether the session was left before the model was done with this very task.
-    async fn is_amid(&self, task: &Message) -> Result<bool, Error> {
-        let digests: Vec<u128> = self.engine.settings().dialect.convert(task)?.iter().map(Message::digest).collect();
-        let said = self.view().messages().filter(|item| !item.is_own());
-        let newest = said.max_by_key(|item| item.position()).map(|item| item.message());
-        let done = |newest: &Message| newest.role() == Role::Assistant && newest.tool_calls().next().is_none();
-        if newest.is_none_or(done) {
-            return Ok(false);
+    /// The task alone, behind the system messages that the session begins with.
+    async fn begin_with(&mut self, task: Message) -> Result<(), Error> {
+        let said = || self.view().messages().filter(|item| !item.is_own());
+        let system = said().take_while(|item| item.message().role() == Role::System);
+        let mut messages: Vec<Message> = system.map(|item| item.message().clone()).collect();
+        if said().count() == messages.len() {
+            return self.push(task).await;
         }
-        let asked = self.view().messages().filter(|item| !item.is_own() && item.message().opens_turn());
-        let mut last = asked.max_by_key(|item| item.position()).map(|item| item.message().digest());
-        if last.is_none() {
+        messages.push(task);
+        self.replace(messages).await
+    }
+
+    /// Leaves this many turns in the window. Where the policy makes a summary, that takes in what leaves, and is made in the background.
+    async fn keep_turns(&mut self, turns: u64) -> Result<(), Error> {
+        let own = self.engine.settings().policy.clone();
+        let limits =
+            |limits: Limits| Limits { turns: Some(limits.turns.map_or(turns, |own| own.min(turns))), ..limits };
+        if own.summary().is_some() {
+            let narrow = Policy { limits: limits(own.limits), target: own.target.map(limits), ..own.clone() };
+            self.engine.set_policy(narrow);
+            let done = self.decide_and_begin(Engine::manage, &mut Vec::new()).await;
+            self.engine.set_policy(own);
+            return done.map(|_| ());
+        }
+        // The task is the newest turn or comes now, so an older one need not be kept for being it.
+        let keep = Keep { first: 0, task: false, ..own.keep };
+        let limits = limits(Limits::default());
+        let policy = Policy { limits, target: None, hard: None, keep, stages: vec![Stage::Drop], ..own };
+        self.compact(&policy).await?;
+        Ok(())
+    }
+
+    /// How many turns are open since the model was last done, where this very task is one of them; else 0.
+    async fn turns_amid(&self, task: &Message) -> Result<u64, Error> {
+        let digests: Vec<u128> = self.engine.settings().dialect.convert(task)?.iter().map(Message::digest).collect();
+        let mut said: Vec<_> = self.view().messages().filter(|item| !item.is_own()).collect();
+        said.sort_by_key(|item| item.position());
+        let mut open = Open::default();
+        said.iter().for_each(|item| open.hear(item.message()));
+        if open.turns.is_empty() && said.last().is_some_and(|newest| !is_done(newest.message())) {
             // The window has lost the task, and the log has not.
             self.walk(&mut |_, entry| {
                 if let Entry::Message(arrival) = &entry
                     && arrival.origin != Origin::Lookback
-                    && arrival.message.opens_turn()
                 {
-                    last = Some(arrival.digest);
+                    open.hear(&arrival.message);
                 }
                 true
             })
             .await?;
+            let amid = open.turns.iter().any(|digest| digests.contains(digest));
+            // None of them is in the window, so none is to be kept there.
+            return Ok(u64::from(amid));
         }
-        Ok(last.is_some_and(|last| digests.contains(&last)))
+        let amid = open.turns.iter().any(|digest| digests.contains(digest));
+        Ok(if amid { open.turns.len() as u64 } else { 0 })
     }
+}
+
+/// What persons have said since the model was last done.
+#[derive(Default)]
+struct Open {
+    /// Each by its digest.
+    turns: Vec<u128>,
+}
+
+impl Open {
+    fn hear(&mut self, message: &Message) {
+        if is_done(message) {
+            self.turns.clear();
+        } else if message.opens_turn() {
+            self.turns.push(message.digest());
+        }
+    }
+}
+
+/// Whether the model is done with it: an answer that asks for no tools.
+fn is_done(message: &Message) -> bool {
+    message.role() == Role::Assistant && message.tool_calls().next().is_none()
 }
