@@ -186,12 +186,12 @@ fn history(id: FactId, whose: &Whose, json: bool) -> Result<(), Failure> {
         return Ok(());
     }
     let header = ["fact", "what", "by", "time (UTC)", "text"];
-    let rows = events.iter().map(|event| told(id.scope, event));
+    let rows = events.iter().map(told);
     Ok(output::line(&output::text_of(&output::table(header, &[0, 1, 2, 3, 4], rows)))?)
 }
 
-fn told(scope: Scope, event: &Event) -> [String; 5] {
-    let own = FactId { scope, position: event.position };
+fn told(event: &Event) -> [String; 5] {
+    let own = FactId { scope: event.scope, position: event.position };
     let (id, what, source, time, text) = match &event.entry {
         FactEntry::Stated(statement) => {
             let Statement { source, time, text, supersedes, .. } = statement;

@@ -355,6 +355,9 @@ pub struct Fact {
     pub trust: Trust,
     /// How often the same was said again.
     pub confirmations: u64,
+    /// Another fact about the same thing that stands too, since neither may take the other's place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disputes: Option<FactId>,
     /// When it was last said, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub said: Option<Millis>,

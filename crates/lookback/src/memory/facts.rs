@@ -350,8 +350,9 @@ impl Facts {
             of_kind.insert(position);
         }
         let (confidence, trust, said) = (statement.confidence, statement.trust(), statement.time);
-        let fact = Fact { id, statement: statement.clone(), confidence, trust, confirmations: 0, said };
+        let fact = Fact { id, statement: statement.clone(), confidence, trust, confirmations: 0, disputes: None, said };
         self.standing.insert(position, fact);
+        self.settle(statement);
     }
 
     /// Takes a fact away; `false` where it does not stand.
@@ -371,7 +372,18 @@ impl Facts {
                 }
             }
         }
+        self.settle(&fact.statement);
         true
+    }
+
+    /// Says of all that are about the same thing as a statement whether they dispute one another: each the newest other one.
+    fn settle(&mut self, statement: &Statement) {
+        let about: Vec<FactId> = self.alike(Sameness::of(statement).1).collect();
+        for id in &about {
+            if let Some(fact) = self.standing.get_mut(&id.position) {
+                fact.disputes = about.iter().find(|other| *other != id).copied();
+            }
+        }
     }
 
     /// Those that have this in common, the newest first.

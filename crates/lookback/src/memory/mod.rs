@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use async_lock::Mutex;
 use lookback_core::tokens::TokenCounter;
-use lookback_core::transcript::Position;
+use lookback_core::transcript::{Millis, Position};
 use serde::Serialize;
 
 pub use extract::DrawError;
@@ -70,11 +70,21 @@ pub struct Memory {
 struct Known {
     session: Facts,
     shared: Facts,
+    /// When either log was begun.
+    begun: [Option<Millis>; 2],
 }
 
 impl Known {
     fn new() -> Self {
-        Known { session: Facts::new(Scope::Session), shared: Facts::new(Scope::Shared) }
+        Known { session: Facts::new(Scope::Session), shared: Facts::new(Scope::Shared), begun: [None; 2] }
+    }
+
+    fn begun(&mut self, scope: Scope) -> &mut Option<Millis> {
+        let [session, shared] = &mut self.begun;
+        match scope {
+            Scope::Session => session,
+            Scope::Shared => shared,
+        }
     }
 
     fn of(&mut self, scope: Scope) -> &mut Facts {
@@ -97,6 +107,8 @@ pub struct Stated {
 /// One thing that happened to a fact, as its history tells it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Event {
+    /// Whose log it is.
+    pub scope: Scope,
     /// The entry in the log of its scope.
     pub position: Position,
     /// What happened.
@@ -195,14 +207,17 @@ impl Memory {
     /// A blocker stands in the way no longer; `with` says what resolved it.
     ///
     /// # Errors
-    /// Where it does not stand, is no blocker, or may be relied on further than who says so; and where the store fails.
+    /// Where it does not stand, or is no blocker; where nothing is said of what resolved it; and where the store fails. (What stands in the
+    /// way is a matter of fact: whoever finds it gone may say so, also of a person's.)
     pub async fn resolve(&self, id: FactId, with: &str, source: Source) -> Result<(), MemoryError> {
         let length = with.chars().count();
+        if with.trim().is_empty() {
+            return Err(Refused::Empty { field: "what resolved it" }.into());
+        }
         if length > Statement::LONGEST {
             return Err(Refused::Long { field: "what resolved it", length, most: Statement::LONGEST }.into());
         }
         self.end(id, source, |fact, source| match fact.statement.kind {
-            // What stands in the way is a matter of fact, so anyone may find it gone.
             Kind::Blocker => Ok(FactEntry::Resolved { id, with: with.to_owned(), source, time: now() }),
             kind => Err(Refused::NoBlocker { id, kind }),
         })
@@ -305,6 +320,9 @@ impl Memory {
             let said: Vec<String> = texts.flat_map(|text| words(text)).chain([folded(statement.kind.name())]).collect();
             wanted.iter().all(|word| said.contains(word))
         };
+        if wanted.is_empty() {
+            return Ok(Vec::new());
+        }
         let mut found: Vec<Fact> = self.facts().await?.into_iter().filter(holds).collect();
         // Of those that were said at the same time, the later one first too.
         found.reverse();
@@ -322,41 +340,39 @@ impl Memory {
         Ok(sheet(&[&known.session, &known.shared], options, counter))
     }
 
-    /// All that happened to a fact and to those whose place it took or that took its, in order. It reads the whole log.
+    /// All that happened to a fact and to those whose place it took or that took its: what all sessions share first, then what is this
+    /// session's, each in order. It reads both logs whole.
     ///
     /// # Errors
     /// Where the store fails.
     pub async fn history(&self, id: FactId) -> Result<Vec<Event>, MemoryError> {
         let mut events = Vec::new();
-        let mut family = HashSet::from([id]);
-        let entries = self.entries(id.scope).await?;
-        // What a fact took the place of comes before it, and what took its place behind it.
-        for (position, entry) in entries.iter().enumerate().rev() {
-            if let FactEntry::Stated(statement) = entry
-                && family.contains(&FactId { scope: id.scope, position: position as Position })
-            {
-                family.extend(&statement.supersedes);
-            }
+        for scope in [Scope::Shared, Scope::Session] {
+            let entries = self.entries(scope).await?;
+            events.extend((0..).zip(entries).map(|(position, entry)| Event { scope, position, entry }));
         }
-        for (position, entry) in (0..).zip(entries) {
-            let own = FactId { scope: id.scope, position };
-            let concerns = match &entry {
+        let stated = || {
+            events.iter().filter_map(|event| match &event.entry {
                 FactEntry::Stated(statement) => {
-                    let next = statement.supersedes.iter().any(|old| family.contains(old));
-                    if next {
-                        family.insert(own);
-                    }
-                    next || family.contains(&own)
+                    Some((FactId { scope: event.scope, position: event.position }, &statement.supersedes))
                 }
-                FactEntry::Confirmed { id, .. } | FactEntry::Resolved { id, .. } | FactEntry::Forgotten { id, .. } => {
-                    family.contains(id)
-                }
-                FactEntry::Drawn { .. } => false,
-            };
-            if concerns {
-                events.push(Event { position, entry });
+                _ => None,
+            })
+        };
+        // Those whose place it took, and theirs; then those that took the place of any of these.
+        let mut family = HashSet::from([id]);
+        grow(&mut family, |family| {
+            stated().filter(|(own, _)| family.contains(own)).flat_map(|(_, old)| old).copied().collect()
+        });
+        let takes = |family: &HashSet<FactId>, old: &[FactId]| old.iter().any(|old| family.contains(old));
+        grow(&mut family, |family| stated().filter(|(_, old)| takes(family, old)).map(|(own, _)| own).collect());
+        events.retain(|event| match &event.entry {
+            FactEntry::Stated(_) => family.contains(&FactId { scope: event.scope, position: event.position }),
+            FactEntry::Confirmed { id, .. } | FactEntry::Resolved { id, .. } | FactEntry::Forgotten { id, .. } => {
+                family.contains(id)
             }
-        }
+            FactEntry::Drawn { .. } => false,
+        });
         Ok(events)
     }
 
@@ -404,10 +420,14 @@ impl Memory {
     async fn read_on(&self, known: &mut Known) -> Result<(), StoreError> {
         for scope in [Scope::Session, Scope::Shared] {
             let log = self.log(scope);
-            let end = self.store.head(&log, None).await?.map_or(0, |head| head.end);
+            let info = self.store.info(&log).await?;
+            let (end, created) = info.map_or((0, None), |info| (info.records, info.created));
+            let begun = known.begun(scope);
+            let erased = *begun != created && begun.is_some();
+            *begun = created;
             let facts = known.of(scope);
-            if facts.end() > end {
-                // It was erased, and perhaps begun again.
+            if erased || facts.end() > end {
+                // Perhaps it was begun again.
                 *facts = Facts::new(scope);
             }
             while facts.end() < end {
@@ -446,6 +466,17 @@ impl Memory {
 
     fn overtaken(&self, scope: Scope) -> StoreError {
         StoreError::Overtaken { log: self.log(scope).to_string(), tries: TRIES }
+    }
+}
+
+/// Adds to a family, as long as there is anyone to add.
+fn grow(family: &mut HashSet<FactId>, more: impl Fn(&HashSet<FactId>) -> Vec<FactId>) {
+    loop {
+        let before = family.len();
+        family.extend(more(family));
+        if family.len() == before {
+            return;
+        }
     }
 }
 

@@ -6,19 +6,22 @@
 //! the model states itself it has seen in its own tool call.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use blocking::Task;
-use futures_lite::future;
+use futures_lite::{FutureExt as _, future};
 use lookback_core::message::{Message, ToolCall};
 use lookback_core::tokens::{Estimate, TokenCounter};
 use lookback_core::transcript::{Compaction, Position};
 
 use super::{Event, Failure, Middleware, Reaction, Run};
-use crate::memory::{FactId, Memory, MemoryError, Sheet, SheetOptions, sheet, tools};
+use crate::memory::{Fact, FactId, Memory, MemoryError, Sheet, SheetOptions, sheet, tools};
 use crate::summarize::Summarizer;
 
+/// How long the end of a run waits for facts that are being drawn: less than the stage may take.
+const SETTLING: Duration = Duration::from_secs(4);
 /// Messages that wait until facts are drawn from them, at the most.
 const WAITING: usize = 1_024;
 
@@ -51,6 +54,10 @@ pub struct FactSheet {
     drawing: Option<Drawing>,
     /// The facts that the model knows of; absent until it was told.
     told: Option<BTreeSet<FactId>>,
+    /// What was said last, and what the model knows if it hears that.
+    saying: Option<(String, BTreeSet<FactId>)>,
+    /// Whether a sheet stood in the window when it was last looked at.
+    stood: bool,
     /// The newest compaction that was looked at.
     seen: Option<Arc<Compaction>>,
 }
@@ -61,9 +68,14 @@ struct Drawing {
     summarizer: Arc<dyn Summarizer>,
     time_limit: Duration,
     waiting: VecDeque<(Position, Arc<Message>)>,
-    /// The one that is under way.
-    task: Option<Task<()>>,
+    /// What is under way. It gives back what it failed with.
+    task: Option<Task<Option<Left>>>,
+    /// What is under way has failed before.
+    failed: bool,
 }
+
+/// Messages that have left the window.
+type Left = Vec<(Position, Arc<Message>)>;
 
 impl FactSheet {
     /// Where it stands among the stages.
@@ -72,7 +84,7 @@ impl FactSheet {
     /// The facts of a memory, on a sheet of at most 2,000 tokens.
     pub fn new(memory: Memory) -> Self {
         let (options, counter) = (SheetOptions::default(), Arc::new(Estimate::default()));
-        FactSheet { memory, options, counter, drawing: None, told: None, seen: None }
+        FactSheet { memory, options, counter, drawing: None, told: None, saying: None, stood: false, seen: None }
     }
 
     /// Another sheet, such as one of another budget.
@@ -87,54 +99,74 @@ impl FactSheet {
         FactSheet { counter, ..self }
     }
 
-    /// Draws facts from messages that leave the window (see [`Memory::draw`]), in the background and one call at a time. What is not done when
-    /// the run ends is waited for within the stage's time limit, and else given up: the messages stay in the log.
+    /// Draws facts from messages that leave the window (see [`Memory::draw`]), in the background and one call at a time. What fails is
+    /// tried once more. The end of a run waits for it, four seconds at the most; the messages stay in the log in any case.
     #[must_use]
     pub fn drawing(self, summarizer: impl Summarizer + 'static, time_limit: Duration) -> Self {
         let (summarizer, waiting) = (Arc::new(summarizer), VecDeque::new());
-        FactSheet { drawing: Some(Drawing { summarizer, time_limit, waiting, task: None }), ..self }
+        FactSheet { drawing: Some(Drawing { summarizer, time_limit, waiting, task: None, failed: false }), ..self }
     }
 
     async fn before_model(&mut self, run: &Run) -> Result<Reaction, MemoryError> {
         let now = self.memory.ids().await?;
-        if let Some(known) = self.told.replace(now.clone()) {
-            let mut new = Vec::new();
-            for id in now.difference(&known) {
-                new.extend(self.memory.get(*id).await?);
+        let sheet = match &self.told {
+            Some(known) if *known == now => Sheet::default(),
+            Some(known) => {
+                let facts = self.memory.facts().await?;
+                let new: Vec<Fact> = facts.into_iter().filter(|fact| !known.contains(&fact.id)).collect();
+                let gone: Vec<FactId> = known.difference(&now).copied().collect();
+                sheet::changes(&new, &gone, &self.options, &*self.counter)
             }
-            let gone: Vec<FactId> = known.difference(&now).copied().collect();
-            return Ok(said(sheet::changes(&new, &gone, &self.options, &*self.counter)));
-        }
-        let sheet = self.memory.sheet(&self.options, &*self.counter).await?;
+            None => self.memory.sheet(&self.options, &*self.counter).await?,
+        };
         // It may have been told in another run, or by another process.
-        let stands = sheets(run).next_back().is_some_and(|last| last == sheet.text);
-        Ok(if stands { Reaction::none() } else { said(sheet) })
+        let stands = self.told.is_none() && sheets(run).next_back().is_some_and(|last| last == sheet.text);
+        if sheet.text.is_empty() || stands {
+            self.told = Some(now);
+            return Ok(Reaction::none());
+        }
+        // Whether the model hears it is seen when it stands in the window.
+        self.saying = Some((sheet.text.clone(), now));
+        Ok(Reaction::none().note(sheet.text))
     }
 
     async fn answer(&mut self, call: &ToolCall, run: &Run) -> Result<Reaction, MemoryError> {
         let asked =
             run.view.messages().filter(|item| item.message().tool_calls().any(|(_, other)| other.id == call.id));
-        let memory = asked.last().map_or_else(|| self.memory.clone(), |item| self.memory.at(item.position()));
+        let at = asked.last().map(|item| item.position());
+        let memory = at.map_or_else(|| self.memory.clone(), |at| self.memory.at(at));
         let before = self.memory.ids().await?;
         let reply = tools::call(&memory, &call.name, &call.arguments).await;
-        // What the model changes itself, it knows.
-        let after = self.memory.ids().await?;
+        let facts = self.memory.facts().await?;
         if let Some(told) = &mut self.told {
-            told.retain(|id| after.contains(id) || !before.contains(id));
-            told.extend(after.difference(&before));
+            // What the model changes itself, it knows.
+            let own = |fact: &&Fact| fact.statement.source.message == at && !before.contains(&fact.id);
+            told.extend(facts.iter().filter(own).map(|fact| fact.id));
+            told.retain(|id| !before.contains(id) || facts.iter().any(|fact| fact.id == *id));
         }
         Ok(if reply.error { Reaction::none().refuse(reply.text) } else { Reaction::none().answer(reply.text) })
     }
 
-    /// A compaction may have taken the sheet, and what the model said of facts itself.
-    fn notice(&mut self, run: &Run) {
-        let is_seen = |new: &Arc<Compaction>| self.seen.as_ref().is_some_and(|seen| Arc::ptr_eq(seen, new));
-        if let Some(new) = run.compaction.as_ref().filter(|new| !is_seen(new)) {
-            self.seen = Some(new.clone());
-            if sheets(run).next().is_none() {
-                self.told = None;
+    /// Whether the model has heard what was said last, and whether anything took the sheet since, and what the model said of facts itself.
+    fn notice(&mut self, event: &Event, run: &Run) {
+        if let Some((text, known)) = self.saying.take() {
+            let heard = notes(run).any(|note| note == text);
+            let later = matches!(event, Event::BeforeModel | Event::AfterModel(_) | Event::Stop(_));
+            match heard {
+                true => self.told = Some(known),
+                // It was said too late, or the stage failed after it.
+                false if later => {}
+                false => self.saying = Some((text, known)),
             }
         }
+        let stands = sheets(run).next().is_some();
+        let is_seen = |new: &Arc<Compaction>| self.seen.as_ref().is_some_and(|seen| Arc::ptr_eq(seen, new));
+        let compacted = run.compaction.as_ref().filter(|new| !is_seen(new)).cloned();
+        if !stands && (self.stood || compacted.is_some()) {
+            self.told = None;
+        }
+        self.stood = stands;
+        self.seen = compacted.or(self.seen.take());
     }
 }
 
@@ -145,31 +177,63 @@ impl Drawing {
         while self.waiting.len() > WAITING {
             self.waiting.pop_front();
         }
-        if self.task.as_ref().is_none_or(Task::is_finished) && !self.waiting.is_empty() {
-            let messages: Vec<_> = self.waiting.drain(..).collect();
-            let (memory, counter, summarizer) = (memory.clone(), counter.clone(), self.summarizer.clone());
-            let time_limit = self.time_limit;
-            self.task = Some(blocking::unblock(move || {
-                future::block_on(async {
-                    let timer = async {
-                        async_io::Timer::after(time_limit).await;
-                        tracing::warn!(session = %memory.session(), "facts were not drawn in time");
-                    };
-                    let draw = async {
-                        if let Err(error) = memory.draw(&messages, &*summarizer, &*counter).await {
-                            tracing::warn!(session = %memory.session(), %error, "facts were not drawn");
-                        }
-                    };
-                    future::or(draw, timer).await;
-                });
-            }));
+        if let Some(task) = self.task.take_if(|task| task.is_finished()) {
+            self.done(future::block_on(task));
+        }
+        if self.task.is_none() {
+            self.begin(memory, counter);
         }
     }
 
-    /// Waits for what is under way.
-    fn settle(&mut self) {
-        if let Some(task) = self.task.take() {
-            future::block_on(task);
+    /// What failed is tried once more, with what came since.
+    fn done(&mut self, failed: Option<Left>) {
+        let again = failed.filter(|_| !self.failed);
+        self.failed = again.is_some();
+        again.into_iter().flatten().rev().for_each(|message| self.waiting.push_front(message));
+    }
+
+    fn begin(&mut self, memory: &Memory, counter: &Arc<dyn TokenCounter>) {
+        let messages: Left = self.waiting.drain(..).collect();
+        if messages.is_empty() {
+            return;
+        }
+        let (memory, counter, summarizer) = (memory.clone(), counter.clone(), self.summarizer.clone());
+        let time_limit = self.time_limit;
+        self.task = Some(blocking::unblock(move || {
+            let session = memory.session().clone();
+            let draw = async {
+                match AssertUnwindSafe(memory.draw(&messages, &*summarizer, &*counter)).catch_unwind().await {
+                    Ok(Ok(_)) => return true,
+                    Ok(Err(error)) => tracing::warn!(%session, %error, "facts were not drawn"),
+                    Err(_) => tracing::warn!(%session, "facts were not drawn: the summarizer panicked"),
+                }
+                false
+            };
+            let timer = async {
+                async_io::Timer::after(time_limit).await;
+                tracing::warn!(%session, "facts were not drawn in time");
+                false
+            };
+            let done = future::block_on(future::or(draw, timer));
+            (!done).then_some(messages)
+        }));
+    }
+
+    /// Waits for what is under way and for what waits behind it, as long as the stage may. What is not done by then goes on by itself.
+    fn settle(&mut self, memory: &Memory, counter: &Arc<dyn TokenCounter>) {
+        let end = Instant::now() + SETTLING;
+        while let Some(mut task) = self.task.take() {
+            let timer = async {
+                async_io::Timer::at(end).await;
+                None
+            };
+            match future::block_on(future::or(async { Some((&mut task).await) }, timer)) {
+                Some(failed) => {
+                    self.done(failed);
+                    self.begin(memory, counter);
+                }
+                None => return task.detach(),
+            }
         }
     }
 }
@@ -184,17 +248,20 @@ impl Middleware for FactSheet {
     }
 
     fn on(&mut self, event: &Event, run: &Run) -> Result<Reaction, Failure> {
-        self.notice(run);
+        self.notice(event, run);
         if let Some(drawing) = &mut self.drawing {
             drawing.take_up(run, &self.memory, &self.counter);
         }
         match event {
-            Event::Start => self.told = None,
+            Event::Start => (self.told, self.saying) = (None, None),
             Event::BeforeModel | Event::Compacted => return Ok(future::block_on(self.before_model(run))?),
             Event::BeforeTool(call) if tools::is_tool(&call.name) => {
                 return Ok(future::block_on(self.answer(call, run))?);
             }
-            Event::Stop(_) => self.drawing.iter_mut().for_each(Drawing::settle),
+            Event::Stop(_) => {
+                let drawing = self.drawing.iter_mut();
+                drawing.for_each(|drawing| drawing.settle(&self.memory, &self.counter));
+            }
             Event::BeforeIteration
             | Event::AfterModel(_)
             | Event::BeforeTool(_)
@@ -206,12 +273,13 @@ impl Middleware for FactSheet {
     }
 }
 
-/// The sheets that the model sees now.
-fn sheets(run: &Run) -> impl DoubleEndedIterator<Item = String> {
+/// What Lookback has told the model, and the model sees now.
+fn notes(run: &Run) -> impl DoubleEndedIterator<Item = String> {
     let notes: Vec<_> = run.view.messages().filter(|item| item.is_note()).map(|item| item.message().text()).collect();
-    notes.into_iter().filter(|text| sheet::is_sheet(text))
+    notes.into_iter()
 }
 
-fn said(sheet: Sheet) -> Reaction {
-    if sheet.text.is_empty() { Reaction::none() } else { Reaction::none().note(sheet.text) }
+/// The whole sheets among that.
+fn sheets(run: &Run) -> impl DoubleEndedIterator<Item = String> {
+    notes(run).filter(|text| sheet::is_sheet(text))
 }
