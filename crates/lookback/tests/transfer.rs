@@ -9,7 +9,9 @@ use lookback::memory::{
     BadLine, Counts, Export, Fact, FactEntry, Imported, Kind, Memory, Scope, Source, Speaker, Statement, Trust, export,
     import,
 };
-use lookback::{MemoryStore, Store};
+use lookback::summarize::Function;
+use lookback::tokens::Estimate;
+use lookback::{MemoryStore, Message, Store};
 
 fn open() -> Memory {
     block_on(Memory::open(MemoryStore::new(), "chat-1")).unwrap()
@@ -70,6 +72,32 @@ fn an_empty_memory_gets_identifiers_and_history_back() {
     let again = imported(&new, &text);
     assert_eq!(again, Imported { counts: Counts { known: 3, ..Counts::default() }, ..Imported::default() });
     assert_eq!(exported(&new), text);
+}
+
+#[test]
+fn what_is_restored_hides_no_shared_facts_and_counts_no_messages_as_drawn_from() {
+    let messages = [(3, Arc::new(Message::user("It is so.")))];
+    let drawn = |memory: &Memory| {
+        let answer = r#"{"facts":[{"kind":"finding","text":"It is so.","confidence":1,"message":1}]}"#;
+        let model = Function::new("m", move |_| async move { Ok(answer.to_owned()) });
+        block_on(memory.draw(&messages, &model, &Estimate::default())).unwrap().len()
+    };
+    let old = open();
+    let npm = block_on(old.state(Scope::Shared, said(Kind::Preference, "Use npm.", Speaker::Model, 1))).unwrap().id;
+    assert_eq!(drawn(&old), 1);
+    let yarn = said(Kind::Preference, "Use yarn here.", Speaker::Model, 2);
+    block_on(old.state(Scope::Session, Statement { supersedes: vec![npm, "f0".parse().unwrap()], ..yarn })).unwrap();
+    assert_eq!(texts(&old), ["Use yarn here."]);
+    // Here `s0` is another fact, and the message another one too.
+    let new = open();
+    let never = said(Kind::Constraint, "Never push to main.", Speaker::Person, 1);
+    block_on(new.state(Scope::Shared, never)).unwrap();
+    assert!(imported(&new, &exported(&old)).restored);
+    assert_eq!(texts(&new), ["Use yarn here.", "Never push to main."]);
+    let entries = block_on(new.entries(Scope::Session)).unwrap();
+    assert_eq!(entries[1], FactEntry::Drawn { from: vec![] });
+    assert!(matches!(&entries[2], FactEntry::Stated(statement) if statement.supersedes == ["f0".parse().unwrap()]));
+    assert_eq!(drawn(&new), 1);
 }
 
 #[test]

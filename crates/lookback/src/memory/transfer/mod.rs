@@ -42,7 +42,8 @@ pub struct Counts {
 /// What came of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Imported {
-    /// Whether the log was empty, and is now as it was exported: with the same identifiers and the whole history.
+    /// Whether the log was empty, and is now as it was exported: with the same identifiers and the whole history, but for what was of elsewhere
+    /// (see [`import`]).
     pub restored: bool,
     /// How many facts were taken over.
     #[serde(flatten)]
@@ -99,8 +100,11 @@ pub async fn export(memory: &Memory, scope: Scope) -> Result<String, MemoryError
 /// Takes over what an export holds; with `only_told`, it is only told what that would come to.
 ///
 /// Into an empty log a whole export goes as it is. Otherwise each fact that stands in it is stated anew, with those who confirmed it, and takes the
-/// place of what it took the place of there. A fact of the session that hides a shared one hides none then. What was imported before is not
-/// imported again, even where it was superseded, resolved or forgotten since. All is written at once, or nothing.
+/// place of what it took the place of there. What was imported before is not imported again, even where it was superseded, resolved or
+/// forgotten since. All is written at once, or nothing.
+///
+/// Either way what was of elsewhere is left behind: a fact of the session that hides a shared one hides none then, since the shared facts here may
+/// be others; and no message counts as one that facts were drawn from.
 ///
 /// # Errors
 /// Where the store fails.
