@@ -101,6 +101,26 @@ fn what_is_restored_hides_no_shared_facts_and_counts_no_messages_as_drawn_from()
 }
 
 #[test]
+fn what_takes_the_place_of_more_than_may_be_named_is_read_and_taken_over() {
+    let old = open();
+    let first = Statement { about: Some("the build".into()), ..said(Kind::Finding, "It is slow.", Speaker::Model, 1) };
+    block_on(old.state(Scope::Session, first.clone())).unwrap();
+    let named = (0..32).map(|at| state(&old, Kind::Decision, &format!("Step {at} is done."), Speaker::Model, 2));
+    let supersedes: Vec<_> = named.map(|id| id.parse().unwrap()).collect();
+    let begun = exported(&old);
+    block_on(old.state(Scope::Session, Statement { text: "It is fast.".into(), supersedes, ..first })).unwrap();
+    let text = exported(&old);
+    let new = open();
+    assert!(imported(&new, &text).restored);
+    assert_eq!(exported(&new), text);
+    let other = open();
+    state(&other, Kind::Preference, "Something else stands here.", Speaker::Model, 1);
+    imported(&other, &begun);
+    assert_eq!(imported(&other, &text).counts, Counts { new: 1, superseded: 33, ..Counts::default() });
+    assert_eq!(texts(&other), ["Something else stands here.", "It is fast."]);
+}
+
+#[test]
 fn what_is_known_already_is_confirmed_once_and_what_is_new_is_added() {
     let new = open();
     state(&new, Kind::Decision, "Write it in Rust.", Speaker::Model, 1);

@@ -95,7 +95,9 @@ impl Export {
             }
             let about = match &read.entry {
                 FactEntry::Stated(statement) => {
-                    check(statement).map_err(|fault| BadLine::Unfit { line, fault })?;
+                    // Whoever states it names so many facts at most; what is written down has those that were implied too.
+                    let named = Statement { supersedes: Vec::new(), ..statement.clone() };
+                    check(&named).map_err(|fault| BadLine::Unfit { line, fault })?;
                     statement.supersedes.as_slice()
                 }
                 FactEntry::Confirmed { id, .. } | FactEntry::Resolved { id, .. } | FactEntry::Forgotten { id, .. } => {
