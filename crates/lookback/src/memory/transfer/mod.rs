@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::fact::Scope;
 use super::facts::{FactEntry, Refused};
 use super::{Memory, MemoryError};
+use crate::store::StoreError;
 
 pub use read::{BadLine, Export};
 pub(super) use taking::{Outcome, Transferred};
@@ -69,7 +70,7 @@ pub(super) fn as_text<S: Serializer>(value: &impl std::fmt::Display, serializer:
 /// The log of a scope as JSON lines, one entry each, superseded facts and all.
 ///
 /// # Errors
-/// Where the store fails.
+/// Where the store fails, or an entry cannot be written as JSON. No line is left out.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -91,10 +92,14 @@ pub(super) fn as_text<S: Serializer>(value: &impl std::fmt::Display, serializer:
 pub async fn export(memory: &Memory, scope: Scope) -> Result<String, MemoryError> {
     let entries = memory.entries(scope).await?;
     let line = |(position, entry)| {
-        let line = serde_json::to_string(&Line { scope, position, entry });
-        line.map(|line| line + "\n").unwrap_or_default()
+        let damaged = |error: serde_json::Error| StoreError::Damaged {
+            log: memory.log(scope).to_string(),
+            position,
+            reason: error.to_string(),
+        };
+        Ok(serde_json::to_string(&Line { scope, position, entry }).map_err(damaged)? + "\n")
     };
-    Ok((0..).zip(entries).map(line).collect())
+    (0..).zip(entries).map(line).collect()
 }
 
 /// Takes over what an export holds; with `only_told`, it is only told what that would come to.
