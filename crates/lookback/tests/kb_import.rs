@@ -122,7 +122,7 @@ fn both_layouts_become_facts_and_messages() {
         told(&store, "nobody"),
         [
             "s0 preference person 1 1769940000000 [tools] Always use pnpm, not npm.",
-            "s1 preference person 1 - [] TypeScript strict mode.",
+            "s1 preference model 1 - [] TypeScript strict mode.",
             "s2 preference model 1 - [] Short commits.",
             "s3 constraint person 1 1769940001000 [] Never modify /legacy/.",
             "s4 finding <the project's name> model 1 - [] kb",
@@ -212,8 +212,8 @@ fn the_older_shared_memory_and_turns_beside_a_fact_sheet_are_read() {
     assert_eq!(
         told(&store, "nobody"),
         [
-            "s0 preference person 1 1700000000000 [] Use tabs.",
-            "s1 constraint person 1 - [] No network.",
+            "s0 preference model 1 1700000000000 [] Use tabs.",
+            "s1 constraint model 1 - [] No network.",
             "s2 finding model 1 - [insight] CI is slow.",
             "s3 finding model 1 - [] Plain.",
         ]

@@ -74,7 +74,8 @@ pub enum KbError {
 ///
 /// `folder` is a `.kb`, what holds one, or its `memory`. Preferences, constraints and the project's description become facts that the workspace
 /// shares; findings, blockers and corrections, and what stands on fact sheets, those of their sessions. Turns become messages of a session
-/// of their name, where that has none. Times are kept, and facts are relied on by who said them: a user as a person, an agent as the model.
+/// of their name, where that has none. Times are kept, and facts are relied on by who said them: a user as a person, an agent as the model, and
+/// where nobody is named, the model too, since tools of the agent wrote it.
 ///
 /// The same folder again changes nothing. Damaged files are told of and left out; a link that leads out of the folder is not followed.
 ///
