@@ -182,6 +182,30 @@ fn the_same_folder_again_changes_nothing() {
 }
 
 #[test]
+fn imports_at_once_take_each_conversation_once() {
+    let turn = |sequence: u64| {
+        format!(r#"{{"type":"user","sequence":{sequence},"steps":[{{"type":"text","content":"Message {sequence}"}}]}}"#)
+    };
+    let turns = |session: u64| {
+        let turns: Vec<_> = (0..20).map(turn).collect();
+        (format!("memory/s-{session}/turns.json"), format!("[{}]", turns.join(",")))
+    };
+    let files: Vec<_> = (0..50).map(turns).collect();
+    let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let (store, root) = (store(), folder(&files));
+    let reports: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| imported(&store, root.path()))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let all = |count: fn(&KbImported) -> u64| reports.iter().map(count).sum::<u64>();
+    let counted = (all(|one| one.conversations), all(|one| one.messages), all(|one| one.passed_over));
+    assert_eq!(counted, (50, 1_000, 150));
+    for session in 0..50 {
+        assert_eq!(messages(&store, &format!("s-{session}")).len(), 20);
+    }
+}
+
+#[test]
 fn a_folder_is_found_by_its_kb_its_memory_or_what_holds_it() {
     let root = whole();
     for (place, conversations) in [("", 1), (".kb", 1), (".kb/memory", 0)] {

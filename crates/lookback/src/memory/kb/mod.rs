@@ -6,15 +6,16 @@ mod folder;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lookback_core::engine::Settings;
+use lookback_core::engine::{Engine, Settings};
 use lookback_core::transcript::Origin;
 use serde::Serialize;
 
 use super::fact::Scope;
 use super::transfer::{Counts, Transferred};
 use super::{Memory, MemoryError};
-use crate::session::Session;
-use crate::store::{LogName, Store};
+use crate::session::log::record;
+use crate::session::now;
+use crate::store::{LogName, Store, StoreError};
 
 /// What came of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -130,16 +131,29 @@ impl KbImported {
         messages: Vec<entries::Turn>,
         only_told: bool,
     ) -> Result<(), KbError> {
-        if store.head(name, None).await.map_err(MemoryError::from)?.is_some() {
+        let count = messages.len() as u64;
+        let is_free = store.head(name, None).await.map_err(MemoryError::from)?.is_none();
+        if is_free && (only_told || begin(&**store, name, messages).await?) {
+            self.conversations += 1;
+            self.messages += count;
+        } else {
             self.passed_over += 1;
-            return Ok(());
-        }
-        self.conversations += 1;
-        self.messages += messages.len() as u64;
-        if !only_told {
-            let mut session = Session::open(store.clone(), name.as_str(), Settings::default()).await?;
-            session.receive_all(messages, Origin::Client).await?;
         }
         Ok(())
+    }
+}
+
+/// Writes a conversation into a log that is not there; `false` where it is there by now. A session would read on, and write it behind the other.
+async fn begin(store: &dyn Store, name: &LogName, messages: Vec<entries::Turn>) -> Result<bool, crate::Error> {
+    let mut engine = Engine::new(Settings::default());
+    let mut entries = Vec::new();
+    for (message, time) in messages {
+        entries.extend(engine.receive(message, Origin::Client, time)?);
+    }
+    let records = (0..).zip(&entries).map(|(position, entry)| record(name, position, entry));
+    match store.append(name, 0, records.collect::<Result<_, _>>()?, now()).await {
+        Ok(()) => Ok(true),
+        Err(StoreError::Conflict { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
