@@ -11,7 +11,7 @@ use lookback_core::transcript::Origin;
 use serde::Serialize;
 
 use super::fact::Scope;
-use super::transfer::{Counts, Transferred};
+use super::transfer::{Counts, Effect, Transferred};
 use super::{Memory, MemoryError};
 use crate::session::log::record;
 use crate::session::now;
@@ -71,7 +71,7 @@ pub enum KbError {
     Session(#[from] crate::Error),
 }
 
-/// Takes over a memory folder of KB Labs, of either layout; with `only_told`, it is only told what that would come to.
+/// Takes over a memory folder of KB Labs, of either layout, or tells what that would come to.
 ///
 /// `folder` is a `.kb`, what holds one, or its `memory`. Preferences, constraints and the project's description become facts that the workspace
 /// shares; findings, blockers and corrections, and what stands on fact sheets, those of their sessions. Turns become messages of a session
@@ -86,21 +86,21 @@ pub async fn import_kb(
     store: Arc<dyn Store>,
     workspace: &str,
     folder: &Path,
-    only_told: bool,
+    effect: Effect,
 ) -> Result<KbImported, KbError> {
     let path: PathBuf = folder.to_owned();
     let read = blocking::unblock(move || folder::read(&path)).await?;
     let mut report = KbImported { files: read.files, damaged: read.damaged, ..KbImported::default() };
     // Shared facts are no session's, but a memory wants one.
     let shared = Memory::open(store.clone(), Memory::WORKSPACE).await?.in_workspace(workspace)?;
-    report.take(&shared, Scope::Shared, &read.shared, only_told).await?;
+    report.take(&shared, Scope::Shared, &read.shared, effect).await?;
     for (name, session) in read.sessions {
         if !session.facts.is_empty() {
             let memory = Memory::open(store.clone(), name.as_str()).await?.in_workspace(workspace)?;
-            report.take(&memory, Scope::Session, &session.facts, only_told).await?;
+            report.take(&memory, Scope::Session, &session.facts, effect).await?;
         }
         if !session.messages.is_empty() {
-            report.converse(&store, &name, session.messages, only_told).await?;
+            report.converse(&store, &name, session.messages, effect).await?;
         }
     }
     Ok(report)
@@ -112,10 +112,10 @@ impl KbImported {
         memory: &Memory,
         scope: Scope,
         found: &[(String, Transferred)],
-        only_told: bool,
+        effect: Effect,
     ) -> Result<(), MemoryError> {
         let incoming: Vec<&Transferred> = found.iter().map(|(_, fact)| fact).collect();
-        let outcomes = memory.take_over(scope, &incoming, only_told).await?;
+        let outcomes = memory.take_over(scope, &incoming, effect).await?;
         for ((path, _), outcome) in found.iter().zip(outcomes) {
             if let Err(refused) = self.counts.add(outcome) {
                 self.damaged.push(Damaged { path: path.clone(), reason: refused.to_string() });
@@ -129,11 +129,11 @@ impl KbImported {
         store: &Arc<dyn Store>,
         name: &LogName,
         messages: Vec<entries::Turn>,
-        only_told: bool,
+        effect: Effect,
     ) -> Result<(), KbError> {
         let count = messages.len() as u64;
         let is_free = store.head(name, None).await.map_err(MemoryError::from)?.is_none();
-        if is_free && (only_told || begin(&**store, name, messages).await?) {
+        if is_free && (effect == Effect::Told || begin(&**store, name, messages).await?) {
             self.conversations += 1;
             self.messages += count;
         } else {

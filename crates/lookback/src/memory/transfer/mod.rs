@@ -23,6 +23,15 @@ struct Line {
     entry: FactEntry,
 }
 
+/// Whether an import is carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// It is written.
+    Written,
+    /// It is only told what it would come to; nothing is written.
+    Told,
+}
+
 /// How many facts an import took over, and what became of the others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
@@ -75,7 +84,7 @@ pub(super) fn as_text<S: Serializer>(value: &impl std::fmt::Display, serializer:
 /// ```
 /// # futures_lite::future::block_on(async {
 /// use lookback::MemoryStore;
-/// use lookback::memory::{Export, Kind, Memory, Scope, Source, Speaker, Statement, export, import};
+/// use lookback::memory::{Effect, Export, Kind, Memory, Scope, Source, Speaker, Statement, export, import};
 ///
 /// let old = Memory::open(MemoryStore::new(), "chat-1").await?;
 /// let port = Statement::new(Kind::Finding, "It listens on port 5050.", Source::of(Speaker::Model));
@@ -83,7 +92,7 @@ pub(super) fn as_text<S: Serializer>(value: &impl std::fmt::Display, serializer:
 /// let text = export(&old, Scope::Session).await?;
 ///
 /// let new = Memory::open(MemoryStore::new(), "chat-1").await?;
-/// let report = import(&new, Scope::Session, &Export::read(&text)?, false).await?;
+/// let report = import(&new, Scope::Session, &Export::read(&text)?, Effect::Written).await?;
 /// assert!(report.restored);
 /// assert_eq!(new.facts().await?, old.facts().await?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -102,7 +111,7 @@ pub async fn export(memory: &Memory, scope: Scope) -> Result<String, MemoryError
     (0..).zip(entries).map(line).collect()
 }
 
-/// Takes over what an export holds; with `only_told`, it is only told what that would come to.
+/// Takes over what an export holds, or tells what that would come to.
 ///
 /// Into an empty log a whole export goes as it is. Otherwise each fact that stands in it is stated anew, with those who confirmed it, and takes the
 /// place of what it took the place of there. What was imported before is not imported again, even where it was superseded, resolved or
@@ -113,15 +122,15 @@ pub async fn export(memory: &Memory, scope: Scope) -> Result<String, MemoryError
 ///
 /// # Errors
 /// Where the store fails.
-pub async fn import(memory: &Memory, scope: Scope, export: &Export, only_told: bool) -> Result<Imported, MemoryError> {
-    if export.is_whole(scope) && memory.restore(scope, export, only_told).await? {
+pub async fn import(memory: &Memory, scope: Scope, export: &Export, effect: Effect) -> Result<Imported, MemoryError> {
+    if export.is_whole(scope) && memory.restore(scope, export, effect).await? {
         let new = export.standing().len() as u64;
         return Ok(Imported { restored: true, counts: Counts { new, ..Counts::default() }, refused: Vec::new() });
     }
     let standing = export.standing();
     let incoming: Vec<&Transferred> = standing.iter().map(|(_, transferred)| transferred).collect();
     let mut report = Imported::default();
-    let outcomes = memory.take_over(scope, &incoming, only_told).await?;
+    let outcomes = memory.take_over(scope, &incoming, effect).await?;
     for ((line, _), outcome) in standing.iter().zip(outcomes) {
         if let Err(reason) = report.counts.add(outcome) {
             report.refused.push(RefusedLine { line: *line, reason });

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use lookback_core::transcript::Millis;
 
-use super::Export;
+use super::{Effect, Export};
 use crate::memory::fact::{Confidence, FactId, Scope, Source, Speaker, Statement, Trust};
 use crate::memory::facts::{FactEntry, Facts, Judgement, Refused};
 use crate::memory::sameness::Sameness;
@@ -85,10 +85,10 @@ impl Said {
 
 impl Memory {
     /// Puts a whole export in the place of an empty log; `false` where it is not empty.
-    pub(super) async fn restore(&self, scope: Scope, export: &Export, only_told: bool) -> Result<bool, MemoryError> {
+    pub(super) async fn restore(&self, scope: Scope, export: &Export, effect: Effect) -> Result<bool, MemoryError> {
         let mut known = self.caught_up().await?;
         let facts = known.of(scope);
-        if facts.end() > 0 || only_told {
+        if facts.end() > 0 || effect == Effect::Told {
             return Ok(facts.end() == 0);
         }
         let entries = export.entries();
@@ -100,7 +100,7 @@ impl Memory {
         &self,
         scope: Scope,
         incoming: &[&Transferred],
-        only_told: bool,
+        effect: Effect,
     ) -> Result<Vec<Outcome>, MemoryError> {
         for _ in 0..TRIES {
             let before = self.entries(scope).await?;
@@ -111,7 +111,7 @@ impl Memory {
             }
             let mut taking = Taking { facts: facts.clone(), said: Said::of(scope, &before), entries: Vec::new() };
             let outcomes = incoming.iter().map(|fact| taking.take(fact)).collect();
-            if only_told || taking.entries.is_empty() || self.append(facts, &taking.entries).await? {
+            if effect == Effect::Told || taking.entries.is_empty() || self.append(facts, &taking.entries).await? {
                 return Ok(outcomes);
             }
         }
