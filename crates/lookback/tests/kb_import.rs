@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback::memory::{Counts, KbError, KbImported, Memory, Speaker, import_kb};
+use lookback::memory::{Counts, Effect, KbError, KbImported, Memory, Speaker, import_kb};
 use lookback::{MemoryStore, Session, Settings, Store};
 use tempfile::TempDir;
 
@@ -26,7 +26,7 @@ fn store() -> Arc<dyn Store> {
 }
 
 fn imported(store: &Arc<dyn Store>, folder: &Path) -> KbImported {
-    block_on(import_kb(store.clone(), Memory::WORKSPACE, folder, false)).unwrap()
+    block_on(import_kb(store.clone(), Memory::WORKSPACE, folder, Effect::Written)).unwrap()
 }
 
 /// Each fact that a session knows, on a line.
@@ -122,7 +122,7 @@ fn both_layouts_become_facts_and_messages() {
         told(&store, "nobody"),
         [
             "s0 preference person 1 1769940000000 [tools] Always use pnpm, not npm.",
-            "s1 preference person 1 - [] TypeScript strict mode.",
+            "s1 preference model 1 - [] TypeScript strict mode.",
             "s2 preference model 1 - [] Short commits.",
             "s3 constraint person 1 1769940001000 [] Never modify /legacy/.",
             "s4 finding <the project's name> model 1 - [] kb",
@@ -170,7 +170,7 @@ fn both_layouts_become_facts_and_messages() {
 #[test]
 fn the_same_folder_again_changes_nothing() {
     let (store, root) = (store(), whole());
-    let first = block_on(import_kb(store.clone(), Memory::WORKSPACE, root.path(), true)).unwrap();
+    let first = block_on(import_kb(store.clone(), Memory::WORKSPACE, root.path(), Effect::Told)).unwrap();
     assert_eq!(block_on(store.list("")).unwrap(), [], "it was only told of");
     assert_eq!(imported(&store, root.path()), first);
     let logs = || block_on(store.list("")).unwrap().into_iter().map(|log| (log.name, log.records)).collect::<Vec<_>>();
@@ -182,6 +182,30 @@ fn the_same_folder_again_changes_nothing() {
 }
 
 #[test]
+fn imports_at_once_take_each_conversation_once() {
+    let turn = |sequence: u64| {
+        format!(r#"{{"type":"user","sequence":{sequence},"steps":[{{"type":"text","content":"Message {sequence}"}}]}}"#)
+    };
+    let turns = |session: u64| {
+        let turns: Vec<_> = (0..20).map(turn).collect();
+        (format!("memory/s-{session}/turns.json"), format!("[{}]", turns.join(",")))
+    };
+    let files: Vec<_> = (0..50).map(turns).collect();
+    let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let (store, root) = (store(), folder(&files));
+    let reports: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(|| imported(&store, root.path()))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let all = |count: fn(&KbImported) -> u64| reports.iter().map(count).sum::<u64>();
+    let counted = (all(|one| one.conversations), all(|one| one.messages), all(|one| one.passed_over));
+    assert_eq!(counted, (50, 1_000, 150));
+    for session in 0..50 {
+        assert_eq!(messages(&store, &format!("s-{session}")).len(), 20);
+    }
+}
+
+#[test]
 fn a_folder_is_found_by_its_kb_its_memory_or_what_holds_it() {
     let root = whole();
     for (place, conversations) in [("", 1), (".kb", 1), (".kb/memory", 0)] {
@@ -189,10 +213,11 @@ fn a_folder_is_found_by_its_kb_its_memory_or_what_holds_it() {
         assert_eq!((report.counts.new, report.conversations), (21, conversations), "{place}");
     }
     for empty in [folder(&[]), folder(&[("a/b.json", "{}"), ("memory/s/other.json", "{")])] {
-        let error = block_on(import_kb(store(), Memory::WORKSPACE, empty.path(), false)).unwrap_err();
+        let error = block_on(import_kb(store(), Memory::WORKSPACE, empty.path(), Effect::Written)).unwrap_err();
         assert!(matches!(error, KbError::Nothing { .. }), "{error}");
     }
-    let missing = block_on(import_kb(store(), Memory::WORKSPACE, Path::new("/nonesuch/kb"), false)).unwrap_err();
+    let missing =
+        block_on(import_kb(store(), Memory::WORKSPACE, Path::new("/nonesuch/kb"), Effect::Written)).unwrap_err();
     assert!(matches!(missing, KbError::Unreadable { .. }), "{missing}");
 }
 
@@ -212,8 +237,8 @@ fn the_older_shared_memory_and_turns_beside_a_fact_sheet_are_read() {
     assert_eq!(
         told(&store, "nobody"),
         [
-            "s0 preference person 1 1700000000000 [] Use tabs.",
-            "s1 constraint person 1 - [] No network.",
+            "s0 preference model 1 1700000000000 [] Use tabs.",
+            "s1 constraint model 1 - [] No network.",
             "s2 finding model 1 - [insight] CI is slow.",
             "s3 finding model 1 - [] Plain.",
         ]

@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback::memory::{
-    BadLine, Counts, Export, Fact, FactEntry, Imported, Kind, Memory, Scope, Source, Speaker, Statement, Trust, export,
-    import,
+    BadLine, Counts, Effect, Export, Fact, FactEntry, Imported, Kind, Memory, Scope, Source, Speaker, Statement, Trust,
+    export, import,
 };
-use lookback::{MemoryStore, Store};
+use lookback::summarize::Function;
+use lookback::tokens::Estimate;
+use lookback::{MemoryStore, Message, Store};
 
 fn open() -> Memory {
     block_on(Memory::open(MemoryStore::new(), "chat-1")).unwrap()
@@ -28,7 +30,7 @@ fn exported(memory: &Memory) -> String {
 }
 
 fn imported(memory: &Memory, text: &str) -> Imported {
-    block_on(import(memory, Scope::Session, &Export::read(text).unwrap(), false)).unwrap()
+    block_on(import(memory, Scope::Session, &Export::read(text).unwrap(), Effect::Written)).unwrap()
 }
 
 fn facts(memory: &Memory) -> Vec<Fact> {
@@ -70,6 +72,52 @@ fn an_empty_memory_gets_identifiers_and_history_back() {
     let again = imported(&new, &text);
     assert_eq!(again, Imported { counts: Counts { known: 3, ..Counts::default() }, ..Imported::default() });
     assert_eq!(exported(&new), text);
+}
+
+#[test]
+fn what_is_restored_hides_no_shared_facts_and_counts_no_messages_as_drawn_from() {
+    let messages = [(3, Arc::new(Message::user("It is so.")))];
+    let drawn = |memory: &Memory| {
+        let answer = r#"{"facts":[{"kind":"finding","text":"It is so.","confidence":1,"message":1}]}"#;
+        let model = Function::new("m", move |_| async move { Ok(answer.to_owned()) });
+        block_on(memory.draw(&messages, &model, &Estimate::default())).unwrap().len()
+    };
+    let old = open();
+    let npm = block_on(old.state(Scope::Shared, said(Kind::Preference, "Use npm.", Speaker::Model, 1))).unwrap().id;
+    assert_eq!(drawn(&old), 1);
+    let yarn = said(Kind::Preference, "Use yarn here.", Speaker::Model, 2);
+    block_on(old.state(Scope::Session, Statement { supersedes: vec![npm, "f0".parse().unwrap()], ..yarn })).unwrap();
+    assert_eq!(texts(&old), ["Use yarn here."]);
+    // Here `s0` is another fact, and the message another one too.
+    let new = open();
+    let never = said(Kind::Constraint, "Never push to main.", Speaker::Person, 1);
+    block_on(new.state(Scope::Shared, never)).unwrap();
+    assert!(imported(&new, &exported(&old)).restored);
+    assert_eq!(texts(&new), ["Use yarn here.", "Never push to main."]);
+    let entries = block_on(new.entries(Scope::Session)).unwrap();
+    assert_eq!(entries[1], FactEntry::Drawn { from: vec![] });
+    assert!(matches!(&entries[2], FactEntry::Stated(statement) if statement.supersedes == ["f0".parse().unwrap()]));
+    assert_eq!(drawn(&new), 1);
+}
+
+#[test]
+fn what_takes_the_place_of_more_than_may_be_named_is_read_and_taken_over() {
+    let old = open();
+    let first = Statement { about: Some("the build".into()), ..said(Kind::Finding, "It is slow.", Speaker::Model, 1) };
+    block_on(old.state(Scope::Session, first.clone())).unwrap();
+    let named = (0..32).map(|at| state(&old, Kind::Decision, &format!("Step {at} is done."), Speaker::Model, 2));
+    let supersedes: Vec<_> = named.map(|id| id.parse().unwrap()).collect();
+    let begun = exported(&old);
+    block_on(old.state(Scope::Session, Statement { text: "It is fast.".into(), supersedes, ..first })).unwrap();
+    let text = exported(&old);
+    let new = open();
+    assert!(imported(&new, &text).restored);
+    assert_eq!(exported(&new), text);
+    let other = open();
+    state(&other, Kind::Preference, "Something else stands here.", Speaker::Model, 1);
+    imported(&other, &begun);
+    assert_eq!(imported(&other, &text).counts, Counts { new: 1, superseded: 33, ..Counts::default() });
+    assert_eq!(texts(&other), ["Something else stands here.", "It is fast."]);
 }
 
 #[test]
@@ -164,9 +212,9 @@ fn telling_what_an_import_would_come_to_writes_nothing() {
     let export = Export::read(&exported(&lived())).unwrap();
     for memory in [open(), lived()] {
         let before = exported(&memory);
-        let told = block_on(import(&memory, Scope::Session, &export, true)).unwrap();
+        let told = block_on(import(&memory, Scope::Session, &export, Effect::Told)).unwrap();
         assert_eq!(exported(&memory), before);
-        assert_eq!(told, block_on(import(&memory, Scope::Session, &export, false)).unwrap());
+        assert_eq!(told, block_on(import(&memory, Scope::Session, &export, Effect::Written)).unwrap());
     }
 }
 
@@ -175,7 +223,7 @@ fn facts_of_a_session_may_become_shared_and_lines_may_be_left_out() {
     let text: String = exported(&lived()).lines().skip(1).map(|line| format!("{line}\r\n\n")).collect();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let memory = block_on(Memory::open(store, "chat-2")).unwrap();
-    let report = block_on(import(&memory, Scope::Shared, &Export::read(&text).unwrap(), false)).unwrap();
+    let report = block_on(import(&memory, Scope::Shared, &Export::read(&text).unwrap(), Effect::Written)).unwrap();
     assert_eq!((report.restored, report.counts.new), (false, 3));
     let ids: Vec<_> = facts(&memory).iter().map(|fact| fact.id.to_string()).collect();
     assert_eq!(ids, ["s0", "s2", "s3"]);
@@ -246,7 +294,7 @@ fn imports_at_once_take_each_fact_once() {
     let new: u64 = std::thread::scope(|scope| {
         let import_one = || {
             let memory = block_on(Memory::open(store.clone(), "chat-1")).unwrap();
-            block_on(import(&memory, Scope::Session, &export, false)).unwrap().counts.new
+            block_on(import(&memory, Scope::Session, &export, Effect::Written)).unwrap().counts.new
         };
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(import_one)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()

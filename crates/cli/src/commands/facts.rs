@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback::memory::{
-    self, Counts, Event, Export, Fact, FactEntry, FactId, Judgement, Kind, Memory, MemoryError, Refused, Scope,
+    self, Counts, Effect, Event, Export, Fact, FactEntry, FactId, Judgement, Kind, Memory, MemoryError, Refused, Scope,
     SheetOptions, Source, Speaker, Statement,
 };
 use lookback::{Durability, MemoryStore, Store};
@@ -240,6 +240,12 @@ struct Told {
     json: bool,
 }
 
+impl Told {
+    fn effect(self) -> Effect {
+        if self.dry_run { Effect::Told } else { Effect::Written }
+    }
+}
+
 fn import_export(
     file: &std::path::Path,
     session: Option<&str>,
@@ -256,7 +262,7 @@ fn import_export(
         return Err(Failure::NoFacts(from()));
     }
     let memory = memory(target(place, told)?, session, place)?;
-    let report = block_on(memory::import(&memory, scope(shared), &export, told.dry_run))?;
+    let report = block_on(memory::import(&memory, scope(shared), &export, told.effect()))?;
     if told.json {
         output::line(&serde_json::to_string(&report).unwrap_or_default())?;
     } else {
@@ -271,7 +277,7 @@ fn import_export(
 
 fn import_folder(folder: &std::path::Path, place: &Place, told: Told) -> Result<ExitCode, Failure> {
     let store = target(place, told)?;
-    let report = block_on(memory::import_kb(store, &place.workspace, folder, told.dry_run))?;
+    let report = block_on(memory::import_kb(store, &place.workspace, folder, told.effect()))?;
     if told.json {
         output::line(&serde_json::to_string(&report).unwrap_or_default())?;
     } else {

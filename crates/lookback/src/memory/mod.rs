@@ -27,7 +27,7 @@ pub use facts::{FactEntry, Facts, Judgement, Refused};
 pub use kb::{Damaged, KbError, KbImported, import_kb};
 pub use recall::{Passage, Recall, Recalled, recall};
 pub use sheet::{Sheet, SheetOptions, sheet};
-pub use transfer::{BadLine, Counts, Export, Imported, RefusedLine, export, import};
+pub use transfer::{BadLine, Counts, Effect, Export, Imported, RefusedLine, export, import};
 
 use crate::session::now;
 use crate::store::{BadName, LogName, Record, Store, StoreError, folded, words};

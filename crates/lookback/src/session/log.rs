@@ -8,7 +8,7 @@ use lookback_core::view::View;
 
 use crate::store::{LogName, Record, Store, StoreError};
 
-pub(super) fn record(log: &LogName, position: Position, entry: &Entry) -> Result<Record, StoreError> {
+pub(crate) fn record(log: &LogName, position: Position, entry: &Entry) -> Result<Record, StoreError> {
     let damaged =
         |error: serde_json::Error| StoreError::Damaged { log: log.to_string(), position, reason: error.to_string() };
     let body = serde_json::to_string(entry).map_err(damaged)?;

@@ -92,9 +92,8 @@ pub(super) fn entry(json: &Value, kind: Option<Kind>) -> Option<Named> {
     };
     let by = match field("source").and_then(Value::as_str) {
         Some("user") => Speaker::Person,
-        Some(_) => Speaker::Model,
-        None if matches!(kind, Kind::Preference | Kind::Constraint | Kind::Correction) => Speaker::Person,
-        None => Speaker::Model,
+        // Where it does not say, a tool of the agent's wrote it, even a preference.
+        Some(_) | None => Speaker::Model,
     };
     let given = field("tags").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     let task = field("taskId").and_then(Value::as_str).map(|task| format!("task: {task}"));

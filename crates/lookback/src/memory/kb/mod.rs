@@ -6,15 +6,16 @@ mod folder;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lookback_core::engine::Settings;
+use lookback_core::engine::{Engine, Settings};
 use lookback_core::transcript::Origin;
 use serde::Serialize;
 
 use super::fact::Scope;
-use super::transfer::{Counts, Transferred};
+use super::transfer::{Counts, Effect, Transferred};
 use super::{Memory, MemoryError};
-use crate::session::Session;
-use crate::store::{LogName, Store};
+use crate::session::log::record;
+use crate::session::now;
+use crate::store::{LogName, Store, StoreError};
 
 /// What came of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -70,11 +71,12 @@ pub enum KbError {
     Session(#[from] crate::Error),
 }
 
-/// Takes over a memory folder of KB Labs, of either layout; with `only_told`, it is only told what that would come to.
+/// Takes over a memory folder of KB Labs, of either layout, or tells what that would come to.
 ///
 /// `folder` is a `.kb`, what holds one, or its `memory`. Preferences, constraints and the project's description become facts that the workspace
 /// shares; findings, blockers and corrections, and what stands on fact sheets, those of their sessions. Turns become messages of a session
-/// of their name, where that has none. Times are kept, and facts are relied on by who said them: a user as a person, an agent as the model.
+/// of their name, where that has none. Times are kept, and facts are relied on by who said them: a user as a person, an agent as the model, and
+/// where nobody is named, the model too, since tools of the agent wrote it.
 ///
 /// The same folder again changes nothing. Damaged files are told of and left out; a link that leads out of the folder is not followed.
 ///
@@ -84,21 +86,21 @@ pub async fn import_kb(
     store: Arc<dyn Store>,
     workspace: &str,
     folder: &Path,
-    only_told: bool,
+    effect: Effect,
 ) -> Result<KbImported, KbError> {
     let path: PathBuf = folder.to_owned();
     let read = blocking::unblock(move || folder::read(&path)).await?;
     let mut report = KbImported { files: read.files, damaged: read.damaged, ..KbImported::default() };
     // Shared facts are no session's, but a memory wants one.
     let shared = Memory::open(store.clone(), Memory::WORKSPACE).await?.in_workspace(workspace)?;
-    report.take(&shared, Scope::Shared, &read.shared, only_told).await?;
+    report.take(&shared, Scope::Shared, &read.shared, effect).await?;
     for (name, session) in read.sessions {
         if !session.facts.is_empty() {
             let memory = Memory::open(store.clone(), name.as_str()).await?.in_workspace(workspace)?;
-            report.take(&memory, Scope::Session, &session.facts, only_told).await?;
+            report.take(&memory, Scope::Session, &session.facts, effect).await?;
         }
         if !session.messages.is_empty() {
-            report.converse(&store, &name, session.messages, only_told).await?;
+            report.converse(&store, &name, session.messages, effect).await?;
         }
     }
     Ok(report)
@@ -110,10 +112,10 @@ impl KbImported {
         memory: &Memory,
         scope: Scope,
         found: &[(String, Transferred)],
-        only_told: bool,
+        effect: Effect,
     ) -> Result<(), MemoryError> {
         let incoming: Vec<&Transferred> = found.iter().map(|(_, fact)| fact).collect();
-        let outcomes = memory.take_over(scope, &incoming, only_told).await?;
+        let outcomes = memory.take_over(scope, &incoming, effect).await?;
         for ((path, _), outcome) in found.iter().zip(outcomes) {
             if let Err(refused) = self.counts.add(outcome) {
                 self.damaged.push(Damaged { path: path.clone(), reason: refused.to_string() });
@@ -127,18 +129,31 @@ impl KbImported {
         store: &Arc<dyn Store>,
         name: &LogName,
         messages: Vec<entries::Turn>,
-        only_told: bool,
+        effect: Effect,
     ) -> Result<(), KbError> {
-        if store.head(name, None).await.map_err(MemoryError::from)?.is_some() {
+        let count = messages.len() as u64;
+        let is_free = store.head(name, None).await.map_err(MemoryError::from)?.is_none();
+        if is_free && (effect == Effect::Told || begin(&**store, name, messages).await?) {
+            self.conversations += 1;
+            self.messages += count;
+        } else {
             self.passed_over += 1;
-            return Ok(());
-        }
-        self.conversations += 1;
-        self.messages += messages.len() as u64;
-        if !only_told {
-            let mut session = Session::open(store.clone(), name.as_str(), Settings::default()).await?;
-            session.receive_all(messages, Origin::Client).await?;
         }
         Ok(())
+    }
+}
+
+/// Writes a conversation into a log that is not there; `false` where it is there by now. A session would read on, and write it behind the other.
+async fn begin(store: &dyn Store, name: &LogName, messages: Vec<entries::Turn>) -> Result<bool, crate::Error> {
+    let mut engine = Engine::new(Settings::default());
+    let mut entries = Vec::new();
+    for (message, time) in messages {
+        entries.extend(engine.receive(message, Origin::Client, time)?);
+    }
+    let records = (0..).zip(&entries).map(|(position, entry)| record(name, position, entry));
+    match store.append(name, 0, records.collect::<Result<_, _>>()?, now()).await {
+        Ok(()) => Ok(true),
+        Err(StoreError::Conflict { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }

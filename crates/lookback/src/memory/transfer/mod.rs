@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use super::fact::Scope;
 use super::facts::{FactEntry, Refused};
 use super::{Memory, MemoryError};
+use crate::store::StoreError;
 
 pub use read::{BadLine, Export};
 pub(super) use taking::{Outcome, Transferred};
@@ -20,6 +21,15 @@ struct Line {
     scope: Scope,
     position: Position,
     entry: FactEntry,
+}
+
+/// Whether an import is carried out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// It is written.
+    Written,
+    /// It is only told what it would come to; nothing is written.
+    Told,
 }
 
 /// How many facts an import took over, and what became of the others.
@@ -42,7 +52,8 @@ pub struct Counts {
 /// What came of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Imported {
-    /// Whether the log was empty, and is now as it was exported: with the same identifiers and the whole history.
+    /// Whether the log was empty, and is now as it was exported: with the same identifiers and the whole history, but for what was of elsewhere
+    /// (see [`import`]).
     pub restored: bool,
     /// How many facts were taken over.
     #[serde(flatten)]
@@ -68,12 +79,12 @@ pub(super) fn as_text<S: Serializer>(value: &impl std::fmt::Display, serializer:
 /// The log of a scope as JSON lines, one entry each, superseded facts and all.
 ///
 /// # Errors
-/// Where the store fails.
+/// Where the store fails, or an entry cannot be written as JSON. No line is left out.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
 /// use lookback::MemoryStore;
-/// use lookback::memory::{Export, Kind, Memory, Scope, Source, Speaker, Statement, export, import};
+/// use lookback::memory::{Effect, Export, Kind, Memory, Scope, Source, Speaker, Statement, export, import};
 ///
 /// let old = Memory::open(MemoryStore::new(), "chat-1").await?;
 /// let port = Statement::new(Kind::Finding, "It listens on port 5050.", Source::of(Speaker::Model));
@@ -81,7 +92,7 @@ pub(super) fn as_text<S: Serializer>(value: &impl std::fmt::Display, serializer:
 /// let text = export(&old, Scope::Session).await?;
 ///
 /// let new = Memory::open(MemoryStore::new(), "chat-1").await?;
-/// let report = import(&new, Scope::Session, &Export::read(&text)?, false).await?;
+/// let report = import(&new, Scope::Session, &Export::read(&text)?, Effect::Written).await?;
 /// assert!(report.restored);
 /// assert_eq!(new.facts().await?, old.facts().await?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -90,29 +101,36 @@ pub(super) fn as_text<S: Serializer>(value: &impl std::fmt::Display, serializer:
 pub async fn export(memory: &Memory, scope: Scope) -> Result<String, MemoryError> {
     let entries = memory.entries(scope).await?;
     let line = |(position, entry)| {
-        let line = serde_json::to_string(&Line { scope, position, entry });
-        line.map(|line| line + "\n").unwrap_or_default()
+        let damaged = |error: serde_json::Error| StoreError::Damaged {
+            log: memory.log(scope).to_string(),
+            position,
+            reason: error.to_string(),
+        };
+        Ok(serde_json::to_string(&Line { scope, position, entry }).map_err(damaged)? + "\n")
     };
-    Ok((0..).zip(entries).map(line).collect())
+    (0..).zip(entries).map(line).collect()
 }
 
-/// Takes over what an export holds; with `only_told`, it is only told what that would come to.
+/// Takes over what an export holds, or tells what that would come to.
 ///
 /// Into an empty log a whole export goes as it is. Otherwise each fact that stands in it is stated anew, with those who confirmed it, and takes the
-/// place of what it took the place of there. A fact of the session that hides a shared one hides none then. What was imported before is not
-/// imported again, even where it was superseded, resolved or forgotten since. All is written at once, or nothing.
+/// place of what it took the place of there. What was imported before is not imported again, even where it was superseded, resolved or
+/// forgotten since. All is written at once, or nothing.
+///
+/// Either way what was of elsewhere is left behind: a fact of the session that hides a shared one hides none then, since the shared facts here may
+/// be others; and no message counts as one that facts were drawn from.
 ///
 /// # Errors
 /// Where the store fails.
-pub async fn import(memory: &Memory, scope: Scope, export: &Export, only_told: bool) -> Result<Imported, MemoryError> {
-    if export.is_whole(scope) && memory.restore(scope, export, only_told).await? {
+pub async fn import(memory: &Memory, scope: Scope, export: &Export, effect: Effect) -> Result<Imported, MemoryError> {
+    if export.is_whole(scope) && memory.restore(scope, export, effect).await? {
         let new = export.standing().len() as u64;
         return Ok(Imported { restored: true, counts: Counts { new, ..Counts::default() }, refused: Vec::new() });
     }
     let standing = export.standing();
     let incoming: Vec<&Transferred> = standing.iter().map(|(_, transferred)| transferred).collect();
     let mut report = Imported::default();
-    let outcomes = memory.take_over(scope, &incoming, only_told).await?;
+    let outcomes = memory.take_over(scope, &incoming, effect).await?;
     for ((line, _), outcome) in standing.iter().zip(outcomes) {
         if let Err(reason) = report.counts.add(outcome) {
             report.refused.push(RefusedLine { line: *line, reason });

@@ -95,7 +95,9 @@ impl Export {
             }
             let about = match &read.entry {
                 FactEntry::Stated(statement) => {
-                    check(statement).map_err(|fault| BadLine::Unfit { line, fault })?;
+                    // Whoever states it names so many facts at most; what is written down has those that were implied too.
+                    let named = Statement { supersedes: Vec::new(), ..statement.clone() };
+                    check(&named).map_err(|fault| BadLine::Unfit { line, fault })?;
                     statement.supersedes.as_slice()
                 }
                 FactEntry::Confirmed { id, .. } | FactEntry::Resolved { id, .. } | FactEntry::Forgotten { id, .. } => {
@@ -121,9 +123,19 @@ impl Export {
         self.scope == Some(scope) && (0..).zip(&self.lines).all(|(position, (_, line))| line.position == position)
     }
 
-    /// All that happened, as the log has it.
+    /// All that happened, for another log: it may be another session's, in another workspace. What was shared has other identifiers there, and
+    /// the messages that facts were drawn from are others. The positions stay.
     pub(super) fn entries(&self) -> Vec<FactEntry> {
-        self.lines.iter().map(|(_, line)| line.entry.clone()).collect()
+        let elsewhere = |(_, line): &(usize, Line)| {
+            let mut entry = line.entry.clone();
+            match &mut entry {
+                FactEntry::Stated(statement) => statement.supersedes.retain(|id| id.scope == line.scope),
+                FactEntry::Drawn { from } => from.clear(),
+                FactEntry::Confirmed { .. } | FactEntry::Resolved { .. } | FactEntry::Forgotten { .. } => {}
+            }
+            entry
+        };
+        self.lines.iter().map(elsewhere).collect()
     }
 
     /// What stands at its end, with the lines that state it.

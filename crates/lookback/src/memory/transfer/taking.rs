@@ -1,10 +1,10 @@
 //! Taking facts over: what is known is left alone, what stands is confirmed, and the rest is stated anew, all in one write.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use lookback_core::transcript::Millis;
 
-use super::Export;
+use super::{Effect, Export};
 use crate::memory::fact::{Confidence, FactId, Scope, Source, Speaker, Statement, Trust};
 use crate::memory::facts::{FactEntry, Facts, Judgement, Refused};
 use crate::memory::sameness::Sameness;
@@ -85,10 +85,10 @@ impl Said {
 
 impl Memory {
     /// Puts a whole export in the place of an empty log; `false` where it is not empty.
-    pub(super) async fn restore(&self, scope: Scope, export: &Export, only_told: bool) -> Result<bool, MemoryError> {
+    pub(super) async fn restore(&self, scope: Scope, export: &Export, effect: Effect) -> Result<bool, MemoryError> {
         let mut known = self.caught_up().await?;
         let facts = known.of(scope);
-        if facts.end() > 0 || only_told {
+        if facts.end() > 0 || effect == Effect::Told {
             return Ok(facts.end() == 0);
         }
         let entries = export.entries();
@@ -100,7 +100,7 @@ impl Memory {
         &self,
         scope: Scope,
         incoming: &[&Transferred],
-        only_told: bool,
+        effect: Effect,
     ) -> Result<Vec<Outcome>, MemoryError> {
         for _ in 0..TRIES {
             let before = self.entries(scope).await?;
@@ -111,7 +111,7 @@ impl Memory {
             }
             let mut taking = Taking { facts: facts.clone(), said: Said::of(scope, &before), entries: Vec::new() };
             let outcomes = incoming.iter().map(|fact| taking.take(fact)).collect();
-            if only_told || taking.entries.is_empty() || self.append(facts, &taking.entries).await? {
+            if effect == Effect::Told || taking.entries.is_empty() || self.append(facts, &taking.entries).await? {
                 return Ok(outcomes);
             }
         }
@@ -140,11 +140,13 @@ impl Taking {
                 // It was stated here before, and stands no longer: what happened since is newer than the import.
                 break;
             }
+            // They are not named in what is judged: there may be more than a speaker may name.
             let replaces = fact.replaces.iter().filter(|_| !stands);
-            let supersedes = replaces.filter_map(|old| self.facts.same(old)).collect();
-            let statement = Statement { confidence, source, trust, time, supersedes, ..fact.statement.clone() };
+            let replaces: BTreeSet<FactId> = replaces.filter_map(|old| self.facts.same(old)).collect();
+            let statement = Statement { confidence, source, trust, time, ..fact.statement.clone() };
             self.said.add(what.clone(), &statement.source, time);
-            let entry = match self.facts.judge(&statement) {
+            let allowed = replaces.iter().try_for_each(|id| self.facts.may_take(*id, statement.trust()));
+            let entry = match allowed.and_then(|()| self.facts.judge(&statement)) {
                 Ok(Judgement::Again { id }) => {
                     if matches!(outcome, Outcome::Known) {
                         outcome = Outcome::Confirmed;
@@ -152,10 +154,12 @@ impl Taking {
                     let Statement { confidence, source, trust, time, .. } = statement;
                     FactEntry::Confirmed { id, confidence, source, trust, time }
                 }
-                Ok(Judgement::New { supersedes, disputes }) => {
-                    if self.is_outdated(&statement, &supersedes) {
+                Ok(Judgement::New { supersedes: mut implied, disputes }) => {
+                    implied.retain(|id| !replaces.contains(id));
+                    if self.is_outdated(&statement, &implied) {
                         return Outcome::Outdated;
                     }
+                    let supersedes: Vec<FactId> = replaces.into_iter().chain(implied).collect();
                     outcome = Outcome::New { superseded: supersedes.len(), disputed: disputes.is_some() };
                     FactEntry::Stated(Statement { supersedes, ..statement })
                 }
@@ -168,9 +172,8 @@ impl Taking {
     }
 
     /// Whether it would take the place of something that was said later, and that it never took the place of before.
-    fn is_outdated(&self, statement: &Statement, supersedes: &[FactId]) -> bool {
-        let implied = supersedes.iter().filter(|id| !statement.supersedes.contains(id));
-        let said = implied.filter_map(|id| self.facts.get(*id)).filter_map(|fact| fact.said).max();
+    fn is_outdated(&self, statement: &Statement, implied: &[FactId]) -> bool {
+        let said = implied.iter().filter_map(|id| self.facts.get(*id)).filter_map(|fact| fact.said).max();
         said.zip(statement.time).is_some_and(|(said, time)| said > time)
     }
 }
