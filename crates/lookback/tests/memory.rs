@@ -15,7 +15,7 @@ use lookback::memory::{
 use lookback::message::{AssistantPart, Content, Media, MediaSource, Reasoning, UserPart};
 use lookback::tokens::Estimate;
 use lookback::{
-    Dialect, Durability, MemoryStore, Message, Session, Settings, SqliteStore, Store, StoreError, ToolCall,
+    Dialect, Durability, FileStore, MemoryStore, Message, Session, Settings, SqliteStore, Store, StoreError, ToolCall,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -31,10 +31,12 @@ fn vectors<T: DeserializeOwned>(file: &str) -> Vec<T> {
 }
 
 /// Both stores, empty.
-fn stores() -> [(Arc<dyn Store>, Option<tempfile::TempDir>); 2] {
-    let folder = tempfile::tempdir().unwrap();
-    let kept = SqliteStore::open_with(folder.path().join("facts.db"), Durability::System).unwrap();
-    [(Arc::new(MemoryStore::new()), None), (Arc::new(kept), Some(folder))]
+fn stores() -> [(Arc<dyn Store>, Option<tempfile::TempDir>); 3] {
+    let folder = || tempfile::tempdir().unwrap();
+    let (database, files) = (folder(), folder());
+    let kept = SqliteStore::open_with(database.path().join("facts.db"), Durability::System).unwrap();
+    let plain = FileStore::open_with(files.path(), Durability::System).unwrap();
+    [(Arc::new(MemoryStore::new()), None), (Arc::new(kept), Some(database)), (Arc::new(plain), Some(files))]
 }
 
 fn memory(store: &Arc<dyn Store>, session: &str) -> Memory {
@@ -353,7 +355,10 @@ fn memories_that_write_at_once_lose_and_double_nothing() {
     let path = folder.path().join("facts.db");
     let one: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let handle = || -> Arc<dyn Store> { Arc::new(SqliteStore::open_with(&path, Durability::System).unwrap()) };
-    let stores: [Vec<Arc<dyn Store>>; 2] = [vec![one; WRITERS], std::iter::repeat_with(handle).take(WRITERS).collect()];
+    let files = folder.path().join("files");
+    let plain = || -> Arc<dyn Store> { Arc::new(FileStore::open_with(&files, Durability::System).unwrap()) };
+    let of_each = |handle: &dyn Fn() -> Arc<dyn Store>| std::iter::repeat_with(handle).take(WRITERS).collect();
+    let stores: [Vec<Arc<dyn Store>>; 3] = [vec![one; WRITERS], of_each(&handle), of_each(&plain)];
     for of_each in stores {
         std::thread::scope(|scope| {
             for (writer, store) in of_each.iter().enumerate() {

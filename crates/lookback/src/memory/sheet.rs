@@ -266,3 +266,50 @@ pub(super) fn is_unseen(c: char) -> bool {
         || matches!(c, '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' | '\u{fe00}'..='\u{fe0f}')
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{e0000}'..='\u{e0fff}')
 }
+
+#[cfg(test)]
+mod tests {
+    use lookback_core::tokens::Estimate;
+
+    use super::*;
+    use crate::memory::{FactEntry, Scope, Source, Speaker};
+
+    fn facts(count: usize) -> Facts {
+        let mut facts = Facts::new(Scope::Session);
+        for number in 0..count {
+            let kind = if number % 100 == 7 { Kind::Constraint } else { Kind::Finding };
+            let text = format!("Number {number} is not like the one before.");
+            facts.apply(&FactEntry::Stated(Statement::new(kind, text, Source::of(Speaker::Model))));
+        }
+        facts
+    }
+
+    #[test]
+    fn changes_keep_to_their_budget_and_show_what_is_protected_first() {
+        let new: Vec<Fact> = facts(5_000).iter().cloned().collect();
+        let gone: Vec<FactId> = (0..3).map(|position| FactId { scope: Scope::Shared, position }).collect();
+        for budget in [0, 1, 10, 30, 60, 100, 500, 2_000] {
+            let options = SheetOptions { budget, ..SheetOptions::default() };
+            let sheet = changes(&new, &gone, &options, &Estimate::default());
+            assert!(sheet.tokens <= budget, "{budget}: {sheet:?}");
+            assert!(
+                sheet.text.is_empty() || sheet.text.contains("no longer so: s0, s1, s2"),
+                "{budget}: {}",
+                sheet.text
+            );
+            assert!(!is_sheet(&sheet.text), "{budget}: {}", sheet.text);
+            let shown = sheet.shown.len() as u64;
+            assert_eq!(shown + sheet.left_out.iter().map(|(_, count)| count).sum::<u64>(), 5_000, "{budget}");
+            let constraints = sheet.shown.iter().filter(|id| id.position % 100 == 7).count();
+            assert!(constraints == sheet.shown.len() || constraints == 50, "{budget}: {:?}", sheet.shown);
+        }
+        let all =
+            changes(&new, &gone, &SheetOptions { budget: 2_000, ..SheetOptions::default() }, &Estimate::default());
+        assert_eq!(all.shown.first(), Some(&FactId { scope: Scope::Session, position: 4_907 }), "the newest first");
+    }
+
+    #[test]
+    fn no_changes_are_no_sheet() {
+        assert_eq!(changes(&[], &[], &SheetOptions::default(), &Estimate::default()), Sheet::default());
+    }
+}
