@@ -583,3 +583,23 @@ proptest::proptest! {
         }
     }
 }
+
+#[test]
+fn facts_that_were_erased_are_gone_from_a_memory_that_is_open() {
+    for (store, _folder) in stores() {
+        let open = memory(&store, "one");
+        let state = |memory: &Memory, text: &str| block_on(memory.state(Scope::Session, finding(text))).unwrap();
+        state(&open, "It is old");
+        state(&open, "It is known");
+        block_on(lookback::store::purge(&*store, open.session())).unwrap();
+        // Logs are told apart by when they began, in milliseconds.
+        std::thread::sleep(std::time::Duration::from_millis(3));
+        let other = memory(&store, "one");
+        state(&other, "It is new");
+        state(&other, "It is unknown");
+        state(&other, "It is more than there was");
+        let facts = block_on(open.facts()).unwrap();
+        let texts: Vec<_> = facts.iter().map(|fact| fact.statement.text.as_str()).collect();
+        assert_eq!(texts, ["It is new", "It is unknown", "It is more than there was"], "{store:?}");
+    }
+}
