@@ -343,6 +343,165 @@ fn a_stage_that_is_back_is_asked_again_and_what_it_said_late_is_not_heard() {
     });
 }
 
+/// Waits at one event until it is let go, and tells what it was asked.
+struct Held {
+    at: &'static str,
+    begun: std::sync::mpsc::Sender<()>,
+    release: std::sync::Mutex<std::sync::mpsc::Receiver<()>>,
+    asked: Arc<std::sync::Mutex<Vec<String>>>,
+    held: bool,
+}
+
+/// The other side of a stage that waits: when it has begun to, what lets it go, and what it was asked.
+struct Holder {
+    begun: std::sync::mpsc::Receiver<()>,
+    release: std::sync::mpsc::Sender<()>,
+    asked: Arc<std::sync::Mutex<Vec<String>>>,
+}
+
+impl Held {
+    fn at(at: &'static str) -> (Held, Holder) {
+        let ((begin, begun), (release, wait)) = (std::sync::mpsc::channel(), std::sync::mpsc::channel());
+        let asked = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let held = Held { at, begun: begin, release: wait.into(), asked: asked.clone(), held: false };
+        (held, Holder { begun, release, asked })
+    }
+}
+
+impl Middleware for Held {
+    fn name(&self) -> &str {
+        "held"
+    }
+
+    fn on(&mut self, event: &Event, run: &Run) -> Result<Reaction, Failure> {
+        let left = run.left.iter().map(|(position, _)| format!("left {position}"));
+        self.asked.lock().unwrap().extend(std::iter::once(event.name().to_owned()).chain(left));
+        if event.name() == self.at && !self.held {
+            self.held = true;
+            self.begun.send(())?;
+            self.release.lock().unwrap().recv()?;
+        }
+        Ok(match event {
+            Event::BeforeTool(call) => Reaction::none().answer(format!("the answer to {}", call.id)),
+            Event::BeforeModel => Reaction::none().note("This is a call."),
+            _ => Reaction::none(),
+        })
+    }
+}
+
+/// Settings of a stage that may take as long as it likes.
+fn unlimited() -> lookback::middleware::Settings {
+    lookback::middleware::Settings { time_limit: Some(std::time::Duration::ZERO), ..Default::default() }
+}
+
+/// Makes a call until the stage waits in it, and drops it there.
+macro_rules! dropped_while_held {
+    ($holder:ident, $call:expr) => {
+        loop {
+            assert!(poll_once($call).await.is_none(), "the stage was to be waited for");
+            if $holder.begun.try_recv().is_ok() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    };
+}
+
+#[test]
+fn a_run_that_is_stopped_in_the_middle_of_a_question_tells_the_stage_of_its_end() {
+    block_on(async {
+        let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
+        let (held, holder) = Held::at("before_model");
+        let mut run = Pipeline::new(session).with_settings(held, unlimited());
+        run.start(Message::user("Read every page.")).await.unwrap();
+        dropped_while_held!(holder, run.next());
+        holder.release.send(()).unwrap();
+        run.stop("cancelled").await.unwrap();
+        assert_eq!(*holder.asked.lock().unwrap(), ["start", "before_iteration", "before_model", "stop"]);
+        assert!(origins(&run).await.values().all(|ours| !ours), "what it said of a call that is none was heard");
+        assert_eq!(run.failures().count(), 0);
+    });
+}
+
+#[test]
+fn an_answer_to_one_call_is_never_given_to_another() {
+    block_on(async {
+        let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
+        let (held, holder) = Held::at("before_tool");
+        let mut run = Pipeline::new(session).with_settings(held, unlimited());
+        run.start(Message::user("Read every page.")).await.unwrap();
+        run.next().await.unwrap();
+        let [one, two] = ["c1", "c2"].map(|id| ToolCall::new(id, "read", "{}"));
+        run.answered(Message::calls("", [one.clone(), two.clone()]), None).await.unwrap();
+        let tool = |_: ToolCall| async { Ok::<_, String>("it was run") };
+        dropped_while_held!(holder, run.tool(&one, tool));
+        holder.release.send(()).unwrap();
+        run.tool(&two, tool).await.unwrap();
+        run.tool(&one, tool).await.unwrap();
+        let told: Vec<_> = run.session().view().messages().skip(2).map(|item| item.message().text()).collect();
+        assert_eq!(told[1..], ["the answer to c2", "the answer to c1"]);
+    });
+}
+
+#[test]
+fn a_stage_that_hangs_is_left_behind_though_each_poll_is_shorter_than_its_limit() {
+    block_on(async {
+        let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
+        let (held, holder) = Held::at("before_iteration");
+        let limit = std::time::Duration::from_millis(50);
+        let settings = lookback::middleware::Settings { time_limit: Some(limit), ..Default::default() };
+        let mut run = Pipeline::new(session).with_settings(held, settings);
+        run.start(Message::user("Read every page.")).await.unwrap();
+        let mut ticks = 0;
+        while poll_once(run.next()).await.is_none() {
+            ticks += 1;
+            assert!(ticks < 5_000, "it is waited for for ever");
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        let told = run.failures().next().unwrap().to_string();
+        assert_eq!(told, "stage `held` at `before_iteration`: it took longer than 50ms");
+        drop(holder);
+    });
+}
+
+#[test]
+fn a_stage_that_was_busy_is_told_all_that_left_meanwhile() {
+    block_on(async {
+        let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
+        let (held, holder) = Held::at("after_iteration");
+        let limit = std::time::Duration::from_millis(20);
+        let settings = lookback::middleware::Settings { time_limit: Some(limit), ..Default::default() };
+        let mut run = Pipeline::new(session).with(Window::rounds(2).unwrap()).with_settings(held, settings);
+        run.start(Message::user("Read every page.")).await.unwrap();
+        let heard = || holder.asked.lock().unwrap().len();
+        let (mut iteration, mut before) = (0, 0);
+        // How long it takes to come back, nobody knows.
+        while iteration < 8 || (heard() == before && iteration < 2_000) {
+            iteration = run.next().await.unwrap().unwrap().iteration;
+            for tool in run.answered(asks(iteration), None).await.unwrap() {
+                run.tool(&tool, |_| async { Ok::<_, String>("a page") }).await.unwrap();
+            }
+            if iteration == 7 {
+                before = heard();
+                holder.release.send(()).unwrap();
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        run.stop("enough").await.unwrap();
+        let asked = holder.asked.lock().unwrap().clone();
+        let mut told: Vec<u64> = asked.iter().filter_map(|told| told.strip_prefix("left ")?.parse().ok()).collect();
+        told.sort_unstable();
+        let history = run.into_session().history().await.unwrap();
+        let gone: Vec<_> = history
+            .iter()
+            .filter(|past| !past.shown && past.arrival.origin != Origin::Lookback)
+            .map(|past| past.position)
+            .collect();
+        assert!(gone.len() >= 8, "{gone:?}");
+        assert_eq!(told, gone);
+    });
+}
+
 #[test]
 fn a_call_without_an_answer_is_handed_out_again() {
     block_on(async {
