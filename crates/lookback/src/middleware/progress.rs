@@ -14,8 +14,8 @@ const STUCK: [u64; 3] = [4, 6, 8];
 /// The longest circle that is looked for, in calls.
 const LONGEST: usize = 3;
 
-/// Watches for new evidence: a result of a tool that was run, succeeded, is not blank, and that the same call did not give before in this
-/// run. Each of its words comes once, until there is progress again.
+/// Watches for new evidence: a result that is no error, is not blank, and that the same call did not give before in this run, whether the
+/// tool or a stage gave it. Each of its words comes once, until there is progress again.
 ///
 /// ```
 /// use lookback::middleware::Progress;
@@ -75,7 +75,7 @@ impl Progress {
         let state = &mut self.state;
         let call = signature(&outcome.call);
         let result = digest(&format!("{call:032x} {}", outcome.text));
-        let good = outcome.ran && !outcome.error && !outcome.text.trim().is_empty();
+        let good = !outcome.error && !outcome.text.trim().is_empty();
         let fresh = good && state.evidence.insert(result);
         state.calls.push_back((call, fresh));
         if state.calls.len() > 2 * LONGEST {
