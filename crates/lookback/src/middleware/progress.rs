@@ -43,6 +43,7 @@ struct State {
     calls: VecDeque<(u128, bool)>,
     circle: Option<usize>,
     told_circle: bool,
+    /// How often each failure came since there was progress.
     failures: HashMap<u128, u64>,
     repeated: Option<(String, u64)>,
     told_repeated: bool,
@@ -85,6 +86,7 @@ impl Progress {
             state.fresh = true;
             (state.idle, state.level) = (0, 0);
             (state.circle, state.told_circle, state.repeated, state.told_repeated) = (None, false, None, false);
+            state.failures.clear();
             return;
         }
         state.circle = state.circle().or(state.circle);
