@@ -2,14 +2,15 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use lookback_core::message::{Content, Message, ToolCall, ToolResult, UserPart};
+use lookback_core::tokens::measure;
 use lookback_core::transcript::{Entry, Origin};
 use lookback_core::{Mode, View};
 
 use super::super::{Answer, Call, Usage};
-use super::{Pipeline, Step};
+use super::{Pipeline, Sent, Step};
 use crate::session::{Error, now};
 
 /// The name under which a model's tokens are corrected: the session's own, where the provider's is the same with a date (`gpt-4o-2024-11-20`),
@@ -33,13 +34,15 @@ impl Pipeline {
         }
         self.push(message, Origin::Model).await?;
         self.open = calls;
-        let reported = usage.as_ref().map_or(0, |usage| usage.input.saturating_add(usage.output));
-        self.spent = self.spent.saturating_add(reported);
-        let (sent, duration) = match self.sent.take() {
-            Some((sent, since)) => (sent, since.elapsed()),
-            None => (self.look(), Duration::ZERO),
-        };
-        self.step = Step::Answered(Answer { message: kept, usage, sent, duration });
+        let Sent { view, tokens, since } = self.sent.take().unwrap_or_else(|| {
+            let view = self.look();
+            Sent { tokens: self.session.tokens_of(&view), view, since: Instant::now() }
+        });
+        match &usage {
+            Some(usage) => self.costs.add(usage.input, usage.output),
+            None => self.costs.add(tokens, measure(&kept, &[], &*self.session.settings().counter).tokens),
+        }
+        self.step = Step::Answered(Answer { message: kept, usage, sent: view, duration: since.elapsed() });
         Ok(())
     }
 
@@ -103,7 +106,7 @@ impl Pipeline {
 
     pub(super) async fn call(&mut self) -> Result<Call, Error> {
         let (view, tokens) = self.window().await?;
-        self.sent = Some((view.clone(), Instant::now()));
+        self.sent = Some(Sent { view: view.clone(), tokens, since: Instant::now() });
         self.allowed = self.tools.clone();
         let dialect = self.session.settings().dialect;
         Ok(Call { view, dialect, tokens, tools: self.tools.clone(), iteration: self.iteration })

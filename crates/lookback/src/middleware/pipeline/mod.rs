@@ -52,11 +52,10 @@ pub struct Pipeline {
     windowed: Option<Arc<Compaction>>,
     /// The view as it was last looked at, with the log's end then.
     seen: Option<(Position, Arc<View>)>,
-    /// What the model was sent, and when.
-    sent: Option<(Arc<View>, Instant)>,
+    sent: Option<Sent>,
     /// Whether it may use tools.
     allowed: ToolUse,
-    spent: u64,
+    costs: Costs,
     /// Tool calls of the newest answer that have no result.
     open: Vec<ToolCall>,
     outcome: Option<ToolOutcome>,
@@ -96,6 +95,30 @@ struct Asking {
     slots: VecDeque<usize>,
 }
 
+/// What the model was sent, and when.
+struct Sent {
+    view: Arc<View>,
+    tokens: u64,
+    since: Instant,
+}
+
+/// Tokens of a run's calls.
+#[derive(Default)]
+struct Costs {
+    spent: u64,
+    new: u64,
+    /// Those of the newest call's input.
+    input: Option<u64>,
+}
+
+impl Costs {
+    fn add(&mut self, input: u64, output: u64) {
+        let more = input.saturating_sub(self.input.replace(input).unwrap_or(input));
+        self.spent = self.spent.saturating_add(input).saturating_add(output);
+        self.new = self.new.saturating_add(more).saturating_add(output);
+    }
+}
+
 impl Pipeline {
     /// A session without stages.
     pub fn new(session: Session) -> Self {
@@ -120,7 +143,7 @@ impl Pipeline {
             seen: None,
             sent: None,
             allowed: ToolUse::Free,
-            spent: 0,
+            costs: Costs::default(),
             open: Vec::new(),
             outcome: None,
             stopped: None,
@@ -374,7 +397,7 @@ impl Pipeline {
 
     fn begin_anew(&mut self) {
         self.step = Step::New;
-        (self.iteration, self.spent) = (0, 0);
+        (self.iteration, self.costs) = (0, Costs::default());
         (self.tools, self.stopped, self.task) = (ToolUse::Free, None, None);
         self.pending.clear();
         self.bound = None;
