@@ -4,7 +4,7 @@
 
 mod vectors;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -592,21 +592,36 @@ fn the_task_is_sent_at_each_call_of_a_session_that_goes_on() {
     }
 }
 
-/// A store of which every third write fails: before it is made, and after it, in turn.
+/// A store whose next writes go as they are told to.
 #[derive(Debug, Default)]
-struct Shaky(MemoryStore, AtomicU64);
+struct Shaky(MemoryStore, std::sync::Mutex<VecDeque<Fault>>);
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Fault {
+    None,
+    /// It is not made.
+    Before,
+    /// It is made, and whoever asked is not told.
+    After,
+}
+
+impl Shaky {
+    fn next_writes(&self, faults: impl IntoIterator<Item = Fault>) {
+        self.1.lock().unwrap().extend(faults);
+    }
+}
 
 impl Store for Shaky {
     fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>, time: Option<i64>) -> Answer<'a, ()> {
-        let number = self.1.fetch_add(1, Ordering::Relaxed);
-        if number % 3 != 2 {
-            return self.0.append(log, at, records, time);
-        }
+        let fault = self.1.lock().unwrap().pop_front().unwrap_or(Fault::None);
         Box::pin(async move {
-            if number % 2 == 1 {
+            if fault != Fault::Before {
                 self.0.append(log, at, records, time).await?;
             }
-            Err(StoreError::Backend { place: "shaky".into(), source: "told to".into() })
+            match fault {
+                Fault::None => Ok(()),
+                _ => Err(StoreError::Backend { place: "shaky".into(), source: "told to".into() }),
+            }
         })
     }
     fn touch<'a>(&'a self, log: &'a LogName, time: i64) -> Answer<'a, bool> {
@@ -650,7 +665,11 @@ macro_rules! stubborn {
 #[test]
 fn a_call_that_failed_in_the_store_goes_on_when_it_is_made_again_and_nothing_doubles() {
     block_on(async {
-        let session = Session::open(Shaky::default(), "run", Settings::default()).await.unwrap();
+        let store = Shaky::default();
+        for fault in [Fault::Before, Fault::After].repeat(50) {
+            store.next_writes([Fault::None, Fault::None, fault]);
+        }
+        let session = Session::open(store, "run", Settings::default()).await.unwrap();
         let mut run = Pipeline::new(session).with(Slow).iterations(4);
         let mut failed = 0;
         stubborn!(failed, run.start(Message::user("Read every page.")));
@@ -668,6 +687,72 @@ fn a_call_that_failed_in_the_store_goes_on_when_it_is_made_again_and_nothing_dou
         let expected: Vec<_> = ["Read every page.".to_owned()].into_iter().chain((1..=4).flat_map(of)).collect();
         assert_eq!(texts, expected);
     });
+}
+
+#[test]
+fn results_of_the_same_words_are_not_taken_for_one_another() {
+    for dialect in Dialect::ALL {
+        block_on(async {
+            let store = Arc::new(Shaky::default());
+            let settings = Settings { dialect, ..Settings::default() };
+            let session = Session::open(store.clone(), "run", settings).await.unwrap();
+            let mut run = Pipeline::new(session);
+            run.start(Message::user("Write both pages.")).await.unwrap();
+            run.next().await.unwrap();
+            let [one, two] = ["c1", "c2"].map(|id| ToolCall::new(id, "write", "{}"));
+            run.answered(Message::calls("", [one.clone(), two.clone()]), None).await.unwrap();
+            let ok = |_: ToolCall| async { Ok::<_, String>("ok") };
+            // The store is out of order for the second, and another process gives the first meanwhile.
+            store.next_writes([Fault::Before]);
+            run.tool(&two, ok).await.unwrap_err();
+            let mut other =
+                Session::open(store.clone(), "run", Settings { dialect, ..Settings::default() }).await.unwrap();
+            other.push(Message::tool_result("c1", "ok")).await.unwrap();
+            run.tool(&two, ok).await.unwrap();
+            let entries = run.into_session().entries().await.unwrap();
+            let results: Vec<_> = entries.iter().filter_map(result_of).collect();
+            assert_eq!(results, ["c1", "c2"], "{dialect}");
+        });
+    }
+}
+
+/// The calls that an entry has a result of.
+fn result_of(entry: &Entry) -> Option<String> {
+    let Entry::Message(arrival) = entry else { return None };
+    arrival.message.tool_results().next().map(|(_, result)| result.call_id.clone())
+}
+
+#[test]
+fn a_result_that_was_given_stands_there_once_whatever_is_asked_for_next() {
+    for fault in [Fault::Before, Fault::After] {
+        for stop in [false, true] {
+            block_on(async {
+                let store = Arc::new(Shaky::default());
+                let session = Session::open(store.clone(), "run", Settings::default()).await.unwrap();
+                let mut run = Pipeline::new(session);
+                run.start(Message::user("Write both pages.")).await.unwrap();
+                run.next().await.unwrap();
+                let [one, two] = ["c1", "c2"].map(|id| ToolCall::new(id, "write", "{}"));
+                run.answered(Message::calls("", [one.clone(), two.clone()]), None).await.unwrap();
+                let ok = |_: ToolCall| async { Ok::<_, String>("ok") };
+                store.next_writes([fault]);
+                run.tool(&one, ok).await.unwrap_err();
+                if stop {
+                    run.stop("enough").await.unwrap();
+                } else {
+                    run.tool(&two, ok).await.unwrap();
+                    run.tool(&one, ok).await.unwrap();
+                }
+                let mut session = run.into_session();
+                let entries = session.entries().await.unwrap();
+                let results: Vec<_> = entries.iter().filter_map(result_of).collect();
+                assert_eq!(results, ["c1", "c2"], "{fault:?} {stop}");
+                let texts: Vec<_> = session.view().messages().skip(2).map(|item| item.message().text()).collect();
+                let second = if stop { "[This call was not run: the run has ended.]" } else { "ok" };
+                assert_eq!(texts, ["ok", second], "{fault:?} {stop}");
+            });
+        }
+    }
 }
 
 /// Says something each time a window is refused.

@@ -6,11 +6,12 @@ use std::time::Instant;
 
 use lookback_core::message::{Content, Message, ToolCall, ToolResult, UserPart};
 use lookback_core::tokens::measure;
-use lookback_core::transcript::{Entry, Origin};
+use lookback_core::transcript::{Entry, Origin, Position};
 use lookback_core::{Mode, View};
 
 use super::super::{Answer, Call, Usage};
 use super::{Pipeline, Sent, Step};
+use crate::session::log::read;
 use crate::session::{Error, now};
 
 /// The name under which a model's tokens are corrected: the session's own, where the provider's is the same with a date (`gpt-4o-2024-11-20`),
@@ -63,21 +64,28 @@ impl Pipeline {
 
     /// Pushes a message once, though the future of an earlier try was dropped, or failed, with the message written.
     pub(super) async fn push(&mut self, message: Message, origin: Origin) -> Result<(), Error> {
-        if let Some(end) = self.writing {
-            self.session.catch_up().await?;
-            let new = self.session.view().messages().filter(|item| item.position() >= end);
-            let written = new
-                .map(|item| item.message())
-                .any(|other| other.role() == message.role() && other.text() == message.text());
-            self.writing = None;
-            if written {
-                return Ok(());
-            }
+        let said = self.session.settings().dialect.convert(&message)?;
+        let digests: Vec<_> = said.iter().map(Message::digest).collect();
+        let is_it = |entry: &Entry| matches!(entry, Entry::Message(arrival) if digests.contains(&arrival.digest));
+        if !self.was_written(is_it).await? {
+            self.writing = Some(self.session.stats().entries);
+            self.session.receive(message, origin, now()).await?;
         }
-        self.writing = Some(self.session.stats().entries);
-        self.session.receive(message, origin, now()).await?;
         self.writing = None;
         Ok(())
+    }
+
+    /// Whether a write that was begun before, and whose end nobody heard of, wrote this.
+    async fn was_written(&mut self, is_it: impl Fn(&Entry) -> bool) -> Result<bool, Error> {
+        let Some(end) = self.writing else { return Ok(false) };
+        Ok(self.since(end).await?.iter().any(is_it))
+    }
+
+    /// What was written since the log ended there, by whomever.
+    async fn since(&mut self, end: Position) -> Result<Vec<Entry>, Error> {
+        self.session.catch_up().await?;
+        let span = end..self.session.stats().entries;
+        Ok(read(&**self.session.store(), self.session.name(), span).await?)
     }
 
     /// Puts what the stages said into the session.

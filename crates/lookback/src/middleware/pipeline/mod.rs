@@ -358,20 +358,14 @@ impl Pipeline {
         T: Into<String>,
         E: fmt::Display,
     {
+        // What a call before this has given, whose future was dropped, comes first.
+        self.tell_outcome().await?;
         if matches!(self.step, Step::Tools) && self.open.iter().any(|open| open.id == call.id) {
-            if self.outcome.as_ref().is_none_or(|outcome| outcome.call != *call) {
-                let answer = self.ask(Event::BeforeTool(call.clone()), 0..self.slots.len()).await?;
-                if self.stopped.is_none() {
-                    self.outcome = Some(outcome(call, answer, run).await);
-                }
+            let answer = self.ask(Event::BeforeTool(call.clone()), 0..self.slots.len()).await?;
+            if self.stopped.is_none() {
+                self.outcome = Some(outcome(call, answer, run).await);
             }
-            if let Some(outcome) = self.outcome.clone() {
-                self.answer(&outcome.call, &outcome.text, outcome.error).await?;
-            }
-        }
-        if let Some(outcome) = self.outcome.clone().filter(|outcome| outcome.call == *call) {
-            self.ask(Event::AfterTool(outcome), 0..self.slots.len()).await?;
-            self.outcome = None;
+            self.tell_outcome().await?;
         }
         if matches!(self.step, Step::Stopping) {
             self.finish().await?;
@@ -386,6 +380,17 @@ impl Pipeline {
     pub async fn stop(&mut self, reason: impl Into<String>) -> Result<(), Error> {
         self.stop_with(Stopped::Cut(Reason::Said(reason.into())));
         self.finish().await
+    }
+
+    /// Puts what a tool has given into the session, and tells the stages.
+    async fn tell_outcome(&mut self) -> Result<(), Error> {
+        let Some(outcome) = self.outcome.clone() else { return Ok(()) };
+        self.answer(&outcome.call, &outcome.text, outcome.error).await?;
+        if self.stopped.is_none() {
+            self.ask(Event::AfterTool(outcome), 0..self.slots.len()).await?;
+        }
+        self.outcome = None;
+        Ok(())
     }
 
     async fn begin(&mut self) -> Result<(), Error> {
@@ -435,10 +440,10 @@ impl Pipeline {
 
     async fn finish(&mut self) -> Result<(), Error> {
         let Some(stopped) = self.stopped.clone().filter(|_| matches!(self.step, Step::Stopping)) else { return Ok(()) };
+        self.tell_outcome().await?;
         while let Some(call) = self.open.first().cloned() {
             self.answer(&call, "[This call was not run: the run has ended.]", true).await?;
         }
-        self.outcome = None;
         self.ask(Event::Stop(stopped.clone()), 0..self.slots.len()).await?;
         tracing::debug!(session = %self.session.name(), iteration = self.iteration, how = stopped.name(), "the run is over");
         self.step = Step::Over;
