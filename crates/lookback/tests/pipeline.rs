@@ -768,6 +768,104 @@ impl Middleware for Sorry {
     }
 }
 
+/// A session with much in it, in a store that may be told to fail, and a run that has handed out its first call.
+async fn at_first_call(run: impl FnOnce(Session) -> Pipeline) -> (Arc<Shaky>, Pipeline, lookback::middleware::Call) {
+    let store = Arc::new(Shaky::default());
+    let settings = Settings::for_model(Dialect::OpenAiChat, "gpt-4o");
+    let mut session = Session::open(store.clone(), "run", settings).await.unwrap();
+    for number in 0..100 {
+        session.push(Message::user(format!("Question {number}, at some length."))).await.unwrap();
+    }
+    let mut run = run(session);
+    run.start(Message::user("Answer them.")).await.unwrap();
+    let call = run.next().await.unwrap().unwrap();
+    (store, run, call)
+}
+
+const TOO_LONG: TooLong = TooLong { measure: Measure::Tokens, actual: None, limit: None, reserved: None };
+
+#[test]
+fn an_overflow_that_failed_in_the_store_is_told_once_and_makes_the_window_smaller_once() {
+    for fault in [Fault::Before, Fault::After] {
+        for again in [true, false] {
+            block_on(async {
+                let (store, mut run, _) = at_first_call(|session| Pipeline::new(session).with(Sorry)).await;
+                let before = run.session().stats().entries;
+                store.next_writes([fault]);
+                run.overflow(TOO_LONG).await.unwrap_err();
+                if again {
+                    run.overflow(TOO_LONG).await.unwrap();
+                }
+                run.next().await.unwrap().unwrap();
+                let entries = run.into_session().entries().await.unwrap();
+                let new = entries.get(usize::try_from(before).unwrap()..).unwrap();
+                let of = |is_it: fn(&Entry) -> bool| new.iter().filter(|entry| is_it(entry)).count();
+                let notes = of(|entry| matches!(entry, Entry::Message(arrival) if arrival.message.text() == "Sorry."));
+                let compactions = of(|entry| matches!(entry, Entry::Compaction(_)));
+                assert_eq!((notes, compactions), (1, 1), "{fault:?}, made again: {again}");
+            });
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_failed_in_the_store_is_reported_once() {
+    // The report is written before the answer.
+    for faults in
+        [vec![Fault::Before], vec![Fault::After], vec![Fault::None, Fault::Before], vec![Fault::None, Fault::After]]
+    {
+        block_on(async {
+            let (store, mut run, call) = at_first_call(Pipeline::new).await;
+            let before = run.session().stats().entries;
+            store.next_writes(faults.clone());
+            let usage = Usage { model: Some("gpt-4o".into()), input: call.tokens * 2, ..Usage::default() };
+            run.answered(Message::assistant("One."), Some(usage.clone())).await.unwrap_err();
+            run.answered(Message::assistant("One."), Some(usage)).await.unwrap();
+            let entries = run.into_session().entries().await.unwrap();
+            let new = entries.get(usize::try_from(before).unwrap()..).unwrap();
+            let reports = new.iter().filter(|entry| matches!(entry, Entry::Usage(_))).count();
+            let answers = new.iter().filter(|entry| matches!(entry, Entry::Message(_))).count();
+            assert_eq!((reports, answers), (1, 1), "{faults:?}");
+        });
+    }
+}
+
+/// Tells of the compaction that it sees after the model's answer, by the messages it left.
+struct Compactions(Arc<std::sync::Mutex<Vec<Option<u64>>>>);
+
+impl Middleware for Compactions {
+    fn name(&self) -> &str {
+        "compactions"
+    }
+
+    fn on(&mut self, event: &Event, run: &Run) -> Result<Reaction, Failure> {
+        if matches!(event, Event::AfterModel(_)) {
+            let left = run.compaction.as_ref().map(|compaction| compaction.after.size.messages);
+            self.0.lock().unwrap().push(left);
+        }
+        Ok(Reaction::none())
+    }
+}
+
+#[test]
+fn the_compaction_of_an_overflow_is_the_one_that_the_stages_see() {
+    block_on(async {
+        let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let stage = Compactions(seen.clone());
+        let (_, mut run, _) = at_first_call(|session| Pipeline::new(session).with(stage).with_continuity(1_000)).await;
+        run.overflow(TOO_LONG).await.unwrap();
+        let smaller = run.next().await.unwrap().unwrap();
+        run.answered(asks(1), None).await.unwrap();
+        let left = smaller.view.totals().size.messages;
+        assert!(left < 100, "{left}");
+        assert_eq!(*seen.lock().unwrap(), [Some(left)]);
+        // The next call's window is as it is.
+        run.next().await.unwrap().unwrap();
+        run.answered(Message::assistant("One."), None).await.unwrap();
+        assert_eq!(*seen.lock().unwrap(), [Some(left), None]);
+    });
+}
+
 #[test]
 fn a_provider_that_refuses_everything_is_not_asked_for_ever() {
     block_on(async {
@@ -781,8 +879,7 @@ fn a_provider_that_refuses_everything_is_not_asked_for_ever() {
         let error = loop {
             run.next().await.unwrap().unwrap();
             tries += 1;
-            let cause = TooLong { measure: Measure::Tokens, actual: None, limit: None, reserved: None };
-            match run.overflow(cause).await {
+            match run.overflow(TOO_LONG).await {
                 Ok(()) => assert!(tries < 50, "it goes on for ever"),
                 Err(error) => break error,
             }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use lookback_core::message::{Content, Message, ToolCall, ToolResult, UserPart};
 use lookback_core::tokens::measure;
-use lookback_core::transcript::{Entry, Origin, Position};
+use lookback_core::transcript::{Compaction, Entry, Origin, Position};
 use lookback_core::{Mode, View};
 
 use super::super::{Answer, Call, Usage};
@@ -23,6 +23,14 @@ fn counted_as(asked: Option<&str>, told: Option<&str>) -> Option<String> {
     asked.filter(own).or(told).map(str::to_owned)
 }
 
+/// The newest compaction among entries.
+fn newest(entries: &[Entry]) -> Option<Arc<Compaction>> {
+    entries.iter().rev().find_map(|entry| match entry {
+        Entry::Compaction(compaction) => Some(Arc::new(compaction.clone())),
+        _ => None,
+    })
+}
+
 impl Pipeline {
     /// Puts an answer of the model's into the session, with what was reported of its call.
     pub(super) async fn take_answer(&mut self, message: Message, usage: Option<Usage>) -> Result<(), Error> {
@@ -31,10 +39,10 @@ impl Pipeline {
         if let Some(usage) = &usage
             && let Some(model) = counted_as(self.session.settings().model.as_deref(), usage.model.as_deref())
         {
-            self.session.usage(&model, usage.input).await?;
+            self.report(&model, usage.input).await?;
         }
         self.push(message, Origin::Model).await?;
-        self.open = calls;
+        (self.open, self.reported) = (calls, false);
         let Sent { view, tokens, since } = self.sent.take().unwrap_or_else(|| {
             let view = self.look();
             Sent { tokens: self.session.tokens_of(&view), view, since: Instant::now() }
@@ -62,6 +70,21 @@ impl Pipeline {
         Ok(())
     }
 
+    /// Records what was reported of a call once, as [`Pipeline::push`] does.
+    async fn report(&mut self, model: &str, input: u64) -> Result<(), Error> {
+        let is_it =
+            |entry: &Entry| matches!(entry, Entry::Usage(usage) if usage.model == model && usage.reported == input);
+        if self.reported {
+            return Ok(());
+        }
+        if !self.was_written(is_it).await? {
+            self.writing = Some(self.session.stats().entries);
+            self.session.usage(model, input).await?;
+        }
+        (self.reported, self.writing) = (true, None);
+        Ok(())
+    }
+
     /// Pushes a message once, though the future of an earlier try was dropped, or failed, with the message written.
     pub(super) async fn push(&mut self, message: Message, origin: Origin) -> Result<(), Error> {
         let said = self.session.settings().dialect.convert(&message)?;
@@ -84,7 +107,8 @@ impl Pipeline {
     /// What was written since the log ended there, by whomever.
     async fn since(&mut self, end: Position) -> Result<Vec<Entry>, Error> {
         self.session.catch_up().await?;
-        let span = end..self.session.stats().entries;
+        let now = self.session.stats().entries;
+        let span = end.min(now)..now;
         Ok(read(&**self.session.store(), self.session.name(), span).await?)
     }
 
@@ -98,22 +122,41 @@ impl Pipeline {
         Ok(())
     }
 
+    /// Makes a window smaller that the provider refused, unless a try before this did, whose end nobody heard of.
+    pub(super) async fn reduce(&mut self) -> Result<(), Error> {
+        let Step::Overflow(cause, end) = self.step else { return Ok(()) };
+        let mut made = newest(&self.since(end).await?);
+        if made.is_none() {
+            match self.session.overflow(cause).await {
+                // Nothing comes of another try.
+                Err(error @ Error::Irreducible(_)) => {
+                    self.step = Step::Call;
+                    return Err(error);
+                }
+                done => done?,
+            }
+            made = newest(&self.since(end).await?);
+        }
+        self.compaction = made.or(self.compaction.take());
+        self.look();
+        self.step = Step::Call;
+        Ok(())
+    }
+
     /// Makes the window, and takes note of what left it.
     pub(super) async fn window(&mut self) -> Result<(Arc<View>, u64), Error> {
         self.look();
         let window = self.session.window().await?;
-        let newest = window.entries().iter().rev().find_map(|entry| match entry {
-            Entry::Compaction(compaction) => Some(Arc::new(compaction.clone())),
-            _ => None,
-        });
+        let made = newest(window.entries());
         let (view, tokens) = (Arc::new(window.view().clone()), window.tokens());
-        self.compaction = newest.or(self.compaction.take());
+        self.compaction = made.or(self.compaction.take());
         self.see(view.clone());
         Ok((view, tokens))
     }
 
     pub(super) async fn call(&mut self) -> Result<Call, Error> {
         let (view, tokens) = self.window().await?;
+        self.reported = false;
         self.sent = Some(Sent { view: view.clone(), tokens, since: Instant::now() });
         self.allowed = self.tools.clone();
         let dialect = self.session.settings().dialect;

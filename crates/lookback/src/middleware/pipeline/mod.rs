@@ -53,6 +53,8 @@ pub struct Pipeline {
     /// The view as it was last looked at, with the log's end then.
     seen: Option<(Position, Arc<View>)>,
     sent: Option<Sent>,
+    /// Whether what was reported of the answer that is being taken is in the session.
+    reported: bool,
     /// Whether it may use tools.
     allowed: ToolUse,
     costs: Costs,
@@ -79,6 +81,8 @@ enum Step {
     Compacted,
     /// The call is to be handed out, or is.
     Call,
+    /// The call was refused as too long, and the stages know: the window is made smaller. The log ended here before.
+    Overflow(TooLong, Position),
     /// An answer came, and is in the session; the stages are to be told.
     Answered(Answer),
     /// Tools are run.
@@ -142,6 +146,7 @@ impl Pipeline {
             windowed: None,
             seen: None,
             sent: None,
+            reported: false,
             allowed: ToolUse::Free,
             costs: Costs::default(),
             open: Vec::new(),
@@ -286,6 +291,7 @@ impl Pipeline {
                     self.flush().await?;
                     return self.call().await.map(Some);
                 }
+                Step::Overflow(..) => self.reduce().await?,
                 Step::Answered(_) | Step::Tools | Step::IterationDone => {
                     self.step = Step::IterationDone;
                     self.ask(Event::AfterIteration, 0..self.slots.len()).await?;
@@ -304,15 +310,15 @@ impl Pipeline {
     /// # Errors
     /// As [`Session::overflow`].
     pub async fn overflow(&mut self, cause: TooLong) -> Result<(), Error> {
+        if matches!(self.step, Step::Overflow(..)) {
+            return self.reduce().await;
+        }
         if !matches!(self.step, Step::Call) {
             return Ok(());
         }
         self.ask(Event::Overflow(cause), 0..self.slots.len()).await?;
-        if self.stopped.is_none() {
-            self.session.overflow(cause).await?;
-            self.look();
-        }
-        Ok(())
+        self.go_on(Step::Overflow(cause, self.session.stats().entries));
+        self.reduce().await
     }
 
     /// The model answered: gives the tool calls that are to be run, each with [`Pipeline::tool`]. Without any, the run is over. So it is
