@@ -579,7 +579,6 @@ fn the_task_is_sent_at_each_call_of_a_session_that_goes_on() {
             while let Some(call) = run.next().await.unwrap() {
                 let sent = call.to_json().unwrap();
                 assert!(sent.contains("What is the build's fault?"), "{dialect}: call {}", call.iteration);
-                assert!(!sent.contains("Question 4?"), "{dialect}: only the last turns go on");
                 assert!(call.view.totals().rounds <= 3);
                 vectors::assert_valid(dialect, &serde_json::from_str(&sent).unwrap(), "goes on");
                 nudges += call.view.messages().filter(|item| item.is_note()).count();
@@ -589,6 +588,44 @@ fn the_task_is_sent_at_each_call_of_a_session_that_goes_on() {
             }
             assert!(nudges > 0);
         });
+    }
+}
+
+#[test]
+fn a_run_has_the_last_turns_of_its_session_before_it_and_a_sub_agents_has_none() {
+    let cases: [(bool, Option<u64>, u64); 4] =
+        [(false, None, 16), (false, Some(2), 2), (true, None, 0), (true, Some(2), 2)];
+    for (sub_agent, continuity, turns) in cases {
+        for dialect in Dialect::ALL {
+            block_on(async {
+                let settings = Settings { dialect, ..Settings::default() };
+                let mut session = Session::open(MemoryStore::new(), "run", settings).await.unwrap();
+                for number in 1..=20 {
+                    session.push(Message::user(format!("Question {number}?"))).await.unwrap();
+                    session.push(Message::assistant("An answer.")).await.unwrap();
+                }
+                let mut run = Pipeline::new(session).iterations(3);
+                run = if sub_agent { run.sub_agent() } else { run };
+                run = continuity.into_iter().fold(run, Pipeline::with_continuity);
+                run.start(Message::user("What is the build's fault?")).await.unwrap();
+                while let Some(call) = run.next().await.unwrap() {
+                    let sent = call.to_json().unwrap();
+                    vectors::assert_valid(dialect, &serde_json::from_str(&sent).unwrap(), "goes on");
+                    let here = format!("{dialect}, sub-agent {sub_agent}, {continuity:?}: call {}", call.iteration);
+                    let kept: Vec<_> =
+                        (1..=20).filter(|number| sent.contains(&format!("Question {number}?"))).collect();
+                    assert_eq!(kept, (21 - turns..=20).collect::<Vec<_>>(), "{here}");
+                    assert!(sent.contains("What is the build's fault?"), "{here}");
+                    if turns == 0 {
+                        let before = usize::try_from(2 * (call.iteration - 1)).unwrap();
+                        assert_eq!(call.view.messages().count(), 1 + before, "{here}: nothing stands before the task");
+                    }
+                    for tool in run.answered(asks(call.iteration), None).await.unwrap() {
+                        run.tool(&tool, |_| async { Ok::<_, String>("a page") }).await.unwrap();
+                    }
+                }
+            });
+        }
     }
 }
 
