@@ -1,8 +1,12 @@
 //! The budget of a run, by vectors.
 
+#![allow(clippy::unwrap_used)]
+
 mod vectors;
 
-use lookback::middleware::{Budget, BudgetError};
+use futures_lite::future::block_on;
+use lookback::middleware::{Budget, BudgetError, Pipeline, Reason, Stopped, Usage};
+use lookback::{MemoryStore, Message, Session, Settings, ToolCall};
 
 #[test]
 fn a_budget_speaks_once_and_ends_the_run_when_it_is_used_up() {
@@ -17,4 +21,67 @@ fn a_share_that_is_none_is_refused() {
     }
     let message = Budget::reported(10).hard(1.5).unwrap_err().to_string();
     assert_eq!(message, "a budget's hard limit must be a share above 0 and at most 1, got 1.5");
+}
+
+/// A run of at most ten calls under a budget, of which this is reported: the pipeline as it is then, what each call was sent, and its tokens.
+async fn play(budget: Budget, usage: impl Fn(u64) -> Option<Usage>) -> (Pipeline, Vec<(String, u64)>) {
+    let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
+    let mut run = Pipeline::new(session).with(budget).iterations(10);
+    run.start(Message::user("Read every page.")).await.unwrap();
+    let mut calls = Vec::new();
+    while let Some(call) = run.next().await.unwrap() {
+        calls.push((call.to_json().unwrap(), call.tokens));
+        let number = call.iteration;
+        let answer =
+            Message::calls("", [ToolCall::new(format!("c{number}"), "read", format!(r#"{{"page":{number}}}"#))]);
+        for tool in run.answered(answer, usage(number)).await.unwrap() {
+            run.tool(&tool, |_| async { Ok::<_, String>("a page") }).await.unwrap();
+        }
+    }
+    (run, calls)
+}
+
+/// The number of the first call that was sent this.
+fn first(calls: &[(String, u64)], words: &str) -> Option<usize> {
+    calls.iter().position(|(sent, _)| sent.contains(words)).map(|index| index + 1)
+}
+
+#[test]
+fn where_nothing_is_reported_what_was_sent_and_answered_is_counted() {
+    block_on(async {
+        let (run, calls) = play(Budget::reported(200), |_| None).await;
+        let Some(Stopped::LastAnswer(Reason::Budget { used, limit: 200 })) = run.stopped() else {
+            unreachable!("{:?}", run.stopped())
+        };
+        let sent: u64 = calls.iter().rev().skip(1).map(|(_, tokens)| tokens).sum();
+        assert!(*used > sent, "the answers are counted too: {used} of {sent}");
+        assert!(calls.len() > 2);
+    });
+}
+
+#[test]
+fn calls_with_a_long_prompt_bring_little_where_little_is_new() {
+    block_on(async {
+        let little = "brought fewer than 500 new tokens each";
+        let growing =
+            |by: u64| move |number| Some(Usage { input: 20_000 + by * number, output: 20, ..Usage::default() });
+        let (_, calls) = play(Budget::reported(10_000_000), growing(50)).await;
+        assert_eq!(first(&calls, little), Some(4));
+        let (_, calls) = play(Budget::reported(10_000_000), growing(480)).await;
+        assert_eq!((calls.len(), first(&calls, little)), (10, None));
+    });
+}
+
+#[test]
+fn what_was_used_before_counts_for_the_run_that_goes_on_and_not_for_the_next() {
+    block_on(async {
+        let usage = |_| Some(Usage { input: 50, output: 10, ..Usage::default() });
+        let (mut run, calls) = play(Budget::reported(1_000).used_before(900), usage).await;
+        assert_eq!((calls.len(), first(&calls, "Token budget: 900 of 1000")), (3, Some(1)));
+        assert_eq!(run.stopped(), Some(&Stopped::LastAnswer(Reason::Budget { used: 1_020, limit: 1_000 })));
+        run.start(Message::user("Read them again.")).await.unwrap();
+        run.next().await.unwrap();
+        run.answered(Message::assistant("I did."), usage(1)).await.unwrap();
+        assert_eq!(run.stopped(), Some(&Stopped::Answered));
+    });
 }

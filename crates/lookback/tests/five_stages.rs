@@ -1,6 +1,6 @@
 //! A fault in each of the five stages: an error, a panic, a hang, in the middle of a run that all of them watch.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,10 +21,11 @@ enum Fault {
     Hang,
 }
 
-/// A stage that does what it should up to the third model call, and then fails.
+/// A stage that does what it should up to an event of the third iteration, or to the start, and fails there.
 struct Faulty<M> {
     stage: M,
     fault: Fault,
+    at: &'static str,
 }
 
 impl<M: Middleware> Middleware for Faulty<M> {
@@ -33,7 +34,7 @@ impl<M: Middleware> Middleware for Faulty<M> {
     }
 
     fn on(&mut self, event: &Event, run: &Run) -> Result<Reaction, Failure> {
-        if matches!(event, Event::BeforeModel) && run.iteration == 3 {
+        if event.name() == self.at && [0, 3].contains(&run.iteration) {
             match self.fault {
                 Fault::None => {}
                 Fault::Error => return Err("it is broken".into()),
@@ -58,9 +59,12 @@ struct Played {
     last: String,
 }
 
+/// Where stages fail, and how many calls are made by then.
+const MOMENTS: [(&str, u64); 4] = [("start", 0), ("before_model", 2), ("after_model", 3), ("before_tool", 3)];
+
 const STAGES: [&str; 5] = ["observe", "budget", "window", "fact_sheet", "progress"];
 
-async fn play(bad: &str, fault: Fault, on_failure: OnFailure, dialect: Dialect) -> Played {
+async fn play(bad: &str, fault: Fault, at: &'static str, on_failure: OnFailure, dialect: Dialect) -> Played {
     let store = Arc::new(MemoryStore::new());
     let memory = Memory::open(store.clone(), "run").await.unwrap();
     let said = Statement::new(Kind::Constraint, "Write no files.", Source::of(Speaker::Person));
@@ -77,11 +81,11 @@ async fn play(bad: &str, fault: Fault, on_failure: OnFailure, dialect: Dialect) 
     let budget = Budget::reported(10_000);
     let window = Window::rounds(3).unwrap();
     let mut run = Pipeline::new(session)
-        .with_settings(Faulty { stage: Observe::new(), fault: of("observe") }, here("observe"))
-        .with_settings(Faulty { stage: budget, fault: of("budget") }, here("budget"))
-        .with_settings(Faulty { stage: window, fault: of("window") }, here("window"))
-        .with_settings(Faulty { stage: FactSheet::new(memory), fault: of("fact_sheet") }, here("fact_sheet"))
-        .with_settings(Faulty { stage: Progress::new(), fault: of("progress") }, here("progress"))
+        .with_settings(Faulty { stage: Observe::new(), fault: of("observe"), at }, here("observe"))
+        .with_settings(Faulty { stage: budget, fault: of("budget"), at }, here("budget"))
+        .with_settings(Faulty { stage: window, fault: of("window"), at }, here("window"))
+        .with_settings(Faulty { stage: FactSheet::new(memory), fault: of("fact_sheet"), at }, here("fact_sheet"))
+        .with_settings(Faulty { stage: Progress::new(), fault: of("progress"), at }, here("progress"))
         .iterations(12);
     run.start(Message::user("Read all pages.")).await.unwrap();
     let (mut calls, mut last) = (0, String::new());
@@ -114,17 +118,18 @@ async fn play(bad: &str, fault: Fault, on_failure: OnFailure, dialect: Dialect) 
     Played { calls, stopped, failures, last }
 }
 
-/// Each stage with each fault.
-fn each(on_failure: OnFailure, holds: impl Fn(&str, Fault, Played) + Sync) {
+/// Each stage with each fault at each moment.
+fn each(on_failure: OnFailure, holds: impl Fn(&str, Fault, (&str, u64), Played) + Sync) {
     std::thread::scope(|scope| {
-        for stage in STAGES {
+        for (stage, moment) in STAGES.into_iter().flat_map(|stage| MOMENTS.map(|moment| (stage, moment))) {
             for (fault, dialect) in [
                 (Fault::Error, Dialect::OpenAiChat),
                 (Fault::Panic, Dialect::Bedrock),
                 (Fault::Hang, Dialect::Anthropic),
             ] {
                 let holds = &holds;
-                scope.spawn(move || holds(stage, fault, block_on(play(stage, fault, on_failure, dialect))));
+                let played = move || block_on(play(stage, fault, moment.0, on_failure, dialect));
+                scope.spawn(move || holds(stage, fault, moment, played()));
             }
         }
     });
@@ -132,7 +137,7 @@ fn each(on_failure: OnFailure, holds: impl Fn(&str, Fault, Played) + Sync) {
 
 #[test]
 fn without_a_fault_all_five_do_their_part() {
-    let played = block_on(play("none", Fault::None, OnFailure::Open, Dialect::OpenAiChat));
+    let played = block_on(play("none", Fault::None, "start", OnFailure::Open, Dialect::OpenAiChat));
     assert_eq!((played.calls, played.stopped, played.failures.len()), (10, Stopped::Answered, 0));
     assert!(played.last.contains("Write no files."), "the sheet");
     assert!(played.last.contains("Token budget"), "the nudge: {}", played.last);
@@ -141,13 +146,15 @@ fn without_a_fault_all_five_do_their_part() {
 
 #[test]
 fn a_fault_in_any_of_the_five_stages_leaves_the_run_valid_where_it_fails_open() {
-    each(OnFailure::Open, |stage, fault, played| {
-        let here = format!("{stage} {fault:?}");
+    each(OnFailure::Open, |stage, fault, (at, _), played| {
+        let here = format!("{stage} {fault:?} at {at}");
         assert_eq!((played.calls, &played.stopped), (10, &Stopped::Answered), "{here}");
         assert!(played.failures.iter().all(|told| told.starts_with(&format!("stage `{stage}` at"))), "{here}");
-        assert!(!played.failures.is_empty(), "{here}: somebody is told");
-        // What the others do is there; the policy of the window was set before it failed, and holds.
-        assert!(!played.last.contains(r#"\"page\":6"#), "{here}: {}", played.last);
+        assert!(played.failures[0].starts_with(&format!("stage `{stage}` at `{at}`")), "{here}: somebody is told");
+        // What the others do is there. The policy of the window is set as the run begins, and holds; where that failed, the session's own does.
+        let whole = (stage, at) == ("window", "start");
+        assert_eq!(played.last.contains(r#"\"page\":6"#), whole, "{here}: {}", played.last);
+        assert!(played.last.contains(r#"\"page\":7"#), "{here}: {}", played.last);
         let lasting = |name| stage != name || fault == Fault::Error;
         assert!(!lasting("fact_sheet") || played.last.contains("Write no files."), "{here}: {}", played.last);
         assert!(!lasting("budget") || played.last.contains("Token budget"), "{here}: {}", played.last);
@@ -156,10 +163,10 @@ fn a_fault_in_any_of_the_five_stages_leaves_the_run_valid_where_it_fails_open() 
 
 #[test]
 fn a_fault_in_any_of_the_five_stages_ends_the_run_in_order_where_it_fails_closed() {
-    each(OnFailure::Closed, |stage, fault, played| {
-        let here = format!("{stage} {fault:?}");
-        assert_eq!(played.calls, 2, "{here}: no call is made without the stage");
+    each(OnFailure::Closed, |stage, fault, (at, calls), played| {
+        let here = format!("{stage} {fault:?} at {at}");
+        assert_eq!(played.calls, calls, "{here}: no call is made without the stage");
         let Stopped::Stage(error) = &played.stopped else { panic!("{here}: {:?}", played.stopped) };
-        assert_eq!((error.stage.as_str(), error.event), (stage, "before_model"), "{here}");
+        assert_eq!((error.stage.as_str(), error.event), (stage, at), "{here}");
     });
 }

@@ -4,7 +4,7 @@
 
 mod vectors;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -343,6 +343,165 @@ fn a_stage_that_is_back_is_asked_again_and_what_it_said_late_is_not_heard() {
     });
 }
 
+/// Waits at one event until it is let go, and tells what it was asked.
+struct Held {
+    at: &'static str,
+    begun: std::sync::mpsc::Sender<()>,
+    release: std::sync::Mutex<std::sync::mpsc::Receiver<()>>,
+    asked: Arc<std::sync::Mutex<Vec<String>>>,
+    held: bool,
+}
+
+/// The other side of a stage that waits: when it has begun to, what lets it go, and what it was asked.
+struct Holder {
+    begun: std::sync::mpsc::Receiver<()>,
+    release: std::sync::mpsc::Sender<()>,
+    asked: Arc<std::sync::Mutex<Vec<String>>>,
+}
+
+impl Held {
+    fn at(at: &'static str) -> (Held, Holder) {
+        let ((begin, begun), (release, wait)) = (std::sync::mpsc::channel(), std::sync::mpsc::channel());
+        let asked = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let held = Held { at, begun: begin, release: wait.into(), asked: asked.clone(), held: false };
+        (held, Holder { begun, release, asked })
+    }
+}
+
+impl Middleware for Held {
+    fn name(&self) -> &str {
+        "held"
+    }
+
+    fn on(&mut self, event: &Event, run: &Run) -> Result<Reaction, Failure> {
+        let left = run.left.iter().map(|(position, _)| format!("left {position}"));
+        self.asked.lock().unwrap().extend(std::iter::once(event.name().to_owned()).chain(left));
+        if event.name() == self.at && !self.held {
+            self.held = true;
+            self.begun.send(())?;
+            self.release.lock().unwrap().recv()?;
+        }
+        Ok(match event {
+            Event::BeforeTool(call) => Reaction::none().answer(format!("the answer to {}", call.id)),
+            Event::BeforeModel => Reaction::none().note("This is a call."),
+            _ => Reaction::none(),
+        })
+    }
+}
+
+/// Settings of a stage that may take as long as it likes.
+fn unlimited() -> lookback::middleware::Settings {
+    lookback::middleware::Settings { time_limit: Some(std::time::Duration::ZERO), ..Default::default() }
+}
+
+/// Makes a call until the stage waits in it, and drops it there.
+macro_rules! dropped_while_held {
+    ($holder:ident, $call:expr) => {
+        loop {
+            assert!(poll_once($call).await.is_none(), "the stage was to be waited for");
+            if $holder.begun.try_recv().is_ok() {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    };
+}
+
+#[test]
+fn a_run_that_is_stopped_in_the_middle_of_a_question_tells_the_stage_of_its_end() {
+    block_on(async {
+        let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
+        let (held, holder) = Held::at("before_model");
+        let mut run = Pipeline::new(session).with_settings(held, unlimited());
+        run.start(Message::user("Read every page.")).await.unwrap();
+        dropped_while_held!(holder, run.next());
+        holder.release.send(()).unwrap();
+        run.stop("cancelled").await.unwrap();
+        assert_eq!(*holder.asked.lock().unwrap(), ["start", "before_iteration", "before_model", "stop"]);
+        assert!(origins(&run).await.values().all(|ours| !ours), "what it said of a call that is none was heard");
+        assert_eq!(run.failures().count(), 0);
+    });
+}
+
+#[test]
+fn an_answer_to_one_call_is_never_given_to_another() {
+    block_on(async {
+        let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
+        let (held, holder) = Held::at("before_tool");
+        let mut run = Pipeline::new(session).with_settings(held, unlimited());
+        run.start(Message::user("Read every page.")).await.unwrap();
+        run.next().await.unwrap();
+        let [one, two] = ["c1", "c2"].map(|id| ToolCall::new(id, "read", "{}"));
+        run.answered(Message::calls("", [one.clone(), two.clone()]), None).await.unwrap();
+        let tool = |_: ToolCall| async { Ok::<_, String>("it was run") };
+        dropped_while_held!(holder, run.tool(&one, tool));
+        holder.release.send(()).unwrap();
+        run.tool(&two, tool).await.unwrap();
+        run.tool(&one, tool).await.unwrap();
+        let told: Vec<_> = run.session().view().messages().skip(2).map(|item| item.message().text()).collect();
+        assert_eq!(told[1..], ["the answer to c2", "the answer to c1"]);
+    });
+}
+
+#[test]
+fn a_stage_that_hangs_is_left_behind_though_each_poll_is_shorter_than_its_limit() {
+    block_on(async {
+        let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
+        let (held, holder) = Held::at("before_iteration");
+        let limit = std::time::Duration::from_millis(50);
+        let settings = lookback::middleware::Settings { time_limit: Some(limit), ..Default::default() };
+        let mut run = Pipeline::new(session).with_settings(held, settings);
+        run.start(Message::user("Read every page.")).await.unwrap();
+        let mut ticks = 0;
+        while poll_once(run.next()).await.is_none() {
+            ticks += 1;
+            assert!(ticks < 5_000, "it is waited for for ever");
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        let told = run.failures().next().unwrap().to_string();
+        assert_eq!(told, "stage `held` at `before_iteration`: it took longer than 50ms");
+        drop(holder);
+    });
+}
+
+#[test]
+fn a_stage_that_was_busy_is_told_all_that_left_meanwhile() {
+    block_on(async {
+        let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
+        let (held, holder) = Held::at("after_iteration");
+        let limit = std::time::Duration::from_millis(20);
+        let settings = lookback::middleware::Settings { time_limit: Some(limit), ..Default::default() };
+        let mut run = Pipeline::new(session).with(Window::rounds(2).unwrap()).with_settings(held, settings);
+        run.start(Message::user("Read every page.")).await.unwrap();
+        let heard = || holder.asked.lock().unwrap().len();
+        let (mut iteration, mut before) = (0, 0);
+        // How long it takes to come back, nobody knows.
+        while iteration < 8 || (heard() == before && iteration < 2_000) {
+            iteration = run.next().await.unwrap().unwrap().iteration;
+            for tool in run.answered(asks(iteration), None).await.unwrap() {
+                run.tool(&tool, |_| async { Ok::<_, String>("a page") }).await.unwrap();
+            }
+            if iteration == 7 {
+                before = heard();
+                holder.release.send(()).unwrap();
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        run.stop("enough").await.unwrap();
+        let asked = holder.asked.lock().unwrap().clone();
+        let mut told: Vec<u64> = asked.iter().filter_map(|told| told.strip_prefix("left ")?.parse().ok()).collect();
+        told.sort_unstable();
+        let history = run.into_session().history().await.unwrap();
+        let gone: Vec<_> = history
+            .iter()
+            .filter(|past| !past.shown && past.arrival.origin != Origin::Lookback)
+            .map(|past| past.position)
+            .collect();
+        assert!(gone.len() >= 8, "{gone:?}");
+        assert_eq!(told, gone);
+    });
+}
+
 #[test]
 fn a_call_without_an_answer_is_handed_out_again() {
     block_on(async {
@@ -420,7 +579,6 @@ fn the_task_is_sent_at_each_call_of_a_session_that_goes_on() {
             while let Some(call) = run.next().await.unwrap() {
                 let sent = call.to_json().unwrap();
                 assert!(sent.contains("What is the build's fault?"), "{dialect}: call {}", call.iteration);
-                assert!(!sent.contains("Question 4?"), "{dialect}: only the last turns go on");
                 assert!(call.view.totals().rounds <= 3);
                 vectors::assert_valid(dialect, &serde_json::from_str(&sent).unwrap(), "goes on");
                 nudges += call.view.messages().filter(|item| item.is_note()).count();
@@ -433,21 +591,74 @@ fn the_task_is_sent_at_each_call_of_a_session_that_goes_on() {
     }
 }
 
-/// A store of which every third write fails: before it is made, and after it, in turn.
+#[test]
+fn a_run_has_the_last_turns_of_its_session_before_it_and_a_sub_agents_has_none() {
+    let cases: [(bool, Option<u64>, u64); 4] =
+        [(false, None, 16), (false, Some(2), 2), (true, None, 0), (true, Some(2), 2)];
+    for (sub_agent, continuity, turns) in cases {
+        for dialect in Dialect::ALL {
+            block_on(async {
+                let settings = Settings { dialect, ..Settings::default() };
+                let mut session = Session::open(MemoryStore::new(), "run", settings).await.unwrap();
+                for number in 1..=20 {
+                    session.push(Message::user(format!("Question {number}?"))).await.unwrap();
+                    session.push(Message::assistant("An answer.")).await.unwrap();
+                }
+                let mut run = Pipeline::new(session).iterations(3);
+                run = if sub_agent { run.sub_agent() } else { run };
+                run = continuity.into_iter().fold(run, Pipeline::with_continuity);
+                run.start(Message::user("What is the build's fault?")).await.unwrap();
+                while let Some(call) = run.next().await.unwrap() {
+                    let sent = call.to_json().unwrap();
+                    vectors::assert_valid(dialect, &serde_json::from_str(&sent).unwrap(), "goes on");
+                    let here = format!("{dialect}, sub-agent {sub_agent}, {continuity:?}: call {}", call.iteration);
+                    let kept: Vec<_> =
+                        (1..=20).filter(|number| sent.contains(&format!("Question {number}?"))).collect();
+                    assert_eq!(kept, (21 - turns..=20).collect::<Vec<_>>(), "{here}");
+                    assert!(sent.contains("What is the build's fault?"), "{here}");
+                    if turns == 0 {
+                        let before = usize::try_from(2 * (call.iteration - 1)).unwrap();
+                        assert_eq!(call.view.messages().count(), 1 + before, "{here}: nothing stands before the task");
+                    }
+                    for tool in run.answered(asks(call.iteration), None).await.unwrap() {
+                        run.tool(&tool, |_| async { Ok::<_, String>("a page") }).await.unwrap();
+                    }
+                }
+            });
+        }
+    }
+}
+
+/// A store whose next writes go as they are told to.
 #[derive(Debug, Default)]
-struct Shaky(MemoryStore, AtomicU64);
+struct Shaky(MemoryStore, std::sync::Mutex<VecDeque<Fault>>);
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Fault {
+    None,
+    /// It is not made.
+    Before,
+    /// It is made, and whoever asked is not told.
+    After,
+}
+
+impl Shaky {
+    fn next_writes(&self, faults: impl IntoIterator<Item = Fault>) {
+        self.1.lock().unwrap().extend(faults);
+    }
+}
 
 impl Store for Shaky {
     fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>, time: Option<i64>) -> Answer<'a, ()> {
-        let number = self.1.fetch_add(1, Ordering::Relaxed);
-        if number % 3 != 2 {
-            return self.0.append(log, at, records, time);
-        }
+        let fault = self.1.lock().unwrap().pop_front().unwrap_or(Fault::None);
         Box::pin(async move {
-            if number % 2 == 1 {
+            if fault != Fault::Before {
                 self.0.append(log, at, records, time).await?;
             }
-            Err(StoreError::Backend { place: "shaky".into(), source: "told to".into() })
+            match fault {
+                Fault::None => Ok(()),
+                _ => Err(StoreError::Backend { place: "shaky".into(), source: "told to".into() }),
+            }
         })
     }
     fn touch<'a>(&'a self, log: &'a LogName, time: i64) -> Answer<'a, bool> {
@@ -491,7 +702,11 @@ macro_rules! stubborn {
 #[test]
 fn a_call_that_failed_in_the_store_goes_on_when_it_is_made_again_and_nothing_doubles() {
     block_on(async {
-        let session = Session::open(Shaky::default(), "run", Settings::default()).await.unwrap();
+        let store = Shaky::default();
+        for fault in [Fault::Before, Fault::After].repeat(50) {
+            store.next_writes([Fault::None, Fault::None, fault]);
+        }
+        let session = Session::open(store, "run", Settings::default()).await.unwrap();
         let mut run = Pipeline::new(session).with(Slow).iterations(4);
         let mut failed = 0;
         stubborn!(failed, run.start(Message::user("Read every page.")));
@@ -511,6 +726,72 @@ fn a_call_that_failed_in_the_store_goes_on_when_it_is_made_again_and_nothing_dou
     });
 }
 
+#[test]
+fn results_of_the_same_words_are_not_taken_for_one_another() {
+    for dialect in Dialect::ALL {
+        block_on(async {
+            let store = Arc::new(Shaky::default());
+            let settings = Settings { dialect, ..Settings::default() };
+            let session = Session::open(store.clone(), "run", settings).await.unwrap();
+            let mut run = Pipeline::new(session);
+            run.start(Message::user("Write both pages.")).await.unwrap();
+            run.next().await.unwrap();
+            let [one, two] = ["c1", "c2"].map(|id| ToolCall::new(id, "write", "{}"));
+            run.answered(Message::calls("", [one.clone(), two.clone()]), None).await.unwrap();
+            let ok = |_: ToolCall| async { Ok::<_, String>("ok") };
+            // The store is out of order for the second, and another process gives the first meanwhile.
+            store.next_writes([Fault::Before]);
+            run.tool(&two, ok).await.unwrap_err();
+            let mut other =
+                Session::open(store.clone(), "run", Settings { dialect, ..Settings::default() }).await.unwrap();
+            other.push(Message::tool_result("c1", "ok")).await.unwrap();
+            run.tool(&two, ok).await.unwrap();
+            let entries = run.into_session().entries().await.unwrap();
+            let results: Vec<_> = entries.iter().filter_map(result_of).collect();
+            assert_eq!(results, ["c1", "c2"], "{dialect}");
+        });
+    }
+}
+
+/// The calls that an entry has a result of.
+fn result_of(entry: &Entry) -> Option<String> {
+    let Entry::Message(arrival) = entry else { return None };
+    arrival.message.tool_results().next().map(|(_, result)| result.call_id.clone())
+}
+
+#[test]
+fn a_result_that_was_given_stands_there_once_whatever_is_asked_for_next() {
+    for fault in [Fault::Before, Fault::After] {
+        for stop in [false, true] {
+            block_on(async {
+                let store = Arc::new(Shaky::default());
+                let session = Session::open(store.clone(), "run", Settings::default()).await.unwrap();
+                let mut run = Pipeline::new(session);
+                run.start(Message::user("Write both pages.")).await.unwrap();
+                run.next().await.unwrap();
+                let [one, two] = ["c1", "c2"].map(|id| ToolCall::new(id, "write", "{}"));
+                run.answered(Message::calls("", [one.clone(), two.clone()]), None).await.unwrap();
+                let ok = |_: ToolCall| async { Ok::<_, String>("ok") };
+                store.next_writes([fault]);
+                run.tool(&one, ok).await.unwrap_err();
+                if stop {
+                    run.stop("enough").await.unwrap();
+                } else {
+                    run.tool(&two, ok).await.unwrap();
+                    run.tool(&one, ok).await.unwrap();
+                }
+                let mut session = run.into_session();
+                let entries = session.entries().await.unwrap();
+                let results: Vec<_> = entries.iter().filter_map(result_of).collect();
+                assert_eq!(results, ["c1", "c2"], "{fault:?} {stop}");
+                let texts: Vec<_> = session.view().messages().skip(2).map(|item| item.message().text()).collect();
+                let second = if stop { "[This call was not run: the run has ended.]" } else { "ok" };
+                assert_eq!(texts, ["ok", second], "{fault:?} {stop}");
+            });
+        }
+    }
+}
+
 /// Says something each time a window is refused.
 struct Sorry;
 
@@ -522,6 +803,104 @@ impl Middleware for Sorry {
     fn on(&mut self, event: &Event, _: &Run) -> Result<Reaction, Failure> {
         Ok(if matches!(event, Event::Overflow(_)) { Reaction::none().note("Sorry.") } else { Reaction::none() })
     }
+}
+
+/// A session with much in it, in a store that may be told to fail, and a run that has handed out its first call.
+async fn at_first_call(run: impl FnOnce(Session) -> Pipeline) -> (Arc<Shaky>, Pipeline, lookback::middleware::Call) {
+    let store = Arc::new(Shaky::default());
+    let settings = Settings::for_model(Dialect::OpenAiChat, "gpt-4o");
+    let mut session = Session::open(store.clone(), "run", settings).await.unwrap();
+    for number in 0..100 {
+        session.push(Message::user(format!("Question {number}, at some length."))).await.unwrap();
+    }
+    let mut run = run(session);
+    run.start(Message::user("Answer them.")).await.unwrap();
+    let call = run.next().await.unwrap().unwrap();
+    (store, run, call)
+}
+
+const TOO_LONG: TooLong = TooLong { measure: Measure::Tokens, actual: None, limit: None, reserved: None };
+
+#[test]
+fn an_overflow_that_failed_in_the_store_is_told_once_and_makes_the_window_smaller_once() {
+    for fault in [Fault::Before, Fault::After] {
+        for again in [true, false] {
+            block_on(async {
+                let (store, mut run, _) = at_first_call(|session| Pipeline::new(session).with(Sorry)).await;
+                let before = run.session().stats().entries;
+                store.next_writes([fault]);
+                run.overflow(TOO_LONG).await.unwrap_err();
+                if again {
+                    run.overflow(TOO_LONG).await.unwrap();
+                }
+                run.next().await.unwrap().unwrap();
+                let entries = run.into_session().entries().await.unwrap();
+                let new = entries.get(usize::try_from(before).unwrap()..).unwrap();
+                let of = |is_it: fn(&Entry) -> bool| new.iter().filter(|entry| is_it(entry)).count();
+                let notes = of(|entry| matches!(entry, Entry::Message(arrival) if arrival.message.text() == "Sorry."));
+                let compactions = of(|entry| matches!(entry, Entry::Compaction(_)));
+                assert_eq!((notes, compactions), (1, 1), "{fault:?}, made again: {again}");
+            });
+        }
+    }
+}
+
+#[test]
+fn an_answer_that_failed_in_the_store_is_reported_once() {
+    // The report is written before the answer.
+    for faults in
+        [vec![Fault::Before], vec![Fault::After], vec![Fault::None, Fault::Before], vec![Fault::None, Fault::After]]
+    {
+        block_on(async {
+            let (store, mut run, call) = at_first_call(Pipeline::new).await;
+            let before = run.session().stats().entries;
+            store.next_writes(faults.clone());
+            let usage = Usage { model: Some("gpt-4o".into()), input: call.tokens * 2, ..Usage::default() };
+            run.answered(Message::assistant("One."), Some(usage.clone())).await.unwrap_err();
+            run.answered(Message::assistant("One."), Some(usage)).await.unwrap();
+            let entries = run.into_session().entries().await.unwrap();
+            let new = entries.get(usize::try_from(before).unwrap()..).unwrap();
+            let reports = new.iter().filter(|entry| matches!(entry, Entry::Usage(_))).count();
+            let answers = new.iter().filter(|entry| matches!(entry, Entry::Message(_))).count();
+            assert_eq!((reports, answers), (1, 1), "{faults:?}");
+        });
+    }
+}
+
+/// Tells of the compaction that it sees after the model's answer, by the messages it left.
+struct Compactions(Arc<std::sync::Mutex<Vec<Option<u64>>>>);
+
+impl Middleware for Compactions {
+    fn name(&self) -> &str {
+        "compactions"
+    }
+
+    fn on(&mut self, event: &Event, run: &Run) -> Result<Reaction, Failure> {
+        if matches!(event, Event::AfterModel(_)) {
+            let left = run.compaction.as_ref().map(|compaction| compaction.after.size.messages);
+            self.0.lock().unwrap().push(left);
+        }
+        Ok(Reaction::none())
+    }
+}
+
+#[test]
+fn the_compaction_of_an_overflow_is_the_one_that_the_stages_see() {
+    block_on(async {
+        let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let stage = Compactions(seen.clone());
+        let (_, mut run, _) = at_first_call(|session| Pipeline::new(session).with(stage).with_continuity(1_000)).await;
+        run.overflow(TOO_LONG).await.unwrap();
+        let smaller = run.next().await.unwrap().unwrap();
+        run.answered(asks(1), None).await.unwrap();
+        let left = smaller.view.totals().size.messages;
+        assert!(left < 100, "{left}");
+        assert_eq!(*seen.lock().unwrap(), [Some(left)]);
+        // The next call's window is as it is.
+        run.next().await.unwrap().unwrap();
+        run.answered(Message::assistant("One."), None).await.unwrap();
+        assert_eq!(*seen.lock().unwrap(), [Some(left), None]);
+    });
 }
 
 #[test]
@@ -537,8 +916,7 @@ fn a_provider_that_refuses_everything_is_not_asked_for_ever() {
         let error = loop {
             run.next().await.unwrap().unwrap();
             tries += 1;
-            let cause = TooLong { measure: Measure::Tokens, actual: None, limit: None, reserved: None };
-            match run.overflow(cause).await {
+            match run.overflow(TOO_LONG).await {
                 Ok(()) => assert!(tries < 50, "it goes on for ever"),
                 Err(error) => break error,
             }

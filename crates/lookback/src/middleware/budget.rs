@@ -28,13 +28,17 @@ pub struct Budget {
     at_hard: AtHard,
     active: bool,
     used: Option<Box<dyn Fn() -> u64 + Send>>,
+    /// Tokens of the next run that were used before it.
+    used_before: u64,
     state: State,
 }
 
 /// What is known of the run.
 #[derive(Debug, Default)]
 struct State {
-    before: Option<u64>,
+    used_before: u64,
+    /// All new tokens by the last iteration.
+    new: Option<u64>,
     /// New tokens of the last calls.
     deltas: VecDeque<u64>,
     told_soft: bool,
@@ -63,15 +67,26 @@ pub struct BudgetError {
 }
 
 impl Budget {
-    /// At most so many tokens, counted by the caller. With 0 it never acts.
+    /// At most so many tokens, counted by the caller. With 0 it never acts. What a call adds to them is what it brings that is new.
     pub fn new(most: u64, used: impl Fn() -> u64 + Send + 'static) -> Self {
         Budget { used: Some(Box::new(used)), ..Budget::reported(most) }
     }
 
-    /// At most so many tokens in and out, as they are reported with the answers. With 0 it never acts.
+    /// At most so many tokens in and out, as they are reported with the answers. With 0 it never acts. Of a call of which nothing is reported,
+    /// the tokens of its window and of its answer are counted, as an estimate. What a call brings that is new is its output, and what its
+    /// input has more than that of the call before.
+    ///
+    /// A run begins with the whole budget, also one that goes on after a kill: see [`Budget::used_before`].
     pub fn reported(most: u64) -> Self {
-        let state = State::default();
-        Budget { most, soft: 0.8, hard: 1.0, at_hard: AtHard::default(), active: true, used: None, state }
+        let (at_hard, state) = (AtHard::default(), State::default());
+        Budget { most, soft: 0.8, hard: 1.0, at_hard, active: true, used: None, used_before: 0, state }
+    }
+
+    /// So many tokens of the first run's budget are used when it begins: where a process was killed in the middle of that run, and whoever
+    /// started it again knows what it had cost.
+    #[must_use]
+    pub fn used_before(self, tokens: u64) -> Self {
+        Budget { used_before: tokens, ..self }
     }
 
     /// The share of the budget from which the model is told, instead of 0.8.
@@ -113,9 +128,10 @@ impl Budget {
         limit
     }
 
-    fn begin_iteration(&mut self, used: u64) -> Reaction {
-        if let Some(before) = self.state.before.replace(used) {
-            self.state.deltas.push_back(used.saturating_sub(before));
+    fn begin_iteration(&mut self, new: u64) -> Reaction {
+        let used = self.state.now;
+        if let Some(before) = self.state.new.replace(new) {
+            self.state.deltas.push_back(new.saturating_sub(before));
             if self.state.deltas.len() > CALLS {
                 self.state.deltas.pop_front();
             }
@@ -189,12 +205,13 @@ impl Middleware for Budget {
     fn on(&mut self, event: &Event, run: &Run) -> Result<Reaction, Failure> {
         Ok(match event {
             Event::Start => {
-                self.state = State::default();
+                self.state = State { used_before: std::mem::take(&mut self.used_before), ..State::default() };
                 Reaction::none()
             }
             Event::BeforeIteration => {
-                self.state.now = self.used.as_ref().map_or(run.spent, |used| used());
-                self.begin_iteration(self.state.now)
+                let counted = self.used.as_ref().map(|used| used());
+                self.state.now = counted.unwrap_or(run.spent).saturating_add(self.state.used_before);
+                self.begin_iteration(counted.unwrap_or(run.new_tokens))
             }
             Event::BeforeModel => self.nudge(run),
             _ => Reaction::none(),

@@ -14,8 +14,8 @@ const STUCK: [u64; 3] = [4, 6, 8];
 /// The longest circle that is looked for, in calls.
 const LONGEST: usize = 3;
 
-/// Watches for new evidence: a result of a tool that was run, succeeded, is not blank, and that the same call did not give before in this
-/// run. Each of its words comes once, until there is progress again.
+/// Watches for new evidence: a result that is no error, is not blank, and that the same call did not give before in this run, whether the
+/// tool or a stage gave it. Each of its words comes once, until there is progress again.
 ///
 /// ```
 /// use lookback::middleware::Progress;
@@ -43,6 +43,7 @@ struct State {
     calls: VecDeque<(u128, bool)>,
     circle: Option<usize>,
     told_circle: bool,
+    /// How often each failure came since there was progress.
     failures: HashMap<u128, u64>,
     repeated: Option<(String, u64)>,
     told_repeated: bool,
@@ -75,7 +76,7 @@ impl Progress {
         let state = &mut self.state;
         let call = signature(&outcome.call);
         let result = digest(&format!("{call:032x} {}", outcome.text));
-        let good = outcome.ran && !outcome.error && !outcome.text.trim().is_empty();
+        let good = !outcome.error && !outcome.text.trim().is_empty();
         let fresh = good && state.evidence.insert(result);
         state.calls.push_back((call, fresh));
         if state.calls.len() > 2 * LONGEST {
@@ -85,6 +86,7 @@ impl Progress {
             state.fresh = true;
             (state.idle, state.level) = (0, 0);
             (state.circle, state.told_circle, state.repeated, state.told_repeated) = (None, false, None, false);
+            state.failures.clear();
             return;
         }
         state.circle = state.circle().or(state.circle);

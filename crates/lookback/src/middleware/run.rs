@@ -31,8 +31,10 @@ pub struct Run {
     pub view: Arc<View>,
     /// Tokens of it, system prompt and tools included, corrected by what the provider has reported.
     pub tokens: u64,
-    /// Tokens in and out that were reported in this run so far.
+    /// Tokens in and out of this run's calls so far, as they were reported; where nothing was, by our count of what was sent and answered.
     pub spent: u64,
+    /// Those of them that were new: outputs, and what each input had more than the one before.
+    pub new_tokens: u64,
     /// The provider's format.
     pub dialect: Dialect,
     /// The policy, tightened by the stages so far.

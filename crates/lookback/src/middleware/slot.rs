@@ -2,11 +2,11 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_io::Timer;
 use blocking::{Task, unblock};
-use futures_lite::future::{or, poll_once};
+use futures_lite::future::{or, pending, poll_once};
 use lookback_core::Message;
 use lookback_core::transcript::Position;
 use tracing::{Span, dispatcher};
@@ -18,7 +18,7 @@ pub(super) struct Slot {
     pub(super) name: Arc<str>,
     pub(super) order: u32,
     pub(super) on_failure: OnFailure,
-    /// What has left the window since it was asked.
+    /// What has left the window since it was last asked, and it was not told of.
     pub(super) left: Vec<(Position, Arc<Message>)>,
     time_limit: Option<Duration>,
     state: State,
@@ -26,11 +26,14 @@ pub(super) struct Slot {
 
 enum State {
     Idle(Box<dyn Middleware>),
-    /// It is asked now, or was, and its time was up.
+    /// It is asked this now, and may take as long as this.
     Asked {
+        event: Arc<Event>,
         task: Task<Back>,
-        late: bool,
+        deadline: Option<Instant>,
     },
+    /// Its time was up, and it is not back yet.
+    Late(Task<Back>),
     /// It panicked.
     Out,
 }
@@ -55,31 +58,49 @@ impl Slot {
         matches!(self.state, State::Out)
     }
 
-    /// Asks the stage. Where the future of an earlier asking was dropped, that goes on: what is given is then the answer to it.
-    pub(super) async fn ask(&mut self, event: &Arc<Event>, run: Run) -> Result<Reaction, Cause> {
-        if let State::Asked { task, late: true } = &mut self.state {
-            // What it says now is to a question of long ago.
+    /// Asks the stage. Where the future of an earlier asking of this very event was dropped, that goes on, within what is left of its time;
+    /// an answer to any other is waited for and not heard. The stage is told what has left the window when it is asked, and not before.
+    pub(super) async fn ask(&mut self, event: &Arc<Event>, mut run: Run) -> Result<Reaction, Cause> {
+        let other = matches!(&self.state, State::Asked { event: asked, .. } if !Arc::ptr_eq(asked, event));
+        if other && self.wait().await.is_none() {
+            return Err(Cause::Busy);
+        }
+        if let State::Late(task) = &mut self.state {
             let Some(back) = poll_once(task).await else { return Err(Cause::Busy) };
             _ = self.take_back(back);
         }
         self.state = match std::mem::replace(&mut self.state, State::Out) {
-            State::Idle(stage) => State::Asked { task: begin(stage, event.clone(), run), late: false },
+            State::Idle(stage) => {
+                run.left = std::mem::take(&mut self.left).into();
+                let deadline = self.time_limit.and_then(|limit| Instant::now().checked_add(limit));
+                State::Asked { event: event.clone(), task: begin(stage, event.clone(), run), deadline }
+            }
             state => state,
         };
-        let State::Asked { task, late } = &mut self.state else { return Err(Cause::Panicked) };
-        let limit = self.time_limit;
+        let limit = self.time_limit.unwrap_or_default();
+        self.wait().await.unwrap_or(Err(Cause::TimedOut { limit }))
+    }
+
+    /// Waits until the stage is back, and gives what it says; `None` where its time is up first.
+    async fn wait(&mut self) -> Option<Result<Reaction, Cause>> {
+        let State::Asked { task, deadline, .. } = &mut self.state else { return Some(Err(Cause::Panicked)) };
+        let deadline = *deadline;
         let too_late = async {
-            match limit {
-                Some(limit) => _ = Timer::after(limit).await,
-                None => std::future::pending().await,
+            match deadline {
+                Some(deadline) => _ = Timer::at(deadline).await,
+                None => pending().await,
             }
             None
         };
-        match or(async { Some(task.await) }, too_late).await {
-            Some(back) => self.take_back(back),
+        let back = or(async { Some((&mut *task).await) }, too_late).await;
+        match back {
+            Some(back) => Some(self.take_back(back)),
             None => {
-                *late = true;
-                Err(Cause::TimedOut { limit: limit.unwrap_or_default() })
+                self.state = match std::mem::replace(&mut self.state, State::Out) {
+                    State::Asked { task, .. } => State::Late(task),
+                    state => state,
+                };
+                None
             }
         }
     }

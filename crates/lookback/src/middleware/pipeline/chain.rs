@@ -47,7 +47,6 @@ impl Pipeline {
         if slot.is_out() && slot.on_failure == OnFailure::Open {
             return Ok(Reaction::none());
         }
-        let left = std::mem::take(&mut slot.left);
         let settings = self.session.settings();
         let run = Run {
             session: self.session.name().clone(),
@@ -57,11 +56,12 @@ impl Pipeline {
             sub_agent: self.sub_agent,
             tokens: self.session.tokens_of(&view),
             view,
-            spent: self.spent,
+            spent: self.costs.spent,
+            new_tokens: self.costs.new,
             dialect: settings.dialect,
             policy: Arc::new(settings.policy.clone()),
             compaction: self.compaction.clone(),
-            left: left.into(),
+            left: Arc::new([]),
             notes: self.notes.iter().chain(&self.pending).cloned().collect(),
             tools: self.tools.clone(),
         };

@@ -2,14 +2,16 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use lookback_core::message::{Content, Message, ToolCall, ToolResult, UserPart};
-use lookback_core::transcript::{Entry, Origin};
+use lookback_core::tokens::measure;
+use lookback_core::transcript::{Compaction, Entry, Origin, Position};
 use lookback_core::{Mode, View};
 
 use super::super::{Answer, Call, Usage};
-use super::{Pipeline, Step};
+use super::{Pipeline, Sent, Step};
+use crate::session::log::read;
 use crate::session::{Error, now};
 
 /// The name under which a model's tokens are corrected: the session's own, where the provider's is the same with a date (`gpt-4o-2024-11-20`),
@@ -21,6 +23,14 @@ fn counted_as(asked: Option<&str>, told: Option<&str>) -> Option<String> {
     asked.filter(own).or(told).map(str::to_owned)
 }
 
+/// The newest compaction among entries.
+fn newest(entries: &[Entry]) -> Option<Arc<Compaction>> {
+    entries.iter().rev().find_map(|entry| match entry {
+        Entry::Compaction(compaction) => Some(Arc::new(compaction.clone())),
+        _ => None,
+    })
+}
+
 impl Pipeline {
     /// Puts an answer of the model's into the session, with what was reported of its call.
     pub(super) async fn take_answer(&mut self, message: Message, usage: Option<Usage>) -> Result<(), Error> {
@@ -29,17 +39,19 @@ impl Pipeline {
         if let Some(usage) = &usage
             && let Some(model) = counted_as(self.session.settings().model.as_deref(), usage.model.as_deref())
         {
-            self.session.usage(&model, usage.input).await?;
+            self.report(&model, usage.input).await?;
         }
         self.push(message, Origin::Model).await?;
-        self.open = calls;
-        let reported = usage.as_ref().map_or(0, |usage| usage.input.saturating_add(usage.output));
-        self.spent = self.spent.saturating_add(reported);
-        let (sent, duration) = match self.sent.take() {
-            Some((sent, since)) => (sent, since.elapsed()),
-            None => (self.look(), Duration::ZERO),
-        };
-        self.step = Step::Answered(Answer { message: kept, usage, sent, duration });
+        (self.open, self.reported) = (calls, false);
+        let Sent { view, tokens, since } = self.sent.take().unwrap_or_else(|| {
+            let view = self.look();
+            Sent { tokens: self.session.tokens_of(&view), view, since: Instant::now() }
+        });
+        match &usage {
+            Some(usage) => self.costs.add(usage.input, usage.output),
+            None => self.costs.add(tokens, measure(&kept, &[], &*self.session.settings().counter).tokens),
+        }
+        self.step = Step::Answered(Answer { message: kept, usage, sent: view, duration: since.elapsed() });
         Ok(())
     }
 
@@ -58,23 +70,46 @@ impl Pipeline {
         Ok(())
     }
 
+    /// Records what was reported of a call once, as [`Pipeline::push`] does.
+    async fn report(&mut self, model: &str, input: u64) -> Result<(), Error> {
+        let is_it =
+            |entry: &Entry| matches!(entry, Entry::Usage(usage) if usage.model == model && usage.reported == input);
+        if self.reported {
+            return Ok(());
+        }
+        if !self.was_written(is_it).await? {
+            self.writing = Some(self.session.stats().entries);
+            self.session.usage(model, input).await?;
+        }
+        (self.reported, self.writing) = (true, None);
+        Ok(())
+    }
+
     /// Pushes a message once, though the future of an earlier try was dropped, or failed, with the message written.
     pub(super) async fn push(&mut self, message: Message, origin: Origin) -> Result<(), Error> {
-        if let Some(end) = self.writing {
-            self.session.catch_up().await?;
-            let new = self.session.view().messages().filter(|item| item.position() >= end);
-            let written = new
-                .map(|item| item.message())
-                .any(|other| other.role() == message.role() && other.text() == message.text());
-            self.writing = None;
-            if written {
-                return Ok(());
-            }
+        let said = self.session.settings().dialect.convert(&message)?;
+        let digests: Vec<_> = said.iter().map(Message::digest).collect();
+        let is_it = |entry: &Entry| matches!(entry, Entry::Message(arrival) if digests.contains(&arrival.digest));
+        if !self.was_written(is_it).await? {
+            self.writing = Some(self.session.stats().entries);
+            self.session.receive(message, origin, now()).await?;
         }
-        self.writing = Some(self.session.stats().entries);
-        self.session.receive(message, origin, now()).await?;
         self.writing = None;
         Ok(())
+    }
+
+    /// Whether a write that was begun before, and whose end nobody heard of, wrote this.
+    async fn was_written(&mut self, is_it: impl Fn(&Entry) -> bool) -> Result<bool, Error> {
+        let Some(end) = self.writing else { return Ok(false) };
+        Ok(self.since(end).await?.iter().any(is_it))
+    }
+
+    /// What was written since the log ended there, by whomever.
+    async fn since(&mut self, end: Position) -> Result<Vec<Entry>, Error> {
+        self.session.catch_up().await?;
+        let now = self.session.stats().entries;
+        let span = end.min(now)..now;
+        Ok(read(&**self.session.store(), self.session.name(), span).await?)
     }
 
     /// Puts what the stages said into the session.
@@ -87,23 +122,42 @@ impl Pipeline {
         Ok(())
     }
 
+    /// Makes a window smaller that the provider refused, unless a try before this did, whose end nobody heard of.
+    pub(super) async fn reduce(&mut self) -> Result<(), Error> {
+        let Step::Overflow(cause, end) = self.step else { return Ok(()) };
+        let mut made = newest(&self.since(end).await?);
+        if made.is_none() {
+            match self.session.overflow(cause).await {
+                // Nothing comes of another try.
+                Err(error @ Error::Irreducible(_)) => {
+                    self.step = Step::Call;
+                    return Err(error);
+                }
+                done => done?,
+            }
+            made = newest(&self.since(end).await?);
+        }
+        self.compaction = made.or(self.compaction.take());
+        self.look();
+        self.step = Step::Call;
+        Ok(())
+    }
+
     /// Makes the window, and takes note of what left it.
     pub(super) async fn window(&mut self) -> Result<(Arc<View>, u64), Error> {
         self.look();
         let window = self.session.window().await?;
-        let newest = window.entries().iter().rev().find_map(|entry| match entry {
-            Entry::Compaction(compaction) => Some(Arc::new(compaction.clone())),
-            _ => None,
-        });
+        let made = newest(window.entries());
         let (view, tokens) = (Arc::new(window.view().clone()), window.tokens());
-        self.compaction = newest.or(self.compaction.take());
+        self.compaction = made.or(self.compaction.take());
         self.see(view.clone());
         Ok((view, tokens))
     }
 
     pub(super) async fn call(&mut self) -> Result<Call, Error> {
         let (view, tokens) = self.window().await?;
-        self.sent = Some((view.clone(), Instant::now()));
+        self.reported = false;
+        self.sent = Some(Sent { view: view.clone(), tokens, since: Instant::now() });
         self.allowed = self.tools.clone();
         let dialect = self.session.settings().dialect;
         Ok(Call { view, dialect, tokens, tools: self.tools.clone(), iteration: self.iteration })

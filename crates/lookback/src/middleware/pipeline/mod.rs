@@ -52,11 +52,12 @@ pub struct Pipeline {
     windowed: Option<Arc<Compaction>>,
     /// The view as it was last looked at, with the log's end then.
     seen: Option<(Position, Arc<View>)>,
-    /// What the model was sent, and when.
-    sent: Option<(Arc<View>, Instant)>,
+    sent: Option<Sent>,
+    /// Whether what was reported of the answer that is being taken is in the session.
+    reported: bool,
     /// Whether it may use tools.
     allowed: ToolUse,
-    spent: u64,
+    costs: Costs,
     /// Tool calls of the newest answer that have no result.
     open: Vec<ToolCall>,
     outcome: Option<ToolOutcome>,
@@ -80,6 +81,8 @@ enum Step {
     Compacted,
     /// The call is to be handed out, or is.
     Call,
+    /// The call was refused as too long, and the stages know: the window is made smaller. The log ended here before.
+    Overflow(TooLong, Position),
     /// An answer came, and is in the session; the stages are to be told.
     Answered(Answer),
     /// Tools are run.
@@ -94,6 +97,30 @@ enum Step {
 struct Asking {
     event: Arc<Event>,
     slots: VecDeque<usize>,
+}
+
+/// What the model was sent, and when.
+struct Sent {
+    view: Arc<View>,
+    tokens: u64,
+    since: Instant,
+}
+
+/// Tokens of a run's calls.
+#[derive(Default)]
+struct Costs {
+    spent: u64,
+    new: u64,
+    /// Those of the newest call's input.
+    input: Option<u64>,
+}
+
+impl Costs {
+    fn add(&mut self, input: u64, output: u64) {
+        let more = input.saturating_sub(self.input.replace(input).unwrap_or(input));
+        self.spent = self.spent.saturating_add(input).saturating_add(output);
+        self.new = self.new.saturating_add(more).saturating_add(output);
+    }
 }
 
 impl Pipeline {
@@ -119,8 +146,9 @@ impl Pipeline {
             windowed: None,
             seen: None,
             sent: None,
+            reported: false,
             allowed: ToolUse::Free,
-            spent: 0,
+            costs: Costs::default(),
             open: Vec::new(),
             outcome: None,
             stopped: None,
@@ -263,6 +291,7 @@ impl Pipeline {
                     self.flush().await?;
                     return self.call().await.map(Some);
                 }
+                Step::Overflow(..) => self.reduce().await?,
                 Step::Answered(_) | Step::Tools | Step::IterationDone => {
                     self.step = Step::IterationDone;
                     self.ask(Event::AfterIteration, 0..self.slots.len()).await?;
@@ -281,15 +310,15 @@ impl Pipeline {
     /// # Errors
     /// As [`Session::overflow`].
     pub async fn overflow(&mut self, cause: TooLong) -> Result<(), Error> {
+        if matches!(self.step, Step::Overflow(..)) {
+            return self.reduce().await;
+        }
         if !matches!(self.step, Step::Call) {
             return Ok(());
         }
         self.ask(Event::Overflow(cause), 0..self.slots.len()).await?;
-        if self.stopped.is_none() {
-            self.session.overflow(cause).await?;
-            self.look();
-        }
-        Ok(())
+        self.go_on(Step::Overflow(cause, self.session.stats().entries));
+        self.reduce().await
     }
 
     /// The model answered: gives the tool calls that are to be run, each with [`Pipeline::tool`]. Without any, the run is over. So it is
@@ -335,20 +364,14 @@ impl Pipeline {
         T: Into<String>,
         E: fmt::Display,
     {
+        // What a call before this has given, whose future was dropped, comes first.
+        self.tell_outcome().await?;
         if matches!(self.step, Step::Tools) && self.open.iter().any(|open| open.id == call.id) {
-            if self.outcome.as_ref().is_none_or(|outcome| outcome.call != *call) {
-                let answer = self.ask(Event::BeforeTool(call.clone()), 0..self.slots.len()).await?;
-                if self.stopped.is_none() {
-                    self.outcome = Some(outcome(call, answer, run).await);
-                }
+            let answer = self.ask(Event::BeforeTool(call.clone()), 0..self.slots.len()).await?;
+            if self.stopped.is_none() {
+                self.outcome = Some(outcome(call, answer, run).await);
             }
-            if let Some(outcome) = self.outcome.clone() {
-                self.answer(&outcome.call, &outcome.text, outcome.error).await?;
-            }
-        }
-        if let Some(outcome) = self.outcome.clone().filter(|outcome| outcome.call == *call) {
-            self.ask(Event::AfterTool(outcome), 0..self.slots.len()).await?;
-            self.outcome = None;
+            self.tell_outcome().await?;
         }
         if matches!(self.step, Step::Stopping) {
             self.finish().await?;
@@ -365,6 +388,17 @@ impl Pipeline {
         self.finish().await
     }
 
+    /// Puts what a tool has given into the session, and tells the stages.
+    async fn tell_outcome(&mut self) -> Result<(), Error> {
+        let Some(outcome) = self.outcome.clone() else { return Ok(()) };
+        self.answer(&outcome.call, &outcome.text, outcome.error).await?;
+        if self.stopped.is_none() {
+            self.ask(Event::AfterTool(outcome), 0..self.slots.len()).await?;
+        }
+        self.outcome = None;
+        Ok(())
+    }
+
     async fn begin(&mut self) -> Result<(), Error> {
         self.ask(Event::Start, 0..self.slots.len()).await?;
         self.go_on(Step::Iteration);
@@ -374,7 +408,7 @@ impl Pipeline {
 
     fn begin_anew(&mut self) {
         self.step = Step::New;
-        (self.iteration, self.spent) = (0, 0);
+        (self.iteration, self.costs) = (0, Costs::default());
         (self.tools, self.stopped, self.task) = (ToolUse::Free, None, None);
         self.pending.clear();
         self.bound = None;
@@ -412,10 +446,10 @@ impl Pipeline {
 
     async fn finish(&mut self) -> Result<(), Error> {
         let Some(stopped) = self.stopped.clone().filter(|_| matches!(self.step, Step::Stopping)) else { return Ok(()) };
+        self.tell_outcome().await?;
         while let Some(call) = self.open.first().cloned() {
             self.answer(&call, "[This call was not run: the run has ended.]", true).await?;
         }
-        self.outcome = None;
         self.ask(Event::Stop(stopped.clone()), 0..self.slots.len()).await?;
         tracing::debug!(session = %self.session.name(), iteration = self.iteration, how = stopped.name(), "the run is over");
         self.step = Step::Over;
