@@ -6,31 +6,35 @@
 mod extract;
 mod fact;
 mod facts;
+mod history;
 mod kb;
+mod log;
 mod recall;
 mod sameness;
 pub(crate) mod sheet;
 pub mod tools;
 mod transfer;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_lock::Mutex;
 use lookback_core::tokens::TokenCounter;
-use lookback_core::transcript::{Millis, Position};
+use lookback_core::transcript::Position;
 use serde::Serialize;
 
 pub use extract::DrawError;
 pub use fact::{BadFactId, Confidence, Fact, FactId, Kind, Scope, Source, Speaker, Statement, Trust, UnknownKind};
 pub use facts::{FactEntry, Facts, Judgement, Refused};
+pub use history::Event;
 pub use kb::{Damaged, KbError, KbImported, import_kb};
 pub use recall::{Passage, Recall, Recalled, recall};
 pub use sheet::{Sheet, SheetOptions, sheet};
 pub use transfer::{BadLine, Counts, Effect, Export, Imported, RefusedLine, export, import};
 
+use self::log::{Known, read};
 use crate::session::now;
-use crate::store::{BadName, LogName, Record, Store, StoreError, folded, words};
+use crate::store::{BadName, LogName, Store, StoreError, folded, words};
 
 /// What one session knows: its facts, and those that it shares with its workspace.
 ///
@@ -65,36 +69,6 @@ pub struct Memory {
     known: Arc<Mutex<Known>>,
 }
 
-/// What was read of both logs.
-#[derive(Debug)]
-struct Known {
-    session: Facts,
-    shared: Facts,
-    /// When either log was begun.
-    begun: [Option<Millis>; 2],
-}
-
-impl Known {
-    fn new() -> Self {
-        Known { session: Facts::new(Scope::Session), shared: Facts::new(Scope::Shared), begun: [None; 2] }
-    }
-
-    fn begun(&mut self, scope: Scope) -> &mut Option<Millis> {
-        let [session, shared] = &mut self.begun;
-        match scope {
-            Scope::Session => session,
-            Scope::Shared => shared,
-        }
-    }
-
-    fn of(&mut self, scope: Scope) -> &mut Facts {
-        match scope {
-            Scope::Session => &mut self.session,
-            Scope::Shared => &mut self.shared,
-        }
-    }
-}
-
 /// What came of a statement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Stated {
@@ -102,17 +76,6 @@ pub struct Stated {
     pub id: FactId,
     /// What it was taken for.
     pub judgement: Judgement,
-}
-
-/// One thing that happened to a fact, as its history tells it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Event {
-    /// Whose log it is.
-    pub scope: Scope,
-    /// The entry in the log of its scope.
-    pub position: Position,
-    /// What happened.
-    pub entry: FactEntry,
 }
 
 /// Why a memory did not do as it was told.
@@ -131,9 +94,6 @@ pub enum MemoryError {
 
 /// How often a write is tried that other writers keep overtaking.
 const TRIES: usize = 100;
-/// Entries that are read at a time.
-const PAGE: u64 = 1_024;
-
 impl Memory {
     /// The workspace whose facts are shared, unless another is named.
     pub const WORKSPACE: &str = "shared";
@@ -340,61 +300,6 @@ impl Memory {
         Ok(sheet(&[&known.session, &known.shared], options, counter))
     }
 
-    /// All that happened to a fact and to those whose place it took or that took its: what all sessions share first, then what is this
-    /// session's, each in order. It reads both logs whole.
-    ///
-    /// # Errors
-    /// Where the store fails.
-    pub async fn history(&self, id: FactId) -> Result<Vec<Event>, MemoryError> {
-        let mut events = Vec::new();
-        for scope in [Scope::Shared, Scope::Session] {
-            let entries = self.entries(scope).await?;
-            events.extend((0..).zip(entries).map(|(position, entry)| Event { scope, position, entry }));
-        }
-        let stated = || {
-            events.iter().filter_map(|event| match &event.entry {
-                FactEntry::Stated(statement) => {
-                    Some((FactId { scope: event.scope, position: event.position }, &statement.supersedes))
-                }
-                _ => None,
-            })
-        };
-        // Those whose place it took, and theirs; then those that took the place of any of these.
-        let mut family = HashSet::from([id]);
-        grow(&mut family, |family| {
-            stated().filter(|(own, _)| family.contains(own)).flat_map(|(_, old)| old).copied().collect()
-        });
-        let takes = |family: &HashSet<FactId>, old: &[FactId]| old.iter().any(|old| family.contains(old));
-        grow(&mut family, |family| stated().filter(|(_, old)| takes(family, old)).map(|(own, _)| own).collect());
-        events.retain(|event| match &event.entry {
-            FactEntry::Stated(_) => family.contains(&FactId { scope: event.scope, position: event.position }),
-            FactEntry::Confirmed { id, .. } | FactEntry::Resolved { id, .. } | FactEntry::Forgotten { id, .. } => {
-                family.contains(id)
-            }
-            FactEntry::Drawn { .. } => false,
-        });
-        Ok(events)
-    }
-
-    /// Every entry of a log of facts.
-    ///
-    /// # Errors
-    /// Where the store fails.
-    pub async fn entries(&self, scope: Scope) -> Result<Vec<FactEntry>, MemoryError> {
-        let end = self.caught_up().await?.of(scope).end();
-        let log = self.log(scope);
-        let mut entries = Vec::new();
-        while (entries.len() as u64) < end {
-            let at = entries.len() as u64;
-            let page = read(&*self.store, &log, at..end.min(at + PAGE)).await?;
-            if page.is_empty() {
-                break;
-            }
-            entries.extend(page);
-        }
-        Ok(entries)
-    }
-
     /// Says where a source speaks that does not say so itself.
     fn place(&self, source: &mut Source) {
         if source.session.is_none() {
@@ -402,90 +307,4 @@ impl Memory {
             source.message = source.message.or(self.at);
         }
     }
-
-    fn log(&self, scope: Scope) -> LogName {
-        match scope {
-            Scope::Session => self.session.facts_of(),
-            Scope::Shared => self.workspace.shared_of(),
-        }
-    }
-
-    /// What is known once all is read that others have written.
-    async fn caught_up(&self) -> Result<async_lock::MutexGuard<'_, Known>, StoreError> {
-        let mut known = self.known.lock().await;
-        self.read_on(&mut known).await?;
-        Ok(known)
-    }
-
-    async fn read_on(&self, known: &mut Known) -> Result<(), StoreError> {
-        for scope in [Scope::Session, Scope::Shared] {
-            let log = self.log(scope);
-            let info = self.store.info(&log).await?;
-            let (end, created) = info.map_or((0, None), |info| (info.records, info.created));
-            let begun = known.begun(scope);
-            let erased = *begun != created && begun.is_some();
-            *begun = created;
-            let facts = known.of(scope);
-            if erased || facts.end() > end {
-                // Perhaps it was begun again.
-                *facts = Facts::new(scope);
-            }
-            while facts.end() < end {
-                let page = read(&*self.store, &log, facts.end()..end.min(facts.end() + PAGE)).await?;
-                if page.is_empty() {
-                    break;
-                }
-                page.iter().for_each(|entry| facts.apply(entry));
-            }
-        }
-        Ok(())
-    }
-
-    /// Appends entries behind what is known, all or none; `false` where another writer was faster.
-    async fn append(&self, facts: &mut Facts, entries: &[FactEntry]) -> Result<bool, StoreError> {
-        let log = self.log(facts.scope());
-        let record = |(position, entry): (Position, &FactEntry)| {
-            let damaged = |error: serde_json::Error| StoreError::Damaged {
-                log: log.to_string(),
-                position,
-                reason: error.to_string(),
-            };
-            let body = serde_json::to_string(entry).map_err(damaged)?;
-            Ok(Record { body, text: String::new(), checkpoint: false })
-        };
-        let records = (facts.end()..).zip(entries).map(record).collect::<Result<_, StoreError>>()?;
-        match self.store.append(&log, facts.end(), records, now()).await {
-            Ok(()) => {
-                entries.iter().for_each(|entry| facts.apply(entry));
-                Ok(true)
-            }
-            Err(StoreError::Conflict { .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-
-    fn overtaken(&self, scope: Scope) -> StoreError {
-        StoreError::Overtaken { log: self.log(scope).to_string(), tries: TRIES }
-    }
-}
-
-/// Adds to a family, as long as there is anyone to add.
-fn grow(family: &mut HashSet<FactId>, more: impl Fn(&HashSet<FactId>) -> Vec<FactId>) {
-    loop {
-        let before = family.len();
-        family.extend(more(family));
-        if family.len() == before {
-            return;
-        }
-    }
-}
-
-async fn read(store: &dyn Store, log: &LogName, span: std::ops::Range<Position>) -> Result<Vec<FactEntry>, StoreError> {
-    let bodies = store.read(log, span.clone()).await?;
-    let parse = |(position, body): (Position, String)| {
-        let reason = |error: serde_json::Error| format!("{:?} error in its JSON", error.classify()).to_lowercase();
-        let damaged = |error| StoreError::Damaged { log: log.to_string(), position, reason: reason(error) };
-        serde_json::from_str(&body).map_err(damaged)
-    };
-    span.zip(bodies).map(parse).collect()
 }

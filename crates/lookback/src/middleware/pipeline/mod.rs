@@ -1,5 +1,6 @@
 //! The pipeline: the stages in their order, the session that they share, and the run that an agent's loop drives.
 
+mod building;
 mod chain;
 mod log;
 
@@ -14,11 +15,7 @@ use lookback_core::transcript::{Compaction, Origin, Position};
 use lookback_core::{Policy, View};
 
 use super::slot::Slot;
-use super::{
-    Answer, Budget, Call, Event, FactSheet, Middleware, Note, Observe, Progress, Reason, Settings, StageError, Stopped,
-    ToolOutcome, ToolUse, Usage, Window,
-};
-use crate::memory::Memory;
+use super::{Answer, Call, Event, Note, Reason, StageError, Stopped, ToolOutcome, ToolUse, Usage};
 use crate::session::{Error, Session};
 
 /// The stages up to this order are asked before the window of a call is made.
@@ -124,82 +121,6 @@ impl Costs {
 }
 
 impl Pipeline {
-    /// A session without stages.
-    pub fn new(session: Session) -> Self {
-        Pipeline {
-            session,
-            slots: Vec::new(),
-            task: None,
-            sub_agent: false,
-            continuity: None,
-            resumed: false,
-            iterations: None,
-            iteration: 0,
-            step: Step::New,
-            asking: None,
-            pending: VecDeque::new(),
-            notes: Vec::new(),
-            writing: None,
-            bound: None,
-            tools: ToolUse::Free,
-            compaction: None,
-            windowed: None,
-            seen: None,
-            sent: None,
-            reported: false,
-            allowed: ToolUse::Free,
-            costs: Costs::default(),
-            open: Vec::new(),
-            outcome: None,
-            stopped: None,
-            failures: VecDeque::new(),
-        }
-    }
-
-    /// A session with all five stages: [`Observe`], this budget, this window, the facts of this memory, and [`Progress`]. The model is to have
-    /// the tools of the memory (see [`tools`](crate::memory::tools)), which the pipeline answers.
-    #[must_use]
-    pub fn standard(session: Session, budget: Budget, window: Window, memory: Memory) -> Self {
-        let (sheet, progress) = (FactSheet::new(memory), Progress::new());
-        let pipeline = Pipeline::new(session).with(Observe::new()).with(budget);
-        pipeline.with(window.naming_entries()).with(sheet).with(progress)
-    }
-
-    /// Puts a stage in its place: after those of the same order.
-    #[must_use]
-    pub fn with(self, stage: impl Middleware + 'static) -> Self {
-        self.with_settings(stage, Settings::default())
-    }
-
-    /// Puts a stage in its place, with settings instead of its own.
-    #[must_use]
-    pub fn with_settings(mut self, stage: impl Middleware + 'static, settings: Settings) -> Self {
-        let slot = Slot::new(Box::new(stage), settings);
-        let at = self.slots.partition_point(|other| other.order <= slot.order);
-        self.slots.insert(at, slot);
-        self
-    }
-
-    /// A run has at most so many iterations.
-    #[must_use]
-    pub fn iterations(self, most: u64) -> Self {
-        Pipeline { iterations: Some(most), ..self }
-    }
-
-    /// The first run has the last so many turns of the session before its task (see [`Session::resume`]), instead of 16, or of none for a
-    /// sub-agent.
-    #[must_use]
-    pub fn with_continuity(self, turns: u64) -> Self {
-        Pipeline { continuity: Some(turns), ..self }
-    }
-
-    /// Another agent gives the task, and no person: nothing that the session had before stands before it, unless
-    /// [`Pipeline::with_continuity`] says so.
-    #[must_use]
-    pub fn sub_agent(self) -> Self {
-        Pipeline { sub_agent: true, ..self }
-    }
-
     /// The session.
     pub fn session(&self) -> &Session {
         &self.session

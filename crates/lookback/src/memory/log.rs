@@ -1,0 +1,143 @@
+//! The logs of a memory: read on, as far as others have written, and appended to.
+
+use async_lock::MutexGuard;
+use lookback_core::transcript::{Millis, Position};
+
+use super::fact::Scope;
+use super::facts::{FactEntry, Facts};
+use super::{Memory, MemoryError, TRIES};
+use crate::session::now;
+use crate::store::{LogName, Record, Store, StoreError};
+
+/// Entries that are read at a time.
+const PAGE: u64 = 1_024;
+
+/// What was read of both logs.
+#[derive(Debug)]
+pub(super) struct Known {
+    pub(super) session: Facts,
+    pub(super) shared: Facts,
+    /// When either log was begun.
+    begun: [Option<Millis>; 2],
+}
+
+impl Known {
+    pub(super) fn new() -> Self {
+        Known { session: Facts::new(Scope::Session), shared: Facts::new(Scope::Shared), begun: [None; 2] }
+    }
+
+    pub(super) fn begun(&mut self, scope: Scope) -> &mut Option<Millis> {
+        let [session, shared] = &mut self.begun;
+        match scope {
+            Scope::Session => session,
+            Scope::Shared => shared,
+        }
+    }
+
+    pub(super) fn of(&mut self, scope: Scope) -> &mut Facts {
+        match scope {
+            Scope::Session => &mut self.session,
+            Scope::Shared => &mut self.shared,
+        }
+    }
+}
+
+impl Memory {
+    /// Every entry of a log of facts.
+    ///
+    /// # Errors
+    /// Where the store fails.
+    pub async fn entries(&self, scope: Scope) -> Result<Vec<FactEntry>, MemoryError> {
+        let end = self.caught_up().await?.of(scope).end();
+        let log = self.log(scope);
+        let mut entries = Vec::new();
+        while (entries.len() as u64) < end {
+            let at = entries.len() as u64;
+            let page = read(&*self.store, &log, at..end.min(at + PAGE)).await?;
+            if page.is_empty() {
+                break;
+            }
+            entries.extend(page);
+        }
+        Ok(entries)
+    }
+
+    pub(super) fn log(&self, scope: Scope) -> LogName {
+        match scope {
+            Scope::Session => self.session.facts_of(),
+            Scope::Shared => self.workspace.shared_of(),
+        }
+    }
+
+    /// What is known once all is read that others have written.
+    pub(super) async fn caught_up(&self) -> Result<MutexGuard<'_, Known>, StoreError> {
+        let mut known = self.known.lock().await;
+        self.read_on(&mut known).await?;
+        Ok(known)
+    }
+
+    pub(super) async fn read_on(&self, known: &mut Known) -> Result<(), StoreError> {
+        for scope in [Scope::Session, Scope::Shared] {
+            let log = self.log(scope);
+            let info = self.store.info(&log).await?;
+            let (end, created) = info.map_or((0, None), |info| (info.records, info.created));
+            let begun = known.begun(scope);
+            let erased = *begun != created && begun.is_some();
+            *begun = created;
+            let facts = known.of(scope);
+            if erased || facts.end() > end {
+                // Perhaps it was begun again.
+                *facts = Facts::new(scope);
+            }
+            while facts.end() < end {
+                let page = read(&*self.store, &log, facts.end()..end.min(facts.end() + PAGE)).await?;
+                if page.is_empty() {
+                    break;
+                }
+                page.iter().for_each(|entry| facts.apply(entry));
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends entries behind what is known, all or none; `false` where another writer was faster.
+    pub(super) async fn append(&self, facts: &mut Facts, entries: &[FactEntry]) -> Result<bool, StoreError> {
+        let log = self.log(facts.scope());
+        let record = |(position, entry): (Position, &FactEntry)| {
+            let damaged = |error: serde_json::Error| StoreError::Damaged {
+                log: log.to_string(),
+                position,
+                reason: error.to_string(),
+            };
+            let body = serde_json::to_string(entry).map_err(damaged)?;
+            Ok(Record { body, text: String::new(), checkpoint: false })
+        };
+        let records = (facts.end()..).zip(entries).map(record).collect::<Result<_, StoreError>>()?;
+        match self.store.append(&log, facts.end(), records, now()).await {
+            Ok(()) => {
+                entries.iter().for_each(|entry| facts.apply(entry));
+                Ok(true)
+            }
+            Err(StoreError::Conflict { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) fn overtaken(&self, scope: Scope) -> StoreError {
+        StoreError::Overtaken { log: self.log(scope).to_string(), tries: TRIES }
+    }
+}
+
+pub(super) async fn read(
+    store: &dyn Store,
+    log: &LogName,
+    span: std::ops::Range<Position>,
+) -> Result<Vec<FactEntry>, StoreError> {
+    let bodies = store.read(log, span.clone()).await?;
+    let parse = |(position, body): (Position, String)| {
+        let reason = |error: serde_json::Error| format!("{:?} error in its JSON", error.classify()).to_lowercase();
+        let damaged = |error| StoreError::Damaged { log: log.to_string(), position, reason: reason(error) };
+        serde_json::from_str(&body).map_err(damaged)
+    };
+    span.zip(bodies).map(parse).collect()
+}
