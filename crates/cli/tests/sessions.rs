@@ -44,6 +44,11 @@ fn a_store_is_listed_and_shown() {
     // The beginning and the end are enough to see.
     let lines: Vec<_> = show.stdout.lines().collect();
     assert_snapshot!([&lines[..8], &["..."], &lines[lines.len() - 8..]].concat().join("\n"));
+    // Each row is numbered as `recall` numbers it, though not every entry is a message.
+    let last: Vec<_> = lines[lines.len() - 3].split_whitespace().collect();
+    assert!(last[0].parse::<usize>().unwrap() > 215, "{last:?}");
+    let recalled = lab.run(&["recall", "replay/session", "--entry", last[0]]);
+    assert!(recalled.out().contains(&last[4..].join(" ")), "{}", recalled.stdout);
     let entries = lab.run(&["sessions", "show", "replay/session", "--json"]);
     assert_eq!(entries.lines().len() as u64, json[0]["records"].as_u64().unwrap());
 }

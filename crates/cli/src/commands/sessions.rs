@@ -130,19 +130,17 @@ fn show(name: &str, place: &StoreArg, json: bool) -> Result<(), Failure> {
         return Ok(());
     }
     let history = block_on(session.history())?;
-    let row = |(index, past): (usize, &Past)| {
+    let row = |past: &Past| {
         let message = &past.arrival.message;
         let is_result = message.tool_results().next().is_some();
         let role = if is_result { "tool".to_owned() } else { format!("{:?}", message.role()).to_lowercase() };
         let text: String = message.text().split_whitespace().collect::<Vec<_>>().join(" ").chars().take(72).collect();
         let shown = if past.shown { "yes" } else { "-" };
-        [index.to_string(), shown.to_owned(), role, output::number(past.arrival.size.tokens), text]
+        [past.position.to_string(), shown.to_owned(), role, output::number(past.arrival.size.tokens), text]
     };
-    let table = output::table(
-        ["message", "in window", "role", "tokens", "text"],
-        &[1, 2, 4],
-        history.iter().enumerate().map(row),
-    );
+    // The position in the log, which is what `recall --entry` takes and a search gives.
+    let header = ["entry", "in window", "role", "tokens", "text"];
+    let table = output::table(header, &[1, 2, 4], history.iter().map(row));
     output::line(&output::text_of(&table))?;
     let stats = session.stats();
     let (messages, window) = (output::number(stats.messages), stats.window.size);
