@@ -38,6 +38,10 @@ pub(crate) enum Failure {
     Session(#[from] Error),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(
+        "there is no store at {0}; it looks like a memory folder of KB Labs: `lookback facts import {0}` takes it over"
+    )]
+    KbFolder(String),
     #[error("there is no session `{name}` in {store}")]
     NoSession { name: String, store: String },
     #[error(transparent)]
@@ -94,6 +98,7 @@ impl Failure {
             | Failure::Replay { .. }
             | Failure::Session(Error::Name(_) | Error::Store(_) | Error::Loss(_))
             | Failure::Store(_)
+            | Failure::KbFolder(_)
             | Failure::Memory(_)
             | Failure::Export { .. }
             | Failure::Kb(_)

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use lookback::{Durability, FileStore, SqliteStore, Store};
+use futures_lite::future::block_on;
+use lookback::memory::{Memory, import_kb};
+use lookback::{Durability, FileStore, MemoryStore, SqliteStore, Store, StoreError};
 
 use crate::failure::Failure;
 
@@ -20,7 +22,7 @@ pub(crate) enum Opening {
 /// A folder, or what is written like one, holds plain files; anything else is SQLite's.
 pub(crate) fn open(path: &Path, opening: Opening) -> Result<Arc<dyn Store>, Failure> {
     Ok(match (opening, lookback::store::is_folder(path)) {
-        (Opening::Existing, true) => Arc::new(FileStore::open_existing(path)?),
+        (Opening::Existing, true) => Arc::new(FileStore::open_existing(path).map_err(|error| missing(path, error))?),
         (Opening::Existing, false) => Arc::new(SqliteStore::open_existing(path)?),
         (Opening::Made(durability), true) => Arc::new(FileStore::open_with(path, durability)?),
         (Opening::Made(durability), false) => {
@@ -31,4 +33,13 @@ pub(crate) fn open(path: &Path, opening: Opening) -> Result<Arc<dyn Store>, Fail
             Arc::new(SqliteStore::open_with(path, durability)?)
         }
     })
+}
+
+/// A folder that is no store may be one of KB Labs, which can be taken over.
+fn missing(path: &Path, error: StoreError) -> Failure {
+    let found = || block_on(import_kb(Arc::new(MemoryStore::new()), Memory::WORKSPACE, path, true));
+    match error {
+        StoreError::Missing { place } if path.is_dir() && found().is_ok() => Failure::KbFolder(place),
+        error => error.into(),
+    }
 }

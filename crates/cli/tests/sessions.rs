@@ -314,6 +314,31 @@ fn a_path_that_is_neither_a_file_nor_a_folder_is_no_store() {
 }
 
 #[test]
+fn a_folder_that_is_no_store_is_not_taken_for_an_empty_one() {
+    let lab = Lab::new().with_example();
+    fs::create_dir_all(lab.path("examples")).unwrap();
+    fs::create_dir_all(lab.path(".kb/memory/shared")).unwrap();
+    fs::write(lab.path(".kb/memory/shared/memory.json"), r#"{"preferences":["Use pnpm."]}"#).unwrap();
+    for args in COMMANDS.into_iter().chain([&["facts", "list"][..], &["recall", "x", "y"]]) {
+        let run = lab.run(&[args, &["--store", "examples"]].concat());
+        run.fails(2, "there is no store at examples");
+        assert!(!run.stderr.contains("KB Labs"), "{}", run.stderr);
+        let run = lab.run(&[args, &["--store", ".kb/"]].concat());
+        run.fails(
+            2,
+            "there is no store at .kb/; it looks like a memory folder of KB Labs: `lookback facts import .kb/`",
+        );
+    }
+    // What writes makes one there.
+    for store in ["examples", ".kb/"] {
+        lab.run(&["facts", "import", ".kb", "--dry-run", "--store", store]).out();
+        lab.run(&["sessions", "list", "--store", store]).fails(2, "there is no store");
+        lab.run(&["facts", "add", "--shared", "finding", "It is so.", "--store", store]).out();
+        assert_eq!(lab.run(&["facts", "list", "--json", "--store", store]).lines().len(), 1);
+    }
+}
+
+#[test]
 fn a_damaged_file_is_said_to_be_and_its_session_can_be_erased() {
     let lab = Lab::new();
     let store = FileStore::open(lab.path("store")).unwrap();

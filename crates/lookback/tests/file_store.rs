@@ -691,6 +691,13 @@ fn a_store_is_a_folder() {
     assert!(matches!(refused, StoreError::NotAStore { .. }), "{refused:?}");
     let store = FileStore::open(folder.path().join("a/b")).unwrap();
     assert_eq!(store.root(), folder.path().join("a/b"));
+    // A folder is no store before something was written to one.
+    let missing = FileStore::open_existing(folder.path().join("a/b")).unwrap_err();
+    assert!(matches!(missing, StoreError::Missing { .. }), "{missing:?}");
+    append(&store, &name("one"), 0, &["a"]).unwrap();
+    FileStore::open_existing(folder.path().join("a/b")).unwrap();
+    block_on(store.clear()).unwrap();
+    FileStore::open_existing(folder.path().join("a/b")).unwrap();
     // Should somebody take it away, it is made again.
     append(&store, &name("one"), 0, &["a"]).unwrap();
     fs::remove_dir_all(folder.path().join("a")).unwrap();

@@ -8,7 +8,7 @@ use lookback::memory::{
     self, Counts, Event, Export, Fact, FactEntry, FactId, Judgement, Kind, Memory, MemoryError, Refused, Scope,
     SheetOptions, Source, Speaker, Statement,
 };
-use lookback::{Durability, MemoryStore, Store};
+use lookback::{Durability, MemoryStore, Store, StoreError};
 
 use super::sessions;
 use crate::args::{AddArgs, FactsCommand, ModelArg, Place, Whose, WhoseExactly};
@@ -85,11 +85,13 @@ fn existing_with(id: FactId, whose: &Whose) -> Result<Memory, Failure> {
 
 /// The store that an import is written to; one that is only told of makes none.
 fn target(place: &Place, told: Told) -> Result<Arc<dyn Store>, Failure> {
-    Ok(match (told.dry_run, place.store.path.exists()) {
-        (true, false) => Arc::new(MemoryStore::new()),
-        (true, true) => sessions::open(&place.store)?,
-        (false, _) => store::open(&place.store.path, Opening::Made(Durability::Disk))?,
-    })
+    if !told.dry_run {
+        return store::open(&place.store.path, Opening::Made(Durability::Disk));
+    }
+    match sessions::open(&place.store) {
+        Err(Failure::Store(StoreError::Missing { .. }) | Failure::KbFolder(_)) => Ok(Arc::new(MemoryStore::new())),
+        opened => opened,
+    }
 }
 
 /// The same, for a fact that must stand.

@@ -59,6 +59,11 @@ impl Files {
         disk::make_folder(&self.root, self.durability).map_err(failed(&self.root))
     }
 
+    /// Whether the folder is a store's: a writer was in it, or there is a log, if only one that cannot be read.
+    pub(super) fn is_there(&self) -> bool {
+        self.root.join(LOCK).exists() || self.logs().map_or(true, |logs| !logs.is_empty())
+    }
+
     /// Where a log is kept.
     fn place(&self, log: &LogName) -> Result<Place, StoreError> {
         let place = Place::of(&self.root, log);
