@@ -1,6 +1,7 @@
 //! What ends a command early, what is said of it, and the exit code: the one place where these stand together.
 
 use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use lookback::memory::{BadLine, FactId, KbError, MemoryError, Refused};
@@ -60,6 +61,8 @@ pub(crate) enum Failure {
     NoFacts(String),
     #[error("{0} is a folder, and brings its sessions; leave out --session and --shared")]
     FolderOfSessions(String),
+    #[error("{} is a store of lookback: export from it with --store {}/", .0.display(), .0.display().to_string().trim_end_matches('/'))]
+    OwnStore(PathBuf),
     #[error("the output could not be written: {0}")]
     Output(#[from] io::Error),
     #[error("{place} could not be made: {source}")]
@@ -106,6 +109,7 @@ impl Failure {
             | Failure::WhoseFacts(_)
             | Failure::NoFacts(_)
             | Failure::FolderOfSessions(_)
+            | Failure::OwnStore(_)
             | Failure::Folder { .. }
             | Failure::Output(_) => 2,
             #[cfg(feature = "mcp")]

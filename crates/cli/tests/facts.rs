@@ -163,6 +163,25 @@ fn a_folder_of_kb_labs_is_imported_and_what_is_damaged_is_told() {
 }
 
 #[test]
+fn a_store_of_ours_is_not_imported_as_a_folder_of_kb_labs() {
+    let lab = Lab::new();
+    lab.run(&["facts", "add", "--session", "chat", "finding", "It is so.", "--store", "own/"]).out();
+    let refused = |folder: &str| {
+        let run = lab.run(&["facts", "import", folder]);
+        run.fails(2, &format!("{folder} is a store of lookback: export from it with --store own/"));
+    };
+    refused("own");
+    lab.run(&["facts", "add", "--shared", "preference", "Use pnpm.", "--store", "own/"]).out();
+    refused("own/");
+    assert!(!lab.path(".lookback").exists());
+    // What KB Labs left in the same folder is taken over.
+    fs::write(lab.path("own/memory/chat/mem-1.json"), r#"{"content":"Port 5050.","type":"finding"}"#).unwrap();
+    for says in ["1 fact: 1 new\n", "1 fact: 0 new, 1 known already\n"] {
+        assert!(lab.run(&["facts", "import", "own", "--store", "own/"]).out().starts_with(says));
+    }
+}
+
+#[test]
 fn what_is_asked_wrongly_is_said_and_writes_nothing() {
     let lab = lab()
         .with("bad.jsonl", "{\"scope\":\"shared\",\"position\":0,\"entry\":{\"drawn\":{\"from\":[]}}}\n{\"scope\":7}\n")
@@ -194,6 +213,7 @@ fn what_is_asked_wrongly_is_said_and_writes_nothing() {
         &["facts", "import", "bad.jsonl"],
         &["facts", "import", "empty.jsonl", "--shared"],
         &["facts", "import", "missing.jsonl", "--shared"],
+        &["facts", "import", "missing"],
         &["facts", "import", "nothing"],
         &["facts", "import", "nothing", "--shared"],
         &["recall", "nobody", "x"],

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback::memory::{
-    self, Counts, Event, Export, Fact, FactEntry, FactId, Judgement, Kind, Memory, MemoryError, Refused, Scope,
-    SheetOptions, Source, Speaker, Statement,
+    self, Counts, Event, Export, Fact, FactEntry, FactId, Judgement, KbError, KbImported, Kind, Memory, MemoryError,
+    Refused, Scope, SheetOptions, Source, Speaker, Statement,
 };
-use lookback::{Durability, MemoryStore, Store, StoreError};
+use lookback::{Durability, FileStore, MemoryStore, Store, StoreError};
 
 use super::sessions;
 use crate::args::{AddArgs, FactsCommand, ModelArg, Place, Whose, WhoseExactly};
@@ -251,6 +251,10 @@ fn import_export(
 ) -> Result<ExitCode, Failure> {
     let from = || input::place(file);
     if session.is_none() && !shared {
+        // Whether it is there comes first; from standard input nothing need be typed to be told this.
+        if file != "-" {
+            input::text(file)?;
+        }
         return Err(Failure::WhoseFacts(from()));
     }
     let export = Export::read(&input::text(file)?).map_err(|fault| Failure::Export { place: from(), fault })?;
@@ -272,6 +276,7 @@ fn import_export(
 }
 
 fn import_folder(folder: &std::path::Path, place: &Place, told: Told) -> Result<ExitCode, Failure> {
+    refuse_own(folder)?;
     let store = target(place, told)?;
     let report = block_on(memory::import_kb(store, &place.workspace, folder, told.dry_run))?;
     if told.json {
@@ -290,6 +295,19 @@ fn import_folder(folder: &std::path::Path, place: &Place, told: Told) -> Result<
         }
     }
     Ok(ExitCode::from(u8::from(!report.damaged.is_empty())))
+}
+
+/// Refuses a store of ours in which nothing is KB Labs': its `memory.json` would be read as one without facts.
+fn refuse_own(folder: &std::path::Path) -> Result<(), Failure> {
+    if FileStore::open_existing(folder).is_err() {
+        return Ok(());
+    }
+    let found = block_on(memory::import_kb(Arc::new(MemoryStore::new()), Memory::WORKSPACE, folder, true));
+    let is_theirs = match found {
+        Err(error) => !matches!(error, KbError::Nothing { .. }),
+        Ok(found) => found != KbImported { files: found.files, ..KbImported::default() },
+    };
+    if is_theirs { Ok(()) } else { Err(Failure::OwnStore(folder.to_owned())) }
 }
 
 /// `3 facts: 2 new, 1 known`, of all that were not refused.
