@@ -76,8 +76,9 @@ fn a_list_is_narrowed_by_scope_kind_and_words() {
     assert_eq!(list(&[&session[..], &["--query", "PORT 6060"]].concat()), ["f1"]);
     assert_eq!(list(&["--workspace", "other"]), Vec::<String>::new());
     let nothing = lab.run(&["facts", "list", "--query", "zzyzzx"]);
-    assert_eq!((nothing.code, nothing.stdout.as_str(), nothing.stderr.as_str()), (Some(1), "", "nothing found\n"));
-    assert_eq!(lab.run(&["facts", "list", "--workspace", "other"]).stderr, "no facts\n");
+    assert_eq!((nothing.code, nothing.stdout.as_str()), (Some(1), ""));
+    assert!(nothing.stderr.starts_with("nothing found\n"), "{}", nothing.stderr);
+    assert_eq!(lab.run(&["facts", "list", "--shared", "--workspace", "other"]).stderr, "no facts\n");
 }
 
 #[test]
@@ -263,18 +264,47 @@ fn a_store_that_may_not_be_written_is_said() {
 }
 
 #[test]
-fn facts_go_with_their_session_and_are_no_sessions() {
+fn sessions_that_have_only_facts_are_found() {
     let lab = lab();
     lab.run(&["facts", "add", "--session", "only-facts", "finding", "It is so."]).out();
     assert_eq!(entries(&lab).len(), 3);
-    let names: Vec<_> =
-        lab.run(&["sessions", "list", "--json"]).lines().iter().map(|line| line["name"].to_string()).collect();
-    assert_eq!(names, ["\"replay/session\""]);
+    let sessions = || {
+        let of = |line: &serde_json::Value| {
+            (line["name"].to_string(), line["records"].as_u64() == Some(0), line["facts"].as_u64())
+        };
+        lab.run(&["sessions", "list", "--json"]).lines().iter().map(of).collect::<Vec<_>>()
+    };
+    let only = ("\"only-facts\"".to_owned(), true, Some(1));
+    assert_eq!(sessions(), [only, ("\"replay/session\"".to_owned(), false, Some(2))]);
+    let told = lab.run(&["sessions", "list"]);
+    assert!(told.out().contains("\n only-facts            0      1        0  "), "{}", told.stdout);
+    let says = |args: &[&str]| lab.run(&[&["facts", "list"], args].concat()).stderr;
+    let more = "sessions have 3 facts of their own: only-facts (1), replay/session (2); --session NAME lists them\n";
+    assert_eq!(says(&[]), more);
+    assert_eq!(says(&["--workspace", "other"]), format!("no facts\n{more}"));
+    for args in [&["--json"][..], &["--shared"], &["--session", "only-facts"]] {
+        assert_eq!(says(args), "");
+    }
+    for name in ["a", "b", "c", "d"] {
+        lab.run(&["facts", "add", "--session", name, "finding", "It is so."]).out();
+    }
+    let said = says(&[]);
+    assert!(
+        said.starts_with("sessions have 7 facts of their own: a (1), b (1), c (1), d (1), only-facts (1), 1 more; "),
+        "{said}"
+    );
+}
+
+#[test]
+fn facts_go_with_their_session() {
+    let lab = lab();
+    lab.run(&["facts", "add", "--session", "only-facts", "finding", "It is so."]).out();
     lab.run(&["sessions", "delete", "replay/session"]).out();
     lab.run(&["facts", "list", "--session", "replay/session"]).fails(1, "there is no session `replay/session`");
     lab.run(&["sessions", "delete", "only-facts"]).out();
     // What is shared is no session's.
     assert_eq!(entries(&lab), [("memory:shared:shared".to_owned(), 1)]);
+    assert_eq!(lab.run(&["sessions", "list", "--json"]).out(), "");
 }
 
 #[test]

@@ -128,7 +128,34 @@ fn list(whose: &Whose, shared: bool, kind: Option<Kind>, query: Option<&str>, js
         let header = ["fact", "kind", "trust", "sure", "confirmed", "said (UTC)", "text"];
         output::line(&output::text_of(&output::table(header, &[0, 1, 2, 5, 6], facts.iter().map(row))))?;
     }
+    if whose.session.is_none() && !shared && !json {
+        tell_others(memory.store())?;
+    }
     Ok(ExitCode::from(u8::from(query.is_some() && facts.is_empty())))
+}
+
+/// Says which sessions have facts of their own, so that nobody need know their names.
+fn tell_others(store: &Arc<dyn Store>) -> Result<(), Failure> {
+    const NAMED: usize = 5;
+    let logs = block_on(store.list(""))?;
+    let mut others = Vec::new();
+    for (session, _) in sessions::with_facts(&logs) {
+        let count = sessions::facts(store, &session)?;
+        if count > 0 {
+            others.push((session, count));
+        }
+    }
+    let total = others.iter().map(|(_, count)| count).sum();
+    if total == 0 {
+        return Ok(());
+    }
+    let mut named: Vec<_> = others.iter().take(NAMED).map(|(session, count)| format!("{session} ({count})")).collect();
+    if others.len() > NAMED {
+        named.push(format!("{} more", others.len() - NAMED));
+    }
+    let facts = many(total, "fact", "facts");
+    output::tell(&format!("sessions have {facts} of their own: {}; --session NAME lists them", named.join(", ")));
+    Ok(())
 }
 
 fn row(fact: &Fact) -> [String; 7] {

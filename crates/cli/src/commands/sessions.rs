@@ -1,15 +1,17 @@
 //! `lookback sessions`: looking into a store.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use jiff::Timestamp;
+use lookback::memory::{Facts, Memory, Scope};
 use lookback::session::{self, Past};
-use lookback::store::{LogInfo, LogName, purge};
+use lookback::store::{Derived, LogInfo, LogName, purge};
 use lookback::transcript::Millis;
 use lookback::{Dialect, Engine, Error, Session, Settings, Store, StoreError, presets};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::args::{SessionsCommand, StoreArg};
@@ -19,7 +21,7 @@ use crate::store::{self, Opening};
 
 pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
     match command {
-        SessionsCommand::List { store, json } => list(&*open(&store)?, json)?,
+        SessionsCommand::List { store, json } => list(&open(&store)?, json)?,
         SessionsCommand::Show { name, store, json } => show(&name, &store, json)?,
         SessionsCommand::Window { name, store } => window(&name, &store)?,
         SessionsCommand::Export { name, store } => export(&name, &store)?,
@@ -76,40 +78,69 @@ fn existing(name: &str, place: &StoreArg) -> Result<Session, Failure> {
     Ok(block_on(Session::open(store, name, Settings::default()))?)
 }
 
-fn list(store: &dyn Store, json: bool) -> Result<(), Failure> {
-    let mut logs = block_on(store.list(""))?;
-    logs.retain(|log| !log.name.is_derived());
+fn list(store: &Arc<dyn Store>, json: bool) -> Result<(), Failure> {
+    let logs = block_on(store.list(""))?;
+    let mut listed: BTreeMap<_, _> =
+        logs.iter().filter(|log| !log.name.is_derived()).map(|log| (log.name.clone(), Listed::from(log))).collect();
+    // A session may have nothing but facts.
+    for (session, log) in with_facts(&logs) {
+        let only_facts = LogInfo { name: session.clone(), records: 0, bytes: 0, ..log.clone() };
+        listed.entry(session.clone()).or_insert_with(|| Listed::from(&only_facts)).facts = facts(store, &session)?;
+    }
     if json {
-        for log in &logs {
-            output::line(&serde_json::to_string(&Listed::from(log)).unwrap_or_default())?;
+        for session in listed.values() {
+            output::line(&serde_json::to_string(session).unwrap_or_default())?;
         }
         return Ok(());
     }
-    let row = |log: &LogInfo| {
-        let (entries, bytes) = (output::number(log.records), output::number(log.bytes));
-        [log.name.to_string(), entries, bytes, minute(log.created), minute(log.used)]
+    let row = |session: &Listed| {
+        let [entries, facts, bytes] = [session.records, session.facts, session.bytes].map(output::number);
+        [session.name.to_string(), entries, facts, bytes, minute(session.created), minute(session.used)]
     };
-    let header = ["session", "entries", "bytes", "created (UTC)", "last used (UTC)"];
-    let table = output::table(header, &[0, 3, 4], logs.iter().map(row));
+    let header = ["session", "entries", "facts", "bytes", "created (UTC)", "last used (UTC)"];
+    let table = output::table(header, &[0, 4, 5], listed.values().map(row));
     Ok(output::line(&output::text_of(&table))?)
 }
 
-/// A session as a line of JSON: its times as RFC 3339 has them, or null.
-#[derive(Serialize)]
-struct Listed<'a> {
-    name: &'a LogName,
-    records: u64,
-    bytes: u64,
-    created: Option<String>,
-    used: Option<String>,
+/// The sessions of which facts are kept, in the order of their names, and the logs of those.
+pub(super) fn with_facts(logs: &[LogInfo]) -> impl Iterator<Item = (LogName, &LogInfo)> {
+    logs.iter().filter_map(|log| match log.name.derived() {
+        Some((Derived::Facts, session)) => Some((session.parse().ok()?, log)),
+        _ => None,
+    })
 }
 
-impl<'a> From<&'a LogInfo> for Listed<'a> {
-    fn from(log: &'a LogInfo) -> Self {
+/// How many facts of a session stand, those left out that it shares.
+pub(super) fn facts(store: &Arc<dyn Store>, session: &LogName) -> Result<u64, Failure> {
+    let memory = block_on(Memory::open(store.clone(), session.as_str()))?;
+    let mut facts = Facts::new(Scope::Session);
+    block_on(memory.entries(Scope::Session))?.iter().for_each(|entry| facts.apply(entry));
+    Ok(facts.len() as u64)
+}
+
+/// A session of a list. As JSON its times are as RFC 3339 has them, or null.
+#[derive(Serialize)]
+struct Listed {
+    name: LogName,
+    records: u64,
+    facts: u64,
+    bytes: u64,
+    #[serde(serialize_with = "as_text")]
+    created: Option<Millis>,
+    #[serde(serialize_with = "as_text")]
+    used: Option<Millis>,
+}
+
+impl From<&LogInfo> for Listed {
+    fn from(log: &LogInfo) -> Self {
         let LogInfo { name, records, bytes, created, used } = log;
-        let text = |time: &Option<Millis>| timestamp(*time).map(|time| time.to_string());
-        Listed { name, records: *records, bytes: *bytes, created: text(created), used: text(used) }
+        Listed { name: name.clone(), records: *records, facts: 0, bytes: *bytes, created: *created, used: *used }
     }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde wants")]
+fn as_text<S: Serializer>(time: &Option<Millis>, serializer: S) -> Result<S::Ok, S::Error> {
+    timestamp(*time).map(|time| time.to_string()).serialize(serializer)
 }
 
 /// In UTC, so that the same store is told alike everywhere.
