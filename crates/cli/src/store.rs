@@ -1,6 +1,7 @@
 //! Which store a path stands for.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -28,11 +29,19 @@ pub(crate) fn open(path: &Path, opening: Opening) -> Result<Arc<dyn Store>, Fail
         (Opening::Made(durability), false) => {
             if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
                 let fault = |source| Failure::Folder { place: folder.display().to_string(), source };
-                fs::create_dir_all(folder).map_err(fault)?;
+                make_private(folder).map_err(fault)?;
             }
             Arc::new(SqliteStore::open_with(path, durability)?)
         }
     })
+}
+
+/// Makes a folder, and those that it is to be in, their owner's to read: so is what is kept there.
+fn make_private(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(folder)
 }
 
 /// A folder that is no store may be one of KB Labs, which can be taken over.

@@ -248,6 +248,14 @@ fn a_store_that_is_not_there_is_made_for_writing_alone() {
 }
 
 #[test]
+fn a_store_is_made_its_owners_to_read() {
+    let lab = Lab::new();
+    lab.run(&["facts", "add", "--shared", "finding", "It is so.", "--store", "a/b/s.db"]).out();
+    let mode = |path: &str| fs::metadata(lab.path(path)).unwrap().permissions().mode() & 0o777;
+    assert_eq!(["a", "a/b", "a/b/s.db"].map(mode), [0o700, 0o700, 0o600]);
+}
+
+#[test]
 fn a_store_that_may_not_be_written_is_said() {
     let lab = lab();
     for path in [STORE, ".lookback"] {
@@ -259,7 +267,11 @@ fn a_store_that_may_not_be_written_is_said() {
         return;
     }
     let run = lab.run(&["facts", "add", "--shared", "finding", "It is so."]);
-    run.fails(2, "the store .lookback/lookback.db");
+    run.fails(2, "the store .lookback/lookback.db may only be read; let its file and its folder be written to");
+    // It can still be read.
+    assert_eq!(lab.run(&["facts", "list", "--json"]).lines().len(), 1);
+    lab.run(&["sessions", "show", "replay/session"]).out();
+    lab.run(&["recall", "replay/session", "--entry", "1"]).out();
     fs::set_permissions(lab.path(".lookback"), fs::Permissions::from_mode(0o755)).unwrap();
 }
 

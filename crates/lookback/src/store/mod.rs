@@ -142,6 +142,12 @@ pub enum StoreError {
         /// The file.
         place: String,
     },
+    /// The store may not be written to; nor can it be read then, while some of it still stands in the file `-wal` beside it.
+    #[error("the store {place} may only be read; let its file and its folder be written to")]
+    ReadOnly {
+        /// The file.
+        place: String,
+    },
     /// The disk is full.
     #[error("no room is left for the store {place}; nothing was written")]
     Full {
