@@ -182,6 +182,14 @@ pub enum StoreError {
         /// The file.
         place: String,
     },
+    /// A document is damaged, or was never one.
+    #[error("{place} is damaged: line {line} is no JSON; mend it, or move it away")]
+    NoJson {
+        /// The file.
+        place: String,
+        /// The line, from 1.
+        line: usize,
+    },
     /// There is no file to open.
     #[error("there is no store at {place}")]
     Missing {

@@ -294,7 +294,7 @@ fn named(place: &Place) -> Result<Option<LogName>, StoreError> {
         Place::Document(path) => document::header(path),
     };
     match header {
-        Err(StoreError::NotAStore { .. }) => Ok(None),
+        Err(StoreError::NotAStore { .. } | StoreError::NoJson { .. }) => Ok(None),
         header => Ok(header?.and_then(|header| LogName::found(&header.log))),
     }
 }
