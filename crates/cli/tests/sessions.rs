@@ -347,9 +347,19 @@ fn a_damaged_file_is_said_to_be_and_its_session_can_be_erased() {
     let turns = lab.path("store/memory/one/turns.jsonl");
     let damaged = fs::read_to_string(&turns).unwrap().replace("\"at\":0", "\"at\":zero");
     fs::write(&turns, damaged).unwrap();
-    for args in [&["sessions", "list"][..], &["sessions", "show", "one"], &["sessions", "search", "apple"]] {
-        let run = lab.run(&[args, &["--store", "store"]].concat());
-        run.fails(2, "entry 0 of `one` cannot be read: line 2 of store/memory/one/turns.jsonl");
+    let says = "entry 0 of `one` cannot be read: line 2 of store/memory/one/turns.jsonl is no JSON";
+    for args in [&["sessions", "show", "one"][..], &["sessions", "search", "apple", "--session", "one"]] {
+        lab.run(&[args, &["--store", "store"]].concat()).fails(2, says);
+    }
+    // The others are listed and searched.
+    let mut other = block_on(Session::open(store, "other", Settings::default())).unwrap();
+    block_on(other.push(Message::user("an apple"))).unwrap();
+    for args in [["sessions", "list"].as_slice(), &["sessions", "search", "apple"]] {
+        for json in [&[][..], &["--json"]] {
+            let run = lab.run(&[args, &["--store", "store"], json].concat());
+            assert_eq!((run.code, run.stderr.as_str()), (Some(1), format!("warning: {says}\n").as_str()));
+            assert!(run.stdout.contains("other") && !run.stdout.contains("one"), "{}", run.stdout);
+        }
     }
     assert!(turns.exists());
     lab.run(&["sessions", "delete", "one", "--store", "store"]).out();

@@ -21,13 +21,12 @@ use crate::store::{self, Opening};
 
 pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
     match command {
-        SessionsCommand::List { store, json } => list(&open(&store)?, json)?,
+        SessionsCommand::List { store, json } => return list(&open(&store)?, json),
         SessionsCommand::Show { name, store, json } => show(&name, &store, json)?,
         SessionsCommand::Window { name, store } => window(&name, &store)?,
         SessionsCommand::Export { name, store } => export(&name, &store)?,
         SessionsCommand::Search { query, session, limit, store, json } => {
-            let found = search(&*open(&store)?, &query, session.as_deref(), limit, json)?;
-            return Ok(ExitCode::from(u8::from(!found)));
+            return search(&*open(&store)?, &query, session.as_deref(), limit, json);
         }
         SessionsCommand::Delete { all: true, store, .. } => {
             let store = open(&store)?;
@@ -78,8 +77,11 @@ fn existing(name: &str, place: &StoreArg) -> Result<Session, Failure> {
     Ok(block_on(Session::open(store, name, Settings::default()))?)
 }
 
-fn list(store: &Arc<dyn Store>, json: bool) -> Result<(), Failure> {
-    let logs = block_on(store.list(""))?;
+fn list(store: &Arc<dyn Store>, json: bool) -> Result<ExitCode, Failure> {
+    let mut logs = block_on(store.list(""))?;
+    let is_damaged = warn_of_damaged(&**store, &logs)?;
+    logs.retain(|log| log.records > 0);
+    let code = ExitCode::from(u8::from(is_damaged));
     let mut listed: BTreeMap<_, _> =
         logs.iter().filter(|log| !log.name.is_derived()).map(|log| (log.name.clone(), Listed::from(log))).collect();
     // A session may have nothing but facts.
@@ -91,7 +93,7 @@ fn list(store: &Arc<dyn Store>, json: bool) -> Result<(), Failure> {
         for session in listed.values() {
             output::line(&serde_json::to_string(session).unwrap_or_default())?;
         }
-        return Ok(());
+        return Ok(code);
     }
     let row = |session: &Listed| {
         let [entries, facts, bytes] = [session.records, session.facts, session.bytes].map(output::number);
@@ -99,12 +101,28 @@ fn list(store: &Arc<dyn Store>, json: bool) -> Result<(), Failure> {
     };
     let header = ["session", "entries", "facts", "bytes", "created (UTC)", "last used (UTC)"];
     let table = output::table(header, &[0, 4, 5], listed.values().map(row));
-    Ok(output::line(&output::text_of(&table))?)
+    output::line(&output::text_of(&table))?;
+    Ok(code)
+}
+
+/// Says which logs of a list cannot be read, and whether there are any: they are listed without records.
+fn warn_of_damaged(store: &dyn Store, logs: &[LogInfo]) -> Result<bool, Failure> {
+    let mut any = false;
+    for log in logs.iter().filter(|log| log.records == 0) {
+        match block_on(store.info(&log.name)) {
+            Err(error @ StoreError::Damaged { .. }) => {
+                output::warning(&error.to_string());
+                any = true;
+            }
+            info => drop(info?),
+        }
+    }
+    Ok(any)
 }
 
 /// The sessions of which facts are kept, in the order of their names, and the logs of those.
 pub(super) fn with_facts(logs: &[LogInfo]) -> impl Iterator<Item = (LogName, &LogInfo)> {
-    logs.iter().filter_map(|log| match log.name.derived() {
+    logs.iter().filter(|log| log.records > 0).filter_map(|log| match log.name.derived() {
         Some((Derived::Facts, session)) => Some((session.parse().ok()?, log)),
         _ => None,
     })
@@ -233,7 +251,13 @@ fn one_line(json: &str) -> String {
     json.replace(['\n', '\r'], " ")
 }
 
-fn search(store: &dyn Store, query: &str, session: Option<&str>, limit: usize, json: bool) -> Result<bool, Failure> {
+fn search(
+    store: &dyn Store,
+    query: &str,
+    session: Option<&str>,
+    limit: usize,
+    json: bool,
+) -> Result<ExitCode, Failure> {
     let log: Option<LogName> = session.map(str::parse).transpose().map_err(Error::from)?;
     let found = block_on(session::search(store, log.as_ref(), query, limit))?;
     if json {
@@ -246,5 +270,7 @@ fn search(store: &dyn Store, query: &str, session: Option<&str>, limit: usize, j
         let row = |hit: &session::Found| [hit.session.to_string(), hit.position.to_string(), hit.excerpt.clone()];
         output::line(&output::text_of(&output::table(["session", "entry", "text"], &[0, 2], found.iter().map(row))))?;
     }
-    Ok(!found.is_empty())
+    // Where one session was asked for, it has been read.
+    let is_all = log.is_some() || !warn_of_damaged(store, &block_on(store.list(""))?)?;
+    Ok(ExitCode::from(u8::from(found.is_empty() || !is_all)))
 }

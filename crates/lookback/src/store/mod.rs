@@ -49,7 +49,8 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// What a list would say of one log. `None`: there is no such log.
     fn info<'a>(&'a self, log: &'a LogName) -> Answer<'a, Option<LogInfo>>;
 
-    /// The logs whose names begin with `prefix`, byte for byte, in the order of their names' bytes; with an empty one, all.
+    /// The logs whose names begin with `prefix`, byte for byte, in the order of their names' bytes; with an empty one, all. Of a log that
+    /// cannot be read there is the name, and no records: [`Store::info`] fails with what is wrong.
     fn list<'a>(&'a self, prefix: &'a str) -> Answer<'a, Vec<LogInfo>>;
 
     /// Erases this log and no other; `false` where there is none. See [`purge`] for a session with all that is its.
@@ -59,7 +60,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn clear(&self) -> Answer<'_, u64>;
 
     /// Where the records stand whose text holds every word of `query`, the best first; in one log, or in all. Capitals and
-    /// accents make no difference. Nothing is found in a derived log.
+    /// accents make no difference. Nothing is found in a derived log, nor, where all are searched, in one that cannot be read.
     fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> Answer<'a, Vec<Hit>>;
 }
 

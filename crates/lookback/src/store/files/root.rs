@@ -203,8 +203,13 @@ impl Files {
     pub(super) fn list(&self, prefix: &str) -> Result<Vec<LogInfo>, StoreError> {
         let mut logs = self.logs()?;
         logs.retain(|(log, _)| log.as_str().starts_with(prefix));
+        let info = |log: &LogName| match self.info(log) {
+            // The others are listed all the same.
+            Err(StoreError::Damaged { .. }) => Ok(Some(Tally::default().info(log))),
+            info => info,
+        };
         // One that is erased meanwhile is not there.
-        logs.iter().filter_map(|(log, _)| self.info(log).transpose()).collect()
+        logs.iter().filter_map(|(log, _)| info(log).transpose()).collect()
     }
 
     /// Erases a log, damaged or not, that is known to be there.
@@ -254,6 +259,7 @@ impl Files {
     }
 
     pub(super) fn search(&self, log: Option<LogName>, wanted: &[String], most: usize) -> Result<Vec<Hit>, StoreError> {
+        let in_all = log.is_none();
         let logs = match log {
             Some(log) => vec![log],
             None => self.logs()?.into_iter().map(|(log, _)| log).collect(),
@@ -263,7 +269,10 @@ impl Files {
             if hits.len() >= most {
                 break;
             }
-            let positions = self.find(&log, wanted)?;
+            let positions = match self.find(&log, wanted) {
+                Err(StoreError::Damaged { .. }) if in_all => continue,
+                found => found?,
+            };
             let newest = positions.into_iter().rev().take(most - hits.len());
             hits.extend(newest.map(|position| Hit { log: log.clone(), position }));
         }
