@@ -1,6 +1,7 @@
 //! What ends a command early, what is said of it, and the exit code: the one place where these stand together.
 
 use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use lookback::memory::{BadLine, FactId, KbError, MemoryError, Refused};
@@ -38,6 +39,10 @@ pub(crate) enum Failure {
     Session(#[from] Error),
     #[error(transparent)]
     Store(#[from] StoreError),
+    #[error(
+        "there is no store at {0}; it looks like a memory folder of KB Labs: `lookback facts import {0}` takes it over"
+    )]
+    KbFolder(String),
     #[error("there is no session `{name}` in {store}")]
     NoSession { name: String, store: String },
     #[error(transparent)]
@@ -56,6 +61,8 @@ pub(crate) enum Failure {
     NoFacts(String),
     #[error("{0} is a folder, and brings its sessions; leave out --session and --shared")]
     FolderOfSessions(String),
+    #[error("{} is a store of lookback: export from it with --store {}/", .0.display(), .0.display().to_string().trim_end_matches('/'))]
+    OwnStore(PathBuf),
     #[error("the output could not be written: {0}")]
     Output(#[from] io::Error),
     #[error("{place} could not be made: {source}")]
@@ -94,6 +101,7 @@ impl Failure {
             | Failure::Replay { .. }
             | Failure::Session(Error::Name(_) | Error::Store(_) | Error::Loss(_))
             | Failure::Store(_)
+            | Failure::KbFolder(_)
             | Failure::Memory(_)
             | Failure::Export { .. }
             | Failure::Kb(_)
@@ -101,6 +109,7 @@ impl Failure {
             | Failure::WhoseFacts(_)
             | Failure::NoFacts(_)
             | Failure::FolderOfSessions(_)
+            | Failure::OwnStore(_)
             | Failure::Folder { .. }
             | Failure::Output(_) => 2,
             #[cfg(feature = "mcp")]

@@ -1,10 +1,13 @@
 //! Which store a path stands for.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use lookback::{Durability, FileStore, SqliteStore, Store};
+use futures_lite::future::block_on;
+use lookback::memory::{Effect, Memory, import_kb};
+use lookback::{Durability, FileStore, MemoryStore, SqliteStore, Store, StoreError};
 
 use crate::failure::Failure;
 
@@ -20,15 +23,32 @@ pub(crate) enum Opening {
 /// A folder, or what is written like one, holds plain files; anything else is SQLite's.
 pub(crate) fn open(path: &Path, opening: Opening) -> Result<Arc<dyn Store>, Failure> {
     Ok(match (opening, lookback::store::is_folder(path)) {
-        (Opening::Existing, true) => Arc::new(FileStore::open_existing(path)?),
+        (Opening::Existing, true) => Arc::new(FileStore::open_existing(path).map_err(|error| missing(path, error))?),
         (Opening::Existing, false) => Arc::new(SqliteStore::open_existing(path)?),
         (Opening::Made(durability), true) => Arc::new(FileStore::open_with(path, durability)?),
         (Opening::Made(durability), false) => {
             if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
                 let fault = |source| Failure::Folder { place: folder.display().to_string(), source };
-                fs::create_dir_all(folder).map_err(fault)?;
+                make_private(folder).map_err(fault)?;
             }
             Arc::new(SqliteStore::open_with(path, durability)?)
         }
     })
+}
+
+/// Makes a folder, and those that it is to be in, their owner's to read: so is what is kept there.
+fn make_private(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(folder)
+}
+
+/// A folder that is no store may be one of KB Labs, which can be taken over.
+fn missing(path: &Path, error: StoreError) -> Failure {
+    let found = || block_on(import_kb(Arc::new(MemoryStore::new()), Memory::WORKSPACE, path, Effect::Told));
+    match error {
+        StoreError::Missing { place } if path.is_dir() && found().is_ok() => Failure::KbFolder(place),
+        error => error.into(),
+    }
 }

@@ -76,8 +76,9 @@ fn a_list_is_narrowed_by_scope_kind_and_words() {
     assert_eq!(list(&[&session[..], &["--query", "PORT 6060"]].concat()), ["f1"]);
     assert_eq!(list(&["--workspace", "other"]), Vec::<String>::new());
     let nothing = lab.run(&["facts", "list", "--query", "zzyzzx"]);
-    assert_eq!((nothing.code, nothing.stdout.as_str(), nothing.stderr.as_str()), (Some(1), "", "nothing found\n"));
-    assert_eq!(lab.run(&["facts", "list", "--workspace", "other"]).stderr, "no facts\n");
+    assert_eq!((nothing.code, nothing.stdout.as_str()), (Some(1), ""));
+    assert!(nothing.stderr.starts_with("nothing found\n"), "{}", nothing.stderr);
+    assert_eq!(lab.run(&["facts", "list", "--shared", "--workspace", "other"]).stderr, "no facts\n");
 }
 
 #[test]
@@ -163,6 +164,25 @@ fn a_folder_of_kb_labs_is_imported_and_what_is_damaged_is_told() {
 }
 
 #[test]
+fn a_store_of_ours_is_not_imported_as_a_folder_of_kb_labs() {
+    let lab = Lab::new();
+    lab.run(&["facts", "add", "--session", "chat", "finding", "It is so.", "--store", "own/"]).out();
+    let refused = |folder: &str| {
+        let run = lab.run(&["facts", "import", folder]);
+        run.fails(2, &format!("{folder} is a store of lookback: export from it with --store own/"));
+    };
+    refused("own");
+    lab.run(&["facts", "add", "--shared", "preference", "Use pnpm.", "--store", "own/"]).out();
+    refused("own/");
+    assert!(!lab.path(".lookback").exists());
+    // What KB Labs left in the same folder is taken over.
+    fs::write(lab.path("own/memory/chat/mem-1.json"), r#"{"content":"Port 5050.","type":"finding"}"#).unwrap();
+    for says in ["1 fact: 1 new\n", "1 fact: 0 new, 1 known already\n"] {
+        assert!(lab.run(&["facts", "import", "own", "--store", "own/"]).out().starts_with(says));
+    }
+}
+
+#[test]
 fn what_is_asked_wrongly_is_said_and_writes_nothing() {
     let lab = lab()
         .with("bad.jsonl", "{\"scope\":\"shared\",\"position\":0,\"entry\":{\"drawn\":{\"from\":[]}}}\n{\"scope\":7}\n")
@@ -194,6 +214,7 @@ fn what_is_asked_wrongly_is_said_and_writes_nothing() {
         &["facts", "import", "bad.jsonl"],
         &["facts", "import", "empty.jsonl", "--shared"],
         &["facts", "import", "missing.jsonl", "--shared"],
+        &["facts", "import", "missing"],
         &["facts", "import", "nothing"],
         &["facts", "import", "nothing", "--shared"],
         &["recall", "nobody", "x"],
@@ -227,6 +248,14 @@ fn a_store_that_is_not_there_is_made_for_writing_alone() {
 }
 
 #[test]
+fn a_store_is_made_its_owners_to_read() {
+    let lab = Lab::new();
+    lab.run(&["facts", "add", "--shared", "finding", "It is so.", "--store", "a/b/s.db"]).out();
+    let mode = |path: &str| fs::metadata(lab.path(path)).unwrap().permissions().mode() & 0o777;
+    assert_eq!(["a", "a/b", "a/b/s.db"].map(mode), [0o700, 0o700, 0o600]);
+}
+
+#[test]
 fn a_store_that_may_not_be_written_is_said() {
     let lab = lab();
     for path in [STORE, ".lookback"] {
@@ -238,23 +267,56 @@ fn a_store_that_may_not_be_written_is_said() {
         return;
     }
     let run = lab.run(&["facts", "add", "--shared", "finding", "It is so."]);
-    run.fails(2, "the store .lookback/lookback.db");
+    run.fails(2, "the store .lookback/lookback.db may only be read; let its file and its folder be written to");
+    // It can still be read.
+    assert_eq!(lab.run(&["facts", "list", "--json"]).lines().len(), 1);
+    lab.run(&["sessions", "show", "replay/session"]).out();
+    lab.run(&["recall", "replay/session", "--entry", "1"]).out();
     fs::set_permissions(lab.path(".lookback"), fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 #[test]
-fn facts_go_with_their_session_and_are_no_sessions() {
+fn sessions_that_have_only_facts_are_found() {
     let lab = lab();
     lab.run(&["facts", "add", "--session", "only-facts", "finding", "It is so."]).out();
     assert_eq!(entries(&lab).len(), 3);
-    let names: Vec<_> =
-        lab.run(&["sessions", "list", "--json"]).lines().iter().map(|line| line["name"].to_string()).collect();
-    assert_eq!(names, ["\"replay/session\""]);
+    let sessions = || {
+        let of = |line: &serde_json::Value| {
+            (line["name"].to_string(), line["records"].as_u64() == Some(0), line["facts"].as_u64())
+        };
+        lab.run(&["sessions", "list", "--json"]).lines().iter().map(of).collect::<Vec<_>>()
+    };
+    let only = ("\"only-facts\"".to_owned(), true, Some(1));
+    assert_eq!(sessions(), [only, ("\"replay/session\"".to_owned(), false, Some(2))]);
+    let told = lab.run(&["sessions", "list"]);
+    assert!(told.out().contains("\n only-facts            0      1        0  "), "{}", told.stdout);
+    let says = |args: &[&str]| lab.run(&[&["facts", "list"], args].concat()).stderr;
+    let more = "sessions have 3 facts of their own: only-facts (1), replay/session (2); --session NAME lists them\n";
+    assert_eq!(says(&[]), more);
+    assert_eq!(says(&["--workspace", "other"]), format!("no facts\n{more}"));
+    for args in [&["--json"][..], &["--shared"], &["--session", "only-facts"]] {
+        assert_eq!(says(args), "");
+    }
+    for name in ["a", "b", "c", "d"] {
+        lab.run(&["facts", "add", "--session", name, "finding", "It is so."]).out();
+    }
+    let said = says(&[]);
+    assert!(
+        said.starts_with("sessions have 7 facts of their own: a (1), b (1), c (1), d (1), only-facts (1), 1 more; "),
+        "{said}"
+    );
+}
+
+#[test]
+fn facts_go_with_their_session() {
+    let lab = lab();
+    lab.run(&["facts", "add", "--session", "only-facts", "finding", "It is so."]).out();
     lab.run(&["sessions", "delete", "replay/session"]).out();
     lab.run(&["facts", "list", "--session", "replay/session"]).fails(1, "there is no session `replay/session`");
     lab.run(&["sessions", "delete", "only-facts"]).out();
     // What is shared is no session's.
     assert_eq!(entries(&lab), [("memory:shared:shared".to_owned(), 1)]);
+    assert_eq!(lab.run(&["sessions", "list", "--json"]).out(), "");
 }
 
 #[test]

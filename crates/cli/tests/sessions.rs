@@ -44,6 +44,11 @@ fn a_store_is_listed_and_shown() {
     // The beginning and the end are enough to see.
     let lines: Vec<_> = show.stdout.lines().collect();
     assert_snapshot!([&lines[..8], &["..."], &lines[lines.len() - 8..]].concat().join("\n"));
+    // Each row is numbered as `recall` numbers it, though not every entry is a message.
+    let last: Vec<_> = lines[lines.len() - 3].split_whitespace().collect();
+    assert!(last[0].parse::<usize>().unwrap() > 215, "{last:?}");
+    let recalled = lab.run(&["recall", "replay/session", "--entry", last[0]]);
+    assert!(recalled.out().contains(&last[4..].join(" ")), "{}", recalled.stdout);
     let entries = lab.run(&["sessions", "show", "replay/session", "--json"]);
     assert_eq!(entries.lines().len() as u64, json[0]["records"].as_u64().unwrap());
 }
@@ -309,6 +314,31 @@ fn a_path_that_is_neither_a_file_nor_a_folder_is_no_store() {
 }
 
 #[test]
+fn a_folder_that_is_no_store_is_not_taken_for_an_empty_one() {
+    let lab = Lab::new().with_example();
+    fs::create_dir_all(lab.path("examples")).unwrap();
+    fs::create_dir_all(lab.path(".kb/memory/shared")).unwrap();
+    fs::write(lab.path(".kb/memory/shared/memory.json"), r#"{"preferences":["Use pnpm."]}"#).unwrap();
+    for args in COMMANDS.into_iter().chain([&["facts", "list"][..], &["recall", "x", "y"]]) {
+        let run = lab.run(&[args, &["--store", "examples"]].concat());
+        run.fails(2, "there is no store at examples");
+        assert!(!run.stderr.contains("KB Labs"), "{}", run.stderr);
+        let run = lab.run(&[args, &["--store", ".kb/"]].concat());
+        run.fails(
+            2,
+            "there is no store at .kb/; it looks like a memory folder of KB Labs: `lookback facts import .kb/`",
+        );
+    }
+    // What writes makes one there.
+    for store in ["examples", ".kb/"] {
+        lab.run(&["facts", "import", ".kb", "--dry-run", "--store", store]).out();
+        lab.run(&["sessions", "list", "--store", store]).fails(2, "there is no store");
+        lab.run(&["facts", "add", "--shared", "finding", "It is so.", "--store", store]).out();
+        assert_eq!(lab.run(&["facts", "list", "--json", "--store", store]).lines().len(), 1);
+    }
+}
+
+#[test]
 fn a_damaged_file_is_said_to_be_and_its_session_can_be_erased() {
     let lab = Lab::new();
     let store = FileStore::open(lab.path("store")).unwrap();
@@ -317,9 +347,19 @@ fn a_damaged_file_is_said_to_be_and_its_session_can_be_erased() {
     let turns = lab.path("store/memory/one/turns.jsonl");
     let damaged = fs::read_to_string(&turns).unwrap().replace("\"at\":0", "\"at\":zero");
     fs::write(&turns, damaged).unwrap();
-    for args in [&["sessions", "list"][..], &["sessions", "show", "one"], &["sessions", "search", "apple"]] {
-        let run = lab.run(&[args, &["--store", "store"]].concat());
-        run.fails(2, "entry 0 of `one` cannot be read: line 2 of store/memory/one/turns.jsonl");
+    let says = "entry 0 of `one` cannot be read: line 2 of store/memory/one/turns.jsonl is no JSON";
+    for args in [&["sessions", "show", "one"][..], &["sessions", "search", "apple", "--session", "one"]] {
+        lab.run(&[args, &["--store", "store"]].concat()).fails(2, says);
+    }
+    // The others are listed and searched.
+    let mut other = block_on(Session::open(store, "other", Settings::default())).unwrap();
+    block_on(other.push(Message::user("an apple"))).unwrap();
+    for args in [["sessions", "list"].as_slice(), &["sessions", "search", "apple"]] {
+        for json in [&[][..], &["--json"]] {
+            let run = lab.run(&[args, &["--store", "store"], json].concat());
+            assert_eq!((run.code, run.stderr.as_str()), (Some(1), format!("warning: {says}\n").as_str()));
+            assert!(run.stdout.contains("other") && !run.stdout.contains("one"), "{}", run.stdout);
+        }
     }
     assert!(turns.exists());
     lab.run(&["sessions", "delete", "one", "--store", "store"]).out();

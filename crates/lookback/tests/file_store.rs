@@ -466,7 +466,7 @@ fn a_document_that_cannot_be_read_is_never_written_over() {
     let (shared, ours) = (name("shared").shared_of(), r#""lookback":{"version":1,"log":"memory:shared:shared"}"#);
     let store = open(folder.path());
     for text in [
-        "{\"preferences\": [".to_owned(),
+        "{\n\"preferences\": [".to_owned(),
         "\n".to_owned(),
         "[]".to_owned(),
         "{\"entries\":[]}".to_owned(),
@@ -481,7 +481,12 @@ fn a_document_that_cannot_be_read_is_never_written_over() {
             block_on(store.head(&shared, None)).map(|_| ()),
             block_on(store.delete(&shared)).map(|_| ()),
         ] {
-            assert!(matches!(refused, Err(StoreError::NotAStore { .. })), "{text}: {refused:?}");
+            let is_told = match refused {
+                Err(StoreError::NoJson { line, .. }) => line == 1 + text.matches('\n').count(),
+                Err(StoreError::NotAStore { .. }) => text.ends_with(['}', ']']),
+                _ => false,
+            };
+            assert!(is_told, "{text}: {refused:?}");
         }
         assert_eq!(block_on(store.list("")).unwrap(), []);
         assert_eq!(block_on(store.clear()).unwrap(), 0);
@@ -492,6 +497,7 @@ fn a_document_that_cannot_be_read_is_never_written_over() {
     fs::write(&path, &text).unwrap();
     let refused = append(&store, &shared, 2, &["a"]).unwrap_err();
     assert!(matches!(refused, StoreError::Damaged { position: 1, .. }), "{refused:?}");
+    assert!(refused.to_string().ends_with("it has `at` 7 where 1 is expected"), "{refused}");
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
 }
 
@@ -597,33 +603,40 @@ fn a_damaged_line_is_told_with_its_log_and_position() {
     let folder = tempfile::tempdir().unwrap();
     let (log, path) = (name("bad"), folder.path().join("memory/bad/turns.jsonl"));
     append(&open(folder.path()), &log, 0, &["one", "two", "secret", "four"]).unwrap();
+    append(&open(folder.path()), &name("good"), 0, &["one"]).unwrap();
     let whole = fs::read_to_string(&path).unwrap();
     let lines: Vec<_> = whole.lines().collect();
     let edited = |third: &str| format!("{}\n{}\n{}\n{third}\n{}\n", lines[0], lines[1], lines[2], lines[4]);
     let taken_out = edited("").replace("\n\n", "\n");
-    for text in [
-        edited("{\"at\":2,\"entry\":{\"secret\":}}"),
-        edited("{\"at\":2}"),
-        edited(""),
-        edited("\0\0\0"),
-        edited(lines[1]),
-        taken_out,
+    for (text, why) in [
+        (edited("{\"at\":2,\"entry\":{\"secret\":}}"), "is no JSON"),
+        (edited("{\"at\":2}"), "has no `entry`"),
+        (edited("{\"secret\":2}"), "is no record"),
+        (edited(""), "is no JSON"),
+        (edited("\0\0\0"), "is no JSON"),
+        (edited(lines[1]), "has `at` 0 where 2 is expected"),
+        (taken_out, "has `at` 3 where 2 is expected"),
     ] {
         fs::write(&path, &text).unwrap();
         let store = open(folder.path());
         for refused in [
             append(&store, &log, 4, &["five"]),
             block_on(store.read(&log, 0..1)).map(|_| ()),
-            block_on(store.list("")).map(|_| ()),
-            block_on(store.search(None, "one", 9)).map(|_| ()),
+            block_on(store.info(&log)).map(|_| ()),
+            block_on(store.search(Some(&log), "one", 9)).map(|_| ()),
         ] {
             let refused = refused.unwrap_err();
             assert!(matches!(&refused, StoreError::Damaged { log, position: 2, .. } if log == "bad"), "{refused:?}");
             let said = refused.to_string();
-            assert!(said.contains("entry 2 of `bad`") && said.contains("line 4 of"), "{said}");
+            assert!(said.contains("entry 2 of `bad`") && said.contains("line 4 of") && said.ends_with(why), "{said}");
             assert!(!said.contains("secret"), "{said}");
         }
         assert_eq!(fs::read_to_string(&path).unwrap(), text, "it is left as it is");
+        // It takes no other with it.
+        let listed: Vec<_> = block_on(store.list("")).unwrap().into_iter().map(|log| (log.name, log.records)).collect();
+        assert_eq!(listed, [(log.clone(), 0), (name("good"), 1)]);
+        let found = block_on(store.search(None, "one", 9)).unwrap();
+        assert_eq!(found.into_iter().map(|hit| hit.log).collect::<Vec<_>>(), [name("good")]);
     }
     // Mended by hand, it is read again; and damaged, it can still be erased.
     let store = open(folder.path());
@@ -631,7 +644,7 @@ fn a_damaged_line_is_told_with_its_log_and_position() {
     assert_eq!(block_on(store.read(&log, 2..3)).unwrap(), ["3"]);
     fs::write(&path, edited("")).unwrap();
     assert!(block_on(store.delete(&log)).unwrap());
-    assert_eq!(block_on(store.list("")).unwrap(), []);
+    assert_eq!(block_on(store.list("")).unwrap().len(), 1);
 }
 
 #[test]
@@ -691,6 +704,13 @@ fn a_store_is_a_folder() {
     assert!(matches!(refused, StoreError::NotAStore { .. }), "{refused:?}");
     let store = FileStore::open(folder.path().join("a/b")).unwrap();
     assert_eq!(store.root(), folder.path().join("a/b"));
+    // A folder is no store before something was written to one.
+    let missing = FileStore::open_existing(folder.path().join("a/b")).unwrap_err();
+    assert!(matches!(missing, StoreError::Missing { .. }), "{missing:?}");
+    append(&store, &name("one"), 0, &["a"]).unwrap();
+    FileStore::open_existing(folder.path().join("a/b")).unwrap();
+    block_on(store.clear()).unwrap();
+    FileStore::open_existing(folder.path().join("a/b")).unwrap();
     // Should somebody take it away, it is made again.
     append(&store, &name("one"), 0, &["a"]).unwrap();
     fs::remove_dir_all(folder.path().join("a")).unwrap();

@@ -433,7 +433,44 @@ fn a_store_that_may_only_be_read_can_be_read() {
     let store = SqliteStore::open(&path).unwrap();
     assert_eq!(block_on(store.read(&log, 0..9)).unwrap().len(), 1);
     let refused = block_on(store.append(&log, 1, vec![record("banana")], None)).unwrap_err();
-    assert!(matches!(refused, StoreError::Backend { .. }), "{refused:?}");
+    assert!(matches!(refused, StoreError::ReadOnly { .. }), "{refused:?}");
+    drop(store);
+    // Not even beside it may anything be written.
+    let set = |mode| std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(mode)).unwrap();
+    for beside in ["s.db-wal", "s.db-shm"] {
+        std::fs::remove_file(folder.path().join(beside)).ok();
+    }
+    set(0o555);
+    let store = SqliteStore::open_existing(&path).unwrap();
+    assert_eq!(block_on(store.list("")).unwrap().len(), 1);
+    assert_eq!(block_on(store.search(None, "apple", 9)).unwrap().len(), 1);
+    let refused = block_on(store.append(&log, 1, vec![record("banana")], None)).unwrap_err();
+    assert!(matches!(refused, StoreError::ReadOnly { .. }), "{refused:?}");
+    // What stands beside it would be left out.
+    set(0o755);
+    std::fs::write(folder.path().join("s.db-wal"), "more").unwrap();
+    set(0o555);
+    let refused = SqliteStore::open_existing(&path).unwrap_err();
+    assert!(matches!(refused, StoreError::ReadOnly { .. }), "{refused:?}");
+    set(0o755);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_is_its_owners_to_read() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let mode = |name: &str| std::fs::metadata(folder.path().join(name)).unwrap().permissions().mode() & 0o777;
+    let store = SqliteStore::open(folder.path().join("s.db")).unwrap();
+    block_on(store.append(&name("one"), 0, vec![record("apple")], None)).unwrap();
+    for file in ["s.db", "s.db-wal", "s.db-shm"] {
+        assert_eq!(mode(file), 0o600, "{file}");
+    }
+    // One that somebody made otherwise stays as it is.
+    std::fs::write(folder.path().join("own.db"), "").unwrap();
+    std::fs::set_permissions(folder.path().join("own.db"), PermissionsExt::from_mode(0o640)).unwrap();
+    drop(SqliteStore::open(folder.path().join("own.db")).unwrap());
+    assert_eq!(mode("own.db"), 0o640);
 }
 
 #[test]

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback::memory::{
-    self, Counts, Effect, Event, Export, Fact, FactEntry, FactId, Judgement, Kind, Memory, MemoryError, Refused, Scope,
-    SheetOptions, Source, Speaker, Statement,
+    self, Counts, Effect, Event, Export, Fact, FactEntry, FactId, Judgement, KbError, KbImported, Kind, Memory,
+    MemoryError, Refused, Scope, SheetOptions, Source, Speaker, Statement,
 };
-use lookback::{Durability, MemoryStore, Store};
+use lookback::{Durability, FileStore, MemoryStore, Store, StoreError};
 
 use super::sessions;
 use crate::args::{AddArgs, FactsCommand, ModelArg, Place, Whose, WhoseExactly};
@@ -85,11 +85,13 @@ fn existing_with(id: FactId, whose: &Whose) -> Result<Memory, Failure> {
 
 /// The store that an import is written to; one that is only told of makes none.
 fn target(place: &Place, told: Told) -> Result<Arc<dyn Store>, Failure> {
-    Ok(match (told.dry_run, place.store.path.exists()) {
-        (true, false) => Arc::new(MemoryStore::new()),
-        (true, true) => sessions::open(&place.store)?,
-        (false, _) => store::open(&place.store.path, Opening::Made(Durability::Disk))?,
-    })
+    if !told.dry_run {
+        return store::open(&place.store.path, Opening::Made(Durability::Disk));
+    }
+    match sessions::open(&place.store) {
+        Err(Failure::Store(StoreError::Missing { .. }) | Failure::KbFolder(_)) => Ok(Arc::new(MemoryStore::new())),
+        opened => opened,
+    }
 }
 
 /// The same, for a fact that must stand.
@@ -126,7 +128,34 @@ fn list(whose: &Whose, shared: bool, kind: Option<Kind>, query: Option<&str>, js
         let header = ["fact", "kind", "trust", "sure", "confirmed", "said (UTC)", "text"];
         output::line(&output::text_of(&output::table(header, &[0, 1, 2, 5, 6], facts.iter().map(row))))?;
     }
+    if whose.session.is_none() && !shared && !json {
+        tell_others(memory.store())?;
+    }
     Ok(ExitCode::from(u8::from(query.is_some() && facts.is_empty())))
+}
+
+/// Says which sessions have facts of their own, so that nobody need know their names.
+fn tell_others(store: &Arc<dyn Store>) -> Result<(), Failure> {
+    const NAMED: usize = 5;
+    let logs = block_on(store.list(""))?;
+    let mut others = Vec::new();
+    for (session, _) in sessions::with_facts(&logs) {
+        let count = sessions::facts(store, &session)?;
+        if count > 0 {
+            others.push((session, count));
+        }
+    }
+    let total = others.iter().map(|(_, count)| count).sum();
+    if total == 0 {
+        return Ok(());
+    }
+    let mut named: Vec<_> = others.iter().take(NAMED).map(|(session, count)| format!("{session} ({count})")).collect();
+    if others.len() > NAMED {
+        named.push(format!("{} more", others.len() - NAMED));
+    }
+    let facts = many(total, "fact", "facts");
+    output::tell(&format!("sessions have {facts} of their own: {}; --session NAME lists them", named.join(", ")));
+    Ok(())
 }
 
 fn row(fact: &Fact) -> [String; 7] {
@@ -255,6 +284,10 @@ fn import_export(
 ) -> Result<ExitCode, Failure> {
     let from = || input::place(file);
     if session.is_none() && !shared {
+        // Whether it is there comes first; from standard input nothing need be typed to be told this.
+        if file != "-" {
+            input::text(file)?;
+        }
         return Err(Failure::WhoseFacts(from()));
     }
     let export = Export::read(&input::text(file)?).map_err(|fault| Failure::Export { place: from(), fault })?;
@@ -276,6 +309,7 @@ fn import_export(
 }
 
 fn import_folder(folder: &std::path::Path, place: &Place, told: Told) -> Result<ExitCode, Failure> {
+    refuse_own(folder)?;
     let store = target(place, told)?;
     let report = block_on(memory::import_kb(store, &place.workspace, folder, told.effect()))?;
     if told.json {
@@ -294,6 +328,19 @@ fn import_folder(folder: &std::path::Path, place: &Place, told: Told) -> Result<
         }
     }
     Ok(ExitCode::from(u8::from(!report.damaged.is_empty())))
+}
+
+/// Refuses a store of ours in which nothing is KB Labs': its `memory.json` would be read as one without facts.
+fn refuse_own(folder: &std::path::Path) -> Result<(), Failure> {
+    if FileStore::open_existing(folder).is_err() {
+        return Ok(());
+    }
+    let found = block_on(memory::import_kb(Arc::new(MemoryStore::new()), Memory::WORKSPACE, folder, Effect::Told));
+    let is_theirs = match found {
+        Err(error) => !matches!(error, KbError::Nothing { .. }),
+        Ok(found) => found != KbImported { files: found.files, ..KbImported::default() },
+    };
+    if is_theirs { Ok(()) } else { Err(Failure::OwnStore(folder.to_owned())) }
 }
 
 /// `3 facts: 2 new, 1 known`, of all that were not refused.

@@ -1,15 +1,17 @@
 //! `lookback sessions`: looking into a store.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use jiff::Timestamp;
+use lookback::memory::{Facts, Memory, Scope};
 use lookback::session::{self, Past};
-use lookback::store::{LogInfo, LogName, purge};
+use lookback::store::{Derived, LogInfo, LogName, purge};
 use lookback::transcript::Millis;
 use lookback::{Dialect, Engine, Error, Session, Settings, Store, StoreError, presets};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::args::{SessionsCommand, StoreArg};
@@ -19,13 +21,12 @@ use crate::store::{self, Opening};
 
 pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
     match command {
-        SessionsCommand::List { store, json } => list(&*open(&store)?, json)?,
+        SessionsCommand::List { store, json } => return list(&open(&store)?, json),
         SessionsCommand::Show { name, store, json } => show(&name, &store, json)?,
         SessionsCommand::Window { name, store } => window(&name, &store)?,
         SessionsCommand::Export { name, store } => export(&name, &store)?,
         SessionsCommand::Search { query, session, limit, store, json } => {
-            let found = search(&*open(&store)?, &query, session.as_deref(), limit, json)?;
-            return Ok(ExitCode::from(u8::from(!found)));
+            return search(&*open(&store)?, &query, session.as_deref(), limit, json);
         }
         SessionsCommand::Delete { all: true, store, .. } => {
             let store = open(&store)?;
@@ -76,40 +77,88 @@ fn existing(name: &str, place: &StoreArg) -> Result<Session, Failure> {
     Ok(block_on(Session::open(store, name, Settings::default()))?)
 }
 
-fn list(store: &dyn Store, json: bool) -> Result<(), Failure> {
+fn list(store: &Arc<dyn Store>, json: bool) -> Result<ExitCode, Failure> {
     let mut logs = block_on(store.list(""))?;
-    logs.retain(|log| !log.name.is_derived());
+    let is_damaged = warn_of_damaged(&**store, &logs)?;
+    logs.retain(|log| log.records > 0);
+    let code = ExitCode::from(u8::from(is_damaged));
+    let mut listed: BTreeMap<_, _> =
+        logs.iter().filter(|log| !log.name.is_derived()).map(|log| (log.name.clone(), Listed::from(log))).collect();
+    // A session may have nothing but facts.
+    for (session, log) in with_facts(&logs) {
+        let only_facts = LogInfo { name: session.clone(), records: 0, bytes: 0, ..log.clone() };
+        listed.entry(session.clone()).or_insert_with(|| Listed::from(&only_facts)).facts = facts(store, &session)?;
+    }
     if json {
-        for log in &logs {
-            output::line(&serde_json::to_string(&Listed::from(log)).unwrap_or_default())?;
+        for session in listed.values() {
+            output::line(&serde_json::to_string(session).unwrap_or_default())?;
         }
-        return Ok(());
+        return Ok(code);
     }
-    let row = |log: &LogInfo| {
-        let (entries, bytes) = (output::number(log.records), output::number(log.bytes));
-        [log.name.to_string(), entries, bytes, minute(log.created), minute(log.used)]
+    let row = |session: &Listed| {
+        let [entries, facts, bytes] = [session.records, session.facts, session.bytes].map(output::number);
+        [session.name.to_string(), entries, facts, bytes, minute(session.created), minute(session.used)]
     };
-    let header = ["session", "entries", "bytes", "created (UTC)", "last used (UTC)"];
-    let table = output::table(header, &[0, 3, 4], logs.iter().map(row));
-    Ok(output::line(&output::text_of(&table))?)
+    let header = ["session", "entries", "facts", "bytes", "created (UTC)", "last used (UTC)"];
+    let table = output::table(header, &[0, 4, 5], listed.values().map(row));
+    output::line(&output::text_of(&table))?;
+    Ok(code)
 }
 
-/// A session as a line of JSON: its times as RFC 3339 has them, or null.
-#[derive(Serialize)]
-struct Listed<'a> {
-    name: &'a LogName,
-    records: u64,
-    bytes: u64,
-    created: Option<String>,
-    used: Option<String>,
-}
-
-impl<'a> From<&'a LogInfo> for Listed<'a> {
-    fn from(log: &'a LogInfo) -> Self {
-        let LogInfo { name, records, bytes, created, used } = log;
-        let text = |time: &Option<Millis>| timestamp(*time).map(|time| time.to_string());
-        Listed { name, records: *records, bytes: *bytes, created: text(created), used: text(used) }
+/// Says which logs of a list cannot be read, and whether there are any: they are listed without records.
+fn warn_of_damaged(store: &dyn Store, logs: &[LogInfo]) -> Result<bool, Failure> {
+    let mut any = false;
+    for log in logs.iter().filter(|log| log.records == 0) {
+        match block_on(store.info(&log.name)) {
+            Err(error @ StoreError::Damaged { .. }) => {
+                output::warning(&error.to_string());
+                any = true;
+            }
+            info => drop(info?),
+        }
     }
+    Ok(any)
+}
+
+/// The sessions of which facts are kept, in the order of their names, and the logs of those.
+pub(super) fn with_facts(logs: &[LogInfo]) -> impl Iterator<Item = (LogName, &LogInfo)> {
+    logs.iter().filter(|log| log.records > 0).filter_map(|log| match log.name.derived() {
+        Some((Derived::Facts, session)) => Some((session.parse().ok()?, log)),
+        _ => None,
+    })
+}
+
+/// How many facts of a session stand, those left out that it shares.
+pub(super) fn facts(store: &Arc<dyn Store>, session: &LogName) -> Result<u64, Failure> {
+    let memory = block_on(Memory::open(store.clone(), session.as_str()))?;
+    let mut facts = Facts::new(Scope::Session);
+    block_on(memory.entries(Scope::Session))?.iter().for_each(|entry| facts.apply(entry));
+    Ok(facts.len() as u64)
+}
+
+/// A session of a list. As JSON its times are as RFC 3339 has them, or null.
+#[derive(Serialize)]
+struct Listed {
+    name: LogName,
+    records: u64,
+    facts: u64,
+    bytes: u64,
+    #[serde(serialize_with = "as_text")]
+    created: Option<Millis>,
+    #[serde(serialize_with = "as_text")]
+    used: Option<Millis>,
+}
+
+impl From<&LogInfo> for Listed {
+    fn from(log: &LogInfo) -> Self {
+        let LogInfo { name, records, bytes, created, used } = log;
+        Listed { name: name.clone(), records: *records, facts: 0, bytes: *bytes, created: *created, used: *used }
+    }
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde wants")]
+fn as_text<S: Serializer>(time: &Option<Millis>, serializer: S) -> Result<S::Ok, S::Error> {
+    timestamp(*time).map(|time| time.to_string()).serialize(serializer)
 }
 
 /// In UTC, so that the same store is told alike everywhere.
@@ -130,19 +179,17 @@ fn show(name: &str, place: &StoreArg, json: bool) -> Result<(), Failure> {
         return Ok(());
     }
     let history = block_on(session.history())?;
-    let row = |(index, past): (usize, &Past)| {
+    let row = |past: &Past| {
         let message = &past.arrival.message;
         let is_result = message.tool_results().next().is_some();
         let role = if is_result { "tool".to_owned() } else { format!("{:?}", message.role()).to_lowercase() };
         let text: String = message.text().split_whitespace().collect::<Vec<_>>().join(" ").chars().take(72).collect();
         let shown = if past.shown { "yes" } else { "-" };
-        [index.to_string(), shown.to_owned(), role, output::number(past.arrival.size.tokens), text]
+        [past.position.to_string(), shown.to_owned(), role, output::number(past.arrival.size.tokens), text]
     };
-    let table = output::table(
-        ["message", "in window", "role", "tokens", "text"],
-        &[1, 2, 4],
-        history.iter().enumerate().map(row),
-    );
+    // The position in the log, which is what `recall --entry` takes and a search gives.
+    let header = ["entry", "in window", "role", "tokens", "text"];
+    let table = output::table(header, &[1, 2, 4], history.iter().map(row));
     output::line(&output::text_of(&table))?;
     let stats = session.stats();
     let (messages, window) = (output::number(stats.messages), stats.window.size);
@@ -204,7 +251,13 @@ fn one_line(json: &str) -> String {
     json.replace(['\n', '\r'], " ")
 }
 
-fn search(store: &dyn Store, query: &str, session: Option<&str>, limit: usize, json: bool) -> Result<bool, Failure> {
+fn search(
+    store: &dyn Store,
+    query: &str,
+    session: Option<&str>,
+    limit: usize,
+    json: bool,
+) -> Result<ExitCode, Failure> {
     let log: Option<LogName> = session.map(str::parse).transpose().map_err(Error::from)?;
     let found = block_on(session::search(store, log.as_ref(), query, limit))?;
     if json {
@@ -217,5 +270,7 @@ fn search(store: &dyn Store, query: &str, session: Option<&str>, limit: usize, j
         let row = |hit: &session::Found| [hit.session.to_string(), hit.position.to_string(), hit.excerpt.clone()];
         output::line(&output::text_of(&output::table(["session", "entry", "text"], &[0, 2], found.iter().map(row))))?;
     }
-    Ok(!found.is_empty())
+    // Where one session was asked for, it has been read.
+    let is_all = log.is_some() || !warn_of_damaged(store, &block_on(store.list(""))?)?;
+    Ok(ExitCode::from(u8::from(found.is_empty() || !is_all)))
 }

@@ -49,7 +49,8 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// What a list would say of one log. `None`: there is no such log.
     fn info<'a>(&'a self, log: &'a LogName) -> Answer<'a, Option<LogInfo>>;
 
-    /// The logs whose names begin with `prefix`, byte for byte, in the order of their names' bytes; with an empty one, all.
+    /// The logs whose names begin with `prefix`, byte for byte, in the order of their names' bytes; with an empty one, all. Of a log that
+    /// cannot be read there is the name, and no records: [`Store::info`] fails with what is wrong.
     fn list<'a>(&'a self, prefix: &'a str) -> Answer<'a, Vec<LogInfo>>;
 
     /// Erases this log and no other; `false` where there is none. See [`purge`] for a session with all that is its.
@@ -59,7 +60,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn clear(&self) -> Answer<'_, u64>;
 
     /// Where the records stand whose text holds every word of `query`, the best first; in one log, or in all. Capitals and
-    /// accents make no difference. Nothing is found in a derived log.
+    /// accents make no difference. Nothing is found in a derived log, nor, where all are searched, in one that cannot be read.
     fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> Answer<'a, Vec<Hit>>;
 }
 
@@ -142,6 +143,12 @@ pub enum StoreError {
         /// The file.
         place: String,
     },
+    /// The store may not be written to; nor can it be read then, while some of it still stands in the file `-wal` beside it.
+    #[error("the store {place} may only be read; let its file and its folder be written to")]
+    ReadOnly {
+        /// The file.
+        place: String,
+    },
     /// The disk is full.
     #[error("no room is left for the store {place}; nothing was written")]
     Full {
@@ -175,6 +182,14 @@ pub enum StoreError {
     NotAStore {
         /// The file.
         place: String,
+    },
+    /// A document is damaged, or was never one.
+    #[error("{place} is damaged: line {line} is no JSON; mend it, or move it away")]
+    NoJson {
+        /// The file.
+        place: String,
+        /// The line, from 1.
+        line: usize,
     },
     /// There is no file to open.
     #[error("there is no store at {place}")]

@@ -84,14 +84,12 @@ impl SqliteStore {
     /// # Errors
     /// As [`SqliteStore::open`].
     pub fn open_with(path: impl AsRef<Path>, durability: Durability) -> Result<Self, StoreError> {
-        SqliteStore::connect(
-            path.as_ref(),
-            OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE,
-            durability,
-        )
+        let path = path.as_ref();
+        make_private(path);
+        SqliteStore::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE, durability)
     }
 
-    /// Opens a store that must be there.
+    /// Opens a store that must be there, to be read alone where it may not be written to.
     ///
     /// # Errors
     /// As [`SqliteStore::open`], and where there is no file.
@@ -100,7 +98,13 @@ impl SqliteStore {
         if !path.exists() {
             return Err(StoreError::Missing { place: path.display().to_string() });
         }
-        SqliteStore::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, Durability::Disk)
+        let opened = SqliteStore::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, Durability::Disk);
+        match (&opened, at_rest(path)) {
+            (Err(StoreError::ReadOnly { .. }), Some(uri)) => {
+                SqliteStore::attach(&uri, path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI)
+            }
+            _ => opened,
+        }
     }
 
     /// The same store, which waits so long for another process before it says that the store is locked: 5 seconds, unless
@@ -121,16 +125,24 @@ impl SqliteStore {
     }
 
     fn connect(path: &Path, flags: OpenFlags, durability: Durability) -> Result<Self, StoreError> {
-        let fault = |error| explain(path, error);
-        let mut connection =
-            Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).map_err(fault)?;
-        connection.busy_timeout(PATIENCE).map_err(fault)?;
-        prepare(&mut connection, path)?;
+        let store = SqliteStore::attach(path, path, flags)?;
         let synchronous = match durability {
             Durability::Disk => "FULL",
             Durability::System => "NORMAL",
         };
-        connection.pragma_update(None, "synchronous", synchronous).map_err(fault)?;
+        let connection = store.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        connection.pragma_update(None, "synchronous", synchronous).map_err(|error| explain(path, error))?;
+        drop(connection);
+        Ok(store)
+    }
+
+    /// Opens what stands at `target`, which is a path or an address of `path`.
+    fn attach(target: impl AsRef<Path>, path: &Path, flags: OpenFlags) -> Result<Self, StoreError> {
+        let fault = |error| explain(path, error);
+        let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut connection = Connection::open_with_flags(target, flags).map_err(fault)?;
+        connection.busy_timeout(PATIENCE).map_err(fault)?;
+        prepare(&mut connection, path)?;
         Ok(SqliteStore { connection: Arc::new(Mutex::new(connection)), path: path.to_owned() })
     }
 
@@ -152,6 +164,28 @@ impl SqliteStore {
             })
         })
     }
+}
+
+/// Makes the file where there is none, so that it is its owner's to read, as conversations are. SQLite gives those beside it the same rights.
+fn make_private(path: &Path) {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        // Where it cannot be made, SQLite says so.
+        let _ = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    }
+    #[cfg(not(unix))]
+    let _ = path;
+}
+
+/// The address by which SQLite reads a file that it may write nothing beside, as readers must where others write too: only where nobody
+/// does, so that all of it is in the file.
+fn at_rest(path: &Path) -> Option<String> {
+    let path = path.canonicalize().ok()?;
+    let path = path.to_str()?;
+    let is_written = std::fs::metadata(format!("{path}-wal")).is_ok_and(|log| log.len() > 0);
+    let escaped = path.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    (!is_written).then(|| format!("file:{escaped}?immutable=1"))
 }
 
 /// What can go wrong inside.
@@ -261,6 +295,11 @@ fn explain(path: &Path, error: rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Locked { place },
         Some(ErrorCode::DiskFull) => StoreError::Full { place },
+        Some(ErrorCode::ReadOnly) => StoreError::ReadOnly { place },
+        // The file itself can be opened: what cannot be made are those beside it.
+        Some(ErrorCode::CannotOpen) if path.is_file() && std::fs::File::open(path).is_ok() => {
+            StoreError::ReadOnly { place }
+        }
         Some(ErrorCode::NotADatabase) => StoreError::NotAStore { place },
         _ => StoreError::Backend { place, source: Box::new(error) },
     }
@@ -440,6 +479,26 @@ impl Store for SqliteStore {
 mod tests {
     use super::*;
     use futures_lite::future::block_on;
+
+    #[test]
+    fn a_file_at_rest_is_read_whatever_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let log: LogName = "one".parse().unwrap();
+        for name in ["s.db", "100%.db", "%41?b#c&mode=rw.db", "ä b'\".db"] {
+            let path = folder.path().join(name);
+            let store = SqliteStore::open(&path).unwrap();
+            let record = Record { body: "{}".to_owned(), text: "apple".to_owned(), checkpoint: false };
+            block_on(store.append(&log, 0, vec![record.clone()], None)).unwrap();
+            assert_eq!(at_rest(&path), None, "somebody writes to it");
+            drop(store);
+            let uri = at_rest(&path).unwrap();
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+            let store = SqliteStore::attach(uri, &path, flags).unwrap();
+            assert_eq!(block_on(store.search(None, "apple", 9)).unwrap().len(), 1);
+            let refused = block_on(store.append(&log, 1, vec![record], None)).unwrap_err();
+            assert!(matches!(refused, StoreError::ReadOnly { .. }), "{refused:?}");
+        }
+    }
 
     #[test]
     fn a_full_disk_is_said_and_nothing_is_written() {

@@ -63,7 +63,11 @@ fn text(path: &Path) -> Result<Option<String>, StoreError> {
 impl<'a> Document<'a> {
     fn parse(text: &'a str, path: &Path) -> Result<Self, StoreError> {
         let foreign = || StoreError::NotAStore { place: path.display().to_string() };
-        let Members(members) = serde_json::from_str(text).map_err(|_| foreign())?;
+        let fault = |error: serde_json::Error| {
+            let place = path.display().to_string();
+            if error.is_data() { foreign() } else { StoreError::NoJson { place, line: error.line() } }
+        };
+        let Members(members) = serde_json::from_str(text).map_err(fault)?;
         let mut document = Document::default();
         let mut entries = None;
         for (name, value) in members {
@@ -92,9 +96,10 @@ impl<'a> Document<'a> {
 
     fn lines(&self, log: &LogName, path: &Path) -> Result<Vec<Line<'a>>, StoreError> {
         let line = |(position, entry): (u64, &&'a RawValue)| {
-            let reason = format!("it is not that record in {}", path.display());
-            let damaged = || StoreError::Damaged { log: log.to_string(), position, reason };
-            Line::parse(entry.get().as_bytes(), position).ok_or_else(damaged)
+            let entry = entry.get().as_bytes();
+            let reason = || format!("in {} it {}", path.display(), Line::fault(entry, position));
+            let damaged = || StoreError::Damaged { log: log.to_string(), position, reason: reason() };
+            Line::parse(entry, position).ok_or_else(damaged)
         };
         (0..).zip(&self.entries).map(line).collect()
     }

@@ -78,6 +78,16 @@ impl<'a> Line<'a> {
         (line.at == position && (line.entry.is_some() || line.quoted.is_some())).then_some(line)
     }
 
+    /// Why a line is not the record of this position; nothing of what stands in it.
+    pub(super) fn fault(line: &[u8], position: u64) -> String {
+        match serde_json::from_slice::<Line<'_>>(line) {
+            Err(error) if error.is_data() => "is no record".to_owned(),
+            Err(_) => "is no JSON".to_owned(),
+            Ok(line) if line.at != position => format!("has `at` {} where {position} is expected", line.at),
+            Ok(_) => "has no `entry`".to_owned(),
+        }
+    }
+
     pub(super) fn body(&self) -> &str {
         let quoted = self.quoted.as_deref().unwrap_or_default();
         self.entry.map_or(quoted, RawValue::get)

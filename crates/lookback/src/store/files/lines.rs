@@ -104,7 +104,7 @@ impl Index {
                 self.tally.add(note);
                 self.last.clone_from(&scan.last);
             }
-            return scan.damaged.map_or(Ok(()), |position| Err(damaged(path, log, position)));
+            return scan.damaged.map_or(Ok(()), |(position, fault)| Err(damaged(path, log, position, &fault)));
         }
     }
 
@@ -128,7 +128,7 @@ impl Index {
             let Some(line) = Line::parse(&bytes, position) else {
                 // A loss of power may leave zeros where a block was to be written.
                 let unwritten = bytes.contains(&0) && reader.fill_buf()?.is_empty();
-                scan.damaged = (!unwritten).then_some(position);
+                scan.damaged = (!unwritten).then(|| (position, Line::fault(&bytes, position)));
                 break;
             };
             let more = line.more;
@@ -160,7 +160,8 @@ impl Index {
             bytes.clear();
             reader.read_until(b'\n', &mut bytes).map_err(failed(path))?;
             let position = position as u64;
-            let line = Line::parse(&bytes, position).ok_or_else(|| damaged(path, log, position))?;
+            let line = Line::parse(&bytes, position)
+                .ok_or_else(|| damaged(path, log, position, &Line::fault(&bytes, position)))?;
             bodies.push(line.body().to_owned());
         }
         Ok(bodies)
@@ -181,7 +182,8 @@ impl Index {
         for position in 0..self.tally.records {
             bytes.clear();
             reader.read_until(b'\n', &mut bytes).map_err(failed(path))?;
-            let line = Line::parse(&bytes, position).ok_or_else(|| damaged(path, log, position))?;
+            let line = Line::parse(&bytes, position)
+                .ok_or_else(|| damaged(path, log, position, &Line::fault(&bytes, position)))?;
             let here = words(&line.text);
             if wanted.iter().all(|word| here.contains(word)) {
                 found.push(position);
@@ -201,8 +203,8 @@ struct Scan {
     /// All that was read, save a last line without an end.
     length: u64,
     digest: u64,
-    /// The record at which it cannot be read on.
-    damaged: Option<u64>,
+    /// The record at which it cannot be read on, and why.
+    damaged: Option<(u64, String)>,
 }
 
 fn digest(file: &mut File, start: u64, length: u64) -> io::Result<u64> {
@@ -220,9 +222,9 @@ fn digest(file: &mut File, start: u64, length: u64) -> io::Result<u64> {
     }
 }
 
-fn damaged(path: &Path, log: &LogName, position: u64) -> StoreError {
+fn damaged(path: &Path, log: &LogName, position: u64, fault: &str) -> StoreError {
     // Behind the header, and counted from one.
-    let reason = format!("line {} of {} is not that record", position + 2, path.display());
+    let reason = format!("line {} of {} {fault}", position + 2, path.display());
     StoreError::Damaged { log: log.to_string(), position, reason }
 }
 

@@ -81,15 +81,17 @@ impl FileStore {
         Ok(FileStore { files: Arc::new(files) })
     }
 
-    /// Opens a store whose folder must be there.
+    /// Opens a store that must be there: a folder in which one ever wrote.
     ///
     /// # Errors
-    /// As [`FileStore::open`], and where there is no folder.
+    /// As [`FileStore::open`], and where there is no folder, or none of a store.
     pub fn open_existing(root: impl AsRef<Path>) -> Result<Self, StoreError> {
+        let missing = || StoreError::Missing { place: root.as_ref().display().to_string() };
         if !root.as_ref().exists() {
-            return Err(StoreError::Missing { place: root.as_ref().display().to_string() });
+            return Err(missing());
         }
-        FileStore::open(root)
+        let store = FileStore::open(&root)?;
+        if store.files.is_there() { Ok(store) } else { Err(missing()) }
     }
 
     /// The same store, which waits so long for another process before it says that the store is locked: 5 seconds, unless

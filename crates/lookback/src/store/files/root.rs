@@ -59,6 +59,11 @@ impl Files {
         disk::make_folder(&self.root, self.durability).map_err(failed(&self.root))
     }
 
+    /// Whether the folder is a store's: a writer was in it, or there is a log, if only one that cannot be read.
+    pub(super) fn is_there(&self) -> bool {
+        self.root.join(LOCK).exists() || self.logs().map_or(true, |logs| !logs.is_empty())
+    }
+
     /// Where a log is kept.
     fn place(&self, log: &LogName) -> Result<Place, StoreError> {
         let place = Place::of(&self.root, log);
@@ -198,8 +203,13 @@ impl Files {
     pub(super) fn list(&self, prefix: &str) -> Result<Vec<LogInfo>, StoreError> {
         let mut logs = self.logs()?;
         logs.retain(|(log, _)| log.as_str().starts_with(prefix));
+        let info = |log: &LogName| match self.info(log) {
+            // The others are listed all the same.
+            Err(StoreError::Damaged { .. }) => Ok(Some(Tally::default().info(log))),
+            info => info,
+        };
         // One that is erased meanwhile is not there.
-        logs.iter().filter_map(|(log, _)| self.info(log).transpose()).collect()
+        logs.iter().filter_map(|(log, _)| info(log).transpose()).collect()
     }
 
     /// Erases a log, damaged or not, that is known to be there.
@@ -249,6 +259,7 @@ impl Files {
     }
 
     pub(super) fn search(&self, log: Option<LogName>, wanted: &[String], most: usize) -> Result<Vec<Hit>, StoreError> {
+        let in_all = log.is_none();
         let logs = match log {
             Some(log) => vec![log],
             None => self.logs()?.into_iter().map(|(log, _)| log).collect(),
@@ -258,7 +269,10 @@ impl Files {
             if hits.len() >= most {
                 break;
             }
-            let positions = self.find(&log, wanted)?;
+            let positions = match self.find(&log, wanted) {
+                Err(StoreError::Damaged { .. }) if in_all => continue,
+                found => found?,
+            };
             let newest = positions.into_iter().rev().take(most - hits.len());
             hits.extend(newest.map(|position| Hit { log: log.clone(), position }));
         }
@@ -289,7 +303,7 @@ fn named(place: &Place) -> Result<Option<LogName>, StoreError> {
         Place::Document(path) => document::header(path),
     };
     match header {
-        Err(StoreError::NotAStore { .. }) => Ok(None),
+        Err(StoreError::NotAStore { .. } | StoreError::NoJson { .. }) => Ok(None),
         header => Ok(header?.and_then(|header| LogName::found(&header.log))),
     }
 }
