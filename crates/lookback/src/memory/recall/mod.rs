@@ -3,14 +3,14 @@
 //! It reads the log alone, so no session need be open, and nothing but this one log. Whatever is asked, what comes is bounded, and says
 //! how to get the rest.
 
-use std::fmt;
+mod told;
+mod words;
 
-use lookback_core::cut::Cut;
-use lookback_core::message::{Media, MediaSource, Message, PartRef, ResultItem, Role, ToolResult};
-use lookback_core::transcript::{Arrival, Entry, Origin, Position};
+use lookback_core::message::ToolResult;
+use lookback_core::transcript::{Arrival, Entry, Position};
 use serde::Serialize;
 
-use super::sheet::is_unseen;
+use self::words::{short, who, written};
 use crate::session::{excerpt, log};
 use crate::store::{LogName, Store, StoreError};
 
@@ -290,127 +290,4 @@ impl Recall {
 
 fn as_usize(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
-}
-
-/// Whether a message has nothing but results of tools.
-fn is_all_results(message: &Message) -> bool {
-    let mut parts = message.parts().filter(|part| !part.is_cache_marker()).peekable();
-    parts.peek().is_some() && parts.all(|part| matches!(part, PartRef::ToolResult(_)))
-}
-
-fn who(arrival: &Arrival, tools: &[Option<String>]) -> String {
-    let message = &arrival.message;
-    if is_all_results(message) {
-        let names: Vec<&str> = tools.iter().flatten().map(String::as_str).collect();
-        let s = if tools.len() == 1 { "" } else { "s" };
-        return if names.is_empty() {
-            format!("tool result{s}")
-        } else {
-            format!("tool result{s} of {}", names.join(", "))
-        };
-    }
-    let who = match (arrival.origin, message.role()) {
-        (Origin::Lookback, _) => "lookback",
-        (_, Role::System) => "system",
-        (_, Role::User) => "user",
-        (_, Role::Assistant) => "assistant",
-    };
-    who.to_owned()
-}
-
-/// All that can be read of a message, but for reasoning.
-fn written(message: &Message, tools: &[Option<String>]) -> String {
-    let alone = is_all_results(message) && tools.len() == 1;
-    let mut tools = tools.iter();
-    let block = |part: PartRef<'_>| match part {
-        PartRef::Text(text) => Some(text.to_owned()),
-        PartRef::Image(media) => Some(shown(media, "image")),
-        PartRef::Document(media) => Some(shown(media, "document")),
-        PartRef::ToolCall(call) => Some(format!("[calls {}] {}", short(&call.name), call.arguments)),
-        PartRef::ToolResult(result) => {
-            let tool = tools.next().and_then(Option::as_deref).unwrap_or("a tool");
-            let of = if alone { String::new() } else { format!("[result of {tool}]\n") };
-            let error = if result.error { "[error]\n" } else { "" };
-            Some(format!("{of}{error}{}", result.content.iter().map(item).collect::<Vec<_>>().join("\n")))
-        }
-        PartRef::Opaque(opaque) if !opaque.is_cache_marker() => Some(format!("[{}]", short(&opaque.kind))),
-        PartRef::Reasoning(_) | PartRef::Opaque(_) => None,
-    };
-    message.parts().filter_map(block).collect::<Vec<_>>().join("\n")
-}
-
-fn item(item: &ResultItem) -> String {
-    match item {
-        ResultItem::Text(text) | ResultItem::Json(text) => text.clone(),
-        ResultItem::Image(media) => shown(media, "image"),
-        ResultItem::Document(media) => shown(media, "document"),
-        ResultItem::Opaque(opaque) => format!("[{}]", short(&opaque.kind)),
-    }
-}
-
-/// A picture or file: its text, where it is one, and else a placeholder.
-fn shown(media: &Media, kind: &'static str) -> String {
-    let placeholder = Cut::placeholder(media, kind).marker;
-    match &media.source {
-        MediaSource::Text(text) => format!("{placeholder}\n{text}"),
-        MediaSource::Base64(_) | MediaSource::Url(_) | MediaSource::Id(_) => placeholder,
-    }
-}
-
-/// A name that a client or a model chose, so short that it can stand in a line of ours.
-fn short(name: &str) -> String {
-    const SHOWN: usize = 64;
-    name.chars().take(SHOWN).collect()
-}
-
-/// A line of a message, in which nothing stands that people do not see, or that ends the line.
-fn plain(line: &str) -> String {
-    // Those that join letters are part of how some scripts, and families, are written; and what stands here has no frame to close.
-    let stays = |c: char| !is_unseen(c) || matches!(c, '\t' | '<' | '>' | '\u{200c}' | '\u{200d}');
-    line.chars().map(|c| if stays(c) { c.to_string() } else { format!("\\u{{{:x}}}", u32::from(c)) }).collect()
-}
-
-impl fmt::Display for Passage {
-    /// A line that says what it is, then each of its lines behind `| `, so that none can pose as another message.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let left = if self.left { ", on a way that was left" } else { "" };
-        writeln!(f, "#{} {}{left}:", self.position, plain(&self.who))?;
-        for line in self.text.lines() {
-            writeln!(f, "| {}", plain(line))?;
-        }
-        let shown = self.text.chars().count() as u64;
-        match &self.rest {
-            Some(rest) => writeln!(f, "[{shown} of {} characters; the rest: recall {}]", self.length, arguments(rest)),
-            None if shown == 0 => writeln!(f, "[no more text; it has {} characters]", self.length),
-            None => Ok(()),
-        }
-    }
-}
-
-impl fmt::Display for Recalled {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.passages.iter().try_for_each(|passage| passage.fmt(f))?;
-        match (&self.more, &self.asked) {
-            (Some(more), _) => writeln!(f, "[more messages: recall {}]", arguments(more)),
-            (None, _) if !self.passages.is_empty() => Ok(()),
-            (None, _) if self.end == 0 => {
-                writeln!(f, "[nothing is kept of this session: nothing was said, or it was erased]")
-            }
-            (None, Recall::Query { .. }) => writeln!(f, "[no message holds all of these words; fewer find more]"),
-            (None, Recall::Range { .. }) => {
-                writeln!(f, "[no message stands there; the numbers go from 0 to {}]", self.end.saturating_sub(1))
-            }
-            (None, Recall::Entry { entry, .. }) => writeln!(
-                f,
-                "[#{entry} is no message; the numbers go from 0 to {}, and not each is one; recall {}]",
-                self.end.saturating_sub(1),
-                arguments(&Recall::range(entry.saturating_sub(5), entry.saturating_add(5)))
-            ),
-        }
-    }
-}
-
-/// What is to be asked, as the arguments of the tool.
-fn arguments(recall: &Recall) -> String {
-    plain(&serde_json::to_string(recall).unwrap_or_default())
 }

@@ -1,0 +1,58 @@
+//! What was recalled, as a model reads it: data, of which no line can pose as another message.
+
+use std::fmt;
+
+use super::{Passage, Recall, Recalled};
+use crate::memory::sheet::is_unseen;
+
+/// A line of a message, in which nothing stands that people do not see, or that ends the line.
+fn plain(line: &str) -> String {
+    // Those that join letters are part of how some scripts, and families, are written; and what stands here has no frame to close.
+    let stays = |c: char| !is_unseen(c) || matches!(c, '\t' | '<' | '>' | '\u{200c}' | '\u{200d}');
+    line.chars().map(|c| if stays(c) { c.to_string() } else { format!("\\u{{{:x}}}", u32::from(c)) }).collect()
+}
+
+impl fmt::Display for Passage {
+    /// A line that says what it is, then each of its lines behind `| `, so that none can pose as another message.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let left = if self.left { ", on a way that was left" } else { "" };
+        writeln!(f, "#{} {}{left}:", self.position, plain(&self.who))?;
+        for line in self.text.lines() {
+            writeln!(f, "| {}", plain(line))?;
+        }
+        let shown = self.text.chars().count() as u64;
+        match &self.rest {
+            Some(rest) => writeln!(f, "[{shown} of {} characters; the rest: recall {}]", self.length, arguments(rest)),
+            None if shown == 0 => writeln!(f, "[no more text; it has {} characters]", self.length),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Recalled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.passages.iter().try_for_each(|passage| passage.fmt(f))?;
+        match (&self.more, &self.asked) {
+            (Some(more), _) => writeln!(f, "[more messages: recall {}]", arguments(more)),
+            (None, _) if !self.passages.is_empty() => Ok(()),
+            (None, _) if self.end == 0 => {
+                writeln!(f, "[nothing is kept of this session: nothing was said, or it was erased]")
+            }
+            (None, Recall::Query { .. }) => writeln!(f, "[no message holds all of these words; fewer find more]"),
+            (None, Recall::Range { .. }) => {
+                writeln!(f, "[no message stands there; the numbers go from 0 to {}]", self.end.saturating_sub(1))
+            }
+            (None, Recall::Entry { entry, .. }) => writeln!(
+                f,
+                "[#{entry} is no message; the numbers go from 0 to {}, and not each is one; recall {}]",
+                self.end.saturating_sub(1),
+                arguments(&Recall::range(entry.saturating_sub(5), entry.saturating_add(5)))
+            ),
+        }
+    }
+}
+
+/// What is to be asked, as the arguments of the tool.
+fn arguments(recall: &Recall) -> String {
+    plain(&serde_json::to_string(recall).unwrap_or_default())
+}
