@@ -341,6 +341,7 @@ fn seen(session: &mut Session, iteration: u64) -> (Run, Vec<Block>) {
         view: Arc::new(window.view().clone()),
         tokens: window.tokens(),
         spent: 0,
+        new_tokens: 0,
         dialect: Dialect::OpenAiChat,
         policy,
         compaction,
