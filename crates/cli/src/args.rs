@@ -273,7 +273,7 @@ pub(crate) enum SessionsCommand {
     List {
         #[command(flatten)]
         store: StoreArg,
-        /// Write a JSON line for each
+        /// Write a JSON line for each, its times as in RFC 3339
         #[arg(long)]
         json: bool,
     },
