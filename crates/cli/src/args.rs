@@ -22,12 +22,12 @@ pub(crate) use facts::{AddArgs, FactsCommand, Place, RecallArgs, Whose, WhoseExa
     arg_required_else_help = true,
     after_help = "\
 Examples:
-  lookback replay examples/session.jsonl        what a session would cost
-  lookback window request.json --policy turns   a request, its window in place
-  lookback check request.json                   would a provider accept it?
-  lookback sessions list                        what the store holds
-  lookback facts list                           what is known from before
-  lookback mcp                                  a memory for any MCP client
+  lookback replay examples/session.jsonl   what a session would cost
+  lookback window examples/request.json    a request, its window in place
+  lookback check examples/request.json     would a provider accept it?
+  lookback sessions list                   what the store holds
+  lookback facts list                      what is known from before
+  lookback mcp                             a memory for any MCP client
 
 `lookback COMMAND --help` has more. Exit codes: 0 yes, 1 no, 2 the input or the command line cannot be read."
 )]
@@ -44,7 +44,7 @@ pub(crate) enum Command {
     /// Look into a store: list, show, window, export, search, delete
     #[command(
         subcommand,
-        after_help = "Examples:\n  lookback sessions list\n  lookback sessions show replay/session\n  lookback sessions search \"port 5050\" --session session"
+        after_help = "Examples:\n  lookback sessions list\n  lookback sessions show replay/session\n  lookback sessions search \"port 5050\" --session replay/session"
     )]
     Sessions(SessionsCommand),
     /// Facts that outlive the window: list, add, resolve, forget, history, sheet, export, import
@@ -91,10 +91,10 @@ pub(crate) struct PolicyArgs {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
-  lookback window request.json
-  lookback window --policy messages:target_messages=20 < request.json
-  lookback window request.json --policy tokens --set max_tokens=32000 --explain
-  lookback window request.json --json --explain | jq .plan")]
+  lookback window examples/request.json
+  lookback window --policy messages:max_messages=4 < examples/request.json
+  lookback window examples/request.json --policy turns:max_turns=1 --explain
+  lookback window examples/request.json --json --explain | jq .plan")]
 pub(crate) struct WindowArgs {
     /// A list of messages or a request body; `-` is standard input
     #[arg(default_value = "-")]
@@ -125,9 +125,9 @@ pub(crate) struct WindowArgs {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
-  lookback check request.json
-  lookback check request.json --json | jq '.findings[].rule'
-  lookback check broken.json --fix > mended.json")]
+  lookback check examples/request.json
+  lookback check examples/broken.json --json | jq '.findings[].rule'
+  lookback check examples/broken.json --fix > mended.json")]
 pub(crate) struct CheckArgs {
     /// A list of messages or a request body; `-` is standard input
     #[arg(default_value = "-")]
@@ -153,7 +153,7 @@ pub(crate) struct CheckArgs {
 Examples:
   lookback replay examples/session.jsonl
   lookback replay examples/session.jsonl --policy tokens:max_tokens=32000
-  lookback replay transcripts.jsonl --policy none --policy default --json")]
+  lookback replay examples/session.jsonl --policy none --policy default --json")]
 pub(crate) struct ReplayArgs {
     /// Recorded sessions; `-` is standard input
     #[arg(required = true)]
@@ -229,9 +229,19 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct StoreArg {
-    /// The store: a file of SQLite's, or a folder of plain files (PATH/)
-    #[arg(id = "store", long, value_name = "PATH", env = "LOOKBACK_STORE", default_value = ".lookback/lookback.db")]
+    /// The store: a file of SQLite's, or a folder of plain files (PATH/) [env: LOOKBACK_STORE]
+    #[arg(id = "store", long, value_name = "PATH", default_value_os_t = StoreArg::usual())]
     pub(crate) path: PathBuf,
+}
+
+impl StoreArg {
+    pub(crate) const DEFAULT: &str = ".lookback/lookback.db";
+
+    /// The store of whoever names none. An empty variable says nothing, whereas an empty option is a mistake.
+    fn usual() -> PathBuf {
+        let named = std::env::var_os("LOOKBACK_STORE").filter(|path| !path.is_empty());
+        named.map_or_else(|| PathBuf::from(StoreArg::DEFAULT), PathBuf::from)
+    }
 }
 
 #[derive(Debug, ClapArgs)]
@@ -263,7 +273,7 @@ pub(crate) enum SessionsCommand {
     List {
         #[command(flatten)]
         store: StoreArg,
-        /// Write a JSON line for each
+        /// Write a JSON line for each, its times as in RFC 3339
         #[arg(long)]
         json: bool,
     },

@@ -74,6 +74,31 @@ pub(crate) fn text_of(table: &Table) -> String {
     table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 
+/// A text in which nothing stands that a terminal would obey, or that people do not see: such a character is escaped, as on a fact sheet.
+pub(crate) fn plain(text: &str) -> String {
+    let escaped = |c: char| {
+        let units = c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect::<String>();
+        if is_unseen(c) { units } else { c.to_string() }
+    };
+    text.chars().map(escaped).collect()
+}
+
+/// Control characters, characters without width, those that turn the direction of text, separators of lines, and tags.
+fn is_unseen(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// A word as a shell takes it.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "-_./:@=,+%".contains(c);
+    if word.starts_with(|c: char| c != '-') && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
 /// A progress bar on standard error; nothing where that is no terminal.
 pub(crate) fn progress(length: u64, what: &'static str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr());

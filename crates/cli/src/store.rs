@@ -9,7 +9,9 @@ use futures_lite::future::block_on;
 use lookback::memory::{Effect, Memory, import_kb};
 use lookback::{Durability, FileStore, MemoryStore, SqliteStore, Store, StoreError};
 
+use crate::args::StoreArg;
 use crate::failure::Failure;
+use crate::output;
 
 /// Whether a store must be there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +36,14 @@ pub(crate) fn open(path: &Path, opening: Opening) -> Result<Arc<dyn Store>, Fail
             Arc::new(SqliteStore::open_with(path, durability)?)
         }
     })
+}
+
+/// How a command line says that it means this store: nothing, where it is the one that is meant anyway.
+pub(crate) fn option(path: &Path) -> String {
+    if path.as_os_str() == StoreArg::DEFAULT {
+        return String::new();
+    }
+    format!(" --store {}", output::quoted(&path.display().to_string()))
 }
 
 /// Makes a folder, and those that it is to be in, their owner's to read: so is what is kept there.

@@ -6,7 +6,7 @@ use lookback::message::{Message, Role};
 use lookback::plan::{Action, Reason};
 use lookback::policy::{Excess, Start};
 
-use crate::output::number;
+use crate::output::{number, plain};
 
 pub(crate) fn action(action: Action) -> &'static str {
     match action {
@@ -119,7 +119,6 @@ pub(crate) fn problem(problem: &Problem) -> String {
 
 /// An identifier as it can be shown: clients choose them, so they may be long, and hold anything.
 fn short(id: &str) -> String {
-    let plain = |c: char| if c.is_control() { '?' } else { c };
-    let text: String = id.chars().take(48).map(plain).collect();
+    let text = plain(&id.chars().take(48).collect::<String>());
     if id.chars().nth(48).is_some() { format!("`{text}...`") } else { format!("`{text}`") }
 }

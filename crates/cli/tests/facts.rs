@@ -11,7 +11,7 @@ use common::{Lab, Run};
 use futures_lite::future::block_on;
 use insta::assert_snapshot;
 use lookback::memory::{Kind, Memory, Scope, Source, Speaker, Statement};
-use lookback::{SqliteStore, Store};
+use lookback::{Message, Session, Settings, SqliteStore, Store};
 
 const STORE: &str = ".lookback/lookback.db";
 
@@ -101,10 +101,19 @@ fn a_person_adds_corrects_resolves_and_forgets() {
     let json = lab.run(&["facts", "add", "--shared", "blocker", "No key.", "--json"]).json();
     assert_eq!(json.to_string(), r#"{"id":"s2","judgement":{"new":{"disputes":null,"supersedes":[]}}}"#);
     let resolved = lab.run(&["facts", "resolve", "s2", "--with", "It is set."]);
-    assert_eq!((resolved.out(), resolved.stderr.as_str()), ("", "resolved s2\n"));
+    assert_eq!((resolved.out(), resolved.stderr.as_str()), ("", "resolved s2, for all sessions of shared\n"));
     let forgot = lab.run(&["facts", "forget", "f2", "s0", "--session", "chat"]);
-    assert_eq!((forgot.out(), forgot.stderr.as_str()), ("", "forgot f2\nforgot s0\n"));
+    assert_eq!((forgot.out(), forgot.stderr.as_str()), ("", "forgot f2\nforgot s0, for all sessions of shared\n"));
     assert_eq!(ids(&lab.run(&["facts", "list", "--session", "chat", "--shared", "--json"])), Vec::<String>::new());
+    for (scope, id) in [(&["--shared"][..], "s5"), (&["--session", "chat"], "f4")] {
+        assert_eq!(add(&[scope, &["blocker", "No disk."]].concat()), format!("{id}\n"));
+        let run = lab.run(&["facts", "resolve", id, "--with", "There is.", "--session", "chat", "--json"]);
+        let workspace = if id == "s5" { "\"shared\"" } else { "null" };
+        assert_eq!(run.out(), format!("{{\"done\":\"resolved\",\"id\":\"{id}\",\"workspace\":{workspace}}}\n"));
+    }
+    assert_eq!(add(&["--shared", "finding", "Gone soon."]), "s7\n");
+    let run = lab.run(&["facts", "forget", "s7", "--json"]);
+    assert_eq!(run.out(), "{\"done\":\"forgot\",\"id\":\"s7\",\"workspace\":\"shared\"}\n");
     let history = lab.run(&["facts", "history", "f0", "--session", "chat", "--json"]).lines();
     assert_eq!(history.len(), 4);
     assert_eq!(history[0]["entry"]["stated"]["tags"].to_string(), r#"["net","tcp"]"#);
@@ -228,6 +237,44 @@ fn what_is_asked_wrongly_is_said_and_writes_nothing() {
         .fails(2, "the text has 3000 characters, and may have 2000");
     lab.run(&["facts", "resolve", "f3", "--with", &long, "--session", "replay/session"]).fails(2, "may have 2000");
     assert_eq!(entries(&lab), before);
+}
+
+#[test]
+fn what_people_do_not_see_is_escaped() {
+    let lab = Lab::new();
+    lab.run(&["facts", "add", "--shared", "finding", "a\u{202e}b\u{200b}c\u{e0041}d <e>"]).out();
+    let list = lab.run(&["facts", "list"]);
+    assert!(list.out().ends_with("a\\u202eb\\u200bc\\udb40\\udc41d <e>\n"), "{}", list.stdout);
+}
+
+#[test]
+fn what_recall_says_next_can_be_pasted() {
+    let lab = Lab::new();
+    let open =
+        |name| block_on(Session::open(SqliteStore::open(lab.path("s 1.db")).unwrap(), name, Settings::default()));
+    let mut session = open("a chat").unwrap();
+    for text in ["apple's pie", "apple", "pear"] {
+        block_on(session.push(Message::user(format!("{text} {}", "x".repeat(1500))))).unwrap();
+    }
+    let mut line = "lookback recall 'a chat' apple --limit 1 --store 's 1.db'".to_owned();
+    let mut seen = 0;
+    loop {
+        let run = lab.shell(&line);
+        assert!(run.out().contains("the rest: lookback recall 'a chat' --entry "), "{}", run.stdout);
+        seen += 1;
+        let Some((_, next)) = run.stdout.split_once("[more messages: ") else { break };
+        line = next.trim_end().trim_end_matches(']').to_owned();
+    }
+    assert_eq!(seen, 2);
+    let range = lab.shell("lookback recall 'a chat' --from 0 --limit 1 --store 's 1.db'");
+    assert!(
+        range.out().ends_with("[more messages: lookback recall 'a chat' --from 1 --limit 1 --store 's 1.db']\n"),
+        "{}",
+        range.stdout
+    );
+    for behind in ["--entry 99", "--entry 0 --offset 99999"] {
+        assert_eq!(lab.shell(&format!("lookback recall 'a chat' {behind} --store 's 1.db'")).code, Some(1), "{behind}");
+    }
 }
 
 #[test]

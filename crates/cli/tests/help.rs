@@ -54,11 +54,12 @@ fn help_teaches_with_examples() {
 
 #[test]
 fn the_examples_of_the_help_can_be_run() {
-    let body = format!("{{\"messages\":{}}}", list(&example_messages()[..60]));
-    let lab = Lab::new().with_example().with("request.json", &body).with("broken.json", &body);
+    let lab = Lab::new().with_example();
     std::fs::create_dir(lab.path("examples")).unwrap();
-    std::fs::copy(common::example(), lab.path("examples/session.jsonl")).unwrap();
-    std::fs::copy(common::example(), lab.path("transcripts.jsonl")).unwrap();
+    for name in ["session.jsonl", "request.json", "broken.json"] {
+        std::fs::copy(std::path::Path::new(common::example()).with_file_name(name), lab.path("examples").join(name))
+            .unwrap();
+    }
     let lines = lab.shell("for c in '' window check replay 'sessions list' 'sessions show' 'sessions window' 'sessions export' 'sessions search' facts 'facts add' 'facts list' 'facts history' 'facts sheet' 'facts export' recall completions; do lookback $c --help | sed -n '/^Example/,$p' | grep '^  lookback'; done");
     let mut examples: Vec<String> = lines.out().lines().map(|line| line.to_owned()).collect();
     assert!(examples.len() >= 15, "{examples:?}");
@@ -72,6 +73,8 @@ fn the_examples_of_the_help_can_be_run() {
         let run = lab.shell(&line);
         assert!(matches!(run.code, Some(0 | 1)), "{line}: {}", run.stderr);
     }
+    assert_eq!(lab.run(&["check", "examples/request.json"]).out(), "");
+    assert_eq!(lab.run(&["check", "examples/broken.json"]).code, Some(1));
 }
 
 #[test]

@@ -93,6 +93,8 @@ fn nothing_but_the_protocol_passes_over_standard_output() {
         request(6, "prompts/get", json!({ "name": "nonesuch" })),
         "{ this is no JSON".to_owned(),
         request(7, "ping", json!({})),
+        request(8, "tools/call", json!({ "name": 7 })),
+        request(9, "resources/read", json!({})),
     ];
     let run = lab.pipe(&["mcp", "--store", "memory.db"], said(&lines));
     run.out();
@@ -100,11 +102,11 @@ fn nothing_but_the_protocol_passes_over_standard_output() {
     let answers = run.lines();
     let mut ids: Vec<_> = answers.iter().map(|answer| answer["id"].as_u64().unwrap()).collect();
     ids.sort_unstable();
-    assert_eq!(ids, [0, 1, 2, 3, 4, 5, 6, 7]);
+    assert_eq!(ids, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     let answer = |id: u64| answers.iter().find(|answer| answer["id"] == id).unwrap();
     assert_eq!(answer(0)["result"]["serverInfo"]["name"], "lookback");
     assert!(answer(1)["result"]["tools"].is_array());
-    for (id, code) in [(4, -32002), (5, -32602), (6, -32601)] {
+    for (id, code) in [(4, -32002), (5, -32602), (6, -32601), (8, -32602), (9, -32602)] {
         assert_eq!(answer(id)["error"]["code"], code, "{}", answer(id));
     }
 }

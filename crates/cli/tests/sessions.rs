@@ -201,7 +201,8 @@ fn sessions_are_deleted_all_or_none() {
     assert_eq!((run.out(), run.stderr.as_str()), ("", "deleted replay/session\ndeleted replay/session@none\n"));
     assert_eq!(lab.run(&["sessions", "list", "--json"]).lines().len(), 1);
     lab.run(&["sessions", "show", "replay/session"]).fails(1, "there is no session");
-    assert_eq!(lab.run(&["sessions", "search", "late", "--session", "replay/session"]).code, Some(1));
+    let search = ["sessions", "search", "late", "--session", "replay/session"];
+    lab.run(&search).fails(1, "there is no session `replay/session` in .lookback/lookback.db");
 }
 
 #[test]
@@ -220,6 +221,19 @@ fn a_store_that_is_not_there_is_a_wrong_question() {
         lab.run(&[args, &["--store", "none.db"]].concat()).fails(2, "there is no store at none.db");
     }
     assert_eq!(fs::read_dir(lab.path("")).unwrap().count(), 0, "none was made");
+}
+
+#[test]
+fn an_empty_variable_names_no_store() {
+    let lab = Lab::new();
+    let list = |store: &str, args: &[&str]| {
+        lab.run_with(&[&["sessions", "list"], args].concat(), "", &[("LOOKBACK_STORE", store)])
+    };
+    list("", &[]).fails(2, "there is no store at .lookback/lookback.db");
+    list("other.db", &[]).fails(2, "there is no store at other.db");
+    list("other.db", &["--store", "own.db"]).fails(2, "there is no store at own.db");
+    // An option is no variable: where one is empty, something went wrong.
+    list("", &["--store", ""]).fails(2, "a value is required for '--store <PATH>'");
 }
 
 #[test]

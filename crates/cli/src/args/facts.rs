@@ -62,7 +62,7 @@ Examples:
         /// Only those that hold all these words, the newest first; exits with 1 where there is none
         #[arg(long, value_name = "WORDS")]
         query: Option<String>,
-        /// Write a JSON line for each
+        /// Write a JSON line for each, its times in milliseconds since 1970
         #[arg(long)]
         json: bool,
     },
@@ -84,6 +84,9 @@ Examples:
         with: String,
         #[command(flatten)]
         whose: Whose,
+        /// Write one object
+        #[arg(long)]
+        json: bool,
     },
     /// Show facts no more; their versions stay readable
     #[command(after_help = "Example:\n  lookback facts forget s0 s1")]
@@ -93,6 +96,9 @@ Examples:
         ids: Vec<FactId>,
         #[command(flatten)]
         whose: Whose,
+        /// Write a JSON line for each
+        #[arg(long)]
+        json: bool,
     },
     /// Show all that happened to a fact, and to those whose place it took or that took its
     #[command(after_help = "Example:\n  lookback facts history s0")]
@@ -101,7 +107,7 @@ Examples:
         id: FactId,
         #[command(flatten)]
         whose: Whose,
-        /// Write a JSON line for each event
+        /// Write a JSON line for each event, its time in milliseconds since 1970
         #[arg(long)]
         json: bool,
     },
@@ -211,7 +217,7 @@ pub(crate) struct RecallArgs {
     /// Pass so many found messages over, or characters of an entry
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with_all = ["from", "to"])]
     pub(crate) offset: u64,
-    /// The most messages, or characters of an entry
+    /// The most messages (5 found or 20 of a range where nothing is said, up to 50), or characters of an entry (8000, and no more)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) limit: Option<u64>,
     #[command(flatten)]

@@ -25,16 +25,16 @@ pub(crate) fn run(command: FactsCommand) -> Result<ExitCode, Failure> {
             return list(&whose, shared, kind, query.as_deref(), json);
         }
         FactsCommand::Add(args) => add(args)?,
-        FactsCommand::Resolve { id, with, whose } => {
+        FactsCommand::Resolve { id, with, whose, json } => {
             block_on(existing_with(id, &whose)?.resolve(id, &with, person()))?;
-            output::tell(&format!("resolved {id}"));
+            done("resolved", id, &whose, json)?;
         }
-        FactsCommand::Forget { ids, whose } => {
+        FactsCommand::Forget { ids, whose, json } => {
             // All or none, as far as can be told before.
             let memories = ids.iter().map(|id| standing(*id, &whose)).collect::<Result<Vec<_>, _>>()?;
             for (id, memory) in ids.into_iter().zip(memories) {
                 block_on(memory.forget(id, person()))?;
-                output::tell(&format!("forgot {id}"));
+                done("forgot", id, &whose, json)?;
             }
         }
         FactsCommand::History { id, whose, json } => history(id, &whose, json)?,
@@ -56,6 +56,18 @@ pub(crate) fn run(command: FactsCommand) -> Result<ExitCode, Failure> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says what was done to a fact, and for whom: a shared one is no session's, whichever is named.
+fn done(what: &str, id: FactId, whose: &Whose, json: bool) -> Result<(), Failure> {
+    let workspace = Some(&whose.place.workspace).filter(|_| id.scope == Scope::Shared);
+    if json {
+        let done = serde_json::json!({"id": id, "done": what, "workspace": workspace});
+        return Ok(output::line(&done.to_string())?);
+    }
+    let whom = workspace.map_or_else(String::new, |workspace| format!(", for all sessions of {workspace}"));
+    output::tell(&format!("{what} {id}{whom}"));
+    Ok(())
 }
 
 fn person() -> Source {
@@ -172,11 +184,13 @@ fn row(fact: &Fact) -> [String; 7] {
     ]
 }
 
-/// As much of a text as a line takes; what a terminal would obey is not shown to it.
+/// As much of a text as a line takes.
 fn short(text: &str) -> String {
-    let plain = |c: char| if c.is_control() { '?' } else { c };
-    let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ").chars().map(plain).collect();
-    if line.chars().nth(72).is_none() { line } else { line.chars().take(69).chain("...".chars()).collect() }
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().nth(72).is_none() {
+        return output::plain(&line);
+    }
+    output::plain(&line.chars().take(69).collect::<String>()) + "..."
 }
 
 fn add(args: AddArgs) -> Result<(), Failure> {

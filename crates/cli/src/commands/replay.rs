@@ -88,12 +88,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
         output::line("")?;
     }
     output::line(&totals_table(&totals, &price))?;
-    let name = quoted(names.first());
-    let at = if place.as_os_str() == ".lookback/lookback.db" {
-        String::new()
-    } else {
-        format!(" --store {}", quoted(&place.display().to_string()))
-    };
+    let (name, at) = (output::quoted(names.first()), store::option(place));
     output::tell(&format!("\nThe sessions are in {}. Next, try:", place.display()));
     for hint in [
         format!("lookback sessions show {name}{at}"),
@@ -152,15 +147,6 @@ impl Names {
     fn first(&self) -> &str {
         self.0.first().map_or("", String::as_str)
     }
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_alphanumeric() || "-_./:@=,+%".contains(c);
-    if word.starts_with(|c: char| c != '-') && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 /// The calls: those at which something happens, and the others folded.

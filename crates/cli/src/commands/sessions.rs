@@ -26,7 +26,9 @@ pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
         SessionsCommand::Window { name, store } => window(&name, &store)?,
         SessionsCommand::Export { name, store } => export(&name, &store)?,
         SessionsCommand::Search { query, session, limit, store, json } => {
-            return search(&*open(&store)?, &query, session.as_deref(), limit, json);
+            let (place, store) = (&store, open(&store)?);
+            let log = session.map(|name| known(&*store, &name, place)).transpose()?;
+            return search(&*store, &query, log.as_ref(), limit, json);
         }
         SessionsCommand::Delete { all: true, store, .. } => {
             let store = open(&store)?;
@@ -185,7 +187,13 @@ fn show(name: &str, place: &StoreArg, json: bool) -> Result<(), Failure> {
         let role = if is_result { "tool".to_owned() } else { format!("{:?}", message.role()).to_lowercase() };
         let text: String = message.text().split_whitespace().collect::<Vec<_>>().join(" ").chars().take(72).collect();
         let shown = if past.shown { "yes" } else { "-" };
-        [past.position.to_string(), shown.to_owned(), role, output::number(past.arrival.size.tokens), text]
+        [
+            past.position.to_string(),
+            shown.to_owned(),
+            role,
+            output::number(past.arrival.size.tokens),
+            output::plain(&text),
+        ]
     };
     // The position in the log, which is what `recall --entry` takes and a search gives.
     let header = ["entry", "in window", "role", "tokens", "text"];
@@ -254,12 +262,11 @@ fn one_line(json: &str) -> String {
 fn search(
     store: &dyn Store,
     query: &str,
-    session: Option<&str>,
+    log: Option<&LogName>,
     limit: usize,
     json: bool,
 ) -> Result<ExitCode, Failure> {
-    let log: Option<LogName> = session.map(str::parse).transpose().map_err(Error::from)?;
-    let found = block_on(session::search(store, log.as_ref(), query, limit))?;
+    let found = block_on(session::search(store, log, query, limit))?;
     if json {
         for hit in &found {
             output::line(&serde_json::to_string(hit).unwrap_or_default())?;
@@ -267,7 +274,8 @@ fn search(
     } else if found.is_empty() {
         output::tell("nothing found");
     } else {
-        let row = |hit: &session::Found| [hit.session.to_string(), hit.position.to_string(), hit.excerpt.clone()];
+        let row =
+            |hit: &session::Found| [hit.session.to_string(), hit.position.to_string(), output::plain(&hit.excerpt)];
         output::line(&output::text_of(&output::table(["session", "entry", "text"], &[0, 2], found.iter().map(row))))?;
     }
     // Where one session was asked for, it has been read.

@@ -3,10 +3,10 @@
 use std::error::Error;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, JsonObject,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ResourceContents, ServerCapabilities,
-    ServerConfig,
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult, ErrorCode,
+    Implementation, JsonObject, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ResourceContents,
+    ServerCapabilities, ServerConfig,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
@@ -19,6 +19,9 @@ const INSTRUCTIONS: &str = "\
 Lookback remembers beyond the conversation. Keep what should outlast it as facts: decisions, preferences, names, where things stand. \
 Write a fact down as soon as it is known, and correct it when it changes. Look facts up before you ask the person again, and recall \
 what was said earlier in the session when it is no longer before you. Sessions can be read as resources.";
+
+/// The methods that want parameters, and are answered.
+const METHODS: [&str; 5] = ["tools/list", "tools/call", "resources/list", "resources/templates/list", "resources/read"];
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
@@ -82,6 +85,19 @@ impl ServerHandler for Server {
         // What is not there and what is not shown are told alike.
         let text = text.ok_or_else(|| ErrorData::resource_not_found("there is no such resource", None))?;
         Ok(ReadResourceResult::new(vec![ResourceContents::text(text, request.uri)]).into())
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        // What is asked by a method that there is comes here where its parameters cannot be read.
+        if METHODS.contains(&request.method.as_str()) {
+            let says = format!("the parameters of {} cannot be read; see the protocol's schema", request.method);
+            return Err(ErrorData::invalid_params(says, None));
+        }
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None))
     }
 }
 
