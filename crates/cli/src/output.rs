@@ -7,6 +7,7 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use lookback::memory::is_unseen;
 
 /// Says what ends the command.
 pub(crate) fn error(what: &dyn Display) {
@@ -81,13 +82,6 @@ pub(crate) fn plain(text: &str) -> String {
         if is_unseen(c) { units } else { c.to_string() }
     };
     text.chars().map(escaped).collect()
-}
-
-/// Control characters, characters without width, those that turn the direction of text, separators of lines, and tags.
-fn is_unseen(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// A word as a shell takes it.

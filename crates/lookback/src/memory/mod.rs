@@ -29,7 +29,7 @@ pub use facts::{FactEntry, Facts, Judgement, Refused};
 pub use history::Event;
 pub use kb::{Damaged, KbError, KbImported, import_kb};
 pub use recall::{Passage, Recall, Recalled, recall};
-pub use sheet::{Sheet, SheetOptions, sheet};
+pub use sheet::{Sheet, SheetOptions, is_unseen, sheet};
 pub use transfer::{BadLine, Counts, Effect, Export, Imported, RefusedLine, export, import};
 
 use self::log::{Known, read};

@@ -236,7 +236,7 @@ pub(super) fn line(fact: &Fact) -> String {
     format!("{} {}{notes}{about}: {}", fact.id, fact.statement.kind, quoted(&fact.statement.text))
 }
 
-/// A text as a JSON string of one line, in which nothing stands that ends a frame or cannot be seen.
+/// A text as a JSON string of one line, in which nothing stands that ends a frame (so no angle bracket) or cannot be seen.
 pub(super) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -246,7 +246,7 @@ pub(super) fn quoted(text: &str) -> String {
             '\\' => out.push_str("\\\\"),
             '\n' => out.push_str("\\n"),
             '\t' => out.push_str("\\t"),
-            c if is_unseen(c) => {
+            c if is_unseen(c) || matches!(c, '<' | '>') => {
                 for unit in c.encode_utf16(&mut [0; 2]) {
                     out.push_str(&format!("\\u{unit:04x}"));
                 }
@@ -258,11 +258,18 @@ pub(super) fn quoted(text: &str) -> String {
     out
 }
 
-/// What could close a frame, or say something that people do not see: control characters, characters without width, those that turn the
-/// direction of text, separators of lines, and tags.
-pub(super) fn is_unseen(c: char) -> bool {
+/// Whether people do not see a character: control characters, those without width, those that turn the direction of text, separators of lines,
+/// and tags. A model reads them all the same.
+///
+/// ```
+/// use lookback::memory::is_unseen;
+///
+/// assert!(is_unseen('\u{202e}') && is_unseen('\u{e0041}'));
+/// assert!(!is_unseen('é') && !is_unseen('語'));
+/// ```
+pub fn is_unseen(c: char) -> bool {
     c.is_control()
-        || matches!(c, '<' | '>' | '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
+        || matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
         || matches!(c, '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{3164}' | '\u{ffa0}' | '\u{fe00}'..='\u{fe0f}')
         || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{e0000}'..='\u{e0fff}')
 }

@@ -7,8 +7,8 @@ use crate::memory::sheet::is_unseen;
 
 /// A line of a message, in which nothing stands that people do not see, or that ends the line.
 fn plain(line: &str) -> String {
-    // Those that join letters are part of how some scripts, and families, are written; and what stands here has no frame to close.
-    let stays = |c: char| !is_unseen(c) || matches!(c, '\t' | '<' | '>' | '\u{200c}' | '\u{200d}');
+    // Those that join letters are part of how some scripts, and pictographs, are written.
+    let stays = |c: char| !is_unseen(c) || matches!(c, '\t' | '\u{200c}' | '\u{200d}' | '\u{fe0f}');
     line.chars().map(|c| if stays(c) { c.to_string() } else { format!("\\u{{{:x}}}", u32::from(c)) }).collect()
 }
 
