@@ -33,6 +33,21 @@ fn window(max_rounds: u64) -> Policy {
     presets::named(&format!("rounds:max_rounds={max_rounds}")).unwrap()
 }
 
+/// A run with one stage, begun.
+async fn begin(store: &Shared, policy: Policy, stage: impl Middleware + 'static) -> Pipeline {
+    let mut run = Pipeline::new(session(store, policy).await).with(stage);
+    run.start(Message::user("Read all pages.")).await.unwrap();
+    run
+}
+
+/// A memory in which a person has forbidden to write files.
+async fn constrained() -> (Shared, Memory) {
+    let store = Arc::new(MemoryStore::new());
+    let memory = memory(&store).await;
+    memory.state(Scope::Session, said(Kind::Constraint, "Write no files.")).await.unwrap();
+    (store, memory)
+}
+
 /// The messages of a call, each as JSON; what is sent must be valid.
 fn sent(call: &Call) -> Vec<String> {
     let request = Request::decode(call.to_json().unwrap(), Some(call.dialect)).unwrap();
@@ -128,8 +143,7 @@ fn between_two_compactions_facts_break_no_prefix() {
         let memory = memory(&store).await;
         memory.state(Scope::Session, said(Kind::Decision, "Postgres is used.")).await.unwrap();
         let stage = FactSheet::new(memory.clone());
-        let mut run = Pipeline::new(session(&store, Policy::default()).await).with(stage);
-        run.start(Message::user("Read all pages.")).await.unwrap();
+        let mut run = begin(&store, Policy::default(), stage).await;
         let mut before: Vec<String> = Vec::new();
         for round in 1..=12 {
             let messages = match round {
@@ -176,12 +190,9 @@ fn what_no_longer_stands_is_said() {
 #[test]
 fn after_a_compaction_the_sheet_is_there_again_once() {
     block_on(async {
-        let store = Arc::new(MemoryStore::new());
-        let memory = memory(&store).await;
-        memory.state(Scope::Session, said(Kind::Constraint, "Write no files.")).await.unwrap();
+        let (store, memory) = constrained().await;
         let policy = presets::named("rounds:max_rounds=6,target_rounds=2").unwrap();
-        let mut run = Pipeline::new(session(&store, policy).await).with(FactSheet::new(memory.clone()));
-        run.start(Message::user("Read all pages.")).await.unwrap();
+        let mut run = begin(&store, policy, FactSheet::new(memory.clone())).await;
         let mut lengths = Vec::new();
         for round in 1..=20 {
             let messages = match round {
@@ -201,12 +212,9 @@ fn after_a_compaction_the_sheet_is_there_again_once() {
 #[test]
 fn where_room_for_changes_takes_the_sheet_it_is_said_again() {
     block_on(async {
-        let store = Arc::new(MemoryStore::new());
-        let memory = memory(&store).await;
-        memory.state(Scope::Session, said(Kind::Constraint, "Write no files.")).await.unwrap();
+        let (store, memory) = constrained().await;
         let policy = presets::named("messages:max_messages=8,target_messages=4").unwrap();
-        let mut run = Pipeline::new(session(&store, policy).await).with(FactSheet::new(memory.clone()));
-        run.start(Message::user("Read all pages.")).await.unwrap();
+        let mut run = begin(&store, policy, FactSheet::new(memory.clone())).await;
         for _ in 1..=3 {
             read_on(&mut run).await;
         }
@@ -224,11 +232,8 @@ fn where_room_for_changes_takes_the_sheet_it_is_said_again() {
 #[test]
 fn after_an_overflow_the_sheet_is_there_again() {
     block_on(async {
-        let store = Arc::new(MemoryStore::new());
-        let memory = memory(&store).await;
-        memory.state(Scope::Session, said(Kind::Constraint, "Write no files.")).await.unwrap();
-        let mut run = Pipeline::new(session(&store, Policy::default()).await).with(FactSheet::new(memory.clone()));
-        run.start(Message::user("Read all pages.")).await.unwrap();
+        let (store, memory) = constrained().await;
+        let mut run = begin(&store, Policy::default(), FactSheet::new(memory.clone())).await;
         for _ in 1..=6 {
             read_on(&mut run).await;
         }
@@ -268,12 +273,9 @@ impl Middleware for Late {
 #[test]
 fn a_sheet_that_came_too_late_is_said_at_a_later_call() {
     block_on(async {
-        let store = Arc::new(MemoryStore::new());
-        let memory = memory(&store).await;
-        memory.state(Scope::Session, said(Kind::Constraint, "Write no files.")).await.unwrap();
+        let (store, memory) = constrained().await;
         let stage = Late(FactSheet::new(memory.clone()), false);
-        let mut run = Pipeline::new(session(&store, Policy::default()).await).with(stage);
-        run.start(Message::user("Read all pages.")).await.unwrap();
+        let mut run = begin(&store, Policy::default(), stage).await;
         assert_eq!(sheets(&read_on(&mut run).await), 0, "nobody waits for it");
         std::thread::sleep(Duration::from_millis(700));
         read_on(&mut run).await;
@@ -298,8 +300,7 @@ fn what_failed_to_be_drawn_is_tried_once_more() {
         });
         let stage = FactSheet::new(memory.clone()).drawing(model, Duration::from_secs(5));
         let policy = presets::named("rounds:max_rounds=5,target_rounds=2").unwrap();
-        let mut run = Pipeline::new(session(&store, policy).await).with(stage);
-        run.start(Message::user("Read all pages.")).await.unwrap();
+        let mut run = begin(&store, policy, stage).await;
         for _ in 1..=8 {
             read_on(&mut run).await;
         }
@@ -313,23 +314,21 @@ fn what_failed_to_be_drawn_is_tried_once_more() {
 #[test]
 fn a_session_that_goes_on_has_its_sheet_once() {
     block_on(async {
-        let store = Arc::new(MemoryStore::new());
-        let memory = memory(&store).await;
-        memory.state(Scope::Session, said(Kind::Constraint, "Write no files.")).await.unwrap();
-        let begin = async |task: &str| {
+        let (store, memory) = constrained().await;
+        let go_on = async |task: &str| {
             let session = session(&store, Policy::default()).await;
             let mut run = Pipeline::new(session).with(FactSheet::new(memory.clone()));
             run.start(Message::user(task)).await.unwrap();
             run
         };
-        let mut run = begin("Read page 1.").await;
+        let mut run = go_on("Read page 1.").await;
         assert_eq!(sheets(&read_on(&mut run).await), 1);
         drop(run);
-        let mut run = begin("Read page 1.").await;
+        let mut run = go_on("Read page 1.").await;
         assert_eq!(sheets(&read_on(&mut run).await), 1, "the sheet that stands is the one");
         drop(run);
         memory.state(Scope::Shared, said(Kind::Preference, "Use pnpm.")).await.unwrap();
-        let mut run = begin("Read page 2.").await;
+        let mut run = go_on("Read page 2.").await;
         let messages = read_on(&mut run).await;
         assert_eq!(sheets(&messages), 2);
         let newest = messages.last().unwrap();
@@ -340,9 +339,7 @@ fn a_session_that_goes_on_has_its_sheet_once() {
 #[test]
 fn facts_are_drawn_from_what_leaves_the_window_and_from_nothing_that_lookback_said() {
     block_on(async {
-        let store = Arc::new(MemoryStore::new());
-        let memory = memory(&store).await;
-        memory.state(Scope::Session, said(Kind::Constraint, "Write no files.")).await.unwrap();
+        let (store, memory) = constrained().await;
         let seen = Arc::new(Mutex::new(Vec::new()));
         let seen_by = seen.clone();
         let model = Function::new("small-model", move |ask: Ask| {
@@ -356,8 +353,7 @@ fn facts_are_drawn_from_what_leaves_the_window_and_from_nothing_that_lookback_sa
             }
         });
         let stage = FactSheet::new(memory.clone()).drawing(model, Duration::from_secs(5));
-        let mut run = Pipeline::new(session(&store, window(3)).await).with(stage);
-        run.start(Message::user("Read all pages.")).await.unwrap();
+        let mut run = begin(&store, window(3), stage).await;
         for _ in 1..=8 {
             read_on(&mut run).await;
         }
@@ -388,8 +384,7 @@ fn a_model_that_draws_no_facts_and_never_answers_holds_nobody_up() {
             std::future::pending()
         });
         let stage = FactSheet::new(memory).drawing(model, Duration::from_millis(200));
-        let mut run = Pipeline::new(session(&store, window(2)).await).with(stage);
-        run.start(Message::user("Read all pages.")).await.unwrap();
+        let mut run = begin(&store, window(2), stage).await;
         for _ in 1..=6 {
             read_on(&mut run).await;
         }

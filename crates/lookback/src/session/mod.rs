@@ -1,5 +1,6 @@
 //! A session: one conversation in a store, pushed message by message, and a window of it for each model call.
 
+mod building;
 mod hooks;
 pub(crate) mod log;
 mod overflow;
@@ -9,14 +10,15 @@ mod search;
 mod summaries;
 mod sync;
 mod window;
+mod writing;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use lookback_core::engine::{Decided, Engine, Refusal, Settings};
+use lookback_core::engine::{Engine, Refusal, Settings};
 use lookback_core::plan::Plan;
 use lookback_core::policy::{Policy, Totals};
 use lookback_core::transcript::{Entry, Millis, Origin, Position};
@@ -36,10 +38,9 @@ pub use sync::Synced;
 pub use window::Window;
 pub(crate) use window::list;
 
-use self::log::{load, read, record};
+use self::log::{load, read};
 use self::summaries::Summaries;
 use crate::store::{BadName, LogName, Store, StoreError};
-use crate::summarize::Summarizer;
 
 /// One conversation in a store.
 ///
@@ -145,67 +146,6 @@ impl Session {
             stale: false,
             sent: 0,
         })
-    }
-
-    /// Has its running summary made by this summarizer, where its policy has one. Otherwise [`Extractive`](crate::summarize::Extractive) makes it.
-    #[must_use]
-    pub fn with_summarizer(mut self, summarizer: impl Summarizer + 'static) -> Self {
-        self.summaries.summarizer = Arc::new(summarizer);
-        self
-    }
-
-    /// What a summary should keep above all, such as `decisions`, instead of decisions, facts and preferences.
-    #[must_use]
-    pub fn with_focus(mut self, focus: Vec<String>) -> Self {
-        self.summaries.focus = focus;
-        self
-    }
-
-    /// Runs the making of summaries with this, such as `tokio::spawn`. Otherwise each has a thread of a pool while it is made, on which a
-    /// summarizer that needs a runtime of its own would not find it.
-    #[must_use]
-    pub fn with_spawner(mut self, spawn: impl Fn(Job) + Send + Sync + 'static) -> Self {
-        self.summaries.spawn = Arc::new(spawn);
-        self
-    }
-
-    /// The longest that making a summary may take, instead of two minutes.
-    #[must_use]
-    pub fn with_time_limit(mut self, time_limit: Duration) -> Self {
-        self.summaries.time_limit = time_limit;
-        self
-    }
-
-    /// Tells of compactions.
-    #[must_use]
-    pub fn with_hooks(mut self, hooks: Hooks) -> Self {
-        self.hooks = hooks;
-        self
-    }
-
-    /// Has its policy from this, by the session's name, at each use: a limit may change while the session lives.
-    ///
-    /// ```
-    /// # futures_lite::future::block_on(async {
-    /// use std::sync::Arc;
-    /// use std::sync::atomic::{AtomicU64, Ordering};
-    /// use lookback::{Limits, MemoryStore, Message, Policy, Session, Settings};
-    ///
-    /// let limit = Arc::new(AtomicU64::new(3));
-    /// let read = limit.clone();
-    /// let policy = move |_: &_| Policy { limits: Limits::messages(read.load(Ordering::Relaxed)), ..Policy::default() };
-    /// let mut session = Session::open(MemoryStore::new(), "chat-1", Settings::default()).await?.with_policies(policy);
-    /// session.extend(["one", "two", "three"].map(Message::user).to_vec()).await?;
-    /// assert_eq!(session.window().await?.messages()?.len(), 3);
-    /// limit.store(1, Ordering::Relaxed);
-    /// assert_eq!(session.window().await?.messages()?.len(), 1);
-    /// # Ok::<(), lookback::Error>(())
-    /// # }).unwrap();
-    /// ```
-    #[must_use]
-    pub fn with_policies(mut self, policies: impl Fn(&LogName) -> Policy + Send + Sync + 'static) -> Self {
-        self.policies = Some(Arc::new(policies));
-        self
     }
 
     /// Goes on by another policy. A smaller limit holds from the next window on; a larger one shows again what a policy in the mode
@@ -414,74 +354,6 @@ impl Session {
         Ok(self.decide(|engine| engine.compact(policy)).await?.plan)
     }
 
-    /// Decides, and has the summary made that is wanted; decides anew where one was there to be taken up, or other writers have written
-    /// meanwhile, since the window is another then. Adds what was recorded to `entries`.
-    async fn decide_and_begin(
-        &mut self,
-        decide: fn(&mut Engine) -> Decided,
-        entries: &mut Vec<Entry>,
-    ) -> Result<Decided, Error> {
-        let mut decided = self.decide(decide).await?;
-        for _ in 0..TRIES {
-            entries.append(&mut decided.entries);
-            let Some(wanted) = decided.wanted.take() else { break };
-            let at = self.engine.end();
-            entries.extend(self.begin(wanted).await);
-            if self.engine.end() == at {
-                break;
-            }
-            decided = self.decide(decide).await?;
-        }
-        entries.append(&mut decided.entries);
-        Ok(decided)
-    }
-
-    async fn decide(&mut self, mut decide: impl FnMut(&mut Engine) -> Decided + Send) -> Result<Decided, Error> {
-        let mut decided = Decided::default();
-        self.commit_and_tell(|engine| {
-            decided = decide(engine);
-            Ok(decided.entries.clone())
-        })
-        .await?;
-        Ok(decided)
-    }
-
-    /// As [`Session::commit`], and tells of the compactions that are in what was written.
-    async fn commit_and_tell(
-        &mut self,
-        mut change: impl FnMut(&mut Engine) -> Result<Vec<Entry>, Error> + Send,
-    ) -> Result<(), Error> {
-        let begun = Instant::now();
-        let mut written = Vec::new();
-        self.commit(|engine| {
-            written = change(engine)?;
-            Ok(written.clone())
-        })
-        .await?;
-        self.tell(&written, begun);
-        Ok(())
-    }
-
-    /// Tells of the compactions among new entries, which are done as they begin.
-    fn tell(&self, entries: &[Entry], begun: Instant) {
-        for entry in entries {
-            let Entry::Compaction(compaction) = entry else { continue };
-            let gone = compaction.groups.iter().filter(|group| group.decision.action.is_gone());
-            let evicted_count = gone.map(|group| group.decision.before.messages).sum();
-            let (session, total_tokens) = (self.name.clone(), compaction.before.size.tokens);
-            let span = self.hooks.start(&CompactStart { session: session.clone(), evicted_count, total_tokens });
-            let end = CompactEnd {
-                session,
-                summary_tokens: 0,
-                tokens_before: total_tokens,
-                tokens_after: compaction.after.size.tokens,
-                duration: begun.elapsed(),
-                outcome: Outcome::Cut,
-            };
-            self.hooks.end(&span, &end);
-        }
-    }
-
     fn follow_policy(&mut self) {
         if let Some(policies) = &self.policies {
             let policy = policies(&self.name);
@@ -544,57 +416,6 @@ impl Session {
         self.stale |= end != before;
         self.refresh().await?;
         Ok(self.engine.end() != before)
-    }
-
-    /// Reads again what other writers may have written, where this session is not sure of what it has.
-    async fn refresh(&mut self) -> Result<(), Error> {
-        if self.stale {
-            self.engine = load(&*self.store, &self.name, self.engine.settings().clone()).await?;
-            self.engine.hold(self.held);
-            self.stale = false;
-        }
-        Ok(())
-    }
-
-    /// Lets the engine change, and writes down what it says; anew after what another writer wrote in between.
-    async fn commit(
-        &mut self,
-        mut change: impl FnMut(&mut Engine) -> Result<Vec<Entry>, Error> + Send,
-    ) -> Result<(), Error> {
-        for _ in 0..TRIES {
-            if self.try_commit(&mut change).await? {
-                return Ok(());
-            }
-        }
-        Err(self.overtaken())
-    }
-
-    async fn try_commit(
-        &mut self,
-        change: &mut (dyn FnMut(&mut Engine) -> Result<Vec<Entry>, Error> + Send),
-    ) -> Result<bool, Error> {
-        self.refresh().await?;
-        let at = self.engine.end();
-        self.stale = true;
-        let entries = change(&mut self.engine)?;
-        if entries.is_empty() {
-            self.stale = false;
-            return Ok(true);
-        }
-        let records = entries.iter().enumerate().map(|(index, entry)| record(&self.name, at + index as u64, entry));
-        let records = records.collect::<Result<_, _>>()?;
-        match self.store.append(&self.name, at, records, now()).await {
-            Ok(()) => {
-                self.stale = false;
-                Ok(true)
-            }
-            Err(StoreError::Conflict { .. }) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn overtaken(&self) -> Error {
-        StoreError::Overtaken { log: self.name.to_string(), tries: TRIES }.into()
     }
 }
 
