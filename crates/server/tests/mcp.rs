@@ -233,7 +233,7 @@ async fn what_is_remembered_can_be_read() {
     assert!(other.contains("green") && other.contains("pnpm") && !other.contains("5050"), "{other}");
     assert!(read(&client, "lookback://facts/sessions/nonesuch").await.is_err());
 
-    let elsewhere = memory(&store, "mcp").await.in_workspace("elsewhere").unwrap();
+    let elsewhere = Memory::open_in(store.clone(), "mcp", "elsewhere").await.unwrap();
     let client = connect(Server::new(elsewhere)).await;
     assert_eq!(read(&client, "lookback://facts/shared").await.unwrap(), nothing);
 }

@@ -116,7 +116,7 @@ fn standing(id: FactId, whose: &Whose) -> Result<Memory, Failure> {
 }
 
 fn memory(store: impl Store + 'static, session: Option<&str>, place: &Place) -> Result<Memory, Failure> {
-    Ok(block_on(Memory::open(store, session.unwrap_or(NO_SESSION)))?.in_workspace(&place.workspace)?)
+    Ok(block_on(Memory::open_in(store, session.unwrap_or(NO_SESSION), &place.workspace))?)
 }
 
 fn list(whose: &Whose, shared: bool, kind: Option<Kind>, query: Option<&str>, json: bool) -> Result<ExitCode, Failure> {

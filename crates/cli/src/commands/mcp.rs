@@ -17,7 +17,7 @@ use crate::store::{self, Opening};
 pub(crate) fn run(args: McpArgs) -> Result<ExitCode, Failure> {
     let token = args.token_env.map(token).transpose()?;
     let store = store::open(&args.store.path, Opening::Made(Durability::Disk))?;
-    let memory = block_on(Memory::open(store, args.session.as_str()))?.in_workspace(args.workspace.as_str())?;
+    let memory = block_on(Memory::open_in(store, args.session.as_str(), args.workspace.as_str()))?;
     let mut server = Server::new(memory);
     if args.any_session {
         server = server.with_any_session();

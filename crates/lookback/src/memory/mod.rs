@@ -94,6 +94,7 @@ pub enum MemoryError {
 
 /// How often a write is tried that other writers keep overtaking.
 const TRIES: usize = 100;
+
 impl Memory {
     /// The workspace whose facts are shared, unless another is named.
     pub const WORKSPACE: &str = "shared";
@@ -101,21 +102,21 @@ impl Memory {
     /// What a session knows, in the workspace `shared` of this store.
     ///
     /// # Errors
-    /// Where the name is none.
+    /// Where the name is none, or the store fails.
     pub async fn open(store: impl Store + 'static, session: &str) -> Result<Self, MemoryError> {
-        let (session, workspace) = (session.parse()?, Memory::WORKSPACE.parse()?);
+        Memory::open_in(store, session, Memory::WORKSPACE).await
+    }
+
+    /// What a session knows, in this workspace.
+    ///
+    /// # Errors
+    /// Where either name is none, or the store fails.
+    pub async fn open_in(store: impl Store + 'static, session: &str, workspace: &str) -> Result<Self, MemoryError> {
+        let (session, workspace) = (session.parse()?, workspace.parse()?);
         let known = Arc::new(Mutex::new(Known::new()));
         let memory = Memory { store: Arc::new(store), session, workspace, at: None, known };
         memory.caught_up().await?;
         Ok(memory)
-    }
-
-    /// The same in another workspace.
-    ///
-    /// # Errors
-    /// Where the name is none.
-    pub fn in_workspace(self, workspace: &str) -> Result<Self, MemoryError> {
-        Ok(Memory { workspace: workspace.parse()?, known: Arc::new(Mutex::new(Known::new())), ..self })
     }
 
     /// The same memory, for what is said in this message of the session: what is stated through it comes from there, where its source names

@@ -28,7 +28,7 @@ pub use access::{BadToken, Token};
 /// use lookback::memory::Memory;
 /// use lookback_server::mcp::Server;
 ///
-/// let memory = Memory::open(MemoryStore::new(), "assistant").await?.in_workspace("team")?;
+/// let memory = Memory::open_in(MemoryStore::new(), "assistant", "team").await?;
 /// let server = Server::new(memory);
 /// # let _ = server;
 /// # Ok::<(), lookback::memory::MemoryError>(())
@@ -63,8 +63,8 @@ impl Server {
         if session == self.memory.session() {
             return Ok(self.memory.clone());
         }
-        let memory = Memory::open(self.memory.store().clone(), session.as_str()).await?;
-        memory.in_workspace(self.memory.workspace().as_str())
+        let workspace = self.memory.workspace().as_str();
+        Memory::open_in(self.memory.store().clone(), session.as_str(), workspace).await
     }
 }
 

@@ -92,11 +92,11 @@ pub async fn import_kb(
     let read = blocking::unblock(move || folder::read(&path)).await?;
     let mut report = KbImported { files: read.files, damaged: read.damaged, ..KbImported::default() };
     // Shared facts are no session's, but a memory wants one.
-    let shared = Memory::open(store.clone(), Memory::WORKSPACE).await?.in_workspace(workspace)?;
+    let shared = Memory::open_in(store.clone(), Memory::WORKSPACE, workspace).await?;
     report.take(&shared, Scope::Shared, &read.shared, effect).await?;
     for (name, session) in read.sessions {
         if !session.facts.is_empty() {
-            let memory = Memory::open(store.clone(), name.as_str()).await?.in_workspace(workspace)?;
+            let memory = Memory::open_in(store.clone(), name.as_str(), workspace).await?;
             report.take(&memory, Scope::Session, &session.facts, effect).await?;
         }
         if !session.messages.is_empty() {
