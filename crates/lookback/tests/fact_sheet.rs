@@ -13,7 +13,7 @@ use lookback::middleware::{
 };
 use lookback::policy::Measure;
 use lookback::summarize::{Ask, Function};
-use lookback::{Dialect, MemoryStore, Message, Policy, Request, Session, Settings, TooLong, ToolCall, presets};
+use lookback::{MemoryStore, Message, Policy, Request, Session, Settings, TooLong, ToolCall, presets};
 
 type Shared = Arc<MemoryStore>;
 
@@ -63,7 +63,7 @@ fn reads(number: u64) -> Message {
 /// One iteration, in which the model reads another page. Gives what was sent.
 async fn read_on(run: &mut Pipeline) -> Vec<String> {
     let call = run.next().await.unwrap().unwrap();
-    let usage = Usage { input: 1_000, output: 100, ..Usage::default() };
+    let usage = Usage { input: 500 * call.iteration, output: 100, ..Usage::default() };
     for tool in run.answered(reads(call.iteration), Some(usage)).await.unwrap() {
         let text = format!("page {}", call.iteration);
         run.tool(&tool, |_| async { Ok::<_, String>(text) }).await.unwrap();
@@ -93,8 +93,8 @@ fn all_five_stages_send_the_filtered_window_with_nudges_and_fact_sheet_and_nothi
         memory.state(Scope::Shared, said(Kind::Constraint, "Write no files.")).await.unwrap();
         let filter = Window::rounds(5).unwrap();
         let policy = presets::named("two-tier:sliding_window_size=5").unwrap();
-        // At 19 calls of 1,100 tokens the soft limit is passed.
-        let budget = Budget::reported(25_000);
+        // Of 19 calls there are 96,900 tokens, and the soft limit is passed.
+        let budget = Budget::reported(120_000);
         let mut run =
             Pipeline::standard(session(&store, Policy::default()).await, budget, filter, memory.clone()).iterations(21);
         // A session with the same policy and no stages.
@@ -112,6 +112,7 @@ fn all_five_stages_send_the_filtered_window_with_nudges_and_fact_sheet_and_nothi
                 messages.iter().cloned().partition(|message| filtered.contains(message));
             assert_eq!(said, filtered, "round {round}: the filtered window is sent, in its order");
             assert_eq!(sheets(&notes), 1, "round {round}: one sheet: {notes:?}");
+            assert_eq!(notes.len(), 1 + usize::from(round == 20), "round {round}: and nothing else: {notes:?}");
             assert!(messages.iter().all(|message| !message.contains("page 1\"") || round <= 6), "round {round}");
             // The window slides at each round from the sixth on, and takes what was said before with it.
             if round > 6 {
@@ -396,21 +397,38 @@ fn a_model_that_draws_no_facts_and_never_answers_holds_nobody_up() {
 }
 
 #[test]
-fn the_models_of_every_dialect_are_offered_the_same_tools() {
-    for dialect in [Dialect::OpenAiChat, Dialect::Anthropic, Dialect::Bedrock] {
-        let names: Vec<_> = lookback::memory::tools::tools().iter().map(|tool| tool.for_dialect(dialect)).collect();
-        let all = serde_json::to_string(&names).unwrap();
-        for name in [
-            "memory_finding",
-            "memory_blocker",
-            "memory_correction",
-            "memory_preference",
-            "memory_constraint",
-            "memory_get",
-            "memory_forget",
-            "memory_search",
-        ] {
-            assert!(all.contains(&format!("\"{name}\"")), "{dialect:?} {name}");
+fn what_was_cut_can_be_recalled_to_its_end_in_the_stack_that_cuts_it() {
+    block_on(async {
+        let (store, memory) = constrained().await;
+        let session = session(&store, Policy::default()).await;
+        let window = Window::rounds(5).unwrap();
+        let mut run = Pipeline::standard(session, Budget::reported(1_000_000), window, memory);
+        run.start(Message::user("Read it.")).await.unwrap();
+        let long: String = (0..5_000).map(|number| format!("<{number}>\n")).collect();
+        sent(&run.next().await.unwrap().unwrap());
+        for tool in run.answered(reads(1), None).await.unwrap() {
+            run.tool(&tool, |_| async { Ok::<_, String>(long.clone()) }).await.unwrap();
         }
-    }
+        let mut messages = sent(&run.next().await.unwrap().unwrap());
+        let cut = messages.iter().find_map(|message| message.split_once("cut; entry ")).unwrap().1;
+        let entry: u64 = cut.split(' ').next().unwrap().parse().unwrap();
+        // As a model does, it asks for what each page says is the rest, and sees the end of each.
+        let (mut offset, mut pages) = (0, 0);
+        loop {
+            pages += 1;
+            let arguments = format!(r#"{{"entry":{entry},"offset":{offset}}}"#);
+            let asks = Message::calls("", [ToolCall::new(format!("r{pages}"), "recall", arguments)]);
+            for tool in run.answered(asks, None).await.unwrap() {
+                run.tool(&tool, |_| async { Err::<String, _>("the memory did not answer") }).await.unwrap();
+            }
+            messages = sent(&run.next().await.unwrap().unwrap());
+            let page = messages.iter().rfind(|message| message.contains(r#""role":"tool""#)).unwrap();
+            assert!(!page.contains("characters cut"), "page {pages} is whole");
+            let Some((_, rest)) = page.rsplit_once("the rest: recall") else { break };
+            let digits = rest.split_once("offset").unwrap().1.trim_start_matches(|c: char| !c.is_ascii_digit());
+            offset = digits.split('}').next().unwrap().parse().unwrap();
+        }
+        assert!(pages > 3, "{pages}");
+        assert!(messages.iter().any(|message| message.contains("4999")), "the end was read");
+    });
 }

@@ -260,6 +260,9 @@ fn check_sheet(session: &Both, shared: &Both, dice: &mut Dice) {
         assert_eq!(shown[kind as usize] + left_out, standing as u64, "{kind}s with {options:?}");
     }
     assert!(!made.shown.iter().any(|id| hidden(*id)));
+    let unprotected =
+        Kind::ALL.into_iter().filter(|kind| !kind.is_protected()).map(|kind| shown[kind as usize]).sum::<u64>();
+    assert!(!made.is_short() || unprotected == 0, "what is protected comes first, with {options:?}");
 }
 
 #[test]
@@ -288,6 +291,8 @@ fn a_million_deeds_lose_nothing_and_never_hang() {
         }
         if deed % SHEETS == 0 {
             check_sheet(&session, &shared, &mut dice);
+            session.compare();
+            shared.compare();
         }
     }
     session.compare();

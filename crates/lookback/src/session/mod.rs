@@ -273,6 +273,21 @@ impl Session {
         .await
     }
 
+    /// A message of the application's arrives now, and is shown whole, whatever cap the policy has for what arrives.
+    pub(crate) async fn receive_whole(&mut self, message: Message) -> Result<(), Error> {
+        self.follow_policy();
+        self.reductions = 0;
+        let time = now();
+        self.commit(|engine| {
+            let own = engine.settings().policy.clone();
+            engine.set_policy(Policy { arrival: None, ..own.clone() });
+            let entries = engine.receive(message.clone(), Origin::Client, time);
+            engine.set_policy(own);
+            Ok(entries?)
+        })
+        .await
+    }
+
     /// The system prompt and tools that stand outside the messages.
     ///
     /// # Errors

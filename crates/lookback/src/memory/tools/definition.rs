@@ -125,6 +125,7 @@ impl Definition {
                 optional("content", TEXT, "What stands in the way, in one sentence that can be understood alone."),
                 ABOUT,
                 TAGS,
+                SUPERSEDES,
                 optional("resolves", Shape::Id, "The blocker that stands in the way no longer, such as f4."),
                 optional("with", TEXT, "What resolved it."),
                 untold("taskId", NAME),
@@ -139,12 +140,12 @@ impl Definition {
         Definition {
             name: "memory_preference",
             description: "Remember how someone wants things done. All sessions of the workspace know it.",
-            parameters: &[CONTENT, TAGS, SESSION],
+            parameters: &[CONTENT, ABOUT, TAGS, SUPERSEDES, SESSION],
         },
         Definition {
             name: "memory_constraint",
             description: "Remember what must hold whatever is done. All sessions of the workspace know it.",
-            parameters: &[CONTENT, TAGS, SESSION],
+            parameters: &[CONTENT, ABOUT, TAGS, SUPERSEDES, SESSION],
         },
         Definition {
             name: "memory_decision",

@@ -56,7 +56,9 @@ impl Pipeline {
     }
 
     /// A result of a call, which is open no longer.
-    pub(super) async fn answer(&mut self, call: &ToolCall, text: &str, error: bool) -> Result<(), Error> {
+    ///
+    /// What a stage answers is as long as it is meant to be: were a page that was recalled cut again, its end could never be read.
+    pub(super) async fn answer(&mut self, call: &ToolCall, text: &str, error: bool, ran: bool) -> Result<(), Error> {
         let Some(at) = self.open.iter().position(|open| open == call) else { return Ok(()) };
         let message = |error| {
             let result = ToolResult { error, ..ToolResult::new(&call.id, text) };
@@ -65,7 +67,7 @@ impl Pipeline {
         // Not every provider has a way to say that a result is an error; the text says it then.
         let failed =
             Some(message(true)).filter(|message| error && self.session.settings().dialect.convert(message).is_ok());
-        self.push(failed.unwrap_or_else(|| message(false)), Origin::Client).await?;
+        self.write(failed.unwrap_or_else(|| message(false)), ran.then_some(Origin::Client)).await?;
         self.open.remove(at);
         Ok(())
     }
@@ -87,12 +89,20 @@ impl Pipeline {
 
     /// Pushes a message once, though the future of an earlier try was dropped, or failed, with the message written.
     pub(super) async fn push(&mut self, message: Message, origin: Origin) -> Result<(), Error> {
+        self.write(message, Some(origin)).await
+    }
+
+    /// The same. Without an origin it is the client's, and is not cut as it arrives.
+    async fn write(&mut self, message: Message, origin: Option<Origin>) -> Result<(), Error> {
         let said = self.session.settings().dialect.convert(&message)?;
         let digests: Vec<_> = said.iter().map(Message::digest).collect();
         let is_it = |entry: &Entry| matches!(entry, Entry::Message(arrival) if digests.contains(&arrival.digest));
         if !self.was_written(is_it).await? {
             self.writing = Some(self.session.stats().entries);
-            self.session.receive(message, origin, now()).await?;
+            match origin {
+                Some(origin) => self.session.receive(message, origin, now()).await?,
+                None => self.session.receive_whole(message).await?,
+            }
         }
         self.writing = None;
         Ok(())

@@ -312,7 +312,7 @@ impl Pipeline {
     /// Puts what a tool has given into the session, and tells the stages.
     async fn tell_outcome(&mut self) -> Result<(), Error> {
         let Some(outcome) = self.outcome.clone() else { return Ok(()) };
-        self.answer(&outcome.call, &outcome.text, outcome.error).await?;
+        self.answer(&outcome.call, &outcome.text, outcome.error, outcome.ran).await?;
         if self.stopped.is_none() {
             self.ask(Event::AfterTool(outcome), 0..self.slots.len()).await?;
         }
@@ -369,7 +369,7 @@ impl Pipeline {
         let Some(stopped) = self.stopped.clone().filter(|_| matches!(self.step, Step::Stopping)) else { return Ok(()) };
         self.tell_outcome().await?;
         while let Some(call) = self.open.first().cloned() {
-            self.answer(&call, "[This call was not run: the run has ended.]", true).await?;
+            self.answer(&call, "[This call was not run: the run has ended.]", true, false).await?;
         }
         self.ask(Event::Stop(stopped.clone()), 0..self.slots.len()).await?;
         tracing::debug!(session = %self.session.name(), iteration = self.iteration, how = stopped.name(), "the run is over");
