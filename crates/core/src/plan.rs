@@ -334,17 +334,17 @@ impl<'a> Draft<'a> {
             *turns.entry(group.turn).or_default() += 1;
         }
         // What is planned anew at each read would lose its notes after one call.
-        let lasts = policy.mode == Mode::Recorded;
-        let keep = |group: &Group| Decision::before_stages(group, lasts);
+        let spends = policy.mode == Mode::Recorded;
+        let decisions: Vec<_> = groups.iter().map(|group| Decision::before_stages(group, spends)).collect();
         let rounds = |group: &&Group| matches!(group.kind, Kind::Assistant | Kind::Round) && !group.is_stale();
         Draft {
-            decisions: groups.iter().map(keep).collect(),
             policy,
             target,
             excess,
             demands,
             summarised: false,
-            size: groups.iter().map(|group| Decision::before_stages(group, lasts).after).sum(),
+            size: decisions.iter().map(|decision| decision.after).sum(),
+            decisions,
             turns,
             rounds: groups.iter().filter(rounds).count() as u64,
             held: None,
