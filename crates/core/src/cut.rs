@@ -1,6 +1,6 @@
 //! Showing less of a message: the one place where text is cut, and the edits that say what was done to which part.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use unicode_segmentation::GraphemeCursor;
 
 use crate::message::{Media, MediaSource, Message, PartRef, ResultItem, ToolResult};
@@ -118,6 +118,16 @@ pub enum Hidden {
     Unsigned,
     /// Signed reasoning whose prefix a compaction changed.
     Stale,
+}
+
+impl Edit {
+    /// Where it stands among others: by part, and what is done to all of a part before what is done to its items.
+    fn place(&self) -> (usize, usize) {
+        match self.change {
+            Change::Cut { item, .. } => (self.part, item.saturating_add(1)),
+            Change::Hide(_) | Change::Rename(_) | Change::Arguments(_) => (self.part, 0),
+        }
+    }
 }
 
 impl Truncation {
@@ -289,9 +299,38 @@ pub fn clear_media(result: &ToolResult) -> Vec<(usize, Cut)> {
     result.content.iter().enumerate().filter_map(|(index, item)| Some((index, cut(item)?))).collect()
 }
 
+/// Puts edits in order: by part, and in a part what is done to all of it before what is done to its items. Everything that takes
+/// edits wants them so, and finds one without a look at the others, however many a message has.
+pub fn in_order(mut edits: Vec<Edit>) -> Vec<Edit> {
+    edits.sort_by_key(Edit::place);
+    edits
+}
+
+/// Reads edits, which a log of before may hold in another order.
+pub(crate) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Edit>, D::Error> {
+    Vec::deserialize(deserializer).map(in_order)
+}
+
+/// The edits that are in one place.
+fn at(edits: &[Edit], place: (usize, usize)) -> &[Edit] {
+    let start = edits.partition_point(|edit| edit.place() < place);
+    let end = edits.partition_point(|edit| edit.place() <= place);
+    edits.get(start..end).unwrap_or_default()
+}
+
+/// What is done to all of a part.
+fn of_part(edits: &[Edit], part: usize) -> &[Edit] {
+    at(edits, (part, 0))
+}
+
 /// Whether a part is hidden by these edits.
 pub fn is_hidden(edits: &[Edit], part: usize) -> bool {
-    edits.iter().any(|edit| edit.part == part && matches!(edit.change, Change::Hide(_)))
+    of_part(edits, part).iter().any(|edit| matches!(edit.change, Change::Hide(_)))
+}
+
+/// Whether a part is hidden for this reason.
+pub(crate) fn is_hidden_as(edits: &[Edit], part: usize, why: Hidden) -> bool {
+    of_part(edits, part).iter().any(|edit| edit.change == Change::Hide(why))
 }
 
 /// Whether every part of a message is hidden, so that nothing of it is shown. A cache marker alone is nothing.
@@ -302,9 +341,9 @@ pub fn hides_all(message: &Message, edits: &[Edit]) -> bool {
 
 /// The cut of one item of one part, where there is one.
 pub fn cut_of(edits: &[Edit], part: usize, item: usize) -> Option<&Cut> {
-    edits.iter().find_map(|edit| match &edit.change {
-        Change::Cut { item: at, cut } if edit.part == part && *at == item => Some(cut),
-        Change::Cut { .. } | Change::Hide(_) | Change::Rename(_) | Change::Arguments(_) => None,
+    at(edits, (part, item.saturating_add(1))).iter().find_map(|edit| match &edit.change {
+        Change::Cut { cut, .. } => Some(cut),
+        Change::Hide(_) | Change::Rename(_) | Change::Arguments(_) => None,
     })
 }
 
@@ -315,17 +354,17 @@ pub fn note_of<'a>(result: &ToolResult, edits: &'a [Edit], part: usize) -> Optio
 
 /// The identifier by which a part goes after these edits, where they change it.
 pub fn renamed(edits: &[Edit], part: usize) -> Option<&str> {
-    edits.iter().find_map(|edit| match &edit.change {
-        Change::Rename(id) if edit.part == part => Some(id.as_str()),
-        Change::Rename(_) | Change::Cut { .. } | Change::Hide(_) | Change::Arguments(_) => None,
+    of_part(edits, part).iter().find_map(|edit| match &edit.change {
+        Change::Rename(id) => Some(id.as_str()),
+        Change::Cut { .. } | Change::Hide(_) | Change::Arguments(_) => None,
     })
 }
 
 /// The arguments of a tool call after these edits, where they change them.
 pub fn arguments(edits: &[Edit], part: usize) -> Option<&str> {
-    edits.iter().find_map(|edit| match &edit.change {
-        Change::Arguments(json) if edit.part == part => Some(json.as_str()),
-        Change::Arguments(_) | Change::Rename(_) | Change::Cut { .. } | Change::Hide(_) => None,
+    of_part(edits, part).iter().find_map(|edit| match &edit.change {
+        Change::Arguments(json) => Some(json.as_str()),
+        Change::Rename(_) | Change::Cut { .. } | Change::Hide(_) => None,
     })
 }
 

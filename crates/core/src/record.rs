@@ -1,5 +1,6 @@
 //! Carrying a plan out: what each group would be after each stage, and the entry that records what was chosen.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -219,8 +220,10 @@ fn base(view: &View, group: &ViewGroup, sizing: Sizing<'_>, in_open_loop: bool) 
         return None;
     }
     let mut items: Vec<Item> = Vec::new();
+    let by_stand_in: HashMap<Position, usize> =
+        late.iter().enumerate().flat_map(|(at, (_, places))| places.iter().map(move |place| (*place, at))).collect();
     for item in &group.items {
-        if let Some((late, stand_ins)) = late.iter().find(|(_, stand_ins)| stand_ins.contains(&item.position)) {
+        if let Some((late, stand_ins)) = by_stand_in.get(&item.position).and_then(|at| late.get(*at)) {
             // One message may answer several calls: it comes where the first of their stand-ins was.
             if stand_ins.first() == Some(&item.position) {
                 items.extend(with_edits(late, late.edits.to_vec(), sizing.counter));
@@ -239,6 +242,7 @@ fn base(view: &View, group: &ViewGroup, sizing: Sizing<'_>, in_open_loop: bool) 
 }
 
 fn with_edits(item: &Item, edits: Vec<Edit>, counter: &dyn TokenCounter) -> Option<Item> {
+    let edits = cut::in_order(edits);
     let size = measure(&item.message, &edits, counter);
     (!cut::hides_all(&item.message, &edits)).then(|| Item { edits: Arc::from(edits), size, ..item.clone() })
 }
@@ -265,10 +269,9 @@ fn shorten(item: &Item, cuts: &Cuts<'_>, counter: &dyn TokenCounter) -> Option<I
     if new.is_empty() {
         return None;
     }
+    let new = cut::in_order(new);
     let replaced = |old: &Edit| match &old.change {
-        Change::Cut { item, .. } => new
-            .iter()
-            .any(|new| new.part == old.part && matches!(&new.change, Change::Cut { item: at, .. } if at == item)),
+        Change::Cut { item, .. } => cut::cut_of(&new, old.part, *item).is_some(),
         Change::Hide(_) | Change::Rename(_) | Change::Arguments(_) => false,
     };
     let edits = item.edits.iter().filter(|old| !replaced(old)).cloned().chain(new.iter().cloned()).collect();

@@ -60,7 +60,7 @@ pub struct Arrival {
     #[serde(default, skip_serializing_if = "Origin::is_client")]
     pub origin: Origin,
     /// What of it is shown: the cap on tool results, and repairs.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::cut::read", skip_serializing_if = "Vec::is_empty")]
     pub edits: Vec<Edit>,
     /// Its size as it is shown.
     pub size: Size,
@@ -192,7 +192,7 @@ pub struct ShownItem {
     /// The entry.
     pub position: Position,
     /// What of it is shown.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "crate::cut::read", skip_serializing_if = "Vec::is_empty")]
     pub edits: Vec<Edit>,
     /// Its size so.
     pub size: Size,

@@ -1,5 +1,7 @@
 //! The rule that all providers share: each tool call is answered, once, right after the message that made it.
 
+use std::collections::{HashMap, HashSet, VecDeque};
+
 use super::{Dialect, Finding, Problem, Rule};
 use crate::message::{Message, PartRef, Role};
 
@@ -21,12 +23,44 @@ impl Rule {
     }
 }
 
+/// The calls that wait for a result, each found by its identifier without a look at the others.
+#[derive(Default)]
+struct OpenCalls<'a> {
+    calls: Vec<OpenCall<'a>>,
+    /// By identifier, those that have no result yet: a queue, empty where all have one.
+    waiting: HashMap<&'a str, VecDeque<usize>>,
+}
+
+struct OpenCall<'a> {
+    id: &'a str,
+    message: usize,
+    part: usize,
+    answered: bool,
+}
+
+impl<'a> OpenCalls<'a> {
+    fn push(&mut self, id: &'a str, message: usize, part: usize) {
+        self.waiting.entry(id).or_default().push_back(self.calls.len());
+        self.calls.push(OpenCall { id, message, part, answered: false });
+    }
+
+    fn has(&self, id: &str) -> bool {
+        self.waiting.contains_key(id)
+    }
+
+    /// Gives the first call of an identifier that waits its result, where one does.
+    fn answer(&mut self, id: &str) -> bool {
+        let first = self.waiting.get_mut(id).and_then(VecDeque::pop_front);
+        let call = first.and_then(|first| self.calls.get_mut(first));
+        call.is_some_and(|call| !std::mem::replace(&mut call.answered, true))
+    }
+}
+
 /// Checks the pairing of calls and results over a list of messages.
 pub(super) fn check(dialect: Dialect, rules: &PairingRules, messages: &[Message]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let mut seen = std::collections::HashSet::new();
-    // The calls that wait for a result: identifier, message, part, answered.
-    let mut open: Vec<(&str, usize, usize, bool)> = Vec::new();
+    let mut seen = HashSet::new();
+    let mut open = OpenCalls::default();
     for (index, message) in messages.iter().enumerate() {
         let path = |part| dialect.path(index, message, part);
         let answers = message.role() == Role::User && message.tool_results().next().is_some();
@@ -35,9 +69,10 @@ pub(super) fn check(dialect: Dialect, rules: &PairingRules, messages: &[Message]
         }
         for (part, result) in message.tool_results() {
             let id = result.call_id.as_str();
-            if let Some(call) = open.iter_mut().find(|call| call.0 == id && !call.3) {
-                call.3 = true;
-            } else if open.iter().any(|call| call.0 == id) {
+            if open.answer(id) {
+                continue;
+            }
+            if open.has(id) {
                 let problem = Problem::DuplicateResult { id: id.to_owned() };
                 findings.push(rules.duplicate_result.at(index, path(part), problem));
             } else {
@@ -58,10 +93,10 @@ pub(super) fn check(dialect: Dialect, rules: &PairingRules, messages: &[Message]
         }
         for (part, call) in message.tool_calls() {
             let id = call.id.as_str();
-            if open.iter().any(|other| other.0 == id) || (!seen.insert(id) && rules.unique_in_request) {
+            if open.has(id) || (!seen.insert(id) && rules.unique_in_request) {
                 findings.push(rules.duplicate_call.at(index, path(part), Problem::DuplicateCall { id: id.to_owned() }));
             }
-            open.push((id, index, part, false));
+            open.push(id, index, part);
         }
     }
     close(dialect, rules, messages, &mut open, &mut findings);
@@ -72,13 +107,13 @@ fn close(
     dialect: Dialect,
     rules: &PairingRules,
     messages: &[Message],
-    open: &mut Vec<(&str, usize, usize, bool)>,
+    open: &mut OpenCalls<'_>,
     findings: &mut Vec<Finding>,
 ) {
-    for (id, index, part, answered) in open.drain(..) {
-        if let (false, Some(message)) = (answered, messages.get(index)) {
-            let problem = Problem::MissingResult { id: id.to_owned() };
-            findings.push(rules.missing.at(index, dialect.path(index, message, part), problem));
+    for call in std::mem::take(open).calls {
+        if let (false, Some(message)) = (call.answered, messages.get(call.message)) {
+            let problem = Problem::MissingResult { id: call.id.to_owned() };
+            findings.push(rules.missing.at(call.message, dialect.path(call.message, message, call.part), problem));
         }
     }
 }

@@ -205,6 +205,7 @@ impl Engine {
                     edits.extend(cuts.into_iter().map(|(item, cut)| Edit { part, change: Change::Cut { item, cut } }));
                 }
             }
+            let edits = cut::in_order(edits);
             let size = measure(&message, &edits, counter);
             let digest = message.digest();
             let arrival = Arrival { message, origin, edits, size, digest, time, replaces, first };

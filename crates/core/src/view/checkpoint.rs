@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use super::compaction::summary_group;
 use super::{Author, Item, View, ViewGroup};
+use crate::cut;
 use crate::transcript::{Checkpoint, Compaction, Entry, Position, Repair, SavedGroup, ShownItem};
 
 impl View {
@@ -17,7 +19,7 @@ impl View {
         calibrations.sort_by(|a, b| a.0.cmp(&b.0));
         Checkpoint {
             groups: self.groups.iter().map(save).collect(),
-            late: self.late.iter().map(Item::saved).collect(),
+            late: self.late.items().iter().map(Item::saved).collect(),
             turn: self.turn,
             round: self.round,
             messages: self.messages,
@@ -59,23 +61,32 @@ impl View {
                 _ => return None,
             };
             let (position, size) = (saved.position, saved.size);
-            Some(Item { position, message: Arc::new(message.clone()), edits: saved.edits.as_slice().into(), size, by })
+            let edits = cut::in_order(saved.edits.clone()).into();
+            Some(Item { position, message: Arc::new(message.clone()), edits, size, by })
         };
+        let mut groups = Vec::with_capacity(checkpoint.groups.len());
         for saved in &checkpoint.groups {
             if let [shown] = saved.items.as_slice()
                 && let Entry::Compaction(Compaction { summary: Some(summary), .. }) = entry(shown.position)?
             {
                 view.summary = Some((shown.position, Arc::new(summary.clone())));
-                let group = view.summary_group(shown.position, summary);
-                view.add_group(group, None);
+                groups.push(summary_group(shown.position, shown.position, summary));
                 continue;
             }
             let items = saved.items.iter().map(|saved| item(saved, &mut entry)).collect::<Option<Vec<_>>>()?;
             let mut group = ViewGroup::of(items, saved.turn, saved.round)?;
             group.settle();
-            view.open_group(group, None);
+            groups.push(group);
         }
-        view.late = checkpoint.late.iter().map(|saved| item(saved, &mut entry)).collect::<Option<_>>()?;
+        // What was put before others has the number of what it stands before.
+        let mut next = Position::MAX;
+        for group in groups.iter_mut().rev() {
+            next = next.min(group.number);
+            group.number = next;
+        }
+        groups.into_iter().for_each(|group| view.add_group(group, None));
+        let late = checkpoint.late.iter().map(|saved| item(saved, &mut entry)).collect::<Option<_>>()?;
+        view.await_all(late);
         view.outdated = view.is_outdated();
         Some(view)
     }

@@ -1,8 +1,10 @@
 //! A compaction in the view: which groups leave, how others are shown from now on, and where the running summary stands.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::{Author, Item, View, ViewGroup};
+use super::{Author, Calls, Item, View, ViewGroup};
+use crate::cut;
 use crate::group::Kind;
 use crate::plan::Action;
 use crate::policy::Totals;
@@ -11,9 +13,10 @@ use crate::transcript::{Compaction, Position, ShownItem, Summary};
 impl View {
     pub(super) fn compact(&mut self, position: Position, compaction: &Compaction) {
         let late = std::mem::take(&mut self.late);
+        let waiting: HashMap<Position, &Item> = late.items().iter().map(|item| (item.position, item)).collect();
         let groups = std::mem::take(&mut self.groups);
         let mut outcomes = compaction.groups.iter().flat_map(|outcome| std::iter::repeat_n(outcome, outcome.count));
-        let mut used = Vec::new();
+        let mut used = HashSet::new();
         let mut kept: Vec<ViewGroup> = Vec::new();
         let mut place = None;
         for mut group in groups {
@@ -26,9 +29,11 @@ impl View {
                 continue;
             }
             if let Some(shown) = outcome.and_then(|outcome| outcome.shown.as_ref()) {
+                let own: HashMap<Position, &Item> = group.items.iter().map(|item| (item.position, item)).collect();
                 let find = |saved: &ShownItem| {
-                    let item = group.items.iter().chain(&late).find(|item| item.position == saved.position)?;
-                    Some(Item { edits: saved.edits.as_slice().into(), size: saved.size, ..item.clone() })
+                    let item = *own.get(&saved.position).or_else(|| waiting.get(&saved.position))?;
+                    let edits = cut::in_order(saved.edits.clone()).into();
+                    Some(Item { edits, size: saved.size, ..item.clone() })
                 };
                 let items: Vec<Item> = shown.iter().filter_map(find).collect();
                 used.extend(items.iter().filter(|item| item.by != Author::Mend).map(|item| item.position));
@@ -43,30 +48,32 @@ impl View {
             }
             kept.push(group);
         }
-        self.late = late.into_iter().filter(|item| !used.contains(&item.position)).collect();
+        let mut left: Vec<Item> = late.items().iter().filter(|item| !used.contains(&item.position)).cloned().collect();
         if let Some(summary) = &compaction.summary {
             self.summary = Some((position, Arc::new(summary.clone())));
             // What it stands for may have left before, at a hard limit.
             let place = place.unwrap_or_else(|| kept.iter().take_while(|group| group.kind == Kind::System).count());
-            kept.insert(place, self.summary_group(position, summary));
+            let number = kept.get(place).map_or(position, |next| next.number);
+            kept.insert(place, summary_group(number, position, summary));
         }
         self.totals = Totals::default();
         self.open = 0;
         self.unsaid = 0;
+        self.newest_turn = None;
+        self.renamed.clear();
         for group in kept {
             self.add_group(group, None);
         }
         // A late result whose call has left the window has nothing to answer.
-        let calls = &self.calls;
-        self.late.retain(|item| item.message.tool_results().any(|(_, result)| calls.contains_key(&result.call_id)));
+        left.retain(|item| item.message.tool_results().any(|(_, result)| self.calls.contains_key(&result.call_id)));
+        self.await_all(left);
         self.outdated = self.is_outdated();
     }
+}
 
-    pub(super) fn summary_group(&mut self, position: Position, summary: &Summary) -> ViewGroup {
-        self.next_group += 1;
-        let (message, size) = (Arc::new(summary.message.clone()), summary.size);
-        let items = vec![Item { position, message, edits: Arc::new([]), size, by: Author::Mend }];
-        let (number, turn, round) = (self.next_group - 1, 0, 0);
-        ViewGroup { number, kind: Kind::Summary, turn, round, items, size, calls: Vec::new() }
-    }
+/// The group of a running summary.
+pub(super) fn summary_group(number: Position, position: Position, summary: &Summary) -> ViewGroup {
+    let (message, size) = (Arc::new(summary.message.clone()), summary.size);
+    let items = vec![Item { position, message, edits: Arc::new([]), size, by: Author::Mend }];
+    ViewGroup { number, kind: Kind::Summary, turn: 0, round: 0, items, size, calls: Calls::default() }
 }

@@ -1,20 +1,24 @@
 //! The view: what the model would see of the log now, as a fold over its entries.
 
+mod calls;
 mod checkpoint;
 mod compaction;
+mod late;
 mod repair;
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
 
+use self::calls::{Answer, Calls};
+use self::late::Late;
 use crate::cut::{self, Change, Edit, Hidden};
 use crate::dialect::{Dialect, Frame, Loss, Shown};
 use crate::group::Kind;
-use crate::message::{Message, PartRef, Role};
+use crate::message::{Message, PartRef, Role, ToolResult};
 use crate::policy::Totals;
 use crate::tokens::{Calibration, Size};
 use crate::transcript::{Arrival, Entry, Label, Origin, Position, ShownItem, Summary};
@@ -26,14 +30,17 @@ use crate::transcript::{Arrival, Entry, Label, Origin, Position, ShownItem, Summ
 pub struct View {
     groups: Vec<ViewGroup>,
     /// Group by the identifier of a tool call in it, the newest where several have it.
-    calls: HashMap<String, u64>,
+    calls: HashMap<String, Position>,
+    /// The names of calls that are shown by another than their identifier.
+    renamed: HashSet<String>,
     /// Calls without a result and without a stand-in.
     open: u64,
-    late: Vec<Item>,
+    late: Late,
     totals: Totals,
     turn: u64,
     round: u64,
-    next_group: u64,
+    /// The turn of the newest group that belongs to one.
+    newest_turn: Option<u64>,
     messages: u64,
     chain: u128,
     path: Vec<Range<Position>>,
@@ -54,13 +61,15 @@ pub struct View {
 /// What belongs together, with its messages.
 #[derive(Debug, Clone)]
 pub(crate) struct ViewGroup {
-    number: u64,
+    /// By which it is found: the position of its first message as it came, and of what was put before others, theirs. So the
+    /// numbers of a view never fall.
+    number: Position,
     pub(crate) kind: Kind,
     pub(crate) turn: u64,
     pub(crate) round: u64,
     pub(crate) items: Vec<Item>,
     pub(crate) size: Size,
-    calls: Vec<Call>,
+    calls: Calls,
 }
 
 /// One message of the view.
@@ -89,21 +98,6 @@ impl Author {
         let note = arrival.origin == Origin::Lookback && arrival.message.opens_turn();
         if note { Author::Note } else { Author::Others }
     }
-}
-
-#[derive(Debug, Clone)]
-struct Call {
-    id: String,
-    /// Part of the group's first message.
-    part: usize,
-    answer: Answer,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Answer {
-    Open,
-    Given,
-    StandIn,
 }
 
 impl Item {
@@ -160,6 +154,12 @@ impl Item {
     /// Whether it shows signed reasoning.
     pub(crate) fn shows_signed(&self) -> bool {
         self.signed_parts().next().is_some()
+    }
+
+    /// The results that it shows: each with its part, and the name of the call that it answers.
+    pub(crate) fn answers(&self) -> impl Iterator<Item = (usize, &ToolResult, &str)> {
+        let shown = self.message.tool_results().filter(|(part, _)| !cut::is_hidden(&self.edits, *part));
+        shown.map(|(part, result)| (part, result, cut::renamed(&self.edits, part).unwrap_or(&result.call_id)))
     }
 
     fn saved(&self) -> ShownItem {
@@ -309,12 +309,11 @@ impl View {
         let item = |edits: &[Edit], size| Item { position, message: message.clone(), edits: edits.into(), size, by };
         if arrival.edits.iter().any(|edit| edit.change == Change::Hide(Hidden::Late)) {
             // What is hidden as late waits beside the view, with nothing else of its message.
-            let late =
-                |part| arrival.edits.iter().any(|edit| edit.part == part && edit.change == Change::Hide(Hidden::Late));
+            let late = |part| cut::is_hidden_as(&arrival.edits, part, Hidden::Late);
             let edits = arrival.edits.iter().filter(|edit| edit.change != Change::Hide(Hidden::Late)).cloned();
             let others = (0..message.parts().count()).filter(|part| !late(*part));
             let hide = others.map(|part| Edit { part, change: Change::Hide(Hidden::Late) });
-            self.late.push(item(&edits.chain(hide).collect::<Vec<_>>(), arrival.size));
+            self.await_result(item(&cut::in_order(edits.chain(hide).collect()), arrival.size));
         }
         if cut::hides_all(&message, &arrival.edits) {
             return;
@@ -329,7 +328,7 @@ impl View {
         }
         if arrival.first {
             if let Some(group) = ViewGroup::of(vec![item], self.turn, self.round) {
-                self.open_group(group, Some(0));
+                self.add_group(group, Some(0));
             }
             return;
         }
@@ -350,9 +349,8 @@ impl View {
             self.group_of(&result.call_id)
         });
         if let Some(index) = home {
-            for (part, result) in message.tool_results().filter(|(part, _)| !cut::is_hidden(&item.edits, *part)) {
-                let shown = cut::renamed(&item.edits, part);
-                self.answer(index, &result.call_id, shown, Answer::Given);
+            for (_, result, name) in item.answers() {
+                self.answer(index, &result.call_id, name, Answer::Given);
             }
             self.add_to(index, item);
             return;
@@ -372,47 +370,45 @@ impl View {
             }
             return;
         }
-        let calls: Vec<Call> =
-            message.tool_calls().map(|(part, call)| Call { id: call.id.clone(), part, answer: Answer::Open }).collect();
-        let kind = kind(std::slice::from_ref(&item), &calls);
         if message.role() == Role::Assistant {
             self.round = self.round.saturating_add(1);
         }
-        let (turn, round) = (self.turn, self.round);
-        self.open_group(
-            ViewGroup { number: 0, kind, turn, round, items: vec![item], size: Size::default(), calls },
-            None,
-        );
-    }
-
-    fn open_group(&mut self, mut group: ViewGroup, at: Option<usize>) {
-        group.number = self.next_group;
-        self.next_group += 1;
-        self.add_group(group, at);
+        if let Some(group) = ViewGroup::of(vec![item], self.turn, self.round) {
+            self.add_group(group, None);
+        }
     }
 
     fn add_group(&mut self, mut group: ViewGroup, at: Option<usize>) {
         group.size = group.items.iter().map(|item| item.size).sum();
-        for call in &group.calls {
+        for id in group.calls.ids() {
             // Of several groups that have an identifier, the newest is found by it.
-            if self.calls.get(&call.id).is_none_or(|number| *number < group.number) {
-                self.calls.insert(call.id.clone(), group.number);
+            match self.calls.get_mut(id) {
+                Some(number) => *number = group.number.max(*number),
+                None => drop(self.calls.insert(id.to_owned(), group.number)),
             }
-            self.open += u64::from(call.answer == Answer::Open);
         }
-        let newest = self.groups.iter().rev().find(|group| group.kind.is_said());
+        self.renamed.extend(group.calls.renamed().map(str::to_owned));
+        self.open += group.calls.open().count() as u64;
         if group.kind.may_be_uncounted() {
             self.unsaid += group.items.len() as u64;
         }
-        if group.kind.is_said() && newest.is_none_or(|newest| newest.turn != group.turn) {
-            self.totals.turns += 1;
+        if group.kind.is_said() {
+            if self.newest_turn != Some(group.turn) {
+                self.totals.turns += 1;
+            }
+            if at.is_none() || self.newest_turn.is_none() {
+                self.newest_turn = Some(group.turn);
+            }
         }
         if matches!(group.kind, Kind::Assistant | Kind::Round) {
             self.totals.rounds += 1;
         }
         self.totals.size += group.size;
         match at {
-            Some(at) => self.groups.insert(at, group),
+            Some(at) => {
+                group.number = self.groups.get(at).map_or(group.number, |next| next.number);
+                self.groups.insert(at, group);
+            }
             None => self.groups.push(group),
         }
     }
@@ -440,34 +436,50 @@ impl View {
         }
     }
 
+    /// The group that has a call of this identifier: the newest, where several have one.
     fn group_of(&self, call: &str) -> Option<usize> {
-        let number = self.calls.get(call)?;
-        // An opening stands before older groups, but it has no calls.
-        self.groups.iter().rposition(|group| group.number == *number)
+        self.numbered(*self.calls.get(call)?)
     }
 
-    /// Marks a call as answered: among several of one identifier, the one that is shown by the result's name.
-    fn answer(&mut self, index: usize, id: &str, shown: Option<&str>, answer: Answer) {
+    /// The group of a number, behind those that were put before it.
+    fn numbered(&self, number: Position) -> Option<usize> {
+        let end = self.groups.partition_point(|group| group.number <= number);
+        let index = end.checked_sub(1)?;
+        self.groups.get(index).filter(|group| group.number == number).map(|_| index)
+    }
+
+    /// Marks a call as answered: among several of one identifier, the one that is shown by this name.
+    fn answer(&mut self, index: usize, id: &str, shown: &str, answer: Answer) {
         let Some(group) = self.groups.get_mut(index) else { return };
-        let names: Vec<bool> = group
-            .calls
-            .iter()
-            .map(|call| {
-                let name = group.items.first().and_then(|first| cut::renamed(&first.edits, call.part));
-                call.id == id && call.answer != Answer::Given && name.unwrap_or(&call.id) == shown.unwrap_or(id)
-            })
-            .collect();
-        if let Some(call) = group.calls.iter_mut().zip(names).find_map(|(call, fits)| fits.then_some(call)) {
-            self.open = self.open.saturating_sub(u64::from(call.answer == Answer::Open));
-            call.answer = answer;
+        self.open = self.open.saturating_sub(u64::from(group.calls.answer(id, shown, answer)));
+    }
+
+    /// Takes in a result whose place a stand-in has taken.
+    fn await_result(&mut self, item: Item) {
+        for (_, result, name) in item.answers() {
+            if let Some(group) = self.group_of(&result.call_id).and_then(|index| self.groups.get_mut(index)) {
+                group.calls.await_result(&result.call_id, name);
+            }
         }
+        self.late.push(item);
+    }
+
+    /// Takes in all results that wait.
+    fn await_all(&mut self, items: Vec<Item>) {
+        self.late = Late::default();
+        items.into_iter().for_each(|item| self.await_result(item));
+    }
+
+    /// The late results whose stand-ins stand in a group: the item that takes their place, and the stand-ins' positions.
+    pub(crate) fn late_for(&self, group: &ViewGroup) -> Vec<(Item, Vec<Position>)> {
+        self.late.of_group(group)
     }
 
     /// Finds a group no more by the identifiers of its calls.
     fn forget(&mut self, group: &ViewGroup) {
-        for call in &group.calls {
-            if self.calls.get(&call.id) == Some(&group.number) {
-                self.calls.remove(&call.id);
+        for id in group.calls.ids() {
+            if self.calls.get(id) == Some(&group.number) {
+                self.calls.remove(id);
             }
         }
     }
@@ -481,38 +493,20 @@ impl View {
 impl ViewGroup {
     fn of(items: Vec<Item>, turn: u64, round: u64) -> Option<ViewGroup> {
         let first = items.first()?;
-        let calls: Vec<Call> = first
-            .message
-            .tool_calls()
-            .map(|(part, call)| Call { id: call.id.clone(), part, answer: Answer::Open })
-            .collect();
+        let calls = Calls::of(first);
         let kind = kind(&items, &calls);
-        Some(ViewGroup { number: 0, kind, turn, round, items, size: Size::default(), calls })
+        Some(ViewGroup { number: first.position, kind, turn, round, items, size: Size::default(), calls })
     }
 
-    /// Finds out anew which calls are answered, and by what, from the items.
+    /// Finds out anew which calls are answered, and by what.
     fn settle(&mut self) {
-        let edits = self.items.first().map(|item| item.edits.clone());
-        for call in &mut self.calls {
-            let name = edits.as_deref().and_then(|edits| cut::renamed(edits, call.part)).unwrap_or(&call.id);
-            let answer = self.items.iter().find(|item| {
-                item.message.tool_results().any(|(part, result)| {
-                    !cut::is_hidden(&item.edits, part)
-                        && cut::renamed(&item.edits, part).unwrap_or(&result.call_id) == name
-                })
-            });
-            call.answer = match answer {
-                Some(item) if item.by == Author::Mend => Answer::StandIn,
-                Some(_) => Answer::Given,
-                None => Answer::Open,
-            };
-        }
+        self.calls.settle(&self.items);
         self.size = self.items.iter().map(|item| item.size).sum();
     }
 }
 
 /// What a group of these messages is.
-fn kind(items: &[Item], calls: &[Call]) -> Kind {
+fn kind(items: &[Item], calls: &Calls) -> Kind {
     match items.first().map_or(Role::User, |first| first.message.role()) {
         Role::System => Kind::System,
         Role::User if matches!(items, [only] if only.is_note()) => Kind::Note,

@@ -1,8 +1,9 @@
 //! What is wrong with a history, and what mends it: found as a message arrives, or when a window is asked for.
 
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::{Answer, Author, Item, View, ViewGroup};
+use super::{Answer, Author, Calls, Item, View, ViewGroup};
 use crate::cut::{self, Change, Cut, Edit, Hidden};
 use crate::dialect::Dialect;
 use crate::group::Kind;
@@ -12,6 +13,16 @@ use crate::transcript::{Position, Repair};
 
 /// What stands in a result that says it is an error and nothing else, where the provider refuses that.
 const EMPTY_ERROR: &str = "[The tool failed and gave no output.]";
+
+/// How many groups the late results of one message may belong to, each of which shows its own part of that message.
+const MOST_LATE: usize = 16;
+
+/// The call that a result answers: its group, its place among the calls of its identifier, and the name that it is shown by.
+struct Answered<'a> {
+    group: usize,
+    place: usize,
+    name: &'a str,
+}
 
 /// A tool call that nobody has answered yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,11 +42,8 @@ impl View {
                 break;
             }
             let Some(first) = group.items.first() else { continue };
-            let calls = group.calls.iter().rev().filter(|call| call.answer == Answer::Open);
-            open.extend(calls.map(|call| OpenCall {
-                position: first.position,
-                id: cut::renamed(&first.edits, call.part).unwrap_or(&call.id).to_owned(),
-            }));
+            let calls = group.calls.open().rev();
+            open.extend(calls.map(|name| OpenCall { position: first.position, id: name.to_owned() }));
         }
         open.reverse();
         open
@@ -46,10 +54,11 @@ impl View {
         let quirks = dialect.quirks();
         let mut edits = Vec::new();
         let mut add = |part, change| edits.push(Edit { part, change });
-        let mut taken: Vec<(usize, usize)> = Vec::new();
-        let mut here: Vec<String> = Vec::new();
-        let mut waiting: Vec<String> = Vec::new();
+        // The names of this message's calls, and how far the calls of an identifier are taken by its results.
+        let mut here: HashSet<String> = HashSet::new();
+        let mut taken: HashMap<&str, usize> = HashMap::new();
         let mut home = None;
+        let mut late_homes: BTreeSet<usize> = BTreeSet::new();
         for (part, value) in message.parts().enumerate() {
             match value {
                 PartRef::Text(text) if quirks.refuses_blank && text.trim().is_empty() => {
@@ -59,18 +68,13 @@ impl View {
                     add(part, Change::Hide(Hidden::Unsigned));
                 }
                 PartRef::ToolCall(call) => {
-                    let known =
-                        |id: &str| here.iter().any(|other| other == id) || (quirks.unique_ids && self.shows(id));
+                    let known = |id: &str| here.contains(id) || (quirks.unique_ids && self.shows(id));
                     let mut id = call.id.clone();
                     if known(&id) || !(quirks.valid_id)(&id) {
-                        let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
-                        let stem: String = id.chars().take(48).map(plain).collect();
-                        let stem = if stem.is_empty() { "call".to_owned() } else { stem };
-                        let names = std::iter::once(stem.clone()).chain((2u64..).map(|n| format!("{stem}_{n}")));
-                        id = names.into_iter().find(|name| !known(name)).unwrap_or(stem);
+                        id = free_name(&id, known);
                         add(part, Change::Rename(id.clone()));
                     }
-                    here.push(id);
+                    here.insert(id);
                     if !call.has_object_arguments() {
                         let object = serde_json::json!({ "invalid_arguments": call.arguments });
                         add(part, Change::Arguments(object.to_string()));
@@ -81,24 +85,26 @@ impl View {
                         add(part, Change::Cut { item: 0, cut: Cut::note(EMPTY_ERROR) });
                         (1..result.content.len()).for_each(|item| add(part, Change::Cut { item, cut: Cut::note("") }));
                     }
-                    match self.resolve(&result.call_id, home, &taken) {
-                        Ok((group, call, shown)) => {
-                            home = Some(group);
-                            taken.push((group, call));
-                            if shown != result.call_id {
-                                add(part, Change::Rename(shown));
+                    let from = taken.entry(&result.call_id).or_default();
+                    match self.resolve(&result.call_id, home, *from) {
+                        Ok(answered) => {
+                            home = Some(answered.group);
+                            *from = answered.place + 1;
+                            if answered.name != result.call_id {
+                                add(part, Change::Rename(answered.name.to_owned()));
                             }
                         }
                         // It waits under the name of the stand-in that it will replace.
-                        Err(Hidden::Late) => match self.stand_in(&result.call_id, &waiting) {
-                            Some(shown) => {
+                        Err(Hidden::Late) => match self.stand_in(&result.call_id, *from) {
+                            Some(stand_in) if late_homes.len() < MOST_LATE || late_homes.contains(&stand_in.group) => {
+                                late_homes.insert(stand_in.group);
+                                *from = stand_in.place + 1;
                                 add(part, Change::Hide(Hidden::Late));
-                                if shown != result.call_id {
-                                    add(part, Change::Rename(shown.clone()));
+                                if stand_in.name != result.call_id {
+                                    add(part, Change::Rename(stand_in.name.to_owned()));
                                 }
-                                waiting.push(shown);
                             }
-                            None => add(part, Change::Hide(Hidden::Duplicate)),
+                            Some(_) | None => add(part, Change::Hide(Hidden::Duplicate)),
                         },
                         Err(hidden) => add(part, Change::Hide(hidden)),
                     }
@@ -120,83 +126,38 @@ impl View {
         edits
     }
 
-    /// The open call that a result answers, and the identifier it is shown by; else why the result is not shown.
-    fn resolve(
-        &self,
-        id: &str,
-        home: Option<usize>,
-        taken: &[(usize, usize)],
-    ) -> Result<(usize, usize, String), Hidden> {
-        let index = self.group_of(id).ok_or(Hidden::Orphan)?;
-        let group = self.groups.get(index).ok_or(Hidden::Orphan)?;
-        let edits = group.items.first().map(|item| &*item.edits).unwrap_or_default();
-        let same = || group.calls.iter().enumerate().filter(|(_, call)| call.id == id);
-        let free = same().find(|(at, call)| call.answer == Answer::Open && !taken.contains(&(index, *at)));
-        match free {
+    /// The open call that a result answers, from this place among those of its identifier on; else why the result is not shown.
+    fn resolve(&self, id: &str, home: Option<usize>, from: usize) -> Result<Answered<'_>, Hidden> {
+        let group = self.group_of(id).ok_or(Hidden::Orphan)?;
+        let calls = &self.groups.get(group).ok_or(Hidden::Orphan)?.calls;
+        match calls.waiting(id, from, Answer::Open) {
             // One message cannot answer two others: what it says to the second is a stray.
-            Some(_) if home.is_some_and(|home| home != index) => Err(Hidden::Orphan),
-            Some((at, call)) => Ok((index, at, cut::renamed(edits, call.part).unwrap_or(&call.id).to_owned())),
-            None if same().any(|(_, call)| call.answer == Answer::StandIn) => Err(Hidden::Late),
+            Some(_) if home.is_some_and(|home| home != group) => Err(Hidden::Orphan),
+            Some((place, name)) => Ok(Answered { group, place, name }),
+            None if calls.waiting(id, from, Answer::StandIn).is_some() => Err(Hidden::Late),
             None => Err(Hidden::Duplicate),
         }
     }
 
-    /// The name of a stand-in for a call's result, for which none waits yet.
-    fn stand_in(&self, id: &str, waiting: &[String]) -> Option<String> {
-        let group = self.groups.get(self.group_of(id)?)?;
-        let edits = group.items.first().map(|item| &*item.edits)?;
-        let waits = |item: &Item, name: &str| {
-            let mut results = item.message.tool_results().filter(|(part, _)| !cut::is_hidden(&item.edits, *part));
-            results.any(|(part, result)| cut::renamed(&item.edits, part).unwrap_or(&result.call_id) == name)
-        };
-        let taken =
-            |name: &&str| waiting.iter().any(|other| other == name) || self.late.iter().any(|item| waits(item, name));
-        let calls = group.calls.iter().filter(|call| call.id == id && call.answer == Answer::StandIn);
-        let mut names = calls.map(|call| cut::renamed(edits, call.part).unwrap_or(&call.id));
-        names.find(|name| !taken(name)).map(str::to_owned)
+    /// The stand-in for a call's result for which none waits yet, from this place among those of its identifier on.
+    fn stand_in(&self, id: &str, from: usize) -> Option<Answered<'_>> {
+        let group = self.group_of(id)?;
+        let calls = &self.groups.get(group)?.calls;
+        let mut next = from;
+        // A result may wait for an older call of that name: a few are passed over, and no more, so that looking costs little.
+        for _ in 0..MOST_LATE {
+            let (place, name) = calls.waiting(id, next, Answer::StandIn)?;
+            if !self.late.has(name) {
+                return Some(Answered { group, place, name });
+            }
+            next = place + 1;
+        }
+        None
     }
 
     /// Whether a call that is shown goes by this identifier.
     fn shows(&self, id: &str) -> bool {
-        self.calls.contains_key(id)
-            || self
-                .groups
-                .iter()
-                .rev()
-                .flat_map(|group| group.items.first())
-                .any(|item| item.edits.iter().any(|edit| matches!(&edit.change, Change::Rename(name) if name == id)))
-    }
-
-    /// The late results whose stand-ins stand in a group: the item that takes their place, and the stand-ins' positions. Of
-    /// a message that answers calls of several groups, each has its own part.
-    pub(crate) fn late_for(&self, group: &ViewGroup) -> Vec<(Item, Vec<Position>)> {
-        if self.late.is_empty() {
-            return Vec::new();
-        }
-        let stand_in = |name: &str| {
-            let answers = |own: &&Item| {
-                own.by == Author::Mend && own.message.tool_results().any(|(_, result)| result.call_id == name)
-            };
-            group.items.iter().find(answers).map(|own| own.position)
-        };
-        let mut taken: Vec<Position> = Vec::new();
-        let mut found = Vec::new();
-        for item in &self.late {
-            let mut edits = item.edits.to_vec();
-            let mut stand_ins = Vec::new();
-            for (part, result) in item.message.tool_results().filter(|(part, _)| !cut::is_hidden(&item.edits, *part)) {
-                let name = cut::renamed(&item.edits, part).unwrap_or(&result.call_id);
-                match stand_in(name).filter(|position| !taken.contains(position) && !stand_ins.contains(position)) {
-                    Some(position) => stand_ins.push(position),
-                    None => edits.push(Edit { part, change: Change::Hide(Hidden::Late) }),
-                }
-            }
-            if !stand_ins.is_empty() {
-                taken.extend(&stand_ins);
-                found.push((Item { edits: edits.into(), ..item.clone() }, stand_ins));
-            }
-        }
-        found
+        self.calls.contains_key(id) || self.renamed.contains(id)
     }
 
     /// Mends what an entry says.
@@ -210,14 +171,11 @@ impl View {
         };
         match repair {
             Repair::StandIn { call, message, size } => {
-                let at = self
-                    .groups
-                    .iter()
-                    .rposition(|group| group.items.first().is_some_and(|item| item.position == *call));
-                let Some(index) = at else { return };
+                let Some(index) = self.numbered(*call) else { return };
                 for (_, result) in message.tool_results() {
-                    let id = self.original(index, &result.call_id);
-                    self.answer(index, &id, Some(&result.call_id), Answer::StandIn);
+                    let original = |group: &ViewGroup| group.calls.original(&result.call_id).to_owned();
+                    let Some(id) = self.groups.get(index).map(original) else { return };
+                    self.answer(index, &id, &result.call_id, Answer::StandIn);
                 }
                 self.add_to(index, item(message, size));
             }
@@ -232,7 +190,7 @@ impl View {
                 {
                     self.totals.size = self.totals.size - item.size + *size;
                     group.size = group.size - item.size + *size;
-                    item.edits = item.edits.iter().chain([edit]).cloned().collect();
+                    item.edits = cut::in_order(item.edits.iter().chain([edit]).cloned().collect()).into();
                     item.size = *size;
                 }
             }
@@ -241,23 +199,34 @@ impl View {
                     self.groups.iter().position(|group| group.kind != Kind::System).unwrap_or(self.groups.len());
                 let items = vec![item(message, size)];
                 let turn = self.groups.get(first).map_or(self.turn, |group| group.turn);
-                let group =
-                    ViewGroup { number: 0, kind: Kind::User, turn, round: 0, items, size: *size, calls: Vec::new() };
+                let (number, calls) = (position, Calls::default());
+                let group = ViewGroup { number, kind: Kind::User, turn, round: 0, items, size: *size, calls };
                 let counted = self.totals.turns;
-                self.open_group(group, Some(first));
+                self.add_group(group, Some(first));
                 // It shares the turn of what it stands before.
                 self.totals.turns = counted.max(1);
             }
         }
     }
+}
 
-    /// The identifier that the client knows a shown call by.
-    fn original(&self, index: usize, shown: &str) -> String {
-        let group = self.groups.get(index);
-        let found = group.and_then(|group| {
-            let edits = group.items.first().map(|item| &*item.edits).unwrap_or_default();
-            group.calls.iter().find(|call| cut::renamed(edits, call.part).unwrap_or(&call.id) == shown)
-        });
-        found.map_or_else(|| shown.to_owned(), |call| call.id.clone())
+/// The name of a call whose own identifier cannot be sent: what can be sent of it, with a number that is free. Numbers that are taken
+/// are passed over by doubling and halving, since a message may have any number of calls of one identifier.
+fn free_name(id: &str, known: impl Fn(&str) -> bool) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
+    let stem: String = id.chars().take(48).map(plain).collect();
+    let stem = if stem.is_empty() { "call".to_owned() } else { stem };
+    if !known(&stem) {
+        return stem;
     }
+    let name = |number: u64| format!("{stem}_{number}");
+    let (mut taken, mut free) = (1, 2);
+    while known(&name(free)) {
+        (taken, free) = (free, free.saturating_mul(2));
+    }
+    while free - taken > 1 {
+        let middle = taken + (free - taken) / 2;
+        if known(&name(middle)) { taken = middle } else { free = middle }
+    }
+    name(free)
 }
