@@ -52,6 +52,10 @@ RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps --lock
 step "fuzz bodies, on mutations of the vectors"
 cargo test --manifest-path fuzz/Cargo.toml --locked
 
+step "work: steps counted by the compiler's own counters"
+RUSTFLAGS="-C instrument-coverage --cfg steps" LLVM_PROFILE_FILE=/dev/null \
+    cargo test --manifest-path fuzz/Cargo.toml --locked --target-dir fuzz/target/steps --test work
+
 step "benchmarks build"
 cargo check --manifest-path bench/Cargo.toml --locked --quiet
 

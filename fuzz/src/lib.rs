@@ -6,6 +6,8 @@ mod count;
 mod decode;
 mod plan;
 mod view;
+#[cfg(steps)]
+pub mod work;
 
 pub use bytes::Bytes;
 pub use complaint::complaint;

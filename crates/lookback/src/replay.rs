@@ -177,7 +177,7 @@ pub async fn replay<S: Store + Clone + 'static>(
         session.receive(message.clone(), Origin::Client, now).await?;
         seen.push(position, &message.text());
         let cut = |edit: &Edit| matches!(edit.change, Change::Cut { .. });
-        let newest = session.view().messages().last().filter(|item| item.position() >= position);
+        let newest = session.view().messages().next_back().filter(|item| item.position() >= position);
         capped += u64::from(newest.is_some_and(|item| item.edits().iter().any(cut)));
     }
     Ok(report)

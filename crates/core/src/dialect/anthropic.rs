@@ -7,7 +7,9 @@ use serde_json::value::RawValue;
 
 use super::blocks::Format;
 use super::pairing::{self, PairingRules};
-use super::{DecodeError, Dialect, Finding, Loss, Problem, Quirks, Request, Response, Rule, blocks, convert, response};
+use super::{
+    DecodeError, Dialect, Finding, Loss, Place, Problem, Quirks, Request, Response, Rule, blocks, convert, response,
+};
 use crate::cut::{self, Edit};
 use crate::json::{self, Fields};
 use crate::message::{
@@ -349,8 +351,10 @@ pub(super) fn check(request: &Request) -> Vec<Finding> {
         findings.push(AM1.at(0, "messages[0]".to_owned(), Problem::FirstMessage { role: first.role() }));
     }
     for (index, message) in messages.iter().enumerate() {
-        let path = |part| Dialect::Anthropic.path(index, message, part);
-        let last = index + 1 == messages.len();
+        let place = Place::of(index, message);
+        let path = |part| Dialect::Anthropic.path_at(&place, part);
+        let is_last = index + 1 == messages.len();
+        let trailing_space = is_last.then(|| message.ends_in_space(|_| true)).flatten();
         if message.parts().next().is_none() {
             findings.push(AM4.at(index, format!("messages[{index}].content"), Problem::EmptyContent));
         }
@@ -359,7 +363,7 @@ pub(super) fn check(request: &Request) -> Vec<Finding> {
                 PartRef::Text(text) if text.trim().is_empty() => {
                     findings.push(AM4.at(index, path(part), Problem::BlankText));
                 }
-                PartRef::Text(_) if last && message.ends_in_space(|_| true) == Some(part) => {
+                PartRef::Text(_) if trailing_space == Some(part) => {
                     findings.push(AM4.at(index, path(part), Problem::TrailingSpace));
                 }
                 PartRef::ToolResult(result) if result.is_empty_error() => {

@@ -7,7 +7,9 @@ use serde_json::value::RawValue;
 
 use super::blocks::Format;
 use super::pairing::{self, PairingRules};
-use super::{DecodeError, Dialect, Finding, Loss, Problem, Quirks, Request, Response, Rule, blocks, convert, response};
+use super::{
+    DecodeError, Dialect, Finding, Loss, Place, Problem, Quirks, Request, Response, Rule, blocks, convert, response,
+};
 use crate::cut::{self, Edit};
 use crate::json::{self, Fields};
 use crate::message::{
@@ -387,7 +389,10 @@ pub(super) fn check(request: &Request) -> Vec<Finding> {
         findings.push(BC1.at(0, "messages[0]".to_owned(), Problem::FirstMessage { role: first.role() }));
     }
     for (index, message) in messages.iter().enumerate() {
-        let path = |part| Dialect::Bedrock.path(index, message, part);
+        let place = Place::of(index, message);
+        let is_last = index + 1 == messages.len();
+        let trailing_space = is_last.then(|| message.ends_in_space(|_| true)).flatten();
+        let path = |part| Dialect::Bedrock.path_at(&place, part);
         if messages.get(index + 1).is_some_and(|next| next.role() == message.role()) {
             findings.push(BC2.at(
                 index + 1,
@@ -403,7 +408,7 @@ pub(super) fn check(request: &Request) -> Vec<Finding> {
                 PartRef::Text(text) if text.trim().is_empty() => {
                     findings.push(BC4.at(index, path(part), Problem::BlankText));
                 }
-                PartRef::Text(_) if index + 1 == messages.len() && message.ends_in_space(|_| true) == Some(part) => {
+                PartRef::Text(_) if trailing_space == Some(part) => {
                     findings.push(BC5.at(index, path(part), Problem::TrailingSpace));
                 }
                 PartRef::ToolResult(result) if result.is_empty_error() => {

@@ -61,6 +61,21 @@ pub struct Shown<'a> {
     pub edits: &'a [Edit],
 }
 
+/// Where a message stands, and what must be known of it to say where its parts do: found once, however many of them are named.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    message: usize,
+    first_call: Option<usize>,
+    is_result: bool,
+}
+
+impl Place {
+    fn of(message: usize, value: &Message) -> Place {
+        let first_call = value.tool_calls().next().map(|(part, _)| part);
+        Place { message, first_call, is_result: value.tool_results().next().is_some() }
+    }
+}
+
 /// What a provider demands beyond the pairing of calls and results, which all of them do.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Quirks {
@@ -244,9 +259,13 @@ impl Dialect {
 
     /// Where a part stands in a message of this dialect, such as `messages[7].tool_calls[1]`.
     pub fn path(self, index: usize, message: &Message, part: usize) -> String {
+        self.path_at(&Place::of(index, message), part)
+    }
+
+    fn path_at(self, place: &Place, part: usize) -> String {
         match self {
-            Dialect::OpenAiChat => openai_chat::path(index, message, part),
-            Dialect::Anthropic | Dialect::Bedrock => format!("messages[{index}].content[{part}]"),
+            Dialect::OpenAiChat => openai_chat::path(place, part),
+            Dialect::Anthropic | Dialect::Bedrock => format!("messages[{}].content[{part}]", place.message),
         }
     }
 

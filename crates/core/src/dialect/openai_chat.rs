@@ -6,7 +6,9 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::pairing::{self, PairingRules};
-use super::{DecodeError, Dialect, Finding, Loss, Problem, Quirks, Request, Response, Rule, Shown, convert, response};
+use super::{
+    DecodeError, Dialect, Finding, Loss, Place, Problem, Quirks, Request, Response, Rule, Shown, convert, response,
+};
 use crate::cut::{self, Edit};
 use crate::json::{self, Fields};
 use crate::message::{
@@ -380,10 +382,11 @@ pub(super) const KNOWN: &[&str] = &[
     "function.arguments",
 ];
 
-pub(super) fn path(index: usize, message: &Message, part: usize) -> String {
-    match message.tool_calls().next() {
-        Some((first, _)) if part >= first => format!("messages[{index}].tool_calls[{}]", part - first),
-        _ if message.tool_results().next().is_some() => format!("messages[{index}]"),
+pub(super) fn path(place: &Place, part: usize) -> String {
+    let index = place.message;
+    match place.first_call {
+        Some(first) if part >= first => format!("messages[{index}].tool_calls[{}]", part - first),
+        _ if place.is_result => format!("messages[{index}]"),
         _ => format!("messages[{index}].content[{part}]"),
     }
 }
@@ -416,15 +419,16 @@ pub(super) fn check(request: &Request) -> Vec<Finding> {
     }
     let mut findings = pairing::check(Dialect::OpenAiChat, &PAIRING, messages);
     for (index, message) in messages.iter().enumerate() {
+        let place = Place::of(index, message);
         for (part, call) in message.tool_calls().filter(|(_, call)| !call.has_object_arguments()) {
-            findings.push(OC3.at(index, path(index, message, part), Problem::BadArguments { id: call.id.clone() }));
+            findings.push(OC3.at(index, path(&place, part), Problem::BadArguments { id: call.id.clone() }));
         }
-        let place = || format!("messages[{index}]");
+        let whole = || format!("messages[{index}]");
         if has_empty_calls(message) {
-            findings.push(OC5.at(index, place() + ".tool_calls", Problem::EmptyToolCalls));
+            findings.push(OC5.at(index, whole() + ".tool_calls", Problem::EmptyToolCalls));
         }
         if message.parts().next().is_none() {
-            findings.push(OC5.at(index, place(), Problem::EmptyContent));
+            findings.push(OC5.at(index, whole(), Problem::EmptyContent));
         }
     }
     findings

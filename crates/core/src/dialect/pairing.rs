@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use super::{Dialect, Finding, Problem, Rule};
+use super::{Dialect, Finding, Place, Problem, Rule};
 use crate::message::{Message, PartRef, Role};
 
 /// Which of a dialect's rules each fault of pairing breaks.
@@ -33,15 +33,15 @@ struct OpenCalls<'a> {
 
 struct OpenCall<'a> {
     id: &'a str,
-    message: usize,
+    place: Place,
     part: usize,
     answered: bool,
 }
 
 impl<'a> OpenCalls<'a> {
-    fn push(&mut self, id: &'a str, message: usize, part: usize) {
+    fn push(&mut self, id: &'a str, place: Place, part: usize) {
         self.waiting.entry(id).or_default().push_back(self.calls.len());
-        self.calls.push(OpenCall { id, message, part, answered: false });
+        self.calls.push(OpenCall { id, place, part, answered: false });
     }
 
     fn has(&self, id: &str) -> bool {
@@ -62,10 +62,11 @@ pub(super) fn check(dialect: Dialect, rules: &PairingRules, messages: &[Message]
     let mut seen = HashSet::new();
     let mut open = OpenCalls::default();
     for (index, message) in messages.iter().enumerate() {
-        let path = |part| dialect.path(index, message, part);
-        let answers = message.role() == Role::User && message.tool_results().next().is_some();
+        let place = Place::of(index, message);
+        let path = |part| dialect.path_at(&place, part);
+        let answers = message.role() == Role::User && place.is_result;
         if !answers {
-            close(dialect, rules, messages, &mut open, &mut findings);
+            close(dialect, rules, &mut open, &mut findings);
         }
         for (part, result) in message.tool_results() {
             let id = result.call_id.as_str();
@@ -89,31 +90,25 @@ pub(super) fn check(dialect: Dialect, rules: &PairingRules, messages: &[Message]
         }
         // A message that holds more than results ends the run in which results may stand.
         if answers && message.opens_turn() {
-            close(dialect, rules, messages, &mut open, &mut findings);
+            close(dialect, rules, &mut open, &mut findings);
         }
         for (part, call) in message.tool_calls() {
             let id = call.id.as_str();
             if open.has(id) || (!seen.insert(id) && rules.unique_in_request) {
                 findings.push(rules.duplicate_call.at(index, path(part), Problem::DuplicateCall { id: id.to_owned() }));
             }
-            open.push(id, index, part);
+            open.push(id, place, part);
         }
     }
-    close(dialect, rules, messages, &mut open, &mut findings);
+    close(dialect, rules, &mut open, &mut findings);
     findings
 }
 
-fn close(
-    dialect: Dialect,
-    rules: &PairingRules,
-    messages: &[Message],
-    open: &mut OpenCalls<'_>,
-    findings: &mut Vec<Finding>,
-) {
+fn close(dialect: Dialect, rules: &PairingRules, open: &mut OpenCalls<'_>, findings: &mut Vec<Finding>) {
     for call in std::mem::take(open).calls {
-        if let (false, Some(message)) = (call.answered, messages.get(call.message)) {
+        if !call.answered {
             let problem = Problem::MissingResult { id: call.id.to_owned() };
-            findings.push(rules.missing.at(call.message, dialect.path(call.message, message, call.part), problem));
+            findings.push(rules.missing.at(call.place.message, dialect.path_at(&call.place, call.part), problem));
         }
     }
 }

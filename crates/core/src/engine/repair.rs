@@ -51,7 +51,7 @@ impl Engine {
         if !self.settings.dialect.quirks().refuses_trailing_space {
             return None;
         }
-        let item = view.messages().last()?;
+        let item = view.messages().next_back()?;
         let part = item.message().ends_in_space(|part| !cut::is_hidden(item.edits(), part))?;
         if cut::cut_of(item.edits(), part, 0).is_some() {
             return None;

@@ -169,7 +169,7 @@ impl Item {
 
 impl View {
     /// What is shown, in order.
-    pub fn messages(&self) -> impl Iterator<Item = &Item> {
+    pub fn messages(&self) -> impl DoubleEndedIterator<Item = &Item> {
         self.groups.iter().flat_map(|group| &group.items)
     }
 

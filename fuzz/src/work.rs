@@ -1,0 +1,266 @@
+//! How much work an input can cause: it grows with the input's length and no faster, whatever identifiers it repeats.
+//!
+//! Work is counted in steps, not in time: the counters that the compiler puts into every branch for `-C instrument-coverage`. So the
+//! module is there only in a build with `RUSTFLAGS="-C instrument-coverage --cfg steps"`, which counts the dependencies too.
+
+use lookback_core::tokens::Uncounted;
+use lookback_core::{Dialect, Engine, Limits, Policy, Request, Settings, Stage, Truncation};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+use crate::{Bytes, sent};
+
+/// The most steps that a byte of input may cost. Inputs that are all identifiers were seen to cost up to a third of it.
+pub const MOST_STEPS_A_BYTE: u64 = 1_000;
+
+/// What an input of no bytes may cost: the tables that are built once.
+pub const BASE: u64 = 20_000_000;
+
+/// Messages that collide, each many times over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Motif {
+    /// One assistant message with so many calls of one identifier.
+    SameCalls,
+    /// The same, each call by the name that the repair of one before it would take.
+    NamedAsRepaired,
+    /// One assistant message with so many calls of different identifiers.
+    Calls,
+    /// So many results of one identifier, together where the dialect has them together.
+    SameResults,
+    /// So many results, the last call's first.
+    ResultsBackwards,
+    /// So many rounds of one identifier, call and result.
+    SameRounds,
+    /// So many calls, each in a message of its own, that nobody answers.
+    OpenRounds,
+    /// So many system messages.
+    Systems,
+    /// So many messages of a person.
+    Users,
+    /// One message of so many blank texts.
+    Blanks,
+    /// One assistant message of so many texts, and as many calls with broken arguments.
+    BrokenArguments,
+    /// One result of so many items, each long enough to be cut.
+    LongItems,
+    /// One message with so many members that no dialect knows, and one of the same role behind it.
+    Members,
+    /// A window is asked for: what has no result gets a stand-in.
+    Window,
+}
+
+impl Motif {
+    /// All of them.
+    pub const ALL: [Motif; 14] = [
+        Motif::SameCalls,
+        Motif::NamedAsRepaired,
+        Motif::Calls,
+        Motif::SameResults,
+        Motif::ResultsBackwards,
+        Motif::SameRounds,
+        Motif::OpenRounds,
+        Motif::Systems,
+        Motif::Users,
+        Motif::Blanks,
+        Motif::BrokenArguments,
+        Motif::LongItems,
+        Motif::Members,
+        Motif::Window,
+    ];
+
+    fn messages(self, dialect: Dialect, count: usize) -> Vec<Value> {
+        let call = |id: &str| call(dialect, id, json!({"path": "a"}));
+        let ids = |backwards: bool| {
+            let id = move |at: usize| format!("c_{}", if backwards { count - at } else { at + 1 });
+            (0..count).map(id)
+        };
+        match self {
+            Motif::SameCalls => vec![assistant(dialect, (0..count).map(|_| call("c")).collect())],
+            Motif::NamedAsRepaired => {
+                let named = ids(false).map(|id| call(&id));
+                vec![assistant(dialect, named.chain((0..count).map(|_| call("c"))).collect())]
+            }
+            Motif::Calls => vec![assistant(dialect, ids(false).map(|id| call(&id)).collect())],
+            Motif::SameResults => results(dialect, (0..count).map(|_| "c".to_owned())),
+            Motif::ResultsBackwards => results(dialect, ids(true)),
+            Motif::SameRounds => {
+                let round =
+                    |_| [vec![assistant(dialect, vec![call("c")])], results(dialect, ["c".to_owned()])].concat();
+                (0..count).flat_map(round).collect()
+            }
+            Motif::OpenRounds => ids(false).map(|id| assistant(dialect, vec![call(&id)])).collect(),
+            Motif::Systems => (0..count).map(|_| said(dialect, "system", "s")).collect(),
+            Motif::Users => (0..count).map(|_| said(dialect, "user", "u")).collect(),
+            Motif::Blanks => vec![json!({"role": "user", "content": vec![text(dialect, " "); count]})],
+            Motif::BrokenArguments => {
+                let broken = (0..count).map(|at| self::call(dialect, &format!("c{at}"), json!([])));
+                vec![with_texts(dialect, count, broken.collect())]
+            }
+            Motif::LongItems => {
+                let items = vec![text(dialect, &"long ".repeat(20)); count];
+                vec![assistant(dialect, vec![call("long")]), result(dialect, "long", items.into())]
+            }
+            Motif::Members => {
+                let mut many = said(dialect, "user", "u");
+                (0..count).for_each(|at| many[format!("member{at}")] = json!(0));
+                vec![many, said(dialect, "user", "u")]
+            }
+            Motif::Window => Vec::new(),
+        }
+    }
+}
+
+fn text(dialect: Dialect, text: &str) -> Value {
+    match dialect {
+        Dialect::OpenAiChat | Dialect::Anthropic => json!({"type": "text", "text": text}),
+        Dialect::Bedrock => json!({"text": text}),
+    }
+}
+
+fn said(dialect: Dialect, role: &str, words: &str) -> Value {
+    match (dialect, role) {
+        (Dialect::OpenAiChat, _) => json!({"role": role, "content": words}),
+        (Dialect::Bedrock, "system") => said(dialect, "user", words),
+        (Dialect::Anthropic | Dialect::Bedrock, _) => json!({"role": role, "content": [text(dialect, words)]}),
+    }
+}
+
+fn call(dialect: Dialect, id: &str, input: Value) -> Value {
+    match dialect {
+        Dialect::OpenAiChat => {
+            json!({"id": id, "type": "function", "function": {"name": "f", "arguments": input.to_string()}})
+        }
+        Dialect::Anthropic => json!({"type": "tool_use", "id": id, "name": "f", "input": input}),
+        Dialect::Bedrock => json!({"toolUse": {"toolUseId": id, "name": "f", "input": input}}),
+    }
+}
+
+fn assistant(dialect: Dialect, calls: Vec<Value>) -> Value {
+    with_texts(dialect, 0, calls)
+}
+
+fn with_texts(dialect: Dialect, texts: usize, calls: Vec<Value>) -> Value {
+    let texts = vec![text(dialect, "t"); texts];
+    match dialect {
+        Dialect::OpenAiChat => json!({"role": "assistant", "content": texts, "tool_calls": calls}),
+        Dialect::Anthropic | Dialect::Bedrock => json!({"role": "assistant", "content": ([texts, calls].concat())}),
+    }
+}
+
+fn result(dialect: Dialect, id: &str, content: Value) -> Value {
+    match dialect {
+        Dialect::OpenAiChat => json!({"role": "tool", "tool_call_id": id, "content": content}),
+        Dialect::Anthropic | Dialect::Bedrock => json!({"role": "user", "content": [block(dialect, id, content)]}),
+    }
+}
+
+fn block(dialect: Dialect, id: &str, content: Value) -> Value {
+    match dialect {
+        Dialect::OpenAiChat | Dialect::Anthropic => {
+            json!({"type": "tool_result", "tool_use_id": id, "content": content})
+        }
+        Dialect::Bedrock => json!({"toolResult": {"toolUseId": id, "content": content}}),
+    }
+}
+
+fn results(dialect: Dialect, ids: impl IntoIterator<Item = String>) -> Vec<Value> {
+    let one = || json!([text(dialect, "r")]);
+    match dialect {
+        Dialect::OpenAiChat => ids.into_iter().map(|id| result(dialect, &id, one())).collect(),
+        Dialect::Anthropic | Dialect::Bedrock => {
+            let blocks: Vec<_> = ids.into_iter().map(|id| block(dialect, &id, one())).collect();
+            vec![json!({"role": "user", "content": blocks})]
+        }
+    }
+}
+
+/// An input, as motifs one behind the other.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// Whose format it is.
+    pub dialect: Dialect,
+    /// Whether what is long is shortened, and what is old leaves.
+    pub compacts: bool,
+    /// What comes, and how often.
+    pub motifs: Vec<(Motif, usize)>,
+}
+
+impl Program {
+    /// The program that a fuzzer's bytes stand for.
+    pub fn of(data: &[u8]) -> Program {
+        let mut bytes = Bytes::new(data);
+        let (dialect, compacts) = (bytes.of(&Dialect::ALL), bytes.coin());
+        let mut motifs = Vec::new();
+        while bytes.any() && motifs.len() < 12 {
+            motifs.push((bytes.of(&Motif::ALL), 8 * bytes.below(256)));
+        }
+        Program { dialect, compacts, motifs }
+    }
+
+    /// Decodes, checks, takes in, repairs, plans and encodes the input: its bytes, and the steps.
+    pub fn run(&self) -> (u64, u64) {
+        let Program { dialect, compacts, .. } = *self;
+        let inputs: Vec<(bool, Vec<String>)> = (self.motifs.iter())
+            .map(|(motif, count)| {
+                let messages = motif.messages(dialect, *count);
+                (*motif == Motif::Window, messages.iter().map(Value::to_string).collect())
+            })
+            .collect();
+        let body = format!("[{}]", inputs.iter().flat_map(|(_, m)| m).cloned().collect::<Vec<_>>().join(","));
+        let bytes = body.len() as u64;
+        let before = steps();
+        if let Ok(request) = Request::decode(body, Some(dialect)) {
+            std::hint::black_box(dialect.check(&request));
+        }
+        let shortened = Truncation { head: 10, tail: 10, ..Truncation::default() };
+        let policy = Policy {
+            // A window that slides by a message at each call costs its own size at each call, so there is a target.
+            limits: Limits { bytes: compacts.then_some(bytes / 2), ..Limits::default() },
+            target: compacts.then_some(Limits { bytes: Some(bytes / 4), ..Limits::default() }),
+            stages: vec![Stage::TruncateResults { keep: 0, to: shortened }, Stage::Drop],
+            ..Policy::default()
+        };
+        let counter = Arc::new(Uncounted);
+        let mut engine = Engine::new(Settings { dialect, policy, counter, ..Settings::default() });
+        for (windows, messages) in &inputs {
+            for message in messages {
+                let message = dialect.decode(message).expect("a message");
+                let asked = message.role() == lookback_core::Role::Assistant;
+                engine.push(message).expect("its own dialect");
+                if asked {
+                    engine.window();
+                }
+            }
+            if *windows {
+                engine.window();
+            }
+        }
+        engine.window();
+        std::hint::black_box(sent(&engine));
+        (bytes, steps() - before)
+    }
+}
+
+/// Takes the bytes as a program, and holds it to the bound.
+pub fn work(data: &[u8]) {
+    let program = Program::of(data);
+    let (bytes, steps) = program.run();
+    let most = BASE + MOST_STEPS_A_BYTE * bytes;
+    assert!(steps <= most, "{steps} steps for {bytes} bytes, where {most} may be: {program:?}");
+}
+
+/// The steps that this process has gone so far.
+#[allow(unsafe_code, reason = "the counters are the profiler's, and only to be had by their address")]
+fn steps() -> u64 {
+    unsafe extern "C" {
+        fn __llvm_profile_begin_counters() -> *const u64;
+        fn __llvm_profile_end_counters() -> *const u64;
+    }
+    // SAFETY: the two are the bounds of one section of this program's own data, which is made of whole, aligned 64-bit counters, as
+    // `-C instrument-coverage` lays them out; they are never moved or freed. They are read as volatile, for other threads may count on.
+    unsafe {
+        let (begin, end) = (__llvm_profile_begin_counters(), __llvm_profile_end_counters());
+        let count = end.offset_from_unsigned(begin);
+        (0..count).map(|at| begin.add(at).read_volatile()).fold(0, u64::wrapping_add)
+    }
+}
