@@ -487,7 +487,7 @@ fn names_that_leave_their_folder_are_none() {
 fn names_of_derived_logs_are_given_by_nobody() {
     let one = name("one");
     assert_eq!(one.summary_of().as_str(), "compact:one:summary");
-    assert_eq!(name("compact:one:messages").summary_of(), one.summary_of());
+    assert_eq!(name("compact:one:messages").summary_of().as_str(), "compact:compact:one:messages:summary");
     assert_eq!(name("compact:messages").summary_of().as_str(), "compact:compact:messages:summary");
     assert_eq!(one.summary_of().summary_of().as_str(), "compact:compact:one:summary:summary");
     for (reserved, before, after) in [
@@ -515,4 +515,40 @@ fn names_of_derived_logs_are_given_by_nobody() {
     let long = name(&"\u{1f600}".repeat(LogName::LONGEST)).summary_of();
     assert_eq!(long.as_str().chars().count(), LogName::LONGEST + 16);
     assert!(long.is_derived() && !one.is_derived());
+}
+
+proptest::proptest! {
+    #[test]
+    fn no_two_sessions_share_a_log(
+        one in "(compact:|memory:|shared|a|/b|:summary|:messages|:facts|:shared|:){1,5}",
+        two in "(compact:|memory:|shared|a|/b|:summary|:messages|:facts|:shared|:){1,5}",
+    ) {
+        let (Ok(one), Ok(two)) = (one.parse::<LogName>(), two.parse::<LogName>()) else { return Ok(()) };
+        let logs = |of: &LogName| [of.clone(), of.summary_of(), of.facts_of(), of.shared_of()];
+        if one != two {
+            for log in logs(&one) {
+                proptest::prop_assert!(!logs(&two).contains(&log), "{one} and {two} share {log}");
+            }
+        }
+    }
+}
+
+/// Sessions of a million words that are all alike, as those of agents are in `the`.
+#[cfg(feature = "sqlite")]
+fn many_alike(store: &SqliteStore, messages: u64) {
+    let text = "the cat sat on the mat";
+    let record = || Record { body: "{}".to_owned(), text: text.to_owned(), checkpoint: false };
+    let records = (0..messages).map(|_| record()).collect();
+    block_on(store.append(&name("alike"), 0, records, None)).unwrap();
+}
+
+#[cfg(feature = "sqlite")]
+#[test]
+fn a_word_that_is_said_a_thousand_times_in_a_query_is_looked_for_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(folder.path().join("s.db")).unwrap();
+    many_alike(&store, 20_000);
+    // A hundred of it took minutes.
+    let hits = block_on(store.search(None, &"the ".repeat(1_000), 5)).unwrap();
+    assert_eq!(hits.len(), 5);
 }

@@ -70,7 +70,11 @@ fn settings(messages: u64, budget: u64) -> Settings {
 }
 
 fn open(store: &Arc<dyn Store>, settings: Settings, summarizer: &Scripted) -> Session {
-    block_on(Session::open(store.clone(), "chat", settings)).unwrap().with_summarizer(summarizer.clone())
+    open_named(store, "chat", settings, summarizer)
+}
+
+fn open_named(store: &Arc<dyn Store>, name: &str, settings: Settings, summarizer: &Scripted) -> Session {
+    block_on(Session::open(store.clone(), name, settings)).unwrap().with_summarizer(summarizer.clone())
 }
 
 fn say(session: &mut Session, number: usize) {
@@ -551,4 +555,112 @@ fn nobody_waits_for_a_summary_that_the_policy_no_longer_wants() {
         });
         assert_eq!(done.recv_timeout(Duration::from_secs(20)).unwrap(), 5);
     });
+}
+
+/// A note as it stands in a log of summaries, of which only what tells who wrote it and when it is over is changed.
+fn noted(store: &Arc<dyn Store>, log: &LogName, change: impl FnOnce(&mut serde_json::Value)) {
+    let end = block_on(store.head(log, None)).unwrap().unwrap().end;
+    let body = block_on(store.read(log, end - 1..end)).unwrap().remove(0);
+    let mut note: serde_json::Value = serde_json::from_str(&body).unwrap();
+    change(&mut note);
+    let record = Record { body: note.to_string(), text: String::new(), checkpoint: false };
+    block_on(store.append(log, end, vec![record], None)).unwrap();
+}
+
+#[test]
+fn a_claim_of_a_wrong_clock_stops_summaries_no_longer_than_a_reader_is_patient() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let model = Scripted::new(|_, _| Ok("short".into()));
+    let hung = Scripted { delay: Duration::from_secs(3600), ..Scripted::new(|_, _| Ok("never".into())) };
+    let mut dead = open(&store, settings(2, 100), &hung);
+    (0..4).for_each(|number| say(&mut dead, number));
+    block_on(dead.manage()).unwrap();
+    let log = dead.name().summary_of();
+    drop(dead);
+    // Another began one, with a clock that is years ahead, and died.
+    noted(&store, &log, |note| {
+        note["until"] = i64::MAX.into();
+        note["id"] = "another".into();
+    });
+    // Five seconds of grace are added to what a summary may take.
+    let mut session = open(&store, settings(2, 100), &model).with_time_limit(Duration::ZERO);
+    block_on(session.manage()).unwrap();
+    assert_eq!(model.calls(), 0, "it may still be at work");
+    let begun = Instant::now();
+    while model.calls() == 0 && begun.elapsed() < Duration::from_secs(20) {
+        std::thread::sleep(Duration::from_millis(200));
+        block_on(session.manage()).unwrap();
+    }
+    assert_eq!(model.calls(), 1);
+}
+
+#[test]
+fn a_failure_noted_by_a_wrong_clock_holds_up_the_next_try_for_seconds_and_not_for_years() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let failing = Scripted::new(|_, _| Err(SummarizerError::Empty { model: "scripted".into() }));
+    let mut session = open(&store, settings(2, 100), &failing);
+    (0..4).for_each(|number| say(&mut session, number));
+    block_on(session.settled()).unwrap();
+    let log = session.name().summary_of();
+    drop(session);
+    noted(&store, &log, |note| {
+        assert_eq!(note["kind"], "failed");
+        note["retry"] = i64::MAX.into();
+        note["failures"] = 1.into();
+    });
+    let model = Scripted::new(|_, _| Ok("short".into()));
+    let mut session = open(&store, settings(2, 100), &model);
+    let begun = Instant::now();
+    while model.calls() == 0 && begun.elapsed() < Duration::from_secs(20) {
+        block_on(session.manage()).unwrap();
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(model.calls(), 1);
+}
+
+#[test]
+fn sessions_whose_names_look_like_each_others_have_summaries_of_their_own() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let names = ["chat", "compact:chat:messages"];
+    let model = Scripted::new(|_, _| Ok("short".into()));
+    for name in names {
+        let mut session = open_named(&store, name, settings(2, 100), &model);
+        (0..4).for_each(|number| say(&mut session, number));
+        block_on(session.settled()).unwrap();
+        assert_eq!(texts(&mut session)[0], "short", "{name}");
+    }
+    for name in names {
+        assert!(block_on(lookback::store::purge(&*store, &name.parse().unwrap())).unwrap());
+        let left = block_on(store.list("")).unwrap();
+        assert_eq!(left.len(), if name == "chat" { 2 } else { 0 }, "{left:?}");
+    }
+}
+
+#[test]
+fn a_summary_that_was_made_under_an_old_name_is_taken_up() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let name: LogName = "compact:chat:messages".parse().unwrap();
+    let model = Scripted::new(|_, _| Ok("short".into()));
+    let mut session = open_named(&store, name.as_str(), settings(2, 100), &model);
+    (0..4).for_each(|number| say(&mut session, number));
+    block_on(session.manage()).unwrap();
+    drop(session);
+    // The notes as version 0.1.0 kept them: in the log of the session `chat`.
+    let old = "chat".parse::<LogName>().unwrap().summary_of();
+    let mut notes = Vec::new();
+    let begun = Instant::now();
+    while notes.len() < 2 && begun.elapsed() < Duration::from_secs(10) {
+        notes = block_on(store.read(&name.summary_of(), 0..9)).unwrap();
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let records = notes.into_iter().map(|body| Record { body, text: String::new(), checkpoint: false }).collect();
+    block_on(store.append(&old, 0, records, None)).unwrap();
+    block_on(store.delete(&name.summary_of())).unwrap();
+    let mut session = open_named(&store, name.as_str(), settings(2, 100), &model);
+    assert_eq!((texts(&mut session)[0].as_str(), model.calls()), ("short", 1));
+    // It is erased with its session, and with no other.
+    block_on(lookback::store::purge(&*store, &"chat".parse().unwrap())).unwrap();
+    assert!(block_on(store.head(&old, None)).unwrap().is_some());
+    block_on(lookback::store::purge(&*store, &name)).unwrap();
+    assert!(block_on(store.head(&old, None)).unwrap().is_none());
 }

@@ -34,7 +34,7 @@ pub use transfer::{BadLine, Counts, Effect, Export, Imported, RefusedLine, expor
 
 use self::log::{Known, read};
 use crate::session::now;
-use crate::store::{BadName, LogName, Store, StoreError, folded, words};
+use crate::store::{BadName, LogName, Store, StoreError, folded, wanted, words};
 
 /// What one session knows: its facts, and those that it shares with its workspace.
 ///
@@ -274,7 +274,7 @@ impl Memory {
     /// # Errors
     /// Where the store fails.
     pub async fn search(&self, query: &str, most: usize) -> Result<Vec<Fact>, MemoryError> {
-        let wanted = words(query);
+        let wanted = wanted(query);
         let holds = |fact: &Fact| {
             let statement = &fact.statement;
             let texts = [&statement.text].into_iter().chain(&statement.about).chain(&statement.tags);

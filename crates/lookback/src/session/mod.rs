@@ -34,6 +34,7 @@ pub use resume::Resumed;
 pub(crate) use search::excerpt;
 pub use search::{Found, search};
 pub use summaries::Job;
+pub(crate) use summaries::are_summaries_of;
 pub use sync::Synced;
 pub use window::Window;
 pub(crate) use window::list;

@@ -4,7 +4,7 @@ use lookback_core::transcript::{Entry, Position};
 use serde::Serialize;
 
 use super::log::read;
-use crate::store::{LogName, Store, StoreError, folded, split, words};
+use crate::store::{LogName, Store, StoreError, folded, split, wanted};
 
 /// What a search found.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -42,7 +42,7 @@ pub async fn search(
 pub(crate) fn excerpt(text: &str, query: &str) -> String {
     const BEFORE: usize = 60;
     const LENGTH: usize = 160;
-    let wanted = words(query);
+    let wanted = wanted(query);
     let at = split(text).find(|word| wanted.contains(&folded(word)));
     // The word is a slice of the text, so its address tells where it stands.
     let at = at.map_or(0, |word| word.as_ptr() as usize - text.as_ptr() as usize);

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lookback_core::transcript::Millis;
 
-use super::{Answer, Head, Hit, LogInfo, LogName, Record, Store, StoreError, words};
+use super::{Answer, Head, Hit, LogInfo, LogName, Record, Store, StoreError, wanted, words};
 
 /// Logs in process memory. They are gone with the process.
 #[derive(Debug, Default)]
@@ -109,7 +109,7 @@ impl Store for MemoryStore {
     }
 
     fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> Answer<'a, Vec<Hit>> {
-        let wanted = words(query);
+        let wanted = wanted(query);
         let mut hits = Vec::new();
         let logs = self.logs();
         let searched = logs.iter().filter(|(name, _)| !name.is_derived() && log.is_none_or(|log| log == *name));

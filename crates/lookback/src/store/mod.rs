@@ -21,7 +21,8 @@ pub use memory::MemoryStore;
 pub use name::{BadName, Derived, LogName};
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;
-pub(crate) use words::{folded, split, words};
+pub use words::MOST_WORDS;
+pub(crate) use words::{folded, split, wanted, words};
 
 /// What a store's methods return: a future that can be sent between threads.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -60,7 +61,7 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn clear(&self) -> Answer<'_, u64>;
 
     /// Where the records stand whose text holds every word of `query`, the best first; in one log, or in all. Capitals and
-    /// accents make no difference. Nothing is found in a derived log, nor, where all are searched, in one that cannot be read.
+    /// accents make no difference, nor does a word that is said twice; of more than [`MOST_WORDS`] different words the first count. Nothing is found in a derived log, nor, where all are searched, in one that cannot be read.
     fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> Answer<'a, Vec<Hit>>;
 }
 
@@ -191,6 +192,14 @@ pub enum StoreError {
         /// The line, from 1.
         line: usize,
     },
+    /// A search took too long, and was broken off.
+    #[error("the search in {place} took longer than {} seconds; ask for fewer or rarer words", .limit.as_secs())]
+    Slow {
+        /// The file.
+        place: String,
+        /// The time it had.
+        limit: std::time::Duration,
+    },
     /// There is no file to open.
     #[error("there is no store at {place}")]
     Missing {
@@ -249,7 +258,11 @@ pub fn is_folder(path: &std::path::Path) -> bool {
 pub async fn purge(store: &dyn Store, session: &LogName) -> Result<bool, StoreError> {
     // What is derived first: should a later step fail, a session without a summary makes another, whereas a summary or facts without
     // their session would be taken for those of the next session of this name.
-    store.delete(&session.summary_of()).await?;
+    for summaries in [Some(session.summary_of()), session.old_summary_of()].into_iter().flatten() {
+        if crate::session::are_summaries_of(store, &summaries, session).await? {
+            store.delete(&summaries).await?;
+        }
+    }
     store.delete(&session.facts_of()).await?;
     store.delete(session).await
 }

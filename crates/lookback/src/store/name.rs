@@ -24,7 +24,7 @@ impl LogName {
     /// The most characters that a name may have. That of a derived log may have 16 more.
     pub const LONGEST: usize = 200;
 
-    /// How the log of messages of a session ends that is named as its summary is.
+    /// How a session's name ends that has the form of a summary's, as the sessions of `compat::crux` have it.
     const MESSAGES: &str = ":messages";
 
     /// The name as text.
@@ -32,15 +32,12 @@ impl LogName {
         &self.0
     }
 
-    /// The log in which the running summary of this one is kept: that of `compact:NAME:messages` has the name of that of `NAME`, and what
-    /// is in it says whose it is.
+    /// The log in which the running summary of this session is kept.
     ///
     /// ```
     /// use lookback::LogName;
     ///
     /// let name: LogName = "chat-1".parse()?;
-    /// assert_eq!(name.summary_of().as_str(), "compact:chat-1:summary");
-    /// let name: LogName = "compact:chat-1:messages".parse()?;
     /// assert_eq!(name.summary_of().as_str(), "compact:chat-1:summary");
     /// // Only so can it be had: nobody can give a session that name.
     /// assert!("compact:chat-1:summary".parse::<LogName>().is_err());
@@ -48,9 +45,14 @@ impl LogName {
     /// ```
     #[must_use]
     pub fn summary_of(&self) -> LogName {
+        Derived::Summary.name(&self.0)
+    }
+
+    /// Where version 0.1.0 kept the summary of a session that is named `compact:NAME:messages`: in the log of the session NAME.
+    pub(crate) fn old_summary_of(&self) -> Option<LogName> {
         let (before, _) = Derived::Summary.around();
-        let inner = self.0.strip_prefix(before).and_then(|rest| rest.strip_suffix(LogName::MESSAGES));
-        Derived::Summary.name(inner.unwrap_or(&self.0))
+        let inner = self.0.strip_prefix(before)?.strip_suffix(LogName::MESSAGES)?;
+        Some(Derived::Summary.name(inner))
     }
 
     /// The log in which the facts of this session are kept.
@@ -98,7 +100,7 @@ impl LogName {
         while let Some((_, of)) = derived(session) {
             session = of;
         }
-        // (`compact::messages` is a session's name, and its summary has that of no session.)
+        // (`compact::messages` is a session's name, and its summary was once kept under that of no session.)
         let of_none = session.is_empty() && !name.is_empty();
         (of_none || session.parse::<LogName>().is_ok()).then(|| LogName(name.to_owned()))
     }

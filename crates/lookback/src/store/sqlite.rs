@@ -19,7 +19,7 @@ use lookback_core::Entry;
 use lookback_core::transcript::Millis;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, TransactionBehavior, params};
 
-use super::{Answer, Durability, Head, Hit, LogInfo, LogName, Record, Store, StoreError, words};
+use super::{Answer, Durability, Head, Hit, LogInfo, LogName, Record, Store, StoreError, wanted, words};
 
 /// The version of the file's layout. The first had no times, and an index that split and folded words by itself.
 const VERSION: i64 = 2;
@@ -27,6 +27,10 @@ const VERSION: i64 = 2;
 const APPLICATION: i64 = 0x6c6f_6f6b;
 /// How long a writer waits for another process.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a search may take.
+const LONGEST_SEARCH: Duration = Duration::from_secs(10);
+/// After so many steps of SQLite's machine a search looks at the clock: some milliseconds.
+const STEPS: i32 = 100_000;
 
 const SCHEMA: &str = "
     CREATE TABLE logs (
@@ -66,8 +70,42 @@ const INDEX: &str = "
 /// ```
 #[derive(Debug)]
 pub struct SqliteStore {
-    connection: Arc<Mutex<Connection>>,
+    /// The connection that writes, and reads that belong to a write.
+    writer: Arc<Mutex<Connection>>,
+    readers: Arc<Readers>,
     path: PathBuf,
+}
+
+/// Connections that read, one for each reader at a time: a long search holds up neither writers nor others that read.
+#[derive(Debug)]
+struct Readers {
+    idle: Mutex<Vec<Connection>>,
+    /// What they are opened by: a path, or an address.
+    target: PathBuf,
+    flags: OpenFlags,
+    patience: Mutex<Duration>,
+}
+
+impl Readers {
+    /// How many are kept open while nobody reads.
+    const MOST_IDLE: usize = 4;
+
+    fn take(&self) -> Result<Connection, rusqlite::Error> {
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        if let Some(connection) = idle {
+            return Ok(connection);
+        }
+        let connection = Connection::open_with_flags(&self.target, self.flags)?;
+        connection.busy_timeout(*self.patience.lock().unwrap_or_else(PoisonError::into_inner))?;
+        Ok(connection)
+    }
+
+    fn give_back(&self, connection: Connection) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        if idle.len() < Readers::MOST_IDLE {
+            idle.push(connection);
+        }
+    }
 }
 
 impl SqliteStore {
@@ -113,9 +151,11 @@ impl SqliteStore {
     /// # Errors
     /// None in practice: SQLite takes any time.
     pub fn with_patience(self, patience: Duration) -> Result<Self, StoreError> {
-        let connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let connection = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         connection.busy_timeout(patience).map_err(|error| explain(&self.path, error))?;
         drop(connection);
+        *self.readers.patience.lock().unwrap_or_else(PoisonError::into_inner) = patience;
+        self.readers.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
         Ok(self)
     }
 
@@ -130,7 +170,7 @@ impl SqliteStore {
             Durability::Disk => "FULL",
             Durability::System => "NORMAL",
         };
-        let connection = store.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        let connection = store.writer.lock().unwrap_or_else(PoisonError::into_inner);
         connection.pragma_update(None, "synchronous", synchronous).map_err(|error| explain(path, error))?;
         drop(connection);
         Ok(store)
@@ -140,28 +180,61 @@ impl SqliteStore {
     fn attach(target: impl AsRef<Path>, path: &Path, flags: OpenFlags) -> Result<Self, StoreError> {
         let fault = |error| explain(path, error);
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let target = target.as_ref();
         let mut connection = Connection::open_with_flags(target, flags).map_err(fault)?;
         connection.busy_timeout(PATIENCE).map_err(fault)?;
         prepare(&mut connection, path)?;
-        Ok(SqliteStore { connection: Arc::new(Mutex::new(connection)), path: path.to_owned() })
+        let readers = Readers {
+            idle: Mutex::default(),
+            target: target.to_owned(),
+            flags: flags - OpenFlags::SQLITE_OPEN_CREATE,
+            patience: Mutex::new(PATIENCE),
+        };
+        let (writer, readers) = (Arc::new(Mutex::new(connection)), Arc::new(readers));
+        Ok(SqliteStore { writer, readers, path: path.to_owned() })
     }
 
-    /// Runs `work` on a thread that may wait.
+    /// Runs `work` on a connection that nobody else uses, on a thread that may wait.
+    fn look<'a, T: Send + 'static>(
+        &'a self,
+        work: impl FnOnce(&mut Connection) -> Result<T, Fault> + Send + 'static,
+    ) -> Answer<'a, T> {
+        let readers = self.readers.clone();
+        Box::pin(async move {
+            let done = blocking::unblock(move || {
+                let mut connection = readers.take()?;
+                let done = work(&mut connection)?;
+                // One that failed, or panicked, is not used again.
+                readers.give_back(connection);
+                Ok(done)
+            });
+            done.await.map_err(|fault| self.explained(fault))
+        })
+    }
+
+    fn explained(&self, fault: Fault) -> StoreError {
+        match fault {
+            Fault::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => {
+                StoreError::Slow { place: self.path.display().to_string(), limit: LONGEST_SEARCH }
+            }
+            Fault::Sqlite(error) => explain(&self.path, error),
+            Fault::Conflict { at, end } => StoreError::Conflict { at, end },
+        }
+    }
+
+    /// Runs `work` on the connection that writes, on a thread that may wait.
     fn run<'a, T: Send + 'static>(
         &'a self,
         work: impl FnOnce(&mut Connection) -> Result<T, Fault> + Send + 'static,
     ) -> Answer<'a, T> {
-        let connection = self.connection.clone();
+        let connection = self.writer.clone();
         Box::pin(async move {
             let done = blocking::unblock(move || {
                 // A panic cannot leave a transaction behind: it is rolled back when it is dropped.
                 let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
                 work(&mut connection)
             });
-            done.await.map_err(|fault| match fault {
-                Fault::Sqlite(error) => explain(&self.path, error),
-                Fault::Conflict { at, end } => StoreError::Conflict { at, end },
-            })
+            done.await.map_err(|fault| self.explained(fault))
         })
     }
 }
@@ -305,6 +378,12 @@ fn explain(path: &Path, error: rusqlite::Error) -> StoreError {
     }
 }
 
+/// Breaks off what a connection does when it has taken this long.
+fn limit(connection: &mut Connection, time: Duration) -> rusqlite::Result<()> {
+    let start = Instant::now();
+    connection.progress_handler(STEPS, Some(move || start.elapsed() > time))
+}
+
 fn signed(position: u64) -> i64 {
     i64::try_from(position).unwrap_or(i64::MAX)
 }
@@ -382,7 +461,7 @@ impl Store for SqliteStore {
 
     fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> Answer<'a, Vec<String>> {
         let log = log.clone();
-        self.run(move |connection| {
+        self.look(move |connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT body FROM entries
                  WHERE log = (SELECT id FROM logs WHERE name = ?1) AND position >= ?2 AND position < ?3 ORDER BY position",
@@ -394,7 +473,7 @@ impl Store for SqliteStore {
 
     fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> Answer<'a, Option<Head>> {
         let log = log.clone();
-        self.run(move |connection| {
+        self.look(move |connection| {
             let mut statement = connection.prepare_cached(
                 "SELECT length, (SELECT max(position) FROM entries WHERE log = logs.id AND checkpoint = 1 AND position < ?2)
                  FROM logs WHERE name = ?1",
@@ -409,7 +488,7 @@ impl Store for SqliteStore {
 
     fn info<'a>(&'a self, log: &'a LogName) -> Answer<'a, Option<LogInfo>> {
         let log = log.clone();
-        self.run(move |connection| {
+        self.look(move |connection| {
             let sql = "SELECT name, length, bytes, created, used FROM logs WHERE name = ?1";
             Ok(connection.prepare_cached(sql)?.query_row([log.as_str()], info).optional()?)
         })
@@ -417,7 +496,7 @@ impl Store for SqliteStore {
 
     fn list<'a>(&'a self, prefix: &'a str) -> Answer<'a, Vec<LogInfo>> {
         let prefix = prefix.to_owned();
-        self.run(move |connection| {
+        self.look(move |connection| {
             // Names are compared by their bytes, and 255 is above all that UTF-8 has.
             let mut statement = connection.prepare_cached(
                 "SELECT name, length, bytes, created, used FROM logs
@@ -456,20 +535,23 @@ impl Store for SqliteStore {
 
     fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> Answer<'a, Vec<Hit>> {
         // Each word in quotes, so that nothing in it is read as the index's query language.
-        let terms: Vec<String> = words(query).iter().map(|word| format!("\"{word}\"")).collect();
+        let terms: Vec<String> = wanted(query).iter().map(|word| format!("\"{word}\"")).collect();
         if terms.is_empty() {
             return Box::pin(std::future::ready(Ok(Vec::new())));
         }
         let (terms, log) = (terms.join(" "), log.map(|log| log.as_str().to_owned()));
-        self.run(move |connection| {
+        self.look(move |connection| {
+            limit(connection, LONGEST_SEARCH)?;
             let mut statement = connection.prepare_cached(
                 "SELECT logs.name, entries.position
                  FROM words JOIN entries ON entries.id = words.rowid JOIN logs ON logs.id = entries.log
                  WHERE words MATCH ?1 AND (?2 IS NULL OR logs.name = ?2) ORDER BY rank LIMIT ?3",
             )?;
             let hit = |row: &Row<'_>| Ok(Hit { log: LogName::kept(row.get(0)?), position: unsigned(row.get(1)?) });
-            let hits = statement.query_map(params![terms, log, signed(most as u64)], hit)?;
-            Ok(hits.collect::<Result<_, _>>()?)
+            let hits = statement.query_map(params![terms, log, signed(most as u64)], hit)?.collect::<Result<_, _>>()?;
+            drop(statement);
+            connection.progress_handler(0, None::<fn() -> bool>)?;
+            Ok(hits)
         })
     }
 }
@@ -508,10 +590,49 @@ mod tests {
         let record = |length| vec![Record { body: "x".repeat(length), text: String::new(), checkpoint: false }];
         block_on(store.append(&log, 0, record(9), None)).unwrap();
         // SQLite's own limit says the same as a disk does.
-        store.connection.lock().unwrap().pragma_update(None, "max_page_count", 32).unwrap();
+        store.writer.lock().unwrap().pragma_update(None, "max_page_count", 32).unwrap();
         let refused = block_on(store.append(&log, 1, record(1 << 20), None)).unwrap_err();
         assert!(matches!(refused, StoreError::Full { .. }), "{refused:?}");
         assert_eq!(block_on(store.head(&log, None)).unwrap().unwrap().end, 1);
         block_on(store.append(&log, 1, record(9), None)).unwrap();
+    }
+
+    #[test]
+    fn whoever_reads_for_long_holds_up_neither_writers_nor_readers() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Arc::new(SqliteStore::open(folder.path().join("s.db")).unwrap());
+        let log: LogName = "one".parse().unwrap();
+        let record = || vec![Record { body: "{}".to_owned(), text: "apple".to_owned(), checkpoint: false }];
+        let (begun, began) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let reader = store.clone();
+        let long = std::thread::spawn(move || {
+            block_on(reader.look(move |_| {
+                begun.send(()).unwrap();
+                ended.recv().unwrap();
+                Ok(())
+            }))
+        });
+        began.recv().unwrap();
+        block_on(store.append(&log, 0, record(), None)).unwrap();
+        assert_eq!(block_on(store.search(None, "apple", 9)).unwrap().len(), 1);
+        assert_eq!(block_on(store.head(&log, None)).unwrap().unwrap().end, 1);
+        assert!(!long.is_finished());
+        end.send(()).unwrap();
+        long.join().unwrap().unwrap();
+    }
+
+    #[test]
+    fn a_search_that_takes_too_long_is_broken_off_and_the_next_one_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(folder.path().join("s.db")).unwrap();
+        let slow = store.look(|connection| {
+            limit(connection, Duration::ZERO)?;
+            let count = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n";
+            Ok(connection.query_row(count, [], |row| row.get::<_, i64>(0))?)
+        });
+        let error = block_on(slow).unwrap_err();
+        assert!(error.to_string().ends_with("took longer than 10 seconds; ask for fewer or rarer words"), "{error}");
+        assert_eq!(block_on(store.search(None, "apple", 9)).unwrap(), []);
     }
 }

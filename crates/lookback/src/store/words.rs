@@ -3,6 +3,24 @@
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
+/// The most different words of a query that are looked for.
+pub const MOST_WORDS: usize = 32;
+
+/// The words that a query looks for, each once: each that is looked for costs a pass over all that holds it.
+pub(crate) fn wanted(query: &str) -> Vec<String> {
+    let mut wanted: Vec<String> = Vec::new();
+    for word in split(query) {
+        if wanted.len() == MOST_WORDS {
+            break;
+        }
+        let word = folded(word);
+        if !wanted.contains(&word) {
+            wanted.push(word);
+        }
+    }
+    wanted
+}
+
 /// The words of a text, folded.
 pub(crate) fn words(text: &str) -> Vec<String> {
     split(text).map(folded).collect()
@@ -52,6 +70,14 @@ mod tests {
         ] {
             assert_eq!(words(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_query_wants_each_word_once_and_not_more_than_so_many() {
+        assert_eq!(wanted("the The THE caf\u{e9} cafe"), ["the", "cafe"]);
+        let many: Vec<String> = (0..100).map(|word| format!("w{word}")).collect();
+        assert_eq!(wanted(&many.join(" ")), many[..MOST_WORDS]);
+        assert_eq!(wanted(&"the ".repeat(1_000_000)), ["the"]);
     }
 
     #[test]

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures_lite::future;
 use lookback_core::engine::{Claim, Unfit, Wanted};
-use lookback_core::transcript::{Entry, Position};
+use lookback_core::transcript::{Entry, Millis, Position};
 use lookback_core::view::View;
 use tracing::{Instrument as _, Span};
 
@@ -56,6 +56,8 @@ pub(super) struct Summaries {
     missed: Vec<Wanted>,
     /// What was dropped of that which this session has a summary made of: missed, where nothing comes of it.
     making: Vec<Wanted>,
+    /// The end of the log at which a time was last read in it, and when that was.
+    seen: Option<(u64, Instant)>,
 }
 
 /// What is known of the summary that is being made.
@@ -79,7 +81,26 @@ impl Summaries {
             work: Work::None,
             missed: Vec::new(),
             making: Vec::new(),
+            seen: None,
         }
+    }
+
+    /// How long is still to be waited for a time that stands in the newest note; `None` where it is over. The clock of whoever wrote it
+    /// may be wrong, and they may be gone, so nobody waits longer than they would themselves have said: `most` from when it was first
+    /// seen here.
+    fn left(&mut self, end: u64, until: Millis, most: Duration) -> Option<Duration> {
+        let first = match self.seen {
+            Some((at, first)) if at == end => first,
+            Some(_) | None => self.seen.insert((end, Instant::now())).1,
+        };
+        let told = u64::try_from(until.saturating_sub(now().unwrap_or_default())).map(Duration::from_millis);
+        let left = told.unwrap_or_default().min(most.saturating_sub(first.elapsed()));
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// How long a claim holds.
+    fn patience(&self) -> Duration {
+        self.time_limit.saturating_add(GRACE)
     }
 
     /// A summary of these entries stands in the window: nothing of them was missed.
@@ -121,9 +142,31 @@ impl Summaries {
     /// The newest note about a session, and where the log of them ends.
     async fn newest(&self, store: &dyn Store, session: &LogName) -> Result<(u64, Option<Note>), StoreError> {
         let Some(end) = store.head(&self.log, None).await?.map(|head| head.end).filter(|end| *end > 0) else {
-            return Ok((0, None));
+            // A log of before went by another name, which another session may have, too. What was made there is taken up; what was
+            // begun or has failed there is begun anew here.
+            let made = |note: &Note| matches!(note, Note::Made { .. });
+            let old = match session.old_summary_of() {
+                Some(old) => self.newest_in(store, &old, session).await?.filter(made),
+                None => None,
+            };
+            return Ok((0, old));
         };
-        let bodies = store.read(&self.log, end.saturating_sub(2)..end).await?;
+        Ok((end, self.note_before(store, &self.log, session, end).await?))
+    }
+
+    async fn newest_in(&self, store: &dyn Store, log: &LogName, session: &LogName) -> Result<Option<Note>, StoreError> {
+        let Some(head) = store.head(log, None).await? else { return Ok(None) };
+        self.note_before(store, log, session, head.end).await
+    }
+
+    async fn note_before(
+        &self,
+        store: &dyn Store,
+        log: &LogName,
+        session: &LogName,
+        end: u64,
+    ) -> Result<Option<Note>, StoreError> {
+        let bodies = store.read(log, end.saturating_sub(2)..end).await?;
         // What cannot be read is not ours to judge: it counts as nothing, and a newer note follows it.
         let mut notes = bodies.iter().rev().map(|body| serde_json::from_str::<Note>(body).ok());
         let (note, before) = (notes.next().flatten(), notes.next().flatten());
@@ -131,7 +174,7 @@ impl Summaries {
             Note::Made { id, .. } => matches!(&before, Some(Note::Started { id: begun, .. }) if begun == id),
             Note::Started { .. } | Note::Failed { .. } => true,
         };
-        Ok((end, note.filter(|note| note.is_of(session) && follows(note))))
+        Ok(note.filter(|note| note.is_of(session) && follows(note)))
     }
 }
 
@@ -139,6 +182,14 @@ impl Summaries {
 fn is_gone(wanted: &Wanted, view: &View) -> bool {
     let covered = |position| wanted.claim.covers.iter().any(|span| span.contains(&position));
     !view.messages().any(|item| covered(item.position()))
+}
+
+/// Whether a log of summaries is a session's own. Version 0.1.0 kept those of `compact:NAME:messages` in the log of `NAME`.
+pub(crate) async fn are_summaries_of(store: &dyn Store, log: &LogName, session: &LogName) -> Result<bool, StoreError> {
+    let Some(head) = store.head(log, None).await? else { return Ok(false) };
+    let newest = store.read(log, head.end.saturating_sub(1)..head.end).await?;
+    let note = newest.last().and_then(|body| serde_json::from_str::<Note>(body).ok());
+    Ok(note.map_or(*log == session.summary_of(), |note| note.is_of(session)))
 }
 
 impl fmt::Debug for Summaries {
@@ -264,15 +315,17 @@ impl Session {
                 Work::None if self.engine.end() > before => {}
                 Work::None => return Ok(None),
                 Work::Wait { .. } => {
-                    let time = now().unwrap_or_default();
-                    match self.summaries.newest(&*self.store, &self.name).await? {
-                        (_, Some(Note::Started { until, .. })) if until > time => {
+                    let (end, note) = self.summaries.newest(&*self.store, &self.name).await?;
+                    let patience = self.summaries.patience();
+                    match note {
+                        Some(Note::Started { until, .. }) if self.summaries.left(end, until, patience).is_some() => {
                             return Ok(Some(Box::pin(async { _ = async_io::Timer::after(LOOK_SOON).await })));
                         }
                         // It came or failed this moment, or it cannot be taken up yet: that is known at the second look.
-                        (_, Some(Note::Made { .. })) if !std::mem::replace(&mut seen, true) => {}
-                        (_, Some(Note::Failed { retry, .. }))
-                            if retry <= time && !std::mem::replace(&mut seen, true) => {}
+                        Some(Note::Made { .. }) if !std::mem::replace(&mut seen, true) => {}
+                        Some(Note::Failed { retry, failures, .. })
+                            if self.summaries.left(end, retry, wait(failures)).is_none()
+                                && !std::mem::replace(&mut seen, true) => {}
                         _ => return Ok(None),
                     }
                 }
@@ -288,10 +341,12 @@ impl Session {
             Work::None | Work::Wait { .. } => None,
         };
         let (end, note) = self.summaries.newest(&*self.store, &self.name).await?;
-        let time = now().unwrap_or_default();
+        let patience = self.summaries.patience();
         let (free, work) = match note {
             None => (Some((end, 0)), Work::None),
-            Some(Note::Started { id, until, .. }) if until > time && ours.is_none_or(|ours| ours != id) => {
+            Some(Note::Started { id, until, .. })
+                if ours.is_none_or(|ours| ours != id) && self.summaries.left(end, until, patience).is_some() =>
+            {
                 (None, Work::Wait { until: Instant::now() + LOOK_AGAIN })
             }
             Some(Note::Started { claim, failures, .. }) => {
@@ -299,11 +354,10 @@ impl Session {
                 self.fail(&claim, end, failures, "it was not done in time".to_owned()).await?;
                 (None, Work::Wait { until: Instant::now() + wait(failures) })
             }
-            Some(Note::Failed { failures, retry, .. }) if retry <= time => (Some((end, failures)), Work::None),
-            Some(Note::Failed { retry, .. }) => {
-                let wait = Duration::from_millis(u64::try_from(retry - time).unwrap_or_default());
-                (None, Work::Wait { until: Instant::now() + wait })
-            }
+            Some(Note::Failed { failures, retry, .. }) => match self.summaries.left(end, retry, wait(failures)) {
+                None => (Some((end, failures)), Work::None),
+                Some(left) => (None, Work::Wait { until: Instant::now() + left }),
+            },
             Some(Note::Made { claim, text, failures, .. }) => match self.take_up(&claim, &text).await? {
                 Ok(entries) => {
                     self.summaries.found(&claim.covers);
@@ -356,7 +410,7 @@ impl Session {
         let (wanted, gone) = summaries.with_missed(wanted, dropped, self.engine.view());
         summaries.making = gone;
         let time_limit = summaries.time_limit;
-        let until = now().unwrap_or_default().saturating_add(millis(time_limit + GRACE));
+        let until = now().unwrap_or_default().saturating_add(millis(time_limit.saturating_add(GRACE)));
         let claim = wanted.claim.clone();
         let model = summaries.summarizer.model().to_owned();
         let (of, id) = (name.to_string(), unique());

@@ -31,7 +31,7 @@ use std::time::Duration;
 use lookback_core::transcript::Millis;
 
 use self::root::{Files, PATIENCE};
-use super::{Answer, Durability, Head, Hit, LogInfo, LogName, Record, Store, StoreError, words};
+use super::{Answer, Durability, Head, Hit, LogInfo, LogName, Record, Store, StoreError, wanted};
 
 /// Logs in plain files under a folder, which several processes may use at once, and people may read.
 ///
@@ -158,7 +158,7 @@ impl Store for FileStore {
     }
 
     fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> Answer<'a, Vec<Hit>> {
-        let (log, wanted) = (log.cloned(), words(query));
+        let (log, wanted) = (log.cloned(), wanted(query));
         self.run(move |files| if wanted.is_empty() { Ok(Vec::new()) } else { files.search(log, &wanted, most) })
     }
 }
