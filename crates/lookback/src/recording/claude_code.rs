@@ -130,18 +130,18 @@ struct Said<'a> {
 }
 
 /// The lines that have a place, each once: a session that is resumed may have copies.
-fn nodes(values: Vec<(usize, &RawValue)>) -> Vec<Node<'_>> {
+fn nodes<'a>(values: Vec<(usize, &'a RawValue)>) -> Vec<Node<'a>> {
     let mut known = HashSet::new();
-    let node = |(line, value)| {
-        let read: Line<'_> = parse(value)?;
+    let node = |(line, value): (usize, &'a RawValue)| {
+        let read: Line<'a> = parse(value)?;
         let said = said(&read);
         let is_new = read.uuid.as_ref().map_or(said.is_some(), |uuid| known.insert(uuid.clone()));
-        let agent = if read.is_sidechain == Some(true) { Some(String::new()) } else { None };
+        let unnamed = (read.is_sidechain == Some(true)).then(String::new);
         is_new.then(|| Node {
             line,
             uuid: read.uuid,
             parents: [read.parent_uuid, read.logical_parent_uuid],
-            side: read.agent_id.or(agent).or(read.parent_tool),
+            side: read.agent_id.or(unnamed).or(read.parent_tool),
             session: read.session_id.or(read.stream_session),
             time: read.timestamp.and_then(millis),
             said,
@@ -285,7 +285,7 @@ fn draft<'a>(nodes: &[Node<'a>], parents: &[Option<usize>], members: &[usize], n
             continue;
         }
         let own = [at];
-        let lines = said.id.as_deref().and_then(|id| parts.get(id)).map_or(&own[..], Vec::as_slice);
+        let lines = said.id.as_deref().and_then(|id| parts.get(id)).map_or(own.as_slice(), Vec::as_slice);
         done.extend(lines.iter().copied());
         let lines: Vec<_> = lines.iter().filter_map(|at| get(*at)).collect();
         // Of the lines of one message the last has what it came to.
@@ -320,15 +320,14 @@ fn message(node: &Node<'_>, role: &str, contents: &[&RawValue]) -> Option<Undeco
     let content = match contents {
         [only] => only.get().to_owned(),
         _ => {
+            let own = |content: &&RawValue| -> Vec<String> {
+                if content.get().starts_with('"') {
+                    return vec![format!(r#"{{"type":"text","text":{}}}"#, content.get())];
+                }
+                blocks(content).into_iter().map(|block| block.get().to_owned()).collect()
+            };
             let mut seen = HashSet::new();
-            let all: Vec<String> = contents
-                .iter()
-                .flat_map(|content| match content.get().starts_with('"') {
-                    true => vec![format!(r#"{{"type":"text","text":{}}}"#, content.get())],
-                    false => blocks(content).into_iter().map(|block| block.get().to_owned()).collect(),
-                })
-                .filter(|block| seen.insert(block.clone()))
-                .collect();
+            let all: Vec<String> = contents.iter().flat_map(own).filter(|block| seen.insert(block.clone())).collect();
             format!("[{}]", all.join(","))
         }
     };

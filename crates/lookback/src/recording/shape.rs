@@ -82,50 +82,38 @@ impl Shape {
 
     /// Whether it is known, and cannot be read yet.
     pub fn is_foreign(self) -> bool {
-        match self {
-            Shape::OpenAiResponses
-            | Shape::Gemini
-            | Shape::VercelAi
-            | Shape::LangChain
-            | Shape::ShareGpt
-            | Shape::Gzip
-            | Shape::Utf16 => true,
+        self.foreign().is_some()
+    }
+
+    /// What a format that cannot be read yet looks like, and what to do about it.
+    fn foreign(self) -> Option<(&'static str, &'static str)> {
+        Some(match self {
+            Shape::OpenAiResponses => {
+                ("an OpenAI Responses body (`input` items)", "write its items as Chat Completions messages")
+            }
+            Shape::Gemini => ("a Gemini body (`contents`)", "write its contents as Chat Completions messages"),
+            Shape::VercelAi => ("messages of the Vercel AI SDK", "record the requests that it sends to the provider"),
+            Shape::LangChain => {
+                ("messages of LangChain", "write what `convert_to_openai_messages` of langchain_core makes of them")
+            }
+            Shape::ShareGpt => {
+                ("conversations of a data set (`from`, `value`)", "write `from` as `role` and `value` as `content`")
+            }
+            Shape::Gzip => ("a gzip file", "unpack it"),
+            Shape::Utf16 => ("UTF-16", "write it as UTF-8"),
             Shape::Messages
             | Shape::Request
             | Shape::Transcript
             | Shape::Recording
             | Shape::ClaudeCode
             | Shape::Empty
-            | Shape::Unknown => false,
-        }
+            | Shape::Unknown => return None,
+        })
     }
 
-    /// What it looks like, and what to do about it.
+    /// What it looks like, what is read instead, and what to do.
     pub(super) fn advice(self) -> String {
-        let (what, how) = match self {
-            Shape::OpenAiResponses => {
-                ("an OpenAI Responses body (`input` items)", "write its items as Chat Completions messages")
-            }
-            Shape::Gemini => ("a Gemini body (`contents`)", "write its contents as Chat Completions messages"),
-            Shape::VercelAi => (
-                "messages of the Vercel AI SDK",
-                "record the request bodies that the SDK sends to the provider instead",
-            ),
-            Shape::LangChain => (
-                "messages of LangChain",
-                "`convert_to_openai_messages` of langchain_core turns them into what it reads",
-            ),
-            Shape::ShareGpt => {
-                ("conversations of a data set (`from`, `value`)", "write `from` as `role` and `value` as `content`")
-            }
-            Shape::Gzip => ("a gzip file", "unpack it"),
-            Shape::Utf16 => ("UTF-16", "write it again as UTF-8"),
-            Shape::Messages | Shape::Request => ("a request", "take it as a recording of one call"),
-            Shape::Transcript | Shape::Recording => ("a recording", "replay it"),
-            Shape::ClaudeCode => ("a session file of Claude Code", "replay it"),
-            Shape::Empty => ("an empty file", "look whether it is the right one"),
-            Shape::Unknown => ("no conversation", "look whether it is the right file"),
-        };
+        let (what, how) = self.foreign().unwrap_or(("something else", "look whether it is the right file"));
         format!(
             "this looks like {what}; Lookback reads Chat Completions, Anthropic Messages, Bedrock Converse and sessions of Claude \
              Code so far: {how}"
@@ -133,34 +121,53 @@ impl Shape {
     }
 }
 
-/// The format of a list, by the first of its elements that tells one.
+/// The format of a list: of messages, of transcripts, or of lists of messages.
 fn of_list(value: &RawValue) -> Option<Shape> {
-    let elements: Vec<&RawValue> = parse(value).filter(|_| value.get().starts_with('['))?;
+    let elements = elements(value)?;
+    let told = of_messages(&elements).or_else(|| {
+        let first = elements.first()?;
+        of_object(first).or_else(|| of_messages(&self::elements(first)?))
+    });
+    match told? {
+        Shape::Messages if !starts_with_object(&elements) && !elements.is_empty() => Some(Shape::Recording),
+        Shape::Request | Shape::Transcript => Some(Shape::Recording),
+        shape => Some(shape),
+    }
+}
+
+fn starts_with_object(elements: &[&RawValue]) -> bool {
+    elements.first().is_some_and(|first| first.get().starts_with('{'))
+}
+
+/// The format of the messages of one conversation: what is not ours in any of them decides.
+fn of_messages(elements: &[&RawValue]) -> Option<Shape> {
     let Some(first) = elements.first() else { return Some(Shape::Messages) };
-    let foreign = elements.iter().filter_map(|element| of_object(element)).find(|shape| shape.is_foreign());
-    foreign.or_else(|| match of_object(first).or_else(|| of_list(first))? {
+    let told = |element: &RawValue| Object::read(element)?.of_message();
+    let foreign = elements.iter().filter_map(|element| told(element)).find(|shape| shape.is_foreign());
+    foreign.or_else(|| match told(first)? {
         Shape::Recording => Some(Shape::Messages),
-        Shape::Messages | Shape::Request | Shape::Transcript => Some(Shape::Recording),
         shape => Some(shape),
     })
 }
 
-/// The format of an object: [`Shape::Recording`] is one message.
+fn elements(value: &RawValue) -> Option<Vec<&RawValue>> {
+    value.get().starts_with('[').then(|| parse(value))?
+}
+
+/// The format of an object. [`Shape::Recording`] is one message.
 fn of_object(value: &RawValue) -> Option<Shape> {
     let object = Object::read(value)?;
-    if object.is_langchain() {
-        Some(Shape::LangChain)
-    } else if object.is_claude_code() {
-        Some(Shape::ClaudeCode)
+    if let Some(shape) = object.of_message() {
+        Some(shape)
     } else if object.has("messages") {
         object.with_messages()
-    } else if object.has("role") {
-        Some(object.message())
-    } else if object.first("conversations").or(object.first("conversation")).is_some_and(|turn| turn.has("from")) {
+    } else if object.first("conversations").is_some_and(|turn| turn.has("from")) {
         Some(Shape::ShareGpt)
     } else if object.first("contents").is_some_and(|content| content.has("parts")) {
         Some(Shape::Gemini)
-    } else if object.is_responses() {
+    } else if object.has("input")
+        && (object.has_any(&["model", "instructions", "previous_response_id"]) || object.first("input").is_some())
+    {
         Some(Shape::OpenAiResponses)
     } else {
         None
@@ -200,41 +207,42 @@ impl<'a> Object<'a> {
         self.objects(key).into_iter().next()
     }
 
-    fn is_langchain(&self) -> bool {
+    /// What it is as a message: [`Shape::Recording`] is one of ours.
+    fn of_message(&self) -> Option<Shape> {
         let kind = self.text("type");
-        let is_message = matches!(&*kind, "human" | "ai" | "system" | "tool" | "function" | "chat");
-        (self.has("lc") && kind == "constructor")
-            || (is_message && !self.has("role") && self.has_any(&["data", "content"]))
+        if self.is_claude_code(&kind) {
+            Some(Shape::ClaudeCode)
+        } else if self.is_langchain(&kind) {
+            Some(Shape::LangChain)
+        } else if self.has("call_id") && matches!(&*kind, "function_call" | "function_call_output") {
+            Some(Shape::OpenAiResponses)
+        } else if self.has("role") {
+            Some(self.with_role())
+        } else {
+            None
+        }
     }
 
     /// A line of a session: a message in its envelope, or one of the many kinds of notes beside them.
-    fn is_claude_code(&self) -> bool {
-        let kind = self.text("type");
-        let of_session = self.has_any(&["sessionId", "session_id", "uuid", "parentUuid"]);
-        match &*kind {
+    fn is_claude_code(&self, kind: &str) -> bool {
+        let of_session = self.has_any(&["sessionId", "session_id"]);
+        match kind {
             "" => false,
-            "user" | "assistant" => of_session && self.has("message"),
+            "user" | "assistant" => self.has("message") && (of_session || self.has_any(&["uuid", "parentUuid"])),
             "summary" => self.has("leafUuid"),
             "file-history-snapshot" => self.has("snapshot"),
             _ => of_session && !self.has_any(&["role", "messages"]),
         }
     }
 
-    /// An object with `messages`, by what these are.
-    fn with_messages(&self) -> Option<Shape> {
-        const OF_REQUESTS: [&str; 6] =
-            ["max_tokens", "max_completion_tokens", "temperature", "stream", "inferenceConfig", "anthropic_version"];
-        const OF_TRANSCRIPTS: [&str; 3] = ["id", "meta", "usage"];
-        match self.get("messages").and_then(of_list)? {
-            Shape::Messages if !self.has_any(&OF_REQUESTS) && self.has_any(&OF_TRANSCRIPTS) => Some(Shape::Transcript),
-            Shape::Messages => Some(Shape::Request),
-            shape if shape.is_foreign() => Some(shape),
-            _ => None,
-        }
+    fn is_langchain(&self, kind: &str) -> bool {
+        let is_message = matches!(kind, "human" | "ai" | "system" | "tool" | "function" | "chat");
+        (self.has("lc") && kind == "constructor")
+            || (is_message && !self.has("role") && self.has_any(&["data", "content"]))
     }
 
-    /// What an object with a role is.
-    fn message(&self) -> Shape {
+    /// A message with a role.
+    fn with_role(&self) -> Shape {
         let parts = self.objects("parts");
         if self.has("toolInvocations") || parts.iter().any(|part| part.has("type")) {
             return Shape::VercelAi;
@@ -252,10 +260,16 @@ impl<'a> Object<'a> {
         Shape::Recording
     }
 
-    fn is_responses(&self) -> bool {
-        let is_item = matches!(&*self.text("type"), "function_call" | "function_call_output") && self.has("call_id");
-        let is_body = self.has("input")
-            && (self.has_any(&["model", "instructions", "previous_response_id"]) || self.first("input").is_some());
-        is_item || is_body
+    /// An object with `messages`, by what these are.
+    fn with_messages(&self) -> Option<Shape> {
+        const OF_REQUESTS: [&str; 6] =
+            ["max_tokens", "max_completion_tokens", "temperature", "stream", "inferenceConfig", "anthropic_version"];
+        const OF_TRANSCRIPTS: [&str; 3] = ["id", "meta", "usage"];
+        match of_messages(&elements(self.get("messages")?)?)? {
+            Shape::Messages if !self.has_any(&OF_REQUESTS) && self.has_any(&OF_TRANSCRIPTS) => Some(Shape::Transcript),
+            Shape::Messages => Some(Shape::Request),
+            shape if shape.is_foreign() => Some(shape),
+            _ => None,
+        }
     }
 }

@@ -8,7 +8,8 @@ use super::{RecordingError, parse};
 pub(super) fn read(text: &str) -> Result<Vec<(usize, &RawValue)>, RecordingError> {
     let mut lines = Lines { text, at: 0, line: 1 };
     if let Ok(whole) = serde_json::from_str::<&RawValue>(text) {
-        let values = if whole.get().starts_with('[') { parse(whole).unwrap_or_default() } else { vec![whole] };
+        let values: Vec<&RawValue> =
+            if whole.get().starts_with('[') { parse(whole).unwrap_or_default() } else { vec![whole] };
         return Ok(values.into_iter().map(|value| (lines.of(value), value)).collect());
     }
     if text.trim_start().lines().next().is_some_and(is_open) {
