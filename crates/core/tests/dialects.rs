@@ -232,3 +232,38 @@ fn a_dialect_is_found_out() {
         assert_eq!(request.dialect(), vector.dialect);
     }
 }
+
+/// What a strict reader of recordings is told, where a request is taken for the first dialect that is told.
+#[test]
+fn messages_of_two_dialects_contradict_each_other() {
+    let detect = |text: &str| {
+        let messages: Vec<&RawValue> = serde_json::from_str(text).unwrap();
+        Dialect::detect(None, messages)
+    };
+    let anthropic = r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1"}]}"#;
+    let openai = r#"{"role":"assistant","content":"x","tool_calls":[]}"#;
+    let bedrock = r#"{"role":"user","content":[{"text":"x"}]}"#;
+    let marked = r#"{"role":"user","content":[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}]}"#;
+    let text = r#"{"role":"user","content":"x"}"#;
+    assert_eq!(
+        detect(&format!("[{text},{anthropic},{text},{openai}]")).unwrap_err().to_string(),
+        "messages[1] has a block `tool_result`, as in anthropic, and messages[3] has `tool_calls`, as in openai-chat"
+    );
+    let contradiction = detect(&format!("[{bedrock},{openai}]")).unwrap_err();
+    assert_eq!((contradiction.first.dialect, contradiction.other.dialect), (Dialect::Bedrock, Dialect::OpenAiChat));
+    assert_eq!(detect(&format!("[{text},{text}]")).unwrap(), None);
+    for (hint, dialect) in [(openai, Dialect::OpenAiChat), (bedrock, Dialect::Bedrock), (text, Dialect::Anthropic)] {
+        assert_eq!(detect(&format!("[{marked},{hint}]")).unwrap().unwrap().dialect, dialect);
+    }
+}
+
+#[test]
+fn what_stands_beside_the_messages_may_contradict_them() {
+    let body = r#"{"system":"Be brief.","messages":[{"role":"tool","tool_call_id":"c1","content":"x"}]}"#;
+    let beside: &RawValue = serde_json::from_str(body).unwrap();
+    let message: &RawValue = serde_json::from_str(r#"{"role":"tool","tool_call_id":"c1","content":"x"}"#).unwrap();
+    assert_eq!(
+        Dialect::detect(Some(beside), [message]).unwrap_err().to_string(),
+        "beside the messages stands `system`, as in anthropic, and messages[0] has the role `tool`, as in openai-chat"
+    );
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback::replay::{Call, Groups, Report, replay};
-use lookback::{Dialect, Durability, LogName, MemoryStore, Policy, Price, Recording, Settings};
+use lookback::{Durability, LogName, MemoryStore, Policy, Price, Recording, Settings};
 
 use crate::args::ReplayArgs;
 use crate::failure::Failure;
@@ -26,8 +26,8 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     // A replay can be made again, so it need not wait for the disk at each message.
     let store = store::open(place, Opening::Made(Durability::System))?;
     let (counter, model_window) = input::model(args.model.name.as_deref());
-    let settings = |policy: &Policy| Settings {
-        dialect: args.dialect.name.0.unwrap_or(Dialect::OpenAiChat),
+    let settings = |recording: &Recording, policy: &Policy| Settings {
+        dialect: recording.dialect,
         policy: policy.clone(),
         counter: counter.clone(),
         model: args.model.name.clone(),
@@ -50,7 +50,8 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
                 bar.set_position(done + call.message as u64);
                 calls.push(call.clone());
             };
-            let report = block_on(replay(recording, store.clone(), &name, settings(policy), &price, &mut on_call));
+            let report =
+                block_on(replay(recording, store.clone(), &name, settings(recording, policy), &price, &mut on_call));
             let fault = |error| Failure::Replay { transcript: recording.id.clone(), policy: text.clone(), error };
             let report = Report { policy: text.clone(), ..report.map_err(fault)? };
             bar.set_position(done + recording.messages.len() as u64);
@@ -70,7 +71,14 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
             let store = Arc::new(MemoryStore::new());
             let done = bar.position();
             let mut on_call = |call: &Call| bar.set_position(done + call.message as u64);
-            total.add(&block_on(replay(recording, store, "replay", settings(&policy), &price, &mut on_call))?);
+            total.add(&block_on(replay(
+                recording,
+                store,
+                "replay",
+                settings(recording, &policy),
+                &price,
+                &mut on_call,
+            ))?);
             bar.set_position(done + recording.messages.len() as u64);
         }
         totals.push(((*label).to_owned(), total));
@@ -101,12 +109,11 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
 }
 
 fn recordings(args: &ReplayArgs) -> Result<Vec<Recording>, Failure> {
-    let dialect = args.dialect.name.0.unwrap_or(Dialect::OpenAiChat);
     let mut recordings = Vec::new();
     for path in &args.files {
         let place = input::place(path);
         let stem = path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| *stem != "-").unwrap_or("replay");
-        let read = Recording::read(&input::text(path)?, stem, dialect);
+        let read = Recording::read(&input::text(path)?, stem, args.dialect.name.0);
         let read = read.map_err(|fault| Failure::Recording { place: place.clone(), fault })?;
         if read.is_empty() {
             return Err(Failure::Empty(place));

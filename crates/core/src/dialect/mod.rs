@@ -5,6 +5,7 @@ mod bedrock;
 mod blocks;
 mod complaint;
 mod convert;
+mod detect;
 mod openai_chat;
 mod pairing;
 mod request;
@@ -20,6 +21,7 @@ use serde_json::value::RawValue;
 
 pub use complaint::{Complaint, TooLong};
 pub use convert::Loss;
+pub use detect::{Clue, Contradiction, Sign};
 pub use request::{Frame, Request, RequestError};
 pub use response::Response;
 pub use rules::{Finding, Problem, Rule, Severity};

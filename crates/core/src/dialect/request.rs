@@ -6,7 +6,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{DecodeError, Dialect};
+use super::{DecodeError, Dialect, detect};
 use crate::json::{self, Fields};
 use crate::message::Message;
 use crate::tokens::{Size, TokenCounter};
@@ -128,7 +128,8 @@ impl Request {
             None => raw,
         };
         let elements = json::array(list).ok_or(RequestError::NoMessages)?;
-        let dialect = dialect.unwrap_or_else(|| detect(fields.as_ref(), &elements));
+        let found = || detect::first(detect::clues(fields.as_ref(), elements.iter().copied()));
+        let dialect = dialect.or_else(|| found().map(|clue| clue.dialect)).unwrap_or_default();
         let read = |(index, raw): (usize, &RawValue)| {
             dialect.decode_raw(raw).map_err(|fault| RequestError::Message { index, fault })
         };
@@ -221,55 +222,4 @@ impl fmt::Debug for Request {
             .field("bytes", &self.text.len())
             .finish_non_exhaustive()
     }
-}
-
-/// Finds a dialect out.
-fn detect(body: Option<&Fields<'_>>, messages: &[&RawValue]) -> Dialect {
-    if let Some(body) = body {
-        let has = |key: &str| body.get(key).is_some();
-        if has("toolConfig") || has("inferenceConfig") || has("modelId") {
-            return Dialect::Bedrock;
-        }
-        let typed = |raw: &RawValue| {
-            json::array(raw).is_none_or(|blocks| {
-                blocks.iter().all(|block| Fields::read(block).is_some_and(|fields| fields.get("type").is_some()))
-            })
-        };
-        match body.get("system") {
-            Some(system) if typed(system) => return Dialect::Anthropic,
-            Some(_) => return Dialect::Bedrock,
-            None => {}
-        }
-        let tools = body.get("tools").and_then(json::array).unwrap_or_default();
-        if tools.into_iter().filter_map(Fields::read).any(|tool| tool.get("input_schema").is_some())
-            || has("anthropic_version")
-        {
-            return Dialect::Anthropic;
-        }
-        if has("max_completion_tokens") || has("response_format") || has("frequency_penalty") {
-            return Dialect::OpenAiChat;
-        }
-    }
-    messages.iter().find_map(|message| shape(message)).unwrap_or_default()
-}
-
-/// The dialect that a message's shape tells, where it tells one.
-fn shape(message: &RawValue) -> Option<Dialect> {
-    let fields = Fields::read(message)?;
-    let role = fields.text("role")?;
-    if matches!(&*role, "tool" | "developer") || fields.get("tool_calls").is_some() {
-        return Some(Dialect::OpenAiChat);
-    }
-    json::array(fields.get("content")?)?.into_iter().find_map(|block| {
-        let fields = Fields::read(block)?;
-        match fields.text("type").as_deref() {
-            Some("tool_use" | "tool_result" | "thinking" | "redacted_thinking" | "image" | "document") => {
-                Some(Dialect::Anthropic)
-            }
-            Some("image_url" | "input_audio" | "file" | "refusal") => Some(Dialect::OpenAiChat),
-            Some(_) => fields.get("cache_control").map(|_| Dialect::Anthropic),
-            // Bedrock's blocks have no type: their key says what they are.
-            None => Some(Dialect::Bedrock),
-        }
-    })
 }

@@ -1,0 +1,346 @@
+//! Session files of Claude Code: a tree of lines, of which the newest branch is what the model was told.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use lookback_core::transcript::Millis;
+use lookback_core::{Dialect, Role};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{Draft, Recording, RecordingError, Undecoded, Usage, millis, most, parse, values};
+
+/// Reads the conversations of a file. A line that is no part of one is passed over: there are many kinds, and new ones come.
+pub(super) fn read(text: &str, name: &str) -> Result<Vec<Recording>, RecordingError> {
+    let nodes = nodes(values::read_growing(text)?);
+    let parents = parents(&nodes);
+    let mut trees: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (at, root) in roots(&parents).into_iter().enumerate() {
+        trees.entry(root).or_default().push(at);
+    }
+    let mut recordings = Vec::new();
+    for members in trees.values() {
+        if let Some(draft) = draft(&nodes, &parents, members, name) {
+            recordings.push(draft.decode(Some(Dialect::Anthropic))?);
+        }
+    }
+    // Commands that never reached the model leave conversations without an answer.
+    let is_answered = |recording: &Recording| recording.messages.iter().any(|(said, _)| said.role() == Role::Assistant);
+    if recordings.iter().any(is_answered) {
+        recordings.retain(is_answered);
+    }
+    let mut names: HashMap<String, usize> = HashMap::new();
+    for recording in &mut recordings {
+        let count = names.entry(recording.id.clone()).or_default();
+        *count += 1;
+        if *count > 1 {
+            recording.id = format!("{}-{count}", recording.id);
+        }
+    }
+    Ok(recordings)
+}
+
+/// A line, as it is written. Members came with versions, so none must be there.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Line<'a> {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    uuid: Option<String>,
+    parent_uuid: Option<String>,
+    /// Of a compaction: the last line before it.
+    logical_parent_uuid: Option<String>,
+    is_sidechain: Option<bool>,
+    agent_id: Option<String>,
+    session_id: Option<String>,
+    /// What the stream of the SDK has for the two.
+    #[serde(rename = "parent_tool_use_id")]
+    parent_tool: Option<String>,
+    #[serde(rename = "session_id")]
+    stream_session: Option<String>,
+    is_visible_in_transcript_only: Option<bool>,
+    is_compact_summary: Option<bool>,
+    is_api_error_message: Option<bool>,
+    #[serde(borrow)]
+    timestamp: Option<&'a RawValue>,
+    #[serde(borrow)]
+    message: Option<&'a RawValue>,
+    #[serde(borrow)]
+    attachment: Option<&'a RawValue>,
+}
+
+/// A provider's message with what was reported of it.
+#[derive(Deserialize)]
+struct Inner<'a> {
+    id: Option<String>,
+    model: Option<String>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+    #[serde(borrow)]
+    content: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct Attachment<'a> {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    #[serde(borrow)]
+    prompt: Option<&'a RawValue>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+struct Reported {
+    input_tokens: Option<u64>,
+    cache_creation_input_tokens: Option<u64>,
+    cache_read_input_tokens: Option<u64>,
+    output_tokens: Option<u64>,
+}
+
+#[derive(Deserialize)]
+struct Block {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    id: Option<String>,
+    tool_use_id: Option<String>,
+}
+
+/// A line that has a place in the tree.
+struct Node<'a> {
+    line: usize,
+    uuid: Option<String>,
+    /// The line before it, by either name.
+    parents: [Option<String>; 2],
+    /// The side chain that it belongs to.
+    side: Option<String>,
+    session: Option<String>,
+    time: Option<Millis>,
+    said: Option<Said<'a>>,
+}
+
+/// What a line adds to the conversation.
+struct Said<'a> {
+    role: &'static str,
+    content: &'a RawValue,
+    /// The provider's message that it is a part of.
+    id: Option<String>,
+    model: Option<String>,
+    usage: Option<Reported>,
+    is_summary: bool,
+    calls: Vec<String>,
+    results: Vec<String>,
+}
+
+/// The lines that have a place, each once: a session that is resumed may have copies.
+fn nodes<'a>(values: Vec<(usize, &'a RawValue)>) -> Vec<Node<'a>> {
+    let mut known = HashSet::new();
+    let node = |(line, value): (usize, &'a RawValue)| {
+        let read: Line<'a> = parse(value)?;
+        let said = said(&read);
+        let is_new = read.uuid.as_ref().map_or(said.is_some(), |uuid| known.insert(uuid.clone()));
+        let unnamed = (read.is_sidechain == Some(true)).then(String::new);
+        is_new.then(|| Node {
+            line,
+            uuid: read.uuid,
+            parents: [read.parent_uuid, read.logical_parent_uuid],
+            side: read.agent_id.or(unnamed).or(read.parent_tool),
+            session: read.session_id.or(read.stream_session),
+            time: read.timestamp.and_then(millis),
+            said,
+        })
+    };
+    values.into_iter().filter_map(node).collect()
+}
+
+fn said<'a>(line: &Line<'a>) -> Option<Said<'a>> {
+    let is_summary = line.is_compact_summary == Some(true);
+    let role = match line.kind.as_deref()? {
+        // A summary has this mark, too, and was sent.
+        "user" if line.is_visible_in_transcript_only == Some(true) && !is_summary => return None,
+        "user" => "user",
+        "assistant" => "assistant",
+        "attachment" => return queued(line),
+        _ => return None,
+    };
+    let inner: Inner<'a> = parse(line.message?)?;
+    // What Claude Code says in the model's place: that a request failed, for one.
+    if line.is_api_error_message == Some(true) || inner.model.as_deref() == Some("<synthetic>") {
+        return None;
+    }
+    let content = inner.content?;
+    let (calls, results) = pairs(content);
+    let usage = inner.usage.and_then(parse);
+    Some(Said { role, content, id: inner.id, model: inner.model, usage, is_summary, calls, results })
+}
+
+/// What a person wrote while the model was at work: it has no line of its own.
+fn queued<'a>(line: &Line<'a>) -> Option<Said<'a>> {
+    let attachment: Attachment<'a> = parse(line.attachment?)?;
+    let content = attachment.prompt.filter(|_| attachment.kind.as_deref() == Some("queued_command"))?;
+    let (calls, results) = (Vec::new(), Vec::new());
+    Some(Said { role: "user", content, id: None, model: None, usage: None, is_summary: false, calls, results })
+}
+
+fn blocks(content: &RawValue) -> Vec<&RawValue> {
+    parse(content).unwrap_or_default()
+}
+
+/// The calls that stand in a message, and those that it answers.
+fn pairs(content: &RawValue) -> (Vec<String>, Vec<String>) {
+    let (mut calls, mut results) = (Vec::new(), Vec::new());
+    for block in blocks(content).into_iter().filter_map(parse::<Block>) {
+        match block.kind.as_deref() {
+            Some("tool_use") => calls.extend(block.id),
+            Some("tool_result") => results.extend(block.tool_use_id),
+            _ => {}
+        }
+    }
+    (calls, results)
+}
+
+/// The line before each. No side chain goes on in another, whatever its lines say.
+fn parents(nodes: &[Node<'_>]) -> Vec<Option<usize>> {
+    if !nodes.iter().any(|node| node.parents.iter().any(Option::is_some)) {
+        // The stream of the SDK names none: each line follows the one before it.
+        let mut last = HashMap::new();
+        return nodes.iter().enumerate().map(|(at, node)| last.insert(&node.side, at)).collect();
+    }
+    let places = nodes.iter().enumerate().filter_map(|(at, node)| Some((node.uuid.as_ref()?, (at, &node.side))));
+    let places: HashMap<_, _> = places.collect();
+    let parent = |node: &Node<'_>| {
+        let found = |uuid: &String| places.get(uuid).filter(|(_, side)| **side == node.side).map(|(at, _)| *at);
+        node.parents.iter().flatten().find_map(found)
+    };
+    nodes.iter().map(parent).collect()
+}
+
+/// The first line of the tree that each stands in. A circle, which real files have, is a tree of its own.
+fn roots(parents: &[Option<usize>]) -> Vec<usize> {
+    let mut roots: Vec<Option<usize>> = vec![None; parents.len()];
+    for start in 0..parents.len() {
+        let (mut path, mut at) = (Vec::new(), start);
+        let root = loop {
+            let Some(known) = roots.get_mut(at) else { break start };
+            if let Some(root) = *known {
+                break root;
+            }
+            *known = Some(start);
+            path.push(at);
+            match parents.get(at).copied().flatten() {
+                Some(parent) => at = parent,
+                None => break at,
+            }
+        };
+        for at in path {
+            if let Some(known) = roots.get_mut(at) {
+                *known = Some(root);
+            }
+        }
+    }
+    roots.into_iter().enumerate().map(|(at, root)| root.unwrap_or(at)).collect()
+}
+
+/// The lines from the first to this one.
+fn chain(parents: &[Option<usize>], newest: usize) -> Vec<usize> {
+    let (mut chain, mut seen) = (vec![newest], HashSet::from([newest]));
+    let mut at = newest;
+    while let Some(parent) = parents.get(at).copied().flatten().filter(|parent| seen.insert(*parent)) {
+        chain.push(parent);
+        at = parent;
+    }
+    chain.reverse();
+    chain
+}
+
+/// The newest branch of a tree.
+///
+/// Lines of one message may stand on several branches: each call of several is followed by its own result, and only one of these by
+/// the next message. So what belongs to a message of the branch is taken from wherever it is.
+fn draft<'a>(nodes: &[Node<'a>], parents: &[Option<usize>], members: &[usize], name: &str) -> Option<Draft<'a>> {
+    let get = |at: usize| nodes.get(at).and_then(|node| Some((node, node.said.as_ref()?)));
+    let newest = members.iter().copied().rev().find(|at| get(*at).is_some())?;
+    let chain = chain(parents, newest);
+    let mut parts: HashMap<&str, Vec<usize>> = HashMap::new();
+    let mut results: HashMap<&str, usize> = HashMap::new();
+    for at in members.iter().copied() {
+        let Some((_, said)) = get(at) else { continue };
+        if let Some(id) = said.id.as_deref().filter(|_| said.role == "assistant") {
+            parts.entry(id).or_default().push(at);
+        }
+        for call in &said.results {
+            results.entry(call).or_insert(at);
+        }
+    }
+    let on_chain = chain.iter().filter_map(|at| get(*at)).flat_map(|(_, said)| &said.results);
+    let answered: HashSet<&str> = on_chain.map(String::as_str).collect();
+
+    let mut draft = Draft::default();
+    let mut models: BTreeMap<String, u64> = BTreeMap::new();
+    let mut done = HashSet::new();
+    for at in chain {
+        let Some((node, said)) = get(at).filter(|_| done.insert(at)) else { continue };
+        if said.role == "user" {
+            if said.is_summary {
+                draft.compactions.push(draft.messages.len());
+            }
+            draft.messages.extend(message(node, said.role, &[said.content]));
+            continue;
+        }
+        let own = [at];
+        let lines = said.id.as_deref().and_then(|id| parts.get(id)).map_or(own.as_slice(), Vec::as_slice);
+        done.extend(lines.iter().copied());
+        let lines: Vec<_> = lines.iter().filter_map(|at| get(*at)).collect();
+        // Of the lines of one message the last has what it came to.
+        if let Some(reported) = lines.iter().rev().find_map(|(_, said)| said.usage) {
+            draft.usage.push(usage(draft.messages.len(), reported));
+        }
+        if let Some(model) = lines.iter().find_map(|(_, said)| said.model.clone()) {
+            *models.entry(model).or_default() += 1;
+        }
+        let contents: Vec<_> = lines.iter().map(|(_, said)| said.content).collect();
+        draft.messages.extend(message(node, said.role, &contents));
+        for call in lines.iter().flat_map(|(_, said)| &said.calls).filter(|call| !answered.contains(call.as_str())) {
+            let result = results.get(call.as_str()).copied().filter(|at| done.insert(*at));
+            if let Some((node, said)) = result.and_then(get) {
+                draft.messages.extend(message(node, said.role, &[said.content]));
+            }
+        }
+    }
+    let node = nodes.get(newest)?;
+    let session = node.session.as_deref().unwrap_or(name);
+    draft.id = match node.side.as_deref() {
+        None => session.to_owned(),
+        Some("") => format!("{session}/side"),
+        Some(agent) => format!("{session}/agent-{agent}"),
+    };
+    draft.model = most(models);
+    Some(draft)
+}
+
+/// A message as the provider was sent it, or gave it: the blocks of all lines, each once.
+fn message(node: &Node<'_>, role: &str, contents: &[&RawValue]) -> Option<Undecoded> {
+    let content = match contents {
+        [only] => only.get().to_owned(),
+        _ => {
+            let own = |content: &&RawValue| -> Vec<String> {
+                if content.get().starts_with('"') {
+                    return vec![format!(r#"{{"type":"text","text":{}}}"#, content.get())];
+                }
+                blocks(content).into_iter().map(|block| block.get().to_owned()).collect()
+            };
+            let mut seen = HashSet::new();
+            let all: Vec<String> = contents.iter().flat_map(own).filter(|block| seen.insert(block.clone())).collect();
+            format!("[{}]", all.join(","))
+        }
+    };
+    let message = RawValue::from_string(format!(r#"{{"role":"{role}","content":{content}}}"#)).ok()?;
+    Some(Undecoded { line: node.line, message, time: node.time })
+}
+
+fn usage(message: usize, reported: Reported) -> Usage {
+    Usage {
+        message,
+        input: reported.input_tokens.unwrap_or(0),
+        cache_write: reported.cache_creation_input_tokens.unwrap_or(0),
+        cache_read: reported.cache_read_input_tokens.unwrap_or(0),
+        output: reported.output_tokens.unwrap_or(0),
+    }
+}

@@ -1,0 +1,301 @@
+//! Recorded conversations, in the formats in which people have them.
+
+mod claude_code;
+mod error;
+mod shape;
+mod unpack;
+mod values;
+
+use std::collections::BTreeMap;
+
+use lookback_core::dialect::{self, Clue, Contradiction, Frame};
+use lookback_core::transcript::Millis;
+use lookback_core::{Dialect, Message, Role};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+pub use error::RecordingError;
+pub use shape::Shape;
+pub use unpack::{LARGEST, TextError, text};
+
+/// A recorded conversation.
+#[derive(Debug, Clone)]
+pub struct Recording {
+    /// Its name.
+    pub id: String,
+    /// The dialect of its messages.
+    pub dialect: Dialect,
+    /// The messages, with the times at which they came where these are known.
+    pub messages: Vec<(Message, Option<Millis>)>,
+    /// The system prompt and tools that stand beside them.
+    pub frame: Frame,
+    /// What the provider reported of its calls, in their order. Empty where that was not recorded.
+    pub usage: Vec<Usage>,
+    /// Indices of the summaries with which the recorded client began a window anew.
+    pub compactions: Vec<usize>,
+    /// The model, where it is known; of several the one that made most calls.
+    pub model: Option<String>,
+}
+
+/// What a provider reported of one call, in tokens.
+///
+/// It is read from an object of these members, or from a list of the five numbers in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Usage {
+    /// Index of the assistant message that answers the call.
+    pub message: usize,
+    /// Input that was neither read from the cache nor written to it.
+    pub input: u64,
+    /// Input that was written to the cache.
+    pub cache_write: u64,
+    /// Input that was read from the cache.
+    pub cache_read: u64,
+    /// Output.
+    pub output: u64,
+}
+
+impl Usage {
+    /// All input, cached or not.
+    ///
+    /// ```
+    /// use lookback::recording::Usage;
+    ///
+    /// let usage = Usage { message: 1, input: 3, cache_write: 100, cache_read: 2_000, output: 40 };
+    /// assert_eq!(usage.sent(), 2_103);
+    /// ```
+    pub fn sent(&self) -> u64 {
+        self.input.saturating_add(self.cache_write).saturating_add(self.cache_read)
+    }
+}
+
+impl Recording {
+    /// Reads a file's text. It may be
+    ///
+    /// - transcripts: objects with `messages`, and `id`, `system`, `tools`, `model` and `usage` where they are known;
+    /// - messages, which together are one transcript of the name `name`;
+    /// - a session file of Claude Code (see below).
+    ///
+    /// Transcripts and messages stand one a line, in one JSON list, or pretty-printed one after the other. A list of messages is a
+    /// transcript, too, and so is a request body. A message's `time` is taken out of it: it is the recording's, not the provider's.
+    ///
+    /// Without a dialect, that of each transcript is found out by all of its messages and by what stands beside them; where nothing
+    /// tells, as in plain text, it is the default, as for [`Request::decode`](crate::Request::decode).
+    ///
+    /// **Claude Code.** A session file is a tree of lines. Its main chain is one recording, from the first message to the newest; what
+    /// was edited or tried again is left out. Each side chain is a recording of its own, and so is each conversation that has no
+    /// tie to another. The messages are Anthropic's, whatever `dialect` says. What the file does not hold is not there: the system
+    /// prompt, the tools, and the reminders that Claude Code adds to a request as it sends it.
+    ///
+    /// # Errors
+    /// Where the text is something else, a line cannot be read, or messages of one transcript are in several dialects.
+    ///
+    /// ```
+    /// use lookback::{Dialect, Recording};
+    ///
+    /// let text = r#"{"role":"user","content":[{"text":"Hi"}],"time":"2026-01-01T00:00:00Z"}"#;
+    /// let recordings = Recording::read(text, "notes", None)?;
+    /// assert_eq!(recordings[0].dialect, Dialect::Bedrock);
+    /// assert_eq!(recordings[0].messages[0].1, Some(1_767_225_600_000));
+    /// # Ok::<(), lookback::recording::RecordingError>(())
+    /// ```
+    pub fn read(text: &str, name: &str, dialect: impl Into<Option<Dialect>>) -> Result<Vec<Recording>, RecordingError> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+        let dialect = dialect.into();
+        match Shape::of_text(text) {
+            Shape::ClaudeCode => claude_code::read(text, name),
+            shape if shape.is_foreign() => Err(RecordingError::Foreign(shape)),
+            _ => drafts(text, name)?.into_iter().map(|draft| draft.decode(dialect)).collect(),
+        }
+    }
+}
+
+/// One value of a file: a transcript, or a message.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Line<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    messages: Option<Vec<&'a RawValue>>,
+    #[serde(borrow)]
+    system: Option<&'a RawValue>,
+    #[serde(borrow)]
+    tools: Option<&'a RawValue>,
+    #[serde(borrow, rename = "toolConfig")]
+    tool_config: Option<&'a RawValue>,
+    #[serde(borrow)]
+    role: Option<&'a RawValue>,
+    #[serde(borrow)]
+    model: Option<&'a RawValue>,
+    #[serde(borrow, rename = "modelId")]
+    model_id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+    #[serde(borrow)]
+    meta: Option<&'a RawValue>,
+}
+
+/// What is known of how a transcript was made.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Meta<'a> {
+    #[serde(borrow)]
+    usage: Option<&'a RawValue>,
+    #[serde(borrow)]
+    compactions: Option<&'a RawValue>,
+    /// How many calls each model made.
+    #[serde(borrow)]
+    models: Option<&'a RawValue>,
+}
+
+/// A recording whose dialect is not known yet.
+#[derive(Default)]
+struct Draft<'a> {
+    id: String,
+    line: usize,
+    /// The object that the messages stand in.
+    beside: Option<&'a RawValue>,
+    messages: Vec<Undecoded>,
+    system: Option<&'a RawValue>,
+    tools: Option<&'a RawValue>,
+    tool_config: Option<&'a RawValue>,
+    usage: Vec<Usage>,
+    compactions: Vec<usize>,
+    model: Option<String>,
+}
+
+struct Undecoded {
+    line: usize,
+    message: Box<RawValue>,
+    time: Option<Millis>,
+}
+
+fn drafts<'a>(text: &'a str, name: &str) -> Result<Vec<Draft<'a>>, RecordingError> {
+    let mut transcripts = Vec::new();
+    let mut single: Option<Draft<'a>> = None;
+    for (number, (line, value)) in (1_usize..).zip(values::read(text)?) {
+        let read: Line<'a> = if value.get().starts_with('[') {
+            Line { messages: parse(value), ..Line::default() }
+        } else {
+            parse(value).ok_or(RecordingError::Neither { line })?
+        };
+        match (read.messages.is_some(), read.role.is_some()) {
+            (true, _) => {
+                if single.is_some() {
+                    return Err(RecordingError::Mixed { line });
+                }
+                transcripts.push(Draft::transcript(read, value, line, || format!("{name}-{number}"))?);
+            }
+            (false, true) => {
+                if !transcripts.is_empty() {
+                    return Err(RecordingError::Mixed { line });
+                }
+                let empty = || Draft { id: name.to_owned(), line, ..Draft::default() };
+                let draft = single.get_or_insert_with(empty);
+                draft.messages.push(undecoded(value, line, draft.messages.len())?);
+            }
+            (false, false) => return Err(RecordingError::Neither { line }),
+        }
+    }
+    transcripts.extend(single);
+    Ok(transcripts)
+}
+
+impl<'a> Draft<'a> {
+    fn transcript(
+        read: Line<'a>,
+        value: &'a RawValue,
+        line: usize,
+        unnamed: impl FnOnce() -> String,
+    ) -> Result<Self, RecordingError> {
+        let messages = read.messages.unwrap_or_default().into_iter().enumerate();
+        let messages = messages.map(|(index, raw)| undecoded(raw, line, index)).collect::<Result<_, _>>()?;
+        let meta: Meta<'_> = read.meta.and_then(parse).unwrap_or_default();
+        let named = [read.model, read.model_id].into_iter().flatten().find_map(parse);
+        Ok(Draft {
+            id: read.id.and_then(id).unwrap_or_else(unnamed),
+            line,
+            beside: Some(value),
+            messages,
+            system: read.system,
+            tools: read.tools,
+            tool_config: read.tool_config,
+            usage: [read.usage, meta.usage].into_iter().flatten().find_map(parse).unwrap_or_default(),
+            compactions: meta.compactions.and_then(parse).unwrap_or_default(),
+            model: named.or_else(|| meta.models.and_then(parse).and_then(most)),
+        })
+    }
+
+    /// Reads the messages, in this dialect or in the one that they tell.
+    fn decode(self, dialect: Option<Dialect>) -> Result<Recording, RecordingError> {
+        let clue = if dialect.is_none() { self.detect()? } else { None };
+        let dialect = dialect.or(clue.map(|clue| clue.dialect)).unwrap_or_default();
+        let decode = |(index, raw): (usize, Undecoded)| match dialect.decode_raw(&raw.message) {
+            Ok(message) => Ok((message, raw.time)),
+            Err(fault) => Err(RecordingError::Message { line: raw.line, index, fault, clue: clue.map(Box::new) }),
+        };
+        let messages: Vec<_> = self.messages.into_iter().enumerate().map(decode).collect::<Result<_, _>>()?;
+        let (system, tools) = match dialect {
+            // OpenAI's system prompt is a message.
+            Dialect::OpenAiChat => (None, self.tools),
+            Dialect::Anthropic => (self.system, self.tools),
+            Dialect::Bedrock => (self.system, self.tool_config.or(self.tools)),
+        };
+        let given = |raw: Option<&RawValue>| raw.filter(|raw| raw.get() != "null").map(ToOwned::to_owned);
+        let frame = Frame { system: given(system), tools: given(tools) };
+        let is_answer =
+            |index: usize| messages.get(index).is_some_and(|(message, _)| message.role() == Role::Assistant);
+        let usage = self.usage.into_iter().filter(|usage| is_answer(usage.message)).collect();
+        let compactions = self.compactions.into_iter().filter(|index| *index < messages.len()).collect();
+        Ok(Recording { id: self.id, dialect, frame, usage, compactions, model: self.model, messages })
+    }
+
+    fn detect(&self) -> Result<Option<Clue>, RecordingError> {
+        let line = |clue: Clue| {
+            let message = clue.message.and_then(|index| self.messages.get(index));
+            message.map_or(self.line, |raw| raw.line)
+        };
+        let contradicted = |contradiction: Contradiction| {
+            let lines = (line(contradiction.first), line(contradiction.other));
+            RecordingError::Contradiction { lines, contradiction: Box::new(contradiction) }
+        };
+        Dialect::detect(self.beside, self.messages.iter().map(|raw| &*raw.message)).map_err(contradicted)
+    }
+}
+
+/// Takes the time out of a message.
+fn undecoded(raw: &RawValue, line: usize, index: usize) -> Result<Undecoded, RecordingError> {
+    let (message, time) = dialect::take(raw, "time");
+    let time = match time.filter(|time| time.get() != "null") {
+        Some(time) => Some(millis(&time).ok_or(RecordingError::Time { line, index })?),
+        None => None,
+    };
+    Ok(Undecoded { line, message, time })
+}
+
+/// Reads a value of which nothing depends on whether it can be read.
+fn parse<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
+    serde_json::from_str(raw.get()).ok()
+}
+
+/// A transcript's name: a text, or a number as it is written.
+fn id(raw: &RawValue) -> Option<String> {
+    let number = || raw.get().starts_with(|c: char| c.is_ascii_digit()).then(|| raw.get().to_owned());
+    parse(raw).or_else(number)
+}
+
+/// The model that made most calls.
+fn most(models: BTreeMap<String, u64>) -> Option<String> {
+    models.into_iter().max_by_key(|(_, calls)| *calls).map(|(model, _)| model)
+}
+
+/// A time as text, or in seconds since 1970.
+fn millis(time: &RawValue) -> Option<Millis> {
+    if let Some(text) = parse::<&str>(time) {
+        return text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond);
+    }
+    let seconds: f64 = parse(time)?;
+    jiff::Timestamp::from_duration(jiff::SignedDuration::try_from_secs_f64(seconds).ok()?)
+        .ok()
+        .map(jiff::Timestamp::as_millisecond)
+}
