@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::cut::{self, Change, Cut, Edit, Hidden};
 use crate::group::{Group, Kind, Pin};
-use crate::message::{Message, ToolResult};
+use crate::message::{Message, Role, ToolResult};
 use crate::plan::{Action, Decision, Demands, Plan, Reason, Verdict, plan_for};
 use crate::policy::{Measure, Mode, Policy, Stage, Start, Totals};
 use crate::tokens::{Calibration, Size, TokenCounter, measure};
@@ -106,6 +106,8 @@ struct Pins {
     newest: [Option<usize>; 2],
     /// From here on there are only notes, which the model has not seen.
     unseen: usize,
+    /// Groups further on with a system message in them, where the policy keeps those.
+    later_system: Vec<usize>,
     first: usize,
     last: usize,
 }
@@ -120,6 +122,9 @@ impl Pins {
             Kind::System if index < system || sizing.policy.system.one => Some((index, Pin::System)),
             Kind::Frame | Kind::System | Kind::User | Kind::Assistant | Kind::Round | Kind::Note => None,
         });
+        // Where a system message may not stand alone, it is part of the group that it follows.
+        let instructs = |group: &ViewGroup| group.items.iter().any(|item| item.message.role() == Role::System);
+        let later_system = groups.iter().enumerate().skip(system).filter(|(_, group)| keep.system && instructs(group));
         let speaks = |item: &Item| !item.is_own() && item.speaks();
         let person = |group: &ViewGroup| group.items.iter().any(speaks);
         let opening = |group: &ViewGroup| group.kind == Kind::User;
@@ -159,6 +164,7 @@ impl Pins {
                 .map(|_| before.and_then(|before| before.iter().rposition(person)).map_or(0, |at| at + 1)),
             newest: [latest(&|_| true), groups.iter().rposition(|group| group.kind != Kind::Note)],
             unseen: groups.iter().rposition(|group| group.kind != Kind::Note).map_or(0, |newest| newest + 1),
+            later_system: later_system.map(|(index, _)| index).collect(),
             first: system + reach(&mut groups.iter().skip(system), keep.first),
             last: groups.len() - reach(&mut groups.iter().rev(), keep.last),
         }
@@ -175,6 +181,7 @@ impl Pins {
             (Pin::OpenRound, at(self.open_round)),
             (Pin::Newest, self.newest.contains(&Some(index))),
             (Pin::Unseen, index >= self.unseen),
+            (Pin::LaterSystem, self.later_system.binary_search(&index).is_ok()),
             (Pin::First, index < self.first),
             (Pin::Last, index >= self.last),
         ];
