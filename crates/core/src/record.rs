@@ -330,6 +330,29 @@ impl Candidates {
         plan
     }
 
+    /// A group of the view, as the planner sees it.
+    pub(crate) fn group(&self, index: usize) -> Option<&Group> {
+        self.groups.get(index.checked_add(usize::from(self.framed))?)
+    }
+
+    /// The plan that takes groups of the view out, each for its reason, and keeps the rest; `None` where none leaves.
+    pub(crate) fn without(&self, leaves: impl Fn(usize) -> Option<Reason>) -> Option<Plan> {
+        let mut plan = self.keep();
+        let mut any = false;
+        let groups = self.groups.iter().zip(&mut plan.decisions).skip(usize::from(self.framed));
+        for (index, (group, decision)) in groups.enumerate() {
+            if let Some(reason) = leaves(index) {
+                let (before, after) = (group.size, Size::default());
+                *decision = Decision { action: Action::Drop, stages: 0, reason, before, after };
+                any = true;
+            }
+        }
+        let kept = self.groups.iter().zip(&plan.decisions).filter(|(_, decision)| !decision.action.is_gone());
+        plan.after = Totals::of(kept.map(|(group, decision)| (group, decision.after)));
+        plan.verdict = Verdict::Compact;
+        any.then_some(plan)
+    }
+
     /// The plan that takes the oldest round that these stages make smaller through all of them, and keeps the rest; `None` where there
     /// is none.
     pub(crate) fn shorten(&self, stages: usize) -> Option<Plan> {
