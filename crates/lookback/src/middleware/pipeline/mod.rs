@@ -16,6 +16,7 @@ use lookback_core::{Policy, View};
 
 use super::slot::Slot;
 use super::{Answer, Call, Event, Note, Reason, StageError, Stopped, ToolOutcome, ToolUse, Usage};
+use crate::memory::sheet;
 use crate::session::{Error, Session};
 
 /// The stages up to this order are asked before the window of a call is made.
@@ -321,6 +322,8 @@ impl Pipeline {
     }
 
     async fn begin(&mut self) -> Result<(), Error> {
+        // What the stages told a run before this one is not for this one. What is remembered is, and stays where it stands.
+        self.session.dismiss(|note| !sheet::is_any_sheet(&note.message().text())).await?;
         self.ask(Event::Start, 0..self.slots.len()).await?;
         self.go_on(Step::Iteration);
         self.begin_iteration();
