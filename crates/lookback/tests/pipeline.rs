@@ -996,7 +996,7 @@ fn the_usual_stages_watch_what_is_reported() {
             }
         }
         assert_eq!(calls, [false, false, true]);
-        assert_eq!(run.stopped(), Some(&Stopped::LastAnswer(Reason::Budget { used: 120, limit: 100 })));
+        assert_eq!(run.stopped(), Some(&Stopped::NoAnswer(Reason::Budget { used: 120, limit: 100 })));
         assert_eq!(run.failures().count(), 0);
     });
 }
