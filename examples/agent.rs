@@ -1,12 +1,14 @@
 //! A small agent: a model, three tools that read the files of a folder, and Lookback, which decides what the model sees and remembers.
 //!
 //! `agent [--session-id NAME] [--dialect openai-chat|anthropic] [--store FILE|FOLDER/] [--root FOLDER] [--budget TOKENS]
-//! [--iterations NUMBER] TASK`
+//! [--iterations NUMBER] [TASK]`
+//! Without a name the session is a new one. Without a task it goes on where the session was left, and then with each line that is typed.
 //! Endpoint, key and model come from `OPENAI_BASE_URL`, `OPENAI_API_KEY`, `OPENAI_MODEL`, or `ANTHROPIC_BASE_URL` and so on.
 #![allow(clippy::print_stdout)]
 
 use std::path::{Path, PathBuf};
-use std::{env, fmt, fs, process::ExitCode, str::FromStr, time::Duration};
+use std::time::{Duration, UNIX_EPOCH};
+use std::{env, error::Error, fmt, fs, io::stdin, process, process::ExitCode, str::FromStr};
 
 use lookback::memory::{Memory, tools::tools};
 use lookback::middleware::{Budget, Pipeline, Stopped, ToolUse, Usage, Window};
@@ -14,7 +16,7 @@ use lookback::{Complaint, Dialect, Message, Request, Response, Session, Settings
 use serde_json::{Value, json};
 use ureq::{Agent, RequestBuilder, typestate::WithBody};
 
-type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
 const SYSTEM: &str = "You answer questions about the files of a folder. Look first. Remember what matters later.";
 /// Each tool's name, what it does, and its argument. Those of the memory come to these.
 const TOOLS: [[&str; 3]; 3] = [
@@ -29,25 +31,54 @@ fn main() -> ExitCode {
 }
 
 async fn run(mut arguments: Vec<String>) -> Result<()> {
-    let name: String = option(&mut arguments, "--session-id", "agent")?;
+    let new = format!("agent-{}-{}", UNIX_EPOCH.elapsed()?.as_millis(), process::id());
+    let name: String = option(&mut arguments, "--session-id", &new)?;
     let dialect: Dialect = option(&mut arguments, "--dialect", "openai-chat")?;
-    let store = store::open(option::<PathBuf>(&mut arguments, "--store", ".lookback/")?)?;
+    // The command line's store, so that `lookback sessions` shows what the agent did.
+    let usual = env::var("LOOKBACK_STORE").ok().filter(|path| !path.is_empty());
+    let path: PathBuf = option(&mut arguments, "--store", usual.as_deref().unwrap_or(".lookback/lookback.db"))?;
     let root = option::<PathBuf>(&mut arguments, "--root", ".")?;
     let root = &root.canonicalize().map_err(|error| format!("--root {}: {error}", root.display()))?;
     let (budget, most) = (option(&mut arguments, "--budget", "200000")?, option(&mut arguments, "--iterations", "30")?);
-    let [task] = &arguments[..] else { return Err("say the options, and then the task in quotes".into()) };
+    let task = match &arguments[..] {
+        [] => None,
+        [task] if !task.starts_with("--") => Some(task),
+        _ => return Err("say the options, and then the task in quotes".into()),
+    };
     let (_, template) = request(dialect, "auto")?;
     let settings = Settings::for_model(dialect, template.model().unwrap_or_default());
+    path.parent().map_or(Ok(()), fs::create_dir_all)?;
+    let store = store::open(path)?;
     let mut session = Session::open(store.clone(), &name, settings).await?;
     session.frame(template.frame()).await?;
     if dialect == Dialect::OpenAiChat && session.stats().messages == 0 {
         session.push(Message::system(SYSTEM)).await?;
     }
-    let memory = Memory::open(store, &name).await?;
+    let (memory, unfinished) = (Memory::open(store, &name).await?, session.is_unfinished());
     let window = Window::new(presets::named("two-tier:sliding_window_size=20,target_rounds=10")?);
     let mut run = Pipeline::standard(session, Budget::reported(budget), window, memory).iterations(most);
-    // Where the session was left amid this very task, it goes on there; else the task follows the session's last turns.
-    run.start(Message::user(task)).await?;
+    eprintln!("the session is {name}");
+    if let Some(task) = task {
+        // Where the session was left amid this very task, it goes on there; else the task follows the session's last turns.
+        run.start(Message::user(task)).await?;
+        return carry_out(&mut run, dialect, root).await;
+    }
+    if unfinished {
+        carry_out(&mut run, dialect, root).await?;
+    }
+    eprintln!("each line is a task; the end of the input ends this");
+    for line in stdin().lines() {
+        let line = line?;
+        if !line.trim().is_empty() {
+            run.start(Message::user(line)).await?;
+            carry_out(&mut run, dialect, root).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Goes through a run, and prints the answer.
+async fn carry_out(run: &mut Pipeline, dialect: Dialect, root: &Path) -> Result<()> {
     let mut answer = String::new();
     while let Some(call) = run.next().await? {
         let (post, request) = request(dialect, if call.tools == ToolUse::Free { "auto" } else { "none" })?;
@@ -68,6 +99,10 @@ async fn run(mut arguments: Vec<String>) -> Result<()> {
             eprintln!("{} {}", tool.name, tool.arguments);
             run.tool(&tool, |call| async move { files(root, &call) }).await?;
         }
+    }
+    // A stage that failed did not end the run, but whoever started it should know.
+    if let Some(failure) = run.failures().last() {
+        eprintln!("{failure}: {}", failure.cause.source().map(ToString::to_string).unwrap_or_default());
     }
     match run.stopped() {
         Some(stopped @ (Stopped::Answered | Stopped::LastAnswer(_))) => eprintln!("{stopped}"),
@@ -140,10 +175,16 @@ fn search(root: &Path, folder: &Path, text: &str, found: &mut Vec<String>) -> Re
     Ok(())
 }
 
-/// Takes an option and its value out of the arguments.
+/// Takes an option out of the arguments: `NAME VALUE` or `NAME=VALUE`.
 fn option<T: FromStr<Err: fmt::Display>>(arguments: &mut Vec<String>, name: &str, otherwise: &str) -> Result<T> {
-    let at = arguments.iter().position(|argument| argument == name);
-    let given = at.map(|at| arguments.drain(at..arguments.len().min(at + 2)).nth(1));
-    let value = given.unwrap_or_else(|| Some(otherwise.to_owned())).ok_or(format!("{name} needs a value"))?;
+    let rest = |argument: &String| argument.strip_prefix(name).is_some_and(|it| it.is_empty() || it.starts_with('='));
+    let value = match arguments.iter().position(rest) {
+        None => otherwise.to_owned(),
+        Some(at) => match arguments.remove(at).split_once('=') {
+            Some((_, value)) => value.to_owned(),
+            None if at < arguments.len() => arguments.remove(at),
+            None => return Err(format!("{name} needs a value").into()),
+        },
+    };
     value.parse().map_err(|error| format!("{name} {value}: {error}").into())
 }

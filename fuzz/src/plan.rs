@@ -23,7 +23,7 @@ pub fn plan(data: &[u8]) {
 
 /// A policy out of bytes.
 pub(crate) fn policy(bytes: &mut Bytes<'_>) -> Policy {
-    let keep = Keep { first: bytes.size(), last: bytes.size(), task: bytes.coin() };
+    let keep = Keep { first: bytes.size(), last: bytes.size(), task: bytes.coin(), system: bytes.coin() };
     Policy {
         limits: limits(bytes),
         target: bytes.option(limits),
@@ -71,7 +71,8 @@ fn size(bytes: &mut Bytes<'_>) -> Size {
 }
 
 fn groups(bytes: &mut Bytes<'_>, stages: usize) -> Vec<Group> {
-    const PINS: [Pin; 7] = [Pin::Frame, Pin::System, Pin::Task, Pin::Newest, Pin::OpenRound, Pin::First, Pin::Last];
+    const PINS: [Pin; 8] =
+        [Pin::Frame, Pin::System, Pin::LaterSystem, Pin::Task, Pin::Newest, Pin::OpenRound, Pin::First, Pin::Last];
     let mut groups = Vec::new();
     while bytes.any() && groups.len() < 64 {
         let (pin, size_now, mut base) = (bytes.option(|bytes| bytes.of(&PINS)), size(bytes), size(bytes));

@@ -73,6 +73,8 @@ pub enum Pin {
     Frame,
     /// The system messages that the history begins with.
     System,
+    /// A system message further on, which the policy keeps.
+    LaterSystem,
     /// The running summary.
     Summary,
     /// The last message that a person wrote.
@@ -94,6 +96,7 @@ impl fmt::Display for Pin {
         f.write_str(match self {
             Pin::Frame => "the system prompt and tools",
             Pin::System => "the system prompt",
+            Pin::LaterSystem => "a later system message, which the policy keeps",
             Pin::Summary => "the running summary",
             Pin::Task => "the current task",
             Pin::Newest => "the newest message",

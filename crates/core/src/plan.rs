@@ -128,14 +128,14 @@ pub enum Reason {
         /// What the compaction aims at.
         target: u64,
     },
-    /// A window may not begin here.
+    /// A window may not begin here; or a session went on, which had the question or the answer of this turn alone.
     Start {
         /// Where it may begin.
         rule: Start,
     },
     /// Nothing of it is left: it was all signed reasoning, which any compaction makes stale.
     Stale,
-    /// It is a note of Lookback's that the model has seen, and any compaction takes those.
+    /// It is a note of Lookback's that the model has seen, and any compaction takes those; or the run that it was said in is over.
     Spent,
     /// Signed reasoning of the open tool loop forbids a change.
     Waits,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::cut::{self, Change, Cut, Edit, Hidden};
 use crate::group::{Group, Kind, Pin};
-use crate::message::{Message, ToolResult};
+use crate::message::{Message, Role, ToolResult};
 use crate::plan::{Action, Decision, Demands, Plan, Reason, Verdict, plan_for};
 use crate::policy::{Measure, Mode, Policy, Stage, Start, Totals};
 use crate::tokens::{Calibration, Size, TokenCounter, measure};
@@ -107,6 +107,8 @@ struct Pins {
     newest: [Option<usize>; 2],
     /// From here on there are only notes, which the model has not seen.
     unseen: usize,
+    /// Groups further on with a system message in them, where the policy keeps those.
+    later_system: Vec<usize>,
     first: usize,
     last: usize,
 }
@@ -121,6 +123,9 @@ impl Pins {
             Kind::System if index < system || sizing.policy.system.one => Some((index, Pin::System)),
             Kind::Frame | Kind::System | Kind::User | Kind::Assistant | Kind::Round | Kind::Note => None,
         });
+        // Where a system message may not stand alone, it is part of the group that it follows.
+        let instructs = |group: &ViewGroup| group.items.iter().any(|item| item.message.role() == Role::System);
+        let later_system = groups.iter().enumerate().skip(system).filter(|(_, group)| keep.system && instructs(group));
         let speaks = |item: &Item| !item.is_own() && item.speaks();
         let person = |group: &ViewGroup| group.items.iter().any(speaks);
         let opening = |group: &ViewGroup| group.kind == Kind::User;
@@ -160,6 +165,7 @@ impl Pins {
                 .map(|_| before.and_then(|before| before.iter().rposition(person)).map_or(0, |at| at + 1)),
             newest: [latest(&|_| true), groups.iter().rposition(|group| group.kind != Kind::Note)],
             unseen: groups.iter().rposition(|group| group.kind != Kind::Note).map_or(0, |newest| newest + 1),
+            later_system: later_system.map(|(index, _)| index).collect(),
             first: system + reach(&mut groups.iter().skip(system), keep.first),
             last: groups.len() - reach(&mut groups.iter().rev(), keep.last),
         }
@@ -176,6 +182,7 @@ impl Pins {
             (Pin::OpenRound, at(self.open_round)),
             (Pin::Newest, self.newest.contains(&Some(index))),
             (Pin::Unseen, index >= self.unseen),
+            (Pin::LaterSystem, self.later_system.binary_search(&index).is_ok()),
             (Pin::First, index < self.first),
             (Pin::Last, index >= self.last),
         ];
@@ -324,6 +331,29 @@ impl Candidates {
         }
         plan.after = Totals::of(self.groups.iter().filter(|group| !group.is_stale()).map(|group| (group, group.base)));
         plan
+    }
+
+    /// A group of the view, as the planner sees it.
+    pub(crate) fn group(&self, index: usize) -> Option<&Group> {
+        self.groups.get(index.checked_add(usize::from(self.framed))?)
+    }
+
+    /// The plan that takes groups of the view out, each for its reason, and keeps the rest; `None` where none leaves.
+    pub(crate) fn without(&self, leaves: impl Fn(usize) -> Option<Reason>) -> Option<Plan> {
+        let mut plan = self.keep();
+        let mut any = false;
+        let groups = self.groups.iter().zip(&mut plan.decisions).skip(usize::from(self.framed));
+        for (index, (group, decision)) in groups.enumerate() {
+            if let Some(reason) = leaves(index) {
+                let (before, after) = (group.size, Size::default());
+                *decision = Decision { action: Action::Drop, stages: 0, reason, before, after };
+                any = true;
+            }
+        }
+        let kept = self.groups.iter().zip(&plan.decisions).filter(|(_, decision)| !decision.action.is_gone());
+        plan.after = Totals::of(kept.map(|(group, decision)| (group, decision.after)));
+        plan.verdict = Verdict::Compact;
+        any.then_some(plan)
     }
 
     /// The plan that takes the oldest round that these stages make smaller through all of them, and keeps the rest; `None` where there

@@ -5,6 +5,8 @@
 mod common;
 
 use common::{Run, laws};
+use lookback_core::group::Pin;
+use lookback_core::plan::Reason;
 use lookback_core::transcript::Origin;
 use lookback_core::{Dialect, Limits, Policy, Settings};
 
@@ -358,5 +360,30 @@ trait ConcatText {
 impl ConcatText for Vec<std::borrow::Cow<'_, serde_json::value::RawValue>> {
     fn concat_text(&self) -> String {
         self.iter().map(|raw| raw.get()).collect()
+    }
+}
+
+#[test]
+fn a_policy_that_keeps_system_messages_keeps_those_in_the_middle() {
+    let keep = |system| lookback_core::policy::Keep { system, ..Default::default() };
+    let user = |text: &str| format!(r#"{{"role":"user","content":"{text}"}}"#);
+    let said = |text: &str| format!(r#"{{"role":"assistant","content":"{text}"}}"#);
+    let rule = r#"{"role":"system","content":"Change no files."}"#;
+    let texts = ["one", "two", "three", "four"];
+    for dialect in [Dialect::OpenAiChat, Dialect::Anthropic] {
+        for system in [true, false] {
+            let policy = Policy { limits: Limits::messages(2), keep: keep(system), ..Policy::default() };
+            let mut run = run(dialect, policy);
+            let mut history: Vec<String> = texts.iter().flat_map(|text| [user(text), said(text)]).collect();
+            history.insert(1, rule.to_owned());
+            history.push(user("five"));
+            let history: Vec<&str> = history.iter().map(String::as_str).collect();
+            let sent = sent(&mut run, &history).concat();
+            assert_eq!(sent.contains("Change no files."), system, "{dialect}: {sent}");
+            assert!(!sent.contains("two") && sent.contains("five"), "{dialect}: {sent}");
+            let plan = run.steps.last().unwrap().decided.plan.as_ref().unwrap();
+            let pin = Reason::Pinned { pin: Pin::LaterSystem };
+            assert_eq!(plan.decisions.iter().any(|decision| decision.reason == pin), system, "{dialect}");
+        }
     }
 }

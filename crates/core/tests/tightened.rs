@@ -37,6 +37,7 @@ proptest! {
             }
             prop_assert!(both.keep.first >= each.keep.first && both.keep.last >= each.keep.last);
             prop_assert!(both.keep.task || !each.keep.task);
+            prop_assert!(both.keep.system || !each.keep.system);
             prop_assert!(both.start >= each.start);
             prop_assert!(both.arrival.is_some() || each.arrival.is_none());
         }

@@ -6,7 +6,7 @@
 #[path = "agent/upstream.rs"]
 mod upstream;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -15,7 +15,8 @@ use std::time::{Duration, SystemTime};
 use std::{env, fs};
 
 use futures_lite::future::block_on;
-use lookback::{Dialect, Entry, Request, Session, Settings};
+use lookback::store::Record;
+use lookback::{Dialect, Entry, LogName, Request, Session, Settings};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use upstream::{Options, Reply, Seen, Upstream};
@@ -83,10 +84,17 @@ impl Place {
     }
 
     fn command(&self, session: &str, more: &[&str]) -> Command {
+        let mut command = self.bare(more);
+        command.args(["--session-id", session, "--store"]).arg(self.store());
+        command
+    }
+
+    /// The agent without a session and a store.
+    fn bare(&self, more: &[&str]) -> Command {
         let dialect = self.upstream.options.dialect;
         let provider = if dialect == Dialect::Anthropic { "ANTHROPIC" } else { "OPENAI" };
         let mut command = Command::new(agent());
-        command.args(["--session-id", session, "--dialect", dialect.name(), "--store"]).arg(self.store());
+        command.args(["--dialect", dialect.name()]);
         command.arg("--root").arg(self.folder.path().join("root")).args(more).env_clear();
         command.env(format!("{provider}_BASE_URL"), &self.upstream.base);
         command.env(format!("{provider}_API_KEY"), "secret").env(format!("{provider}_MODEL"), "model-1");
@@ -269,10 +277,108 @@ fn the_last_iteration_has_no_tools() {
     in_both(|options| {
         // A model that calls a tool all the same is not obeyed.
         let place = Place::new(options, |number, _| call("read", json!({"path": format!("long{number}.txt")})));
-        let (_, told) = done(&place.run(&["--iterations", "3", TASK]));
-        assert!(told.contains("last answer: all 3 iterations are done"), "{told}");
+        let told = failed(&place.run(&["--iterations", "3", TASK]));
+        let end = "agent: the model called tools, and was to give its last answer: all 3 iterations are done\n";
+        assert!(told.ends_with(end), "{told}");
         let seen = place.audited();
         assert_eq!(seen.iter().map(is_last).collect::<Vec<_>>(), [false, false, true]);
+    });
+}
+
+#[test]
+fn the_agent_and_the_command_line_use_one_store_where_none_is_named() {
+    in_both(|options| {
+        let place = Place::new(options, |_, _| Reply::Say("Here."));
+        let work = place.folder.path();
+        let mut command = place.bare(&["--session-id=s", TASK]);
+        done(&command.current_dir(work).output().unwrap());
+        assert!(work.join(".lookback/lookback.db").exists());
+        let mut command = place.bare(&["--session-id=s", TASK]);
+        done(&command.current_dir(work).env("LOOKBACK_STORE", "new/named.db").output().unwrap());
+        assert!(work.join("new/named.db").exists());
+        let mut command = place.bare(&["--session-id=s", TASK]);
+        done(&command.current_dir(work).env("LOOKBACK_STORE", "").output().unwrap());
+        // It is the session of the first run that has an answer; in the other store nothing had been said.
+        assert_eq!(place.upstream.seen().iter().map(|seen| told_of(seen, TASK)).collect::<Vec<_>>(), [1, 1, 2]);
+    });
+}
+
+#[test]
+fn without_a_session_nothing_is_continued() {
+    in_both(|options| {
+        let place = Place::new(options, |_, _| Reply::Say("Here."));
+        let store = place.store().display().to_string();
+        let names = [0, 1].map(|_| {
+            let (_, told) = done(&place.bare(&["--store", &store, TASK]).output().unwrap());
+            told.lines().find_map(|line| line.strip_prefix("the session is ")).unwrap().to_owned()
+        });
+        assert_ne!(names[0], names[1]);
+        assert_eq!(place.upstream.seen().iter().map(|seen| told_of(seen, TASK)).collect::<Vec<_>>(), [1, 1]);
+        // The name that was told goes on with it.
+        done(&place.command(&names[0], &[TASK]).output().unwrap());
+        assert_eq!(told_of(&place.upstream.seen()[2], TASK), 2);
+    });
+}
+
+#[test]
+fn a_session_without_a_task_goes_on_where_it_was_left_and_then_chats() {
+    in_both(|options| {
+        let place = Place::new(options, |number, _| match number {
+            0 => call("read", json!({"path": "notes.txt"})),
+            1 => Reply::Status(500, "busy"),
+            2 => Reply::Say("It is about milk."),
+            _ => Reply::Say("As I said."),
+        });
+        failed(&place.run(&[TASK]));
+        let mut child = place.command("s", &[]).stdin(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(b"And now?\nSure?\n").unwrap();
+        let (out, _) = done(&child.wait_with_output().unwrap());
+        assert_eq!(out, "It is about milk.\nAs I said.\nAs I said.\n");
+        let seen = place.audited();
+        assert_eq!((seen.len(), results(&seen[2].body)), (5, vec!["buy milk\n".to_owned()]));
+        assert_eq!(seen.iter().map(|seen| told_of(seen, TASK)).collect::<Vec<_>>(), [1; 5]);
+        assert_eq!((told_of(&seen[4], "And now?"), told_of(&seen[4], "Sure?")), (1, 1));
+        // Where it was left with an answer, and nothing is typed, nothing is asked.
+        done(&place.run(&[]));
+        assert_eq!(place.audited().len(), 5);
+    });
+}
+
+#[test]
+fn what_a_run_was_told_of_its_end_is_not_told_to_the_next() {
+    in_both(|options| {
+        let place = Place::new(options, |_, body| {
+            let last = body["tool_choice"] == "none" || body["tool_choice"]["type"] == "none";
+            if last { Reply::Say("That is all.") } else { call("list", json!({"path": "sub"})) }
+        });
+        done(&place.run(&["--iterations", "2", TASK]));
+        done(&place.run(&["--iterations", "3", "And now?"]));
+        let seen = place.audited();
+        assert_eq!(seen.iter().map(is_last).collect::<Vec<_>>(), [false, true, false, false, true]);
+        assert!(says(&seen[1], "This is the last of 2 iterations"));
+        assert!(seen[2..].iter().all(|seen| !says(seen, "This is the last of 2 iterations")));
+        assert!(says(&seen[4], "This is the last of 3 iterations"));
+    });
+}
+
+#[test]
+fn an_agent_whose_memory_is_damaged_goes_on_and_says_so() {
+    in_both(|options| {
+        let place = Place::new(options, |number, _| match number {
+            0 => call("memory_get", json!({})),
+            _ => Reply::Say("Here."),
+        });
+        let store = lookback::store::open(place.store()).unwrap();
+        let facts = "s".parse::<LogName>().unwrap().facts_of();
+        let damaged = Record { body: "{".into(), text: String::new(), checkpoint: false };
+        block_on(store.append(&facts, 0, vec![damaged], None)).unwrap();
+        drop(store);
+        let (out, told) = done(&place.run(&[TASK]));
+        assert_eq!(out, "Here.\n");
+        assert!(told.contains("stage `fact_sheet` at `before_iteration`") && told.contains("entry 0 of"), "{told}");
+        let seen = place.audited();
+        assert!(says(&seen[0], "memory is not available now: "));
+        assert!(results(&seen[1].body)[0].starts_with("memory is not available now; "), "{:?}", seen[1].body);
     });
 }
 
@@ -436,9 +542,11 @@ fn a_wrong_call_of_the_agent_is_told_what_is_wrong() {
             assert!(told.contains(words), "{told}");
         };
         says(&["--budget", "much", TASK], "--budget much: invalid digit");
-        says(&[TASK, "--budget"], "--budget needs a value");
+        says(&["--budget="], "--budget : cannot parse");
         says(&["--buget", "5", TASK], "the task in quotes");
-        says(&[], "the task in quotes");
+        says(&["--buget=5"], "the task in quotes");
+        let told = failed(&place.bare(&[TASK, "--budget"]).output().unwrap());
+        assert!(told.contains("--budget needs a value"), "{told}");
         let told = failed(&place.command("s", &[TASK]).env_clear().output().unwrap());
         assert!(told.contains("_API_KEY is not set"), "{told}");
         assert!(place.upstream.seen().is_empty());

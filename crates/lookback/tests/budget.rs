@@ -50,7 +50,7 @@ fn first(calls: &[(String, u64)], words: &str) -> Option<usize> {
 fn where_nothing_is_reported_what_was_sent_and_answered_is_counted() {
     block_on(async {
         let (run, calls) = play(Budget::reported(200), |_| None).await;
-        let Some(Stopped::LastAnswer(Reason::Budget { used, limit: 200 })) = run.stopped() else {
+        let Some(Stopped::NoAnswer(Reason::Budget { used, limit: 200 })) = run.stopped() else {
             unreachable!("{:?}", run.stopped())
         };
         let sent: u64 = calls.iter().rev().skip(1).map(|(_, tokens)| tokens).sum();
@@ -78,7 +78,7 @@ fn what_was_used_before_counts_for_the_run_that_goes_on_and_not_for_the_next() {
         let usage = |_| Some(Usage { input: 50, output: 10, ..Usage::default() });
         let (mut run, calls) = play(Budget::reported(1_000).used_before(900), usage).await;
         assert_eq!((calls.len(), first(&calls, "Token budget: 900 of 1000")), (3, Some(1)));
-        assert_eq!(run.stopped(), Some(&Stopped::LastAnswer(Reason::Budget { used: 1_020, limit: 1_000 })));
+        assert_eq!(run.stopped(), Some(&Stopped::NoAnswer(Reason::Budget { used: 1_020, limit: 1_000 })));
         run.start(Message::user("Read them again.")).await.unwrap();
         run.next().await.unwrap();
         run.answered(Message::assistant("I did."), usage(1)).await.unwrap();

@@ -12,8 +12,9 @@ use lookback::middleware::{
     Budget, Call, Event, FactSheet, Failure, Middleware, Pipeline, Reaction, Run, Stopped, Usage, Window,
 };
 use lookback::policy::Measure;
+use lookback::store::Record;
 use lookback::summarize::{Ask, Function};
-use lookback::{MemoryStore, Message, Policy, Request, Session, Settings, TooLong, ToolCall, presets};
+use lookback::{MemoryStore, Message, Policy, Request, Session, Settings, Store, TooLong, ToolCall, presets};
 
 type Shared = Arc<MemoryStore>;
 
@@ -334,6 +335,51 @@ fn a_session_that_goes_on_has_its_sheet_once() {
         assert_eq!(sheets(&messages), 2);
         let newest = messages.last().unwrap();
         assert!(newest.contains("Use pnpm.") && newest.contains("Write no files."), "{newest}");
+    });
+}
+
+#[test]
+fn a_damaged_memory_is_told_to_the_model_once_and_the_run_goes_on() {
+    block_on(async {
+        let (store, memory) = constrained().await;
+        let damaged = Record { body: "{".into(), text: String::new(), checkpoint: false };
+        store.append(&memory.session().facts_of(), 1, vec![damaged], None).await.unwrap();
+        // An agent begins all the same.
+        let memory = Memory::open(store.clone(), "run").await.unwrap();
+        let mut run = begin(&store, Policy::default(), FactSheet::new(memory)).await;
+        let told = |messages: &[String]| {
+            messages.iter().filter(|message| message.contains("memory is not available now: ")).count()
+        };
+        assert_eq!(told(&read_on(&mut run).await), 1);
+        assert_eq!(told(&remember(&mut run, "memory_finding", r#"{"content": "x", "confidence": 1}"#).await), 1);
+        let messages = remember(&mut run, "memory_get", "{}").await;
+        assert_eq!(told(&messages), 1, "once");
+        let answer = messages.last().unwrap();
+        assert!(answer.contains("memory is not available now; nothing was changed"), "{answer}");
+        let call = run.next().await.unwrap().unwrap();
+        assert!(sent(&call).last().unwrap().contains("memory is not available now; nothing was changed"));
+        run.answered(Message::assistant("Done."), None).await.unwrap();
+        assert_eq!(run.stopped(), Some(&Stopped::Answered));
+        let why = run.failures().next().unwrap();
+        assert_eq!((why.stage.as_str(), why.event), ("fact_sheet", "before_iteration"));
+    });
+}
+
+#[test]
+fn a_run_that_is_not_to_go_on_without_its_memory_ends_in_order() {
+    block_on(async {
+        let (store, memory) = constrained().await;
+        let damaged = Record { body: "{".into(), text: String::new(), checkpoint: false };
+        store.append(&memory.session().facts_of(), 1, vec![damaged], None).await.unwrap();
+        let closed = lookback::middleware::Settings {
+            on_failure: Some(lookback::middleware::OnFailure::Closed),
+            ..lookback::middleware::Settings::default()
+        };
+        let session = session(&store, Policy::default()).await;
+        let mut run = Pipeline::new(session).with_settings(FactSheet::new(memory), closed);
+        run.start(Message::user("Read all pages.")).await.unwrap();
+        assert!(run.next().await.unwrap().is_none(), "no call is made");
+        assert!(matches!(run.stopped(), Some(Stopped::Stage(_))), "{:?}", run.stopped());
     });
 }
 

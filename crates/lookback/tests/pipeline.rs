@@ -11,9 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_lite::future::{block_on, poll_once};
 use lookback::dialect::TooLong;
-use lookback::memory::Memory;
+use lookback::memory::{Memory, Scope, Source, Speaker, Statement};
 use lookback::middleware::{
-    Budget, Event, Failure, Middleware, Pipeline, Progress, Reaction, Reason, Run, Stopped, ToolUse, Usage, Window,
+    Budget, Event, FactSheet, Failure, Middleware, Pipeline, Progress, Reaction, Reason, Run, Stopped, ToolUse, Usage,
+    Window,
 };
 use lookback::policy::Measure;
 use lookback::store::{Answer, Head, Hit, LogInfo, Record};
@@ -536,6 +537,55 @@ fn a_run_that_is_over_may_be_followed_by_another() {
     });
 }
 
+/// A stage that nudges the model in its first run, and never again.
+struct NudgesOnce(bool);
+
+impl Middleware for NudgesOnce {
+    fn name(&self) -> &str {
+        "nudges_once"
+    }
+
+    fn on(&mut self, event: &Event, _run: &Run) -> Result<Reaction, Failure> {
+        let nudges = matches!(event, Event::BeforeModel) && !std::mem::replace(&mut self.0, true);
+        Ok(if nudges { Reaction::none().note("Two calls are left.") } else { Reaction::none() })
+    }
+}
+
+#[test]
+fn what_was_told_to_a_run_that_is_over_is_not_shown_to_the_next_and_what_is_remembered_is() {
+    for (dialect, reopened) in Dialect::ALL.into_iter().flat_map(|dialect| [(dialect, false), (dialect, true)]) {
+        block_on(async {
+            let here = format!("{dialect}, {reopened}");
+            let store = Arc::new(MemoryStore::new());
+            let settings = Settings { dialect, ..Settings::default() };
+            let memory = Memory::open(store.clone(), "run").await.unwrap();
+            let by = Source::of(Speaker::Person);
+            let rule = Statement::new(lookback::memory::Kind::Constraint, "Write no files.", by);
+            memory.state(Scope::Session, rule).await.unwrap();
+            let session = Session::open(store.clone(), "run", settings.clone()).await.unwrap();
+            let mut run = Pipeline::new(session).with(NudgesOnce(false)).with(FactSheet::new(memory.clone()));
+            run.start(Message::user("Count to three.")).await.unwrap();
+            let sent = run.next().await.unwrap().unwrap().to_json().unwrap();
+            assert!(sent.contains("Two calls are left.") && sent.contains("Write no files."), "{here}: {sent}");
+            run.answered(Message::assistant("One, two, three."), None).await.unwrap();
+            assert!(run.next().await.unwrap().is_none());
+            if reopened {
+                let session = Session::open(store.clone(), "run", settings).await.unwrap();
+                run = Pipeline::new(session).with(FactSheet::new(memory));
+            }
+            run.start(Message::user("Count to four.")).await.unwrap();
+            let sent = run.next().await.unwrap().unwrap().to_json().unwrap();
+            assert!(!sent.contains("Two calls are left."), "{here}: {sent}");
+            assert!(sent.contains("Count to three.") && sent.contains("One, two, three."), "{here}: {sent}");
+            assert_eq!(sent.matches("Write no files.").count(), 1, "{here}: {sent}");
+            vectors::assert_valid(dialect, &serde_json::from_str(&sent).unwrap(), &here);
+            // It was taken out of the window, and not out of the log.
+            let log = store.read(run.session().name(), 0..u64::MAX).await.unwrap().concat();
+            assert!(log.contains("Two calls are left."), "{here}");
+        });
+    }
+}
+
 #[test]
 fn a_policy_by_name_does_not_undo_what_a_stage_tightened() {
     block_on(async {
@@ -946,7 +996,7 @@ fn the_usual_stages_watch_what_is_reported() {
             }
         }
         assert_eq!(calls, [false, false, true]);
-        assert_eq!(run.stopped(), Some(&Stopped::LastAnswer(Reason::Budget { used: 120, limit: 100 })));
+        assert_eq!(run.stopped(), Some(&Stopped::NoAnswer(Reason::Budget { used: 120, limit: 100 })));
         assert_eq!(run.failures().count(), 0);
     });
 }

@@ -3,6 +3,7 @@
 mod reduce;
 mod repair;
 mod summary;
+mod turns;
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -1,12 +1,13 @@
 //! Making a window smaller: by the policy, by another one for once, or because the provider refused it as too long.
 
 use super::{Decided, Engine, Refusal};
-use crate::group::Pin;
-use crate::plan::{Demands, Verdict, plan_for};
-use crate::policy::{Limits, Mode, Policy, Stage};
-use crate::record::{self, Sizing};
+use crate::group::{Kind, Pin};
+use crate::plan::{Demands, Plan, Reason, Verdict, plan_for};
+use crate::policy::{Keep, Limits, Mode, Policy, Stage};
+use crate::record::{self, Candidates, Sizing};
 use crate::tokens::Size;
 use crate::transcript::Entry;
+use crate::view::{Item, View, ViewGroup};
 
 impl Engine {
     /// Looks at the limits now, whatever the policy's pace, and compacts where one is exceeded: at the end of a turn, while nobody waits.
@@ -84,6 +85,48 @@ impl Engine {
         decided
     }
 
+    /// Takes notes out of the window, and nothing else: those of Lookback's own messages that `leaves` picks, whether or not the model has
+    /// seen them. They stay in the log. Where signed reasoning of an open tool loop forbids a change, they wait for the next compaction.
+    ///
+    /// ```
+    /// use lookback_core::transcript::Origin;
+    /// use lookback_core::{Engine, Message, Settings};
+    ///
+    /// let mut engine = Engine::new(Settings::default());
+    /// engine.push(Message::user("Count to three."))?;
+    /// engine.receive(Message::user("This is the last answer."), Origin::Lookback, None)?;
+    /// engine.push(Message::assistant("One, two, three."))?;
+    /// engine.dismiss(|note| note.message().text().contains("last answer"));
+    /// assert_eq!(engine.view().messages().count(), 2);
+    /// # Ok::<(), lookback_core::Loss>(())
+    /// ```
+    pub fn dismiss(&mut self, leaves: impl Fn(&Item) -> bool) -> Vec<Entry> {
+        let leaves = |item: &Item| item.is_note() && leaves(item);
+        let spent = |group: &ViewGroup| group.kind == Kind::Note && group.items.iter().all(leaves);
+        if !self.view.groups().iter().any(spent) {
+            return Vec::new();
+        }
+        self.take_out(self.policy.keep, |candidates, view| {
+            candidates.without(|index| view.groups().get(index).filter(|group| spent(group)).map(|_| Reason::Spent))
+        })
+    }
+
+    /// Carries out a plan that takes whole groups out, made of them as a policy that keeps this pins them; nothing where signed reasoning of
+    /// an open tool loop forbids a change.
+    pub(super) fn take_out(&mut self, keep: Keep, plan: impl FnOnce(&Candidates, &View) -> Option<Plan>) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        if !self.policy.drop_block && record::is_bound(&self.view, self.sizing()) {
+            return entries;
+        }
+        // Without stages: nothing is shortened, so nothing need be measured.
+        let policy = Policy { keep, stages: Vec::new(), mode: Mode::Recorded, ..self.policy.clone() };
+        let candidates = record::candidates(&self.view, Sizing { policy: &policy, ..self.sizing() });
+        if let Some(plan) = plan(&candidates, &self.view) {
+            self.carry_out(candidates, &plan, &mut entries);
+        }
+        entries
+    }
+
     /// What of the window may not be dropped, and how large that is.
     pub fn pinned(&self) -> Vec<(Pin, Size)> {
         record::candidates(&self.view, self.sizing()).pinned()
@@ -111,17 +154,21 @@ impl Engine {
                     // There was no time to wait for a summary, but one of what is dropped may still come.
                     decided.wanted = self.wanted(&candidates, &plan, policy);
                 }
-                let compaction = candidates.carry_out(&self.view, &plan);
-                let began = !self.needs_opening();
-                self.record(Entry::Compaction(compaction), &mut decided.entries);
-                // Where all that was kept is stale reasoning, or a note had come first, nothing is left to begin with.
-                if began && self.needs_opening() {
-                    self.repair(&mut decided.entries);
-                }
-                self.checkpoint_if_due(&mut decided.entries);
+                self.carry_out(candidates, &plan, &mut decided.entries);
             }
         }
         decided.plan = Some(plan);
         decided
+    }
+
+    fn carry_out(&mut self, candidates: Candidates, plan: &Plan, entries: &mut Vec<Entry>) {
+        let compaction = candidates.carry_out(&self.view, plan);
+        let began = !self.needs_opening();
+        self.record(Entry::Compaction(compaction), entries);
+        // Where all that was kept is stale reasoning, or a note had come first, nothing is left to begin with.
+        if began && self.needs_opening() {
+            self.repair(entries);
+        }
+        self.checkpoint_if_due(entries);
     }
 }

@@ -91,11 +91,13 @@ pub struct Keep {
     /// The current task: the last message that a person wrote. (Where the provider demands that a request begin with a
     /// user's message, it is kept in any case.)
     pub task: bool,
+    /// Every system message, wherever it stands, with the group it is in. Without it only those are kept that the history begins with.
+    pub system: bool,
 }
 
 impl Default for Keep {
     fn default() -> Self {
-        Keep { first: 0, last: 0, task: true }
+        Keep { first: 0, last: 0, task: true, system: false }
     }
 }
 
@@ -105,7 +107,7 @@ impl Default for Keep {
 #[serde(default, deny_unknown_fields)]
 pub struct SystemRule {
     /// There is one at a time, which is never dropped: the same again is ignored, another takes its place. Otherwise those that the
-    /// history begins with are never dropped, and later ones are messages like others.
+    /// history begins with are never dropped, and later ones are messages like others, unless [`Keep::system`] keeps them.
     pub one: bool,
     /// One that takes the place of another, or comes late, stands first; otherwise it stands where it came.
     pub first: bool,

@@ -38,6 +38,7 @@ impl Policy {
                 first: self.keep.first.max(by.keep.first),
                 last: self.keep.last.max(by.keep.last),
                 task: self.keep.task || by.keep.task,
+                system: self.keep.system || by.keep.system,
             },
             start: self.start.max(by.start),
             arrival: shorter(self.arrival.as_ref(), by.arrival.as_ref()).cloned(),

@@ -362,6 +362,10 @@ pub fn what_is_pinned_is_never_dropped(run: &Run) -> Found {
             });
             pinned.extend(results.filter(|item| !item.is_own()).map(|item| (item.position(), "open round")));
         }
+        if run.settings.policy.keep.system {
+            let system = theirs().filter(|item| item.message().role() == Role::System);
+            pinned.extend(system.map(|item| (item.position(), "later system message")));
+        }
         let unseen = before.iter().rev().take_while(|item| item.is_note());
         pinned.extend(unseen.map(|item| (item.position(), "note that was not seen")));
         for (position, why) in pinned {

@@ -249,7 +249,9 @@ pub fn policy() -> impl Strategy<Value = Policy> {
         prop_oneof![3 => Just(0u64), 1 => 0u64..4],
         prop_oneof![3 => Just(0u64), 1 => 0u64..4],
         prop::bool::weighted(0.8),
+        prop::bool::weighted(0.2),
     );
+    let keep = keep.prop_map(|(first, last, task, system)| Keep { first, last, task, system });
     let start = prop_oneof![3 => Just(Start::Any), 1 => Just(Start::User), 1 => Just(Start::UserOrToolPair)];
     (
         limits(),
@@ -262,26 +264,24 @@ pub fn policy() -> impl Strategy<Value = Policy> {
         (prop::bool::weighted(0.1), prop::bool::weighted(0.1)),
         standing(),
     )
-        .prop_map(
-            |(limits, target, hard, (first, last, task), start, arrival, stages, (on_read, drop_block), standing)| {
-                let (system, pace) = standing;
-                Policy {
-                    limits,
-                    target,
-                    hard,
-                    keep: Keep { first, last, task },
-                    system,
-                    pace,
-                    start,
-                    arrival,
-                    // Most policies end in dropping.
-                    stages: if stages.len() == 3 { stages } else { [stages, vec![Stage::Drop]].concat() },
-                    mode: if on_read { Mode::OnRead } else { Mode::Recorded },
-                    drop_block,
-                    ..Policy::default()
-                }
-            },
-        )
+        .prop_map(|(limits, target, hard, keep, start, arrival, stages, (on_read, drop_block), standing)| {
+            let (system, pace) = standing;
+            Policy {
+                limits,
+                target,
+                hard,
+                keep,
+                system,
+                pace,
+                start,
+                arrival,
+                // Most policies end in dropping.
+                stages: if stages.len() == 3 { stages } else { [stages, vec![Stage::Drop]].concat() },
+                mode: if on_read { Mode::OnRead } else { Mode::Recorded },
+                drop_block,
+                ..Policy::default()
+            }
+        })
 }
 
 pub fn case() -> impl Strategy<Value = Case> {
@@ -307,6 +307,7 @@ pub fn groups() -> impl Strategy<Value = Vec<Group>> {
         prop::sample::select(vec![
             Pin::Frame,
             Pin::System,
+            Pin::LaterSystem,
             Pin::Task,
             Pin::Newest,
             Pin::OpenRound,

@@ -99,24 +99,23 @@ impl Memory {
     /// The workspace whose facts are shared, unless another is named.
     pub const WORKSPACE: &str = "shared";
 
-    /// What a session knows, in the workspace `shared` of this store.
+    /// What a session knows, in the workspace `shared` of this store. Nothing is read yet: an agent begins though its memory is damaged, and
+    /// is told of that when it asks.
     ///
     /// # Errors
-    /// Where the name is none, or the store fails.
+    /// Where the name is none.
     pub async fn open(store: impl Store + 'static, session: &str) -> Result<Self, MemoryError> {
         Memory::open_in(store, session, Memory::WORKSPACE).await
     }
 
-    /// What a session knows, in this workspace.
+    /// What a session knows, in this workspace. Nothing is read yet.
     ///
     /// # Errors
-    /// Where either name is none, or the store fails.
+    /// Where either name is none.
     pub async fn open_in(store: impl Store + 'static, session: &str, workspace: &str) -> Result<Self, MemoryError> {
         let (session, workspace) = (session.parse()?, workspace.parse()?);
         let known = Arc::new(Mutex::new(Known::new()));
-        let memory = Memory { store: Arc::new(store), session, workspace, at: None, known };
-        memory.caught_up().await?;
-        Ok(memory)
+        Ok(Memory { store: Arc::new(store), session, workspace, at: None, known })
     }
 
     /// The same memory, for what is said in this message of the session: what is stated through it comes from there, where its source names

@@ -110,6 +110,11 @@ pub(crate) fn is_sheet(text: &str) -> bool {
     text.starts_with(WHOLE.opening) || text.starts_with(WHOLE.short)
 }
 
+/// Whether a text is a sheet, of all that stands or of changes.
+pub(crate) fn is_any_sheet(text: &str) -> bool {
+    is_sheet(text) || text.starts_with(CHANGED.opening) || text.starts_with(CHANGED.short)
+}
+
 /// How a sheet begins: one with facts on it, and one on which none has room.
 struct Heading {
     opening: &'static str,

@@ -49,6 +49,8 @@ pub enum Stopped {
     Answered,
     /// The model was made to give its last answer, and did.
     LastAnswer(Reason),
+    /// The model was made to give its last answer, and called tools instead. They were not run.
+    NoAnswer(Reason),
     /// It was cut short, before the model's next answer.
     Cut(Reason),
     /// A stage failed that is set to fail closed.
@@ -61,6 +63,7 @@ impl Stopped {
         match self {
             Stopped::Answered => "answered",
             Stopped::LastAnswer(_) => "last_answer",
+            Stopped::NoAnswer(_) => "no_answer",
             Stopped::Cut(_) => "cut",
             Stopped::Stage(_) => "stage",
         }
@@ -72,6 +75,7 @@ impl fmt::Display for Stopped {
         match self {
             Stopped::Answered => f.write_str("the model answered"),
             Stopped::LastAnswer(reason) => write!(f, "the model gave its last answer: {reason}"),
+            Stopped::NoAnswer(reason) => write!(f, "the model called tools, and was to give its last answer: {reason}"),
             Stopped::Cut(reason) => write!(f, "the run was cut short: {reason}"),
             Stopped::Stage(failure) => write!(f, "the run was cut short: {failure}"),
         }
@@ -83,9 +87,9 @@ impl PartialEq for Stopped {
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Stopped::Answered, Stopped::Answered) => true,
-            (Stopped::LastAnswer(one), Stopped::LastAnswer(other)) | (Stopped::Cut(one), Stopped::Cut(other)) => {
-                one == other
-            }
+            (Stopped::LastAnswer(one), Stopped::LastAnswer(other))
+            | (Stopped::NoAnswer(one), Stopped::NoAnswer(other))
+            | (Stopped::Cut(one), Stopped::Cut(other)) => one == other,
             (Stopped::Stage(one), Stopped::Stage(other)) => Arc::ptr_eq(one, other),
             _ => false,
         }

@@ -3,7 +3,8 @@
 //!
 //! The sheet is a note at the end of what is sent, never a part of the system prompt: so a fact that is new breaks nobody's prefix. It is
 //! sent once, when a run begins or a compaction has taken the one before it. What others state meanwhile follows on a sheet of changes; what
-//! the model states itself it has seen in its own tool call.
+//! the model states itself it has seen in its own tool call. A memory that cannot be read ends no run: the model is told that it is not
+//! available, and whoever runs it gets the error.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::panic::AssertUnwindSafe;
@@ -60,6 +61,8 @@ pub struct FactSheet {
     stood: bool,
     /// The newest compaction that was looked at.
     seen: Option<Arc<Compaction>>,
+    /// Whether the model was told that the memory cannot be read, and it cannot still.
+    unavailable: bool,
 }
 
 /// How facts are drawn from what leaves the window.
@@ -84,7 +87,17 @@ impl FactSheet {
     /// The facts of a memory, on a sheet of at most 2,000 tokens.
     pub fn new(memory: Memory) -> Self {
         let (options, counter) = (SheetOptions::default(), Arc::new(Estimate::default()));
-        FactSheet { memory, options, counter, drawing: None, told: None, saying: None, stood: false, seen: None }
+        FactSheet {
+            memory,
+            options,
+            counter,
+            drawing: None,
+            told: None,
+            saying: None,
+            stood: false,
+            seen: None,
+            unavailable: false,
+        }
     }
 
     /// Another sheet, such as one of another budget.
@@ -130,21 +143,31 @@ impl FactSheet {
         Ok(Reaction::none().note(sheet.text))
     }
 
-    async fn answer(&mut self, call: &ToolCall, run: &Run) -> Result<Reaction, MemoryError> {
+    /// Says once that the memory cannot be read.
+    fn without_memory(&mut self, error: &MemoryError) -> Reaction {
+        tracing::warn!(session = %self.memory.session(), %error, "no fact sheet could be made");
+        if std::mem::replace(&mut self.unavailable, true) {
+            return Reaction::none();
+        }
+        let words = "what was remembered cannot be read, and nothing can be added. Go on without it";
+        Reaction::none().note(format!("{}: {words}.", tools::UNAVAILABLE))
+    }
+
+    async fn answer(&mut self, call: &ToolCall, run: &Run) -> Reaction {
         let asked =
             run.view.messages().filter(|item| item.message().tool_calls().any(|(_, other)| other.id == call.id));
         let at = asked.last().map(|item| item.position());
         let memory = at.map_or_else(|| self.memory.clone(), |at| self.memory.at(at));
-        let before = self.memory.ids().await?;
+        let before = self.memory.ids().await;
         let reply = tools::call(&memory, &call.name, &call.arguments).await;
-        let facts = self.memory.facts().await?;
-        if let Some(told) = &mut self.told {
+        let after = self.memory.facts().await;
+        if let (Some(told), Ok(before), Ok(facts)) = (&mut self.told, before, after) {
             // What the model changes itself, it knows.
             let own = |fact: &&Fact| fact.statement.source.message == at && !before.contains(&fact.id);
             told.extend(facts.iter().filter(own).map(|fact| fact.id));
             told.retain(|id| !before.contains(id) || facts.iter().any(|fact| fact.id == *id));
         }
-        Ok(if reply.error { Reaction::none().refuse(reply.text) } else { Reaction::none().answer(reply.text) })
+        if reply.error { Reaction::none().refuse(reply.text) } else { Reaction::none().answer(reply.text) }
     }
 
     /// Whether the model has heard what was said last, and whether anything took the sheet since, and what the model said of facts itself.
@@ -253,17 +276,26 @@ impl Middleware for FactSheet {
             drawing.take_up(run, &self.memory, &self.counter);
         }
         match event {
-            Event::Start => (self.told, self.saying) = (None, None),
-            Event::BeforeModel | Event::Compacted => return Ok(future::block_on(self.before_model(run))?),
+            Event::Start => (self.told, self.saying, self.unavailable) = (None, None, false),
+            // Whoever runs it learns here that the memory cannot be read, and may have that end the run; the model learns it at the call.
+            Event::BeforeIteration => _ = future::block_on(self.memory.ids())?,
+            Event::BeforeModel | Event::Compacted => {
+                return Ok(match future::block_on(self.before_model(run)) {
+                    Ok(reaction) => {
+                        self.unavailable = false;
+                        reaction
+                    }
+                    Err(error) => self.without_memory(&error),
+                });
+            }
             Event::BeforeTool(call) if tools::is_tool(&call.name) => {
-                return Ok(future::block_on(self.answer(call, run))?);
+                return Ok(future::block_on(self.answer(call, run)));
             }
             Event::Stop(_) => {
                 let drawing = self.drawing.iter_mut();
                 drawing.for_each(|drawing| drawing.settle(&self.memory, &self.counter));
             }
-            Event::BeforeIteration
-            | Event::AfterModel(_)
+            Event::AfterModel(_)
             | Event::BeforeTool(_)
             | Event::AfterTool(_)
             | Event::AfterIteration

@@ -88,7 +88,8 @@ fn two_tier(options: &Options<'_>) -> Result<Policy, PolicyError> {
     Ok(Policy {
         limits: Limits { rounds: Some(rounds), ..Limits::default() },
         // The message before the first round stays, which in an agent's run is its task; the current task does in any case.
-        keep: Keep { first: 1, ..Keep::default() },
+        // So do system messages, wherever they stand.
+        keep: Keep { first: 1, system: true, ..Keep::default() },
         arrival: Some(Truncation { head: length, marker: Some(marker), ..Truncation::default() }),
         stages: vec![Stage::ClearResults { keep: 3, marker: None }, last],
         ..Policy::default()

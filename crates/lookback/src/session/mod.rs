@@ -22,7 +22,7 @@ use lookback_core::engine::{Engine, Refusal, Settings};
 use lookback_core::plan::Plan;
 use lookback_core::policy::{Policy, Totals};
 use lookback_core::transcript::{Entry, Millis, Origin, Position};
-use lookback_core::view::View;
+use lookback_core::view::{Item, View};
 use lookback_core::{Frame, Loss, Message};
 use serde::Serialize;
 
@@ -368,6 +368,11 @@ impl Session {
     /// Where the store fails.
     pub async fn compact(&mut self, policy: &Policy) -> Result<Option<Plan>, Error> {
         Ok(self.decide(|engine| engine.compact(policy)).await?.plan)
+    }
+
+    /// Takes notes of Lookback's out of the window (see [`Engine::dismiss`]).
+    pub(crate) async fn dismiss(&mut self, leaves: fn(&Item) -> bool) -> Result<(), Error> {
+        self.commit_and_tell(|engine| Ok(engine.dismiss(leaves))).await
     }
 
     fn follow_policy(&mut self) {

@@ -3,7 +3,7 @@
 use lookback_core::Message;
 use lookback_core::engine::Engine;
 use lookback_core::message::Role;
-use lookback_core::policy::{Keep, Limits, Policy, Stage};
+use lookback_core::policy::{Limits, Policy};
 use lookback_core::transcript::{Entry, Origin};
 use serde::Serialize;
 
@@ -23,8 +23,9 @@ impl Session {
     pub const RESUMED_TURNS: u64 = 16;
 
     /// Goes on with a task: the last `turns` turns of the session stay in the window, with all their tool exchanges, and behind them the task.
-    /// What came before leaves the window, in one compaction, and can be recalled. Where the session was left in the middle of this very
-    /// task it goes on there. With 0 turns the task stands alone behind the system prompt, as a sub-agent should find it.
+    /// What came before leaves the window, in one compaction, and can be recalled. So does a question whose answer has left, and an answer
+    /// whose question has, unless a running summary stands for what left. Where the session was left in the middle of this very task it
+    /// goes on there. With 0 turns the task stands alone behind the system prompt, as a sub-agent should find it.
     ///
     /// # Errors
     /// As [`Session::push`].
@@ -56,15 +57,35 @@ impl Session {
             return Ok(Resumed { turns: 0, unfinished: false });
         }
         let open = self.turns_amid(&task).await?;
-        let kept = turns.saturating_add(open);
-        if self.view().totals().turns > kept {
-            self.keep_turns(kept).await?;
-        }
-        let before = self.view().totals().turns.saturating_sub(open);
+        let own = if open > 0 { open } else { u64::from(task.opens_turn()) };
+        // First, so that it is the newest message, for which nothing older is kept.
         if open == 0 {
             self.push(task).await?;
         }
+        self.keep_turns(turns.saturating_add(own)).await?;
+        let before = self.view().totals().turns.saturating_sub(own);
         Ok(Resumed { turns: before, unfinished: open > 0 })
+    }
+
+    /// Whether it was left before the model was done: the newest thing that was said is no answer, or one that calls tools. A run goes on
+    /// there without another task.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// use lookback::{MemoryStore, Message, Session, Settings};
+    ///
+    /// let mut session = Session::open(MemoryStore::new(), "agent-7", Settings::default()).await?;
+    /// assert!(!session.is_unfinished());
+    /// session.push(Message::user("What is in notes.txt?")).await?;
+    /// assert!(session.is_unfinished());
+    /// session.push(Message::assistant("Buy milk.")).await?;
+    /// assert!(!session.is_unfinished());
+    /// # Ok::<(), lookback::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn is_unfinished(&self) -> bool {
+        let said = self.view().messages().filter(|item| !item.is_own() && item.message().role() != Role::System);
+        said.max_by_key(|item| item.position()).is_some_and(|newest| !is_done(newest.message()))
     }
 
     /// The task alone, behind the system messages that the session begins with.
@@ -82,21 +103,19 @@ impl Session {
     /// Leaves this many turns in the window. Where the policy makes a summary, that takes in what leaves, and is made in the background.
     async fn keep_turns(&mut self, turns: u64) -> Result<(), Error> {
         let own = self.engine.settings().policy.clone();
+        if own.summary().is_none() {
+            return self.commit_and_tell(|engine| Ok(engine.keep_turns(turns))).await;
+        }
+        if self.view().totals().turns <= turns {
+            return Ok(());
+        }
         let limits =
             |limits: Limits| Limits { turns: Some(limits.turns.map_or(turns, |own| own.min(turns))), ..limits };
-        if own.summary().is_some() {
-            let narrow = Policy { limits: limits(own.limits), target: own.target.map(limits), ..own.clone() };
-            self.engine.set_policy(narrow);
-            let done = self.decide_and_begin(Engine::manage, &mut Vec::new()).await;
-            self.engine.set_policy(own);
-            return done.map(|_| ());
-        }
-        // The task is the newest turn or comes now, so an older one need not be kept for being it.
-        let keep = Keep { first: 0, task: false, ..own.keep };
-        let limits = limits(Limits::default());
-        let policy = Policy { limits, target: None, hard: None, keep, stages: vec![Stage::Drop], ..own };
-        self.compact(&policy).await?;
-        Ok(())
+        let narrow = Policy { limits: limits(own.limits), target: own.target.map(limits), ..own.clone() };
+        self.engine.set_policy(narrow);
+        let done = self.decide_and_begin(Engine::manage, &mut Vec::new()).await;
+        self.engine.set_policy(own);
+        done.map(|_| ())
     }
 
     /// How many turns are open since the model was last done, where this very task is one of them; else 0.

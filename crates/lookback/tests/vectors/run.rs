@@ -118,6 +118,7 @@ pub fn play(vector: &Vector, dialect: Dialect, here: &str) -> BTreeMap<String, V
         let stopped = match run.stopped().unwrap() {
             Stopped::Answered => "answered".to_owned(),
             Stopped::LastAnswer(reason) => format!("last answer: {reason}"),
+            Stopped::NoAnswer(reason) => format!("no answer: {reason}"),
             Stopped::Cut(reason) => format!("cut: {reason}"),
             Stopped::Stage(error) => error.to_string(),
         };

@@ -15,6 +15,9 @@ use self::answer::{Trouble, answer};
 use self::definition::Definition;
 use super::{Memory, MemoryError};
 
+/// What a model is told where the store fails. Why it does is the operator's to know.
+pub(crate) const UNAVAILABLE: &str = "memory is not available now";
+
 /// A tool that a model may call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Tool {
@@ -91,8 +94,8 @@ pub async fn call(memory: &Memory, name: &str, arguments: &str) -> Reply {
         Err(Trouble::Told(text)) => Reply { text, error: true },
         Err(Trouble::Memory(MemoryError::Store(error))) => {
             tracing::warn!(session = %memory.session(), %error, "a model could not reach its memory");
-            let text = "memory is not available now; nothing was changed. Go on without it, and try again later";
-            Reply { text: text.to_owned(), error: true }
+            let text = format!("{UNAVAILABLE}; nothing was changed. Go on without it, and try again later");
+            Reply { text, error: true }
         }
         Err(Trouble::Memory(error)) => Reply { text: error.to_string(), error: true },
     }

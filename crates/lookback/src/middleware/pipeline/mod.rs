@@ -16,6 +16,7 @@ use lookback_core::{Policy, View};
 
 use super::slot::Slot;
 use super::{Answer, Call, Event, Note, Reason, StageError, Stopped, ToolOutcome, ToolUse, Usage};
+use crate::memory::sheet;
 use crate::session::{Error, Session};
 
 /// The stages up to this order are asked before the window of a call is made.
@@ -243,8 +244,8 @@ impl Pipeline {
     }
 
     /// The model answered: gives the tool calls that are to be run, each with [`Pipeline::tool`]. Without any, the run is over. So it is
-    /// where the model was to give its last answer: the tools that it calls all the same are not run, and their results say so. Each call
-    /// that is handed out has one answer; without one, nothing is taken.
+    /// where the model was to give its last answer: the tools that it calls all the same are not run, their results say so, and
+    /// [`Pipeline::stopped`] is [`Stopped::NoAnswer`]. Each call that is handed out has one answer; without one, nothing is taken.
     ///
     /// # Errors
     /// Where the answer cannot be said in the session's dialect, or the store fails.
@@ -264,7 +265,8 @@ impl Pipeline {
             self.ask(Event::AfterIteration, 0..self.slots.len()).await?;
             let stopped = match &self.allowed {
                 ToolUse::Free => Stopped::Answered,
-                ToolUse::None(reason) => Stopped::LastAnswer(reason.clone()),
+                ToolUse::None(reason) if self.open.is_empty() => Stopped::LastAnswer(reason.clone()),
+                ToolUse::None(reason) => Stopped::NoAnswer(reason.clone()),
             };
             self.stop_with(stopped);
         }
@@ -321,6 +323,8 @@ impl Pipeline {
     }
 
     async fn begin(&mut self) -> Result<(), Error> {
+        // What the stages told a run before this one is not for this one. What is remembered is, and stays where it stands.
+        self.session.dismiss(|note| !sheet::is_any_sheet(&note.message().text())).await?;
         self.ask(Event::Start, 0..self.slots.len()).await?;
         self.go_on(Step::Iteration);
         self.begin_iteration();

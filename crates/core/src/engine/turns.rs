@@ -1,0 +1,96 @@
+//! The last turns of a conversation that goes on: each with its question and its answer, or not at all.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use super::Engine;
+use crate::group::Kind;
+use crate::plan::Reason;
+use crate::policy::{Keep, Measure, Start};
+use crate::transcript::Entry;
+use crate::view::{Item, ViewGroup};
+
+impl Engine {
+    /// Leaves the newest `turns` turns in the window, in one compaction. A turn of which the window has the question without its answer, or
+    /// an answer without its question, leaves too; a question that never had an answer stays. The newest turn stays in any case, and so
+    /// does each of which something is pinned. (That it is among the first messages, or was the task, pins nothing here.)
+    ///
+    /// Nothing changes where signed reasoning of an open tool loop forbids it.
+    ///
+    /// ```
+    /// use lookback_core::{Engine, Message, Settings};
+    ///
+    /// let mut engine = Engine::new(Settings::default());
+    /// for number in 1..=3 {
+    ///     engine.push(Message::user(format!("question {number}")))?;
+    ///     engine.push(Message::assistant("answer"))?;
+    /// }
+    /// engine.keep_turns(2);
+    /// assert_eq!(engine.view().messages().next().unwrap().message().text(), "question 2");
+    /// assert!(engine.keep_turns(2).is_empty());
+    /// # Ok::<(), lookback_core::Loss>(())
+    /// ```
+    pub fn keep_turns(&mut self, turns: u64) -> Vec<Entry> {
+        let actual = self.view.totals().turns;
+        let keep = Keep { first: 0, task: false, ..self.policy.keep };
+        self.take_out(keep, |candidates, view| {
+            let said = view.groups().iter().enumerate().filter(|(_, group)| group.kind.is_said());
+            let (indices, said): (Vec<usize>, Vec<&ViewGroup>) = said.unzip();
+            let is_pinned = |index: &usize| candidates.group(*index).is_some_and(|group| group.pin.is_some());
+            let (mut room, mut leaves) = (turns, BTreeMap::new());
+            for turn in split(&said).into_iter().rev() {
+                let next = said.get(turn.end);
+                let groups = said.get(turn.clone()).unwrap_or_default();
+                let indices = indices.get(turn).unwrap_or_default();
+                let stays = next.is_none() || indices.iter().any(is_pinned);
+                if stays || (room > 0 && is_whole(groups, next.copied())) {
+                    room = room.saturating_sub(1);
+                    continue;
+                }
+                let reason = match room {
+                    0 => Reason::Exceeded { measure: Measure::Turns, actual, limit: turns, target: turns },
+                    _ => Reason::Start { rule: Start::User },
+                };
+                leaves.extend(indices.iter().map(|index| (*index, reason)));
+            }
+            if leaves.is_empty() {
+                return None;
+            }
+            let spent = |index| candidates.group(index).filter(|group| group.is_spent()).map(|_| Reason::Spent);
+            candidates.without(|index| leaves.get(&index).copied().or_else(|| spent(index)))
+        })
+    }
+}
+
+/// What was said, turn by turn. Where a person spoke in the message that brought results, the turn that this opens belongs to the one before
+/// it: its question stands there.
+fn split(said: &[&ViewGroup]) -> Vec<Range<usize>> {
+    let asks = |item: &Item| !item.is_own() && item.speaks();
+    let begins = |before: &ViewGroup, group: &ViewGroup| {
+        let asked = before.kind == Kind::Round && before.items.iter().any(asks);
+        before.turn != group.turn && (group.kind == Kind::User || !asked)
+    };
+    let mut turns = Vec::new();
+    let mut start = 0;
+    for (index, (before, group)) in (1..).zip(said.iter().zip(said.iter().skip(1))) {
+        if begins(before, group) {
+            turns.push(start..index);
+            start = index;
+        }
+    }
+    if start < said.len() {
+        turns.push(start..said.len());
+    }
+    turns
+}
+
+/// Whether the window has the question of a turn with its answer. `next` is what stands behind it.
+fn is_whole(turn: &[&ViewGroup], next: Option<&ViewGroup>) -> bool {
+    let (Some(first), Some(last)) = (turn.first(), turn.last()) else { return true };
+    // What the model said before anybody asked has no question.
+    let asked = first.turn == 0 || (first.kind == Kind::User && first.items.iter().any(|item| !item.is_own()));
+    // Rounds are counted over the whole history, so what stands behind tells whether the model said more in between.
+    let so_far = |next: &ViewGroup| if next.kind == Kind::User { next.round } else { next.round.saturating_sub(1) };
+    let answered = last.kind == Kind::Assistant || next.is_none_or(|next| so_far(next) == last.round);
+    asked && answered
+}
