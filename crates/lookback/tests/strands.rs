@@ -531,6 +531,24 @@ fn s3_one_message_that_is_larger_than_the_summarizers_window_is_split() {
 }
 
 #[test]
+fn a_summary_is_kept_word_for_word_unless_a_limit_is_set() {
+    let said = "  They spoke of ports at length.\n".repeat(300);
+    for (summary_budget, whole) in [(None, true), (Some(50), false)] {
+        let summarizer: Option<Arc<dyn Summarizer>> = Some(Arc::new(Scripted(Ok(said.clone()))));
+        let options = Summarizing { summarizer, preserve_recent_messages: 1, summary_budget, ..Summarizing::default() };
+        let manager = SummarizingConversationManager::new(options).unwrap();
+        let report = Message::user("some words of a very long report. ".repeat(3_000));
+        let mut list = vec![report, Message::assistant("Well.")];
+        block_on(manager.reduce_context(&mut list, None)).unwrap();
+        assert_eq!(list[0].text() == said, whole);
+        assert!(whole || list[0].text().len() < 400);
+    }
+    let refused =
+        SummarizingConversationManager::new(Summarizing { summary_budget: Some(0), ..Summarizing::default() });
+    assert_eq!(refused.unwrap_err().to_string(), "summary_budget must be a positive integer, got 0");
+}
+
+#[test]
 fn s8_a_list_that_stays_over_its_window_is_told_of() {
     let told = Told::default();
     tracing::subscriber::with_default(told.clone(), || {
