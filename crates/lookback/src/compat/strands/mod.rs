@@ -15,7 +15,7 @@
 //!   before it, beside the messages that the window may hold. So does a tool exchange that the model has not answered yet.
 //! - **Any result may be shortened,** also one of the exchange that is under way, and one of JSON; not only those of the oldest
 //!   message. No cut makes a text longer. Documents in results are named in their place as pictures are.
-//! - **It ends.** Each reduction leaves less than there was, or says that there is nothing to reduce. So [`recover`] comes to an end.
+//! - **It ends.** Each reduction leaves less than there was, or says that there is nothing to reduce. So [`recover()`] comes to an end.
 //! - **A restored window is valid.** `removed_message_count` says where in the agent's messages the window goes on, and the state has
 //!   what stands before that place: [`restore_from_session`](ConversationManager::restore_from_session) gives it back.
 //! - **Signed reasoning** of a tool loop that is under way forbids a reduction, and of turns that are done it leaves with the first one.
