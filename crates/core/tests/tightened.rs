@@ -64,8 +64,27 @@ fn what_is_not_of_how_much_stays_that_of_the_policy() {
     let on_read = Policy { mode: Mode::OnRead, pace: Pace::Turn, ..Policy::default() };
     let summary = Policy { stages: vec![Stage::Summarize(Default::default())], ..Policy::default() };
     let both = on_read.tightened(&summary, None);
-    assert_eq!((both.mode, both.pace), (Mode::OnRead, Pace::Call));
+    assert_eq!((both.mode, both.pace), (Mode::OnRead, Pace::Turn));
     assert_eq!(both.stages, [Stage::Drop], "a summary needs a log that is written");
     let none = Policy { stages: Vec::new(), ..Policy::default() };
     assert_eq!(summary.tightened(&none, None).stages, summary.stages);
+}
+
+#[test]
+fn the_pace_of_a_policy_without_limits_does_not_hurry_those_of_another() {
+    let pace = |one: Limits, first: Pace, other: Limits, second: Pace| {
+        let policy = |limits, pace| Policy { limits, pace, ..Policy::default() };
+        policy(one, first).tightened(&policy(other, second), Some(100_000)).pace
+    };
+    let (none, some) = (Limits::default(), Limits::messages(4));
+    let share = Limits { tokens: Some(Tokens::Share(0.7)), ..none };
+    for slow in [Pace::Turn, Pace::Calls(3)] {
+        assert_eq!(pace(none, Pace::Call, some, slow), slow);
+        assert_eq!(pace(some, slow, none, Pace::Call), slow);
+        // A share is looked at before every call, whatever the pace.
+        assert_eq!(pace(share, Pace::Call, some, slow), slow);
+        // What has limits of its own is not loosened.
+        assert_eq!(pace(some, Pace::Call, some, slow), Pace::Call);
+        assert_eq!(pace(some, slow, some, Pace::Call), Pace::Call);
+    }
 }

@@ -1,12 +1,15 @@
 //! Two policies as one: a window that fits it fits both.
 
-use super::{Keep, Limits, Mode, Pace, Policy, Tokens};
+use super::{Keep, Limits, Measure, Mode, Pace, Policy, Tokens};
 use crate::cut::{Truncation, Unit};
 
 impl Policy {
     /// This policy, but as narrow as `by` where that is narrower: the smaller of each limit, the nearer target, the shorter cap, and what
     /// either keeps. The ways to make a window smaller are those of `by`, where it has any. All else stays. `window` is that of the model
     /// in tokens, by which a share is compared with a count.
+    ///
+    /// The pace is that of the policy whose limits it rules; if both have such limits, it is the one at which they are looked at oftener.
+    /// A share of the model's window is looked at before every call, so it has no pace.
     ///
     /// ```
     /// use lookback_core::{Limits, Policy};
@@ -43,7 +46,7 @@ impl Policy {
             start: self.start.max(by.start),
             arrival: shorter(self.arrival.as_ref(), by.arrival.as_ref()).cloned(),
             stages: if keeps_stages { self.stages.clone() } else { by.stages.clone() },
-            pace: if rank(by.pace) < rank(self.pace) { by.pace } else { self.pace },
+            pace: pace(self, by),
             ..self.clone()
         }
     }
@@ -86,6 +89,18 @@ fn shorter<'a>(one: Option<&'a Truncation>, other: Option<&'a Truncation>) -> Op
     match (one, other) {
         (Some(one), Some(other)) => Some(if length(other) < length(one) { other } else { one }),
         (one, other) => one.or(other),
+    }
+}
+
+/// A policy without limits that wait for its pace says nothing of when limits are looked at.
+fn pace(one: &Policy, by: &Policy) -> Pace {
+    // A share of the model's window is no count, and waits for nothing.
+    let waits = |policy: &Policy| Measure::ALL.into_iter().any(|measure| policy.limits.get(measure).is_some());
+    match (waits(one), waits(by)) {
+        (_, false) => one.pace,
+        (false, true) => by.pace,
+        (true, true) if rank(by.pace) < rank(one.pace) => by.pace,
+        (true, true) => one.pace,
     }
 }
 

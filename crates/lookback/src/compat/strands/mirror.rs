@@ -2,14 +2,18 @@
 //! session is written back.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 
+use lookback_core::cut::{Change, Edit, Truncation, clear_media, truncate_result};
 use lookback_core::dialect::Shown;
 use lookback_core::engine::Settings;
+use lookback_core::tokens::{Estimate, measure};
 use lookback_core::transcript::Position;
 use lookback_core::view::Item;
 use lookback_core::{Dialect, Message};
 
+use super::own;
 use crate::session::{Error, Session};
 use crate::store::Store;
 
@@ -94,38 +98,72 @@ impl Mirror {
         sorted(shown) == sorted(self.left.iter().filter_map(|left| left.position).collect())
     }
 
-    /// The messages of the list that the session shows, in the order in which they came.
-    pub(super) fn messages(&self) -> Vec<&Message> {
-        let mut items: Vec<_> = self.session.view().messages().collect();
-        items.sort_unstable_by_key(|item| item.position());
-        items.into_iter().map(Item::message).collect()
+    /// How many of these messages of the list the session shows.
+    pub(super) fn shown(&self, list: Range<usize>) -> usize {
+        self.left.get(list).unwrap_or_default().iter().filter(|left| left.position.is_some()).count()
     }
 
-    /// Makes the list what the session shows: the owner's own messages, but for those of which less is shown.
-    pub(super) fn write_back(&mut self, messages: &mut Vec<Message>) -> Result<(), Error> {
-        let place = |(index, left): (usize, &Left)| Some((left.position?, (index, left.digest)));
-        let places: HashMap<_, _> = self.left.iter().enumerate().filter_map(place).collect();
-        let mut kept = Vec::with_capacity(places.len());
-        let mut left = Vec::with_capacity(places.len());
-        for item in self.session.view().messages() {
-            let Some((index, digest)) = places.get(&item.position()) else { continue };
-            let shortened = shown(item)?.filter(|shown| shown.digest() != *digest);
-            let digest = shortened.as_ref().map_or(*digest, Message::digest);
-            left.push(Left { digest, position: Some(item.position()) });
-            kept.extend(shortened.or_else(|| messages.get(*index).cloned()));
+    /// Shortens the results of the oldest message that the session does not show, since they answer no call of the list. Says whether there
+    /// is one that this makes smaller.
+    pub(super) fn shorten_orphan(&mut self, messages: &mut [Message], to: &Truncation) -> Result<bool, Error> {
+        let counter = Estimate::default();
+        for (left, message) in self.left.iter_mut().zip(messages) {
+            if left.position.is_some() || message.tool_results().next().is_none() {
+                continue;
+            }
+            let whole = own(message.clone())?;
+            let mut edits = Vec::new();
+            for (part, result) in whole.tool_results() {
+                let cuts = truncate_result(result, 0, to, &counter).into_iter().chain(clear_media(result));
+                edits.extend(cuts.map(|(item, cut)| Edit { part, change: Change::Cut { item, cut } }));
+            }
+            let Some(shortened) = edited(&whole, &edits)? else { continue };
+            let (old, new) = (measure(&whole, &[], &counter), measure(&shortened, &[], &counter));
+            if new != old && new.tokens <= old.tokens && new.bytes <= old.bytes && new.media <= old.media {
+                left.digest = shortened.digest();
+                *message = shortened;
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Makes the list what the session shows: the owner's own messages, but for those of which less is shown. What the session never showed
+    /// goes with what stood behind it. Gives the places in the list that stay.
+    pub(super) fn write_back(&mut self, messages: &mut Vec<Message>) -> Result<Vec<usize>, Error> {
+        let items: HashMap<_, _> = self.session.view().messages().map(|item| (item.position(), item)).collect();
+        let gone = |left: &Left| left.position.is_some_and(|position| !items.contains_key(&position));
+        let last = self.left.iter().rposition(gone);
+        let (mut places, mut kept, mut still) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, (left, message)) in self.left.iter().zip(messages.iter()).enumerate() {
+            let item = left.position.and_then(|position| items.get(&position));
+            if item.is_none() && last.is_some_and(|last| index <= last) {
+                continue;
+            }
+            let shortened = item.map_or(Ok(None), |item| shown(item))?;
+            let shortened = shortened.filter(|shown| shown.digest() != left.digest);
+            let digest = shortened.as_ref().map_or(left.digest, Message::digest);
+            still.push(Left { digest, position: left.position });
+            kept.push(shortened.unwrap_or_else(|| message.clone()));
+            places.push(index);
         }
         *messages = kept;
-        self.left = left;
-        Ok(())
+        self.left = still;
+        Ok(places)
     }
 }
 
 /// A message of which not all is shown, as it is shown.
 fn shown(item: &Item) -> Result<Option<Message>, Error> {
-    if item.edits().is_empty() {
+    edited(item.message(), item.edits())
+}
+
+/// A message with these edits made in it; `None` if there are none, or nothing of it is left.
+fn edited(message: &Message, edits: &[Edit]) -> Result<Option<Message>, Error> {
+    if edits.is_empty() {
         return Ok(None);
     }
-    let encoded = Dialect::Bedrock.encode([Shown { message: item.message(), edits: item.edits() }])?;
+    let encoded = Dialect::Bedrock.encode([Shown { message, edits }])?;
     // What we have just written can be read.
     Ok(encoded.first().and_then(|raw| Dialect::Bedrock.decode_raw(raw).ok()))
 }

@@ -4,32 +4,41 @@
 //! [`SlidingWindowConversationManager`] keeps the newest messages; [`SummarizingConversationManager`] merges the oldest into a summary;
 //! [`NullConversationManager`] does nothing. All are [`ConversationManager`]s, have Strands' names and defaults, and go by the rules of
 //! Bedrock Converse, where the results of tools are a user's messages. Send the list as [`Dialect::Bedrock`] encodes it: that merges
-//! neighbours of one role, which the provider refuses and the list may have where something between them is gone.
+//! neighbours of one role, which the provider refuses and the list may have where something between them is gone. A manager of your own
+//! is a type that implements [`ConversationManager`]; three of its methods have no default.
 //!
 //! What differs from the original, and why:
 //!
 //! - **Nothing is lost.** What leaves the list stays in a session's log, and `search` finds it. It is kept in process memory unless
 //!   a store is given.
-//! - **A window begins with a user's message.** Where the original begins one with a tool call, the task that the call belongs to stays
-//!   before it; so does a tool exchange to which the model has not answered yet. The window may have a message or two more for that.
+//! - **A window begins with a user's message.** If the original begins one with a tool call, the task that the call belongs to stays
+//!   before it, beside the messages that the window may hold. So does a tool exchange that the model has not answered yet.
 //! - **Any result may be shortened,** also one of the exchange that is under way, and one of JSON; not only those of the oldest
 //!   message. No cut makes a text longer. Documents in results are named in their place as pictures are.
-//! - **It ends.** Each reduction leaves less than there was, or says that there is nothing to reduce, and [`recover`] makes no more than
-//!   ten attempts.
+//! - **It ends.** Each reduction leaves less than there was, or says that there is nothing to reduce. So [`recover()`] comes to an end.
+//! - **A restored window is valid.** `removed_message_count` says where in the agent's messages the window goes on, and the state has
+//!   what stands before that place: [`restore_from_session`](ConversationManager::restore_from_session) gives it back.
 //! - **Signed reasoning** of a tool loop that is under way forbids a reduction, and of turns that are done it leaves with the first one.
 
+mod hooks;
+mod incomplete;
 mod mirror;
+mod proactive;
+mod recover;
 mod sliding;
 mod summarizing;
 
 use std::future::Future;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 
-use lookback_core::message::{AssistantPart, Content};
 use lookback_core::{Dialect, Message};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+pub use hooks::{BeforeModelCall, HookRegistry};
+pub use incomplete::without_incomplete_calls;
+pub use proactive::{CompressionThreshold, ProactiveCompression};
+pub use recover::recover;
 pub use sliding::{SlidingWindow, SlidingWindowConversationManager};
 pub use summarizing::{Summarizing, SummarizingConversationManager};
 
@@ -39,57 +48,147 @@ use crate::summarize::SummarizerError;
 /// What the model said when it refused a list as too long.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
-/// How often [`recover`] sends a list.
-const ATTEMPTS: usize = 10;
-/// The tokens that a model is taken to accept where nobody says.
-const CONTEXT_WINDOW_LIMIT: u64 = 200_000;
-/// When a proactive compression begins unless it is said otherwise.
-const THRESHOLD: f64 = 0.7;
-
 /// Keeps a list of messages small, in place. It may be shared between tasks and threads.
+///
+/// A manager of your own needs a name, and says how it tidies a list and how it makes one smaller. The rest has defaults.
+///
+/// ```
+/// # futures_lite::future::block_on(async {
+/// use lookback::Message;
+/// use lookback::compat::strands::{Cause, ConversationManager, Error};
+///
+/// /// Keeps the newest message alone.
+/// struct Newest;
+///
+/// impl ConversationManager for Newest {
+///     fn name(&self) -> &str {
+///         "Newest"
+///     }
+///
+///     async fn apply_management(&self, messages: &mut Vec<Message>) -> Result<(), Error> {
+///         self.reduce_context(messages, None).await
+///     }
+///
+///     async fn reduce_context(&self, messages: &mut Vec<Message>, _: Option<Cause>) -> Result<(), Error> {
+///         messages.drain(..messages.len().saturating_sub(1));
+///         Ok(())
+///     }
+/// }
+///
+/// let mut messages = vec![Message::user("One."), Message::assistant("Two."), Message::user("Three.")];
+/// Newest.apply_management(&mut messages).await?;
+/// assert_eq!(messages.len(), 1);
+/// assert_eq!(Newest.get_state().await["__name__"], "Newest");
+/// # Ok::<(), Error>(())
+/// # }).unwrap();
+/// ```
 pub trait ConversationManager: Send + Sync {
+    /// What a state of this manager is known by: the name of its type.
+    fn name(&self) -> &str;
+
     /// Tidies the list, after the agent was invoked.
     ///
     /// # Errors
-    /// Where the store fails.
+    /// If the store fails.
     fn apply_management(&self, messages: &mut Vec<Message>) -> impl Future<Output = Result<(), Error>> + Send;
 
     /// Makes the list smaller now. With a cause, the model has refused the list: whatever helps is done, and an error says that
-    /// nothing did. Without one, a list that cannot be made smaller stays as it is, and that is told (`tracing`).
+    /// nothing did. Without one, a list that cannot be made smaller stays as it is, and a warning says so (`tracing`).
     ///
     /// # Errors
-    /// [`Error::Overflow`] where there is a cause and nothing can be reduced; and where the store fails.
+    /// [`Error::Overflow`] if there is a cause and nothing can be reduced; and if the store fails.
     fn reduce_context(
         &self,
         messages: &mut Vec<Message>,
         cause: Option<Cause>,
     ) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// What the original's `register_hooks` has called before each model call: the agent's own loop calls it here.
+    /// When the list is reduced before the model refuses it. By default it is not.
+    fn proactive_compression(&self) -> Option<&CompressionThreshold> {
+        None
+    }
+
+    /// A model call comes next, of so many tokens if that is known, to a model that takes so many (`None`: 200,000, and a warning says so
+    /// once). [`register_hooks`](ConversationManager::register_hooks) has it called; an agent's own loop may call it instead.
     ///
-    /// A model call comes next, of so many tokens where that is known, to a model that takes so many (`None`: 200,000, which is told once).
-    /// Where proactive compression is on and its share is reached, the list is reduced; what goes wrong there is told and changes nothing.
+    /// By default the list is reduced if the share of [`proactive_compression`](ConversationManager::proactive_compression) is reached. If
+    /// that fails, a warning says so, and the list stays as it is.
     ///
     /// # Errors
-    /// Where the store fails.
+    /// If the store fails.
     fn before_model_call(
         &self,
         messages: &mut Vec<Message>,
         projected_tokens: Option<u64>,
         context_window_limit: Option<u64>,
-    ) -> impl Future<Output = Result<(), Error>> + Send;
+    ) -> impl Future<Output = Result<(), Error>> + Send {
+        async move {
+            let threshold = self.proactive_compression();
+            if threshold.is_some_and(|threshold| threshold.is_reached(projected_tokens, context_window_limit)) {
+                proactive::tell(self.reduce_context(messages, None).await);
+            }
+            Ok(())
+        }
+    }
 
-    /// What a session needs to go on later: an object with the manager's name as `__name__`.
-    fn get_state(&self) -> impl Future<Output = Value> + Send;
+    /// Has the manager asked before each model call of an agent that keeps this registry: by default, for
+    /// [`before_model_call`](ConversationManager::before_model_call).
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// use std::sync::Arc;
+    /// use lookback::Message;
+    /// use lookback::compat::strands::{
+    ///     ConversationManager, HookRegistry, PerTurn, SlidingWindow, SlidingWindowConversationManager,
+    /// };
+    ///
+    /// let options = SlidingWindow { window_size: 1, per_turn: PerTurn::Every(true), ..SlidingWindow::default() };
+    /// let manager = Arc::new(SlidingWindowConversationManager::new(options)?);
+    /// let mut registry = HookRegistry::default();
+    /// manager.clone().register_hooks(&mut registry);
+    ///
+    /// let mut messages = vec![Message::user("One."), Message::assistant("Two."), Message::user("Three.")];
+    /// registry.before_model_call(&mut messages, None, None).await?;
+    /// assert_eq!(messages.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    fn register_hooks(self: Arc<Self>, registry: &mut HookRegistry)
+    where
+        Self: Sized + 'static,
+    {
+        registry.on_before_model_call(move |call| {
+            let manager = Arc::clone(&self);
+            Box::pin(async move {
+                manager.before_model_call(call.messages, call.projected_tokens, call.context_window_limit).await
+            })
+        });
+    }
 
-    /// Goes on from such a state. Gives what is to stand before the agent's messages.
+    /// What a session needs to go on later: an object with the manager's name as `__name__`, and its `removed_message_count`.
+    fn get_state(&self) -> impl Future<Output = Value> + Send {
+        async move {
+            let removed = self.removed_message_count().await;
+            json!({"__name__": self.name(), "removed_message_count": removed})
+        }
+    }
+
+    /// Goes on from such a state. Gives what is to stand before the agent's messages, which go on at `removed_message_count`.
+    ///
+    /// By default the state is checked, and nothing of it kept: a manager that counts what it removes has to take the count back.
     ///
     /// # Errors
-    /// [`Error::State`] where it is not the state of such a manager.
-    fn restore_from_session(&self, state: &Value) -> impl Future<Output = Result<Option<Vec<Message>>, Error>> + Send;
+    /// [`Error::State`] if it is not the state of such a manager.
+    fn restore_from_session(&self, state: &Value) -> impl Future<Output = Result<Option<Vec<Message>>, Error>> + Send {
+        async move { state_of(state, self.name()).map(|_| None) }
+    }
 
-    /// How many messages have left the list, summaries that were replaced not counted.
-    fn removed_message_count(&self) -> impl Future<Output = u64> + Send;
+    /// How many of the agent's messages are behind the window: it goes on with the next one of them. 0 by default.
+    ///
+    /// What stays from before that place is not counted out, and neither is a summary.
+    fn removed_message_count(&self) -> impl Future<Output = u64> + Send {
+        async { 0 }
+    }
 }
 
 /// The list cannot be made smaller.
@@ -165,67 +264,6 @@ impl PerTurn {
     }
 }
 
-/// Whether a list is reduced before the model refuses it. In JSON `false`, `true` or `{"compression_threshold": 0.7}`.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum ProactiveCompression {
-    /// At 70 % of what the model takes, or never.
-    Is(bool),
-    /// At this share of what the model takes.
-    At {
-        /// Above 0 and at most 1.
-        #[serde(default = "threshold")]
-        compression_threshold: f64,
-    },
-}
-
-fn threshold() -> f64 {
-    THRESHOLD
-}
-
-/// When a proactive compression is due.
-#[derive(Debug)]
-struct Threshold {
-    share: Option<f64>,
-    told: AtomicBool,
-}
-
-impl Threshold {
-    fn new(proactive: Option<ProactiveCompression>) -> Result<Self, OptionError> {
-        let share = match proactive {
-            None | Some(ProactiveCompression::Is(false)) => None,
-            Some(ProactiveCompression::Is(true)) => Some(THRESHOLD),
-            Some(ProactiveCompression::At { compression_threshold }) => Some(compression_threshold),
-        };
-        match share {
-            Some(share) if !(share > 0.0 && share <= 1.0) => Err(OptionError {
-                option: "compression_threshold",
-                expected: "between 0 (exclusive) and 1 (inclusive)",
-                value: share.to_string(),
-            }),
-            share => Ok(Threshold { share, told: AtomicBool::new(false) }),
-        }
-    }
-
-    fn is_reached(&self, projected: Option<u64>, limit: Option<u64>) -> bool {
-        let Some(share) = self.share else { return false };
-        let limit = limit.unwrap_or_else(|| {
-            if !self.told.swap(true, Ordering::Relaxed) {
-                tracing::warn!(assumed = CONTEXT_WINDOW_LIMIT, "nobody says how many tokens the model takes");
-            }
-            CONTEXT_WINDOW_LIMIT
-        });
-        projected.is_some_and(|projected| projected as f64 >= share * limit as f64)
-    }
-}
-
-/// A proactive reduction that fails must not keep the call from being made.
-fn tell(reduced: Result<(), Error>) {
-    if let Err(error) = reduced {
-        tracing::warn!(%error, "the proactive compression failed, and the call is made as it is");
-    }
-}
-
 /// The members of a state, where it is one of this manager.
 fn state_of<'a>(state: &'a Value, name: &str) -> Result<(&'a Value, u64), Error> {
     let removed = state.get("removed_message_count").and_then(Value::as_u64);
@@ -240,6 +278,10 @@ fn state_of<'a>(state: &'a Value, name: &str) -> Result<(&'a Value, u64), Error>
 pub struct NullConversationManager;
 
 impl ConversationManager for NullConversationManager {
+    fn name(&self) -> &str {
+        "NullConversationManager"
+    }
+
     async fn apply_management(&self, _: &mut Vec<Message>) -> Result<(), Error> {
         Ok(())
     }
@@ -248,108 +290,9 @@ impl ConversationManager for NullConversationManager {
         let overflow = ContextWindowOverflow::new("The list is too long, and nothing manages it");
         cause.map_or(Ok(()), |cause| Err(ContextWindowOverflow { cause: Some(cause), ..overflow }.into()))
     }
-
-    async fn before_model_call(&self, _: &mut Vec<Message>, _: Option<u64>, _: Option<u64>) -> Result<(), Error> {
-        Ok(())
-    }
-
-    async fn get_state(&self) -> Value {
-        json!({"__name__": "NullConversationManager", "removed_message_count": 0})
-    }
-
-    async fn restore_from_session(&self, state: &Value) -> Result<Option<Vec<Message>>, Error> {
-        state_of(state, "NullConversationManager").map(|_| None)
-    }
-
-    async fn removed_message_count(&self) -> u64 {
-        0
-    }
 }
 
-/// Sends a list until the model takes it: each time that it says the list is `too_long`, the manager reduces it. Ten attempts are made at
-/// the most.
-///
-/// # Errors
-/// [`Error::Overflow`], with the model's own error as its source, where the list cannot be reduced or the last attempt was refused too;
-/// [`Error::Model`] where the model fails otherwise; and where the manager does.
-///
-/// ```
-/// # futures_lite::future::block_on(async {
-/// use lookback::Message;
-/// use lookback::compat::strands::{SlidingWindowConversationManager, recover};
-///
-/// # #[derive(Debug)] struct Refused;
-/// # impl std::fmt::Display for Refused { fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { f.write_str("too long") } }
-/// # impl std::error::Error for Refused {}
-/// let manager = SlidingWindowConversationManager::default();
-/// let mut messages = vec![
-///     Message::user("Hello"),
-///     Message::assistant("Good day."),
-///     Message::user("What is the capital of France?"),
-/// ];
-/// // A model that takes two messages at most.
-/// let answer = recover(&manager, &mut messages, |_: &Refused| true, async |messages| match messages.len() {
-///     0..=2 => Ok("Paris"),
-///     _ => Err(Refused),
-/// });
-/// assert_eq!(answer.await?, "Paris");
-/// assert_eq!(messages.len(), 1);
-/// # Ok::<(), lookback::compat::strands::Error>(())
-/// # }).unwrap();
-/// ```
-pub async fn recover<T, E>(
-    manager: &impl ConversationManager,
-    messages: &mut Vec<Message>,
-    too_long: impl Fn(&E) -> bool,
-    mut call: impl AsyncFnMut(&[Message]) -> Result<T, E>,
-) -> Result<T, Error>
-where
-    E: std::error::Error + Send + Sync + 'static,
-{
-    let mut attempts = 1;
-    loop {
-        match call(messages).await {
-            Ok(answer) => return Ok(answer),
-            Err(error) if !too_long(&error) => return Err(Error::Model(error.into())),
-            Err(error) if attempts == ATTEMPTS => {
-                let overflow = ContextWindowOverflow::new("The list is still too long after ten attempts");
-                return Err(ContextWindowOverflow { cause: Some(error.into()), ..overflow }.into());
-            }
-            Err(error) => manager.reduce_context(messages, Some(error.into())).await?,
-        }
-        attempts += 1;
-    }
-}
-
-/// An answer that ended at the model's limit of output tokens: its tool calls may be incomplete, so a note stands in the place of each.
-///
-/// ```
-/// use lookback::{Message, ToolCall, compat::strands::without_incomplete_calls};
-///
-/// let message = Message::calls("Let me look.", [ToolCall::new("c1", "read", "{\"pa")]);
-/// let message = without_incomplete_calls(&message);
-/// assert!(message.tool_calls().next().is_none());
-/// assert!(message.text().ends_with("[The call of read was cut off at the limit of output tokens, and not made.]"));
-/// ```
-#[must_use]
-pub fn without_incomplete_calls(message: &Message) -> Message {
-    let Content::Assistant(parts) = message.content() else { return message.clone() };
-    if message.tool_calls().next().is_none() {
-        return message.clone();
-    }
-    let told = |part: &AssistantPart| match part {
-        AssistantPart::ToolCall(call) => {
-            let name = if call.name.is_empty() { "<unknown>" } else { &call.name };
-            AssistantPart::Text(format!(
-                "[The call of {name} was cut off at the limit of output tokens, and not made.]"
-            ))
-        }
-        AssistantPart::Text(_) | AssistantPart::Reasoning(_) | AssistantPart::Opaque(_) => part.clone(),
-    };
-    Message::new(Content::Assistant(parts.iter().map(told).collect()))
-}
-
-/// A message of ours, with its bytes.
+/// A message with its bytes in Bedrock's format.
 fn own(message: Message) -> Result<Message, crate::Error> {
     Ok(Dialect::Bedrock.convert(&message)?.into_iter().next().unwrap_or(message))
 }

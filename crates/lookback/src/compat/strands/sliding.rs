@@ -3,17 +3,19 @@
 use std::sync::Arc;
 
 use async_lock::Mutex;
-use lookback_core::Message;
 use lookback_core::cut::Truncation;
 use lookback_core::message::Role;
 use lookback_core::plan::Verdict;
 use lookback_core::policy::{Keep, Limits, Policy, Stage, Start};
+use lookback_core::{Dialect, Message};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::mirror::Mirror;
+use super::proactive::tell;
 use super::{
-    Cause, ContextWindowOverflow, ConversationManager, Error, PerTurn, ProactiveCompression, Threshold, state_of, tell,
+    Cause, CompressionThreshold, ContextWindowOverflow, ConversationManager, Error, PerTurn, ProactiveCompression, own,
+    state_of,
 };
 use crate::compat::OptionError;
 use crate::session::Found;
@@ -57,7 +59,8 @@ impl Default for SlidingWindow {
 /// Keeps the newest messages of a list, in place.
 ///
 /// A window begins with a user's message, never tears a tool exchange apart, and keeps the current task, the exchange that is under way and
-/// the newest message whatever its size is. What has left it can be searched. See [the module](super) for what differs from Strands.
+/// the newest message whatever its size is. A task that is older than the window stands before it, and does not count. What has left the
+/// list can be searched. See [the module](super) for what differs from Strands.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -82,7 +85,7 @@ impl Default for SlidingWindow {
 pub struct SlidingWindowConversationManager {
     window: usize,
     truncate: bool,
-    threshold: Threshold,
+    threshold: Option<CompressionThreshold>,
     store: Arc<dyn Store>,
     session: String,
     inner: Mutex<Inner>,
@@ -94,15 +97,37 @@ struct Inner {
     mirror: Option<Mirror>,
     per_turn: PerTurn,
     pin_first: usize,
+    /// How many of the agent's messages are behind the window.
     removed: u64,
+    /// What stands in the list from before that place: the task, and what is pinned.
+    before: Vec<Message>,
     model_calls: u64,
+}
+
+impl Inner {
+    /// How many messages of a list stand there from before the window: none if its owner has changed them.
+    fn standing(&self, messages: &[Message]) -> usize {
+        let same = |(one, other): (&Message, &Message)| one.digest() == other.digest();
+        let stand = self.before.len() <= messages.len() && self.before.iter().zip(messages).all(same);
+        if stand { self.before.len() } else { 0 }
+    }
+
+    /// Counts what has left a list of so many messages, of which these places stay. The first `standing` were from before the window.
+    fn count(&mut self, length: usize, standing: usize, places: &[usize], messages: &[Message]) -> Result<(), Error> {
+        // The window goes on where nothing is missing up to the end.
+        let whole = places.iter().rev().zip((0..length).rev()).take_while(|(place, index)| **place == *index);
+        let window = (length - whole.count()).max(standing);
+        let before = places.iter().zip(messages).take_while(|(place, _)| **place < window);
+        self.before = before.map(|(_, message)| own(message.clone())).collect::<Result<_, _>>()?;
+        self.removed += (window - standing) as u64;
+        Ok(())
+    }
 }
 
 impl Default for SlidingWindowConversationManager {
     fn default() -> Self {
         let SlidingWindow { should_truncate_results: truncate, per_turn, pin_first, .. } = SlidingWindow::default();
-        let threshold = Threshold { share: None, told: false.into() };
-        Self::of(40, truncate, threshold, per_turn, pin_first)
+        Self::of(40, truncate, None, per_turn, pin_first)
     }
 }
 
@@ -117,13 +142,19 @@ impl SlidingWindowConversationManager {
             expected: "a non-negative integer",
             value: options.window_size.to_string(),
         })?;
-        let threshold = Threshold::new(options.proactive_compression)?;
+        let threshold = CompressionThreshold::new(options.proactive_compression)?;
         let per_turn = options.per_turn.checked()?;
         Ok(Self::of(window, options.should_truncate_results, threshold, per_turn, options.pin_first))
     }
 
-    fn of(window: usize, truncate: bool, threshold: Threshold, per_turn: PerTurn, pin_first: usize) -> Self {
-        let inner = Inner { mirror: None, per_turn, pin_first, removed: 0, model_calls: 0 };
+    fn of(
+        window: usize,
+        truncate: bool,
+        threshold: Option<CompressionThreshold>,
+        per_turn: PerTurn,
+        pin_first: usize,
+    ) -> Self {
+        let inner = Inner { mirror: None, per_turn, pin_first, removed: 0, before: Vec::new(), model_calls: 0 };
         let (store, session) = (Arc::new(MemoryStore::new()), "strands".to_owned());
         Self { window, truncate, threshold, store, session, inner: Mutex::new(inner) }
     }
@@ -133,6 +164,26 @@ impl SlidingWindowConversationManager {
     pub fn with_store(mut self, store: impl Store + 'static, session: &str) -> Self {
         (self.store, self.session) = (Arc::new(store), session.to_owned());
         self
+    }
+
+    /// The most messages of the list.
+    pub fn window_size(&self) -> usize {
+        self.window
+    }
+
+    /// Whether long tool results are shortened, where the model has refused the list, before anything is dropped.
+    pub fn should_truncate_results(&self) -> bool {
+        self.truncate
+    }
+
+    /// Before which model calls the list is tidied now, beside the end of the turn.
+    pub async fn per_turn(&self) -> PerTurn {
+        self.inner.lock().await.per_turn
+    }
+
+    /// How many of the first messages are pinned: as the options say, or the state that was restored.
+    pub async fn pin_first(&self) -> usize {
+        self.inner.lock().await.pin_first
     }
 
     /// Tidies the list before other model calls from now on.
@@ -162,78 +213,87 @@ impl SlidingWindowConversationManager {
     }
 
     async fn manage(&self, inner: &mut Inner, messages: &mut Vec<Message>) -> Result<(), Error> {
-        if messages.len() <= self.window + pinned(messages, inner.pin_first) {
+        if messages.len() <= self.window + self.beside(messages, pinned(messages, inner.pin_first)) {
             return Ok(());
         }
         self.reduce(inner, messages, None).await
     }
 
     async fn reduce(&self, inner: &mut Inner, messages: &mut Vec<Message>, cause: Option<Cause>) -> Result<(), Error> {
-        let (before, first) = (messages.len(), inner.pin_first);
+        let (length, first, standing) = (messages.len(), inner.pin_first, inner.standing(messages));
         let mirror = self.mirror(inner).await?;
         mirror.bring(messages).await?;
-        let reduced = if self.window == 0 {
+        let places = if self.window == 0 {
             let kept = pinned(messages, first);
-            if kept < before {
+            if kept < length {
                 // The old ones stay in the log.
                 mirror.bring(messages.get(..kept).unwrap_or_default()).await?;
                 messages.truncate(kept);
             }
-            kept < before
+            (kept < length).then(|| (0..kept).collect())
+        } else if cause.is_some() && self.truncate && shorten(mirror, messages).await? {
+            Some(mirror.write_back(messages)?)
+        } else if let Some(policy) = self.policy(mirror, messages, first, cause.is_some())
+            && mirror.session.compact(&policy).await?.is_some_and(|plan| plan.verdict == Verdict::Compact)
+        {
+            Some(mirror.write_back(messages)?)
         } else {
-            let shortened = cause.is_some() && self.truncate && mirror.session.shorten(&stages()).await?.is_some();
-            let reduced = shortened || {
-                let plan = mirror.session.compact(&self.policy(&mirror.messages(), first)).await?;
-                plan.is_some_and(|plan| plan.verdict == Verdict::Compact)
-            };
-            if reduced {
-                mirror.write_back(messages)?;
-            }
-            reduced
+            None
         };
-        inner.removed += before.saturating_sub(messages.len()) as u64;
-        match cause {
-            _ if reduced => Ok(()),
-            Some(cause) => {
+        match (places, cause) {
+            (Some(places), _) => inner.count(length, standing, &places, messages),
+            (None, Some(cause)) => {
                 Err(ContextWindowOverflow { cause: Some(cause), ..ContextWindowOverflow::new(IRREDUCIBLE) }.into())
             }
-            None => {
-                tracing::warn!(messages = before, window_size = self.window, "nothing of the list may be dropped");
+            (None, None) => {
+                tracing::warn!(messages = length, window_size = self.window, "nothing of the list may be dropped");
                 Ok(())
             }
         }
     }
 
-    /// The policy of one reduction: from the first message of a user at which at most the window is left. Where the list is within the
-    /// window already, two messages go, or more.
-    fn policy(&self, messages: &[&Message], first: usize) -> Policy {
-        let pinned = pinned_of(messages, first);
-        let length = messages.len();
-        let fits = length <= self.window + pinned;
+    /// How many messages stand beside the window: what is pinned, and the task, if it is no part of what a window of this size has.
+    fn beside(&self, messages: &[Message], pinned: usize) -> usize {
+        let task = messages.iter().rposition(is_said);
+        let outside = task.is_some_and(|task| task >= pinned && task < messages.len().saturating_sub(self.window));
+        // A window of nothing has no task either.
+        pinned + usize::from(outside && self.window > 0)
+    }
+
+    /// The policy of one reduction. `None` if the list has no place where a window may begin, unless the model has refused it: then
+    /// whatever may go, goes.
+    fn policy(&self, mirror: &Mirror, messages: &[Message], first: usize, refused: bool) -> Option<Policy> {
+        let (pinned, length) = (pinned(messages, first), messages.len());
+        // A list that is within the window already loses two messages, or more.
+        let fits = length <= self.window + self.beside(messages, pinned);
         let start = if fits { pinned + 2 } else { length - self.window };
-        let said = messages.iter().skip(start).position(|message| is_said(message)).map(|at| start + at);
+        let begin = beginning(messages, start).or(refused.then_some(start))?;
         // An exchange before it that the model has not answered yet stays, with the words that it answers.
         let open = messages.iter().rposition(|message| message.role() == Role::Assistant);
         let open = open.filter(|at| messages.get(*at).is_some_and(|message| message.tool_calls().next().is_some()));
-        let from = match (said, open) {
-            (Some(said), Some(open)) if open < said => {
-                messages.iter().take(open).rposition(|message| is_said(message)).unwrap_or(open)
-            }
-            (said, _) => said.unwrap_or(start),
+        let begin = match open.filter(|open| *open < begin) {
+            Some(open) => messages.iter().take(open).rposition(is_said).unwrap_or(open),
+            None => begin,
         };
-        let left = length.saturating_sub(from) + pinned;
-        Policy {
+        // The task stands before the window if it is no part of it.
+        let task = messages.iter().rposition(is_said).filter(|task| (pinned..begin).contains(task));
+        let left = mirror.shown(0..pinned) + usize::from(task.is_some()) + mirror.shown(begin.max(pinned)..length);
+        Some(Policy {
             limits: Limits::messages(left as u64),
             hard: Some(Limits::default()),
             keep: Keep { first: first as u64, ..Keep::default() },
             start: Start::User,
             stages: vec![Stage::Drop],
             ..Policy::default()
-        }
+        })
     }
 }
 
 impl ConversationManager for SlidingWindowConversationManager {
+    fn name(&self) -> &str {
+        NAME
+    }
+
     async fn apply_management(&self, messages: &mut Vec<Message>) -> Result<(), Error> {
         self.manage(&mut *self.inner.lock().await, messages).await
     }
@@ -242,6 +302,11 @@ impl ConversationManager for SlidingWindowConversationManager {
         self.reduce(&mut *self.inner.lock().await, messages, cause).await
     }
 
+    fn proactive_compression(&self) -> Option<&CompressionThreshold> {
+        self.threshold.as_ref()
+    }
+
+    /// Looks at the share first, and then at `per_turn`.
     async fn before_model_call(
         &self,
         messages: &mut Vec<Message>,
@@ -249,7 +314,8 @@ impl ConversationManager for SlidingWindowConversationManager {
         context_window_limit: Option<u64>,
     ) -> Result<(), Error> {
         let mut inner = self.inner.lock().await;
-        if self.threshold.is_reached(projected_tokens, context_window_limit) {
+        let threshold = self.proactive_compression();
+        if threshold.is_some_and(|threshold| threshold.is_reached(projected_tokens, context_window_limit)) {
             tell(self.reduce(&mut inner, messages, None).await);
         }
         if inner.per_turn == PerTurn::Every(false) {
@@ -259,6 +325,8 @@ impl ConversationManager for SlidingWindowConversationManager {
         if inner.per_turn.is_due(inner.model_calls) { self.manage(&mut inner, messages).await } else { Ok(()) }
     }
 
+    /// With `model_call_count`; with `pin_first` if that is not 0; and with `messages_before`, the messages that stand in the list from
+    /// before `removed_message_count`, if there are any.
     async fn get_state(&self) -> Value {
         let inner = self.inner.lock().await;
         let mut state = json!({
@@ -266,12 +334,20 @@ impl ConversationManager for SlidingWindowConversationManager {
             "removed_message_count": inner.removed,
             "model_call_count": inner.model_calls,
         });
-        if let Some(members) = state.as_object_mut().filter(|_| inner.pin_first > 0) {
-            members.insert("pin_first".to_owned(), inner.pin_first.into());
+        if let Some(members) = state.as_object_mut() {
+            if inner.pin_first > 0 {
+                members.insert("pin_first".to_owned(), inner.pin_first.into());
+            }
+            if !inner.before.is_empty() {
+                let wires = inner.before.iter().filter_map(Message::wire);
+                let before = wires.filter_map(|wire| serde_json::from_str(wire.raw.get()).ok());
+                members.insert("messages_before".to_owned(), Value::Array(before.collect()));
+            }
         }
         state
     }
 
+    /// Gives the state's `messages_before`: with the agent's messages from `removed_message_count` on they are the window.
     async fn restore_from_session(&self, state: &Value) -> Result<Option<Vec<Message>>, Error> {
         let (state, removed) = state_of(state, NAME)?;
         let number = |key: &str| match state.get(key) {
@@ -279,12 +355,19 @@ impl ConversationManager for SlidingWindowConversationManager {
             Some(value) => value.as_u64().map(Some).ok_or(Error::State),
         };
         let (calls, first) = (number("model_call_count")?, number("pin_first")?);
+        let first = first.map(|first| usize::try_from(first).map_err(|_| Error::State)).transpose()?;
+        let before = match state.get("messages_before") {
+            None | Some(Value::Null) => Vec::new(),
+            Some(list) => {
+                let decode = |message: &Value| Dialect::Bedrock.decode(&message.to_string()).map_err(|_| Error::State);
+                list.as_array().ok_or(Error::State)?.iter().map(decode).collect::<Result<Vec<_>, _>>()?
+            }
+        };
         let mut inner = self.inner.lock().await;
         (inner.removed, inner.model_calls) = (removed, calls.unwrap_or_default());
-        if let Some(first) = first {
-            inner.pin_first = usize::try_from(first).map_err(|_| Error::State)?;
-        }
-        Ok(None)
+        inner.pin_first = first.unwrap_or(inner.pin_first);
+        inner.before.clone_from(&before);
+        Ok(Some(before).filter(|before| !before.is_empty()))
     }
 
     async fn removed_message_count(&self) -> u64 {
@@ -292,10 +375,30 @@ impl ConversationManager for SlidingWindowConversationManager {
     }
 }
 
-/// What is done to the results of the oldest exchange that has anything to shorten.
-fn stages() -> [Stage; 2] {
-    let to = Truncation { head: KEPT, tail: KEPT, marker: Some(MARKER.to_owned()), ..Truncation::default() };
-    [Stage::TruncateResults { to, keep: 0 }, Stage::ClearMedia { keep: 0 }]
+/// Shortens the results of one message, and says whether any were long. Those that answer no call come first: the session does not show
+/// them, but the list has them.
+async fn shorten(mirror: &mut Mirror, messages: &mut [Message]) -> Result<bool, Error> {
+    let to = truncation();
+    if mirror.shorten_orphan(messages, &to)? {
+        return Ok(true);
+    }
+    let stages = [Stage::TruncateResults { to, keep: 0 }, Stage::ClearMedia { keep: 0 }];
+    Ok(mirror.session.shorten(&stages).await?.is_some())
+}
+
+/// What is kept of a long result.
+fn truncation() -> Truncation {
+    Truncation { head: KEPT, tail: KEPT, marker: Some(MARKER.to_owned()), ..Truncation::default() }
+}
+
+/// The first place from `start` on where a window may begin: at a user's words, or else at a tool call whose results follow.
+fn beginning(messages: &[Message], start: usize) -> Option<usize> {
+    let answered = |at: &usize| {
+        let calls = messages.get(*at).is_some_and(|message| message.tool_calls().next().is_some());
+        calls && messages.get(*at + 1).is_some_and(|next| next.tool_results().next().is_some())
+    };
+    let said = (start..messages.len()).find(|at| messages.get(*at).is_some_and(is_said));
+    said.or_else(|| (start..messages.len()).find(answered))
 }
 
 /// Whether a user speaks, and answers no call.
@@ -305,10 +408,6 @@ fn is_said(message: &Message) -> bool {
 
 /// How many messages are pinned: the first ones, and what ends the exchange that the last of them begins.
 fn pinned(messages: &[Message], first: usize) -> usize {
-    pinned_of(&messages.iter().collect::<Vec<_>>(), first)
-}
-
-fn pinned_of(messages: &[&Message], first: usize) -> usize {
     let first = first.min(messages.len());
     let answers = messages.iter().skip(first).take_while(|message| message.tool_results().next().is_some());
     if first == 0 { 0 } else { first + answers.count() }

@@ -1,6 +1,6 @@
 //! The running summary: the oldest messages of a list are merged into one, which stands at its front.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use async_lock::Mutex;
 use lookback_core::policy::{Keep, Limits, Policy};
@@ -10,15 +10,15 @@ use serde_json::{Value, json};
 
 use super::mirror::open;
 use super::{
-    Cause, ContextWindowOverflow, ConversationManager, Error, ProactiveCompression, Threshold, own, state_of, tell,
+    Cause, CompressionThreshold, ContextWindowOverflow, ConversationManager, Error, ProactiveCompression, own, state_of,
 };
 use crate::compat::OptionError;
 use crate::session::{Found, Session};
 use crate::store::{MemoryStore, Store};
-use crate::summarize::{Extractive, Summarizer, SummarizerError, Task, passages, run};
+use crate::summarize::{Completion, Extractive, Summarizer, SummarizerError, Task, passages, run};
 
 const NAME: &str = "SummarizingConversationManager";
-/// The most tokens of a summary.
+/// The tokens that a summary is asked to keep under, if no limit is set.
 const BUDGET: u64 = 1_000;
 const TOO_FEW: &str = "Cannot summarize: insufficient messages for summarization";
 const TORN: &str = "Unable to trim conversation context!";
@@ -36,6 +36,8 @@ pub struct Summarizing {
     pub summarizer: Option<Arc<dyn Summarizer>>,
     /// What the summary should keep above all. A summarizer of the caller's has its own instructions, so there is one or the other.
     pub summarization_system_prompt: Option<String>,
+    /// The most tokens of a summary, from 1: what is longer is cut. `None`: it is asked to keep under 1,000, and kept word for word.
+    pub summary_budget: Option<u64>,
     /// Whether the list is reduced before the model refuses it; `None` is off.
     pub proactive_compression: Option<ProactiveCompression>,
 }
@@ -48,16 +50,17 @@ impl Default for Summarizing {
             preserve_recent_messages: 10,
             summarizer: None,
             summarization_system_prompt: None,
+            summary_budget: None,
             proactive_compression: None,
         }
     }
 }
 
-/// Merges the oldest messages of a list into a summary of at most 1,000 tokens, in place: a user's message at the front of the list, which
-/// the next one replaces.
+/// Merges the oldest messages of a list into a summary, in place: a user's message at the front of the list, which the next one replaces.
 ///
-/// Each reduction makes the list smaller in tokens, and none summarises only the summary before it. What was summarised stays in a
-/// session's log. See [the module](super) for what differs from Strands.
+/// The summary is what the summarizer said, word for word, unless [`Summarizing::summary_budget`] limits it. Each reduction makes the list
+/// smaller in tokens: a summary that is larger than what it replaces is cut, or not taken. None summarises only the summary before it.
+/// What was summarised stays in a session's log. See [the module](super) for what differs from Strands.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -84,8 +87,9 @@ pub struct SummarizingConversationManager {
     ratio: f64,
     preserved: usize,
     summarizer: Arc<dyn Summarizer>,
-    focus: Vec<String>,
-    threshold: Threshold,
+    prompt: Option<String>,
+    budget: Option<u64>,
+    threshold: Option<CompressionThreshold>,
     store: Arc<dyn Store>,
     session: String,
     inner: Mutex<Inner>,
@@ -102,7 +106,7 @@ struct Inner {
 
 impl Default for SummarizingConversationManager {
     fn default() -> Self {
-        Self::of(Summarizing::default(), Threshold { share: None, told: false.into() })
+        Self::of(Summarizing::default(), None)
     }
 }
 
@@ -110,7 +114,7 @@ impl SummarizingConversationManager {
     /// A manager that keeps what it has summarised in process memory.
     ///
     /// # Errors
-    /// Where there is both a summarizer and a prompt, the ratio is no number, or the threshold is not above 0 and at most 1.
+    /// If there is both a summarizer and a prompt, the ratio is no number, the budget is 0, or the threshold is not above 0 and at most 1.
     pub fn new(options: Summarizing) -> Result<Self, OptionError> {
         if let (Some(summarizer), Some(_)) = (&options.summarizer, &options.summarization_system_prompt) {
             return Err(OptionError {
@@ -123,18 +127,22 @@ impl SummarizingConversationManager {
             let value = options.summary_ratio.to_string();
             return Err(OptionError { option: "summary_ratio", expected: "a number", value });
         }
-        let threshold = Threshold::new(options.proactive_compression)?;
+        if options.summary_budget == Some(0) {
+            let (option, value) = ("summary_budget", "0".to_owned());
+            return Err(OptionError { option, expected: "a positive integer", value });
+        }
+        let threshold = CompressionThreshold::new(options.proactive_compression)?;
         Ok(Self::of(options, threshold))
     }
 
-    fn of(options: Summarizing, threshold: Threshold) -> Self {
+    fn of(options: Summarizing, threshold: Option<CompressionThreshold>) -> Self {
         let ratio = options.summary_ratio.clamp(0.1, 0.8);
-        let usual = || ["decisions", "facts", "preferences"].map(str::to_owned).to_vec();
         Self {
             ratio,
             preserved: options.preserve_recent_messages,
             summarizer: options.summarizer.unwrap_or_else(|| Arc::new(Extractive::default())),
-            focus: options.summarization_system_prompt.map_or_else(usual, |prompt| vec![prompt]),
+            prompt: options.summarization_system_prompt,
+            budget: options.summary_budget,
             threshold,
             store: Arc::new(MemoryStore::new()),
             session: "strands".to_owned(),
@@ -152,6 +160,26 @@ impl SummarizingConversationManager {
     /// The share of the messages that one reduction summarises.
     pub fn summary_ratio(&self) -> f64 {
         self.ratio
+    }
+
+    /// The newest messages, which are not summarised.
+    pub fn preserve_recent_messages(&self) -> usize {
+        self.preserved
+    }
+
+    /// Who makes the summaries.
+    pub fn summarizer(&self) -> &Arc<dyn Summarizer> {
+        &self.summarizer
+    }
+
+    /// What the options said that a summary should keep above all.
+    pub fn summarization_system_prompt(&self) -> Option<&str> {
+        self.prompt.as_deref()
+    }
+
+    /// The most tokens of a summary; `None` if there is no limit.
+    pub fn summary_budget(&self) -> Option<u64> {
+        self.budget
     }
 
     /// The messages that were summarised and hold every word of a query, the best first.
@@ -194,7 +222,11 @@ impl SummarizingConversationManager {
 
     async fn reduce(&self, inner: &mut Inner, messages: &mut Vec<Message>, cause: Option<Cause>) -> Result<(), Error> {
         let Err(error) = self.summarise(inner, messages).await else { return Ok(()) };
-        tracing::error!(%error, messages = messages.len(), "the list was not summarised");
+        if cause.is_some() {
+            tracing::error!(%error, messages = messages.len(), "the list was not summarised");
+        } else {
+            tracing::warn!(%error, messages = messages.len(), "the list was not summarised");
+        }
         match (error, cause) {
             (Error::Overflow(overflow), Some(cause)) => {
                 Err(ContextWindowOverflow { cause: Some(cause), ..overflow }.into())
@@ -218,23 +250,32 @@ impl SummarizingConversationManager {
         let tokens = |message: &Message| measure(message, &[], &counter).tokens;
         let before: u64 = old.iter().map(tokens).sum();
         // The message may not be as large as what it replaces.
-        let budget = BUDGET.min(before.saturating_sub(counter.message_overhead() + 1));
-        if new.is_empty() || budget == 0 {
+        let room = before.saturating_sub(counter.message_overhead() + 1);
+        if new.is_empty() || room == 0 {
             return Err(ContextWindowOverflow::new(IRREDUCIBLE).into());
         }
+        let usual = || ["decisions", "facts", "preferences"].map(str::to_owned).to_vec();
         let task = Task {
             previous: standing.map(Message::text),
-            focus: self.focus.clone(),
-            ..Task::new(passages(new), budget)
+            focus: self.prompt.as_ref().map_or_else(usual, |prompt| vec![prompt.clone()]),
+            ..Task::new(passages(new), self.budget.unwrap_or(BUDGET).min(room))
         };
-        let text = run(&*self.summarizer, task, &counter).await?.text;
-        if text.is_empty() {
+        let listener = Listener { summarizer: &*self.summarizer, said: std::sync::Mutex::default() };
+        let cut = run(&listener, task, &counter).await?.text;
+        if cut.is_empty() {
             return Err(SummarizerError::Empty { model: self.summarizer.model().to_owned() }.into());
         }
-        let summary = own(Message::user(text))?;
-        if tokens(&summary) >= before {
-            return Err(ContextWindowOverflow::new(IRREDUCIBLE).into());
+        let said = listener.said.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let whole = Some(said).filter(|said| self.budget.is_none() && !said.trim().is_empty());
+        let mut summary = None;
+        for text in whole.into_iter().chain([cut]) {
+            let message = own(Message::user(text))?;
+            if tokens(&message) < before {
+                summary = Some(message);
+                break;
+            }
         }
+        let Some(summary) = summary else { return Err(ContextWindowOverflow::new(IRREDUCIBLE).into()) };
         let (new, replaced) = (new.to_vec(), u64::from(standing.is_some()));
         let session = self.session(inner).await?;
         session.extend(new).await?;
@@ -259,12 +300,41 @@ impl SummarizingConversationManager {
     }
 }
 
+/// A summarizer, and the last that it said: the summary, before it is cut to a budget.
+#[derive(Debug)]
+struct Listener<'a> {
+    summarizer: &'a dyn Summarizer,
+    said: std::sync::Mutex<String>,
+}
+
+impl Summarizer for Listener<'_> {
+    fn model(&self) -> &str {
+        self.summarizer.model()
+    }
+
+    fn window(&self) -> Option<u64> {
+        self.summarizer.window()
+    }
+
+    fn complete<'a>(&'a self, task: &'a Task) -> Completion<'a> {
+        Box::pin(async move {
+            let answer = self.summarizer.complete(task).await?;
+            self.said.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&answer);
+            Ok(answer)
+        })
+    }
+}
+
 /// Shows as little as may be: the log keeps all of it.
 fn forgetful() -> Policy {
     Policy { limits: Limits::messages(1), keep: Keep { task: false, ..Keep::default() }, ..Policy::default() }
 }
 
 impl ConversationManager for SummarizingConversationManager {
+    fn name(&self) -> &str {
+        NAME
+    }
+
     /// Does nothing: a list is summarised where it must be, since that costs a call.
     async fn apply_management(&self, _: &mut Vec<Message>) -> Result<(), Error> {
         Ok(())
@@ -274,16 +344,8 @@ impl ConversationManager for SummarizingConversationManager {
         self.reduce(&mut *self.inner.lock().await, messages, cause).await
     }
 
-    async fn before_model_call(
-        &self,
-        messages: &mut Vec<Message>,
-        projected_tokens: Option<u64>,
-        context_window_limit: Option<u64>,
-    ) -> Result<(), Error> {
-        if self.threshold.is_reached(projected_tokens, context_window_limit) {
-            tell(self.reduce_context(messages, None).await);
-        }
-        Ok(())
+    fn proactive_compression(&self) -> Option<&CompressionThreshold> {
+        self.threshold.as_ref()
     }
 
     async fn get_state(&self) -> Value {

@@ -1,0 +1,67 @@
+//! An answer that ended at the model's limit of output tokens: its tool calls may be incomplete.
+
+use std::collections::BTreeMap;
+
+use lookback_core::dialect::take;
+use lookback_core::message::{AssistantPart, Content};
+use lookback_core::{Dialect, Message};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+/// An answer that ended at the model's limit of output tokens: its tool calls may be incomplete, so a note stands in the place of each.
+///
+/// In Bedrock's JSON all else stays: the message's other members, such as `metadata`, and blocks that nobody knows. A call that has no
+/// identifier or no name is a call, too.
+///
+/// ```
+/// use lookback::{Message, ToolCall, compat::strands::without_incomplete_calls};
+///
+/// let message = Message::calls("Let me look.", [ToolCall::new("c1", "read", "{\"pa")]);
+/// let message = without_incomplete_calls(&message);
+/// assert!(message.tool_calls().next().is_none());
+/// assert!(message.text().ends_with("[The call of read was cut off at the limit of output tokens, and not made.]"));
+/// ```
+#[must_use]
+pub fn without_incomplete_calls(message: &Message) -> Message {
+    let Content::Assistant(parts) = message.content() else { return message.clone() };
+    if let Some(wire) = message.wire().filter(|wire| wire.dialect == Dialect::Bedrock) {
+        return in_json(&wire.raw).unwrap_or_else(|| message.clone());
+    }
+    if message.tool_calls().next().is_none() {
+        return message.clone();
+    }
+    let told = |part: &AssistantPart| match part {
+        AssistantPart::ToolCall(call) => AssistantPart::Text(note(&call.name)),
+        AssistantPart::Text(_) | AssistantPart::Reasoning(_) | AssistantPart::Opaque(_) => part.clone(),
+    };
+    Message::new(Content::Assistant(parts.iter().map(told).collect()))
+}
+
+/// The same in JSON; `None` if there is no call.
+fn in_json(raw: &RawValue) -> Option<Message> {
+    let (rest, content) = take(raw, "content");
+    let content = content?;
+    let blocks: Vec<&RawValue> = serde_json::from_str(content.get()).ok()?;
+    let notes: Vec<Option<String>> = blocks.iter().map(|block| note_of(block)).collect();
+    if notes.iter().all(Option::is_none) {
+        return None;
+    }
+    let told = blocks.iter().zip(notes).map(|(block, note)| note.unwrap_or_else(|| block.get().to_owned()));
+    let told = told.collect::<Vec<_>>().join(",");
+    // It has a role, so there is a member before this one.
+    let rest = rest.get().trim_end().strip_suffix('}')?;
+    Dialect::Bedrock.decode(&format!("{rest},\"content\":[{told}]}}")).ok()
+}
+
+/// The block that stands in the place of a call; `None` if it is none.
+fn note_of(block: &RawValue) -> Option<String> {
+    let members: BTreeMap<String, &RawValue> = serde_json::from_str(block.get()).ok()?;
+    let call: Value = serde_json::from_str(members.get("toolUse")?.get()).unwrap_or_default();
+    let name = call.get("name").and_then(Value::as_str).unwrap_or_default();
+    Some(json!({"text": note(name)}).to_string())
+}
+
+fn note(name: &str) -> String {
+    let name = if name.is_empty() { "<unknown>" } else { name };
+    format!("[The call of {name} was cut off at the limit of output tokens, and not made.]")
+}
