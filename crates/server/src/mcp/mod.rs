@@ -3,6 +3,7 @@
 mod access;
 mod handler;
 pub mod http;
+mod lines;
 mod place;
 mod resources;
 mod sheets;
@@ -12,6 +13,7 @@ mod transcript;
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use lookback::memory::{Memory, MemoryError};
 use lookback::{LogName, StoreError};
@@ -103,6 +105,9 @@ enum ReadError {
     #[error(transparent)]
     Store(#[from] StoreError),
 }
+
+/// How long requests that are under way are waited for when the process is asked to stop.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// One thread is enough: what takes time waits for the disk, on threads of the store's own.
 fn runtime() -> Result<tokio::runtime::Runtime, ServeError> {
