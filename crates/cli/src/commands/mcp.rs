@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use futures_lite::future::block_on;
 use lookback::Durability;
 use lookback::memory::Memory;
-use lookback_server::mcp::http::{self, Door};
+use lookback_server::mcp::http::{self, Door, Limits};
 use lookback_server::mcp::{Server, Token, stdio};
 
 use crate::args::McpArgs;
@@ -24,7 +24,7 @@ pub(crate) fn run(args: McpArgs) -> Result<ExitCode, Failure> {
     }
     match args.http {
         Some(address) => {
-            let door = Door { address, token, hosts: args.allow_host };
+            let door = Door { address, token, hosts: args.allow_host, limits: Limits::default() };
             http::serve(server, door, |address| output::tell(&format!("listening on http://{address}/mcp")))?;
         }
         None => {
