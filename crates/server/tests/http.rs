@@ -82,7 +82,7 @@ fn a_head_that_does_not_end_is_not_waited_for() {
 #[test]
 fn a_connection_that_says_nothing_is_closed_also_between_two_requests() {
     let address = listening(short());
-    assert_eq!(rest(&mut connect(address)), "");
+    assert!(!rest(&mut connect(address)).contains("200 OK"));
     let mut stream = connect(address);
     for _ in 0..3 {
         assert!(ask(&mut stream).starts_with("HTTP/1.1 200 OK"));
