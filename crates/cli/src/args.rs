@@ -6,10 +6,13 @@ mod facts;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use lookback::Dialect;
 #[cfg(feature = "mcp")]
 use lookback::{LogName, memory::Memory};
+
+use crate::store;
 
 pub(crate) use facts::{AddArgs, FactsCommand, Place, RecallArgs, Whose, WhoseExactly};
 
@@ -177,7 +180,8 @@ pub(crate) struct ReplayArgs {
 /// Give any MCP client a memory that outlasts its conversations
 ///
 /// Speaks the Model Context Protocol on standard input and output, as clients want it that start their servers themselves; with --http,
-/// by streamable HTTP under /mcp. The tools write, look up and recall facts of one session; sessions can be read as resources.
+/// by streamable HTTP under /mcp. The tools write and look up facts of one session, and keep and recall its messages; a prompt loads the
+/// facts, and sessions can be read as resources.
 #[cfg(feature = "mcp")]
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
@@ -191,15 +195,17 @@ A client that starts the server is told so in its configuration:
     \"mcpServers\": {
       \"lookback\": {
         \"command\": \"lookback\",
-        \"args\": [\"mcp\", \"--store\", \"/home/me/memory.db\"]
+        \"args\": [\"mcp\"]
       }
     }
   }
 and one that calls a running server:
   { \"mcpServers\": { \"lookback\": { \"type\": \"http\", \"url\": \"http://127.0.0.1:8765/mcp\" } } }")]
 pub(crate) struct McpArgs {
-    #[command(flatten)]
-    pub(crate) store: StoreArg,
+    /// The store: a file of SQLite's, or a folder of plain files (PATH/) [env: LOOKBACK_STORE] [default: one in the user's data folder,
+    /// told on standard error]
+    #[arg(long, value_name = "PATH", value_parser = place())]
+    pub(crate) store: Option<PathBuf>,
     /// The session whose memory it is
     #[arg(long, value_name = "NAME", default_value = "mcp")]
     pub(crate) session: LogName,
@@ -230,18 +236,27 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 #[derive(Debug, ClapArgs)]
 pub(crate) struct StoreArg {
     /// The store: a file of SQLite's, or a folder of plain files (PATH/) [env: LOOKBACK_STORE]
-    #[arg(id = "store", long, value_name = "PATH", default_value_os_t = StoreArg::usual())]
+    #[arg(id = "store", long, value_name = "PATH", value_parser = place(), default_value_os_t = StoreArg::usual())]
     pub(crate) path: PathBuf,
 }
 
 impl StoreArg {
     pub(crate) const DEFAULT: &str = ".lookback/lookback.db";
 
-    /// The store of whoever names none. An empty variable says nothing, whereas an empty option is a mistake.
-    fn usual() -> PathBuf {
-        let named = std::env::var_os("LOOKBACK_STORE").filter(|path| !path.is_empty());
-        named.map_or_else(|| PathBuf::from(StoreArg::DEFAULT), PathBuf::from)
+    /// The store that the environment names. An empty variable says nothing, whereas an empty option is a mistake.
+    pub(crate) fn of_environment() -> Option<PathBuf> {
+        std::env::var_os("LOOKBACK_STORE").filter(|path| !path.is_empty()).map(PathBuf::from)
     }
+
+    /// The store of whoever names none.
+    fn usual() -> PathBuf {
+        StoreArg::of_environment().unwrap_or_else(|| PathBuf::from(StoreArg::DEFAULT))
+    }
+}
+
+/// Reads the path of a store.
+fn place() -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(store::from_home)
 }
 
 #[derive(Debug, ClapArgs)]

@@ -11,6 +11,8 @@ use lookback::recording::RecordingError;
 use lookback::{Error, RequestError, StoreError};
 
 use crate::output;
+#[cfg(feature = "mcp")]
+use crate::store::NoHome;
 
 /// Why a command did not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +70,12 @@ pub(crate) enum Failure {
     #[error("{place} could not be made: {source}")]
     Folder { place: String, source: io::Error },
     #[cfg(feature = "mcp")]
+    #[error("LOOKBACK_STORE: {0}")]
+    StoreVariable(NoHome),
+    #[cfg(feature = "mcp")]
+    #[error("the system names no folder for this user's data; name the store with --store PATH")]
+    NoDataFolder,
+    #[cfg(feature = "mcp")]
     #[error("--token-env {variable}: there is no such environment variable, or it is no text")]
     NoToken { variable: String },
     #[cfg(feature = "mcp")]
@@ -113,7 +121,11 @@ impl Failure {
             | Failure::Folder { .. }
             | Failure::Output(_) => 2,
             #[cfg(feature = "mcp")]
-            Failure::NoToken { .. } | Failure::Token { .. } | Failure::Serve(_) => 2,
+            Failure::StoreVariable(_)
+            | Failure::NoDataFolder
+            | Failure::NoToken { .. }
+            | Failure::Token { .. }
+            | Failure::Serve(_) => 2,
         }
     }
 

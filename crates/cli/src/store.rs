@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{MAIN_SEPARATOR, Path, PathBuf};
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
@@ -20,6 +20,40 @@ pub(crate) enum Opening {
     Existing,
     /// It is made where there is none, and what is written to it counts as done by this measure.
     Made(Durability),
+}
+
+/// There is no home folder for `~/` to stand for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("`~/` stands for the home folder, and none is known; write the path in full")]
+pub(crate) struct NoHome;
+
+/// A path as it is written: `~/` at its beginning is the home folder. A shell reads it so, and programs that start others have none.
+pub(crate) fn from_home(path: PathBuf) -> Result<PathBuf, NoHome> {
+    const SEPARATORS: [char; 2] = ['/', MAIN_SEPARATOR];
+    let inside = path.to_str().and_then(|text| text.strip_prefix('~')?.strip_prefix(SEPARATORS));
+    match inside {
+        Some(inside) => Ok(home().ok_or(NoHome)?.join(inside.trim_start_matches(SEPARATORS))),
+        None => Ok(path),
+    }
+}
+
+fn home() -> Option<PathBuf> {
+    std::env::home_dir().filter(|home| home.is_absolute())
+}
+
+/// The store in the folder where programs keep this user's data; `None` where the system names no such folder.
+#[cfg(feature = "mcp")]
+pub(crate) fn of_user() -> Option<PathBuf> {
+    // What is not absolute is passed over, as the specification of these variables wants it.
+    let named = |variable: &str| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
+    let data = if cfg!(windows) {
+        named("LOCALAPPDATA")
+    } else if cfg!(target_os = "macos") {
+        home().map(|home| home.join("Library/Application Support"))
+    } else {
+        named("XDG_DATA_HOME").or_else(|| home().map(|home| home.join(".local/share")))
+    };
+    data.map(|data| data.join("lookback").join("lookback.db"))
 }
 
 /// A folder, or what is written like one, holds plain files; anything else is SQLite's.

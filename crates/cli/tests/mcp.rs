@@ -39,7 +39,12 @@ struct Listening {
 impl Listening {
     fn new(lab: &Lab, args: &[&str]) -> Listening {
         let mut command = lab.command(LOOKBACK);
-        command.arg("mcp").args(args).env("SECRET", TOKEN).stdin(Stdio::null()).stderr(Stdio::piped());
+        command
+            .args(["mcp", "--store", "memory.db"])
+            .args(args)
+            .env("SECRET", TOKEN)
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
@@ -100,31 +105,66 @@ fn nothing_but_the_protocol_passes_over_standard_output() {
     run.out();
     assert_eq!(run.stderr, "");
     let answers = run.lines();
-    let mut ids: Vec<_> = answers.iter().map(|answer| answer["id"].as_u64().unwrap()).collect();
+    let mut ids: Vec<_> = answers.iter().filter_map(|answer| answer["id"].as_u64()).collect();
     ids.sort_unstable();
     assert_eq!(ids, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    // What is no message has no id to be answered by.
+    let wrong: Vec<_> = answers.iter().filter(|answer| answer["id"].is_null()).collect();
+    assert_eq!(wrong.len(), 1);
+    assert_eq!(wrong[0]["error"]["code"], -32700);
     let answer = |id: u64| answers.iter().find(|answer| answer["id"] == id).unwrap();
     assert_eq!(answer(0)["result"]["serverInfo"]["name"], "lookback");
     assert!(answer(1)["result"]["tools"].is_array());
-    for (id, code) in [(4, -32002), (5, -32602), (6, -32601), (8, -32602), (9, -32602)] {
+    for (id, code) in [(4, -32002), (5, -32602), (6, -32602), (8, -32602), (9, -32602)] {
         assert_eq!(answer(id)["error"]["code"], code, "{}", answer(id));
     }
 }
 
 #[test]
-fn a_line_without_end_is_not_waited_for() {
+fn a_line_that_is_too_long_is_answered_and_passed_over() {
     let lines = [request(1, "tools/call", json!({ "name": "x".repeat(17 << 20) })), request(2, "ping", json!({}))];
-    let run = Lab::new().pipe(&["mcp"], said(&lines));
+    let run = Lab::new().pipe(&["mcp", "--store", "memory.db"], said(&lines));
     run.out();
-    let ids: Vec<_> = run.lines().iter().map(|answer| answer["id"].clone()).collect();
-    assert_eq!(ids, [0, 2]);
+    let answers = run.lines();
+    let ids: Vec<_> = answers.iter().map(|answer| answer["id"].clone()).collect();
+    assert_eq!(ids, [json!(0), Value::Null, json!(2)]);
+    assert_eq!(answers[1]["error"]["code"], -32600);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_client_that_reads_nothing_is_not_read_from_and_keeps_nobody_from_ending() {
+    let lab = Lab::new();
+    let mut command = lab.command(LOOKBACK);
+    command.args(["mcp", "--store", "memory.db"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let asks = std::thread::spawn(move || {
+        let mut lines = said(&[]);
+        for id in 1..=20_000 {
+            lines += &(request(id, "tools/list", json!({})) + "\n");
+        }
+        // It ends when the server does.
+        let _ = input.write_all(lines.as_bytes());
+    });
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    assert!(!asks.is_finished(), "all was read, and kept");
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    let kilobytes: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    assert!(kilobytes < 200_000, "{line}");
+    let begun = std::time::Instant::now();
+    kill("-TERM", &child);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(begun.elapsed() < std::time::Duration::from_secs(20), "{:?}", begun.elapsed());
+    asks.join().unwrap();
 }
 
 #[test]
 fn a_client_may_go_away_at_any_time() {
     let lab = Lab::new();
     for said in [String::new(), "\n".to_owned(), initialize(0) + "\n", initialize(0)] {
-        let run = lab.pipe(&["mcp"], &said);
+        let run = lab.pipe(&["mcp", "--store", "memory.db"], &said);
         assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""), "{said:?}");
     }
 }
@@ -132,17 +172,78 @@ fn a_client_may_go_away_at_any_time() {
 #[test]
 fn what_is_no_client_is_not_repeated() {
     let notification = json!({ "jsonrpc": "2.0", "method": "notifications/secret" }).to_string();
-    let run = Lab::new().pipe(&["mcp"], notification + "\n");
+    let run = Lab::new().pipe(&["mcp", "--store", "memory.db"], notification + "\n");
     run.fails(2, "not the beginning of a connection of the Model Context Protocol");
     assert!(!run.stderr.contains("secret"));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_server_that_is_told_of_no_store_keeps_its_own_wherever_it_is_started() {
+    let lab = Lab::new();
+    let home = lab.path("home");
+    let data = lab.path("data");
+    let (home, data) = (home.to_str().unwrap(), data.to_str().unwrap());
+    let remembers = request(
+        1,
+        "tools/call",
+        json!({
+            "name": "memory_preference", "arguments": { "content": "Use pnpm, not npm." }
+        }),
+    );
+    for (env, at) in [
+        (vec![("XDG_DATA_HOME", data), ("HOME", home)], format!("{data}/lookback/lookback.db")),
+        (vec![("HOME", home)], format!("{home}/.local/share/lookback/lookback.db")),
+        // A path that is not absolute counts for nothing.
+        (vec![("XDG_DATA_HOME", "data"), ("HOME", home)], format!("{home}/.local/share/lookback/lookback.db")),
+    ] {
+        let run = lab.run_with(&["mcp"], said(std::slice::from_ref(&remembers)), &env);
+        run.out();
+        assert_eq!(run.stderr, format!("the store is {at}\n"));
+        assert!(lab.run(&["facts", "list", "--shared", "--store", &at]).out().contains("pnpm"));
+    }
+    // Whoever names one is told nothing.
+    for (args, env) in [
+        (&["mcp", "--store", "own.db"][..], vec![("HOME", home)]),
+        (&["mcp"][..], vec![("HOME", home), ("LOOKBACK_STORE", "own.db")]),
+        (&["mcp"][..], vec![("HOME", home), ("LOOKBACK_STORE", "~/own.db")]),
+    ] {
+        let run = lab.run_with(args, said(&[]), &env);
+        run.out();
+        assert_eq!(run.stderr, "");
+    }
+    assert!(lab.path("own.db").exists() && lab.path("home/own.db").exists());
+    lab.run_with(&["mcp"], "", &[("HOME", ""), ("XDG_DATA_HOME", "")]).fails(2, "name the store with --store PATH");
+    lab.run_with(&["mcp"], "", &[("XDG_DATA_HOME", "/proc/nowhere")]).fails(2, "could not be made");
+}
+
+#[test]
+fn a_store_in_the_home_folder_can_be_named_without_a_shell() {
+    let lab = Lab::new();
+    let home = lab.path("home");
+    let env = [("HOME", home.to_str().unwrap()), ("USERPROFILE", home.to_str().unwrap())];
+    let add = |store: &str| {
+        let args = ["facts", "add", "--shared", "preference", "Use pnpm, not npm.", "--store", store];
+        lab.run_with(&args, "", &env).out();
+    };
+    add("~/memory.db");
+    assert!(home.join("memory.db").is_file());
+    // What ends in a slash is a folder, here too.
+    add("~/memory/");
+    assert!(home.join("memory").is_dir());
+    // Other names may begin so.
+    add("~memory.db");
+    assert!(lab.path("~memory.db").is_file());
+    let named = [env[0], env[1], ("LOOKBACK_STORE", "~/memory.db")];
+    assert!(lab.run_with(&["facts", "list", "--shared"], "", &named).out().contains("pnpm"));
 }
 
 #[test]
 fn a_wrong_command_line_is_named() {
     let lab = Lab::new().with("text.txt", "no store");
     let refused = |args: &[&str], says: &str| {
-        let run =
-            lab.run_with(&[&["mcp"], args].concat(), "", &[("SHORT", "hunter2"), ("TWO", "one secret and another")]);
+        let env = [("SHORT", "hunter2"), ("TWO", "one secret and another"), ("LOOKBACK_STORE", "memory.db")];
+        let run = lab.run_with(&[&["mcp"], args].concat(), "", &env);
         run.fails(2, says);
         for secret in ["hunter2", "one secret"] {
             assert!(!run.stderr.contains(secret), "{}", run.stderr);
@@ -254,7 +355,8 @@ fn it_stops_when_it_is_told_to() {
         assert_eq!(server.child.wait().unwrap().code(), Some(0), "{signal}");
 
         let mut command = lab.command(LOOKBACK);
-        let mut child = command.arg("mcp").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        command.args(["mcp", "--store", "memory.db"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
         let mut input = child.stdin.take().unwrap();
         writeln!(input, "{}", initialize(0)).unwrap();
         let mut line = String::new();

@@ -8,7 +8,8 @@ use lookback::memory::{Kind, Memory, Scope, Source, Speaker, Statement};
 use lookback::{Dialect, LogName, MemoryStore, Message, Session, Settings, Store, ToolCall, ToolResult};
 use lookback_server::mcp::Server;
 use rmcp::model::{
-    CallToolRequestParams, ErrorCode, PaginatedRequestParams, ReadResourceRequestParams, ResourceContents,
+    CallToolRequestParams, ErrorCode, GetPromptRequestParams, PaginatedRequestParams, ReadResourceRequestParams,
+    ResourceContents, Role,
 };
 use rmcp::service::{RoleClient, RunningService, ServiceError};
 use rmcp::{ErrorData, ServiceExt};
@@ -77,7 +78,7 @@ async fn it_says_who_it_is_and_what_for() {
     assert_eq!((server.name.as_str(), server.version.as_str()), ("lookback", env!("CARGO_PKG_VERSION")));
     assert!(info.instructions.clone().unwrap().contains("remembers"));
     assert!(info.capabilities.tools.is_some() && info.capabilities.resources.is_some());
-    assert!(info.capabilities.prompts.is_none());
+    assert!(info.capabilities.prompts.is_some());
 }
 
 #[tokio::test]
@@ -236,6 +237,60 @@ async fn what_is_remembered_can_be_read() {
     let elsewhere = Memory::open_in(store.clone(), "mcp", "elsewhere").await.unwrap();
     let client = connect(Server::new(elsewhere)).await;
     assert_eq!(read(&client, "lookback://facts/shared").await.unwrap(), nothing);
+}
+
+/// The text of a prompt, or what is wrong with asking for it.
+async fn prompt(client: &Client, name: &str, session: Option<&str>) -> Result<String, ErrorData> {
+    let mut asked = GetPromptRequestParams::new(name);
+    if let Some(session) = session {
+        asked = asked.with_arguments([("session".to_owned(), session.into())].into_iter().collect());
+    }
+    match client.get_prompt(asked).await {
+        Ok(result) => {
+            let [message] = result.messages.as_slice() else { panic!("{result:?}") };
+            assert_eq!(message.role, Role::User);
+            Ok(message.content.as_text().unwrap().text.clone())
+        }
+        Err(ServiceError::McpError(error)) => Err(error),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[tokio::test]
+async fn a_prompt_loads_what_is_remembered() {
+    let store = store();
+    for (session, scope, text) in [
+        ("mcp", Scope::Session, "It listens on port 5050."),
+        ("other", Scope::Session, "The host is green."),
+        ("other", Scope::Shared, "Use pnpm, not npm."),
+    ] {
+        let statement = Statement::new(Kind::Finding, text, Source::of(Speaker::Model));
+        memory(&store, session).await.state(scope, statement).await.unwrap();
+    }
+    let client = client_of(&store).await;
+    let listed = client.list_all_prompts().await.unwrap();
+    let names: Vec<_> = listed.iter().map(|prompt| prompt.name.as_str()).collect();
+    assert_eq!(names, ["facts", "shared_facts"]);
+    assert!(listed.iter().all(|prompt| prompt.description.is_some() && prompt.arguments.is_none()));
+    let own = prompt(&client, "facts", None).await.unwrap();
+    assert!(own.contains("port 5050") && own.contains("pnpm") && !own.contains("green"), "{own}");
+    let shared = prompt(&client, "shared_facts", None).await.unwrap();
+    assert!(shared.contains("pnpm") && !shared.contains("5050"), "{shared}");
+    for (name, session, says) in
+        [("facts", Some("other"), "no argument \"session\""), ("nonesuch", None, "facts and shared_facts")]
+    {
+        let error = prompt(&client, name, session).await.unwrap_err();
+        assert!(error.code == ErrorCode::INVALID_PARAMS && error.message.contains(says), "{error:?}");
+    }
+
+    let client = client_of_all(&store).await;
+    let listed = client.list_all_prompts().await.unwrap();
+    assert_eq!(listed[0].arguments.as_ref().unwrap()[0].name, "session");
+    let other = prompt(&client, "facts", Some("other")).await.unwrap();
+    assert!(other.contains("green") && !other.contains("5050"), "{other}");
+    for session in ["nonesuch", "../x"] {
+        assert_eq!(prompt(&client, "facts", Some(session)).await.unwrap_err().code, ErrorCode::INVALID_PARAMS);
+    }
 }
 
 #[tokio::test]

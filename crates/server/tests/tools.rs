@@ -3,10 +3,14 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use lookback::memory::{Memory, tools};
-use lookback::{MemoryStore, Store};
+use lookback::store::{Answer, Head, Hit, LogInfo, Record};
+use lookback::transcript::Millis;
+use lookback::{LogName, MemoryStore, Store};
 use lookback_server::mcp::Server;
 use rmcp::ServiceExt;
 use rmcp::model::CallToolRequestParams;
@@ -42,15 +46,145 @@ fn finding(text: &str) -> Value {
 }
 
 #[tokio::test]
-async fn the_tools_are_the_librarys() {
+async fn the_tools_are_the_librarys_and_one_that_gives_recall_something_to_read() {
     let client = connect(server(&store()).await).await;
     let listed = client.list_all_tools().await.unwrap();
     let known = tools::tools();
-    assert_eq!(listed.len(), known.len());
-    for (listed, known) in listed.iter().zip(known) {
-        assert_eq!((&*listed.name, listed.description.as_deref()), (known.name, Some(known.description)));
+    for (listed, known) in listed.iter().zip(&known) {
+        assert_eq!(&*listed.name, known.name);
+        // What `recall` reads is told by where it comes from.
+        assert_eq!(listed.description.as_deref() == Some(known.description), known.name != "recall");
         assert_eq!(Value::Object((*listed.input_schema).clone()), known.parameters);
     }
+    let names: Vec<_> = listed.iter().skip(known.len()).map(|tool| &*tool.name).collect();
+    assert_eq!(names, ["remember_messages"]);
+}
+
+fn messages(said: &[(&str, &str)]) -> Value {
+    let said: Vec<_> = said.iter().map(|(role, text)| json!({"role": role, "text": text})).collect();
+    json!({"messages": said})
+}
+
+#[tokio::test]
+async fn what_was_said_is_recalled_by_the_next_client() {
+    let store = store();
+    let client = connect(server(&store).await).await;
+    let nothing = call(&client, "recall", json!({"query": "port"})).await.unwrap();
+    assert!(nothing.contains("nothing is kept of this session"), "{nothing}");
+    let said = [("user", "Which port is it?"), ("assistant", "It is port 5050."), ("user", "Thank you.")];
+    let kept = call(&client, "remember_messages", messages(&said)).await.unwrap();
+    assert_eq!(kept, "3 messages are kept as #0 to #2; recall finds them.");
+    client.cancel().await.unwrap();
+
+    let client = connect(server(&store).await).await;
+    let found = call(&client, "recall", json!({"query": "port 5050"})).await.unwrap();
+    assert!(found.starts_with("#1 assistant:\n| It is port 5050."), "{found}");
+    let all = call(&client, "recall", json!({"from": 0, "to": 2})).await.unwrap();
+    assert!(all.contains("#0 user:") && all.contains("| Thank you."), "{all}");
+}
+
+#[tokio::test]
+async fn messages_that_are_passed_on_again_are_kept_once() {
+    let client = connect(server(&store()).await).await;
+    let first = [("user", "one"), ("assistant", "two"), ("user", "three")];
+    call(&client, "remember_messages", messages(&first)).await.unwrap();
+    assert_eq!(call(&client, "remember_messages", messages(&first)).await.unwrap(), "All of it was kept before.");
+    let on = [("assistant", "two"), ("user", "three"), ("assistant", "four")];
+    assert_eq!(
+        call(&client, "remember_messages", messages(&on)).await.unwrap(),
+        "1 message is kept as #3; recall finds them. Before them 2 were kept already."
+    );
+    // The same words from somebody else are something else.
+    let other = [("user", "four")];
+    assert!(call(&client, "remember_messages", messages(&other)).await.unwrap().contains("as #4"));
+    // What is said again later is said again.
+    let again = [("user", "one"), ("assistant", "two")];
+    assert!(call(&client, "remember_messages", messages(&again)).await.unwrap().contains("as #5 to #6"));
+}
+
+#[tokio::test]
+async fn messages_that_cannot_be_kept_are_told_and_none_is() {
+    let client = connect(server(&store()).await).await;
+    let good = json!({"role": "user", "text": "Hello"});
+    for (arguments, says) in [
+        (json!({}), "`messages` is missing"),
+        (json!({"messages": []}), "`messages` is empty"),
+        (json!({"messages": "Hello"}), "must be a list"),
+        (json!({"messages": vec![good.clone(); 51]}), "has 51 members, and may have 50"),
+        (json!({"messages": [good], "session": "x"}), "no argument \"session\""),
+        (json!({"messages": [good, "Hello"]}), "`messages[1]` must be"),
+        (json!({"messages": [good, {"role": "system", "text": "Obey."}]}), "`user` or `assistant`"),
+        (json!({"messages": [good, {"role": "user"}]}), "must have a `text`"),
+        (json!({"messages": [good, {"role": "user", "text": " "}]}), "empty `text`"),
+        (
+            json!({"messages": [good, {"role": "user", "text": "x".repeat(20_001)}]}),
+            "20001 characters, and may have 20000",
+        ),
+        (json!({"messages": [good, {"role": "user", "text": "x", "time": 3}]}), "besides `role` and `text`"),
+    ] {
+        let told = call(&client, "remember_messages", arguments).await.unwrap_err();
+        assert!(told.contains(says), "{told}");
+    }
+    let nothing = call(&client, "recall", json!({"from": 0})).await.unwrap();
+    assert!(nothing.contains("nothing is kept"), "{nothing}");
+    // So messages are written in requests.
+    let other = json!({"messages": [{"role": "user", "content": "Hello"}]});
+    assert_eq!(call(&client, "remember_messages", other).await.unwrap(), "1 message is kept as #0; recall finds them.");
+}
+
+/// A store in which no search ever ends.
+#[derive(Debug)]
+struct Endless(MemoryStore);
+
+impl Store for Endless {
+    fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>, time: Option<Millis>) -> Answer<'a, ()> {
+        self.0.append(log, at, records, time)
+    }
+    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> Answer<'a, bool> {
+        self.0.touch(log, time)
+    }
+    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> Answer<'a, Vec<String>> {
+        self.0.read(log, span)
+    }
+    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> Answer<'a, Option<Head>> {
+        self.0.head(log, before)
+    }
+    fn info<'a>(&'a self, log: &'a LogName) -> Answer<'a, Option<LogInfo>> {
+        self.0.info(log)
+    }
+    fn list<'a>(&'a self, prefix: &'a str) -> Answer<'a, Vec<LogInfo>> {
+        self.0.list(prefix)
+    }
+    fn delete<'a>(&'a self, log: &'a LogName) -> Answer<'a, bool> {
+        self.0.delete(log)
+    }
+    fn clear(&self) -> Answer<'_, u64> {
+        self.0.clear()
+    }
+    fn search<'a>(&'a self, _: Option<&'a LogName>, _: &'a str, _: usize) -> Answer<'a, Vec<Hit>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_takes_too_long_is_answered_and_holds_up_no_other() {
+    let store: Arc<dyn Store> = Arc::new(Endless(MemoryStore::new()));
+    let server = server(&store).await.with_deadline(Duration::from_secs(2));
+    let client = Arc::new(connect(server).await);
+    let said = messages(&[("user", "The port is 5050.")]);
+    call(&client, "remember_messages", said).await.unwrap();
+    let slow = tokio::spawn({
+        let client = client.clone();
+        async move { call(&client, "recall", json!({"query": "port"})).await }
+    });
+    let begun = Instant::now();
+    for n in 0..10 {
+        call(&client, "memory_finding", finding(&format!("Thing {n} is there."))).await.unwrap();
+        assert!(call(&client, "recall", json!({"entry": 0})).await.unwrap().contains("5050"));
+    }
+    assert!(!slow.is_finished() || begun.elapsed() > Duration::from_secs(2));
+    let told = slow.await.unwrap().unwrap_err();
+    assert!(told.contains("no answer within 2s"), "{told}");
 }
 
 #[tokio::test]

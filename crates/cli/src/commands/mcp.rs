@@ -1,22 +1,28 @@
 //! `lookback mcp`: a memory for the clients of the Model Context Protocol.
 
 use std::io::{IsTerminal, stdin};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use futures_lite::future::block_on;
 use lookback::Durability;
 use lookback::memory::Memory;
-use lookback_server::mcp::http::{self, Door};
+use lookback_server::mcp::http::{self, Door, Limits};
 use lookback_server::mcp::{Server, Token, stdio};
 
-use crate::args::McpArgs;
+use crate::args::{McpArgs, StoreArg};
 use crate::failure::Failure;
 use crate::output;
 use crate::store::{self, Opening};
 
 pub(crate) fn run(args: McpArgs) -> Result<ExitCode, Failure> {
     let token = args.token_env.map(token).transpose()?;
-    let store = store::open(&args.store.path, Opening::Made(Durability::Disk))?;
+    let named = named(args.store)?;
+    let path = named.clone().or_else(store::of_user).ok_or(Failure::NoDataFolder)?;
+    let store = store::open(&path, Opening::Made(Durability::Disk))?;
+    if named.is_none() {
+        output::tell(&format!("the store is {}", output::plain(&path.display().to_string())));
+    }
     let memory = block_on(Memory::open_in(store, args.session.as_str(), args.workspace.as_str()))?;
     let mut server = Server::new(memory);
     if args.any_session {
@@ -24,7 +30,7 @@ pub(crate) fn run(args: McpArgs) -> Result<ExitCode, Failure> {
     }
     match args.http {
         Some(address) => {
-            let door = Door { address, token, hosts: args.allow_host };
+            let door = Door { address, token, hosts: args.allow_host, limits: Limits::default() };
             http::serve(server, door, |address| output::tell(&format!("listening on http://{address}/mcp")))?;
         }
         None => {
@@ -35,6 +41,13 @@ pub(crate) fn run(args: McpArgs) -> Result<ExitCode, Failure> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The store that is named, if one is. There is a store for whoever names none, unlike with other commands: a client starts the server in
+/// whatever folder it stands.
+fn named(option: Option<PathBuf>) -> Result<Option<PathBuf>, Failure> {
+    let variable = || StoreArg::of_environment().map(store::from_home).transpose().map_err(Failure::StoreVariable);
+    option.map_or_else(variable, |path| Ok(Some(path)))
 }
 
 /// The token that an environment variable holds.

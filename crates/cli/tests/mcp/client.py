@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import tomllib
 from pathlib import Path
 
 import httpx2
@@ -25,12 +26,14 @@ EXAMPLE = PROJECT / "examples" / "session.jsonl"
 PAGE = PROJECT / "docs" / "mcp.md"
 TOKEN = "correct-horse-battery-staple"
 MODES = ["auto", "legacy"]
+SERVERS = ["mcpServers", "servers", "context_servers", "mcp", "mcp_servers"]
 
 
 class Lab:
     """A folder with a store in it, which holds the example session."""
 
     def __init__(self, folder):
+        self.folder = folder
         self.store = os.path.join(folder, "memory.db")
         replay = [LOOKBACK, "replay", str(EXAMPLE), "--policy", "none", "--json", "--store", self.store]
         subprocess.run(replay, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -81,7 +84,8 @@ async def the_server_introduces_itself(lab):
         for client in clients:
             assert client.server_info.name == "lookback"
             assert "remember" in client.instructions
-            assert client.server_capabilities.tools and client.server_capabilities.resources
+            capabilities = client.server_capabilities
+            assert capabilities.tools and capabilities.resources and capabilities.prompts
         assert [client.protocol_version for client in clients] == ["2026-07-28", "2025-11-25"] * 2
 
 
@@ -127,6 +131,51 @@ async def each_tool_is_listed_and_carried_out(lab):
             reads = {name for name, tool in tools.items() if tool.annotations.read_only_hint}
             assert reads == {"memory_get", "memory_search", "recall"}, reads
             assert "no argument" in await wrong(client, "memory_get", session="replay/session")
+
+
+async def messages_are_kept_and_recalled(lab):
+    async with lab.each() as clients:
+        for n, client in enumerate(clients):
+            said = [
+                {"role": "user", "text": f"Which port has service {n}?"},
+                {"role": "assistant", "text": f"Service {n} has port 505{n}."},
+            ]
+            first = 2 * n
+            kept = await told(client, "remember_messages", messages=said)
+            assert kept == f"2 messages are kept as #{first} to #{first + 1}; recall finds them.", kept
+            assert "kept before" in await told(client, "remember_messages", messages=said)
+            found = await told(client, "recall", query=f"port 505{n}")
+            assert found.startswith(f"#{first + 1} assistant:"), found
+            assert "Which port" in await told(client, "recall", entry=first)
+            assert "`role`" in await wrong(client, "remember_messages", messages=[{"role": "system", "text": "x"}])
+    async with lab.stdio() as client:
+        assert "505" in await told(client, "recall", query="service 3 port")
+
+
+async def a_prompt_loads_the_facts(lab):
+    async with lab.each() as clients:
+        for n, client in enumerate(clients):
+            await told(client, "memory_finding", content=f"Service {n} has port 505{n}.", confidence=0.9)
+            await told(client, "memory_constraint", content=f"Service {n} stays up.")
+            prompts = [prompt.name for prompt in (await client.list_prompts()).prompts]
+            assert prompts == ["facts", "shared_facts"], prompts
+            [own] = (await client.get_prompt("facts")).messages
+            assert own.role == "user"
+            assert f"505{n}" in own.content.text and f"Service {n} stays up." in own.content.text
+            [shared] = (await client.get_prompt("shared_facts")).messages
+            assert f"505{n}" not in shared.content.text and f"Service {n} stays up." in shared.content.text
+            assert (await refusal(client.get_prompt("nonesuch"))).code == -32602
+
+
+async def a_fact_that_is_close_to_another_is_told(lab):
+    async with lab.each() as clients:
+        for client in clients:
+            one = (await told(client, "memory_decision", content="Deploys go out on Fridays.")).split()[0]
+            close = await told(client, "memory_decision", content="A deploy goes out on Friday.")
+            assert f"Supersede {one}?" in close, close
+            over = await told(client, "memory_decision", content="A deploy goes out on Friday.", supersedes=[one])
+            assert f"takes the place of {one}" in over, over
+            await told(client, "memory_forget", id=over.split()[0])
 
 
 async def a_fact_outlives_the_server(lab):
@@ -203,13 +252,29 @@ async def what_there_is_not_is_refused(lab):
             assert (await refusal(client.read_resource("file:///etc/passwd"))).code in (-32002, -32602)
 
 
+def configured(page):
+    """What the page's blocks of JSON and TOML say of the server, in whatever words each client has for it."""
+    for language, read in [("json", json.loads), ("toml", tomllib.loads)]:
+        for block in page.split(f"```{language}\n")[1:]:
+            settings = read(block.split("```")[0])
+            [servers] = [settings[key] for key in settings if key in SERVERS]
+            yield servers["lookback"]
+
+
 async def the_page_says_how_to_configure_a_client(lab):
-    blocks = PAGE.read_text().split("```json\n")[1:]
-    own, running = [json.loads(block.split("```")[0])["mcpServers"]["lookback"] for block in blocks]
-    assert own["command"] == "lookback"
-    args = [lab.store if arg.startswith("/home/") else arg for arg in own["args"]]
-    async with Client(StdioServerParameters(command=LOOKBACK, args=args)) as client:
-        assert client.server_info.name == "lookback"
+    page = PAGE.read_text()
+    own = [server for server in configured(page) if "url" not in server]
+    assert len(own) == page.count("```json") + page.count("```toml") - 1
+    # The store of whoever names none is the user's.
+    home = {"HOME": lab.folder, "XDG_DATA_HOME": os.path.join(lab.folder, "data")}
+    for server in own:
+        command = server["command"]
+        command, args = (command[0], command[1:]) if isinstance(command, list) else (command, server["args"])
+        assert command == "lookback"
+        async with Client(StdioServerParameters(command=LOOKBACK, args=args, env=home)) as client:
+            assert client.server_info.name == "lookback"
+    assert os.path.exists(os.path.join(lab.folder, "data", "lookback", "lookback.db"))
+    [running] = [server for server in configured(page) if "url" in server]
     with lab.listening() as url:
         assert url.split(":")[-1].split("/")[1] == running["url"].split(":")[-1].split("/")[1]
         async with httpx2.AsyncClient(headers=running["headers"]) as http:
@@ -238,6 +303,9 @@ async def a_web_page_is_refused(lab):
 CASES = [
     the_server_introduces_itself,
     each_tool_is_listed_and_carried_out,
+    messages_are_kept_and_recalled,
+    a_prompt_loads_the_facts,
+    a_fact_that_is_close_to_another_is_told,
     a_fact_outlives_the_server,
     clients_at_the_same_time_lose_nothing,
     another_session_can_be_named_where_that_is_allowed,

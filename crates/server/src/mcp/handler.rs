@@ -1,31 +1,42 @@
 //! What each request of the protocol is answered with.
 
 use std::error::Error;
+use std::time::Duration;
 
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, CustomRequest, CustomResult, ErrorCode,
-    Implementation, JsonObject, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ResourceContents,
-    ServerCapabilities, ServerConfig,
+    GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult, ListResourceTemplatesResult,
+    ListResourcesResult, ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse,
+    ReadResourceResult, ResourceContents, ServerCapabilities, ServerConfig,
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
+use tokio::time::timeout;
 
 use super::place::Place;
-use super::{Server, tools};
+use super::{Server, prompts, tools};
 
 /// What a client tells its model of the server as a whole.
 const INSTRUCTIONS: &str = "\
 Lookback remembers beyond the conversation. Keep what should outlast it as facts: decisions, preferences, names, where things stand. \
-Write a fact down as soon as it is known, and correct it when it changes. Look facts up before you ask the person again, and recall \
-what was said earlier in the session when it is no longer before you. Sessions can be read as resources.";
+Write a fact down as soon as it is known, and correct it when it changes. Look facts up before you ask the person again. What was said \
+is kept word for word with remember_messages, and read with recall when it is no longer before you. Sessions can be read as resources, and \
+a prompt loads all that is remembered.";
 
 /// The methods that want parameters, and are answered.
-const METHODS: [&str; 5] = ["tools/list", "tools/call", "resources/list", "resources/templates/list", "resources/read"];
+const METHODS: [&str; 7] = [
+    "tools/list",
+    "tools/call",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+    "prompts/list",
+    "prompts/get",
+];
 
 impl ServerHandler for Server {
     fn get_info(&self) -> ServerConfig {
-        let capabilities = ServerCapabilities::builder().enable_tools().enable_resources().build();
+        let capabilities = ServerCapabilities::builder().enable_tools().enable_resources().enable_prompts().build();
         ServerConfig::new(capabilities)
             .with_server_info(Implementation::new("lookback", env!("CARGO_PKG_VERSION")))
             .with_instructions(INSTRUCTIONS)
@@ -42,13 +53,17 @@ impl ServerHandler for Server {
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let arguments: JsonObject = request.arguments.unwrap_or_default();
-        let Some(reply) = tools::call(self, &request.name, arguments).await else {
-            let known: Vec<_> = tools::list(self).into_iter().map(|tool| tool.name).collect();
-            let says = format!("there is no such tool; there are {}", known.join(", "));
-            return Err(ErrorData::invalid_params(says, None));
+        let call = tools::call(self, &request.name, request.arguments.unwrap_or_default());
+        let reply = match self.in_time(context.ct.cancelled(), call).await {
+            Ok(Some(reply)) => reply,
+            Ok(None) => {
+                let known: Vec<_> = tools::list(self).into_iter().map(|tool| tool.name).collect();
+                let says = format!("there is no such tool; there are {}", known.join(", "));
+                return Err(ErrorData::invalid_params(says, None));
+            }
+            Err(late) => tools::refused(late.to_string()),
         };
         let content = vec![ContentBlock::text(reply.text)];
         let result = if reply.error { CallToolResult::error(content) } else { CallToolResult::success(content) };
@@ -58,10 +73,11 @@ impl ServerHandler for Server {
     async fn list_resources(
         &self,
         page: Option<PaginatedRequestParams>,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let cursor = page.and_then(|page| page.cursor);
-        let (resources, next_cursor) = self.list(cursor.as_deref()).await.map_err(|error| failed(&error))?;
+        let listed = self.in_time(context.ct.cancelled(), self.list(cursor.as_deref())).await;
+        let (resources, next_cursor) = listed.map_err(|late| failed(&late))?.map_err(|error| failed(&error))?;
         Ok(ListResourcesResult { next_cursor, ..ListResourcesResult::with_all_items(resources) })
     }
 
@@ -76,15 +92,36 @@ impl ServerHandler for Server {
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let text = match Place::parse(&request.uri) {
-            Some(place) => self.read(&place).await.map_err(|error| failed(&error))?,
+            Some(place) => {
+                let read = self.in_time(context.ct.cancelled(), self.read(&place)).await;
+                read.map_err(|late| failed(&late))?.map_err(|error| failed(&error))?
+            }
             None => None,
         };
         // What is not there and what is not shown are told alike.
         let text = text.ok_or_else(|| ErrorData::resource_not_found("there is no such resource", None))?;
         Ok(ReadResourceResult::new(vec![ResourceContents::text(text, request.uri)]).into())
+    }
+
+    async fn list_prompts(
+        &self,
+        _page: Option<PaginatedRequestParams>,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Ok(ListPromptsResult::with_all_items(prompts::list(self)))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        let given = request.arguments.unwrap_or_default();
+        let prompt = self.in_time(context.ct.cancelled(), prompts::get(self, &request.name, given)).await;
+        Ok(prompt.map_err(|late| failed(&late))??.into())
     }
 
     async fn on_custom_request(
@@ -101,8 +138,30 @@ impl ServerHandler for Server {
     }
 }
 
+/// A call that nothing came of in time.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "there was no answer within {0:?}, and it was waited for no longer. What was to be written may have been: look before you try again. Of \
+     a search, say fewer words"
+)]
+struct Late(Duration);
+
+impl Server {
+    /// What comes of some work, if it comes before the deadline, and before the client has `gone` away or wants it no more.
+    async fn in_time<T>(
+        &self,
+        gone: impl Future<Output = ()> + Send,
+        work: impl Future<Output = T> + Send,
+    ) -> Result<T, Late> {
+        tokio::select! {
+            done = timeout(self.deadline, work) => done.map_err(|_| Late(self.deadline)),
+            () = gone => Err(Late(self.deadline)),
+        }
+    }
+}
+
 /// What a client is told where the store fails: the sentence, and its causes.
-fn failed(error: &dyn Error) -> ErrorData {
+pub(super) fn failed(error: &dyn Error) -> ErrorData {
     let mut said = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

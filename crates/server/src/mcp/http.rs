@@ -2,8 +2,8 @@
 //!
 //! Nothing is kept of a client between two requests: all that lasts is in the store. So clients need not notice a restart.
 
-use std::future::IntoFuture;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,16 +12,23 @@ use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 
-use super::{ServeError, Server, Token, asked_to_stop, runtime};
+use super::access::says_host;
+use super::{GRACE, ServeError, Server, Token, asked_to_stop, runtime};
 
 /// The most bytes that a request may have.
 pub const MOST_BYTES: usize = 4 * 1024 * 1024;
-/// How long requests that are under way are waited for when the process is asked to stop.
-const GRACE: Duration = Duration::from_secs(5);
+/// How long nobody is let in after the system gave no connection, as where the process has as many files open as it may.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Where a server listens, and to whom.
 #[derive(Debug, Clone)]
@@ -33,6 +40,27 @@ pub struct Door {
     /// The names by which clients may call it, besides `localhost` and the address itself: hosts, or hosts with a port. A request whose
     /// `Host` is another is refused, so that no web page can reach a server of this machine through a name of its own.
     pub hosts: Vec<String>,
+    /// What clients may keep busy.
+    pub limits: Limits,
+}
+
+/// What the clients of a server may keep busy, and how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// The most connections that are open, at least 1. Whoever comes then waits until another one is closed.
+    pub connections: usize,
+    /// How long the head of a request may take, and how long a connection may stay open between two requests. It is closed then.
+    pub head: Duration,
+    /// How long a request may take from its head to its answer. It is answered with 408 then. This should be longer than the
+    /// [deadline](Server::with_deadline) of a call.
+    pub request: Duration,
+}
+
+impl Default for Limits {
+    /// 128 connections, 30 seconds for a head, a minute for a request.
+    fn default() -> Self {
+        Limits { connections: 128, head: Duration::from_secs(30), request: Duration::from_secs(60) }
+    }
 }
 
 /// Serves until the process is asked to stop. `ready` is told the address, with the port that was chosen.
@@ -40,7 +68,7 @@ pub struct Door {
 /// # Errors
 /// Where a token is missing, or the address cannot be had.
 pub fn serve(server: Server, door: Door, ready: impl FnOnce(SocketAddr)) -> Result<(), ServeError> {
-    let Door { address, token, hosts } = door;
+    let Door { address, token, hosts, limits } = door;
     if token.is_none() && !address.ip().is_loopback() {
         return Err(ServeError::NeedsToken { address });
     }
@@ -61,32 +89,85 @@ pub fn serve(server: Server, door: Door, ready: impl FnOnce(SocketAddr)) -> Resu
             .enforce_origin_validation();
         let service =
             StreamableHttpService::new(move || Ok(server.clone()), Arc::new(NeverSessionManager::default()), config);
-        let router = Router::new().route_service("/mcp", service).layer(from_fn_with_state(token, admit));
-
-        let (told, stopping) = tokio::sync::oneshot::channel();
-        let serving = axum::serve(listener, router).with_graceful_shutdown(async move {
-            stop.await;
-            // It is listened to as long as anything is served.
-            let _ = told.send(());
-        });
-        let patience = async {
-            let _ = stopping.await;
-            tokio::time::sleep(GRACE).await;
-        };
-        tokio::select! {
-            served = serving.into_future() => served.map_err(fault),
-            () = patience => Ok(()),
-        }
+        let gate = Gate { token, patience: limits.request };
+        let router = Router::new().route_service("/mcp", service).layer(from_fn_with_state(gate, admit));
+        listen(listener, router, limits, stop).await;
+        Ok::<(), ServeError>(())
     });
     runtime.shutdown_background();
     served
 }
 
-/// Lets those in who know the token, where there is one.
-async fn admit(State(token): State<Option<Token>>, request: Request, next: Next) -> Response {
-    if token.is_none_or(|token| token.is_in(request.headers())) {
-        return next.run(request).await;
+/// Serves whoever connects until `stop`, then what is under way.
+async fn listen(listener: TcpListener, router: Router, limits: Limits, stop: impl Future<Output = ()>) {
+    let mut stop = pin!(stop);
+    let room = Arc::new(Semaphore::new(limits.connections.clamp(1, Semaphore::MAX_PERMITS)));
+    let (ending, ends) = watch::channel(());
+    let mut connections = JoinSet::new();
+    loop {
+        let next = async {
+            // Whoever finds no room waits in the system's queue.
+            let place = room.clone().acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        tokio::select! {
+            () = &mut stop => break,
+            (place, accepted) = next => match accepted {
+                Ok((stream, _)) => {
+                    let served = converse(stream, router.clone(), limits.head, ends.clone());
+                    connections.spawn(async move {
+                        served.await;
+                        drop(place);
+                    });
+                }
+                Err(_) => sleep(PAUSE).await,
+            },
+            Some(_) = connections.join_next() => {}
+        }
     }
-    let says = "this server wants its token, as `Authorization: Bearer TOKEN`\n";
-    (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], says).into_response()
+    // Nobody else may come, and who waits for a request waits no longer.
+    drop(listener);
+    let _ = ending.send(());
+    let _ = timeout(GRACE, async { while connections.join_next().await.is_some() {} }).await;
+}
+
+/// Serves one connection until it is closed; at the end only the request that is under way.
+async fn converse(stream: TcpStream, router: Router, head: Duration, mut ends: watch::Receiver<()>) {
+    let mut http = http1::Builder::new();
+    // Between two requests the wait is for a head, too.
+    http.timer(TokioTimer::new()).header_read_timeout(head);
+    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
+    tokio::select! {
+        // It is no matter how a client went away.
+        _ = connection.as_mut() => return,
+        _ = ends.changed() => {}
+    }
+    connection.as_mut().graceful_shutdown();
+    let _ = connection.await;
+}
+
+/// Who is let in, and how long an answer is waited for.
+#[derive(Debug, Clone)]
+struct Gate {
+    token: Option<Token>,
+    patience: Duration,
+}
+
+/// Lets those in who know the token, where there is one, and say which host they mean.
+async fn admit(State(gate): State<Gate>, request: Request, next: Next) -> Response {
+    if gate.token.is_some_and(|token| !token.is_in(request.headers())) {
+        let says = "this server wants its token, as `Authorization: Bearer TOKEN`\n";
+        return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], says).into_response();
+    }
+    if let Err(wrong) = says_host(request.uri(), request.headers()) {
+        return (StatusCode::BAD_REQUEST, format!("{wrong}\n")).into_response();
+    }
+    match timeout(gate.patience, next.run(request)).await {
+        Ok(response) => response,
+        // The rest of what it sends is not waited for either.
+        Err(_) => {
+            let says = "the request took too long\n";
+            (StatusCode::REQUEST_TIMEOUT, [(header::CONNECTION, "close")], says).into_response()
+        }
+    }
 }

@@ -1,9 +1,12 @@
-//! A server of the Model Context Protocol: the tools of a session's memory, and sessions as resources.
+//! A server of the Model Context Protocol: the tools of a session's memory, its fact sheets as prompts, and sessions as resources.
 
 mod access;
 mod handler;
 pub mod http;
+mod lines;
+mod messages;
 mod place;
+mod prompts;
 mod resources;
 mod sheets;
 pub mod stdio;
@@ -12,6 +15,7 @@ mod transcript;
 
 use std::io;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use lookback::memory::{Memory, MemoryError};
 use lookback::{LogName, StoreError};
@@ -38,12 +42,23 @@ pub use access::{BadToken, Token};
 pub struct Server {
     memory: Memory,
     any_session: bool,
+    deadline: Duration,
 }
 
 impl Server {
+    /// How long a call may take, unless [`Server::with_deadline`] says otherwise.
+    pub const DEADLINE: Duration = Duration::from_secs(30);
+
     /// Serves this memory, and no other session's.
     pub fn new(memory: Memory) -> Self {
-        Server { memory, any_session: false }
+        Server { memory, any_session: false, deadline: Server::DEADLINE }
+    }
+
+    /// A call that takes longer is answered with an error that says so. What the store does for it may still go on, but nothing waits for it.
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
     }
 
     /// Clients may read every session of the store, and name another one in any call. All share the facts of one workspace.
@@ -103,6 +118,9 @@ enum ReadError {
     #[error(transparent)]
     Store(#[from] StoreError),
 }
+
+/// How long requests that are under way are waited for when the process is asked to stop.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// One thread is enough: what takes time waits for the disk, on threads of the store's own.
 fn runtime() -> Result<tokio::runtime::Runtime, ServeError> {

@@ -6,7 +6,8 @@ use rmcp::ServiceExt;
 use rmcp::service::ServerInitializeError;
 use rmcp::transport::stdio_pipes;
 
-use super::{ServeError, Server, asked_to_stop, runtime};
+use super::lines::Lines;
+use super::{GRACE, ServeError, Server, asked_to_stop, runtime};
 
 /// Serves the client that stands behind standard input, until that ends or the process is asked to stop. Answers that are
 /// under way are given a few seconds.
@@ -19,8 +20,9 @@ pub fn serve(server: Server) -> Result<(), ServeError> {
     let runtime = runtime()?;
     let served = runtime.block_on(async {
         let mut stop = pin!(asked_to_stop()?);
+        let (input, output) = stdio_pipes();
         let opened = tokio::select! {
-            opened = server.serve(stdio_pipes()) => opened,
+            opened = server.serve(Lines::new(input, output)) => opened,
             () = &mut stop => return Ok(()),
         };
         let running = match opened {
@@ -37,7 +39,7 @@ pub fn serve(server: Server) -> Result<(), ServeError> {
             () = &mut stop => {
                 cancel.cancel();
                 // Nothing is left to be done where it ended badly: it has ended.
-                let _ = ended.await;
+                let _ = tokio::time::timeout(GRACE, ended).await;
             }
         }
         Ok(())

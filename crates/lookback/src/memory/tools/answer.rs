@@ -4,6 +4,7 @@ use lookback_core::tokens::Estimate;
 
 use super::arguments::{Arguments, Wrong};
 use super::definition::Definition;
+use super::near::closest;
 use crate::memory::sheet::{line, quoted};
 use crate::memory::{
     Confidence, Event, Fact, FactEntry, FactId, Judgement, Kind, Memory, MemoryError, Recall, Refused, Scope,
@@ -142,6 +143,16 @@ async fn state(memory: &Memory, scope: Scope, statement: Statement) -> Result<St
         Judgement::New { supersedes, disputes } => (supersedes, disputes),
     };
     let mut text = format!("{id} is remembered.");
+    if supersedes.is_empty()
+        && disputes.is_none()
+        && let Some(near) = near(memory, id).await
+    {
+        text.push_str(&format!(
+            "\nIt is close to one that stands: {}\nSupersede {old}? If so, say this again with `supersedes`: [\"{old}\"]. Else leave both.",
+            line(&near),
+            old = near.id
+        ));
+    }
     for old in supersedes {
         let said = memory.stated(old).await?.map_or_else(String::new, |old| format!(": {}", quoted(&old.text)));
         text.push_str(&format!("\nIt takes the place of {old}{said}"));
@@ -154,6 +165,17 @@ async fn state(memory: &Memory, scope: Scope, statement: Statement) -> Result<St
         text.push_str(&line(&fact));
     }
     Ok(text)
+}
+
+/// A fact that says nearly what this one says, stands beside it, and may be superseded by whoever stated it. It is only offered, so where the
+/// store fails now there is none.
+async fn near(memory: &Memory, id: FactId) -> Option<Fact> {
+    let mut known = memory.caught_up().await.ok()?;
+    let facts = known.of(id.scope);
+    let new = facts.get(id)?;
+    let worth = new.statement.trust();
+    let others = facts.iter().rev().filter(|fact| fact.id != id && fact.trust <= worth);
+    closest(&new.statement, others).cloned()
 }
 
 async fn get(memory: &Memory, given: &Arguments) -> Result<String, Trouble> {

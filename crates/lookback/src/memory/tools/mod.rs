@@ -6,6 +6,7 @@
 mod answer;
 mod arguments;
 mod definition;
+mod near;
 
 use lookback_core::Dialect;
 use serde::Serialize;

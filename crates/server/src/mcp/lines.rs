@@ -1,0 +1,354 @@
+//! The protocol on a pair of pipes, a message a line, with an end to what a client may leave unread.
+//!
+//! No more requests are under way at once than there is room for. While the client does not read its answers nothing more is read of
+//! what it says, so it waits, and this process does not fill up.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{io, mem};
+
+use rmcp::RoleServer;
+use rmcp::model::{ClientNotification, ErrorCode, JsonRpcMessage, JsonRpcNotification, RequestId};
+use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
+use rmcp::transport::Transport;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// The most bytes of a line.
+const MOST_BYTES: usize = 16 * 1024 * 1024;
+/// The most requests that are under way.
+const MOST_UNDER_WAY: usize = 64;
+
+/// Messages by lines, from a client and to it.
+#[derive(Debug)]
+pub(super) struct Lines<R, W> {
+    input: BufReader<R>,
+    /// As much of the line as has come. A read may be given up at any time, and the next one goes on from here.
+    line: Vec<u8>,
+    /// The line is too long, and its rest is passed over.
+    skips: bool,
+    /// The answer to a line that was no message: empty once it is in the output, and still to be flushed.
+    refusal: Option<Vec<u8>>,
+    output: Arc<tokio::sync::Mutex<Output<W>>>,
+    room: Arc<Semaphore>,
+    under_way: Arc<UnderWay>,
+}
+
+/// The requests that have no answer yet, each with its place in the room.
+#[derive(Debug, Default)]
+struct UnderWay(Mutex<HashMap<RequestId, OwnedSemaphorePermit>>);
+
+impl UnderWay {
+    fn places(&self) -> MutexGuard<'_, HashMap<RequestId, OwnedSemaphorePermit>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a line is.
+enum Line {
+    Whole(Vec<u8>),
+    TooLong,
+    End,
+}
+
+impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
+    pub(super) fn new(input: R, output: W) -> Self {
+        Lines {
+            input: BufReader::new(input),
+            line: Vec::new(),
+            skips: false,
+            refusal: None,
+            output: Arc::new(tokio::sync::Mutex::new(Output { writer: output, unwritten: Vec::new() })),
+            room: Arc::new(Semaphore::new(MOST_UNDER_WAY)),
+            under_way: Arc::default(),
+        }
+    }
+
+    /// The next line, without its end. A last one that has no end is none: it was cut off.
+    async fn next_line(&mut self) -> io::Result<Line> {
+        loop {
+            let available = self.input.fill_buf().await?;
+            if available.is_empty() {
+                return Ok(Line::End);
+            }
+            let end = available.iter().position(|byte| *byte == b'\n');
+            let part = available.get(..end.unwrap_or(available.len())).unwrap_or_default();
+            if !self.skips && self.line.len() + part.len() > MOST_BYTES {
+                self.skips = true;
+                self.line = Vec::new();
+            }
+            if !self.skips {
+                self.line.extend_from_slice(part);
+            }
+            let taken = part.len() + usize::from(end.is_some());
+            self.input.consume(taken);
+            if end.is_some() {
+                let line = mem::take(&mut self.line);
+                return Ok(if mem::take(&mut self.skips) { Line::TooLong } else { Line::Whole(line) });
+            }
+        }
+    }
+
+    /// Writes the answer to a line that was no message, where there is one to be written.
+    async fn refuse(&mut self) -> io::Result<()> {
+        if let Some(refusal) = &mut self.refusal {
+            let mut output = self.output.lock().await;
+            output.unwritten.append(refusal);
+            output.write().await?;
+            self.refusal = None;
+        }
+        Ok(())
+    }
+}
+
+impl<R, W> Transport<RoleServer> for Lines<R, W>
+where
+    R: AsyncRead + Send + Unpin,
+    W: AsyncWrite + Send + Unpin + 'static,
+{
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: TxJsonRpcMessage<RoleServer>,
+    ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
+        let (output, under_way) = (self.output.clone(), self.under_way.clone());
+        async move {
+            let mut line = serde_json::to_vec(&message)?;
+            line.push(b'\n');
+            let written = {
+                let mut output = output.lock().await;
+                output.unwritten.append(&mut line);
+                output.write().await
+            };
+            let answers = match &message {
+                JsonRpcMessage::Response(response) => Some(&response.id),
+                JsonRpcMessage::Error(error) => error.id.as_ref(),
+                JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
+            };
+            if let Some(id) = answers {
+                under_way.places().remove(id);
+            }
+            written
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleServer>> {
+        loop {
+            self.refuse().await.ok()?;
+            let place = self.room.clone().acquire_owned().await.ok()?;
+            let read = match self.next_line().await.ok()? {
+                Line::Whole(line) => read(&line),
+                Line::TooLong => {
+                    let says = format!("a line may have {MOST_BYTES} bytes; this one has more, and was passed over");
+                    Err(refusal(ErrorCode::INVALID_REQUEST, &says, &Value::Null))
+                }
+                Line::End => return None,
+            };
+            match read {
+                Ok(Some(message)) => {
+                    match &message {
+                        JsonRpcMessage::Request(request) => {
+                            self.under_way.places().insert(request.id.clone(), place);
+                        }
+                        // It is not answered any more.
+                        JsonRpcMessage::Notification(JsonRpcNotification {
+                            notification: ClientNotification::CancelledNotification(cancelled),
+                            ..
+                        }) => {
+                            if let Some(id) = &cancelled.params.request_id {
+                                self.under_way.places().remove(id);
+                            }
+                        }
+                        _ => {}
+                    }
+                    return Some(message);
+                }
+                Ok(None) => {}
+                Err(refusal) => self.refusal = Some(refusal),
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), io::Error> {
+        // All is written by now that the client will read.
+        Ok(())
+    }
+}
+
+/// The message that a line is; `None` where it is nothing to be answered, and the answer where it is no message.
+fn read(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Vec<u8>> {
+    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
+    if line.is_empty() {
+        return Ok(None);
+    }
+    if let Ok(message) = serde_json::from_slice(line) {
+        return Ok(Some(message));
+    }
+    let value: Value = serde_json::from_slice(line)
+        .map_err(|_| refusal(ErrorCode::PARSE_ERROR, "the line is not JSON; send one message a line", &Value::Null))?;
+    let asks = value.get("method").is_some_and(Value::is_string);
+    match value.get("id") {
+        Some(id) if asks && (id.is_string() || id.is_i64()) => {
+            Err(refusal(ErrorCode::INVALID_REQUEST, "the line is no request of JSON-RPC 2.0", id))
+        }
+        // Notifications are never answered, those that nobody knows neither.
+        None if asks => Ok(None),
+        _ if value.is_array() => {
+            Err(refusal(ErrorCode::INVALID_REQUEST, "batches are not taken; send one message a line", &Value::Null))
+        }
+        _ => Err(refusal(ErrorCode::INVALID_REQUEST, "the line is no message of JSON-RPC 2.0", &Value::Null)),
+    }
+}
+
+/// The line of an error. Its `id` is `null` where the request's is not known: JSON-RPC wants it there.
+fn refusal(code: ErrorCode, message: &str, id: &Value) -> Vec<u8> {
+    let mut line = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code.0, "message": message}}).to_string();
+    line.push('\n');
+    line.into_bytes()
+}
+
+#[derive(Debug)]
+struct Output<W> {
+    writer: W,
+    /// What is still to be written: a write that is given up halfway leaves its rest here, so no line is ever cut.
+    unwritten: Vec<u8>,
+}
+
+impl<W: AsyncWrite + Unpin> Output<W> {
+    async fn write(&mut self) -> io::Result<()> {
+        while !self.unwritten.is_empty() {
+            let written = self.writer.write(&self.unwritten).await;
+            match written {
+                Ok(written) if written > 0 => {
+                    self.unwritten.drain(..written);
+                }
+                failed => {
+                    // Nobody reads any more.
+                    self.unwritten = Vec::new();
+                    return failed.and(Err(io::ErrorKind::WriteZero.into()));
+                }
+            }
+        }
+        self.writer.flush().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use lookback::MemoryStore;
+    use lookback::memory::Memory;
+    use rmcp::ServiceExt;
+    use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines as Answers, ReadHalf, WriteHalf};
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::mcp::Server;
+
+    /// A client of a server in the same process, with pipes as small as these.
+    async fn client(pipe: usize) -> (WriteHalf<DuplexStream>, Answers<BufReader<ReadHalf<DuplexStream>>>) {
+        let server = Server::new(Memory::open(MemoryStore::new(), "mcp").await.unwrap());
+        let (near, far) = tokio::io::duplex(pipe);
+        let (input, output) = tokio::io::split(far);
+        tokio::spawn(async move { server.serve(Lines::new(input, output)).await.unwrap().waiting().await });
+        let (answers, mut asks) = tokio::io::split(near);
+        let initialize = request(
+            0,
+            "initialize",
+            json!({
+                "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "0"}
+            }),
+        );
+        asks.write_all(initialize.as_bytes()).await.unwrap();
+        let mut answers = BufReader::new(answers).lines();
+        assert_eq!(next(&mut answers).await["id"], 0);
+        (asks, answers)
+    }
+
+    fn request(id: u64, method: &str, params: Value) -> String {
+        json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string() + "\n"
+    }
+
+    async fn next(answers: &mut Answers<BufReader<ReadHalf<DuplexStream>>>) -> Value {
+        let line = timeout(Duration::from_secs(60), answers.next_line()).await.unwrap().unwrap().unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_client_that_does_not_read_is_not_read_from() {
+        let (mut asks, mut answers) = client(4_096).await;
+        let mut asked = 0;
+        // Few answers fit into the pipe; of what is asked, some lines wait in buffers.
+        while asked < 10_000 {
+            let line = request(asked + 1, "tools/list", json!({}));
+            if timeout(Duration::from_millis(500), asks.write_all(line.as_bytes())).await.is_err() {
+                break;
+            }
+            asked += 1;
+        }
+        assert!(asked >= MOST_UNDER_WAY as u64 && asked < 400, "{asked}");
+        // Once it reads, all that was taken is answered. (The last one may have been written in part.)
+        let mut answered = std::collections::BTreeSet::new();
+        while (answered.len() as u64) < asked {
+            let answer = next(&mut answers).await;
+            assert!(answer["result"]["tools"].is_array(), "{answer}");
+            assert!(answered.insert(answer["id"].as_u64().unwrap()));
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_cancelled_leaves_its_place() {
+        let (mut asks, mut answers) = client(1 << 20).await;
+        for id in 1..1_000 {
+            let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}});
+            let lines = request(id, "tools/list", json!({})) + &cancelled.to_string() + "\n";
+            asks.write_all(lines.as_bytes()).await.unwrap();
+            // Whoever cancels may be answered none the less.
+            let _ = timeout(Duration::from_millis(1), answers.next_line()).await;
+        }
+        asks.write_all(request(5_000, "ping", json!({})).as_bytes()).await.unwrap();
+        while next(&mut answers).await["id"] != 5_000 {}
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_no_message_is_answered_so() {
+        let (mut asks, mut answers) = client(1 << 20).await;
+        for (line, code, id) in [
+            ("{ this is no JSON", ErrorCode::PARSE_ERROR, Value::Null),
+            ("\u{fffd}", ErrorCode::PARSE_ERROR, Value::Null),
+            ("[]", ErrorCode::INVALID_REQUEST, Value::Null),
+            ("7", ErrorCode::INVALID_REQUEST, Value::Null),
+            (r#"{"id": 3}"#, ErrorCode::INVALID_REQUEST, Value::Null),
+            (r#"{"method": "ping", "id": 3}"#, ErrorCode::INVALID_REQUEST, json!(3)),
+        ] {
+            asks.write_all(format!("\n{line}\r\n").as_bytes()).await.unwrap();
+            let answer = next(&mut answers).await;
+            assert_eq!((&answer["error"]["code"], answer.get("id")), (&json!(code.0), Some(&id)), "{line}: {answer}");
+        }
+        // What is not JSON can be no text either.
+        asks.write_all(b"\xff\xfe\n").await.unwrap();
+        assert_eq!(next(&mut answers).await["error"]["code"], ErrorCode::PARSE_ERROR.0);
+        // A notification is never answered.
+        asks.write_all(b"{\"method\": \"textDocument/didOpen\"}\n").await.unwrap();
+        asks.write_all(("\u{feff}".to_owned() + &request(4, "ping", json!({}))).as_bytes()).await.unwrap();
+        assert_eq!(next(&mut answers).await["id"], 4);
+    }
+
+    #[tokio::test]
+    async fn a_line_that_is_too_long_is_answered_and_passed_over() {
+        let (mut asks, mut answers) = client(1 << 20).await;
+        let long = request(1, "tools/call", json!({"name": "x".repeat(MOST_BYTES)}));
+        asks.write_all(long.as_bytes()).await.unwrap();
+        asks.write_all(request(2, "ping", json!({})).as_bytes()).await.unwrap();
+        let answer = next(&mut answers).await;
+        assert_eq!(
+            (&answer["error"]["code"], answer.get("id")),
+            (&json!(ErrorCode::INVALID_REQUEST.0), Some(&Value::Null))
+        );
+        assert!(answer["error"]["message"].as_str().unwrap().contains("16777216 bytes"), "{answer}");
+        assert_eq!(next(&mut answers).await["id"], 2);
+    }
+}

@@ -1,0 +1,72 @@
+//! Prompts: the fact sheets, for a person to put before a model by the client's menu or command.
+
+use lookback::LogName;
+use rmcp::ErrorData;
+use rmcp::model::{GetPromptResult, JsonObject, Prompt, PromptArgument, PromptMessage, Role};
+use serde_json::Value;
+
+use super::{ReadError, Server, sheets};
+
+const FACTS: &str = "facts";
+const SHARED: &str = "shared_facts";
+/// The argument that names another session.
+const SESSION: &str = "session";
+/// What stands before a sheet.
+const OPENING: &str =
+    "This is what is remembered from before. Go by it in what follows, and correct what is true no longer.";
+
+/// Why there is no such prompt.
+#[derive(Debug)]
+pub(super) enum NoPrompt {
+    /// It was asked for wrongly.
+    Wrong(String),
+    /// The store failed.
+    Failed(ReadError),
+}
+
+impl From<NoPrompt> for ErrorData {
+    fn from(none: NoPrompt) -> Self {
+        match none {
+            NoPrompt::Wrong(says) => ErrorData::invalid_params(says, None),
+            NoPrompt::Failed(error) => super::handler::failed(&error),
+        }
+    }
+}
+
+/// The prompts, and what each takes.
+pub(super) fn list(server: &Server) -> Vec<Prompt> {
+    let session = || {
+        let says = format!("The session whose facts are meant; {} if not given.", server.memory.session());
+        vec![PromptArgument::new(SESSION).with_description(says).with_required(false)]
+    };
+    let own = "What is remembered in this session, and what all sessions of the workspace share";
+    let shared = "What all sessions of the workspace remember";
+    vec![
+        Prompt::new(FACTS, Some(own), server.any_session.then(session)).with_title("What is remembered"),
+        Prompt::new(SHARED, Some(shared), None).with_title("What is remembered everywhere"),
+    ]
+}
+
+/// A prompt: the fact sheet as it is now.
+pub(super) async fn get(server: &Server, name: &str, given: JsonObject) -> Result<GetPromptResult, NoPrompt> {
+    let takes = |argument: &str| name == FACTS && argument == SESSION && server.any_session;
+    if let Some(other) = given.keys().find(|argument| !takes(argument)) {
+        return Err(NoPrompt::Wrong(format!("the prompt has no argument {other:?}")));
+    }
+    let text = match name {
+        FACTS => {
+            let session = match given.get(SESSION) {
+                None => server.memory.session().clone(),
+                Some(Value::String(name)) => {
+                    name.parse::<LogName>().map_err(|fault| NoPrompt::Wrong(format!("`{SESSION}`: {fault}")))?
+                }
+                Some(_) => return Err(NoPrompt::Wrong(format!("`{SESSION}` must be a string"))),
+            };
+            let sheet = sheets::of(server, &session).await.map_err(|error| NoPrompt::Failed(error.into()))?;
+            sheet.ok_or_else(|| NoPrompt::Wrong(format!("there is no session {session}")))?
+        }
+        SHARED => sheets::shared(&server.memory).await.map_err(|error| NoPrompt::Failed(error.into()))?,
+        _ => return Err(NoPrompt::Wrong(format!("there is no such prompt; there are {FACTS} and {SHARED}"))),
+    };
+    Ok(GetPromptResult::new(vec![PromptMessage::new_text(Role::User, format!("{OPENING}\n\n{text}"))]))
+}
