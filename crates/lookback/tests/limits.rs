@@ -96,15 +96,20 @@ fn system_messages_are_counted_or_not() {
 }
 
 #[test]
-fn limits_are_looked_at_before_every_third_call() {
+fn limits_are_looked_at_before_every_third_call_and_between_turns() {
     let mut session = open(Policy { limits: Limits::messages(2), pace: Pace::Calls(3), ..Policy::default() });
-    let mut sizes = Vec::new();
-    for call in 1..=6 {
-        say(&mut session, "question");
+    say(&mut session, "task");
+    let mut sizes = vec![shown(&mut session).len()];
+    for number in 0..5 {
+        round(&mut session, number, 10);
         sizes.push(shown(&mut session).len());
-        block_on(session.push(Message::assistant(format!("answer {call}")))).unwrap();
     }
-    assert_eq!(sizes, [1, 3, 2, 4, 6, 2]);
+    assert_eq!(sizes, [1, 3, 3, 5, 7, 3]);
+    for turn in 1..=3 {
+        block_on(session.push(Message::assistant(format!("answer {turn}")))).unwrap();
+        say(&mut session, "question");
+        assert_eq!(shown(&mut session).len(), 2, "a number of calls is no looser than turns");
+    }
 }
 
 #[test]

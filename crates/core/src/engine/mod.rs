@@ -362,7 +362,8 @@ impl Engine {
         let totals = self.totals();
         let due = match self.policy.pace {
             Pace::Call => true,
-            Pace::Calls(calls) => (self.view.round() + 1).is_multiple_of(calls.max(1)),
+            // Between turns, too: it is never looser than a pace of turns.
+            Pace::Calls(calls) => !self.view.in_turn() || (self.view.round() + 1).is_multiple_of(calls.max(1)),
             Pace::Turn => !self.view.in_turn(),
         };
         // A share of the model's window is what must not be waited for.

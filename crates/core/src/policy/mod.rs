@@ -128,8 +128,8 @@ pub enum Pace {
     /// Before every call.
     #[default]
     Call,
-    /// Before every so many calls. Calls are counted by the assistant messages of the history, so that a session that is opened
-    /// again goes on counting where it was.
+    /// Before every so many calls, and between turns. Calls are counted by the assistant messages of the history, so that a session that is
+    /// opened again goes on counting where it was.
     Calls(u64),
     /// Between turns: never in the middle of a tool loop.
     Turn,
