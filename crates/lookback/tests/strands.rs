@@ -16,7 +16,7 @@ use lookback::compat::strands::{
     recover, without_incomplete_calls,
 };
 use lookback::dialect::Shown;
-use lookback::summarize::{Completion, Summarizer, SummarizerError, Task};
+use lookback::summarize::{Ask, Completion, Function, Summarizer, SummarizerError, Task};
 use lookback::transcript::Entry;
 use lookback::{Dialect, MemoryStore, Message, Session, Settings, Store, ToolCall};
 use serde_json::{Value, json};
@@ -546,6 +546,29 @@ fn a_summary_is_kept_word_for_word_unless_a_limit_is_set() {
     let refused =
         SummarizingConversationManager::new(Summarizing { summary_budget: Some(0), ..Summarizing::default() });
     assert_eq!(refused.unwrap_err().to_string(), "summary_budget must be a positive integer, got 0");
+}
+
+/// The original refuses a prompt beside an agent, which has one of its own; a summarizer is a model here, and has none.
+#[test]
+fn a_prompt_is_the_summarizers_whole_system_prompt() {
+    let asked = Arc::new(std::sync::Mutex::new(String::new()));
+    let heard = asked.clone();
+    let model = Function::new("scripted", move |ask: Ask| {
+        *heard.lock().unwrap() = ask.system;
+        async { Ok("They spoke of rivers.".to_owned()) }
+    });
+    let prompt = "Name every river, and nothing else.";
+    let options = Summarizing {
+        summarizer: Some(Arc::new(model)),
+        summarization_system_prompt: Some(prompt.to_owned()),
+        preserve_recent_messages: 1,
+        ..Summarizing::default()
+    };
+    let manager = SummarizingConversationManager::new(options).unwrap();
+    let mut list = conversation(2);
+    block_on(manager.reduce_context(&mut list, None)).unwrap();
+    assert_eq!(list[0].text(), "They spoke of rivers.");
+    assert_eq!(*asked.lock().unwrap(), prompt);
 }
 
 #[test]

@@ -34,7 +34,8 @@ pub struct Summarizing {
     pub preserve_recent_messages: usize,
     /// Who makes the summary, in the place of Strands' `summarization_agent`. Absent, it is made of the conversation's own sentences.
     pub summarizer: Option<Arc<dyn Summarizer>>,
-    /// What the summary should keep above all. A summarizer of the caller's has its own instructions, so there is one or the other.
+    /// The system prompt of the summarizer, in the place of its own. A summary that is made without a model keeps above all what has the
+    /// words of this.
     pub summarization_system_prompt: Option<String>,
     /// The most tokens of a summary, from 1: what is longer is cut. `None`: it is asked to keep under 1,000, and kept word for word.
     pub summary_budget: Option<u64>,
@@ -114,15 +115,8 @@ impl SummarizingConversationManager {
     /// A manager that keeps what it has summarised in process memory.
     ///
     /// # Errors
-    /// If there is both a summarizer and a prompt, the ratio is no number, the budget is 0, or the threshold is not above 0 and at most 1.
+    /// If the ratio is no number, the budget is 0, or the threshold is not above 0 and at most 1.
     pub fn new(options: Summarizing) -> Result<Self, OptionError> {
-        if let (Some(summarizer), Some(_)) = (&options.summarizer, &options.summarization_system_prompt) {
-            return Err(OptionError {
-                option: "summarization_system_prompt",
-                expected: "absent where there is a summarizer, which has its own",
-                value: format!("one beside {}", summarizer.model()),
-            });
-        }
         if options.summary_ratio.is_nan() {
             let value = options.summary_ratio.to_string();
             return Err(OptionError { option: "summary_ratio", expected: "a number", value });
@@ -172,7 +166,7 @@ impl SummarizingConversationManager {
         &self.summarizer
     }
 
-    /// What the options said that a summary should keep above all.
+    /// The system prompt of the summarizer, if the options set one.
     pub fn summarization_system_prompt(&self) -> Option<&str> {
         self.prompt.as_deref()
     }
@@ -258,6 +252,7 @@ impl SummarizingConversationManager {
         let task = Task {
             previous: standing.map(Message::text),
             focus: self.prompt.as_ref().map_or_else(usual, |prompt| vec![prompt.clone()]),
+            instructions: self.prompt.clone(),
             ..Task::new(passages(new), self.budget.unwrap_or(BUDGET).min(room))
         };
         let listener = Listener { summarizer: &*self.summarizer, said: std::sync::Mutex::default() };
