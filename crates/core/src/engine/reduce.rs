@@ -3,10 +3,10 @@
 use super::{Decided, Engine, Refusal};
 use crate::group::{Kind, Pin};
 use crate::plan::{Demands, Plan, Reason, Verdict, plan_for};
-use crate::policy::{Keep, Limits, Mode, Policy, Stage};
+use crate::policy::{Keep, Limits, Mode, Policy, Stage, Totals};
 use crate::record::{self, Candidates, Sizing};
 use crate::tokens::Size;
-use crate::transcript::Entry;
+use crate::transcript::{Entry, Repair};
 use crate::view::{Item, View, ViewGroup};
 
 impl Engine {
@@ -140,7 +140,7 @@ impl Engine {
     fn reduce(&mut self, policy: &Policy, demands: Demands) -> Decided {
         let mut decided = Decided::default();
         let candidates = record::candidates(&self.view, Sizing { policy, demands, ..self.sizing() });
-        let plan = plan_for(&candidates.groups, policy, demands);
+        let mut plan = plan_for(&candidates.groups, policy, demands);
         match plan.verdict {
             Verdict::Keep | Verdict::Wait => {}
             Verdict::Refuse => {
@@ -155,6 +155,14 @@ impl Engine {
                     decided.wanted = self.wanted(&candidates, &plan, policy);
                 }
                 self.carry_out(candidates, &plan, &mut decided.entries);
+                // The plan knows nothing of an opening that the window needs once it is carried out.
+                for entry in &decided.entries {
+                    if let Entry::Repair(Repair::Opening { size, .. }) = entry {
+                        let opened = Totals { size: plan.after.size + self.sizing().corrected(*size), ..plan.after };
+                        let hard = policy.hard.unwrap_or_default();
+                        plan.over = policy.limits.excesses(&opened).chain(hard.excesses(&opened)).collect();
+                    }
+                }
             }
         }
         decided.plan = Some(plan);
