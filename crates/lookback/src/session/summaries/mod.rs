@@ -314,7 +314,7 @@ impl Session {
                 }
                 Err(Unfit::Superseded) => (Some((end, 0)), Work::None),
                 Err(Unfit::Waits) => (None, Work::Wait { until: Instant::now() }),
-                Err(unfit @ (Unfit::Empty | Unfit::Larger { .. } | Unfit::Unasked)) => {
+                Err(unfit @ (Unfit::Empty | Unfit::NoRoom { .. } | Unfit::Unasked)) => {
                     self.fail(&claim, end, failures, unfit.to_string()).await?;
                     (None, Work::Wait { until: Instant::now() })
                 }
@@ -377,9 +377,6 @@ impl Session {
         let total_tokens = self.engine.tokens(self.engine.view());
         let span = self.hooks.start(&CompactStart { session: name.clone(), evicted_count, total_tokens });
         let task = Task { focus: summaries.focus.clone(), ..calls::task(&wanted) };
-        // The words around a summary count too, when it is taken up.
-        let settings = self.engine.settings();
-        let wording = settings.policy.summary().map_or(0, |summary| settings.counter.text(&summary.wording));
         let making = Making {
             store: self.store.clone(),
             session: name.clone(),
@@ -392,7 +389,6 @@ impl Session {
             id,
             claim,
             failures,
-            around: wording + settings.counter.message_overhead(),
         };
         let made = async move {
             making.make(task).await;
