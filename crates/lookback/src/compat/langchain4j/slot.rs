@@ -4,7 +4,9 @@ use std::ops::Range;
 
 use lookback_core::transcript::Millis;
 
-use crate::store::{Answer, BadName, Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, StoreError};
+use super::id::name_of;
+use crate::compat::OptionError;
+use crate::store::{Answer, Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, StoreError};
 
 /// One memory in process memory. Asked for another it fails, since whoever asks has mixed up two memories.
 ///
@@ -39,9 +41,9 @@ impl SingleSlotChatMemoryStore {
     /// An empty store for the memory of this identifier.
     ///
     /// # Errors
-    /// Where a session may not be called so (see [`LogName`]).
-    pub fn new(id: &str) -> Result<Self, BadName> {
-        Ok(SingleSlotChatMemoryStore::of(id.parse()?))
+    /// Where the identifier is empty, or too long.
+    pub fn new(id: &str) -> Result<Self, OptionError> {
+        Ok(SingleSlotChatMemoryStore::of(name_of(id)?))
     }
 
     pub(super) fn of(id: LogName) -> Self {
