@@ -12,8 +12,8 @@ const PICTURE: u64 = 85;
 /// `OpenAiTokenCountEstimator`: tokens as OpenAI counts them, found by trial.
 ///
 /// A message costs 4 beside its words. One that calls a tool costs 2 more, the tool's name twice, and the arguments; one that calls several
-/// costs 18 more, and for each call 7, its name, and 2 for each argument beside its own name and value. (With the models of
-/// 2023 and 2024 whose names end in `-1106`, `-0125` or `-preview` it is 3 more in both cases; and `o4` models cost 2 more for each message
+/// costs 18 more, and for each call 7, its name, and 2 for each argument beside its own name and value. (With `gpt-3.5-turbo-1106` and
+/// `-0125`, `gpt-4-1106-preview`, `-0125-preview` and `-turbo-preview` it is 3 more in both cases; and `o4` models cost 2 more for each message
 /// of the model's.) A picture costs 85, and neither the identifiers of calls nor reasoning cost anything.
 ///
 /// ```
@@ -52,11 +52,16 @@ impl OpenAiTokenCountEstimator {
                 Tokenizer::Cl100k => Vocabulary::Cl100k,
                 Tokenizer::Estimate => return Err(unknown()),
             };
-        let late = model_name.starts_with("gpt-")
-            && ["-1106", "-0125", "-preview"].iter().any(|end| model_name.ends_with(end));
+        let late = [
+            "gpt-3.5-turbo-1106",
+            "gpt-3.5-turbo-0125",
+            "gpt-4-1106-preview",
+            "gpt-4-0125-preview",
+            "gpt-4-turbo-preview",
+        ];
         Ok(OpenAiTokenCountEstimator {
             vocabulary: OpenAi::new(vocabulary),
-            calling: if late { 6 } else { 3 },
+            calling: if late.contains(&model_name) { 6 } else { 3 },
             answering: if model_name.starts_with("o4") { 2 } else { 0 },
         })
     }
