@@ -280,6 +280,22 @@ impl Session {
         }
     }
 
+    /// The running summary, for those who only look: one that is made and waits to be taken up, with the entries of this window that it is
+    /// to replace, or else the one that stands.
+    pub(crate) async fn newest_summary(&self) -> Result<Option<(String, Vec<Range<Position>>)>, super::Error> {
+        let (_, note) = self.summaries.newest(&*self.store, &self.name).await?;
+        let standing = self.view().summary();
+        Ok(match note {
+            Some(Note::Made { claim, text, .. })
+                if claim.base == standing.map(|(position, _)| position)
+                    && claim.covers.iter().all(|span| self.view().is_on_path(span)) =>
+            {
+                Some((text, claim.covers))
+            }
+            _ => standing.map(|(_, summary)| (summary.text.clone(), Vec::new())),
+        })
+    }
+
     /// Looks how things stand, and takes up what is there. Gives the log's end and how often it failed in a row, where somebody may begin.
     async fn look(&mut self) -> Result<(Option<(u64, u32)>, Vec<Entry>), super::Error> {
         // Nobody looks before ours has ended, or is late.
