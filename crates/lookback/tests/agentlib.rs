@@ -1,6 +1,7 @@
 //! AgentLIB's `SlidingWindowMemory`: the vectors of `corpus/systems/agentlib.json`, and a test for each of its faults.
 //!
-//! B5 (`limit` ignored, and nothing that a query or tags could be given to) and B7 (no validation) have vectors alone; negative numbers and fractions are no `u64`.
+//! B5 (`limit` ignored, and nothing that a query or tags could be given to) and B7 (no validation) have vectors alone; negative numbers
+//! and fractions are no `u64`.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
