@@ -152,7 +152,7 @@ pub enum Reason {
 /// which half is pinned comes to its next compaction no sooner than after an eighth of its size.
 const SLACK: u64 = 8;
 
-/// Tokens of a summary's message beside the summary.
+/// Tokens of a summary's message beside the summary, at the least.
 const SUMMARY_OVERHEAD: u64 = 32;
 /// Bytes of a token of prose, generously.
 const BYTES_A_TOKEN: u64 = 6;
@@ -294,7 +294,9 @@ fn without_summary(policy: &Policy, instead: &[Stage]) -> Policy {
 /// The size of the policy's running summary at its maximum.
 fn planned(policy: &Policy) -> Size {
     let Some(summary) = policy.summary() else { return Size::default() };
-    let tokens = summary.budget.saturating_add(SUMMARY_OVERHEAD);
+    // Two bytes a token, generously: the planner does not read the words around a summary, and they may be many.
+    let around = SUMMARY_OVERHEAD.max(summary.wording.len() as u64 / 2);
+    let tokens = summary.budget.saturating_add(around);
     let messages = u64::from(policy.system.counted);
     Size { tokens, bytes: tokens.saturating_mul(BYTES_A_TOKEN), messages, media: 0 }
 }

@@ -1,6 +1,7 @@
 //! AgentLIB's `SlidingWindowMemory`: the vectors of `corpus/systems/agentlib.json`, and a test for each of its faults.
 //!
-//! B5 (`limit`, `query` and `tags` ignored) and B7 (no validation) have vectors alone; negative numbers and fractions are no `u64`.
+//! B5 (`limit` ignored, and nothing that a query or tags could be given to) and B7 (no validation) have vectors alone; negative numbers
+//! and fractions are no `u64`.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -12,7 +13,8 @@ use std::time::Duration;
 
 use futures_lite::future::block_on;
 use lookback::compat::agentlib::{
-    Error, Options, ReadOptions, SlidingWindowMemory, Stats, WriteOptions, estimate_tokens, trim_to_token_budget,
+    Error, Options, ReadOptions, SlidingWindowMemory, Stats, Tags, Utf16, WriteOptions, estimate_tokens,
+    trim_to_token_budget,
 };
 use lookback::store::{Hit, LogInfo, Record};
 use lookback::transcript::Millis;
@@ -34,8 +36,9 @@ fn text(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned)
 }
 
-fn tags(value: &Value) -> Vec<String> {
-    value["tags"].as_array().into_iter().flatten().filter_map(text).collect()
+fn tags(value: &Value) -> Tags {
+    let members = value["tags"].as_object().into_iter().flatten();
+    members.map(|(key, value)| (key.clone(), text(value).unwrap())).collect()
 }
 
 /// Gives what a call gives, as the vectors say it.
@@ -53,10 +56,12 @@ async fn call(memory: &SlidingWindowMemory, Step { call, with, .. }: &Step) -> R
             memory.write(list(), &to).await?;
             Value::Null
         }
-        "read" => {
+        "read" | "search" => {
             let default = session.map_or_else(ReadOptions::default, ReadOptions::session);
             let (limit, query) = (with["limit"].as_u64(), text(&with["query"]));
-            vectors::json(DIALECT, &memory.read(&ReadOptions { limit, query, tags: tags(with), ..default }).await?)
+            let options = ReadOptions { limit, query, tags: tags(with), ..default };
+            let found = if call == "read" { memory.read(&options).await? } else { memory.search(&options).await? };
+            vectors::json(DIALECT, &found)
         }
         "clear" => {
             memory.clear(session).await?;
@@ -117,7 +122,7 @@ fn hold(open: &dyn Fn(Options) -> SlidingWindowMemory) {
             let place = format!("{name}: step {index}, {}", step.call);
             match (block_on(call(&memory, step)), &step.fails) {
                 (Ok(gives), None) => {
-                    if matches!(step.call.as_str(), "read" | "trimToTokenBudget") {
+                    if matches!(step.call.as_str(), "read" | "search" | "trimToTokenBudget") {
                         assert_valid(DIALECT, &gives, &place);
                     }
                     if let Some(expected) = &step.gives {
@@ -259,7 +264,7 @@ fn a_read_says_that_the_session_was_used() {
     let after = entry();
     assert!(after.accessed_at > before.accessed_at);
     std::thread::sleep(Duration::from_millis(5));
-    block_on(memory.read(&ReadOptions { query: Some("one".into()), ..ReadOptions::default() })).unwrap();
+    block_on(memory.search(&ReadOptions { query: Some("one".into()), ..ReadOptions::default() })).unwrap();
     assert!(entry().accessed_at > after.accessed_at);
     write(&memory, exchange("two"));
     assert_eq!((entry().created_at, entry().id), (before.created_at, before.id));
@@ -306,7 +311,7 @@ fn b1_nor_where_the_window_is_small_and_tools_are_used() {
         assert_eq!(stats(&memory).turns, runs.min(5));
     }
     let everything = ReadOptions { query: Some("question 7".into()), ..ReadOptions::default() };
-    let found = block_on(open().read(&everything)).unwrap();
+    let found = block_on(open().search(&everything)).unwrap();
     assert_eq!(found.iter().filter(|message| message.text() == "question 7").count(), 1);
 }
 
@@ -344,7 +349,7 @@ fn b1_nor_where_a_result_takes_the_place_of_its_stand_in() {
     state.extend([round("k", "found")[1].clone(), Message::assistant("It is there.")]);
     write(&memory, state.clone());
     assert_eq!((stats(&memory).turns, texts(&read(&memory))), (1, texts(&state)));
-    let found = block_on(memory.read(&ReadOptions { query: Some("look it up".into()), ..ReadOptions::default() }));
+    let found = block_on(memory.search(&ReadOptions { query: Some("look it up".into()), ..ReadOptions::default() }));
     assert_eq!(found.unwrap().len(), 1);
 }
 
@@ -405,8 +410,10 @@ fn b6_sessions_outlive_the_process_and_few_are_held_open() {
 }
 
 #[test]
-fn b8_a_turn_without_end_is_read_and_held_in_part() {
-    let memory = memory(200, 2);
+fn b8_a_turn_without_end_is_read_and_held_in_part_and_counted_whole() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let options = Options { max_tokens: 200, max_turns: 2 };
+    let memory = SlidingWindowMemory::over(store.clone(), options).unwrap();
     write(&memory, vec![Message::user("go on and on")]);
     for number in 0..500 {
         for message in round(&format!("k{number}"), "r".repeat(80).as_str()) {
@@ -416,8 +423,15 @@ fn b8_a_turn_without_end_is_read_and_held_in_part() {
         assert_eq!(window.last().unwrap().text(), "r".repeat(80));
         assert!(window.len() <= 14);
     }
-    // What no read has room for, twice over, is given up.
-    assert!(stats(&memory).estimated_tokens <= 2 * 2 * 200);
+    // What no read has room for, twice over, is held no more; the statistics are those of all that the turn has.
+    let settings = lookback::Settings { counter: Arc::new(Utf16), ..lookback::Settings::default() };
+    let session = block_on(lookback::Session::open(store, "default", settings)).unwrap();
+    assert!(session.view().totals().size.tokens <= 2 * 2 * 200);
+    // The question, and for each round a call and its result.
+    let all = 7 + 500 * (7 + 25);
+    let kept = block_on(memory.entries(Some("default"))).unwrap().remove(0);
+    assert_eq!((stats(&memory).turns, kept.messages.len()), (1, 1_001));
+    assert_eq!((stats(&memory).estimated_tokens, kept.token_count), (all, all));
     // With room for a turn of each size, none is.
     let memory = self::memory(200, 5);
     (0..5).for_each(|number| write(&memory, exchange(&format!("{number} {}", "z".repeat(300)))));
@@ -471,6 +485,36 @@ fn many_writers_lose_and_double_nothing() {
     }
 }
 
+fn tag(value: &str) -> Tags {
+    Tags::from([("writer".to_owned(), value.to_owned())])
+}
+
+#[test]
+fn tags_come_back_as_they_were_whatever_is_in_them() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let memory = SlidingWindowMemory::over(store.clone(), Options::default()).unwrap();
+    let pairs = [("plain", "x"), ("empty", ""), ("a=b", "c=d"), ("100%", "%3D"), ("", "nothing"), ("a", "b=c=d")];
+    let tags: Tags = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    for (index, (key, value)) in tags.iter().enumerate() {
+        let to = WriteOptions { tags: Tags::from([(key.clone(), value.clone())]), ..WriteOptions::default() };
+        block_on(memory.write(vec![Message::user(format!("under tag {index}"))], &to)).unwrap();
+        assert_eq!(block_on(memory.entries(None)).unwrap()[0].tags, to.tags);
+    }
+    for (index, (key, value)) in tags.iter().enumerate() {
+        let of = ReadOptions { tags: Tags::from([(key.clone(), value.clone())]), ..ReadOptions::default() };
+        assert_eq!(texts(&block_on(memory.search(&of)).unwrap()), [format!("under tag {index}")]);
+    }
+    // What another door, or an older version, has written has keys alone.
+    let label = lookback::session::Label { agent: None, tags: vec!["empty".to_owned()] };
+    let mut session = block_on(lookback::Session::open(store, "other", lookback::Settings::default())).unwrap();
+    block_on(session.label(label)).unwrap();
+    block_on(session.push(Message::user("from elsewhere"))).unwrap();
+    let tags = Tags::from([("empty".to_owned(), String::new())]);
+    let of = ReadOptions { tags: tags.clone(), ..ReadOptions::session("other") };
+    assert_eq!(texts(&block_on(memory.search(&of)).unwrap()), ["from elsewhere"]);
+    assert_eq!(block_on(memory.entries(Some("other"))).unwrap()[0].tags, tags);
+}
+
 #[test]
 fn what_is_written_has_its_own_tags_whoever_else_writes() {
     const WRITES: usize = 100;
@@ -480,7 +524,7 @@ fn what_is_written_has_its_own_tags_whoever_else_writes() {
     std::thread::scope(|scope| {
         for (memory, name) in memories.iter().zip(names) {
             scope.spawn(move || {
-                let to = WriteOptions { tags: vec![name.to_owned()], ..WriteOptions::default() };
+                let to = WriteOptions { tags: tag(name), ..WriteOptions::default() };
                 for number in 0..WRITES {
                     block_on(memory.write(vec![Message::user(format!("{name} {number}"))], &to)).unwrap();
                 }
@@ -489,8 +533,8 @@ fn what_is_written_has_its_own_tags_whoever_else_writes() {
     });
     let reader = SlidingWindowMemory::over(store, Options { max_tokens: 100_000, max_turns: 1 }).unwrap();
     for name in names {
-        let of = ReadOptions { tags: vec![name.to_owned()], ..ReadOptions::default() };
-        let said = texts(&block_on(reader.read(&of)).unwrap());
+        let of = ReadOptions { tags: tag(name), ..ReadOptions::default() };
+        let said = texts(&block_on(reader.search(&of)).unwrap());
         assert_eq!(said.len(), WRITES, "{name}");
         assert!(said.iter().all(|text| text.starts_with(name)), "{name}: {said:?}");
     }
@@ -544,7 +588,7 @@ proptest! {
             read(&memory);
             for query in [None, Some("x".to_owned()), Some("look".to_owned())] {
                 let options = ReadOptions { limit: Some(limit), query, ..ReadOptions::default() };
-                let messages = block_on(memory.read(&options)).unwrap();
+                let messages = block_on(memory.search(&options)).unwrap();
                 assert_valid(DIALECT, &vectors::json(DIALECT, &messages), "a read with options");
             }
         }
@@ -569,7 +613,7 @@ proptest! {
             state.push(Message::assistant(format!("answer {index}")));
             write(&memory, state);
             prop_assert_eq!(stats(&memory).turns, index as u64 + 1);
-            let asked = block_on(memory.read(&ReadOptions { query: Some("question".into()), ..ReadOptions::default() }));
+            let asked = block_on(memory.search(&ReadOptions { query: Some("question".into()), ..ReadOptions::default() }));
             prop_assert!(asked.unwrap().len() <= index + 1);
         }
     }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_lite::future::block_on;
-use lookback::compat::crux::{Builder, Error, SlidingWindow};
+use lookback::compat::crux::{self, Builder, Error, SlidingWindow};
 use lookback::store::{Answer as Reply, Head, Hit, LogInfo, Record};
 use lookback::summarize::{Ask, Completion, Function, Options, Summarizer, Task, summarize};
 use lookback::{Dialect, LogName, MemoryStore, Message, Role, Store, StoreError};
@@ -217,6 +217,14 @@ impl Stage {
                 let holds = with["holds"].as_str().unwrap();
                 assert!(bodies.iter().any(|body| body.contains(holds)), "{name}: {holds}: {bodies:?}");
                 Value::Null
+            }
+            "get" => {
+                let stored = block_on(crux::get(self.store.clone(), with["key"].as_str().unwrap()))?;
+                let mut stored = serde_json::to_value(stored).unwrap();
+                if stored["metadata"]["type"] == "sliding-window-messages" {
+                    stored["content"] = serde_json::from_str(stored["content"].as_str().unwrap()).unwrap();
+                }
+                stored
             }
             "asked" => asks().iter().map(|ask| ask.prompt.clone()).collect(),
             "models" => asks().iter().map(|ask| ask.model.clone()).collect(),
@@ -459,9 +467,87 @@ fn who_reads_does_not_wait_for_what_is_pushed_meanwhile() {
 
 #[test]
 fn an_id_that_is_none_is_refused() {
-    for id in ["", "a/../b", "a\0b"] {
+    for id in ["..", "a/../b", "a\0b", "compact:a:summary"] {
         let opened = block_on(SlidingWindow::builder(2, Echo::default()).id(id).open());
         assert!(matches!(opened, Err(Error::Session(lookback::Error::Name(_)))), "{id:?}");
+    }
+}
+
+#[test]
+fn an_id_may_be_as_long_as_it_says() {
+    let longest = SlidingWindow::LONGEST_ID;
+    let store = Arc::new(MemoryStore::new());
+    for character in ["a", "ä"] {
+        let id = character.repeat(longest);
+        let window = block_on(SlidingWindow::builder(1, Echo::default()).id(&id).store(store.clone()).open()).unwrap();
+        ["one", "two"].iter().for_each(|text| push(&window, *text).unwrap());
+        assert_eq!(words(&window), ["one", "two"]);
+        assert_eq!(stored(&store, &format!("compact:{id}:summary")).as_deref(), Some("one"));
+    }
+    for length in [0, longest + 1, 10_000] {
+        let refused = block_on(SlidingWindow::builder(1, Echo::default()).id("a".repeat(length)).open()).unwrap_err();
+        assert_eq!(refused.to_string(), format!("id must be 1 to {longest} characters, got {length}"));
+    }
+}
+
+/// The content that a store holds under a key of the document.
+fn stored(store: &Arc<MemoryStore>, key: &str) -> Option<String> {
+    block_on(crux::get(store.clone(), key)).unwrap().map(|stored| stored.content)
+}
+
+#[test]
+fn a_key_of_no_window_holds_nothing_and_is_not_made_by_reading_it() {
+    let store = Arc::new(MemoryStore::new());
+    let long = format!("compact:{}:summary", "a".repeat(10_000));
+    let others =
+        ["", "chat", "compact:", "compact:messages", "compact::summary", "compact:a:state", "compact:../b:messages"];
+    for key in others.into_iter().chain([&*long, "compact:a:messages", "compact:a:summary"]) {
+        assert_eq!(stored(&store, key), None, "{key}");
+    }
+    assert!(block_on(store.list("")).unwrap().is_empty());
+    let window = block_on(SlidingWindow::builder(2, Echo::default()).id("a").store(store.clone()).open()).unwrap();
+    push(&window, "one").unwrap();
+    assert_eq!(stored(&store, "compact:a:summary"), None, "there is no summary yet");
+    assert!(stored(&store, "compact:a:messages").is_some_and(|content| content.contains("one")));
+}
+
+#[test]
+fn the_keys_hold_a_summary_that_nobody_has_taken_up_and_no_message_of_it() {
+    let store = Arc::new(MemoryStore::new());
+    let window = block_on(SlidingWindow::builder(2, Echo::default()).id("a").store(store.clone()).open()).unwrap();
+    ["one", "two", "three"].iter().for_each(|text| push(&window, *text).unwrap());
+    drop(window);
+    let begun = Instant::now();
+    while stored(&store, "compact:a:summary").is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "no summary was made");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert_eq!(stored(&store, "compact:a:summary").as_deref(), Some("one"));
+    let messages: Value = serde_json::from_str(&stored(&store, "compact:a:messages").unwrap()).unwrap();
+    assert_eq!(messages, json!([{"role": "user", "content": "two"}, {"role": "user", "content": "three"}]));
+}
+
+#[test]
+fn a_summary_of_the_whole_budget_is_taken_whatever_was_said() {
+    // The document's quick start, with a model that uses what it may: the messages are a few words.
+    let summary = |number: usize| format!("{} {number}", "note ".repeat(998).trim_end());
+    let count = Arc::new(AtomicI64::new(0));
+    let counted = count.clone();
+    let model = Function::new("small-model", move |_| {
+        let number = usize::try_from(counted.fetch_add(1, Ordering::SeqCst)).unwrap();
+        async move { Ok(summary(number)) }
+    });
+    let window = block_on(SlidingWindow::builder(20, model).id("chat-1").summary_budget(1_000).open()).unwrap();
+    for number in 0..100 {
+        push(&window, format!("line {number}")).unwrap();
+        let messages = block_on(window.get_messages()).unwrap();
+        let made = usize::try_from(count.load(Ordering::SeqCst)).unwrap();
+        assert_eq!(made, (number + 1usize).saturating_sub(20) / 5, "at message {}", number + 1);
+        let shown = number + 1 - 5 * made;
+        assert_eq!(messages.len(), shown + usize::from(made > 0));
+        if let Some(last) = made.checked_sub(1) {
+            assert_eq!((messages[0].role(), messages[0].text()), (Role::System, summary(last)));
+        }
     }
 }
 
@@ -474,6 +560,7 @@ fn its_futures_can_be_sent_between_threads() {
     block_on(sent(window.push(Message::user("w0-0")))).unwrap();
     assert_eq!(block_on(sent(window.get_messages())).unwrap().len(), 1);
     assert_eq!(block_on(sent(window.get_stats())).unwrap().total_messages, 1);
+    assert_eq!(block_on(sent(crux::get(MemoryStore::new(), "compact:a:messages"))).unwrap(), None);
 }
 
 #[test]

@@ -11,17 +11,18 @@
 
 mod vectors;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use futures_lite::future::block_on;
 use lookback::compat::langchain4j::{
-    Builder, ChatMemory, ChatMemoryError, MessageWindowChatMemory, SingleSlotChatMemoryStore, TokenWindowChatMemory,
+    Builder, ChatMemory, ChatMemoryError, ChatMemoryStore, FromChatMemoryStore, MessageWindowChatMemory,
+    OpenAiTokenCountEstimator, SingleSlotChatMemoryStore, TokenWindowChatMemory,
 };
 use lookback::store::{Answer, Head, Hit, LogInfo, Record};
-use lookback::tokens::TokenCounter;
+use lookback::tokens::{OpenAi, TokenCounter, Vocabulary, measure};
 use lookback::transcript::Millis;
 use lookback::{Dialect, LogName, MemoryStore, Message, Store, StoreError, ToolCall};
 use serde_json::{Value, json};
@@ -225,6 +226,18 @@ fn json_of(messages: &[Message]) -> Value {
     vectors::json(DIALECT, messages)
 }
 
+/// The window once the calls of the newest message are answered, which is when it is sent.
+fn answered(window: &Value) -> Value {
+    let mut list = window.as_array().unwrap().clone();
+    let Some(last) = list.iter().rposition(|message| message["role"] != "tool") else { return window.clone() };
+    for call in list[last]["tool_calls"].as_array().cloned().unwrap_or_default() {
+        if !list[last..].iter().any(|message| message["tool_call_id"] == call["id"]) {
+            list.push(json!({"role": "tool", "tool_call_id": call["id"], "content": "seen"}));
+        }
+    }
+    Value::Array(list)
+}
+
 fn play(vector: &Vector, twin: Twin) {
     let name = format!("{} ({twin:?})", vector.name);
     let limit = Arc::new(AtomicU64::new(u64::MAX));
@@ -261,7 +274,7 @@ fn play(vector: &Vector, twin: Twin) {
             "clear" => on!(memory, clear()).map(|()| Value::Null),
             "messages" => on!(memory, messages()).map(|window| {
                 let window = json_of(&window);
-                assert_valid(DIALECT, &window, &place);
+                assert_valid(DIALECT, &answered(&window), &place);
                 window
             }),
             call => panic!("{place}: there is no call {call}"),
@@ -495,7 +508,7 @@ fn whatever_comes_a_provider_takes_what_is_read_and_both_memories_agree() {
             block_on(messages.add(message.clone())).unwrap();
             block_on(tokens.add(message)).unwrap();
             let window = json_of(&block_on(messages.messages()).unwrap());
-            assert_valid(DIALECT, &window, &format!("seed {seed}, message {n}"));
+            assert_valid(DIALECT, &answered(&window), &format!("seed {seed}, message {n}"));
             assert_eq!(window, json_of(&block_on(tokens.messages()).unwrap()), "seed {seed}, message {n}");
             let system = |message: &&Value| message["role"] == "system";
             let list = window.as_array().unwrap();
@@ -507,4 +520,179 @@ fn whatever_comes_a_provider_takes_what_is_read_and_both_memories_agree() {
             assert!(list.len() as u64 <= most || list.iter().any(called) || most == 1, "{window}");
         }
     }
+}
+
+fn round(id: &str) -> [Message; 2] {
+    [Message::calls("", [ToolCall::new(id, "look", "{}")]), Message::tool_result(id, format!("seen {id}"))]
+}
+
+#[test]
+fn what_was_read_in_the_middle_of_a_round_can_be_set_at_any_limit() {
+    for most in 2..8 {
+        let memory = MessageWindowChatMemory::with_max_messages(most).unwrap();
+        let [call, result] = round("c1");
+        block_on(memory.add_all(vec![Message::user("One?"), call])).unwrap();
+        let before = json_of(&block_on(memory.messages()).unwrap());
+        assert_eq!(before.as_array().unwrap().len(), 2);
+        block_on(memory.set(block_on(memory.messages()).unwrap())).unwrap();
+        assert_eq!(json_of(&block_on(memory.messages()).unwrap()), before);
+        block_on(memory.add(result)).unwrap();
+        assert_eq!(texts(&memory).last().unwrap(), "seen c1");
+    }
+}
+
+#[test]
+fn nothing_but_stand_ins_is_nothing_to_set() {
+    let memory = MessageWindowChatMemory::with_max_messages(3).unwrap();
+    let stand_in = Message::tool_result("c1", "[No result: the tool call was interrupted.]");
+    block_on(memory.add(Message::user("One?"))).unwrap();
+    assert!(matches!(block_on(memory.set(vec![stand_in])), Err(ChatMemoryError::Option(_))));
+    assert_eq!(texts(&memory), ["One?"]);
+}
+
+#[test]
+fn a_counter_may_be_shared_and_chosen_at_run_time() {
+    let counter: Arc<dyn TokenCounter> = Arc::new(Ten);
+    let build = || TokenWindowChatMemory::builder().max_tokens(23).token_counter(counter.clone()).build().unwrap();
+    for memory in [build(), build()] {
+        block_on(memory.add_all(["a", "b", "c"].map(Message::user).to_vec())).unwrap();
+        assert_eq!(texts(&memory), ["b", "c"]);
+    }
+}
+
+#[test]
+fn the_estimator_counts_four_for_a_message_and_what_calls_cost_beside_their_words() {
+    let words = OpenAi::new(Vocabulary::Cl100k);
+    let text = |text: &str| words.text(text);
+    let estimator = OpenAiTokenCountEstimator::new("gpt-3.5-turbo").unwrap();
+    let of = |message: &Message| measure(message, &[], &estimator).tokens;
+    assert_eq!(of(&Message::user("Where is the harbour?")), 4 + text("Where is the harbour?"));
+    assert_eq!(of(&Message::tool_result("call-17", "By the sea.")), 4 + text("By the sea."));
+    let call = |id: &str| ToolCall::new(id, "calculator", r#"{"first": 2, "second": "two"}"#);
+    let one = 4 + 3 - 1 + 2 * text("calculator") + text(r#"{"first": 2, "second": "two"}"#);
+    assert_eq!(of(&Message::calls("", [call("c1")])), one);
+    let arguments = 2 + text("first") + text("2") + 2 + text("second") + text("two");
+    let two = 4 + 3 + 15 + 2 * (7 + text("calculator") + arguments);
+    assert_eq!(of(&Message::calls("", [call("c1"), call("c2")])), two);
+    assert_eq!(of(&Message::calls("Let me see.", [call("c1"), call("c2")])), two + text("Let me see."));
+    let late = OpenAiTokenCountEstimator::new("gpt-3.5-turbo-1106").unwrap();
+    assert_eq!(late.message(&Message::calls("", [call("c1"), call("c2")])), Some(two + 3));
+    let told = OpenAiTokenCountEstimator::new("my-own-model").unwrap_err().to_string();
+    assert_eq!(told, "modelName must be the name of a model of OpenAI's, got `my-own-model`");
+}
+
+#[test]
+fn a_memory_in_tokens_goes_by_what_the_counter_says_of_whole_messages() {
+    let estimator = OpenAiTokenCountEstimator::new("gpt-4o").unwrap();
+    let calls = Message::calls("", ["c1", "c2"].map(|id| ToolCall::new(id, "look", r#"{"at": "sea"}"#)));
+    let whole = estimator.message(&calls).unwrap();
+    let question = estimator.message(&Message::user("Where?")).unwrap();
+    for (room, kept) in [(whole + question, 2), (whole + question - 1, 1)] {
+        let builder = TokenWindowChatMemory::builder().max_tokens(room + 3).token_counter(estimator.clone());
+        let memory = builder.build().unwrap();
+        block_on(memory.add_all(vec![Message::user("Where?"), calls.clone()])).unwrap();
+        assert_eq!(block_on(memory.messages()).unwrap().len(), kept, "{room} tokens");
+    }
+}
+
+/// A store of the original's kind, which can be told to take nothing.
+#[derive(Debug, Default)]
+struct Lists {
+    lists: Mutex<HashMap<String, Vec<Message>>>,
+    full: AtomicBool,
+}
+
+impl ChatMemoryStore for Lists {
+    fn get_messages<'a>(&'a self, memory_id: &'a str) -> Answer<'a, Vec<Message>> {
+        Box::pin(async move { Ok(self.lists.lock().unwrap().get(memory_id).cloned().unwrap_or_default()) })
+    }
+
+    fn update_messages<'a>(&'a self, memory_id: &'a str, messages: Vec<Message>) -> Answer<'a, ()> {
+        Box::pin(async move {
+            if self.full.load(Ordering::SeqCst) {
+                return Err(StoreError::Full { place: "of lists".into() });
+            }
+            self.lists.lock().unwrap().insert(memory_id.to_owned(), messages);
+            Ok(())
+        })
+    }
+
+    fn delete_messages<'a>(&'a self, memory_id: &'a str) -> Answer<'a, ()> {
+        Box::pin(async move {
+            self.lists.lock().unwrap().remove(memory_id);
+            Ok(())
+        })
+    }
+}
+
+impl Lists {
+    fn texts(&self, memory_id: &str) -> Vec<String> {
+        block_on(self.get_messages(memory_id)).unwrap().iter().map(Message::text).collect()
+    }
+}
+
+#[test]
+fn a_store_of_lists_has_what_the_memory_shows_under_its_own_identifier() {
+    const ID: &str = "https://example.org/chats//7";
+    let lists = Arc::new(Lists::default());
+    let build = || {
+        let builder = MessageWindowChatMemory::builder().id(ID).max_messages(3);
+        builder.chat_memory_store(FromChatMemoryStore::new(lists.clone())).build().unwrap()
+    };
+    let memory = build();
+    block_on(memory.add(Message::system("Be brief."))).unwrap();
+    for text in ["One?", "Two?", "Three?"] {
+        block_on(memory.add(Message::user(text))).unwrap();
+    }
+    assert_eq!(lists.texts(ID), ["Be brief.", "Two?", "Three?"]);
+    // Another process goes on from the list alone.
+    let other = build();
+    assert_eq!(texts(&other), ["Be brief.", "Two?", "Three?"]);
+    block_on(other.add(Message::assistant("Yes."))).unwrap();
+    assert_eq!(texts(&memory), ["Be brief.", "Three?", "Yes."]);
+    let [call, result] = round("c1");
+    block_on(memory.add(call)).unwrap();
+    block_on(memory.add(result)).unwrap();
+    assert_eq!(lists.texts(ID).last().unwrap(), "seen c1");
+    assert_eq!(texts(&other), texts(&memory));
+    block_on(memory.set(vec![Message::user("All else.")])).unwrap();
+    assert_eq!(lists.texts(ID), ["All else."]);
+    block_on(memory.clear()).unwrap();
+    assert!(lists.lists.lock().unwrap().is_empty() && texts(&memory).is_empty() && texts(&other).is_empty());
+}
+
+#[test]
+fn a_store_of_lists_that_takes_nothing_changes_nothing() {
+    let lists = Arc::new(Lists::default());
+    let builder = MessageWindowChatMemory::builder().max_messages(3);
+    let memory = builder.chat_memory_store(FromChatMemoryStore::new(lists.clone())).build().unwrap();
+    block_on(memory.add(Message::user("One?"))).unwrap();
+    lists.full.store(true, Ordering::SeqCst);
+    assert!(block_on(memory.add(Message::user("Two?"))).is_err());
+    assert_eq!(texts(&memory), ["One?"]);
+    lists.full.store(false, Ordering::SeqCst);
+    block_on(memory.add(Message::user("Three?"))).unwrap();
+    assert_eq!(
+        (texts(&memory), lists.texts("default")),
+        (vec!["One?".to_owned(), "Three?".to_owned()], texts(&memory))
+    );
+}
+
+#[test]
+fn writers_of_one_memory_over_a_store_of_lists_lose_nothing() {
+    let lists = Arc::new(Lists::default());
+    let builder = MessageWindowChatMemory::builder().max_messages(1_000);
+    let memory = builder.chat_memory_store(FromChatMemoryStore::new(lists.clone())).build().unwrap();
+    let texts = write(|| memory.clone(), 4, 20);
+    assert_complete(&texts, 4, 20);
+    assert_eq!(lists.texts("default"), texts);
+}
+
+#[test]
+fn what_a_store_of_lists_holds_is_counted_by_the_counter_that_it_was_given() {
+    let lists = Arc::new(Lists::default());
+    block_on(lists.update_messages("default", ["a", "b", "c"].map(Message::user).to_vec())).unwrap();
+    let store = FromChatMemoryStore::new(lists).token_counter(Ten);
+    let builder = TokenWindowChatMemory::builder().max_tokens(23).token_counter(Ten);
+    assert_eq!(texts(&builder.chat_memory_store(store).build().unwrap()), ["b", "c"]);
 }

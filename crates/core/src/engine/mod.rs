@@ -20,6 +20,7 @@ use crate::tokens::{Estimate, Models, Size, TokenCounter, measure};
 use crate::transcript::{Arrival, Entry, Label, Millis, Origin, Position, Usage};
 use crate::view::{Item, View};
 
+pub use repair::is_stand_in;
 pub use summary::{Claim, Unfit, Wanted};
 
 /// What an engine works by.
@@ -317,6 +318,47 @@ impl Engine {
         let (mut draft, mut entries) = (self.clone(), Vec::new());
         draft.repair(&mut entries);
         draft.take_outdated(&mut entries);
+        if let Some(repair) = draft.trim(&draft.view) {
+            draft.record(Entry::Repair(repair), &mut entries);
+        }
+        Cow::Owned(draft.view)
+    }
+
+    /// The window by the limits as they are, for those who look at a conversation in the middle of a turn: the calls that the newest message
+    /// makes are shown as they are, with no stand-ins for the results that they wait for. Whatever else is wrong is mended. Nothing is recorded.
+    ///
+    /// Where no call waits, it is the window that a policy in the mode `on_read` gives.
+    ///
+    /// ```
+    /// use lookback_core::{Engine, Limits, Message, Policy, Settings, ToolCall};
+    ///
+    /// let policy = Policy { limits: Limits::messages(2), ..Policy::default() };
+    /// let mut engine = Engine::new(Settings { policy, ..Settings::default() });
+    /// engine.push(Message::user("What is in notes.txt?"))?;
+    /// engine.push(Message::calls("", [ToolCall::new("c1", "read", "{}")]))?;
+    /// assert_eq!(engine.glance().messages().count(), 2);
+    /// // A call that nobody will answer any more has a stand-in.
+    /// engine.push(Message::user("Never mind."))?;
+    /// let glance = engine.glance();
+    /// assert_eq!(glance.messages().filter(|item| item.is_own()).count(), 1);
+    /// # Ok::<(), lookback_core::Loss>(())
+    /// ```
+    pub fn glance(&self) -> Cow<'_, View> {
+        let newest = self.view.groups().last().and_then(|group| group.items.first()).map(Item::position);
+        let is_over = |position: Position| Some(position) != newest;
+        let mended = self.view.open_calls().iter().all(|call| !is_over(call.position))
+            && !self.view.outdated()
+            && !self.needs_opening()
+            && self.trim(&self.view).is_none();
+        if mended && !self.exceeds() {
+            return Cow::Borrowed(&self.view);
+        }
+        let (mut draft, mut entries) = (self.clone(), Vec::new());
+        draft.repair_where(is_over, &mut entries);
+        draft.take_outdated(&mut entries);
+        if draft.exceeds() && !draft.waits() {
+            draft.reduce_by_policy();
+        }
         if let Some(repair) = draft.trim(&draft.view) {
             draft.record(Entry::Repair(repair), &mut entries);
         }

@@ -7,7 +7,7 @@ use crate::group::Kind;
 use crate::message::{Content, Message, PartRef, ResultItem, ToolResult, UserPart};
 use crate::policy::Start;
 use crate::tokens::measure;
-use crate::transcript::{Entry, Repair};
+use crate::transcript::{Entry, Position, Repair};
 use crate::view::View;
 
 /// What stands in for the result of a tool call that has none.
@@ -18,8 +18,13 @@ const OPENING: &str = "[The conversation begins with the assistant.]";
 impl Engine {
     /// Stands in for results that are missing, and opens a request that may not begin as it does.
     pub(super) fn repair(&mut self, entries: &mut Vec<Entry>) {
+        self.repair_where(|_| true, entries);
+    }
+
+    /// As [`Engine::repair`], but stands in only for the calls of the messages that `is_over` says of, by their positions.
+    pub(super) fn repair_where(&mut self, is_over: impl Fn(Position) -> bool, entries: &mut Vec<Entry>) {
         let dialect = self.settings.dialect;
-        for call in self.view.open_calls() {
+        for call in self.view.open_calls().into_iter().filter(|call| is_over(call.position)) {
             if let Some(message) = stand_in(dialect, &call.id) {
                 let size = measure(&message, &[], &*self.settings.counter);
                 self.record(Entry::Repair(Repair::StandIn { call: call.position, message, size }), entries);
@@ -62,6 +67,27 @@ impl Engine {
         let size = measure(item.message(), &edits, &*self.settings.counter);
         Some(Repair::Trim { message: item.position(), edit, size })
     }
+}
+
+/// Whether a message is nothing but a stand-in for the results of calls, as a window has it where they are missing: what somebody gives back
+/// who was given it, though nothing was ever answered.
+///
+/// ```
+/// use lookback_core::{Engine, Message, Settings, ToolCall, engine::is_stand_in};
+///
+/// let mut engine = Engine::new(Settings::default());
+/// engine.push(Message::calls("", [ToolCall::new("c1", "read", "{}")]))?;
+/// let shown = engine.preview();
+/// assert!(is_stand_in(shown.messages().last().unwrap().message()));
+/// assert!(!is_stand_in(&Message::tool_result("c1", "buy milk")));
+/// # Ok::<(), lookback_core::Loss>(())
+/// ```
+pub fn is_stand_in(message: &Message) -> bool {
+    let stands_in = |part: PartRef<'_>| {
+        let PartRef::ToolResult(result) = part else { return false };
+        matches!(result.content.as_slice(), [ResultItem::Text(text)] if text == STAND_IN)
+    };
+    message.parts().next().is_some() && message.parts().all(stands_in)
 }
 
 fn stand_in(dialect: Dialect, id: &str) -> Option<Message> {

@@ -9,6 +9,7 @@ use super::Engine;
 use super::repair::own;
 use crate::cut;
 use crate::dialect::Dialect;
+use crate::group::Pin;
 use crate::message::{Message, Role};
 use crate::plan::{Decision, Plan, Reason, Verdict};
 use crate::policy::{Measure, Policy, Start, Summarize};
@@ -29,7 +30,7 @@ pub struct Wanted {
     pub previous: Option<String>,
     /// The most tokens that it may have: what is longer is cut.
     pub budget: u64,
-    /// How many it should have, so that it is shorter than what it replaces: what is longer than that is not taken.
+    /// How many it should have, so that it is shorter than what it replaces. A hint for whoever makes it: up to the budget a summary is taken.
     pub aim: u64,
 }
 
@@ -51,24 +52,14 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Whether a summary of so many tokens is worth taking.
-    ///
-    /// # Errors
-    /// [`Unfit::Larger`] where it is larger than what it replaces: where tokens or bytes are limited, than what leaves the window for it; else
-    /// than all that it stands for, since a running summary may well grow by more than the short message that was merged into it. A few
-    /// words are taken in any case: what they replace may be a word or two.
-    pub fn takes(&self, tokens: u64) -> Result<(), Unfit> {
-        let replaced = self.room();
-        if tokens > replaced { Err(Unfit::Larger { summary: tokens, replaced }) } else { Ok(()) }
-    }
-
-    /// The most tokens that its message may have.
-    fn room(&self) -> u64 {
+    /// How many tokens a summary should have at the most, so that it pays: where tokens or bytes are limited, as many as leave the window for
+    /// it; else as many as it stands for, since a running summary may well grow by more than the short message that was merged into it.
+    fn worth(&self) -> u64 {
         let leaves = match self.reason {
             Reason::Exceeded { measure: Measure::Tokens | Measure::Bytes, .. } => self.size.tokens,
             _ => self.total.max(self.size.tokens),
         };
-        leaves.max(SMALL)
+        leaves.max(SMALL) - AROUND
     }
 }
 
@@ -78,13 +69,15 @@ pub enum Unfit {
     /// It says nothing.
     #[error("the summary is empty")]
     Empty,
-    /// It is larger than what it replaces.
-    #[error("the summary has {summary} tokens, and what it replaces {replaced}")]
-    Larger {
-        /// Tokens of its message.
-        summary: u64,
-        /// Tokens of what it replaces.
-        replaced: u64,
+    /// What may not be dropped leaves no room for it under the hard limit.
+    #[error(
+        "what may not be dropped has {pinned} tokens, and leaves no room for a summary under the hard limit of {limit}"
+    )]
+    NoRoom {
+        /// Tokens of what may not be dropped.
+        pinned: u64,
+        /// The hard limit in tokens.
+        limit: u64,
     },
     /// Another compaction has brought another summary meanwhile, or the session has gone back to before what it covers.
     #[error("another summary came first, or the session went back to before it")]
@@ -97,7 +90,7 @@ pub enum Unfit {
     Unasked,
 }
 
-/// A summary of no more tokens than this is taken, however small what it replaces.
+/// A summary may well have so many tokens, however small what it replaces: that may be a word or two.
 const SMALL: u64 = 64;
 /// Tokens of the words around a summary, generously.
 const AROUND: u64 = 32;
@@ -110,8 +103,11 @@ impl Engine {
 
     /// A summary that was wanted is there: it takes the place of what it covers, cut to its budget.
     ///
+    /// One within its budget is taken, also where it is larger than what it replaces: whoever made it kept to what was asked, and would do no
+    /// better the next time. Where a hard limit in tokens leaves less room beside what may not be dropped, it is cut to that.
+    ///
     /// # Errors
-    /// Where it does not fit; then nothing has changed.
+    /// Where it says nothing, comes too late, or cannot be taken now; then nothing has changed.
     ///
     /// ```
     /// use lookback_core::{Engine, Limits, Message, Policy, Settings, Stage, policy::Summarize};
@@ -137,18 +133,18 @@ impl Engine {
         if !self.policy.drop_block && record::is_bound(&self.view, self.sizing()) {
             return Err(Unfit::Waits);
         }
+        let candidates = record::candidates(&self.view, self.sizing());
+        let budget = summary.budget.min(self.room_for_summary(&candidates)?);
         let counter = &*self.settings.counter;
-        let text = cut::head(text.trim(), summary.budget, counter).trim_end();
+        let text = cut::head(text.trim(), budget, counter).trim_end();
         if text.is_empty() {
             return Err(Unfit::Empty);
         }
         let message = in_words(self.settings.dialect, &summary, text).ok_or(Unfit::Empty)?;
         let size = measure(&message, &[], counter);
-        claim.takes(self.calibration().apply(size.tokens))?;
         let (covers, base) = (claim.covers.clone(), claim.base);
         let stands_for = claim.total;
         let summary = Summary { message, text: text.to_owned(), size, covers, base, stands_for };
-        let candidates = record::candidates(&self.view, self.sizing());
         let plan = candidates.summarise(&self.view, &claim.covers, claim.reason, size);
         let mut compaction = candidates.carry_out(&self.view, &plan);
         compaction.summary = Some(summary);
@@ -159,6 +155,21 @@ impl Engine {
         }
         self.checkpoint_if_due(&mut entries);
         Ok(entries)
+    }
+
+    /// The most tokens that a summary may have, by the session's count, so that the window can still come down to its hard limit.
+    fn room_for_summary(&self, candidates: &Candidates) -> Result<u64, Unfit> {
+        let hard = self.policy.hard.unwrap_or_default();
+        let Some(limit) = hard.get(Measure::Tokens) else { return Ok(u64::MAX) };
+        let pinned = candidates.pinned().into_iter().filter(|(pin, _)| *pin != Pin::Summary).map(|(_, size)| size);
+        let pinned = pinned.sum::<Size>().tokens;
+        let room = limit.saturating_sub(pinned).saturating_sub(AROUND);
+        if room == 0 {
+            return Err(Unfit::NoRoom { pinned, limit });
+        }
+        // The limit is one of corrected tokens, and a text is cut by tokens that are not.
+        let corrected = u128::from(self.calibration().apply(room)).max(1);
+        Ok(u64::try_from(u128::from(room) * u128::from(room) / corrected).unwrap_or(u64::MAX))
     }
 
     /// The summary that a plan wants, where it wants one.
@@ -186,8 +197,7 @@ impl Engine {
         let stood_for = base.map_or(0, |(_, base)| base.stands_for);
         let total = size.tokens.saturating_sub(stood.tokens).saturating_add(stood_for);
         let claim = Claim { covers, base: base.map(|(position, _)| position), reason, size, total };
-        // What is larger would not be taken.
-        let aim = budget.min(claim.room() - AROUND);
+        let aim = budget.min(claim.worth());
         Some(Wanted { claim, messages, positions, previous, budget, aim })
     }
 }

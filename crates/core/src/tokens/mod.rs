@@ -9,6 +9,7 @@ mod vocabulary;
 
 use std::fmt::Debug;
 use std::ops::{Add, AddAssign, Sub};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +44,66 @@ pub trait TokenCounter: Debug + Send + Sync {
     /// How a picture is priced.
     fn image(&self) -> ImageFormula {
         ImageFormula::default()
+    }
+
+    /// Tokens of a whole message, for those who count more than its parts and [`message_overhead`](TokenCounter::message_overhead), such as
+    /// what a provider writes around tool calls. `None`: the parts are added up, which is what happens unless this says otherwise.
+    ///
+    /// Where a part is shortened or hidden, its tokens are taken off by what [`text`](TokenCounter::text) says of them.
+    ///
+    /// ```
+    /// use lookback_core::Message;
+    /// use lookback_core::tokens::{TokenCounter, measure};
+    ///
+    /// /// Counts words, and ten for each call of a tool.
+    /// #[derive(Debug)]
+    /// struct Words;
+    ///
+    /// impl TokenCounter for Words {
+    ///     fn name(&self) -> &str {
+    ///         "words"
+    ///     }
+    ///     fn is_exact(&self) -> bool {
+    ///         false
+    ///     }
+    ///     fn text(&self, text: &str) -> u64 {
+    ///         text.split_whitespace().count() as u64
+    ///     }
+    ///     fn message(&self, message: &Message) -> Option<u64> {
+    ///         Some(self.text(&message.text()) + 10 * message.tool_calls().count() as u64)
+    ///     }
+    /// }
+    ///
+    /// assert_eq!(measure(&Message::user("one two three"), &[], &Words).tokens, 3);
+    /// ```
+    fn message(&self, _message: &Message) -> Option<u64> {
+        None
+    }
+}
+
+impl<C: TokenCounter + ?Sized> TokenCounter for Arc<C> {
+    fn name(&self) -> &str {
+        (**self).name()
+    }
+
+    fn is_exact(&self) -> bool {
+        (**self).is_exact()
+    }
+
+    fn text(&self, text: &str) -> u64 {
+        (**self).text(text)
+    }
+
+    fn message_overhead(&self) -> u64 {
+        (**self).message_overhead()
+    }
+
+    fn image(&self) -> ImageFormula {
+        (**self).image()
+    }
+
+    fn message(&self, message: &Message) -> Option<u64> {
+        (**self).message(message)
     }
 }
 
@@ -107,6 +168,18 @@ pub fn measure(message: &Message, edits: &[Edit], counter: &dyn TokenCounter) ->
     if cut::hides_all(message, edits) {
         return Size::default();
     }
+    let mut size = add_up(message, edits, counter);
+    if let Some(whole) = counter.message(message) {
+        // What the counter sees beside the parts stays where some of them are shortened.
+        let parts = if edits.is_empty() { size.tokens } else { add_up(message, &[], counter).tokens };
+        size.tokens = whole.saturating_add(size.tokens).saturating_sub(parts);
+    }
+    size.bytes = message.wire().map_or(0, |wire| wire.dialect.shown_bytes(message, edits, wire));
+    size
+}
+
+/// The parts of a message as they are shown, and what it costs beside them; without its bytes.
+fn add_up(message: &Message, edits: &[Edit], counter: &dyn TokenCounter) -> Size {
     let mut size = Size { tokens: counter.message_overhead(), bytes: 0, messages: 1, media: 0 };
     // Sizes saturate where they are added, so that no counter and no log can make them wrap.
     let tokens = |tokens| Size { tokens, ..Size::default() };
@@ -149,7 +222,6 @@ pub fn measure(message: &Message, edits: &[Edit], counter: &dyn TokenCounter) ->
     if let Some(text) = message.wire().and_then(|wire| wire.dialect.beside_parts(message)) {
         size += text_of(&text);
     }
-    size.bytes = message.wire().map_or(0, |wire| wire.dialect.shown_bytes(message, edits, wire));
     size
 }
 

@@ -11,8 +11,10 @@
 //! - **A window is one that a provider accepts.** Calls and results stay together, and a call that waits for its result has a stand-in in
 //!   what is read, until the result is written.
 //! - **The newest message is always read,** with its calls and results, though it be larger than the limits.
-//! - **`limit`, `query` and `tags` do what they say.** The original ignores them. A read with a query or tags looks at all that was ever
-//!   written in the session.
+//! - **`limit` does what it says.** The original ignores it. `query` and `tags` are not used by [`read`](SlidingWindowMemory::read), as the
+//!   document says; [`search`](SlidingWindowMemory::search) is ours, and finds by them what was ever written in the session.
+//! - **A turn without end is held in part:** what no read has room for stays in the store. The statistics count it all the same, as the
+//!   original's do.
 //! - **All that is sent is counted:** names, arguments and identifiers of tool calls, and reasoning, too.
 //! - **Sessions are kept in any [`Store`],** this process's memory by default; a memory holds no more than 128 of them open at a time.
 //!   Their names are those of [`LogName`].
@@ -21,7 +23,7 @@
 //!
 //! The methods take `&self`: tasks and threads share one memory.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
@@ -35,7 +37,7 @@ use lookback_core::view::Item;
 use lookback_core::{DecodeError, Dialect, Engine, Limits, Loss, Message, Policy, Settings, View, view};
 
 use super::OptionError;
-use crate::session::{self, Reading, Session, now};
+use crate::session::{self, Past, Reading, Session, now};
 use crate::store::{BadName, LogName, MemoryStore, Store, StoreError, purge};
 
 /// The session of whoever names none.
@@ -46,6 +48,8 @@ const DIALECT: Dialect = Dialect::OpenAiChat;
 const OPEN: usize = 128;
 /// Reads of a session that are remembered: so many runs of an agent may begin before the first of them is written.
 const READS: usize = 32;
+/// Messages that are read of a log at a time.
+const PAGE: usize = 256;
 
 /// Why a memory did not do as it was told.
 #[derive(Debug, thiserror::Error)]
@@ -94,6 +98,17 @@ impl Default for Options {
     }
 }
 
+/// Tags, as keys with their values.
+///
+/// ```
+/// use lookback::compat::agentlib::{Tags, WriteOptions};
+///
+/// let tags = Tags::from([("project".to_owned(), "observatory".to_owned())]);
+/// let to = WriteOptions { tags, ..WriteOptions::session("chat-1") };
+/// assert_eq!(to.tags["project"], "observatory");
+/// ```
+pub type Tags = BTreeMap<String, String>;
+
 /// What is read.
 ///
 /// ```
@@ -108,10 +123,12 @@ pub struct ReadOptions {
     pub session_id: String,
     /// Messages at most, from 1. An exchange with tools is given whole or not at all, but the newest always.
     pub limit: Option<u64>,
-    /// Only messages that hold every word of this, and what belongs to them.
+    /// What is looked for. [`read`](SlidingWindowMemory::read) takes it and makes no use of it; [`search`](SlidingWindowMemory::search) finds
+    /// messages that hold every word of it.
     pub query: Option<String>,
-    /// Only messages that were written under all of these.
-    pub tags: Vec<String>,
+    /// The tags that messages were written under. [`read`](SlidingWindowMemory::read) takes them and makes no use of them;
+    /// [`search`](SlidingWindowMemory::search) finds messages that were written under all of these.
+    pub tags: Tags,
 }
 
 impl Default for ReadOptions {
@@ -123,7 +140,7 @@ impl Default for ReadOptions {
 impl ReadOptions {
     /// All of this session that fits.
     pub fn session(id: impl Into<String>) -> Self {
-        ReadOptions { session_id: id.into(), limit: None, query: None, tags: Vec::new() }
+        ReadOptions { session_id: id.into(), limit: None, query: None, tags: Tags::new() }
     }
 }
 
@@ -134,8 +151,8 @@ pub struct WriteOptions {
     pub session_id: String,
     /// The agent that writes. It takes the place of the name that the session's entry had, and so does none.
     pub agent_name: Option<String>,
-    /// Tags, by which the messages can be read. They take the place of those that the session's entry had, and so do none.
-    pub tags: Vec<String>,
+    /// Tags, by which the messages can be found. They take the place of those that the session's entry had, and so do none.
+    pub tags: Tags,
 }
 
 impl Default for WriteOptions {
@@ -147,7 +164,7 @@ impl Default for WriteOptions {
 impl WriteOptions {
     /// To this session, by nobody in particular.
     pub fn session(id: impl Into<String>) -> Self {
-        WriteOptions { session_id: id.into(), agent_name: None, tags: Vec::new() }
+        WriteOptions { session_id: id.into(), agent_name: None, tags: Tags::new() }
     }
 }
 
@@ -159,7 +176,7 @@ pub struct MemoryEntry {
     /// The agent that wrote last, where it gave a name.
     pub agent_name: Option<String>,
     /// The tags of the last write.
-    pub tags: Vec<String>,
+    pub tags: Tags,
     /// When the session began, in milliseconds since 1970.
     pub created_at: Option<Millis>,
     /// When it was last written or read.
@@ -307,33 +324,66 @@ impl SlidingWindowMemory {
 
     /// The newest of a session that fits the limits; nothing where there is no such session. Says that the session was used.
     ///
-    /// Without a query and tags it costs what is kept; with one of them, what was ever written.
+    /// Of the options it uses the session and the limit; `query` and `tags` are for memories that search, and for
+    /// [`search`](SlidingWindowMemory::search). It costs what is kept.
     ///
     /// # Errors
     /// Where the session's name is none, the limit is 0, or the store fails.
     pub async fn read(&self, options: &ReadOptions) -> Result<Vec<Message>, Error> {
-        let name = options.session_id.parse()?;
-        if let Some(limit) = options.limit {
-            at_least_one("limit", limit)?;
+        let (name, policy) = self.asked(options)?;
+        let slot = self.slot(&name).await;
+        let mut slot = slot.lock().await;
+        let (session, reads) = slot.take_up(&self.store, &name).await?;
+        if let Some(time) = now() {
+            self.store.touch(&name, time).await?;
         }
-        let policy = within(self.options.max_tokens, options.limit);
+        session.set_policy(policy);
+        let messages = given(session.window().await?.view())?;
+        reads.remember(&messages);
+        Ok(messages)
+    }
+
+    /// Of all that was ever written in a session, the newest that fits the limits among the messages that hold every word of the query, were
+    /// written under all of the tags, and what belongs to them: calls with their results. Without a query and tags, the newest of all.
+    /// Says that the session was used. It costs what was ever written.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// use lookback::Message;
+    /// use lookback::compat::agentlib::{Options, ReadOptions, SlidingWindowMemory, WriteOptions};
+    ///
+    /// let memory = SlidingWindowMemory::new(Options { max_turns: 1, ..Options::default() })?;
+    /// let talk = ["The port is 5050.", "Noted.", "And the host?", "It is green."].map(Message::user);
+    /// memory.write(talk.to_vec(), &WriteOptions::default()).await?;
+    /// let found = memory.search(&ReadOptions { query: Some("port".to_owned()), ..ReadOptions::default() }).await?;
+    /// assert_eq!(found[0].text(), "The port is 5050.");
+    /// assert_eq!(found.len(), 1);
+    /// # Ok::<(), lookback::compat::agentlib::Error>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// As [`SlidingWindowMemory::read`].
+    pub async fn search(&self, options: &ReadOptions) -> Result<Vec<Message>, Error> {
+        let (name, policy) = self.asked(options)?;
         let query = options.query.clone().filter(|query| !query.trim().is_empty());
         let slot = self.slot(&name).await;
         let mut slot = slot.lock().await;
         let (session, reads) = slot.take_up(&self.store, &name).await?;
-        let messages = if query.is_none() && options.tags.is_empty() {
-            if let Some(time) = now() {
-                self.store.touch(&name, time).await?;
-            }
-            session.set_policy(policy);
-            given(session.window().await?.view())?
-        } else {
-            let reading = Reading { limit: None, tags: options.tags.clone(), query };
-            let past = session.read(&reading).await?;
-            fit(past.into_iter().map(|past| past.arrival.message), policy)?
-        };
+        let reading = Reading { limit: None, tags: labels(&options.tags), query };
+        let past = session.read(&reading).await?;
+        let messages = fit(past.into_iter().map(|past| past.arrival.message), policy)?;
         reads.remember(&messages);
         Ok(messages)
+    }
+
+    /// Which session is read, and what of it there is room for.
+    fn asked(&self, options: &ReadOptions) -> Result<(LogName, Policy), Error> {
+        let name = options.session_id.parse()?;
+        if let Some(limit) = options.limit {
+            at_least_one("limit", limit)?;
+        }
+        Ok((name, within(self.options.max_tokens, options.limit)))
     }
 
     /// Messages are kept, without the system messages among them, and turns before the newest are given up.
@@ -345,9 +395,10 @@ impl SlidingWindowMemory {
     /// - what a read without options would give now, with its stand-ins or without,
     /// - all that was ever written in the session.
     ///
-    /// A list that is only a part of one of these is new, and so is a single message: nobody's second "hi" is lost. Two lists cannot be told
-    /// apart: the whole of what is here, written again; and a conversation whose first exchanges were said a second time, word for word, and
-    /// that is written without what went before. They are taken for the former. Who writes each message as it comes is not concerned.
+    /// A list that is only a part of one of these is new, and so is a single message: nobody's second "hi" is lost. So is one exchange (a
+    /// message of the user's with its answers, and no calls of tools) that nothing follows, though it be all that is here: whoever writes each
+    /// exchange as it comes may say the same twice. What cannot be told apart is a conversation that begins as one of these does, word for
+    /// word, and is written without what went before: it is taken for a transcript, as is more than one exchange written again.
     ///
     /// It costs what is written and what is kept, whatever was written before.
     ///
@@ -367,7 +418,7 @@ impl SlidingWindowMemory {
         if new.is_empty() && session.view().history_len() == 0 {
             return Ok(());
         }
-        let label = Label { agent: options.agent_name.clone(), tags: options.tags.clone() };
+        let label = Label { agent: options.agent_name.clone(), tags: labels(&options.tags) };
         session.extend_under(&label, new).await?;
         let keeping = self.keeping();
         if !keeping.limits.fits(&session.view().totals())
@@ -413,20 +464,21 @@ impl SlidingWindowMemory {
             let mut slot = slot.lock().await;
             let (session, _) = slot.take_up(&self.store, name).await?;
             let Some(record) = session.record().await? else { continue };
+            let kept = self.kept(session).await?;
             entries.push(MemoryEntry {
                 id: record.session.to_string(),
                 agent_name: record.agent,
-                tags: record.tags,
+                tags: tags(&record.tags),
                 created_at: record.created,
                 accessed_at: record.used,
-                token_count: record.window.size.tokens,
-                messages: given(session.view())?,
+                token_count: kept.stats.estimated_tokens,
+                messages: encoded(kept.shown())?,
             });
         }
         Ok(entries)
     }
 
-    /// What a session amounts to; `None` where there is no such session.
+    /// What a session amounts to; `None` where there is no such session. It costs what the kept turns hold.
     ///
     /// # Errors
     /// Where the session's name is none, or the store fails.
@@ -435,9 +487,36 @@ impl SlidingWindowMemory {
         let slot = self.slot(&name).await;
         let mut slot = slot.lock().await;
         let (session, _) = slot.take_up(&self.store, &name).await?;
-        let stats = session.stats();
-        let (turns, estimated_tokens) = (stats.window.turns, stats.window.size.tokens);
-        Ok((stats.entries > 0).then_some(Stats { turns, estimated_tokens }))
+        if session.stats().entries == 0 {
+            return Ok(None);
+        }
+        Ok(Some(self.kept(session).await?.stats))
+    }
+
+    /// The newest turns, as many as are kept, from the log: the window holds no more of a turn without end than any read has room for.
+    async fn kept(&self, session: &mut Session) -> Result<Kept, Error> {
+        let (mut past, mut stats) = (Vec::new(), Stats { turns: 0, estimated_tokens: 0 });
+        // What stands before the first message of the user's is a turn, too.
+        let (mut before, mut begun) = (u64::MAX, false);
+        'log: loop {
+            let page = session.newest(0..before, PAGE).await?;
+            let Some(first) = page.first() else { break };
+            before = first.position;
+            for message in page.into_iter().rev().filter(|past| past.arrival.size.messages > 0) {
+                stats.estimated_tokens = stats.estimated_tokens.saturating_add(message.arrival.size.tokens);
+                begun = !message.arrival.message.opens_turn();
+                past.push(message);
+                if !begun {
+                    stats.turns += 1;
+                    if stats.turns == self.options.max_turns {
+                        break 'log;
+                    }
+                }
+            }
+        }
+        stats.turns += u64::from(begun);
+        past.reverse();
+        Ok(Kept { past, stats })
     }
 
     /// How many of these messages, from the first, are a transcript of what is here already.
@@ -451,11 +530,13 @@ impl SlidingWindowMemory {
         let whole = digests.get(..length).filter(|begin| chain(begin) == session.view().chain()).map_or(0, <[_]>::len);
         session.set_policy(within(self.options.max_tokens, None));
         let window = session.window().await?;
-        let shown = encoded(window.view().messages())?;
-        let without = encoded(window.view().messages().filter(|item| !item.is_own()))?;
+        let shown = given(window.view())?;
+        let without = encoded(window.view().messages().filter(|item| !item.is_own()).map(shown_of))?;
         let begins = |known: &[Message]| Some(self::digests(known)).filter(|known| digests.starts_with(known));
         let window = begins(&shown).or_else(|| begins(&without)).map_or(0, |known| known.len());
-        Ok(whole.max(window).max(reads.longest(&digests)))
+        let known = whole.max(window).max(reads.longest(&digests));
+        // Nothing follows what is here already: an exchange was said again.
+        Ok(if known == said.len() && is_exchange(said) { 0 } else { known })
     }
 
     /// What is kept: the newest turns. A read has room for `max_tokens` of them all, so turns that fit are never more than that many times
@@ -501,6 +582,18 @@ impl fmt::Debug for SlidingWindowMemory {
             .field("options", &self.options)
             .field("open", &open)
             .finish_non_exhaustive()
+    }
+}
+
+/// The turns of a session that are kept.
+struct Kept {
+    past: Vec<Past>,
+    stats: Stats,
+}
+
+impl Kept {
+    fn shown(&self) -> impl Iterator<Item = Shown<'_>> {
+        self.past.iter().map(|past| Shown { message: &past.arrival.message, edits: &past.arrival.edits })
     }
 }
 
@@ -567,12 +660,39 @@ fn fit(messages: impl IntoIterator<Item = Message>, policy: Policy) -> Result<Ve
 
 /// The messages of a view as they are shown.
 fn given(view: &View) -> Result<Vec<Message>, Error> {
-    encoded(view.messages())
+    encoded(view.messages().map(shown_of))
 }
 
-fn encoded<'a>(items: impl Iterator<Item = &'a Item>) -> Result<Vec<Message>, Error> {
-    let shown = items.map(|item| Shown { message: item.message(), edits: item.edits() });
+fn shown_of(item: &Item) -> Shown<'_> {
+    Shown { message: item.message(), edits: item.edits() }
+}
+
+fn encoded<'a>(shown: impl IntoIterator<Item = Shown<'a>>) -> Result<Vec<Message>, Error> {
     DIALECT.encode(shown)?.into_iter().map(|raw| Ok(DIALECT.decode_raw(&raw)?)).collect()
+}
+
+/// Whether it is one exchange at the most: what somebody may say twice. Calls have identifiers of their own each time.
+fn is_exchange(said: &[Message]) -> bool {
+    let opens = said.iter().filter(|message| message.opens_turn()).count();
+    opens <= 1 && said.iter().all(|message| message.tool_calls().next().is_none())
+}
+
+/// Tags as a log's labels have them: `key=value`, or the key alone where there is no value. A `%` or `=` in a key is escaped.
+fn labels(tags: &Tags) -> Vec<String> {
+    let label = |(key, value): (&String, &String)| {
+        let key = key.replace('%', "%25").replace('=', "%3D");
+        if value.is_empty() { key } else { format!("{key}={value}") }
+    };
+    tags.iter().map(label).collect()
+}
+
+/// The tags that these labels stand for.
+fn tags(labels: &[String]) -> Tags {
+    let tag = |label: &String| {
+        let (key, value) = label.split_once('=').unwrap_or((label, ""));
+        (key.replace("%3D", "=").replace("%25", "%"), value.to_owned())
+    };
+    labels.iter().map(tag).collect()
 }
 
 fn digests(messages: &[Message]) -> Vec<u128> {

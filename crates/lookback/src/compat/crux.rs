@@ -7,14 +7,17 @@
 //!   written, the summary made in the background, and what it is to cover stays in the window until it is there. Whoever reads
 //!   ([`get_messages`](SlidingWindow::get_messages), [`get_stats`](SlidingWindow::get_stats)) waits for a summary that is being
 //!   made, so that what is read is what the original would give. Where one fails, nothing leaves: the window is longer for a while.
-//! - **[`batch`](Builder::batch)** is ours: with 1, the original's way, each message past the window costs a call; with 20, every
-//!   twentieth, and between two summaries each request extends the one before, which a provider's cache rewards.
-//! - **The log is whole.** `compact:ID:messages` holds every message ever pushed, and each compaction that a summary brought;
-//!   `compact:ID:summary` who makes a summary, and what came of it. The statistics are counted from it, so a restart does not
-//!   reset them.
+//! - **Messages leave in batches,** of a quarter of the window unless [`batch`](Builder::batch) says otherwise. One at a time, the original's
+//!   way, each message past the window costs a call of the model. Between two batches each request extends the one before, which a
+//!   provider's cache rewards.
+//! - **The log is whole.** The session `compact:ID:messages` holds every message ever pushed, and each compaction that a summary brought. The
+//!   statistics are counted from it, so a restart does not reset them.
 //! - **Windows are valid.** A tool call goes with its results, a result without a call is not shown, and a call that waits for its
 //!   result has a stand-in in what is read, until the result comes. System messages at the beginning stay, beside the window's number.
-//! - **The budget holds:** a summary over it is cut; an empty one counts as a failure. A smaller `window_size` holds from the next read on.
+//! - **The budget holds:** a summary within it is taken, and one over it is cut; an empty one counts as a failure. A smaller `window_size`
+//!   holds from the next read on.
+//!
+//! The document keeps the window under two keys of its store, `compact:ID:messages` and `compact:ID:summary`. [`get`] reads them.
 //!
 //! The one-shot calls of the system are [`summarize`](crate::summarize::summarize) (`summarizeMessages`),
 //! [`key_facts`](crate::summarize::key_facts) (`extractKeyFacts`, with the feature `facts`) and [`Task::prompt`](crate::summarize::Task::prompt)
@@ -25,13 +28,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_lock::{Mutex, MutexGuard};
+use lookback_core::dialect::Shown;
 use lookback_core::policy::{Keep, Limits, Policy, Stage, Summarize, SystemRule};
 use lookback_core::tokens::TokenCounter;
+use lookback_core::view::Item;
 use lookback_core::{DecodeError, Dialect, Message, Role, Settings};
 use serde::Serialize;
 
 use super::OptionError;
-use crate::session::{CompactEnd, CompactStart, Hooks, Job, Outcome, Session};
+use crate::session::{CompactEnd, CompactStart, Hooks, Job, Outcome, Session, list};
 use crate::store::{LogName, MemoryStore, Store};
 use crate::summarize::Summarizer;
 
@@ -64,6 +69,7 @@ const DIALECT: Dialect = Dialect::OpenAiChat;
 pub struct SlidingWindow {
     session: Mutex<Session>,
     counter: Arc<dyn TokenCounter>,
+    batch: u64,
 }
 
 /// The options of a [`SlidingWindow`].
@@ -73,7 +79,7 @@ pub struct Builder {
     summarizer: Arc<dyn Summarizer>,
     summary_budget: u64,
     summary_role: Role,
-    batch: u64,
+    batch: Option<u64>,
     id: String,
     store: Arc<dyn Store>,
     start: Option<Arc<Hook<CompactStart>>>,
@@ -87,8 +93,8 @@ type Hook<T> = dyn Fn(&T) + Send + Sync;
 
 /// What a window amounts to.
 ///
-/// The page of the original shows 25 messages, 20 of them in the window, and 1 eviction, which cannot be: 5 have left. Here evictions
-/// are messages, so that `total_messages` is always `windowed_messages` and `evictions` together.
+/// After 25 messages in a window of 20 these are the numbers that the document shows: 25 in total, 20 in the window, and 1 eviction, of 5
+/// messages at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Stats {
@@ -98,8 +104,101 @@ pub struct Stats {
     pub windowed_messages: u64,
     /// Tokens of the running summary, estimated; 0 where there is none.
     pub summary_tokens: u64,
-    /// Messages that the window does not show any more.
+    /// How many batches of messages have left the window, the last of which may be a part of one. With a [`batch`](Builder::batch) of 1, as in
+    /// windows of less than 8, it is how many messages have left.
     pub evictions: u64,
+}
+
+/// What a key of the document holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Stored {
+    /// The text of the summary, or the messages as a JSON list.
+    pub content: String,
+    /// What it is, and whose.
+    pub metadata: Metadata,
+}
+
+/// What stands beside what a key holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Metadata {
+    /// `sliding-window-messages` or `sliding-window-summary`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// The window's id.
+    pub window_id: String,
+}
+
+/// What a store holds under a key of the document: the messages of a window under `compact:ID:messages`, and the running summary of those
+/// before them under `compact:ID:summary`. `None` if there is no such window, no summary yet, or the key is another.
+///
+/// For programs that have the store and no window. It only looks: it waits for no summary that is being made, and changes nothing.
+///
+/// # Errors
+/// Where the store fails.
+///
+/// ```
+/// # futures_lite::future::block_on(async {
+/// use std::sync::Arc;
+///
+/// use lookback::compat::crux::{SlidingWindow, get};
+/// use lookback::summarize::Function;
+/// use lookback::{MemoryStore, Message};
+///
+/// let store = Arc::new(MemoryStore::new());
+/// let model = Function::new("small-model", |_ask| async { Ok("The user is called Ada.".to_owned()) });
+/// let window = SlidingWindow::builder(2, model).id("chat-1").store(store.clone()).open().await?;
+/// for text in ["My name is Ada.", "Hi Ada!", "What is my name?"] {
+///     window.push(Message::user(text)).await?;
+/// }
+/// window.get_messages().await?;
+/// let summary = get(store.clone(), "compact:chat-1:summary").await?.map(|stored| stored.content);
+/// assert_eq!(summary.as_deref(), Some("The user is called Ada."));
+/// assert!(get(store, "compact:chat-2:summary").await?.is_none());
+/// # Ok::<(), lookback::compat::crux::Error>(())
+/// # }).unwrap();
+/// ```
+pub async fn get(store: impl Store + 'static, key: &str) -> Result<Option<Stored>, Error> {
+    const MESSAGES: &str = "sliding-window-messages";
+    const SUMMARY: &str = "sliding-window-summary";
+    let Some(rest) = key.strip_prefix("compact:") else { return Ok(None) };
+    let ends = [(":messages", MESSAGES), (":summary", SUMMARY)];
+    let Some((id, kind)) = ends.into_iter().find_map(|(end, kind)| Some((rest.strip_suffix(end)?, kind))) else {
+        return Ok(None);
+    };
+    let Ok(name) = log_of(id) else { return Ok(None) };
+    let session = Session::open(store, &name, settings(Policy::default())).await?;
+    if session.stats().entries == 0 {
+        return Ok(None);
+    }
+    let summary = session.newest_summary().await?;
+    let content = if kind == SUMMARY {
+        summary.map(|(text, _)| text)
+    } else {
+        let covers = summary.map(|(_, covers)| covers).unwrap_or_default();
+        let is_shown = |item: &&Item| !item.is_own() && !covers.iter().any(|span| span.contains(&item.position()));
+        let items = session.view().messages().filter(is_shown);
+        let shown = items.map(|item| Shown { message: item.message(), edits: item.edits() });
+        Some(list(&DIALECT.encode(shown).map_err(crate::Error::from)?))
+    };
+    let metadata = Metadata { kind, window_id: id.to_owned() };
+    Ok(content.map(|content| Stored { content, metadata }))
+}
+
+/// The name of the log of a window's messages.
+fn log_of(id: &str) -> Result<String, Error> {
+    let length = id.chars().count();
+    if length == 0 || length > SlidingWindow::LONGEST_ID {
+        let value = length.to_string();
+        return Err(OptionError { option: "id", expected: "1 to 183 characters", value }.into());
+    }
+    // An id of `..` would not show in the log's name, which is why it is looked at by itself.
+    let id: LogName = id.parse().map_err(crate::Error::from)?;
+    Ok(format!("compact:{id}:messages"))
+}
+
+fn settings(policy: Policy) -> Settings {
+    Settings { dialect: DIALECT, policy, ..Settings::default() }
 }
 
 /// Why a window did not do as it was told.
@@ -117,6 +216,10 @@ pub enum Error {
 }
 
 impl SlidingWindow {
+    /// The most characters of a window's id: 183. The session is named `compact:ID:messages`, and a session's name has at most
+    /// [`LogName::LONGEST`] characters.
+    pub const LONGEST_ID: usize = LogName::LONGEST - "compact::messages".len();
+
     /// A window of the newest `window_size` messages (at least 1), with summaries of this summarizer: a
     /// [`Function`](crate::summarize::Function) is the original's `generate` and `model`.
     pub fn builder(window_size: u64, summarizer: impl Summarizer + 'static) -> Builder {
@@ -125,7 +228,7 @@ impl SlidingWindow {
             summarizer: Arc::new(summarizer),
             summary_budget: 1_000,
             summary_role: Role::System,
-            batch: 1,
+            batch: None,
             id: "default".to_owned(),
             store: Arc::new(MemoryStore::new()),
             start: None,
@@ -173,7 +276,7 @@ impl SlidingWindow {
         let total_messages = view.history_len();
         let windowed_messages = view.messages().filter(|item| !item.is_own()).count() as u64;
         let summary_tokens = view.summary().map_or(0, |(_, summary)| self.counter.text(&summary.text));
-        let evictions = total_messages.saturating_sub(windowed_messages);
+        let evictions = total_messages.saturating_sub(windowed_messages).div_ceil(self.batch);
         Ok(Stats { total_messages, windowed_messages, summary_tokens, evictions })
     }
 
@@ -205,6 +308,9 @@ impl Builder {
     }
 
     /// Which conversation it is: `default` unless said otherwise. Windows of one id in one store are one conversation.
+    ///
+    /// It has 1 to 183 characters ([`SlidingWindow::LONGEST_ID`]), and is itself a [`LogName`]: without control characters and backslashes,
+    /// and without parts between slashes that are empty, `.` or `..`.
     pub fn id(self, id: impl Into<String>) -> Self {
         Builder { id: id.into(), ..self }
     }
@@ -214,11 +320,21 @@ impl Builder {
         Builder { summary_role, ..self }
     }
 
-    /// How many messages leave the window at a time, at least 1, and 1 unless said otherwise: the window grows to
-    /// `window_size + batch - 1`, and then comes down to `window_size`. It keeps more than that only where a tool call and its results
-    /// need it, or where the window is so small beside the batch that an eighth of the limit stands above the newest message.
+    /// How many messages leave the window at a time, at least 1. The window grows to `window_size + batch - 1` messages, and with the next
+    /// comes down to `window_size`. It keeps more than that only if a tool call and its results need it, or if the window is so small beside
+    /// the batch that an eighth of the limit stands above the newest message.
+    ///
+    /// Unless it is set it is a quarter of the window, and 1 for windows of less than 8. The document says three things about it, and no
+    /// number makes all of them true:
+    ///
+    /// - A window of 20 shows 20 of 25 messages, after 1 eviction. The newest 20 are shown with a batch of 1 or 5, and with 5 they are what one
+    ///   eviction leaves. A quarter of 20 is 5, so this is true as it stands.
+    /// - What overflows leaves at once, which is a batch of 1. Windows of less than 8 do so. Larger ones show at most a quarter more than
+    ///   their size.
+    /// - A summary is made every 15 to 25 turns. A window of 20 has its first at message 25, and then one at every fifth message: as seldom as
+    ///   the first allows. For the document's pace say `batch(20)`. Then it shows up to 39 messages.
     pub fn batch(self, batch: u64) -> Self {
-        Builder { batch, ..self }
+        Builder { batch: Some(batch), ..self }
     }
 
     /// Where the conversation is kept: process memory of its own unless said otherwise.
@@ -255,7 +371,7 @@ impl Builder {
     /// Opens the window, and goes on where the store has a conversation of its id.
     ///
     /// # Errors
-    /// Where an option is out of its range, or the id cannot be part of a log's name, and where the store fails.
+    /// Where an option is out of its range, the id is too long or cannot be part of a log's name, and where the store fails.
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
@@ -267,17 +383,16 @@ impl Builder {
     /// # });
     /// ```
     pub async fn open(self) -> Result<SlidingWindow, Error> {
-        let options = [("windowSize", self.window_size), ("summaryBudget", self.summary_budget), ("batch", self.batch)];
+        let batch = self.batch.unwrap_or((self.window_size / 4).max(1));
+        let options = [("windowSize", self.window_size), ("summaryBudget", self.summary_budget), ("batch", batch)];
         for (option, value) in options {
             if value == 0 {
                 return Err(OptionError { option, expected: "at least 1", value: value.to_string() }.into());
             }
         }
-        // The log's name would be one even if this were empty.
-        let id: LogName = self.id.parse().map_err(crate::Error::from)?;
-        let settings = Settings { dialect: DIALECT, policy: self.policy(), ..Settings::default() };
+        let name = log_of(&self.id)?;
+        let settings = settings(self.policy(batch));
         let counter = settings.counter.clone();
-        let name = format!("compact:{id}:messages");
         let focus = ["decisions", "key facts", "user preferences"].map(str::to_owned).to_vec();
         let hooks = self.hooks();
         let mut session = Session::open(self.store, &name, settings).await?;
@@ -288,13 +403,13 @@ impl Builder {
         if let Some(spawn) = self.spawn {
             session = session.with_spawner(move |job| spawn(job));
         }
-        Ok(SlidingWindow { session: Mutex::new(session), counter })
+        Ok(SlidingWindow { session: Mutex::new(session), counter, batch })
     }
 
-    fn policy(&self) -> Policy {
+    fn policy(&self, batch: u64) -> Policy {
         let (budget, role, wording) = (self.summary_budget, self.summary_role, "{summary}".to_owned());
         Policy {
-            limits: Limits::messages(self.window_size.saturating_add(self.batch - 1)),
+            limits: Limits::messages(self.window_size.saturating_add(batch - 1)),
             target: Some(Limits::messages(self.window_size)),
             keep: Keep { task: false, ..Keep::default() },
             system: SystemRule { counted: false, ..SystemRule::default() },

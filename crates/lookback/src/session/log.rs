@@ -29,7 +29,7 @@ pub(crate) async fn read(store: &dyn Store, log: &LogName, span: Range<Position>
     span.zip(bodies).map(parse).collect()
 }
 
-pub(super) async fn load(store: &dyn Store, log: &LogName, settings: Settings) -> Result<Engine, StoreError> {
+pub(crate) async fn load(store: &dyn Store, log: &LogName, settings: Settings) -> Result<Engine, StoreError> {
     let Some(head) = store.head(log, None).await? else { return Ok(Engine::new(settings)) };
     let view = fold(store, log, head.checkpoint, head.end).await?;
     let since = head.end - head.checkpoint.map_or(0, |checkpoint| checkpoint + 1);

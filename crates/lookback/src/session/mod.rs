@@ -349,6 +349,11 @@ impl Session {
         Window { view, dialect, tokens, plan: None, entries: Vec::new() }
     }
 
+    /// The window by the limits as they are, with the calls of the newest message still open: see [`Engine::glance`].
+    pub(crate) fn glance(&self) -> Cow<'_, View> {
+        self.engine.glance()
+    }
+
     /// Looks at the limits now, whatever the policy's pace, and repairs nothing: for the end of a turn, when nobody waits for a window.
     /// Where the policy makes a summary, it is begun or taken up.
     ///

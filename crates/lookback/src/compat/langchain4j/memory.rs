@@ -11,6 +11,7 @@ use lookback_core::view::Item;
 use lookback_core::{DecodeError, Dialect, Message, engine};
 
 use super::SingleSlotChatMemoryStore;
+use super::id::name_of;
 use crate::compat::OptionError;
 use crate::session::{self, Session};
 use crate::store::{LogName, Store, StoreError, purge};
@@ -37,11 +38,11 @@ pub type MessageWindowChatMemory = ChatMemory<Messages>;
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
-/// use lookback::tokens::{OpenAi, Vocabulary};
-/// use lookback::{Message, compat::langchain4j::TokenWindowChatMemory};
+/// use lookback::Message;
+/// use lookback::compat::langchain4j::{OpenAiTokenCountEstimator, TokenWindowChatMemory};
 ///
-/// let counter = OpenAi::new(Vocabulary::O200k);
-/// let memory = TokenWindowChatMemory::builder().max_tokens(12).token_counter(counter).build()?;
+/// let counter = OpenAiTokenCountEstimator::new("gpt-4o")?;
+/// let memory = TokenWindowChatMemory::builder().max_tokens(14).token_counter(counter).build()?;
 /// memory.add(Message::user("How far is the moon?")).await?;
 /// memory.add(Message::user("And the sun?")).await?;
 /// assert_eq!(memory.messages().await?.len(), 1);
@@ -98,7 +99,9 @@ pub enum ChatMemoryError {
 const TOKENS_PER_REQUEST: u64 = 3;
 
 struct Inner {
-    id: LogName,
+    id: String,
+    /// Its log.
+    name: LogName,
     most: Box<Most>,
     store: Arc<dyn Store>,
     first: bool,
@@ -157,7 +160,7 @@ impl Builder<Messages> {
     /// The memory.
     ///
     /// # Errors
-    /// Where the limit is missing or 0, or a session may not be called as the memory is.
+    /// Where the limit is missing or 0, or the identifier is empty or too long.
     pub fn build(self) -> Result<MessageWindowChatMemory, ChatMemoryError> {
         self.finish(Measure::Messages, Arc::new(Estimate::default()))
     }
@@ -176,7 +179,8 @@ impl Builder<Tokens> {
         Builder { most: Some(Box::new(most)), ..self }
     }
 
-    /// Counts the tokens. It has to be given.
+    /// Counts the tokens: an [`OpenAiTokenCountEstimator`](super::OpenAiTokenCountEstimator) as the original's examples do, or any other
+    /// counter, an `Arc<dyn TokenCounter>` too. It has to be given.
     #[must_use]
     pub fn token_counter(self, counter: impl TokenCounter + 'static) -> Self {
         Builder { counter: Some(Arc::new(counter)), ..self }
@@ -191,7 +195,7 @@ impl Builder<Tokens> {
     /// The memory.
     ///
     /// # Errors
-    /// Where the limit is missing or 0, there is no counter, or a session may not be called as the memory is.
+    /// Where the limit is missing or 0, there is no counter, or the identifier is empty or too long.
     pub fn build(self) -> Result<TokenWindowChatMemory, ChatMemoryError> {
         let missing = OptionError { option: "tokenCountEstimator", expected: "given", value: "none".to_owned() };
         let counter = self.counter.clone().ok_or(missing)?;
@@ -213,7 +217,8 @@ impl<M> Builder<M> {
         }
     }
 
-    /// The memory's identifier, `default` unless it is said: the name of its session in the store.
+    /// The memory's identifier, `default` unless it is said: any text but an empty one, such as `ada@example.org` or an address. No two
+    /// identifiers share a log; [the module](super) says what the log is called.
     #[must_use]
     pub fn id(self, id: impl Into<String>) -> Self {
         Builder { id: id.into(), ..self }
@@ -233,11 +238,11 @@ impl<M> Builder<M> {
     }
 
     fn finish(self, measure: Measure, counter: Arc<dyn TokenCounter>) -> Result<ChatMemory<M>, ChatMemoryError> {
-        let id: LogName = self.id.parse().map_err(session::Error::from)?;
+        let name = name_of(&self.id)?;
         let most = self.most.ok_or_else(|| measure.refused("none".to_owned()))?;
-        let store = self.store.unwrap_or_else(|| Arc::new(SingleSlotChatMemoryStore::of(id.clone())));
+        let store = self.store.unwrap_or_else(|| Arc::new(SingleSlotChatMemoryStore::of(name.clone())));
         let session = Mutex::new(None);
-        let inner = Inner { id, most, store, first: self.first, counter, measure, session };
+        let inner = Inner { id: self.id, name, most, store, first: self.first, counter, measure, session };
         inner.policy()?;
         Ok(ChatMemory { inner: Arc::new(inner), measured: PhantomData })
     }
@@ -246,7 +251,7 @@ impl<M> Builder<M> {
 impl<M> ChatMemory<M> {
     /// The memory's identifier.
     pub fn id(&self) -> &str {
-        self.inner.id.as_str()
+        &self.inner.id
     }
 
     /// Adds a message, and evicts the oldest that no longer fit. A system message that says what the present one says is ignored.
@@ -273,9 +278,13 @@ impl<M> ChatMemory<M> {
     /// These messages take the place of all, at once, and the oldest that do not fit are evicted. For a compaction of one's own: nothing
     /// here calls it.
     ///
+    /// What [`messages`](ChatMemory::messages) gave can be set while calls wait for their results: these come as they would have.
+    ///
     /// # Errors
     /// Where there is none, and as [`ChatMemory::add`]. What was there stays then.
-    pub async fn set(&self, messages: Vec<Message>) -> Result<(), ChatMemoryError> {
+    pub async fn set(&self, mut messages: Vec<Message>) -> Result<(), ChatMemoryError> {
+        // A stand-in that was read is no result: what is real may still come.
+        messages.retain(|message| !engine::is_stand_in(message));
         if messages.is_empty() {
             let value = "none".to_owned();
             return Err(OptionError { option: "messages", expected: "one message or more", value }.into());
@@ -288,7 +297,8 @@ impl<M> ChatMemory<M> {
         Ok(())
     }
 
-    /// The messages of the next model call: those that fit the limit as it is now, in a form that a provider accepts. It changes nothing.
+    /// The messages of the next model call: those that fit the limit as it is now, in a form that a provider accepts once the calls of the
+    /// newest message are answered. It changes nothing.
     ///
     /// # Errors
     /// Where the limit is 0, or the store fails.
@@ -296,12 +306,12 @@ impl<M> ChatMemory<M> {
         let policy = Policy { mode: Mode::OnRead, ..self.inner.policy()? };
         let mut slot = self.inner.session.lock().await;
         let held = self.inner.open(&mut slot, policy).await?;
-        let window = held.session.window().await?;
-        if window.view().messages().all(Item::is_own) {
+        let view = held.session.glance();
+        if view.messages().all(Item::is_own) {
             // Nothing of the conversation can be sent yet, and an opening of ours alone would be a question that nobody asked.
             return Ok(Vec::new());
         }
-        let shown = window.messages().map_err(session::Error::from)?;
+        let shown = view.encode(Dialect::OpenAiChat).map_err(session::Error::from)?;
         Ok(shown.iter().map(|message| Dialect::OpenAiChat.decode(message.get())).collect::<Result<_, _>>()?)
     }
 
@@ -312,7 +322,7 @@ impl<M> ChatMemory<M> {
     pub async fn clear(&self) -> Result<(), ChatMemoryError> {
         let mut slot = self.inner.session.lock().await;
         *slot = None;
-        purge(&*self.inner.store, &self.inner.id).await.map_err(session::Error::from)?;
+        purge(&*self.inner.store, &self.inner.name).await.map_err(session::Error::from)?;
         Ok(())
     }
 }
@@ -320,7 +330,7 @@ impl<M> ChatMemory<M> {
 impl Inner {
     /// The policy by the limit as it is now.
     fn policy(&self) -> Result<Policy, OptionError> {
-        let most = (self.most)(self.id.as_str());
+        let most = (self.most)(&self.id);
         if most == 0 {
             return Err(self.measure.refused(most.to_string()));
         }
@@ -343,7 +353,7 @@ impl Inner {
                 let counter = self.counter.clone();
                 let dialect = Dialect::OpenAiChat;
                 let settings = engine::Settings { dialect, policy, counter, ..engine::Settings::default() };
-                let session = Session::open(self.store.clone(), self.id.as_str(), settings).await?;
+                let session = Session::open(self.store.clone(), self.name.as_str(), settings).await?;
                 let newest = self.newest_of(&session).await?.into_iter().next();
                 Held { session, newest }
             }
@@ -359,7 +369,7 @@ impl Inner {
     /// The newest record that the session knows, and one that came after it.
     async fn newest_of(&self, session: &Session) -> Result<Vec<String>, StoreError> {
         let end = session.stats().entries;
-        self.store.read(&self.id, end.saturating_sub(1)..end + 1).await
+        self.store.read(&self.name, end.saturating_sub(1)..end + 1).await
     }
 
     /// The session has written. It must not look as if it had not where that cannot be noted: it is opened anew then.

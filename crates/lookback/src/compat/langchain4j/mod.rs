@@ -11,18 +11,28 @@
 //! - **A tool call and its results are evicted together**, however many results there are and whenever they come. A call that waits for
 //!   its results stays even over the limit, and so does the newest message: the original drops the results that were just added, and
 //!   sends the next ones without their call, which providers refuse.
-//! - **What is read can be sent.** A call without its result is read with a stand-in, and a result without its call is not read.
-//!   Stand-ins are not stored, so a result that comes later counts; they count against the limit of what is read.
+//! - **What is read can be sent,** once the calls of the newest message are answered: these are read as they are, as in the original. An
+//!   older call without its result is read with a stand-in, and a result without its call is not read. Stand-ins are not stored, nor taken
+//!   for results where they come back in a [`set`](ChatMemory::set), so a result that comes later counts; they count against the limit of
+//!   what is read.
 //! - **A memory is shared**: clones are the same memory, in any thread, and no message is lost or doubled. Two memories of one
 //!   identifier over one store see what the other wrote.
 //! - **`set` keeps the rules**: there is one system message after it too, and nothing to set is an error, as the document says.
 //! - **What was evicted stays in the store**, where [`search`](crate::session::search()) finds it, until [`clear`](ChatMemory::clear)
-//!   erases the memory with its past.
+//!   erases the memory with its past. (Over a [`ChatMemoryStore`] it is gone from there, as in the original.)
+//!
+//! An identifier is any text but an empty one, such as an address or a path. It is the name of the memory's log where that can have it, and
+//! else stands in it with `%` for what no name has: in the 200 characters of a name there is room for all but the longest.
 
+mod estimator;
+mod id;
 mod memory;
 mod slot;
+mod store;
 
+pub use estimator::OpenAiTokenCountEstimator;
 pub use memory::{
     Builder, ChatMemory, ChatMemoryError, MessageWindowChatMemory, Messages, TokenWindowChatMemory, Tokens,
 };
 pub use slot::{AnotherId, SingleSlotChatMemoryStore};
+pub use store::{ChatMemoryStore, FromChatMemoryStore};

@@ -4,7 +4,9 @@ use std::ops::Range;
 
 use lookback_core::transcript::Millis;
 
-use crate::store::{Answer, BadName, Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, StoreError};
+use super::id::name_of;
+use crate::compat::OptionError;
+use crate::store::{Answer, Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, StoreError};
 
 /// One memory in process memory. Asked for another it fails, since whoever asks has mixed up two memories.
 ///
@@ -39,9 +41,9 @@ impl SingleSlotChatMemoryStore {
     /// An empty store for the memory of this identifier.
     ///
     /// # Errors
-    /// Where a session may not be called so (see [`LogName`]).
-    pub fn new(id: &str) -> Result<Self, BadName> {
-        Ok(SingleSlotChatMemoryStore::of(id.parse()?))
+    /// Where the identifier is empty, or too long.
+    pub fn new(id: &str) -> Result<Self, OptionError> {
+        Ok(SingleSlotChatMemoryStore::of(name_of(id)?))
     }
 
     pub(super) fn of(id: LogName) -> Self {
@@ -50,7 +52,8 @@ impl SingleSlotChatMemoryStore {
 
     /// The slot, for what is asked of this log.
     fn slot(&self, log: &LogName) -> Result<&MemoryStore, StoreError> {
-        if *log == self.id || [self.id.summary_of(), self.id.facts_of()].contains(log) {
+        let own = [Some(self.id.summary_of()), Some(self.id.facts_of()), self.id.old_summary_of()];
+        if *log == self.id || own.iter().flatten().any(|own| own == log) {
             return Ok(&self.slot);
         }
         let source = Box::new(AnotherId { id: self.id.clone(), asked: log.clone() });

@@ -29,8 +29,6 @@ pub(super) struct Making {
     pub(super) id: String,
     pub(super) claim: Claim,
     pub(super) failures: u32,
-    /// Tokens of its message beside the summary.
-    pub(super) around: u64,
 }
 
 impl Making {
@@ -73,7 +71,6 @@ impl Making {
                 if summary.text.is_empty() {
                     return Err(Unfit::Empty.to_string());
                 }
-                self.claim.takes(tokens.saturating_add(self.around)).map_err(|unfit| unfit.to_string())?;
                 Ok((summary.text, tokens))
             }
             Ok(Err(error)) => Err(error.to_string()),

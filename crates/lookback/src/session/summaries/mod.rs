@@ -333,6 +333,22 @@ impl Session {
         }
     }
 
+    /// The running summary, for those who only look: one that is made and waits to be taken up, with the entries of this window that it is
+    /// to replace, or else the one that stands.
+    pub(crate) async fn newest_summary(&self) -> Result<Option<(String, Vec<Range<Position>>)>, super::Error> {
+        let (_, note) = self.summaries.newest(&*self.store, &self.name).await?;
+        let standing = self.view().summary();
+        Ok(match note {
+            Some(Note::Made { claim, text, .. })
+                if claim.base == standing.map(|(position, _)| position)
+                    && claim.covers.iter().all(|span| self.view().is_on_path(span)) =>
+            {
+                Some((text, claim.covers))
+            }
+            _ => standing.map(|(_, summary)| (summary.text.clone(), Vec::new())),
+        })
+    }
+
     /// Looks how things stand, and takes up what is there. Gives the log's end and how often it failed in a row, where somebody may begin.
     async fn look(&mut self) -> Result<(Option<(u64, u32)>, Vec<Entry>), super::Error> {
         // Nobody looks before ours has ended, or is late.
@@ -368,7 +384,7 @@ impl Session {
                 }
                 Err(Unfit::Superseded) => (Some((end, 0)), Work::None),
                 Err(Unfit::Waits) => (None, Work::Wait { until: Instant::now() }),
-                Err(unfit @ (Unfit::Empty | Unfit::Larger { .. } | Unfit::Unasked)) => {
+                Err(unfit @ (Unfit::Empty | Unfit::NoRoom { .. } | Unfit::Unasked)) => {
                     self.fail(&claim, end, failures, unfit.to_string()).await?;
                     (None, Work::Wait { until: Instant::now() })
                 }
@@ -431,9 +447,6 @@ impl Session {
         let total_tokens = self.engine.tokens(self.engine.view());
         let span = self.hooks.start(&CompactStart { session: name.clone(), evicted_count, total_tokens });
         let task = Task { focus: summaries.focus.clone(), ..calls::task(&wanted) };
-        // The words around a summary count too, when it is taken up.
-        let settings = self.engine.settings();
-        let wording = settings.policy.summary().map_or(0, |summary| settings.counter.text(&summary.wording));
         let making = Making {
             store: self.store.clone(),
             session: name.clone(),
@@ -446,7 +459,6 @@ impl Session {
             id,
             claim,
             failures,
-            around: wording + settings.counter.message_overhead(),
         };
         let made = async move {
             making.make(task).await;

@@ -1,0 +1,125 @@
+//! The counter that the system's memories in tokens are used with: OpenAI's vocabulary, and what OpenAI writes around a message.
+
+use lookback_core::message::{Message, PartRef, ResultItem, ToolCall};
+use lookback_core::tokens::{Models, OpenAi, TokenCounter, Tokenizer, Vocabulary};
+use serde_json::{Map, Value};
+
+use crate::compat::OptionError;
+
+/// Tokens of a picture, whatever its size.
+const PICTURE: u64 = 85;
+
+/// `OpenAiTokenCountEstimator`: tokens as OpenAI counts them, found by trial.
+///
+/// A message costs 4 beside its words. One that calls a tool costs 2 more, the tool's name twice, and the arguments; one that calls several
+/// costs 18 more, and for each call 7, its name, and 2 for each argument beside its own name and value. (With `gpt-3.5-turbo-1106` and
+/// `-0125`, `gpt-4-1106-preview`, `-0125-preview` and `-turbo-preview` it is 3 more in both cases; and `o4` models cost 2 more for each message
+/// of the model's.) A picture costs 85, and neither the identifiers of calls nor reasoning cost anything.
+///
+/// ```
+/// use lookback::compat::langchain4j::{OpenAiTokenCountEstimator, TokenWindowChatMemory};
+/// use lookback::tokens::TokenCounter;
+///
+/// let estimator = OpenAiTokenCountEstimator::new("gpt-4o-mini")?;
+/// assert_eq!(estimator.message(&lookback::Message::user("Hello")), Some(5));
+/// let memory = TokenWindowChatMemory::builder().max_tokens(1_000).token_counter(estimator).build()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenAiTokenCountEstimator {
+    vocabulary: OpenAi,
+    /// Beside the calls of a message.
+    calling: u64,
+    /// Beside a message of the model's.
+    answering: u64,
+}
+
+impl OpenAiTokenCountEstimator {
+    /// The counter for a model of OpenAI's.
+    ///
+    /// # Errors
+    /// Where it is none that is known.
+    pub fn new(model_name: &str) -> Result<Self, OptionError> {
+        let unknown = || OptionError {
+            option: "modelName",
+            expected: "the name of a model of OpenAI's",
+            value: format!("`{}`", model_name.escape_debug()),
+        };
+        let models = Models::builtin();
+        let vocabulary =
+            match models.find(model_name).filter(|model| model.factor == 1.0).ok_or_else(unknown)?.tokenizer {
+                Tokenizer::O200k => Vocabulary::O200k,
+                Tokenizer::Cl100k => Vocabulary::Cl100k,
+                Tokenizer::Estimate => return Err(unknown()),
+            };
+        let late = [
+            "gpt-3.5-turbo-1106",
+            "gpt-3.5-turbo-0125",
+            "gpt-4-1106-preview",
+            "gpt-4-0125-preview",
+            "gpt-4-turbo-preview",
+        ];
+        Ok(OpenAiTokenCountEstimator {
+            vocabulary: OpenAi::new(vocabulary),
+            calling: if late.contains(&model_name) { 6 } else { 3 },
+            answering: if model_name.starts_with("o4") { 2 } else { 0 },
+        })
+    }
+
+    fn call(&self, call: &ToolCall) -> u64 {
+        let name = self.text(&call.name);
+        let Ok(arguments) = serde_json::from_str::<Map<String, Value>>(&call.arguments) else {
+            return 7 + name + self.text(&call.arguments);
+        };
+        let value =
+            |value: &Value| value.as_str().map_or_else(|| self.text(&value.to_string()), |text| self.text(text));
+        let arguments = arguments.iter().map(|(key, given)| 2 + self.text(key) + value(given));
+        7 + name + arguments.sum::<u64>()
+    }
+
+    fn calls(&self, calls: &[&ToolCall]) -> u64 {
+        match calls {
+            [] => 0,
+            [only] => self.calling - 1 + 2 * self.text(&only.name) + self.text(&only.arguments),
+            several => self.calling + 15 + several.iter().map(|call| self.call(call)).sum::<u64>(),
+        }
+    }
+
+    fn part(&self, part: PartRef<'_>) -> u64 {
+        match part {
+            PartRef::Text(text) => self.text(text),
+            PartRef::Image(_) => PICTURE,
+            PartRef::ToolResult(result) => {
+                result.content.iter().filter_map(ResultItem::text).map(|t| self.text(t)).sum()
+            }
+            PartRef::Opaque(opaque) if !opaque.is_cache_marker() => self.text(opaque.raw.get()),
+            // Files are none of the original's, and calls are counted together.
+            PartRef::Document(_) | PartRef::Reasoning(_) | PartRef::ToolCall(_) | PartRef::Opaque(_) => 0,
+        }
+    }
+}
+
+impl TokenCounter for OpenAiTokenCountEstimator {
+    fn name(&self) -> &str {
+        self.vocabulary.name()
+    }
+
+    fn is_exact(&self) -> bool {
+        true
+    }
+
+    fn text(&self, text: &str) -> u64 {
+        self.vocabulary.text(text)
+    }
+
+    fn message_overhead(&self) -> u64 {
+        4
+    }
+
+    fn message(&self, message: &Message) -> Option<u64> {
+        let calls: Vec<_> = message.tool_calls().map(|(_, call)| call).collect();
+        let parts: u64 = message.parts().map(|part| self.part(part)).sum();
+        let answering = if message.role() == lookback_core::Role::Assistant { self.answering } else { 0 };
+        Some(self.message_overhead() + parts + self.calls(&calls) + answering)
+    }
+}
