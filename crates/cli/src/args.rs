@@ -25,12 +25,12 @@ pub(crate) use facts::{AddArgs, FactsCommand, Place, RecallArgs, Whose, WhoseExa
     arg_required_else_help = true,
     after_help = "\
 Examples:
-  lookback replay examples/session.jsonl   what a session would cost
-  lookback window examples/request.json    a request, its window in place
-  lookback check examples/request.json     would a provider accept it?
-  lookback sessions list                   what the store holds
-  lookback facts list                      what is known from before
-  lookback mcp                             a memory for any MCP client
+  lookback replay examples/session.jsonl   # what a session would cost
+  lookback window examples/request.json    # a request, its window in place
+  lookback check examples/request.json     # would a provider accept it?
+  lookback sessions list                   # what the store holds
+  lookback facts list                      # what is known from before
+  lookback mcp                             # a memory for any MCP client
 
 `lookback COMMAND --help` has more. Exit codes: 0 yes, 1 no, 2 the input or the command line cannot be read."
 )]
@@ -47,7 +47,7 @@ pub(crate) enum Command {
     /// Look into a store: list, show, window, export, search, delete
     #[command(
         subcommand,
-        after_help = "Examples:\n  lookback sessions list\n  lookback sessions show replay/session\n  lookback sessions search \"port 5050\" --session replay/session"
+        after_help = "Examples:\n  lookback sessions list\n  lookback sessions show replay/session\n  lookback sessions search \"worse than the bug\" --session replay/session"
     )]
     Sessions(SessionsCommand),
     /// Facts that outlive the window: list, add, resolve, forget, history, sheet, export, import
@@ -322,7 +322,7 @@ pub(crate) enum SessionsCommand {
         store: StoreArg,
     },
     /// Find messages by the words in them, those that have left the window too
-    #[command(after_help = "Example:\n  lookback sessions search \"port 5050\"")]
+    #[command(after_help = "Example:\n  lookback sessions search \"worse than the bug\"")]
     Search {
         /// Words, all of which must stand in a message
         query: String,

@@ -53,31 +53,6 @@ fn help_teaches_with_examples() {
 }
 
 #[test]
-fn the_examples_of_the_help_can_be_run() {
-    let lab = Lab::new().with_example();
-    std::fs::create_dir(lab.path("examples")).unwrap();
-    for name in ["session.jsonl", "request.json", "broken.json"] {
-        std::fs::copy(std::path::Path::new(common::example()).with_file_name(name), lab.path("examples").join(name))
-            .unwrap();
-    }
-    let lines = lab.shell("for c in '' window check replay 'sessions list' 'sessions show' 'sessions window' 'sessions export' 'sessions search' facts 'facts add' 'facts list' 'facts history' 'facts sheet' 'facts export' recall completions; do lookback $c --help | sed -n '/^Example/,$p' | grep '^  lookback'; done");
-    let mut examples: Vec<String> = lines.out().lines().map(|line| line.to_owned()).collect();
-    assert!(examples.len() >= 15, "{examples:?}");
-    // Sessions are there once a replay was run.
-    examples.sort_by_key(|line| !line.contains("replay examples"));
-    std::fs::create_dir_all(lab.path(".kb/memory/shared")).unwrap();
-    std::fs::write(lab.path(".kb/memory/shared/memory.json"), "{}").unwrap();
-    for line in examples {
-        // What a user may not have is left out.
-        let line = line.split(" | jq").next().unwrap().trim().split("   ").next().unwrap().replace('~', ".");
-        let run = lab.shell(&line);
-        assert!(matches!(run.code, Some(0 | 1)), "{line}: {}", run.stderr);
-    }
-    assert_eq!(lab.run(&["check", "examples/request.json"]).out(), "");
-    assert_eq!(lab.run(&["check", "examples/broken.json"]).code, Some(1));
-}
-
-#[test]
 fn without_a_command_there_is_help_and_a_wrong_question() {
     let run = Lab::new().run(&[]);
     assert_eq!(run.code, Some(2));

@@ -197,7 +197,7 @@ fn confidence(text: &str) -> Result<Confidence, String> {
 #[command(after_help = "\
 Examples:
   lookback recall replay/session \"late stand\" --limit 2
-  lookback recall replay/session --entry 12
+  lookback recall replay/session --entry 34
   lookback recall replay/session --from 3 --to 9")]
 pub(crate) struct RecallArgs {
     /// The session
