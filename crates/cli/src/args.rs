@@ -147,18 +147,23 @@ pub(crate) struct CheckArgs {
 
 /// Replay recorded sessions: what each call would have sent, and what it would have cost
 ///
-/// Reads JSON lines in OpenAI's chat format, a transcript a line ({"id","messages","tools"}) or a message a line, with an optional
-/// `time`. A call precedes every assistant message that does not come first. With several policies it compares them.
+/// Reads recordings, and every recording in a folder: JSON lines, a transcript a line ({"id","messages","tools"}) or a message a line, with
+/// an optional `time`; JSON lists of either; request bodies; session files of Claude Code (~/.claude/projects). They may be
+/// gzipped. A call precedes every assistant message that does not come first. With several policies it compares them.
 ///
-/// The sessions are kept in the store as replay/NAME; the same file again takes their place.
+/// Where the provider's usage was recorded, it is told beside what was replayed.
+///
+/// The session that the first policy makes of NAME is kept in the store as replay/NAME, and of another policy as replay/NAME@POLICY; the same
+/// file again takes their place. Ctrl-C ends a replay: what was replayed until then is told, and nothing of that session is kept.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
   lookback replay examples/session.jsonl
   lookback replay examples/session.jsonl --policy tokens:max_tokens=32000
-  lookback replay examples/session.jsonl --policy none --policy default --json")]
+  lookback replay examples/session.jsonl --policy none --policy default --json
+  lookback replay ~/.claude/projects --frame-from-usage")]
 pub(crate) struct ReplayArgs {
-    /// Recorded sessions; `-` is standard input
+    /// Recorded sessions, or folders of them; `-` is standard input
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
     #[arg(long, value_name = "POLICY", help = "A preset with settings, or a file; may be repeated", long_help = POLICY_LONG, default_value = "default")]
@@ -170,6 +175,9 @@ pub(crate) struct ReplayArgs {
     pub(crate) dialect: DialectArg,
     #[command(flatten)]
     pub(crate) model: ModelArg,
+    /// Where no system prompt and no tools were recorded, take their tokens from the usage of the first call
+    #[arg(long)]
+    pub(crate) frame_from_usage: bool,
     /// Write JSON lines: one for each transcript and policy, then a total for each policy
     #[arg(long)]
     pub(crate) json: bool,

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use lookback::memory::{BadLine, FactId, KbError, MemoryError, Refused};
 use lookback::presets::PolicyError;
 use lookback::prices::PricesError;
-use lookback::recording::RecordingError;
+use lookback::recording::{RecordingError, TextError};
 use lookback::{Error, RequestError, StoreError};
 
 use crate::output;
@@ -19,6 +19,8 @@ use crate::store::NoHome;
 pub(crate) enum Failure {
     #[error("{place}: {source}")]
     Unreadable { place: String, source: io::Error },
+    #[error("{place}: {fault}")]
+    Text { place: String, fault: TextError },
     #[error("{place}: {fault}")]
     Request { place: String, fault: RequestError },
     #[error("{place}: a recording, with an object on each line, and not a request; `lookback replay` reads it")]
@@ -35,6 +37,8 @@ pub(crate) enum Failure {
     Policy { policy: String, fault: PolicyError },
     #[error("{0} holds no transcript")]
     Empty(String),
+    #[error("Ctrl-C could not be listened for: {0}")]
+    Handler(ctrlc::Error),
     #[error("{transcript}, --policy {policy}: {error}")]
     Replay { transcript: String, policy: String, error: Error },
     #[error(transparent)]
@@ -106,6 +110,8 @@ impl Failure {
             | Failure::NoPricesIn(_)
             | Failure::Policy { .. }
             | Failure::Empty(_)
+            | Failure::Handler(_)
+            | Failure::Text { .. }
             | Failure::Replay { .. }
             | Failure::Session(Error::Name(_) | Error::Store(_) | Error::Loss(_))
             | Failure::Store(_)

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use lookback::presets;
+use lookback::recording;
 use lookback::tokens::{Model, Models, TokenCounter};
 use lookback::{Dialect, Policy, Price, Prices, Request};
 use serde_json::value::RawValue;
@@ -25,13 +26,9 @@ pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     read.map_err(|source| Failure::Unreadable { place: place(path), source })
 }
 
-/// A file's text.
+/// A file's text: unpacked where it is gzip, and without a byte order mark.
 pub(crate) fn text(path: &Path) -> Result<String, Failure> {
-    String::from_utf8(bytes(path)?).map_err(|error| {
-        let at = error.utf8_error().valid_up_to();
-        let fault = lookback::RequestError::Utf8 { at };
-        Failure::Request { place: place(path), fault }
-    })
+    recording::text(bytes(path)?, recording::LARGEST).map_err(|fault| Failure::Text { place: place(path), fault })
 }
 
 /// How a file is spoken of.

@@ -204,6 +204,10 @@ fn folder() -> Lab {
 /// What the help speaks of, besides: a session that was replayed, facts, and an export of them.
 fn used_folder() -> Lab {
     let lab = folder();
+    let sessions = lab.path("home/.claude/projects/one");
+    fs::create_dir_all(&sessions).unwrap();
+    let session = concat!(env!("CARGO_MANIFEST_DIR"), "/../lookback/tests/claude_code/session.jsonl");
+    fs::copy(session, sessions.join("session.jsonl")).unwrap();
     for line in [
         "lookback replay examples/session.jsonl --json",
         "lookback facts add --shared blocker \"API_KEY is not set.\"",

@@ -193,7 +193,8 @@ fn all_sessions_are_deleted_only_where_that_is_asked_for() {
 #[test]
 fn sessions_are_deleted_all_or_none() {
     let lab = replayed();
-    lab.run(&["replay", "session.jsonl", "--json", "--policy", "none", "--policy", "messages"]).out();
+    lab.run(&["replay", "session.jsonl", "--json", "--policy", "default", "--policy", "none", "--policy", "messages"])
+        .out();
     let run = lab.run(&["sessions", "delete", "replay/session", "nobody"]);
     run.fails(1, "there is no session `nobody`");
     assert_eq!(lab.run(&["sessions", "list", "--json"]).lines().len(), 3);

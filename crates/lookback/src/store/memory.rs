@@ -39,6 +39,11 @@ impl MemoryStore {
         MemoryStore::default()
     }
 
+    /// All records of a log.
+    pub(crate) fn records(&self, log: &LogName) -> Vec<Record> {
+        self.logs().get(log).map(|log| log.records.clone()).unwrap_or_default()
+    }
+
     fn logs(&self) -> MutexGuard<'_, BTreeMap<LogName, Log>> {
         // A panic elsewhere cannot leave a log half-written: the records of each change come or go in one call.
         self.logs.lock().unwrap_or_else(PoisonError::into_inner)
