@@ -28,6 +28,7 @@ Examples:
   lookback replay examples/session.jsonl   what a session would cost
   lookback window examples/request.json    a request, its window in place
   lookback check examples/request.json     would a provider accept it?
+  lookback rules AM2                       what a rule demands, and its errors
   lookback sessions list                   what the store holds
   lookback facts list                      what is known from before
   lookback mcp                             a memory for any MCP client
@@ -43,6 +44,7 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     Window(WindowArgs),
     Check(CheckArgs),
+    Rules(RulesArgs),
     Replay(ReplayArgs),
     /// Look into a store: list, show, window, export, search, delete
     #[command(
@@ -124,7 +126,8 @@ pub(crate) struct WindowArgs {
 
 /// Whether a provider would accept a conversation, and why not
 ///
-/// Exits with 0 where it would, with 1 where it would not, and says which rule is broken, where, and what to do.
+/// Exits with 0 where it would, with 1 where it would not, and says which rule is broken, where, and what to do. `lookback rules`
+/// has more on each rule: the provider's own errors, how they come about, and what mends them.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
@@ -143,6 +146,23 @@ pub(crate) struct CheckArgs {
     /// Write the repaired conversation to standard output, and the findings to standard error
     #[arg(long)]
     pub(crate) fix: bool,
+}
+
+/// What providers demand, and what their errors mean
+///
+/// Lists the rules that `check` knows. Given the number of a rule, or the text of an error, it says how that comes about, what Lookback
+/// does about it, and what you can do. Exits with 1 if the error is about something else. Quotes in an error confuse a shell: then give it
+/// on standard input.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  lookback rules
+  lookback rules AM2
+  lookback rules \"prompt is too long: 219898 tokens > 200000 maximum\"")]
+pub(crate) struct RulesArgs {
+    /// Numbers of rules, or the text of an error; `-` is standard input
+    #[arg(value_name = "RULE_OR_ERROR")]
+    pub(crate) what: Vec<String>,
 }
 
 /// Replay recorded sessions: what each call would have sent, and what it would have cost

@@ -11,10 +11,11 @@ use insta::assert_snapshot;
 #[test]
 fn help_teaches_with_examples() {
     let lab = Lab::new();
-    let commands: [&[&str]; 23] = [
+    let commands: [&[&str]; 24] = [
         &[],
         &["window"],
         &["check"],
+        &["rules"],
         &["replay"],
         &["sessions"],
         &["sessions", "list"],
@@ -60,7 +61,7 @@ fn the_examples_of_the_help_can_be_run() {
         std::fs::copy(std::path::Path::new(common::example()).with_file_name(name), lab.path("examples").join(name))
             .unwrap();
     }
-    let lines = lab.shell("for c in '' window check replay 'sessions list' 'sessions show' 'sessions window' 'sessions export' 'sessions search' facts 'facts add' 'facts list' 'facts history' 'facts sheet' 'facts export' recall completions; do lookback $c --help | sed -n '/^Example/,$p' | grep '^  lookback'; done");
+    let lines = lab.shell("for c in '' window check rules replay 'sessions list' 'sessions show' 'sessions window' 'sessions export' 'sessions search' facts 'facts add' 'facts list' 'facts history' 'facts sheet' 'facts export' recall completions; do lookback $c --help | sed -n '/^Example/,$p' | grep '^  lookback'; done");
     let mut examples: Vec<String> = lines.out().lines().map(|line| line.to_owned()).collect();
     assert!(examples.len() >= 15, "{examples:?}");
     // Sessions are there once a replay was run.
