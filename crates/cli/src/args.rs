@@ -80,6 +80,17 @@ summary_role=system, batch=1), `two-tier` (sliding_window_size=10, max_output_le
 `message-window` (max_messages, always_keep_system_message_first=false) and `managed-window` (window_size=40, \
 should_truncate_results=true, per_turn=false, proactive_compression=false)";
 
+const PRICES_HELP: &str = "Prices by name, by model, or from a TOML file of one's own (FILE.toml or FILE.toml:NAME)";
+const PRICES_LONG: &str = "\
+Prices by their name, by a model that they are for, or from a TOML file of your own: FILE.toml is its first entry, FILE.toml:NAME \
+another. Known are anthropic-5m, anthropic-1h, anthropic-opus-5m, anthropic-haiku-5m, openai-5.6, openai, openai-4o, gemini, mistral, \
+deepseek and uncached.
+
+A file has a [[price]] for each entry, with all of these: name, provider, models (a list; `*` stands for any text), input (US dollars for \
+a million tokens), write and read (what a token costs that is written to the prompt cache or read from it, as a multiple of input), \
+minimum (tokens below which nothing is cached), step (prefixes are cached in multiples of so many tokens), ttl (seconds that an entry \
+lives after its last use), entries (\"marked\" or \"every\"), date and source. docs/prices.md has an example, and what each means.";
+
 #[derive(Debug, ClapArgs)]
 pub(crate) struct PolicyArgs {
     #[arg(long, value_name = "POLICY", help = POLICY_HELP, long_help = POLICY_LONG, default_value = "default")]
@@ -183,8 +194,7 @@ pub(crate) struct ReplayArgs {
     pub(crate) files: Vec<PathBuf>,
     #[arg(long, value_name = "POLICY", help = "A preset with settings, or a file; may be repeated", long_help = POLICY_LONG, default_value = "default")]
     pub(crate) policy: Vec<String>,
-    /// Prices by name, by model, or from a TOML file of one's own (FILE.toml or FILE.toml:NAME)
-    #[arg(long, value_name = "NAME", default_value = "anthropic-5m")]
+    #[arg(long, value_name = "NAME", help = PRICES_HELP, long_help = PRICES_LONG, default_value = "anthropic-5m")]
     pub(crate) prices: String,
     #[command(flatten)]
     pub(crate) dialect: DialectArg,

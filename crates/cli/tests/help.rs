@@ -79,6 +79,29 @@ fn the_examples_of_the_help_can_be_run() {
 }
 
 #[test]
+fn the_help_names_the_prices_that_are_known() {
+    let run = Lab::new().run(&["replay", "--help"]);
+    let prices = lookback::Prices::builtin();
+    for name in prices.names() {
+        assert!(run.out().contains(name), "{name}");
+    }
+}
+
+#[test]
+fn a_dialect_by_another_name_is_told_its_own() {
+    let lab = Lab::new();
+    for (name, says) in [
+        ("openai", "unknown dialect `openai`; did you mean openai-chat?"),
+        ("claude", "did you mean anthropic?"),
+        ("converse", "did you mean bedrock?"),
+        ("openai-responses", "OpenAI's Responses cannot be read yet"),
+        ("gemini", "Gemini's generateContent cannot be read yet"),
+    ] {
+        lab.run(&["check", "--dialect", name]).fails(2, says);
+    }
+}
+
+#[test]
 fn without_a_command_there_is_help_and_a_wrong_question() {
     let run = Lab::new().run(&[]);
     assert_eq!(run.code, Some(2));
