@@ -267,7 +267,8 @@ fn run_line(lab: &Lab, page: &str, line: &str, comment: &str) -> String {
     assert_eq!(output.status.code(), Some(code), "{page}: `{line}`: {told}");
     // In a pipe only the last command's code is seen.
     assert!(code != 0 || !told.contains("error:"), "{page}: `{line}`: {told}");
-    if let Some((_, file)) = line.rsplit_once("> ") {
+    // (An error that is pasted may say `210000 tokens > 200000 maximum`.)
+    if let Some((_, file)) = line.rsplit_once("> ").filter(|(_, file)| !file.contains([' ', '"'])) {
         said += &fs::read_to_string(lab.path(file.replace("~/", "home/"))).unwrap();
     }
     let may_be_silent = SILENT.iter().any(|command| line.starts_with(&format!("lookback {command}")));

@@ -6,6 +6,7 @@ mod blocks;
 mod complaint;
 mod convert;
 mod detect;
+mod named;
 mod openai_chat;
 mod pairing;
 mod request;
@@ -14,7 +15,6 @@ mod rules;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -22,6 +22,7 @@ use serde_json::value::RawValue;
 pub use complaint::{Complaint, TooLong};
 pub use convert::Loss;
 pub use detect::{Clue, Contradiction, Sign};
+pub use named::{Meant, UnknownDialect};
 pub use request::{Frame, Request, RequestError};
 pub use response::Response;
 pub use rules::{Finding, Problem, Rule, Severity};
@@ -309,16 +310,4 @@ pub fn take(message: &RawValue, key: &str) -> (Box<RawValue>, Option<Box<RawValu
     let Some(value) = fields.get(key).map(ToOwned::to_owned) else { return (message.to_owned(), None) };
     fields.remove(key);
     (fields.write(), Some(value))
-}
-
-/// A dialect that does not exist.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown dialect `{0}`; there are openai-chat, anthropic and bedrock")]
-pub struct UnknownDialect(pub String);
-
-impl FromStr for Dialect {
-    type Err = UnknownDialect;
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Dialect::ALL.into_iter().find(|dialect| dialect.name() == name).ok_or_else(|| UnknownDialect(name.to_owned()))
-    }
 }
