@@ -7,7 +7,6 @@
 mod common;
 
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use common::{Case, Run, case};
 use futures_lite::future::block_on;
