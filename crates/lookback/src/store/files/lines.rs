@@ -30,7 +30,7 @@ pub(super) struct Index {
 /// The header of a file; `None` where there is no file.
 pub(super) fn header(path: &Path) -> Result<Option<(File, Vec<u8>, Header)>, StoreError> {
     let place = || path.display().to_string();
-    let Some(mut file) = disk::open(path).map_err(failed(path))? else { return Ok(None) };
+    let Some(mut file) = disk::open(path)? else { return Ok(None) };
     let mut first = Vec::new();
     BufReader::new((&mut file).take(LONGEST_HEADER)).read_until(b'\n', &mut first).map_err(failed(path))?;
     match serde_json::from_slice(&first) {
