@@ -7,7 +7,7 @@ use super::log::read;
 use crate::store::{LogName, Store, StoreError, folded, split, wanted};
 
 /// What a search found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct Found {
     /// The session.
     pub session: LogName,

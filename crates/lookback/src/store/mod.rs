@@ -66,7 +66,7 @@ pub trait Store: fmt::Debug + Send + Sync {
 }
 
 /// One record of a log. To a store it is text that it does not read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Record {
     /// The entry, as JSON.
     pub body: String,

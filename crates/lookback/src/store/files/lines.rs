@@ -18,7 +18,6 @@ const LONGEST_HEADER: u64 = 1 << 16;
 const COMPARED: usize = 256;
 
 /// Where the records of a file stand, up to the last append that is whole.
-#[derive(Debug)]
 pub(super) struct Index {
     first: Vec<u8>,
     last: Vec<u8>,

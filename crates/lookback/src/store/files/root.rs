@@ -24,7 +24,6 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// How many logs' indexes are kept.
 const INDEXES: usize = 1024;
 
-#[derive(Debug)]
 pub(super) struct Files {
     root: PathBuf,
     durability: Durability,
