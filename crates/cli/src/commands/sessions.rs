@@ -99,7 +99,7 @@ fn list(store: &Arc<dyn Store>, json: bool) -> Result<ExitCode, Failure> {
     }
     let row = |session: &Listed| {
         let [entries, facts, bytes] = [session.records, session.facts, session.bytes].map(output::number);
-        [session.name.to_string(), entries, facts, bytes, minute(session.created), minute(session.used)]
+        [output::plain(session.name.as_str()), entries, facts, bytes, minute(session.created), minute(session.used)]
     };
     let header = ["session", "entries", "facts", "bytes", "created (UTC)", "last used (UTC)"];
     let table = output::table(header, &[0, 4, 5], listed.values().map(row));
@@ -274,8 +274,9 @@ fn search(
     } else if found.is_empty() {
         output::tell("nothing found");
     } else {
-        let row =
-            |hit: &session::Found| [hit.session.to_string(), hit.position.to_string(), output::plain(&hit.excerpt)];
+        let row = |hit: &session::Found| {
+            [output::plain(hit.session.as_str()), hit.position.to_string(), output::plain(&hit.excerpt)]
+        };
         output::line(&output::text_of(&output::table(["session", "entry", "text"], &[0, 2], found.iter().map(row))))?;
     }
     // Where one session was asked for, it has been read.
