@@ -106,7 +106,8 @@ pub struct Recalled {
 /// A message, or a piece of one.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct Passage {
-    /// Its position in the log.
+    /// Its position in the log; as JSON it is `entry`, which is also how it is asked for.
+    #[serde(rename = "entry")]
     pub position: Position,
     /// Who speaks: `user`, `assistant`, `system`, `lookback`, or `tool result of NAME`.
     pub who: String,
