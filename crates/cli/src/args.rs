@@ -33,7 +33,8 @@ Examples:
   lookback facts list                      # what is known from before
   lookback mcp                             # a memory for any MCP client
 
-`lookback COMMAND --help` has more. Exit codes: 0 yes, 1 no, 2 the input or the command line cannot be read."
+`lookback COMMAND --help` has more. Exit codes: 0 yes, 1 no, 2 the input or the command line cannot be read.
+What --json writes is in docs/json.md."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -322,11 +323,11 @@ pub(crate) struct ModelArg {
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
     /// List the sessions of a store
-    #[command(after_help = "Example:\n  lookback sessions list --json | jq -r .name")]
+    #[command(after_help = "Example:\n  lookback sessions list --json | jq -r .session")]
     List {
         #[command(flatten)]
         store: StoreArg,
-        /// Write a JSON line for each, its times as in RFC 3339
+        /// Write a JSON line for each
         #[arg(long)]
         json: bool,
     },
@@ -337,7 +338,7 @@ pub(crate) enum SessionsCommand {
         name: String,
         #[command(flatten)]
         store: StoreArg,
-        /// Write every entry of the log as a JSON line
+        /// Write every entry of the log as a JSON line, as it stands there
         #[arg(long)]
         json: bool,
     },

@@ -135,6 +135,11 @@ impl Failure {
         }
     }
 
+    /// Whether it shows a place in a file on lines of its own, as TOML's errors do.
+    fn has_lines(&self) -> bool {
+        matches!(self, Failure::Policy { .. } | Failure::Prices { .. })
+    }
+
     /// Whether the reader of the output has gone away, which is no failure.
     fn is_gone_reader(&self) -> bool {
         matches!(self, Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
@@ -153,7 +158,11 @@ impl Failure {
         if self.is_gone_reader() {
             return ExitCode::SUCCESS;
         }
-        output::error(&self);
+        if self.has_lines() {
+            output::error_with_lines(&self);
+        } else {
+            output::error(&self);
+        }
         let mut said = self.to_string();
         let mut source = std::error::Error::source(&self);
         while let Some(cause) = source {

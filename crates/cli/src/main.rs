@@ -4,6 +4,7 @@ mod args;
 mod commands;
 mod failure;
 mod input;
+mod json;
 mod output;
 mod store;
 mod words;

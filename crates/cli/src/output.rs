@@ -9,28 +9,36 @@ use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lookback::memory::is_unseen;
 
-/// Says what ends the command.
+// What is said holds values from outside: roles, identifiers, names, paths. So all of it is escaped here, line breaks too where it is a
+// sentence: no value can pose as a line of ours, or tell the terminal anything.
+
+/// Says what ends the command, in a sentence.
 pub(crate) fn error(what: &dyn Display) {
-    say("error", AnsiColor::Red, what);
+    say("error", AnsiColor::Red, &plain(&what.to_string()));
 }
 
-/// Says what the user should know of.
+/// Says what ends the command, where that shows a place in a file on lines of its own.
+pub(crate) fn error_with_lines(what: &dyn Display) {
+    say("error", AnsiColor::Red, &plain_lines(&what.to_string()));
+}
+
+/// Says what the user should know of, in a sentence.
 pub(crate) fn warning(what: &str) {
-    say("warning", AnsiColor::Yellow, &what);
+    say("warning", AnsiColor::Yellow, &plain(what));
 }
 
-/// Says more about what was just said, or about what was done.
+/// Says more about what was just said, or about what was done, in a sentence.
 pub(crate) fn note(what: &str) {
     // Nothing is left to do for one who cannot be told.
-    let _ = writeln!(anstream::stderr(), "  {what}");
+    let _ = writeln!(anstream::stderr(), "  {}", plain(what));
 }
 
-/// Says a whole line, or several.
+/// Says a whole line, or several. A value in it that may hold line breaks goes through [`plain`] first.
 pub(crate) fn tell(what: &str) {
-    let _ = writeln!(anstream::stderr(), "{what}");
+    let _ = writeln!(anstream::stderr(), "{}", plain_lines(what));
 }
 
-fn say(label: &str, colour: AnsiColor, what: &dyn Display) {
+fn say(label: &str, colour: AnsiColor, what: &str) {
     let style = Style::new().bold().fg_color(Some(colour.into()));
     let _ = writeln!(anstream::stderr(), "{style}{label}{style:#}: {what}");
 }
@@ -135,6 +143,11 @@ pub(crate) fn plain(text: &str) -> String {
         if is_unseen(c) { units } else { c.to_string() }
     };
     text.chars().map(escaped).collect()
+}
+
+/// The same line by line, where a text has lines of its own.
+fn plain_lines(text: &str) -> String {
+    text.split('\n').map(plain).collect::<Vec<_>>().join("\n")
 }
 
 /// A word as a shell takes it.

@@ -217,7 +217,7 @@ fn transcripts_of_one_name_are_kept_apart() {
     reports(&lab.run(&args), &["default"], 2);
     let list = lab.run(&["sessions", "list", "--json"]).lines();
     assert_eq!(
-        list.iter().map(|log| log["name"].as_str().unwrap()).collect::<Vec<_>>(),
+        list.iter().map(|log| log["session"].as_str().unwrap()).collect::<Vec<_>>(),
         ["replay/notes", "replay/notes-2"]
     );
     assert!(lab.run(&["sessions", "show", "replay/notes-2"]).out().contains("read_file"));
@@ -242,7 +242,7 @@ fn names_that_no_session_may_have_are_replaced() {
     let run = lab.run(&["replay", "odd.jsonl", "--json"]);
     assert_eq!(reports(&run, &["default"], 5)[0]["id"], "../../etc/passwd");
     let names = lab.run(&["sessions", "list", "--json"]).lines();
-    let names: Vec<_> = names.iter().map(|log| log["name"].as_str().unwrap()).collect();
+    let names: Vec<_> = names.iter().map(|log| log["session"].as_str().unwrap()).collect();
     assert_eq!(
         names,
         ["replay/team/ok", "replay/transcript-0", "replay/transcript-1", "replay/transcript-2", "replay/transcript-3"]
@@ -424,7 +424,7 @@ fn two_replays_at_once_count_what_one_counts_and_leave_one_whole_session() {
     let lab = Lab::new().with_example();
     let args = ["replay", "session.jsonl", "--json"];
     let alone = lab.run(&args).out().to_owned();
-    let listed = |lab: &Lab| lab.run(&["sessions", "list", "--json"]).lines()[0]["records"].clone();
+    let listed = |lab: &Lab| lab.run(&["sessions", "list", "--json"]).lines()[0]["entries"].clone();
     let records = listed(&lab);
     let runs: Vec<String> = std::thread::scope(|scope| {
         let replays: Vec<_> = (0..3).map(|_| scope.spawn(|| lab.run(&args).out().to_owned())).collect();

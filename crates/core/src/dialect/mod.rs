@@ -118,7 +118,7 @@ pub enum DecodeError {
         expected: &'static str,
     },
     /// A role that the dialect does not have.
-    #[error("unknown role `{role}`; {dialect} has {known}")]
+    #[error("unknown role `{}`; {dialect} has {known}", .role.escape_debug())]
     UnknownRole {
         /// The role, cut to 40 characters.
         role: String,
