@@ -43,7 +43,14 @@ const NOT_RUN: [(&str, &[&str]); 4] = [
             "cargo run --release --manifest-path bench/Cargo.toml notes transcripts.jsonl.gz",
         ],
     ),
-    ("fuzzes", &["cargo test --manifest-path fuzz/Cargo.toml", "cargo +nightly fuzz run decode"]),
+    (
+        "fuzzes",
+        &[
+            "cargo test --manifest-path fuzz/Cargo.toml",
+            "cargo +nightly fuzz run decode",
+            "RUSTFLAGS=\"-C instrument-coverage --cfg steps\" cargo test --manifest-path fuzz/Cargo.toml --target-dir fuzz/target/steps --test work",
+        ],
+    ),
 ];
 
 /// The commands that may say nothing on standard output: their exit code is the answer, or standard error has it.

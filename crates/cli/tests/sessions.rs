@@ -419,3 +419,27 @@ fn a_locked_store_is_said_to_be() {
     child.wait().unwrap();
     assert_eq!(lab.run(&["sessions", "list", "--json"]).lines().len(), 1);
 }
+
+#[test]
+fn a_session_that_is_listed_can_be_shown_though_it_has_nothing_but_facts() {
+    let lab = Lab::new();
+    lab.run(&["facts", "add", "--session", "notes", "finding", "It listens on 5050."]).out();
+    let listed: Vec<String> = lab
+        .run(&["sessions", "list", "--json"])
+        .lines()
+        .iter()
+        .map(|line| line["session"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(listed, ["notes"]);
+    for session in &listed {
+        let shown = lab.run(&["sessions", "show", session]);
+        assert!(shown.out().contains("0 messages"), "{}", shown.stdout);
+        assert!(lab.shell(shown.stderr.trim().split_once(": ").unwrap().1).out().contains("It listens on 5050."));
+        assert_eq!(lab.run(&["sessions", "show", session, "--json"]).out(), "");
+        assert_eq!(lab.run(&["sessions", "window", session]).out(), "[]\n");
+        assert_eq!(lab.run(&["sessions", "export", session]).out(), "");
+    }
+    lab.run(&["sessions", "show", "nobody"]).fails(1, "there is no session `nobody`");
+    assert_eq!(lab.run(&["sessions", "delete", "--all"]).stderr, "deleted all 1\n");
+    assert_eq!(lab.run(&["sessions", "list", "--json"]).out(), "");
+}

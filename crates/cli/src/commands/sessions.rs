@@ -1,6 +1,6 @@
 //! `lookback sessions`: looking into a store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -31,7 +31,9 @@ pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
         }
         SessionsCommand::Delete { all: true, store, .. } => {
             let store = open(&store)?;
-            let sessions = block_on(store.list(""))?.iter().filter(|log| !log.name.is_derived()).count();
+            let logs = block_on(store.list(""))?;
+            let own = logs.iter().map(|log| &log.name).filter(|name| !name.is_derived()).cloned();
+            let sessions = own.chain(with_facts(&logs).map(|(name, _)| name)).collect::<BTreeSet<_>>().len();
             block_on(store.clear())?;
             output::tell(&format!("deleted all {sessions}"));
         }
@@ -71,10 +73,10 @@ pub(super) fn known(store: &dyn Store, name: &str, place: &StoreArg) -> Result<L
     }
 }
 
-/// A session that must be there, to be read.
+/// A session that must be there, to be read. It may have nothing but facts.
 fn existing(name: &str, place: &StoreArg) -> Result<Session, Failure> {
     let store = open(place)?;
-    log(&*store, name, place)?;
+    known(&*store, name, place)?;
     Ok(block_on(Session::open(store, name, Settings::default()))?)
 }
 
@@ -196,6 +198,12 @@ fn show(name: &str, place: &StoreArg, json: bool) -> Result<(), Failure> {
         output::number(window.messages),
         output::number(window.tokens)
     ))?;
+    let facts = facts(&open(place)?, session.name())?;
+    if facts > 0 {
+        let several = if facts == 1 { "fact" } else { "facts" };
+        let (name, at) = (output::quoted(name), store::option(&place.path));
+        output::tell(&format!("{} {several}: lookback facts list --session {name}{at}", output::number(facts)));
+    }
     Ok(())
 }
 
