@@ -1,5 +1,6 @@
 //! What ends a command early, what is said of it, and the exit code: the one place where these stand together.
 
+use std::fmt::Display;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,12 +8,12 @@ use std::process::ExitCode;
 use lookback::memory::{BadLine, FactId, KbError, MemoryError, Refused};
 use lookback::presets::PolicyError;
 use lookback::prices::PricesError;
-use lookback::recording::RecordingError;
+use lookback::recording::{RecordingError, TextError};
 use lookback::{Error, RequestError, StoreError};
 
-use crate::output;
 #[cfg(feature = "mcp")]
 use crate::store::NoHome;
+use crate::{output, words};
 
 /// Why a command did not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -20,11 +21,15 @@ pub(crate) enum Failure {
     #[error("{place}: {source}")]
     Unreadable { place: String, source: io::Error },
     #[error("{place}: {fault}")]
+    Text { place: String, fault: TextError },
+    #[error("{place}: {}", said(.fault))]
     Request { place: String, fault: RequestError },
-    #[error("{place}: a recording, with an object on each line, and not a request; `lookback replay` reads it")]
-    IsRecording { place: String },
-    #[error("{place}: {fault}")]
+    #[error("{place}: {}", said(.fault))]
     Recording { place: String, fault: RecordingError },
+    #[error("{place} holds {} transcripts; name the one to take with --transcript: {}", .names.len(), words::names(.names))]
+    Several { place: String, names: Vec<String> },
+    #[error("{place} holds no transcript {}{}", words::short(.name), known(.names))]
+    NoTranscript { place: String, name: String, names: Vec<String> },
     #[error("{place}: {fault}")]
     Prices { place: String, fault: PricesError },
     #[error("there are no prices `{name}`; there are {known}, and a file's name ends in .toml")]
@@ -35,7 +40,7 @@ pub(crate) enum Failure {
     Policy { policy: String, fault: PolicyError },
     #[error("{0} holds no transcript")]
     Empty(String),
-    #[error("{transcript}, --policy {policy}: {error}")]
+    #[error("{}, --policy {policy}: {error}", said(.transcript))]
     Replay { transcript: String, policy: String, error: Error },
     #[error(transparent)]
     Session(#[from] Error),
@@ -86,6 +91,16 @@ pub(crate) enum Failure {
     Serve(#[from] lookback_server::mcp::ServeError),
 }
 
+/// What a library says of an input: in one line, whatever names the input has.
+fn said(what: &impl Display) -> String {
+    output::plain(&what.to_string())
+}
+
+/// The transcripts that there are instead.
+fn known(names: &[String]) -> String {
+    if names.is_empty() { ": it is no recording".to_owned() } else { format!("; it has {}", words::names(names)) }
+}
+
 impl Failure {
     /// 1: the answer is no. 2: the question could not be read, or the machine failed.
     fn code(&self) -> u8 {
@@ -98,9 +113,11 @@ impl Failure {
             | Failure::NoFact { .. }
             | Failure::NoSession { .. } => 1,
             Failure::Unreadable { .. }
+            | Failure::Text { .. }
             | Failure::Request { .. }
-            | Failure::IsRecording { .. }
             | Failure::Recording { .. }
+            | Failure::Several { .. }
+            | Failure::NoTranscript { .. }
             | Failure::Prices { .. }
             | Failure::NoPrices { .. }
             | Failure::NoPricesIn(_)
