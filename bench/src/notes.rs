@@ -3,6 +3,7 @@
 //! A fact changes every 10 calls, and a nudge comes at every 15th. Ours are notes of the stage `FactSheet` in a session; the other places are
 //! that session's windows without notes, with the same texts put in for one call, or into the system prompt.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
@@ -81,10 +82,9 @@ fn missed(recordings: &[Recording], policy: &Policy) -> f64 {
     let price = prices.find(PRICES[0]).expect("a price");
     let mut total = Report::default();
     for recording in recordings {
-        let store = Arc::new(MemoryStore::new());
-        let mut on_call = |_: &Call| ();
-        let report = block_on(replay(recording, store, "notes", settings(policy.clone()), price, &mut on_call));
-        total.add(&report.expect("a replay"));
+        let mut on_call = |_: &Call| ControlFlow::Continue(());
+        let replayed = block_on(replay(recording, settings(policy.clone()), price, 0, &mut on_call));
+        total.add(&replayed.expect("a replay").report);
     }
     100.0 * total.missed_identifiers as f64 / total.reused_identifiers.max(1) as f64
 }

@@ -28,11 +28,13 @@ Examples:
   lookback replay examples/session.jsonl   # what a session would cost
   lookback window examples/request.json    # a request, its window in place
   lookback check examples/request.json     # would a provider accept it?
+  lookback rules AM2                       # what a provider's rule demands
   lookback sessions list                   # what the store holds
   lookback facts list                      # what is known from before
   lookback mcp                             # a memory for any MCP client
 
-`lookback COMMAND --help` has more. Exit codes: 0 yes, 1 no, 2 the input or the command line cannot be read."
+`lookback COMMAND --help` has more. Exit codes: 0 yes, 1 no, 2 the input or the command line cannot be read.
+What --json writes is in docs/json.md."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -43,6 +45,7 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     Window(WindowArgs),
     Check(CheckArgs),
+    Rules(RulesArgs),
     Replay(ReplayArgs),
     /// Look into a store: list, show, window, export, search, delete
     #[command(
@@ -77,6 +80,17 @@ As other systems do it: `turn-window` (max_turns=50, max_tokens=4000), `rolling-
 summary_role=system, batch=1), `two-tier` (sliding_window_size=10, max_output_length=8000, enable_compaction=false), \
 `message-window` (max_messages, always_keep_system_message_first=false) and `managed-window` (window_size=40, \
 should_truncate_results=true, per_turn=false, proactive_compression=false)";
+
+const PRICES_HELP: &str = "Prices by name, by model, or from a TOML file of one's own (FILE.toml or FILE.toml:NAME)";
+const PRICES_LONG: &str = "\
+Prices by their name, by a model that they are for, or from a TOML file of your own: FILE.toml is its first entry, FILE.toml:NAME \
+another. Known are anthropic-5m, anthropic-1h, anthropic-opus-5m, anthropic-haiku-5m, openai-5.6, openai, openai-4o, gemini, mistral, \
+deepseek and uncached.
+
+A file has a [[price]] for each entry, with all of these: name, provider, models (a list; `*` stands for any text), input (US dollars for \
+a million tokens), write and read (what a token costs that is written to the prompt cache or read from it, as a multiple of input), \
+minimum (tokens below which nothing is cached), step (prefixes are cached in multiples of so many tokens), ttl (seconds that an entry \
+lives after its last use), entries (\"marked\" or \"every\"), date and source. docs/prices.md has an example, and what each means.";
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct PolicyArgs {
@@ -129,7 +143,8 @@ pub(crate) struct WindowArgs {
 
 /// Whether a provider would accept a conversation, and why not
 ///
-/// Exits with 0 where it would, with 1 where it would not, and says which rule is broken, where, and what to do.
+/// Exits with 0 where it would, with 1 where it would not, and says which rule is broken, where, and what to do. `lookback rules`
+/// has more on each rule: the provider's own errors, how they come about, and what mends them.
 ///
 /// Of a recording it checks each transcript. With --fix it writes them as JSON lines ({"id","messages"}), or a message a line if they
 /// came so: without times, and without what the provider reported.
@@ -153,31 +168,55 @@ pub(crate) struct CheckArgs {
     pub(crate) fix: bool,
 }
 
+/// What providers demand, and what their errors mean
+///
+/// Lists the rules that `check` knows. Given the number of a rule, or the text of an error, it says how that comes about, what Lookback
+/// does about it, and what you can do. Exits with 1 if the error is about something else. Quotes in an error confuse a shell: then give it
+/// on standard input.
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  lookback rules
+  lookback rules AM2
+  lookback rules \"prompt is too long: 219898 tokens > 200000 maximum\"")]
+pub(crate) struct RulesArgs {
+    /// Numbers of rules, or the text of an error; `-` is standard input
+    #[arg(value_name = "RULE_OR_ERROR")]
+    pub(crate) what: Vec<String>,
+}
+
 /// Replay recorded sessions: what each call would have sent, and what it would have cost
 ///
-/// Reads JSON lines in OpenAI's chat format, a transcript a line ({"id","messages","tools"}) or a message a line, with an optional
-/// `time`. A call precedes every assistant message that does not come first. With several policies it compares them.
+/// Reads recordings, and every recording in a folder: JSON lines, a transcript a line ({"id","messages","tools"}) or a message a line, with
+/// an optional `time`; JSON lists of either; request bodies; session files of Claude Code (~/.claude/projects). They may be
+/// gzipped. A call precedes every assistant message that does not come first. With several policies it compares them.
 ///
-/// The sessions are kept in the store as replay/NAME; the same file again takes their place.
+/// Where the provider's usage was recorded, it is told beside what was replayed.
+///
+/// The session that the first policy makes of NAME is kept in the store as replay/NAME, and of another policy as replay/NAME@POLICY; the same
+/// file again takes their place. Ctrl-C ends a replay: what was replayed until then is told, and nothing of that session is kept.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
   lookback replay examples/session.jsonl
   lookback replay examples/session.jsonl --policy tokens:max_tokens=32000
-  lookback replay examples/session.jsonl --policy none --policy default --json")]
+  lookback replay examples/session.jsonl --policy none --policy default --json
+  lookback replay ~/.claude/projects --frame-from-usage")]
 pub(crate) struct ReplayArgs {
-    /// Recorded sessions; `-` is standard input
+    /// Recorded sessions, or folders of them; `-` is standard input
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
     #[arg(long, value_name = "POLICY", help = "A preset with settings, or a file; may be repeated", long_help = POLICY_LONG, default_value = "default")]
     pub(crate) policy: Vec<String>,
-    /// Prices by name, by model, or from a TOML file of one's own (FILE.toml or FILE.toml:NAME)
-    #[arg(long, value_name = "NAME", default_value = "anthropic-5m")]
+    #[arg(long, value_name = "NAME", help = PRICES_HELP, long_help = PRICES_LONG, default_value = "anthropic-5m")]
     pub(crate) prices: String,
     #[command(flatten)]
     pub(crate) dialect: DialectArg,
     #[command(flatten)]
     pub(crate) model: ModelArg,
+    /// Where no system prompt and no tools were recorded, take their tokens from the usage of the first call
+    #[arg(long)]
+    pub(crate) frame_from_usage: bool,
     /// Write JSON lines: one for each transcript and policy, then a total for each policy
     #[arg(long)]
     pub(crate) json: bool,
@@ -292,11 +331,11 @@ pub(crate) struct ModelArg {
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
     /// List the sessions of a store
-    #[command(after_help = "Example:\n  lookback sessions list --json | jq -r .name")]
+    #[command(after_help = "Example:\n  lookback sessions list --json | jq -r .session")]
     List {
         #[command(flatten)]
         store: StoreArg,
-        /// Write a JSON line for each, its times as in RFC 3339
+        /// Write a JSON line for each
         #[arg(long)]
         json: bool,
     },
@@ -307,7 +346,7 @@ pub(crate) enum SessionsCommand {
         name: String,
         #[command(flatten)]
         store: StoreArg,
-        /// Write every entry of the log as a JSON line
+        /// Write every entry of the log as a JSON line, as it stands there
         #[arg(long)]
         json: bool,
     },

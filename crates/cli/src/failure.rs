@@ -1,6 +1,5 @@
 //! What ends a command early, what is said of it, and the exit code: the one place where these stand together.
 
-use std::fmt::Display;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,9 +21,9 @@ pub(crate) enum Failure {
     Unreadable { place: String, source: io::Error },
     #[error("{place}: {fault}")]
     Text { place: String, fault: TextError },
-    #[error("{place}: {}", said(.fault))]
+    #[error("{place}: {fault}")]
     Request { place: String, fault: RequestError },
-    #[error("{place}: {}", said(.fault))]
+    #[error("{place}: {fault}")]
     Recording { place: String, fault: RecordingError },
     #[error("{place} holds {} transcripts; name the one to take with --transcript: {}", .names.len(), words::names(.names))]
     Several { place: String, names: Vec<String> },
@@ -40,7 +39,9 @@ pub(crate) enum Failure {
     Policy { policy: String, fault: PolicyError },
     #[error("{0} holds no transcript")]
     Empty(String),
-    #[error("{}, --policy {policy}: {error}", said(.transcript))]
+    #[error("Ctrl-C could not be listened for: {0}")]
+    Handler(ctrlc::Error),
+    #[error("{transcript}, --policy {policy}: {error}")]
     Replay { transcript: String, policy: String, error: Error },
     #[error(transparent)]
     Session(#[from] Error),
@@ -91,11 +92,6 @@ pub(crate) enum Failure {
     Serve(#[from] lookback_server::mcp::ServeError),
 }
 
-/// What a library says of an input: in one line, whatever names the input has.
-fn said(what: &impl Display) -> String {
-    output::plain(&what.to_string())
-}
-
 /// The transcripts that there are instead.
 fn known(names: &[String]) -> String {
     if names.is_empty() { ": it is no recording".to_owned() } else { format!("; it has {}", words::names(names)) }
@@ -123,6 +119,7 @@ impl Failure {
             | Failure::NoPricesIn(_)
             | Failure::Policy { .. }
             | Failure::Empty(_)
+            | Failure::Handler(_)
             | Failure::Replay { .. }
             | Failure::Session(Error::Name(_) | Error::Store(_) | Error::Loss(_))
             | Failure::Store(_)
@@ -146,6 +143,11 @@ impl Failure {
         }
     }
 
+    /// Whether it shows a place in a file on lines of its own, as TOML's errors do.
+    fn has_lines(&self) -> bool {
+        matches!(self, Failure::Policy { .. } | Failure::Prices { .. })
+    }
+
     /// Whether the reader of the output has gone away, which is no failure.
     fn is_gone_reader(&self) -> bool {
         matches!(self, Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
@@ -164,7 +166,11 @@ impl Failure {
         if self.is_gone_reader() {
             return ExitCode::SUCCESS;
         }
-        output::error(&self);
+        if self.has_lines() {
+            output::error_with_lines(&self);
+        } else {
+            output::error(&self);
+        }
         let mut said = self.to_string();
         let mut source = std::error::Error::source(&self);
         while let Some(cause) = source {

@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::fs;
-use std::io::{self, Read};
+use std::fs::{self, File, FileType};
+use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use lookback::recording::{self, LARGEST, Shape};
+use lookback::recording::{self, Shape};
 use lookback::tokens::{Model, Models, TokenCounter};
 use lookback::{Dialect, Frame, Policy, Price, Prices, Recording, Request, presets};
 use serde_json::value::RawValue;
@@ -15,20 +15,48 @@ use serde_json::value::RawValue;
 use crate::failure::Failure;
 use crate::{output, words};
 
+/// As much is read, in bytes, of what is no regular file and so need not have an end, such as a pipe or `/dev/zero`: 1 GiB.
+const LARGEST: u64 = 1 << 30;
+
 /// A file's bytes; `-` is standard input.
-fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
-    let read = if is_stdin(path) {
-        let mut bytes = Vec::new();
-        io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
-    } else {
-        fs::read(path)
-    };
-    read.map_err(|source| Failure::Unreadable { place: place(path), source })
+pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
+    read(path).map_err(|source| Failure::Unreadable { place: place(path), source })
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    if is_stdin(path) {
+        return bounded(io::stdin().lock());
+    }
+    // Not of what a link leads to: that is how a shell gives `<(COMMAND)`, which writes by itself.
+    if is_pipe(fs::symlink_metadata(path)?.file_type()) {
+        output::tell(&format!("waiting for somebody to write to {}, which is a pipe", output::plain(&place(path))));
+    }
+    if fs::metadata(path)?.is_file() { fs::read(path) } else { bounded(File::open(path)?) }
+}
+
+fn bounded(source: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    // One byte more tells what is too large from what is just as large as it may be.
+    source.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 <= LARGEST {
+        return Ok(bytes);
+    }
+    Err(io::Error::new(ErrorKind::FileTooLarge, "more than 1 GiB came, without an end; give it as a file"))
+}
+
+#[cfg(unix)]
+fn is_pipe(kind: FileType) -> bool {
+    std::os::unix::fs::FileTypeExt::is_fifo(&kind)
+}
+
+#[cfg(not(unix))]
+fn is_pipe(_: FileType) -> bool {
+    false
 }
 
 /// A file's text: unpacked where it is gzip, and without a byte order mark.
 pub(crate) fn text(path: &Path) -> Result<String, Failure> {
-    recording::text(bytes(path)?, LARGEST).map_err(|fault| Failure::Text { place: place(path), fault })
+    recording::text(bytes(path)?, recording::LARGEST).map_err(|fault| Failure::Text { place: place(path), fault })
 }
 
 /// How a file is spoken of.
@@ -42,7 +70,9 @@ fn is_stdin(path: &Path) -> bool {
 
 /// What a recording is called that has no name of its own: as its file.
 fn stem(path: &Path) -> &str {
-    path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| *stem != "-").unwrap_or("stdin")
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| *stem != "-").unwrap_or("stdin");
+    // `session.jsonl.gz` is a session, too.
+    stem.strip_suffix(".jsonl").or(stem.strip_suffix(".json")).unwrap_or(stem)
 }
 
 /// One conversation of a file, as a list of messages or a request body, with its text.

@@ -5,6 +5,7 @@ mod changes;
 mod commands;
 mod failure;
 mod input;
+mod json;
 mod output;
 mod store;
 mod words;

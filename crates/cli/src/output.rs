@@ -5,32 +5,40 @@ use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use comfy_table::{CellAlignment, ContentArrangement, Table};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lookback::memory::is_unseen;
 
-/// Says what ends the command.
+// What is said holds values from outside: roles, identifiers, names, paths. So all of it is escaped here, line breaks too where it is a
+// sentence: no value can pose as a line of ours, or tell the terminal anything.
+
+/// Says what ends the command, in a sentence.
 pub(crate) fn error(what: &dyn Display) {
-    say("error", AnsiColor::Red, what);
+    say("error", AnsiColor::Red, &plain(&what.to_string()));
 }
 
-/// Says what the user should know of.
+/// Says what ends the command, where that shows a place in a file on lines of its own.
+pub(crate) fn error_with_lines(what: &dyn Display) {
+    say("error", AnsiColor::Red, &plain_lines(&what.to_string()));
+}
+
+/// Says what the user should know of, in a sentence.
 pub(crate) fn warning(what: &str) {
-    say("warning", AnsiColor::Yellow, &what);
+    say("warning", AnsiColor::Yellow, &plain(what));
 }
 
-/// Says more about what was just said, or about what was done.
+/// Says more about what was just said, or about what was done, in a sentence.
 pub(crate) fn note(what: &str) {
     // Nothing is left to do for one who cannot be told.
-    let _ = writeln!(anstream::stderr(), "  {what}");
+    let _ = writeln!(anstream::stderr(), "  {}", plain(what));
 }
 
-/// Says a whole line, or several.
+/// Says a whole line, or several. A value in it that may hold line breaks goes through [`plain`] first.
 pub(crate) fn tell(what: &str) {
-    let _ = writeln!(anstream::stderr(), "{what}");
+    let _ = writeln!(anstream::stderr(), "{}", plain_lines(what));
 }
 
-fn say(label: &str, colour: AnsiColor, what: &dyn Display) {
+fn say(label: &str, colour: AnsiColor, what: &str) {
     let style = Style::new().bold().fg_color(Some(colour.into()));
     let _ = writeln!(anstream::stderr(), "{style}{label}{style:#}: {what}");
 }
@@ -65,14 +73,67 @@ pub(crate) fn table<const N: usize>(
         table.add_row(row);
     }
     for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_cell_alignment(if left.contains(&index) { CellAlignment::Left } else { CellAlignment::Right });
+        if left.contains(&index) {
+            column.set_cell_alignment(CellAlignment::Left);
+        } else {
+            // Numbers stay whole where a table must be narrow.
+            column.set_cell_alignment(CellAlignment::Right);
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
     }
     table
 }
 
-/// A table as text, without the spaces that fill its last column.
+/// Leaves columns of a table out.
+pub(crate) fn hide(table: &mut Table, columns: &[usize]) {
+    for column in columns {
+        if let Some(column) = table.column_mut(*column) {
+            column.set_constraint(ColumnConstraint::Hidden);
+        }
+    }
+}
+
+/// A table as text, without the spaces that fill its last column. On a terminal it fits the width: what is longer goes on in a line of its
+/// own.
 pub(crate) fn text_of(table: &Table) -> String {
+    fitted(table, &[], width())
+}
+
+/// The same, which on a narrow terminal does without columns, those first that come first in `spare`.
+pub(crate) fn text_without(table: &Table, spare: &[usize]) -> String {
+    fitted(table, spare, width())
+}
+
+/// The columns of the terminal that results are written to; none where they are not.
+fn width() -> Option<usize> {
+    let out = io::stdout();
+    let size = out.is_terminal().then(|| terminal_size::terminal_size_of(out)).flatten();
+    size.map(|(width, _)| usize::from(width.0))
+}
+
+fn fitted(table: &Table, spare: &[usize], width: Option<usize>) -> String {
+    let mut table = table.clone();
+    let is_wide =
+        |table: &Table| width.is_some_and(|width| table.lines().any(|line| line.trim_end().chars().count() > width));
+    for column in spare {
+        if !is_wide(&table) {
+            break;
+        }
+        hide(&mut table, &[*column]);
+    }
+    if let Some(width) = width.filter(|_| is_wide(&table)) {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(u16::try_from(width).unwrap_or(u16::MAX));
+    }
     table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+}
+
+/// Writes a table as a result, its header in bold where the terminal wants that.
+pub(crate) fn rows(text: &str) -> io::Result<()> {
+    let (header, rest) = text.split_once('\n').unwrap_or((text, ""));
+    let style = Style::new().bold();
+    let mut out = anstream::stdout().lock();
+    writeln!(out, "{style}{header}{style:#}")?;
+    if rest.is_empty() { Ok(()) } else { writeln!(out, "{rest}") }
 }
 
 /// A text in which nothing stands that a terminal would obey, or that people do not see: such a character is escaped, as on a fact sheet.
@@ -82,6 +143,11 @@ pub(crate) fn plain(text: &str) -> String {
         if is_unseen(c) { units } else { c.to_string() }
     };
     text.chars().map(escaped).collect()
+}
+
+/// The same line by line, where a text has lines of its own.
+fn plain_lines(text: &str) -> String {
+    text.split('\n').map(plain).collect::<Vec<_>>().join("\n")
 }
 
 /// A word as a shell takes it.
@@ -96,8 +162,8 @@ pub(crate) fn quoted(word: &str) -> String {
 /// A progress bar on standard error; nothing where that is no terminal.
 pub(crate) fn progress(length: u64, what: &'static str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr());
-    let style =
-        ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}").unwrap_or_else(|_| ProgressStyle::default_bar());
+    let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}, {eta} left")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
     bar.set_style(style);
     bar.set_message(what);
     bar.enable_steady_tick(Duration::from_millis(200));
@@ -115,4 +181,27 @@ pub(crate) fn number(value: u64) -> String {
 /// An amount of money.
 pub(crate) fn money(dollars: f64) -> String {
     if dollars < 1.0 { format!("${dollars:.4}") } else { format!("${dollars:.2}") }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_fits_the_width_that_there_is() {
+        let words = "a rather long note of what happened at a call, in many words".to_owned();
+        let rows = [["1,234".to_owned(), "5,678,901".to_owned(), words]];
+        let table = table(["call", "tokens sent", "what happened"], &[2], rows);
+        let longest = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap();
+        let whole = fitted(&table, &[0], None);
+        assert!(longest(&whole) > 80 && whole.lines().count() == 2);
+        assert_eq!(fitted(&table, &[0], Some(200)), whole);
+        let without = fitted(&table, &[0], Some(80));
+        assert!(!without.contains("1,234") && without.contains("5,678,901") && longest(&without) <= 80, "{without}");
+        let wrapped = fitted(&table, &[], Some(50));
+        assert!(wrapped.contains("1,234") && wrapped.contains("5,678,901") && longest(&wrapped) <= 50, "{wrapped}");
+        let all: String = wrapped.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(all.contains("long") && all.contains("many words"), "nothing of it is cut off: {wrapped}");
+    }
 }

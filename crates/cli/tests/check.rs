@@ -280,7 +280,7 @@ fn roles_cannot_write_to_the_terminal() {
         "{\"role\":\"user\",\"content\":\"c\"}\n{\"role\":\"a\\u001b[31m\\nerror: b\",\"content\":\"c\"}\n",
     ] {
         let run = Lab::new().pipe(&["check"], text);
-        run.fails(2, "unknown role `a\\u001b[31m\\u000aerror: b`");
+        run.fails(2, "unknown role `a\\u{1b}[31m\\nerror: b`");
         assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
     }
 }

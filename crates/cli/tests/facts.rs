@@ -116,8 +116,8 @@ fn a_person_adds_corrects_resolves_and_forgets() {
     assert_eq!(run.out(), "{\"done\":\"forgot\",\"id\":\"s7\",\"workspace\":\"shared\"}\n");
     let history = lab.run(&["facts", "history", "f0", "--session", "chat", "--json"]).lines();
     assert_eq!(history.len(), 4);
-    assert_eq!(history[0]["entry"]["stated"]["tags"].to_string(), r#"["net","tcp"]"#);
-    assert_eq!(history[0]["entry"]["stated"]["source"]["by"], "person");
+    assert_eq!(history[0]["stated"]["tags"].to_string(), r#"["net","tcp"]"#);
+    assert_eq!(history[0]["stated"]["source"]["by"], "person");
 }
 
 #[test]
@@ -329,7 +329,7 @@ fn sessions_that_have_only_facts_are_found() {
     assert_eq!(entries(&lab).len(), 3);
     let sessions = || {
         let of = |line: &serde_json::Value| {
-            (line["name"].to_string(), line["records"].as_u64() == Some(0), line["facts"].as_u64())
+            (line["session"].to_string(), line["entries"].as_u64() == Some(0), line["facts"].as_u64())
         };
         lab.run(&["sessions", "list", "--json"]).lines().iter().map(of).collect::<Vec<_>>()
     };

@@ -11,10 +11,11 @@ use insta::assert_snapshot;
 #[test]
 fn help_teaches_with_examples() {
     let lab = Lab::new();
-    let commands: [&[&str]; 23] = [
+    let commands: [&[&str]; 24] = [
         &[],
         &["window"],
         &["check"],
+        &["rules"],
         &["replay"],
         &["sessions"],
         &["sessions", "list"],
@@ -50,6 +51,29 @@ fn help_teaches_with_examples() {
         assert_eq!(lab.run(&[command, &["-h"]].concat()).code, Some(0));
     }
     assert_snapshot!(told.join("\n"));
+}
+
+#[test]
+fn the_help_names_the_prices_that_are_known() {
+    let run = Lab::new().run(&["replay", "--help"]);
+    let prices = lookback::Prices::builtin();
+    for name in prices.names() {
+        assert!(run.out().contains(name), "{name}");
+    }
+}
+
+#[test]
+fn a_dialect_by_another_name_is_told_its_own() {
+    let lab = Lab::new();
+    for (name, says) in [
+        ("openai", "unknown dialect `openai`; did you mean openai-chat?"),
+        ("claude", "did you mean anthropic?"),
+        ("converse", "did you mean bedrock?"),
+        ("openai-responses", "OpenAI's Responses cannot be read yet"),
+        ("gemini", "Gemini's generateContent cannot be read yet"),
+    ] {
+        lab.run(&["check", "--dialect", name]).fails(2, says);
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use common::{Lab, Run, example_messages, list};
 use insta::assert_snapshot;
 use serde_json::Value;
 
-const FIELDS: [&str; 14] = [
+const FIELDS: [&str; 15] = [
     "id",
     "policy",
     "calls",
@@ -23,6 +23,7 @@ const FIELDS: [&str; 14] = [
     "compactions",
     "max_window_tokens",
     "invalid_requests",
+    "over_limit_calls",
     "reused_identifiers",
     "missed_identifiers",
 ];
@@ -164,7 +165,8 @@ fn several_policies_are_compared() {
     assert!(lines[1]["compactions"].as_u64() > Some(0));
     assert!(lines.iter().all(|line| line["calls"] == 78 && line["invalid_requests"] == 0));
     let sessions = lab.run(&["sessions", "list"]);
-    for policy in policies {
+    assert!(sessions.out().contains("replay/session "), "the first goes by the plain name: {}", sessions.stdout);
+    for policy in &policies[1..] {
         assert!(sessions.out().contains(&format!("session@{policy}")), "{}", sessions.stdout);
     }
 }
@@ -215,7 +217,7 @@ fn transcripts_of_one_name_are_kept_apart() {
     reports(&lab.run(&args), &["default"], 2);
     let list = lab.run(&["sessions", "list", "--json"]).lines();
     assert_eq!(
-        list.iter().map(|log| log["name"].as_str().unwrap()).collect::<Vec<_>>(),
+        list.iter().map(|log| log["session"].as_str().unwrap()).collect::<Vec<_>>(),
         ["replay/notes", "replay/notes-2"]
     );
     assert!(lab.run(&["sessions", "show", "replay/notes-2"]).out().contains("read_file"));
@@ -240,7 +242,7 @@ fn names_that_no_session_may_have_are_replaced() {
     let run = lab.run(&["replay", "odd.jsonl", "--json"]);
     assert_eq!(reports(&run, &["default"], 5)[0]["id"], "../../etc/passwd");
     let names = lab.run(&["sessions", "list", "--json"]).lines();
-    let names: Vec<_> = names.iter().map(|log| log["name"].as_str().unwrap()).collect();
+    let names: Vec<_> = names.iter().map(|log| log["session"].as_str().unwrap()).collect();
     assert_eq!(
         names,
         ["replay/team/ok", "replay/transcript-0", "replay/transcript-1", "replay/transcript-2", "replay/transcript-3"]
@@ -369,7 +371,8 @@ fn wrong_files_are_named_with_the_line() {
     }
     assert_snapshot!(told.join("\n"));
     assert!(!lab.path(".lookback").exists(), "nothing was written");
-    lab.run(&["replay", "."]).fails(2, "directory");
+    fs::create_dir(lab.path("none")).unwrap();
+    lab.run(&["replay", "none"]).fails(2, "none holds no transcript");
     lab.pipe(&["replay", "-"], "").fails(2, "standard input holds no transcript");
     assert_eq!(lab.run(&["replay"]).code, Some(2));
     lab.run(&["replay", "good.jsonl", "--policy", "recent"]).fails(2, "recent");
@@ -387,4 +390,182 @@ fn deep_nesting_goes_through_the_store() {
     assert!(lab.run(&["sessions", "window", "replay/deep"]).out().contains(&deep));
     lab.run(&["sessions", "show", "replay/deep"]).out();
     lab.run(&["sessions", "show", "replay/deep", "--json"]).out();
+}
+
+#[test]
+fn recordings_of_other_providers_are_read_as_what_they_are() {
+    for (dialect, text) in
+        [("anthropic", include_str!("bodies/anthropic.json")), ("bedrock", include_str!("bodies/bedrock.json"))]
+    {
+        let body: Value = serde_json::from_str(text).unwrap();
+        let lines: String = body["messages"].as_array().unwrap().iter().map(|line| format!("{line}\n")).collect();
+        for (file, text) in [("lines.jsonl", lines), ("whole.json", text.to_owned())] {
+            let lab = Lab::new().with(file, text);
+            let lines = reports(&lab.run(&["replay", file, "--json"]), &["default"], 1);
+            assert_eq!((&lines[0]["calls"], &lines[0]["invalid_requests"]), (&2.into(), &0.into()), "{dialect} {file}");
+            let session = format!("replay/{}", lines[0]["id"].as_str().unwrap());
+            let window = lab.run(&["sessions", "window", &session]);
+            let checked = lab.pipe(&["check", "-", "--dialect", dialect, "--json"], window.out());
+            assert_eq!(checked.json()["valid"], true, "{dialect} {file}: {}", checked.stdout);
+        }
+    }
+}
+
+#[test]
+fn a_recording_in_two_formats_is_refused_and_both_are_named() {
+    let text = "{\"role\":\"user\",\"content\":[{\"text\":\"a\"}]}\n{\"role\":\"tool\",\"tool_call_id\":\"c\",\"content\":\"b\"}\n";
+    let run = Lab::new().with("two.jsonl", text).run(&["replay", "two.jsonl"]);
+    run.fails(2, "--dialect");
+    assert!(run.stderr.contains("bedrock") && run.stderr.contains("openai-chat"), "{}", run.stderr);
+}
+
+#[test]
+fn two_replays_at_once_count_what_one_counts_and_leave_one_whole_session() {
+    let lab = Lab::new().with_example();
+    let args = ["replay", "session.jsonl", "--json"];
+    let alone = lab.run(&args).out().to_owned();
+    let listed = |lab: &Lab| lab.run(&["sessions", "list", "--json"]).lines()[0]["entries"].clone();
+    let records = listed(&lab);
+    let runs: Vec<String> = std::thread::scope(|scope| {
+        let replays: Vec<_> = (0..3).map(|_| scope.spawn(|| lab.run(&args).out().to_owned())).collect();
+        replays.into_iter().map(|replay| replay.join().unwrap()).collect()
+    });
+    assert!(runs.iter().all(|run| *run == alone));
+    assert_eq!(listed(&lab), records);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_replay_that_is_cut_short_tells_what_it_has_and_keeps_nothing() {
+    use std::io::{BufRead as _, BufReader};
+
+    let lab = Lab::new().with_example();
+    lab.run(&["replay", "session.jsonl", "--json"]).out();
+    let kept = lab.run(&["sessions", "show", "replay/session", "--json"]).out().to_owned();
+    // A pipe that is never closed, from which the second recording is read too late: hundreds of copies take a while.
+    let text = fs::read_to_string(lab.path("session.jsonl")).unwrap();
+    let messages: Vec<&str> = text.lines().collect();
+    let line = |id: usize| format!("{{\"id\":\"s{id}\",\"messages\":[{}]}}\n", messages.join(","));
+    fs::write(lab.path("many.jsonl"), (0..200).map(line).collect::<String>()).unwrap();
+    let mut command = lab.command(common::LOOKBACK);
+    command
+        .args(["replay", "many.jsonl", "--json"])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut first = String::new();
+    out.read_line(&mut first).unwrap();
+    let pressed = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(pressed.success());
+    let rest: Vec<String> = out.lines().map(Result::unwrap).collect();
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(130));
+    assert!(String::from_utf8_lossy(&ended.stderr).contains("cut short"), "{ended:?}");
+    let total: Value = serde_json::from_str(rest.last().unwrap()).unwrap();
+    assert_eq!((&total["id"], &total["cut_short"]), (&"total".into(), &true.into()));
+    // Whole sessions were kept, and the one that was cut short was not.
+    let cut: Value = serde_json::from_str(rest.get(rest.len() - 2).unwrap_or(&first)).unwrap();
+    assert_eq!(cut["cut_short"], true, "{cut}");
+    let names = lab.run(&["sessions", "list", "--json"]);
+    assert!(!names.out().contains(&format!("replay/{}\"", cut["id"].as_str().unwrap())), "{}", names.stdout);
+    assert!(names.out().contains("replay/s0\""));
+    assert_eq!(lab.run(&["sessions", "show", "replay/session", "--json"]).out(), kept);
+}
+
+#[test]
+fn a_window_that_cannot_keep_to_its_limit_says_so() {
+    let lab = Lab::new().with_example();
+    let policy = "tokens:max_tokens=32000,target_tokens=16000";
+    let run = lab.run(&["replay", "session.jsonl", "--policy", policy]);
+    assert!(run.out().contains("over 32,000 tokens (pinned: the open round of tool calls)"), "{}", run.stdout);
+    let lines = reports(&lab.run(&["replay", "session.jsonl", "--policy", policy, "--json"]), &[policy], 1);
+    assert_eq!(lines[0]["over_limit_calls"], 1);
+    let lines = reports(&lab.run(&["replay", "session.jsonl", "--json"]), &["default"], 1);
+    assert_eq!(lines[0]["over_limit_calls"], 0);
+}
+
+/// Two sessions of Claude Code, the second with a side chain, in a folder as they are kept.
+fn claude_code() -> Lab {
+    let lab = Lab::new();
+    let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../lookback/tests/claude_code");
+    fs::create_dir_all(lab.path("projects/one")).unwrap();
+    fs::create_dir_all(lab.path("projects/two")).unwrap();
+    fs::copy(format!("{fixtures}/session.jsonl"), lab.path("projects/one/session.jsonl")).unwrap();
+    fs::copy(format!("{fixtures}/sides.jsonl"), lab.path("projects/two/sides.jsonl")).unwrap();
+    fs::write(lab.path("projects/two/sessions-index.json"), "{\"version\":1}").unwrap();
+    lab
+}
+
+#[test]
+fn a_folder_of_claude_codes_sessions_is_told_session_by_session() {
+    let lab = claude_code();
+    let run = lab.run(&["replay", "projects"]);
+    assert!(run.out().contains("session") && run.out().contains("/agent-"), "{}", run.stdout);
+    assert!(run.stderr.contains("passed over: projects/two/sessions-index.json"), "{}", run.stderr);
+    assert_snapshot!(lab.told(&run));
+    let lines = lab.run(&["replay", "projects", "--json"]).lines();
+    assert!(lines.iter().all(|line| line["invalid_requests"] == 0));
+}
+
+#[test]
+fn what_the_provider_reported_stands_beside_what_was_replayed() {
+    // A system prompt and tools of 5,000 tokens, of which nothing is in the recording.
+    let usage = "[[1,3,5000,0,9],[3,2,20,5003,9]]";
+    let said = |role: &str, text: &str| format!("{{\"role\":\"{role}\",\"content\":\"{text}\"}}");
+    let messages = [
+        said("user", "Where is it?"),
+        said("assistant", "There."),
+        said("user", "And now?"),
+        said("assistant", "Here."),
+    ];
+    let text = format!("{{\"id\":\"lived\",\"messages\":[{}],\"meta\":{{\"usage\":{usage}}}}}", messages.join(","));
+    let (lab, file) = (Lab::new().with("lived.jsonl", text), "lived.jsonl");
+    let plain = lab.run(&["replay", file, "--policy", "none", "--json"]).lines()[0].clone();
+    let reported = &plain["reported"];
+    let number = |value: &Value| value.as_f64().unwrap();
+    assert!(number(&reported["calls"]) > 0.0 && number(&reported["cost"]) > 0.0);
+    let parts = ["cache_read_tokens", "cache_write_tokens", "uncached_tokens"].map(|part| number(&reported[part]));
+    assert_eq!(parts.iter().sum::<f64>(), number(&reported["sent_tokens"]));
+    assert!(number(&reported["replayed_tokens"]) < number(&reported["sent_tokens"]), "no system prompt was recorded");
+    let framed = lab.run(&["replay", file, "--policy", "none", "--json", "--frame-from-usage"]).lines()[0].clone();
+    let off = |report: &Value| {
+        let reported = &report["reported"];
+        (number(&reported["replayed_tokens"]) / number(&reported["sent_tokens"])).ln().abs()
+    };
+    assert!(off(&framed) < 0.01 && off(&plain) > 4.0, "{framed} {plain}");
+    assert_eq!((&reported["calls"], &reported["sent_tokens"]), (&2.into(), &10_028.into()));
+    let told = lab.run(&["replay", file]);
+    assert!(
+        told.out().contains("The provider reported") && told.out().contains("--frame-from-usage"),
+        "{}",
+        told.stdout
+    );
+}
+
+#[test]
+fn recordings_may_be_gzipped_and_begin_with_a_mark() {
+    let lab = Lab::new().with("mark.jsonl", format!("\u{feff}{MESSAGES}")).with("plain.jsonl", MESSAGES);
+    fs::write(lab.path("packed.jsonl.gz"), gzipped(MESSAGES.as_bytes())).unwrap();
+    for file in ["mark.jsonl", "packed.jsonl.gz", "plain.jsonl"] {
+        let lines = reports(&lab.run(&["replay", file, "--json"]), &["default"], 1);
+        assert_eq!((&lines[0]["calls"], &lines[0]["id"]), (&2.into(), &file.split('.').next().unwrap().into()));
+    }
+}
+
+/// Packed without being made smaller, as the format allows.
+fn gzipped(bytes: &[u8]) -> Vec<u8> {
+    let mut table = [0_u32; 256];
+    for (index, entry) in table.iter_mut().enumerate() {
+        *entry = (0..8).fold(index as u32, |c, _| if c & 1 == 1 { 0xedb8_8320 ^ (c >> 1) } else { c >> 1 });
+    }
+    let crc = bytes.iter().fold(!0_u32, |crc, byte| table[((crc ^ u32::from(*byte)) & 0xff) as usize] ^ (crc >> 8));
+    let length = bytes.len() as u16;
+    let mut out = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255, 1];
+    out.extend(length.to_le_bytes());
+    out.extend((!length).to_le_bytes());
+    out.extend(bytes);
+    out.extend((!crc).to_le_bytes());
+    out.extend((bytes.len() as u32).to_le_bytes());
+    out
 }

@@ -35,8 +35,8 @@ fn a_store_is_listed_and_shown() {
     let list = lab.run(&["sessions", "list"]);
     assert!(list.out().starts_with(" session"), "{}", list.stdout);
     let json = lab.run(&["sessions", "list", "--json"]).lines();
-    assert_eq!((json.len(), &json[0]["name"]), (1, &"replay/session".into()));
-    assert!(json[0]["records"].as_u64() > Some(216) && json[0]["bytes"].is_u64());
+    assert_eq!((json.len(), &json[0]["session"]), (1, &"replay/session".into()));
+    assert!(json[0]["entries"].as_u64() > Some(216) && json[0]["bytes"].is_u64());
     let time = |key: &str| json[0][key].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
     assert!(time("created") <= time("used"));
     let show = lab.run(&["sessions", "show", "replay/session"]);
@@ -50,7 +50,7 @@ fn a_store_is_listed_and_shown() {
     let recalled = lab.run(&["recall", "replay/session", "--entry", last[0]]);
     assert!(recalled.out().contains(&last[4..].join(" ")), "{}", recalled.stdout);
     let entries = lab.run(&["sessions", "show", "replay/session", "--json"]);
-    assert_eq!(entries.lines().len() as u64, json[0]["records"].as_u64().unwrap());
+    assert_eq!(entries.lines().len() as u64, json[0]["entries"].as_u64().unwrap());
 }
 
 /// A lab with a store `s.db`: a session with a summary, and one of which no times are known.
@@ -168,7 +168,7 @@ fn a_search_finds_what_has_left_the_window() {
     assert_eq!(found.out().lines().count(), 3, "{}", found.stdout);
     let json = lab.run(&["sessions", "search", "late stand", "--limit", "2", "--json"]).lines();
     assert_eq!((json.len(), &json[0]["session"]), (2, &"replay/session".into()));
-    assert!(json[0]["position"].is_u64() && json[0]["excerpt"].is_string());
+    assert!(json[0]["entry"].is_u64() && json[0]["excerpt"].is_string());
     lab.run(&["sessions", "search", "late", "--session", "replay/session"]).out();
     for nothing in ["zzyzzx", "", "\"", "NEAR(zzyzzx", "*", "late zzyzzx"] {
         let run = lab.run(&["sessions", "search", nothing]);
@@ -193,7 +193,8 @@ fn all_sessions_are_deleted_only_where_that_is_asked_for() {
 #[test]
 fn sessions_are_deleted_all_or_none() {
     let lab = replayed();
-    lab.run(&["replay", "session.jsonl", "--json", "--policy", "none", "--policy", "messages"]).out();
+    lab.run(&["replay", "session.jsonl", "--json", "--policy", "default", "--policy", "none", "--policy", "messages"])
+        .out();
     let run = lab.run(&["sessions", "delete", "replay/session", "nobody"]);
     run.fails(1, "there is no session `nobody`");
     assert_eq!(lab.run(&["sessions", "list", "--json"]).lines().len(), 3);
@@ -298,12 +299,12 @@ fn a_folder_is_a_store_of_plain_files() {
         let turns = fs::read_to_string(lab.path(folder).join("memory/replay%2Fsession/turns.jsonl")).unwrap();
         let list = lab.run(&["sessions", "list", "--json", "--store", store]).lines();
         assert_eq!(list.len(), 1);
-        assert_eq!(list[0]["records"].as_u64().unwrap(), turns.lines().count() as u64 - 1);
+        assert_eq!(list[0]["entries"].as_u64().unwrap(), turns.lines().count() as u64 - 1);
         let files = lab.run(&["sessions", "search", "late stand", "--json", "--limit", "99", "--store", store]).lines();
         let sqlite =
             lab.run(&["sessions", "search", "late stand", "--json", "--limit", "99", "--store", "s.db"]).lines();
         let positions = |lines: &[serde_json::Value]| {
-            lines.iter().map(|line| line["position"].as_u64().unwrap()).collect::<std::collections::BTreeSet<_>>()
+            lines.iter().map(|line| line["entry"].as_u64().unwrap()).collect::<std::collections::BTreeSet<_>>()
         };
         assert_eq!(positions(&files), positions(&sqlite));
         // The same file again takes its place.

@@ -64,7 +64,7 @@ impl Unit {
 ///
 /// The offsets always fall between characters as a reader sees them (grapheme clusters), and the result is always
 /// shorter than the text, in bytes and in characters. A marker alone (`head` and `tail` 0) is a text that was cleared.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cut {
     /// Kept from the start, in bytes.
     pub head: usize,
@@ -84,7 +84,7 @@ pub struct Edit {
 }
 
 /// A change to one part.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
     /// A text, or an item of a tool result, shows less. An item of which nothing is left is not shown at all.

@@ -50,7 +50,7 @@ pub enum Content {
 }
 
 /// What a system message may hold.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub enum SystemPart {
     /// Plain text.
     Text(String),
@@ -59,7 +59,7 @@ pub enum SystemPart {
 }
 
 /// What a user message may hold.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub enum UserPart {
     /// Plain text.
     Text(String),
@@ -74,7 +74,7 @@ pub enum UserPart {
 }
 
 /// What an assistant message may hold.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub enum AssistantPart {
     /// Plain text.
     Text(String),
@@ -87,7 +87,7 @@ pub enum AssistantPart {
 }
 
 /// A picture or a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Media {
     /// Its media type, such as `image/png`, where the client gave one.
     pub mime: Option<String>,
@@ -98,7 +98,7 @@ pub struct Media {
 }
 
 /// Where the bytes of a picture or file are.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum MediaSource {
     /// In the message, in base64.
     Base64(String),
@@ -111,7 +111,7 @@ pub enum MediaSource {
 }
 
 /// The model's reasoning.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Reasoning {
     /// The text, empty where the provider hides it.
     pub text: String,
@@ -120,7 +120,7 @@ pub struct Reasoning {
 }
 
 /// A request of the model to run a tool.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ToolCall {
     /// The provider's identifier, which the result repeats.
     pub id: String,
@@ -131,7 +131,7 @@ pub struct ToolCall {
 }
 
 /// What a tool answered.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ToolResult {
     /// The identifier of the call that it answers.
     pub call_id: String,
@@ -142,7 +142,7 @@ pub struct ToolResult {
 }
 
 /// One item of a tool's answer.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub enum ResultItem {
     /// Plain text.
     Text(String),
@@ -157,7 +157,7 @@ pub enum ResultItem {
 }
 
 /// Something that Lookback does not know, kept as the text that came.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Opaque {
     /// What it calls itself (its `type`, or its only key); empty where it has neither.
     pub kind: String,
@@ -166,7 +166,7 @@ pub struct Opaque {
 }
 
 /// The bytes in which a message came, and whose format they are.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Wire {
     /// The format.
     pub dialect: Dialect,
@@ -175,7 +175,7 @@ pub struct Wire {
 }
 
 /// Any part of any message, for those who look at all of them alike.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub enum PartRef<'a> {
     /// Plain text.
     Text(&'a str),
@@ -461,7 +461,7 @@ impl PartRef<'_> {
 }
 
 impl SystemPart {
-    fn as_ref(&self) -> PartRef<'_> {
+    pub(crate) fn as_ref(&self) -> PartRef<'_> {
         match self {
             SystemPart::Text(text) => PartRef::Text(text),
             SystemPart::Opaque(opaque) => PartRef::Opaque(opaque),
@@ -470,7 +470,7 @@ impl SystemPart {
 }
 
 impl UserPart {
-    fn as_ref(&self) -> PartRef<'_> {
+    pub(crate) fn as_ref(&self) -> PartRef<'_> {
         match self {
             UserPart::Text(text) => PartRef::Text(text),
             UserPart::Image(media) => PartRef::Image(media),
@@ -482,7 +482,7 @@ impl UserPart {
 }
 
 impl AssistantPart {
-    fn as_ref(&self) -> PartRef<'_> {
+    pub(crate) fn as_ref(&self) -> PartRef<'_> {
         match self {
             AssistantPart::Text(text) => PartRef::Text(text),
             AssistantPart::Reasoning(reasoning) => PartRef::Reasoning(reasoning),

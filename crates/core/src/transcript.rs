@@ -152,7 +152,7 @@ pub struct Compaction {
 }
 
 /// A running summary, as it is shown.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Summary {
     /// Its message.
     #[serde(with = "wire")]

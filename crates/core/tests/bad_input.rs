@@ -307,3 +307,15 @@ fn a_message_of_200_mb_passes_through() {
     engine.push(built).unwrap();
     assert!(engine.view().totals().size.bytes > 200_000_000);
 }
+
+#[test]
+fn no_error_says_a_control_character_as_it_came() {
+    let odd = r"x\u001b[35m\ny";
+    let role = error(format!(r#"[{{"role":"{odd}","content":"a"}}]"#), Some(Dialect::OpenAiChat));
+    let message = format!(r#"[{{"role":"user","content":"a","{odd}":1}}]"#);
+    let request = Request::decode(message, Some(Dialect::OpenAiChat)).unwrap();
+    let loss = Dialect::Anthropic.convert(&request.messages()[0]).unwrap_err().to_string();
+    for said in [role, loss] {
+        assert!(said.contains(r"x\u{1b}[35m\ny") && !said.contains(char::is_control), "{said:?}");
+    }
+}

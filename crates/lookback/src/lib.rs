@@ -14,6 +14,7 @@ pub mod middleware;
 pub mod presets;
 pub mod prices;
 pub mod recording;
+mod redacted;
 pub mod replay;
 pub mod session;
 pub mod store;
@@ -21,8 +22,9 @@ pub mod summarize;
 
 pub use lookback_core::{
     Claim, Complaint, Content, Decided, DecodeError, Dialect, Engine, Entry, Finding, Frame, Group, Limits, Loss,
-    Message, Mode, Pace, Plan, Policy, Problem, Refusal, Request, RequestError, Response, Role, Settings, Stage, Start,
-    Summarize, SystemRule, TooLong, ToolCall, ToolResult, Transcript, Truncation, Unfit, Unit, View, Wanted, plan,
+    Message, Mode, Pace, Plan, Policy, Problem, Redacted, Refusal, Request, RequestError, Response, Role, Settings,
+    Stage, Start, Summarize, SystemRule, TooLong, ToolCall, ToolResult, Transcript, Truncation, Unfit, Unit, View,
+    Wanted, plan,
 };
 pub use lookback_core::{cut, dialect, engine, group, message, policy, tokens, transcript, view};
 pub use prices::{Price, Prices};

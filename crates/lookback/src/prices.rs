@@ -74,7 +74,7 @@ impl Prices {
         Prices::from_toml(include_str!("../data/prices.toml")).unwrap_or(Prices { prices: Vec::new() })
     }
 
-    /// A table of one's own, in the format of `data/prices.toml`.
+    /// A table of one's own, in the format of `data/prices.toml`, which `docs/prices.md` explains.
     ///
     /// # Errors
     /// Where the text is not TOML, not of this format, or holds a number that makes no sense.
@@ -113,6 +113,7 @@ impl Prices {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cache::{Block, Cache};
 
     #[test]
     fn the_builtin_table_reads() {
@@ -125,5 +126,36 @@ mod tests {
         let text = include_str!("../data/prices.toml").replace("read = 0.1", "read = -1");
         let error = Prices::from_toml(&text).unwrap_err();
         assert_eq!(error.to_string(), "price `anthropic-5m`: read must be a number of at least 0");
+    }
+
+    const PAGE: &str = include_str!("../../../docs/prices.md");
+
+    #[test]
+    fn the_documented_file_reads_and_costs_what_the_page_says() {
+        let text = PAGE.split("```toml").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+        let prices = Prices::from_toml(text).unwrap();
+        assert_eq!(prices.names().collect::<Vec<_>>(), ["contract", "contract-uncached"]);
+        assert_eq!(prices.find("claude-opus-4-6").unwrap().name, "contract");
+
+        let block = |digest, tokens| Block { digest, tokens, fixed: false };
+        let mut cache = Cache::new(prices.find("contract").unwrap().clone());
+        let first = cache.call(&[block(1, 20_000)], None);
+        let second = cache.call(&[block(1, 20_000), block(2, 500)], None);
+        let changed = cache.call(&[block(3, 20_500)], None);
+        assert_eq!((first.written, second.read, second.written), (20_000, 20_000, 500));
+        for (charge, said) in [(first, "= $0.0600."), (second, "= $0.0063."), (changed, "have cost $0.0615.")] {
+            assert!(said.contains(&format!("${:.4}.", charge.cost)) && PAGE.contains(said), "{said}: {}", charge.cost);
+        }
+    }
+
+    #[test]
+    fn the_page_has_every_member_of_a_price_and_every_kind_of_entries() {
+        let price = serde_json::to_value(Prices::builtin().find("anthropic-5m").unwrap()).unwrap();
+        for member in price.as_object().unwrap().keys() {
+            assert!(PAGE.contains(&format!("\n| `{member}` |")), "{member}");
+        }
+        for entries in [Entries::Marked, Entries::Every] {
+            assert!(PAGE.contains(&format!("`{}`", serde_json::to_string(&entries).unwrap())), "{entries:?}");
+        }
     }
 }

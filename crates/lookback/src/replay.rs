@@ -1,12 +1,17 @@
 //! Replaying a recorded conversation: what each model call would have seen, and what it would have cost.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback_core::cut::{self, Change, Edit};
 use lookback_core::dialect::Severity;
+use lookback_core::group::Pin;
 use lookback_core::message::Role;
-use lookback_core::plan::{Action, Verdict};
+use lookback_core::plan::{Action, Decision, Reason, Verdict};
+use lookback_core::policy::Excess;
+use lookback_core::tokens::{TokenCounter, measure};
 use lookback_core::transcript::{Compaction, Entry, Millis, Origin, Position};
 use lookback_core::view::Item;
 use lookback_core::{Dialect, Request, Settings};
@@ -15,9 +20,9 @@ use serde::Serialize;
 use crate::cache::{Block, Cache, Charge};
 use crate::identifiers::identifiers;
 use crate::prices::Price;
-use crate::recording::Recording;
-use crate::session::{Error, Session, Window};
-use crate::store::{Store, purge};
+use crate::recording::{Recording, Usage};
+use crate::session::{Error, Session, Window, now};
+use crate::store::{LogName, MemoryStore, Record, Store, StoreError, purge};
 
 /// What a replay came to. The fields are those of the command line's JSON.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -46,10 +51,74 @@ pub struct Report {
     pub max_window_tokens: u64,
     /// Requests that break a rule of the provider.
     pub invalid_requests: u64,
+    /// Calls whose window exceeded a limit of the policy, since what was left of it may not be dropped.
+    pub over_limit_calls: u64,
     /// Identifiers in what the model wrote next that stood earlier in its history.
     pub reused_identifiers: u64,
     /// Those of them that its window no longer held.
     pub missed_identifiers: u64,
+    /// What the provider reported when the session was lived; absent where that was not recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reported: Option<Reported>,
+    /// It was broken off: the figures are those of the calls before.
+    #[serde(skip_serializing_if = "is_false")]
+    pub cut_short: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde wants")]
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+/// What the provider reported of calls, and what the replay made of the same calls.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+pub struct Reported {
+    /// Calls of which something was reported.
+    pub calls: u64,
+    /// Input tokens, cached ones included.
+    pub sent_tokens: u64,
+    /// Of these, read from the cache.
+    pub cache_read_tokens: u64,
+    /// Of these, written to the cache.
+    pub cache_write_tokens: u64,
+    /// Of these, neither.
+    pub uncached_tokens: u64,
+    /// What they cost at the prices of the replay, in US dollars.
+    pub cost: f64,
+    /// Input tokens of the same calls, as they were replayed.
+    pub replayed_tokens: u64,
+    /// What these cost, in US dollars.
+    pub replayed_cost: f64,
+}
+
+impl Reported {
+    fn of(usage: &Usage, price: &Price, replayed: &Charge) -> Reported {
+        #[allow(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
+        let tokens = |count: u64, times: f64| count as f64 * times;
+        let weighted =
+            tokens(usage.input, 1.0) + tokens(usage.cache_write, price.write) + tokens(usage.cache_read, price.read);
+        Reported {
+            calls: 1,
+            sent_tokens: usage.sent(),
+            cache_read_tokens: usage.cache_read,
+            cache_write_tokens: usage.cache_write,
+            uncached_tokens: usage.input,
+            cost: weighted * price.input / 1e6,
+            replayed_tokens: replayed.sent(),
+            replayed_cost: replayed.cost,
+        }
+    }
+
+    fn add(&mut self, other: &Reported) {
+        self.calls += other.calls;
+        self.sent_tokens += other.sent_tokens;
+        self.cache_read_tokens += other.cache_read_tokens;
+        self.cache_write_tokens += other.cache_write_tokens;
+        self.uncached_tokens += other.uncached_tokens;
+        self.cost += other.cost;
+        self.replayed_tokens += other.replayed_tokens;
+        self.replayed_cost += other.replayed_cost;
+    }
 }
 
 impl Report {
@@ -67,6 +136,11 @@ impl Report {
         self.invalid_requests += other.invalid_requests;
         self.reused_identifiers += other.reused_identifiers;
         self.missed_identifiers += other.missed_identifiers;
+        self.over_limit_calls += other.over_limit_calls;
+        self.cut_short |= other.cut_short;
+        if let Some(reported) = &other.reported {
+            self.reported.get_or_insert_default().add(reported);
+        }
     }
 }
 
@@ -87,6 +161,66 @@ pub struct Call {
     pub capped: u64,
     /// What was repaired for it: stand-ins for results that are missing.
     pub repairs: u64,
+    /// The limits of the policy that its window exceeded.
+    pub over: Vec<Excess>,
+    /// What of the window may not be dropped, the largest, where it exceeded a limit.
+    pub pinned: Option<Pin>,
+    /// What the provider reported of it, where that was recorded.
+    pub reported: Option<Reported>,
+}
+
+/// A replay: what it came to, and the log of the session that it made.
+#[derive(Debug)]
+pub struct Replay {
+    /// What it came to.
+    pub report: Report,
+    records: Vec<Record>,
+}
+
+impl Replay {
+    /// Keeps the session in a store, in the place of the one that has this name. It is written as one piece, so whoever else keeps a
+    /// replay under the name at the same time keeps the whole of it, or this is the whole of what is there.
+    ///
+    /// One that was cut short is not kept: `false`.
+    ///
+    /// # Errors
+    /// Where the store fails, or others keep theirs under the name again and again.
+    pub async fn keep(self, store: &dyn Store, name: &LogName) -> Result<bool, StoreError> {
+        const TRIES: usize = 10;
+        if self.report.cut_short {
+            return Ok(false);
+        }
+        for _ in 0..TRIES {
+            purge(store, name).await?;
+            match store.append(name, 0, self.records.clone(), now()).await {
+                Err(StoreError::Conflict { .. }) => {}
+                kept => return kept.map(|()| true),
+            }
+        }
+        Err(StoreError::Overtaken { log: name.to_string(), tries: TRIES })
+    }
+}
+
+/// An estimate of the system prompt and tools of a recording that has neither, in tokens: what the provider reported of its first call,
+/// without the messages before it. Nothing where they were recorded, or nothing was reported.
+///
+/// ```
+/// use lookback::{Recording, replay, tokens::Estimate};
+///
+/// let text = r#"{"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello"}],
+///     "usage":[{"message":1,"input":3,"cache_write":8000,"cache_read":0,"output":2}]}"#;
+/// let recordings = Recording::read(text, "chat", None)?;
+/// assert_eq!(replay::unrecorded(&recordings[0], &Estimate::default()), Some(7_998));
+/// # Ok::<(), lookback::recording::RecordingError>(())
+/// ```
+pub fn unrecorded(recording: &Recording, counter: &dyn TokenCounter) -> Option<u64> {
+    let first = recording.usage.iter().min_by_key(|usage| usage.message)?;
+    if recording.frame.system.is_some() || recording.frame.tools.is_some() {
+        return None;
+    }
+    let before = recording.messages.iter().take(first.message);
+    let messages = before.map(|(message, _)| measure(message, &[], counter).tokens).fold(0, u64::saturating_add);
+    first.sent().checked_sub(messages).filter(|tokens| *tokens > 0)
 }
 
 /// How many groups a compaction treated in which way.
@@ -124,29 +258,30 @@ impl Groups {
     }
 }
 
-/// Replays a recording into a session of a store, with a call before every assistant message that does not come first.
-/// A session of that name is erased before.
+/// Replays a recording into a session, with a call before every assistant message that does not come first. The session is in process
+/// memory until it is [kept](Replay::keep).
 ///
-/// `on_call` sees each call as it is made.
+/// `unrecorded` are the tokens of a system prompt and tools that the recording does not hold (see [`unrecorded`]): they are sent, and
+/// paid for, with each call, and count against no limit. `on_call` sees each call as it is made, and may break the replay off.
 ///
 /// # Errors
-/// Where the store fails, or a window exceeds a hard limit.
-pub async fn replay<S: Store + Clone + 'static>(
+/// Where a window exceeds a hard limit.
+pub async fn replay(
     recording: &Recording,
-    store: S,
-    name: &str,
     settings: Settings,
     price: &Price,
-    on_call: &mut (dyn FnMut(&Call) + Send),
-) -> Result<Report, Error> {
-    purge(&store, &name.parse()?).await?;
+    unrecorded: u64,
+    on_call: &mut (dyn FnMut(&Call) -> ControlFlow<()> + Send),
+) -> Result<Replay, Error> {
     let dialect = settings.dialect;
+    let store = Arc::new(MemoryStore::new());
     // A summary is there at the call after the one that began it, however fast the machine.
-    let mut session = Session::open(store, name, settings).await?.with_spawner(block_on);
+    let mut session = Session::open(store.clone(), "replay", settings).await?.with_spawner(block_on);
     session.frame(&recording.frame).await?;
     let mut cache = Cache::new(price.clone());
     let mut seen = Seen::default();
     seen.frame(&recording.frame);
+    let reported: HashMap<usize, &Usage> = recording.usage.iter().map(|usage| (usage.message, usage)).collect();
     let mut report = Report { id: recording.id.clone(), ..Report::default() };
     let mut now: Option<Millis> = None;
     let mut capped = 0;
@@ -154,9 +289,13 @@ pub async fn replay<S: Store + Clone + 'static>(
         now = time.or(now);
         if index > 0 && message.role() == Role::Assistant {
             let window = session.window().await?;
-            let charge = cache.call(&blocks(&window), now);
+            let charge = cache.call(&with_unrecorded(unrecorded, blocks(&window)), now);
             report.calls += 1;
-            let call = Call { capped: std::mem::take(&mut capped), ..call(&window, report.calls, index, charge) };
+            let call = Call {
+                capped: std::mem::take(&mut capped),
+                reported: reported.get(&index).map(|usage| Reported::of(usage, price, &charge)),
+                ..call(&window, report.calls, index, charge)
+            };
             let compacted = window.entries().iter().any(|entry| matches!(entry, Entry::Compaction(_)));
             let on_read = !compacted && window.plan().is_some_and(|plan| plan.verdict == Verdict::Compact);
             report.compactions += u64::from(compacted || on_read);
@@ -168,10 +307,17 @@ pub async fn replay<S: Store + Clone + 'static>(
             report.prefix_breaks += u64::from(charge.breaks);
             report.max_window_tokens = report.max_window_tokens.max(charge.sent());
             report.invalid_requests += u64::from(!is_valid(dialect, &window)?);
+            report.over_limit_calls += u64::from(!call.over.is_empty());
+            if let Some(reported) = &call.reported {
+                report.reported.get_or_insert_default().add(reported);
+            }
             let (reused, missed) = seen.compare(&message.text(), &window);
             report.reused_identifiers += reused;
             report.missed_identifiers += missed;
-            on_call(&call);
+            if on_call(&call).is_break() {
+                report.cut_short = true;
+                break;
+            }
         }
         let position = session.stats().entries;
         session.receive(message.clone(), Origin::Client, now).await?;
@@ -180,7 +326,14 @@ pub async fn replay<S: Store + Clone + 'static>(
         let newest = session.view().messages().next_back().filter(|item| item.position() >= position);
         capped += u64::from(newest.is_some_and(|item| item.edits().iter().any(cut)));
     }
-    Ok(report)
+    let records = store.records(session.name());
+    Ok(Replay { report, records })
+}
+
+/// With a first block of what the recording does not hold.
+fn with_unrecorded(tokens: u64, blocks: Vec<Block>) -> Vec<Block> {
+    let unrecorded = (tokens > 0).then_some(Block { digest: u128::MAX - 1, tokens, fixed: true });
+    unrecorded.into_iter().chain(blocks).collect()
 }
 
 fn call(window: &Window<'_>, number: u64, message: usize, charge: Charge) -> Call {
@@ -190,7 +343,16 @@ fn call(window: &Window<'_>, number: u64, message: usize, charge: Charge) -> Cal
     });
     let repairs = window.entries().iter().filter(|entry| matches!(entry, Entry::Repair(_))).count() as u64;
     let messages = window.view().totals().size.messages;
-    Call { number, message, messages, charge, groups: Groups::of(compactions), capped: 0, repairs }
+    let over = window.over().to_vec();
+    let pinned = |decision: &Decision| match decision.reason {
+        Reason::Pinned { pin } => Some((decision.after.tokens, pin)),
+        _ => None,
+    };
+    let decisions = window.plan().filter(|_| !over.is_empty()).map(|plan| &plan.decisions);
+    let pinned = decisions.into_iter().flatten().filter_map(pinned).max_by_key(|(tokens, _)| *tokens);
+    let groups = Groups::of(compactions);
+    let pinned = pinned.map(|(_, pin)| pin);
+    Call { number, message, messages, charge, groups, capped: 0, repairs, over, pinned, reported: None }
 }
 
 /// Whether the provider accepts the window: the bytes that would be sent, read again and checked.

@@ -3,12 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::ops::ControlFlow;
 
 use futures_lite::future::block_on;
 use lookback::recording::{RecordingError, Usage};
 use lookback::replay::{Call, replay};
-use lookback::{Dialect, MemoryStore, Prices, Recording, Role, Settings};
+use lookback::{Dialect, Prices, Recording, Role, Settings};
 
 const SESSION: &str = include_str!("claude_code/session.jsonl");
 const ID: &str = "5b0c9d6e-0001-4c11-9a51-000000000001";
@@ -196,8 +196,8 @@ fn a_replay_of_a_session_makes_its_calls_and_none_is_invalid() {
     let settings = Settings { dialect: recording.dialect, ..Settings::default() };
     let prices = Prices::builtin();
     let price = prices.find(prices.names().next().unwrap()).unwrap();
-    let (store, mut on_call) = (Arc::new(MemoryStore::new()), |_: &Call| ());
-    let report = block_on(replay(recording, store, "session", settings, price, &mut on_call)).unwrap();
+    let mut on_call = |_: &Call| ControlFlow::Continue(());
+    let report = block_on(replay(recording, settings, price, 0, &mut on_call)).unwrap().report;
     let answers = recording.messages.iter().filter(|(message, _)| message.role() == Role::Assistant).count();
     assert_eq!((report.calls, report.invalid_requests), (answers as u64, 0));
 }

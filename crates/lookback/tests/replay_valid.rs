@@ -6,12 +6,12 @@
 #[path = "../../core/tests/common/mod.rs"]
 mod common;
 
-use std::sync::Arc;
+use std::ops::ControlFlow;
 
 use common::{Case, Run, case};
 use futures_lite::future::block_on;
 use lookback::dialect::Severity;
-use lookback::replay::{Call, replay};
+use lookback::replay::{Call, Replay, replay};
 use lookback::transcript::Origin;
 use lookback::{Dialect, MemoryStore, Prices, Recording, Request, Role, Session, Settings};
 use proptest::prelude::*;
@@ -63,12 +63,14 @@ fn holds(case: &Case) -> Result<(), TestCaseError> {
         let recording = &recordings[0];
         prop_assert_eq!(recording.dialect, dialect);
         let settings = Settings { dialect: recording.dialect, policy: case.policy.clone(), ..Settings::default() };
-        let (store, mut on_call) = (Arc::new(MemoryStore::new()), |_: &Call| ());
+        let mut on_call = |_: &Call| ControlFlow::Continue(());
         let prices = Prices::builtin();
         let price = prices.find(prices.names().next().unwrap()).unwrap();
-        let replayed = replay(recording, store, "replay", settings.clone(), price, &mut on_call);
+        let replayed = replay(recording, settings.clone(), price, 0, &mut on_call);
         // A hard limit may end it; then it ends both.
-        let (Ok(report), Ok(windows)) = (block_on(replayed), windows(recording, settings)) else { return Ok(()) };
+        let (Ok(Replay { report, .. }), Ok(windows)) = (block_on(replayed), windows(recording, settings)) else {
+            return Ok(());
+        };
         let refused = |window: &&String| {
             let request = Request::decode(window.as_str(), Some(dialect)).unwrap();
             dialect.check(&request).iter().any(|finding| finding.severity == Severity::Refused)

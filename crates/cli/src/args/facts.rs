@@ -62,7 +62,7 @@ Examples:
         /// Only those that hold all these words, the newest first; exits with 1 where there is none
         #[arg(long, value_name = "WORDS")]
         query: Option<String>,
-        /// Write a JSON line for each, its times in milliseconds since 1970
+        /// Write a JSON line for each
         #[arg(long)]
         json: bool,
     },
@@ -107,7 +107,7 @@ Examples:
         id: FactId,
         #[command(flatten)]
         whose: Whose,
-        /// Write a JSON line for each event, its time in milliseconds since 1970
+        /// Write a JSON line for each event
         #[arg(long)]
         json: bool,
     },

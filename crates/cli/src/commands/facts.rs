@@ -14,7 +14,7 @@ use super::sessions;
 use crate::args::{AddArgs, FactsCommand, ModelArg, Place, Whose, WhoseExactly};
 use crate::failure::Failure;
 use crate::store::{self, Opening};
-use crate::{input, output};
+use crate::{input, json, output};
 
 /// The session of whoever types a command that is about no session.
 const NO_SESSION: &str = "command line";
@@ -132,7 +132,7 @@ fn list(whose: &Whose, shared: bool, kind: Option<Kind>, query: Option<&str>, js
     facts.retain(|fact| wanted(fact.id.scope) && kind.is_none_or(|kind| fact.statement.kind == kind));
     if json {
         for fact in &facts {
-            output::line(&serde_json::to_string(fact).unwrap_or_default())?;
+            output::line(&serde_json::to_string(&json::Fact::from(fact)).unwrap_or_default())?;
         }
     } else if facts.is_empty() {
         output::tell(if query.is_some() { "nothing found" } else { "no facts" });
@@ -224,7 +224,7 @@ fn history(id: FactId, whose: &Whose, json: bool) -> Result<(), Failure> {
     }
     if json {
         for event in &events {
-            output::line(&serde_json::to_string(event).unwrap_or_default())?;
+            output::line(&serde_json::to_string(&json::Event::from(event)).unwrap_or_default())?;
         }
         return Ok(());
     }

@@ -6,6 +6,7 @@ mod facts;
 mod mcp;
 mod recall;
 mod replay;
+mod rules;
 mod sessions;
 mod window;
 
@@ -21,6 +22,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.command {
         Command::Window(args) => window::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Rules(args) => rules::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Sessions(command) => sessions::run(command),
         Command::Facts(command) => facts::run(command),

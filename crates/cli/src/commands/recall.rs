@@ -80,5 +80,7 @@ fn command(recall: &Recall, session: &str, place: &StoreArg) -> String {
         Recall::Entry { .. } | Recall::Range { .. } => String::new(),
     };
     let options: String = options.into_iter().filter_map(|(name, value)| Some(format!(" {name} {}", value?))).collect();
-    format!("lookback recall {}{query}{options}{}", output::quoted(session), store::option(&place.path))
+    let command = format!("lookback recall {}{query}{options}{}", output::quoted(session), store::option(&place.path));
+    // A name may hold characters that turn the direction of what follows, or that nobody sees.
+    output::plain(&command)
 }

@@ -1,12 +1,18 @@
 //! `lookback replay`: what recorded sessions would have sent, and what that would have cost.
 
+mod recordings;
+mod tables;
+
+use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_lite::future::block_on;
-use lookback::replay::{Call, Groups, Report, replay};
-use lookback::{Durability, LogName, MemoryStore, Policy, Price, Recording, Settings};
+use lookback::replay::{self, Call, Report};
+use lookback::{Durability, LogName, Policy, Price, Recording, Settings, Store};
 
+use self::recordings::Recordings;
 use crate::args::ReplayArgs;
 use crate::failure::Failure;
 use crate::store::{self, Opening};
@@ -15,112 +21,203 @@ use crate::{input, output};
 /// What a single policy is compared with.
 const COMPARED: [(&str, &str); 2] = [("no window", "none"), ("last 40 messages", "messages")];
 
-pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
-    let price = input::price(&args.prices)?;
-    let mut policies = Vec::new();
-    for text in &args.policy {
-        policies.push((text.clone(), input::policy(text, &[])?));
-    }
-    let recordings = recordings(args)?;
-    let place = &args.store.path;
-    // A replay can be made again, so it need not wait for the disk at each message.
-    let store = store::open(place, Opening::Made(Durability::System))?;
-    let (counter, model_window) = input::model(args.model.name.as_deref());
-    let settings = |recording: &Recording, policy: &Policy| Settings {
-        dialect: recording.dialect,
-        policy: policy.clone(),
-        counter: counter.clone(),
-        model: args.model.name.clone(),
-        model_window,
-    };
-    let compared: Vec<_> = if args.json || policies.len() > 1 { Vec::new() } else { COMPARED.to_vec() };
-    let calls = recordings.iter().map(|recording| recording.messages.len() as u64).sum::<u64>();
-    let bar = output::progress(calls * (policies.len() + compared.len()) as u64, "replaying");
+/// The exit code of a command that Ctrl-C ended, as shells have it.
+const INTERRUPTED: u8 = 130;
 
-    let mut names = Names::default();
-    let mut totals = Vec::new();
-    let mut table = Vec::new();
-    for (text, policy) in &policies {
-        let mut total = Report { id: "total".to_owned(), policy: text.clone(), ..Report::default() };
-        for (index, recording) in recordings.iter().enumerate() {
-            let name = names.give(recording, index, (policies.len() > 1).then_some(text));
-            let mut calls = Vec::new();
-            let done = bar.position();
-            let mut on_call = |call: &Call| {
-                bar.set_position(done + call.message as u64);
-                calls.push(call.clone());
-            };
-            let report =
-                block_on(replay(recording, store.clone(), &name, settings(recording, policy), &price, &mut on_call));
-            let fault = |error| Failure::Replay { transcript: recording.id.clone(), policy: text.clone(), error };
-            let report = Report { policy: text.clone(), ..report.map_err(fault)? };
-            bar.set_position(done + recording.messages.len() as u64);
-            total.add(&report);
-            if args.json {
-                output::line(&serde_json::to_string(&report).unwrap_or_default())?;
-            } else if recordings.len() == 1 && policies.len() == 1 {
-                table = calls;
-            }
-        }
-        totals.push((text.clone(), total));
-    }
-    for (label, preset) in &compared {
-        let policy = input::policy(preset, &[])?;
-        let mut total = Report { id: "total".to_owned(), policy: (*preset).to_owned(), ..Report::default() };
-        for recording in &recordings {
-            let store = Arc::new(MemoryStore::new());
-            let done = bar.position();
-            let mut on_call = |call: &Call| bar.set_position(done + call.message as u64);
-            total.add(&block_on(replay(
-                recording,
-                store,
-                "replay",
-                settings(recording, &policy),
-                &price,
-                &mut on_call,
-            ))?);
-            bar.set_position(done + recording.messages.len() as u64);
-        }
-        totals.push(((*label).to_owned(), total));
-    }
-    bar.finish_and_clear();
-
-    if args.json {
-        for (_, total) in &totals {
-            output::line(&serde_json::to_string(total).unwrap_or_default())?;
-        }
-        return Ok(ExitCode::SUCCESS);
-    }
-    if !table.is_empty() {
-        output::line(&calls_table(&table))?;
-        output::line("")?;
-    }
-    output::line(&totals_table(&totals, &price))?;
-    let (name, at) = (output::quoted(names.first()), store::option(place));
-    output::tell(&format!("\nThe sessions are in {}. Next, try:", place.display()));
-    for hint in [
-        format!("lookback sessions show {name}{at}"),
-        format!("lookback sessions search WORDS{at}"),
-        "lookback replay FILE --policy tokens:max_tokens=32000,target_tokens=16000".to_owned(),
-    ] {
-        output::note(&hint);
-    }
-    Ok(ExitCode::SUCCESS)
+/// One policy, under the name that it goes by in tables.
+struct Candidate {
+    label: String,
+    policy: Policy,
+    /// Whether its sessions are kept in the store, and under which ending of their names.
+    kept: Option<String>,
+    total: Report,
 }
 
-fn recordings(args: &ReplayArgs) -> Result<Vec<Recording>, Failure> {
-    let mut recordings = Vec::new();
-    for path in &args.files {
-        let place = input::place(path);
-        let stem = path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| *stem != "-").unwrap_or("replay");
-        let read = Recording::read(&input::text(path)?, stem, args.dialect.name.0);
-        let read = read.map_err(|fault| Failure::Recording { place: place.clone(), fault })?;
-        if read.is_empty() {
-            return Err(Failure::Empty(place));
+/// What is the same for all of a run.
+struct Run<'a> {
+    args: &'a ReplayArgs,
+    price: Price,
+    settings: Settings,
+    store: Arc<dyn Store>,
+    bar: indicatif::ProgressBar,
+    interrupted: Arc<AtomicBool>,
+}
+
+pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
+    let price = input::price(&args.prices)?;
+    let mut candidates = candidates(args)?;
+    let recordings = Recordings::find(args)?;
+    let place = &args.store.path;
+    let (counter, model_window) = input::model(args.model.name.as_deref());
+    let settings = Settings { counter, model: args.model.name.clone(), model_window, ..Settings::default() };
+    let steps = recordings.messages() * candidates.len() as u64;
+    let run = Run {
+        args,
+        price,
+        settings,
+        // A replay can be made again, so it need not wait for the disk at each message.
+        store: store::open(place, Opening::Made(Durability::System))?,
+        bar: output::progress(steps, "replaying"),
+        interrupted: interruption()?,
+    };
+    let mut names = Names::default();
+    let (mut sessions, mut calls, mut told) = (Vec::new(), Vec::new(), 0_usize);
+    let is_one = recordings.count() == 1 && args.policy.len() == 1;
+    for (index, recording) in recordings.read(args).enumerate() {
+        let recording = recording?;
+        let name = names.give(&recording, index);
+        for candidate in &mut candidates {
+            let keep = candidate.kept.as_ref().map(|ending| format!("{name}{ending}"));
+            let (report, made) = run.replay(&recording, candidate, keep.as_deref())?;
+            candidate.total.add(&report);
+            if args.json {
+                told += 1;
+                output::line(&json(&report)?)?;
+            } else if candidate.kept.is_some() {
+                sessions.push(report);
+                calls.extend(made.into_iter().filter(|_| is_one));
+            }
+            if run.is_over() {
+                break;
+            }
         }
-        recordings.extend(read);
+        if run.is_over() {
+            break;
+        }
     }
-    Ok(recordings)
+    run.bar.finish_and_clear();
+    let code = if run.is_over() { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS };
+    if args.json {
+        for candidate in &candidates {
+            output::line(&json(&candidate.total)?)?;
+        }
+    } else {
+        tell(&run, &sessions, &calls, &candidates)?;
+    }
+    if run.is_over() {
+        let done = if args.json { told } else { sessions.len() };
+        output::warning(&format!(
+            "cut short by Ctrl-C: these are the figures of {done} of {} replays, the last of them in part; it was not kept",
+            recordings.count() * candidates.len()
+        ));
+        return Ok(code);
+    }
+    if !args.json {
+        let (name, at) = (output::quoted(names.first()), store::option(place));
+        output::tell(&format!("\nThe sessions are in {}. Next, try:", place.display()));
+        for hint in [
+            format!("lookback sessions show {name}{at}"),
+            format!("lookback sessions search WORDS{at}"),
+            "lookback replay FILE --policy tokens:max_tokens=32000,target_tokens=16000".to_owned(),
+        ] {
+            output::note(&hint);
+        }
+    }
+    Ok(code)
+}
+
+/// The policies that were asked for; one alone with those that it is compared with.
+fn candidates(args: &ReplayArgs) -> Result<Vec<Candidate>, Failure> {
+    let total = |label: &str| Report { id: "total".to_owned(), policy: label.to_owned(), ..Report::default() };
+    let mut candidates = Vec::new();
+    for (index, text) in args.policy.iter().enumerate() {
+        // The first by the plain name, so that what is said of one policy holds of several.
+        let ending = if index == 0 { String::new() } else { format!("@{}", text.replace(['/', '\\'], "-")) };
+        let policy = input::policy(text, &[])?;
+        candidates.push(Candidate { label: text.clone(), policy, kept: Some(ending), total: total(text) });
+    }
+    if candidates.len() == 1 && !args.json {
+        for (label, preset) in COMPARED {
+            let policy = input::policy(preset, &[])?;
+            candidates.push(Candidate { label: label.to_owned(), policy, kept: None, total: total(preset) });
+        }
+    }
+    Ok(candidates)
+}
+
+/// Whether Ctrl-C was pressed, from now on. A second time it ends the program at once.
+fn interruption() -> Result<Arc<AtomicBool>, Failure> {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    let pressed = interrupted.clone();
+    let handler = move || {
+        if pressed.swap(true, Ordering::SeqCst) {
+            std::process::exit(i32::from(INTERRUPTED));
+        }
+    };
+    ctrlc::set_handler(handler).map_err(Failure::Handler)?;
+    Ok(interrupted)
+}
+
+impl Run<'_> {
+    fn is_over(&self) -> bool {
+        self.interrupted.load(Ordering::SeqCst)
+    }
+
+    /// Replays a recording under a policy, and keeps the session under a name.
+    fn replay(
+        &self,
+        recording: &Recording,
+        candidate: &Candidate,
+        name: Option<&str>,
+    ) -> Result<(Report, Vec<Call>), Failure> {
+        let settings =
+            Settings { dialect: recording.dialect, policy: candidate.policy.clone(), ..self.settings.clone() };
+        let unrecorded = self.args.frame_from_usage.then(|| replay::unrecorded(recording, &*settings.counter));
+        let (mut calls, begun) = (Vec::new(), self.bar.position());
+        let mut on_call = |call: &Call| {
+            self.bar.set_position(begun + call.message as u64);
+            calls.push(call.clone());
+            if self.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let fault = |error| {
+            let (transcript, policy) = (recording.id.clone(), candidate.label.clone());
+            Failure::Replay { transcript, policy, error }
+        };
+        let unrecorded = unrecorded.flatten().unwrap_or(0);
+        let replay = block_on(replay::replay(recording, settings, &self.price, unrecorded, &mut on_call));
+        let replay = replay.map_err(fault)?;
+        let report = Report { policy: candidate.label.clone(), ..replay.report.clone() };
+        if let Some(name) = name {
+            let name: LogName = name.parse().map_err(lookback::Error::from)?;
+            block_on(replay.keep(&*self.store, &name))?;
+        }
+        if !report.cut_short {
+            self.bar.set_position(begun + recording.messages.len() as u64);
+        }
+        Ok((report, calls))
+    }
+}
+
+fn json(report: &Report) -> Result<String, Failure> {
+    Ok(serde_json::to_string(report).map_err(std::io::Error::from)?)
+}
+
+/// What was replayed, for people: the calls of one session, or the sessions, and then the policies.
+fn tell(run: &Run<'_>, sessions: &[Report], calls: &[Call], candidates: &[Candidate]) -> Result<(), Failure> {
+    if !calls.is_empty() {
+        output::rows(&tables::calls(calls))?;
+        output::line("")?;
+    } else if sessions.len() > 1 && run.args.policy.len() == 1 {
+        output::rows(&tables::sessions(sessions))?;
+        output::line("")?;
+    }
+    let totals: Vec<_> = candidates.iter().map(|candidate| (candidate.label.as_str(), &candidate.total)).collect();
+    output::rows(&tables::totals(&totals))?;
+    let price = &run.price;
+    output::line(&format!("\nInput at the prices `{}` of {} ({}).", price.name, price.date, price.source))?;
+    // What everything costs, where it is among them, is nearest to what was lived.
+    let everything = input::policy("none", &[])?;
+    let whole = candidates.iter().find(|candidate| candidate.policy == everything).or(candidates.first());
+    if let Some(compared) = whole.and_then(|whole| tables::compared(&whole.label, &whole.total)) {
+        output::line(&compared)?;
+        output::line(&tables::why(run.args.frame_from_usage))?;
+    }
+    let invalid: u64 = candidates.iter().map(|candidate| candidate.total.invalid_requests).sum();
+    if invalid > 0 {
+        output::warning(&format!("{invalid} requests break a rule of the provider; this is a fault of lookback's"));
+    }
+    output::tell(&format!("\n{}", tables::legend(!calls.is_empty())));
+    Ok(())
 }
 
 /// The names of the sessions: each its own, and the same whenever the same files are replayed.
@@ -129,12 +226,9 @@ struct Names(Vec<String>);
 
 impl Names {
     /// The session of a recording: its own name, where that is one, and with a number where another recording has it.
-    fn give(&mut self, recording: &Recording, index: usize, policy: Option<&String>) -> String {
+    fn give(&mut self, recording: &Recording, index: usize) -> String {
         // Under a name of their own, so that a replay never takes the place of a session that was lived.
         let mut name = format!("replay/{}", recording.id);
-        if let Some(policy) = policy {
-            name = format!("{name}@{}", policy.replace(['/', '\\'], "-"));
-        }
         if name.parse::<LogName>().is_err() {
             name = format!("replay/transcript-{index}");
         }
@@ -154,103 +248,4 @@ impl Names {
     fn first(&self) -> &str {
         self.0.first().map_or("", String::as_str)
     }
-}
-
-/// The calls: those at which something happens, and the others folded.
-fn calls_table(calls: &[Call]) -> String {
-    let mut rows: Vec<[String; 11]> = Vec::new();
-    for calls in calls.chunk_by(|a, b| !happens(a) && !happens(b)) {
-        rows.extend(folded(calls));
-    }
-    let header =
-        ["call", "messages", "kept", "cut", "cleared", "dropped", "sent", "read", "written", "cost", "what happened"];
-    output::text_of(&output::table(header, &[10], rows))
-}
-
-/// Whether a call does more than extend the one before.
-fn happens(call: &Call) -> bool {
-    !note(call).is_empty()
-}
-
-/// What happened at a call, or right before it.
-fn note(call: &Call) -> String {
-    let several =
-        |count: u64, one: &str, more: &str| if count == 1 { one.to_owned() } else { format!("{count} {more}") };
-    let mut notes = Vec::new();
-    if call.groups.summarised > 0 {
-        notes.push("a summary takes the place of what it covers".to_owned());
-    } else if call.groups != Groups::default() {
-        notes.push("compaction".to_owned());
-    } else if call.charge.breaks {
-        notes.push("does not extend the call before".to_owned());
-    } else if call.charge.cold {
-        notes.push("cache cold".to_owned());
-    }
-    if call.capped > 0 {
-        notes.push(several(call.capped, "a long output cut as it arrived", "long outputs cut as they arrived"));
-    }
-    if call.repairs > 0 {
-        notes.push(several(call.repairs, "a stand-in for a missing result", "stand-ins for missing results"));
-    }
-    notes.join(", ")
-}
-
-/// A call in a row; calls that only extend each other in one, with the sums of what they cost.
-fn folded(calls: &[Call]) -> Option<[String; 11]> {
-    let (first, last) = (calls.first()?, calls.last()?);
-    let range = |from: u64, to: u64| if calls.len() == 1 { from.to_string() } else { format!("{from}-{to}") };
-    let count = |count: u64| if count == 0 { "-".to_owned() } else { count.to_string() };
-    let sum = |part: fn(&Call) -> u64| output::number(calls.iter().map(part).sum());
-    Some([
-        range(first.number, last.number),
-        range(first.messages, last.messages),
-        count(first.groups.kept),
-        count(first.groups.truncated + first.capped),
-        count(first.groups.cleared),
-        count(first.groups.dropped),
-        sum(|call| call.charge.sent()),
-        sum(|call| call.charge.read),
-        sum(|call| call.charge.written),
-        output::money(calls.iter().map(|call| call.charge.cost).sum()),
-        note(first),
-    ])
-}
-
-fn totals_table(totals: &[(String, Report)], price: &Price) -> String {
-    let base = totals.first().map_or(0.0, |(_, report)| report.cost);
-    let row = |(label, report): &(String, Report)| {
-        let share = |part: u64, whole: u64| {
-            #[allow(clippy::cast_precision_loss, reason = "shown with one decimal")]
-            let share = if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 };
-            format!("{share:.1} %")
-        };
-        [
-            label.clone(),
-            output::number(report.calls),
-            output::number(report.sent_tokens),
-            share(report.cache_read_tokens, report.sent_tokens),
-            output::number(report.max_window_tokens),
-            output::number(report.compactions),
-            output::number(report.prefix_breaks),
-            report.invalid_requests.to_string(),
-            share(report.missed_identifiers, report.reused_identifiers),
-            output::money(report.cost),
-            if base > 0.0 { format!("{:.2}", report.cost / base) } else { "-".to_owned() },
-        ]
-    };
-    let header = [
-        "policy",
-        "calls",
-        "tokens sent",
-        "from cache",
-        "largest",
-        "compactions",
-        "breaks",
-        "invalid",
-        "missed",
-        "cost",
-        "times",
-    ];
-    let table = output::text_of(&output::table(header, &[0], totals.iter().map(row)));
-    format!("{table}\n\nInput at the prices `{}` of {} ({}).", price.name, price.date, price.source)
 }

@@ -5,19 +5,18 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use jiff::Timestamp;
 use lookback::memory::{Facts, Memory, Scope};
 use lookback::session::{self, Past};
 use lookback::store::{Derived, LogInfo, LogName, purge};
 use lookback::transcript::Millis;
 use lookback::{Dialect, Engine, Error, Session, Settings, Store, StoreError, presets};
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::args::{SessionsCommand, StoreArg};
 use crate::failure::Failure;
-use crate::output;
 use crate::store::{self, Opening};
+use crate::{json, output};
 
 pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
     match command {
@@ -98,8 +97,8 @@ fn list(store: &Arc<dyn Store>, json: bool) -> Result<ExitCode, Failure> {
         return Ok(code);
     }
     let row = |session: &Listed| {
-        let [entries, facts, bytes] = [session.records, session.facts, session.bytes].map(output::number);
-        [session.name.to_string(), entries, facts, bytes, minute(session.created), minute(session.used)]
+        let [entries, facts, bytes] = [session.entries, session.facts, session.bytes].map(output::number);
+        [output::plain(session.session.as_str()), entries, facts, bytes, minute(session.created), minute(session.used)]
     };
     let header = ["session", "entries", "facts", "bytes", "created (UTC)", "last used (UTC)"];
     let table = output::table(header, &[0, 4, 5], listed.values().map(row));
@@ -138,38 +137,29 @@ pub(super) fn facts(store: &Arc<dyn Store>, session: &LogName) -> Result<u64, Fa
     Ok(facts.len() as u64)
 }
 
-/// A session of a list. As JSON its times are as RFC 3339 has them, or null.
+/// A session of a list.
 #[derive(Serialize)]
 struct Listed {
-    name: LogName,
-    records: u64,
+    session: LogName,
+    entries: u64,
     facts: u64,
     bytes: u64,
-    #[serde(serialize_with = "as_text")]
+    #[serde(serialize_with = "json::rfc3339")]
     created: Option<Millis>,
-    #[serde(serialize_with = "as_text")]
+    #[serde(serialize_with = "json::rfc3339")]
     used: Option<Millis>,
 }
 
 impl From<&LogInfo> for Listed {
     fn from(log: &LogInfo) -> Self {
         let LogInfo { name, records, bytes, created, used } = log;
-        Listed { name: name.clone(), records: *records, facts: 0, bytes: *bytes, created: *created, used: *used }
+        Listed { session: name.clone(), entries: *records, facts: 0, bytes: *bytes, created: *created, used: *used }
     }
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde wants")]
-fn as_text<S: Serializer>(time: &Option<Millis>, serializer: S) -> Result<S::Ok, S::Error> {
-    timestamp(*time).map(|time| time.to_string()).serialize(serializer)
 }
 
 /// In UTC, so that the same store is told alike everywhere.
 pub(super) fn minute(time: Option<Millis>) -> String {
-    timestamp(time).map_or("-".to_owned(), |time| time.strftime("%Y-%m-%d %H:%M").to_string())
-}
-
-fn timestamp(time: Option<Millis>) -> Option<Timestamp> {
-    time.and_then(|time| Timestamp::from_millisecond(time).ok())
+    json::timestamp(time).map_or("-".to_owned(), |time| time.strftime("%Y-%m-%d %H:%M").to_string())
 }
 
 fn show(name: &str, place: &StoreArg, json: bool) -> Result<(), Failure> {
@@ -248,7 +238,7 @@ fn export(name: &str, place: &StoreArg) -> Result<(), Failure> {
 
 /// A message with the time at which it came: a replay's cache depends on it.
 fn recorded(raw: &str, time: Option<Millis>) -> String {
-    match (raw.strip_suffix('}'), timestamp(time)) {
+    match (raw.strip_suffix('}'), json::timestamp(time)) {
         (Some(open), Some(time)) => format!("{open},\"time\":\"{time}\"}}"),
         (Some(_) | None, _) => raw.to_owned(),
     }
@@ -274,8 +264,9 @@ fn search(
     } else if found.is_empty() {
         output::tell("nothing found");
     } else {
-        let row =
-            |hit: &session::Found| [hit.session.to_string(), hit.position.to_string(), output::plain(&hit.excerpt)];
+        let row = |hit: &session::Found| {
+            [output::plain(hit.session.as_str()), hit.position.to_string(), output::plain(&hit.excerpt)]
+        };
         output::line(&output::text_of(&output::table(["session", "entry", "text"], &[0, 2], found.iter().map(row))))?;
     }
     // Where one session was asked for, it has been read.

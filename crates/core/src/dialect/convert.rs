@@ -41,7 +41,7 @@ pub(super) fn render(to: Dialect, message: &Message) -> Result<Vec<Box<RawValue>
             Dialect::Bedrock => bedrock::KNOWN,
         };
         if let Some(what) = unknown(known, "", &wire.raw, DEEPEST) {
-            return Err(Loss::new(to, format!("`{what}` of {}", wire.dialect)));
+            return Err(Loss::new(to, format!("`{}` of {}", what.escape_debug(), wire.dialect)));
         }
     }
     match to {

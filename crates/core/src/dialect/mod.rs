@@ -7,6 +7,7 @@ mod complaint;
 mod convert;
 mod detect;
 mod mend;
+mod named;
 mod openai_chat;
 mod pairing;
 mod request;
@@ -15,7 +16,6 @@ mod rules;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -24,6 +24,7 @@ pub use complaint::{Complaint, TooLong};
 pub use convert::Loss;
 pub use detect::{Clue, Contradiction, Sign};
 pub use mend::Mend;
+pub use named::{Meant, UnknownDialect};
 pub use request::{Frame, Request, RequestError};
 pub use response::Response;
 pub use rules::{Finding, Problem, Rule, Severity};
@@ -119,7 +120,7 @@ pub enum DecodeError {
         expected: &'static str,
     },
     /// A role that the dialect does not have.
-    #[error("unknown role `{role}`; {dialect} has {known}")]
+    #[error("unknown role `{}`; {dialect} has {known}", .role.escape_debug())]
     UnknownRole {
         /// The role, cut to 40 characters.
         role: String,
@@ -343,16 +344,4 @@ pub fn take(message: &RawValue, key: &str) -> (Box<RawValue>, Option<Box<RawValu
     let Some(value) = fields.get(key).map(ToOwned::to_owned) else { return (message.to_owned(), None) };
     fields.remove(key);
     (fields.write(), Some(value))
-}
-
-/// A dialect that does not exist.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown dialect `{0}`; there are openai-chat, anthropic and bedrock")]
-pub struct UnknownDialect(pub String);
-
-impl FromStr for Dialect {
-    type Err = UnknownDialect;
-    fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Dialect::ALL.into_iter().find(|dialect| dialect.name() == name).ok_or_else(|| UnknownDialect(name.to_owned()))
-    }
 }

@@ -12,7 +12,7 @@ use crate::message::Message;
 use crate::tokens::{Size, TokenCounter};
 
 /// What a request says beside its messages: it stands before them, costs tokens, and is never dropped.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Frame {
     /// The system prompt, where the dialect keeps it outside the messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]

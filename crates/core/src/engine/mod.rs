@@ -391,12 +391,21 @@ impl Engine {
 
     /// What the window amounts to, as the policy counts it.
     fn totals(&self) -> Totals {
-        let mut totals = self.view.totals();
+        self.counted(&self.view)
+    }
+
+    fn counted(&self, view: &View) -> Totals {
+        let mut totals = view.totals();
         totals.size.tokens = self.calibration().apply(totals.size.tokens);
         if !self.policy.system.counted {
-            totals.size.messages = totals.size.messages.saturating_sub(self.view.unsaid());
+            totals.size.messages = totals.size.messages.saturating_sub(view.unsaid());
         }
         totals
+    }
+
+    /// The limits of the policy that a view of this conversation exceeds, as the policy counts: tokens corrected by what was reported.
+    pub fn over(&self, view: &View) -> Vec<Excess> {
+        self.policy.limits.excesses(&self.counted(view)).collect()
     }
 
     /// Whether a limit that is looked at now is exceeded.

@@ -18,7 +18,7 @@ use crate::tokens::{Size, measure};
 use crate::transcript::{Entry, Position, Summary, spans};
 
 /// A summary that is wanted, with all that it is to be made of.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Wanted {
     /// What it is to cover.
     pub claim: Claim,

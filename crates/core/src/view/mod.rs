@@ -8,6 +8,7 @@ mod repair;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ use crate::transcript::{Arrival, Entry, Label, Origin, Position, ShownItem, Summ
 /// What the model would see of a log now. `View::default()` is that of an empty log; [`View::apply`] adds one entry.
 ///
 /// It holds the messages of the window and no others, so its size follows the window and not the history.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct View {
     groups: Vec<ViewGroup>,
     /// Group by the identifier of a tool call in it, the newest where several have it.
@@ -97,6 +98,19 @@ impl Author {
     fn of(arrival: &Arrival) -> Author {
         let note = arrival.origin == Origin::Lookback && arrival.message.opens_turn();
         if note { Author::Note } else { Author::Others }
+    }
+}
+
+impl fmt::Debug for View {
+    /// Leaves out what it shows, which is a conversation.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("View")
+            .field("groups", &self.groups.len())
+            .field("totals", &self.totals())
+            .field("history", &self.messages)
+            .field("open", &self.open)
+            .field("summary", &self.summary.as_ref().map(|(position, _)| position))
+            .finish_non_exhaustive()
     }
 }
 

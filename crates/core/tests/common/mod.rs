@@ -832,8 +832,9 @@ pub fn request(dialect: Dialect, messages: &[String]) -> Request {
 
 /// All that can be told of a view, in one text.
 pub fn snapshot(view: &View) -> String {
+    let edits = |item: &Item| serde_json::to_string(item.edits()).unwrap();
     let items: Vec<_> =
-        view.messages().map(|item| (item.position(), item.edits().to_vec(), item.size(), item.is_own())).collect();
+        view.messages().map(|item| (item.position(), edits(item), item.size(), item.is_own())).collect();
     let checkpoint = serde_json::to_string(&view.checkpoint()).unwrap();
     let frame = view.frame().map(|frame| serde_json::to_string(frame).unwrap());
     format!("{checkpoint} {:?} {frame:?} {} {items:?}", view.totals(), view.history_len())

@@ -117,7 +117,7 @@ pub type Tags = BTreeMap<String, String>;
 /// let newest = ReadOptions { limit: Some(10), ..ReadOptions::session("chat-1") };
 /// assert_eq!(ReadOptions::default().session_id, "default");
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ReadOptions {
     /// The session, by default `default`.
     pub session_id: String,

@@ -285,7 +285,7 @@ impl Source {
 /// };
 /// assert_eq!(port.trust(), Trust::Low);
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statement {
     /// What kind of thing it is.
     pub kind: Kind,

@@ -4,6 +4,7 @@
 //! about the same thing (see the module on sameness), unless that may be relied on further. The same again confirms.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
 
 use lookback_core::transcript::{Millis, Position};
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,7 @@ use super::fact::{Confidence, Fact, FactId, Kind, Scope, Source, Statement, Trus
 use super::sameness::Sameness;
 
 /// One thing that happened to the facts of a scope.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FactEntry {
     /// A fact was stated. It is named by the position of this entry.
@@ -146,7 +147,7 @@ pub enum Judgement {
 }
 
 /// The facts of one scope that stand.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Facts {
     scope: Scope,
     end: Position,
@@ -157,6 +158,17 @@ pub struct Facts {
     /// Shared facts whose place those of a session take, for that session.
     over: HashMap<FactId, FactId>,
     drawn: Vec<std::ops::Range<Position>>,
+}
+
+impl fmt::Debug for Facts {
+    /// Says how many there are, and nothing of what they say.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Facts")
+            .field("scope", &self.scope)
+            .field("end", &self.end)
+            .field("standing", &self.standing.len())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Facts {

@@ -7,6 +7,7 @@
 //! available, and whoever runs it gets the error.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -47,7 +48,6 @@ const WAITING: usize = 1_024;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();
 /// ```
-#[derive(Debug)]
 pub struct FactSheet {
     memory: Memory,
     options: SheetOptions,
@@ -66,7 +66,6 @@ pub struct FactSheet {
 }
 
 /// How facts are drawn from what leaves the window.
-#[derive(Debug)]
 struct Drawing {
     summarizer: Arc<dyn Summarizer>,
     time_limit: Duration,
@@ -79,6 +78,19 @@ struct Drawing {
 
 /// Messages that have left the window.
 type Left = Vec<(Position, Arc<Message>)>;
+
+impl fmt::Debug for FactSheet {
+    /// Leaves out what the sheet says.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FactSheet")
+            .field("memory", &self.memory)
+            .field("options", &self.options)
+            .field("drawing", &self.drawing.is_some())
+            .field("told", &self.told.as_ref().map(BTreeSet::len))
+            .field("unavailable", &self.unavailable)
+            .finish_non_exhaustive()
+    }
+}
 
 impl FactSheet {
     /// Where it stands among the stages.

@@ -198,7 +198,7 @@ impl Event {
 }
 
 /// What a stage wants done. It is done at once, before the next stage is asked.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Reaction {
     /// What the model is told, each as a message of its own: at this call, or at the next where none is about to be made.
     pub notes: Vec<String>,
@@ -253,7 +253,7 @@ impl Reaction {
 }
 
 /// How a run goes on.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Clone, PartialEq, Default)]
 pub enum Flow {
     /// As it would.
     #[default]

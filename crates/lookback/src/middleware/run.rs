@@ -15,7 +15,7 @@ use crate::session::list;
 use crate::store::LogName;
 
 /// A run as a stage sees it: as the stages before it left it. It changes nothing.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Run {
     /// The session.
     pub session: LogName,
@@ -50,7 +50,7 @@ pub struct Run {
 }
 
 /// What a stage said to the model.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Note {
     /// The stage.
     pub stage: Arc<str>,
@@ -137,7 +137,7 @@ pub struct Answer {
 }
 
 /// What came of a tool call.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct ToolOutcome {
     /// The call.
     pub call: ToolCall,

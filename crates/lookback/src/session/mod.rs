@@ -320,6 +320,7 @@ impl Session {
         let view = decided.on_read.map_or(Cow::Borrowed(self.engine.view()), |view| Cow::Owned(*view));
         self.sent = view.totals().size.tokens;
         Ok(Window {
+            over: self.engine.over(&view),
             tokens: self.engine.tokens(&view),
             dialect: self.engine.settings().dialect,
             plan: decided.plan,
@@ -346,7 +347,7 @@ impl Session {
     pub fn preview(&self) -> Window<'_> {
         let view = self.engine.preview();
         let (tokens, dialect) = (self.engine.tokens(&view), self.engine.settings().dialect);
-        Window { view, dialect, tokens, plan: None, entries: Vec::new() }
+        Window { over: self.engine.over(&view), view, dialect, tokens, plan: None, entries: Vec::new() }
     }
 
     /// The window by the limits as they are, with the calls of the newest message still open: see [`Engine::glance`].

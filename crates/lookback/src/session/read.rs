@@ -24,7 +24,7 @@ pub struct Past {
 }
 
 /// Which messages of a session are read. By default, all of the conversation.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct Reading {
     /// The newest so many messages. A tool call is read with its results, so there may be fewer: never an exchange in part.
     pub limit: Option<usize>,

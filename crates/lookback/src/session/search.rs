@@ -7,11 +7,12 @@ use super::log::read;
 use crate::store::{LogName, Store, StoreError, folded, split, wanted};
 
 /// What a search found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct Found {
     /// The session.
     pub session: LogName,
-    /// The message's position in its log.
+    /// The message's position in its log; as JSON it is `entry`, as in all that the command line writes.
+    #[serde(rename = "entry")]
     pub position: Position,
     /// A piece of its text around the first word found.
     pub excerpt: String,

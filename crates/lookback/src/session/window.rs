@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use lookback_core::dialect::Shown;
 use lookback_core::plan::Plan;
+use lookback_core::policy::Excess;
 use lookback_core::transcript::Entry;
 use lookback_core::view::View;
 use lookback_core::{Dialect, Loss};
@@ -16,6 +17,7 @@ pub struct Window<'a> {
     pub(super) dialect: Dialect,
     pub(super) tokens: u64,
     pub(super) plan: Option<Plan>,
+    pub(super) over: Vec<Excess>,
     pub(super) entries: Vec<Entry>,
 }
 
@@ -54,6 +56,11 @@ impl Window<'_> {
     /// The plan, where a limit was exceeded.
     pub fn plan(&self) -> Option<&Plan> {
         self.plan.as_ref()
+    }
+
+    /// The limits of the policy that it exceeds: what is left of it may not be dropped, or not yet.
+    pub fn over(&self) -> &[Excess] {
+        &self.over
     }
 
     /// What this call added to the log: repairs, and a compaction.

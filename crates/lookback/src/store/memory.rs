@@ -1,6 +1,7 @@
 //! Logs in process memory: for tests, for stateless callers, and for sessions that need not outlive the process.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -9,12 +10,12 @@ use lookback_core::transcript::Millis;
 use super::{Answer, Head, Hit, LogInfo, LogName, Record, Store, StoreError, wanted, words};
 
 /// Logs in process memory. They are gone with the process.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct MemoryStore {
     logs: Mutex<BTreeMap<LogName, Log>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Log {
     records: Vec<Record>,
     created: Option<Millis>,
@@ -39,9 +40,27 @@ impl MemoryStore {
         MemoryStore::default()
     }
 
+    /// All records of a log.
+    pub(crate) fn records(&self, log: &LogName) -> Vec<Record> {
+        self.logs().get(log).map(|log| log.records.clone()).unwrap_or_default()
+    }
+
     fn logs(&self) -> MutexGuard<'_, BTreeMap<LogName, Log>> {
         // A panic elsewhere cannot leave a log half-written: the records of each change come or go in one call.
         self.logs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for MemoryStore {
+    /// Says how much there is, and nothing of what it is.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("MemoryStore");
+        // Whoever holds it may be the one who asks.
+        if let Ok(logs) = self.logs.try_lock() {
+            let records: usize = logs.values().map(|log| log.records.len()).sum();
+            shown.field("logs", &logs.len()).field("records", &records);
+        }
+        shown.finish_non_exhaustive()
     }
 }
 

@@ -66,7 +66,7 @@ pub trait Store: fmt::Debug + Send + Sync {
 }
 
 /// One record of a log. To a store it is text that it does not read.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Record {
     /// The entry, as JSON.
     pub body: String,
@@ -184,6 +184,12 @@ pub enum StoreError {
         /// The file.
         place: String,
     },
+    /// Something else stands where a file is kept. It was not opened: a pipe is waited for, and a device may have no end.
+    #[error("{place} is no regular file, but a folder, a pipe, a device or a socket; move it away, or name another")]
+    NotAFile {
+        /// Where it stands.
+        place: String,
+    },
     /// A document is damaged, or was never one.
     #[error("{place} is damaged: line {line} is no JSON; mend it, or move it away")]
     NoJson {
@@ -249,6 +255,16 @@ pub fn open(path: impl AsRef<std::path::Path>) -> Result<Arc<dyn Store>, StoreEr
 /// Whether a path stands for a folder of plain files: it is one, or is written like one.
 pub fn is_folder(path: &std::path::Path) -> bool {
     path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/")
+}
+
+/// Refuses a path where something stands that is no regular file. To be asked before it is opened: who opens a pipe waits for its other
+/// end, maybe for good. A link to a file is one.
+fn refuse_special(path: &std::path::Path) -> Result<(), StoreError> {
+    match std::fs::metadata(path) {
+        Ok(found) if !found.is_file() => Err(StoreError::NotAFile { place: path.display().to_string() }),
+        // What cannot be looked at is not there, or whoever opens it is told.
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 /// Erases a session and the logs that are derived from it; `false` where there is no such session.

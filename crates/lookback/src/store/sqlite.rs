@@ -19,7 +19,9 @@ use lookback_core::Entry;
 use lookback_core::transcript::Millis;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, TransactionBehavior, params};
 
-use super::{Answer, Durability, Head, Hit, LogInfo, LogName, Record, Store, StoreError, wanted, words};
+use super::{
+    Answer, Durability, Head, Hit, LogInfo, LogName, Record, Store, StoreError, refuse_special, wanted, words,
+};
 
 /// The version of the file's layout. The first had no times, and an index that split and folded words by itself.
 const VERSION: i64 = 2;
@@ -178,6 +180,12 @@ impl SqliteStore {
 
     /// Opens what stands at `target`, which is a path or an address of `path`.
     fn attach(target: impl AsRef<Path>, path: &Path, flags: OpenFlags) -> Result<Self, StoreError> {
+        // The file, and those that SQLite keeps beside it.
+        for ending in ["", "-wal", "-shm", "-journal"] {
+            let mut file = path.as_os_str().to_owned();
+            file.push(ending);
+            refuse_special(Path::new(&file))?;
+        }
         let fault = |error| explain(path, error);
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let target = target.as_ref();

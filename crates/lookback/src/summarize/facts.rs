@@ -8,7 +8,7 @@ use lookback_core::tokens::{Estimate, TokenCounter};
 use super::{Summarizer, SummarizerError, Summary, Task, passages, run};
 
 /// How [`summarize`] summarises.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Options {
     /// The most tokens of the summary, from 1. 500 unless said otherwise.
     pub budget: u64,

@@ -32,7 +32,7 @@ pub struct Function<F> {
 }
 
 /// What a function is asked.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Ask {
     /// The model, as it was named to [`Function::new`].
     pub model: String,

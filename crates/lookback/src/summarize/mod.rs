@@ -107,7 +107,7 @@ impl<S: Summarizer + ?Sized> Summarizer for Box<S> {
 /// assert!(task.system().contains("Keep the summary under 200 tokens."));
 /// assert!(task.system().ends_with("Prioritize these aspects: decisions."));
 /// ```
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Clone, PartialEq, Default)]
 pub struct Task {
     /// The conversation, in order.
     pub passages: Vec<Passage>,
@@ -128,7 +128,7 @@ pub struct Task {
 }
 
 /// One message as a summarizer reads it, or a piece of one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Passage {
     /// The message's number in the conversation, from 1. Pieces of one message share it.
     pub index: u64,
@@ -141,7 +141,7 @@ pub struct Passage {
 }
 
 /// A summary, and what it stands for.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Clone, PartialEq, Eq, Default)]
 pub struct Summary {
     /// The text: at most the budget's tokens. JSON where the task had a schema.
     pub text: String,

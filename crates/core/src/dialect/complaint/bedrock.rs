@@ -20,6 +20,7 @@ pub(super) const SAYINGS: &[Saying] = &[
     Saying::breaks("BC2", "unexpected `tool_use_id` found in `tool_result` blocks"),
     Saying::breaks("BC3", "toolConfig field must be defined when using toolUse and toolResult content blocks"),
     Saying::breaks("BC4", "The text field in the ContentBlock object at messages.{}.content.{} is blank"),
+    Saying::breaks("BC4", "content field in the Message object at messages.{} is empty"),
     Saying::breaks("BC4", "toolResult cannot be empty when status value is error"),
     Saying::breaks("BC4", "text content blocks must be non-empty"),
     Saying::breaks("BC4", "must contain non-whitespace text"),
@@ -27,6 +28,7 @@ pub(super) const SAYINGS: &[Saying] = &[
     Saying::breaks("BC5", "final assistant content cannot end with trailing whitespace"),
     Saying::breaks("BC6", "A maximum of {} blocks with cache_control may be provided"),
     Saying::breaks("BC7", "`tool_use` ids must be unique"),
+    Saying::breaks("BC7", "toolUseId' failed to satisfy constraint"),
     Saying::refused("tool result blocks cannot be provided in the same turn"),
     Saying::refused("Messages can't contain duplicate document names"),
 ];

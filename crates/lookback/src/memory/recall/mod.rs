@@ -15,7 +15,7 @@ use crate::session::{excerpt, log};
 use crate::store::{LogName, Store, StoreError};
 
 /// What is to be recalled. As JSON it is the arguments of the tool `recall`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Recall {
     /// One message in full, in pages.
@@ -104,9 +104,10 @@ pub struct Recalled {
 }
 
 /// A message, or a piece of one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct Passage {
-    /// Its position in the log.
+    /// Its position in the log; as JSON it is `entry`, which is also how it is asked for.
+    #[serde(rename = "entry")]
     pub position: Position,
     /// Who speaks: `user`, `assistant`, `system`, `lookback`, or `tool result of NAME`.
     pub who: String,

@@ -52,7 +52,7 @@ impl Tool {
 }
 
 /// What a model is answered.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct Reply {
     /// The text of the tool's result.
     pub text: String,

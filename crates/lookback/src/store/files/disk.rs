@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use crate::store::{Durability, StoreError};
+use crate::store::{Durability, StoreError, refuse_special};
 
 /// The system's errors in our words.
 pub(super) fn failed(path: &Path) -> impl Fn(io::Error) -> StoreError + '_ {
@@ -28,15 +28,17 @@ pub(super) fn refuse_links(root: &Path, path: &Path) -> Result<(), StoreError> {
 }
 
 /// A file to read; `None` where there is none, or one with nothing in it.
-pub(super) fn open(path: &Path) -> io::Result<Option<File>> {
-    match File::open(path) {
+pub(super) fn open(path: &Path) -> Result<Option<File>, StoreError> {
+    refuse_special(path)?;
+    let open = || -> io::Result<Option<File>> {
+        let file = File::open(path)?;
         // A file of no bytes is what a loss of power may leave of one that was not yet on the disk.
-        Ok(file) => {
-            let metadata = file.metadata()?;
-            Ok((metadata.is_file() && metadata.len() > 0).then_some(file))
-        }
+        let is_empty = file.metadata()?.len() == 0;
+        Ok((!is_empty).then_some(file))
+    };
+    match open() {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
-        Err(error) => Err(error),
+        opened => opened.map_err(failed(path)),
     }
 }
 

@@ -53,7 +53,7 @@ struct Document<'a> {
 
 /// The text of a document; `None` where there is none.
 fn text(path: &Path) -> Result<Option<String>, StoreError> {
-    let Some(mut file) = disk::open(path).map_err(failed(path))? else { return Ok(None) };
+    let Some(mut file) = disk::open(path)? else { return Ok(None) };
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes).map_err(failed(path))?;
     let text = String::from_utf8(bytes);

@@ -18,7 +18,6 @@ const LONGEST_HEADER: u64 = 1 << 16;
 const COMPARED: usize = 256;
 
 /// Where the records of a file stand, up to the last append that is whole.
-#[derive(Debug)]
 pub(super) struct Index {
     first: Vec<u8>,
     last: Vec<u8>,
@@ -30,7 +29,7 @@ pub(super) struct Index {
 /// The header of a file; `None` where there is no file.
 pub(super) fn header(path: &Path) -> Result<Option<(File, Vec<u8>, Header)>, StoreError> {
     let place = || path.display().to_string();
-    let Some(mut file) = disk::open(path).map_err(failed(path))? else { return Ok(None) };
+    let Some(mut file) = disk::open(path)? else { return Ok(None) };
     let mut first = Vec::new();
     BufReader::new((&mut file).take(LONGEST_HEADER)).read_until(b'\n', &mut first).map_err(failed(path))?;
     match serde_json::from_slice(&first) {

@@ -23,6 +23,7 @@ mod lines;
 mod place;
 mod root;
 
+use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -50,7 +51,6 @@ use super::{Answer, Durability, Head, Hit, LogInfo, LogName, Record, Store, Stor
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # }).unwrap();
 /// ```
-#[derive(Debug)]
 pub struct FileStore {
     files: Arc<Files>,
 }
@@ -114,6 +114,12 @@ impl FileStore {
     ) -> Answer<'a, T> {
         let files = self.files.clone();
         Box::pin(blocking::unblock(move || work(&files)))
+    }
+}
+
+impl fmt::Debug for FileStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileStore").field("root", &self.root()).finish_non_exhaustive()
     }
 }
 

@@ -15,7 +15,7 @@ use super::document;
 use super::line::Tally;
 use super::lines::{self, Index};
 use super::place::{MEMORY, Place};
-use crate::store::{Durability, Hit, LogInfo, LogName, Record, StoreError};
+use crate::store::{Durability, Hit, LogInfo, LogName, Record, StoreError, refuse_special};
 
 /// The file, under the root, that a writer locks.
 const LOCK: &str = "lookback.lock";
@@ -24,7 +24,6 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// How many logs' indexes are kept.
 const INDEXES: usize = 1024;
 
-#[derive(Debug)]
 pub(super) struct Files {
     root: PathBuf,
     durability: Durability,
@@ -77,6 +76,7 @@ impl Files {
         let writing = held(&self.writing);
         let path = self.root.join(LOCK);
         disk::refuse_links(&self.root, &path)?;
+        refuse_special(&path)?;
         self.make_root()?;
         let mut options = disk::private();
         let file = options.write(true).create(true).truncate(false).open(&path).map_err(failed(&path))?;
@@ -156,8 +156,9 @@ impl Files {
     }
 
     pub(super) fn info(&self, log: &LogName) -> Result<Option<LogInfo>, StoreError> {
-        let touched = fs::read_to_string(used(self.place(log)?.path())).ok();
-        let touched = touched.and_then(|time| time.trim().parse().ok());
+        // What cannot be read says nothing: the log itself says when it was written to.
+        let touched = disk::open(&used(self.place(log)?.path())).ok().flatten();
+        let touched = touched.and_then(|file| io::read_to_string(file).ok()?.trim().parse().ok());
         let info = self.ask(log, |tally| tally.info(log))?;
         Ok(info.map(|info| LogInfo { used: info.used.max(touched), ..info }))
     }
@@ -303,7 +304,7 @@ fn named(place: &Place) -> Result<Option<LogName>, StoreError> {
         Place::Document(path) => document::header(path),
     };
     match header {
-        Err(StoreError::NotAStore { .. } | StoreError::NoJson { .. }) => Ok(None),
+        Err(StoreError::NotAStore { .. } | StoreError::NotAFile { .. } | StoreError::NoJson { .. }) => Ok(None),
         header => Ok(header?.and_then(|header| LogName::found(&header.log))),
     }
 }

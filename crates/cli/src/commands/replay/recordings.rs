@@ -1,0 +1,126 @@
+//! The recordings of a command line: files, and all that a folder holds.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use lookback::Recording;
+
+use crate::args::ReplayArgs;
+use crate::failure::Failure;
+use crate::{input, output};
+
+/// Every recording that was asked for. Those that were named are read at once, so that a wrong one ends the command before it has begun; those
+/// of a folder are read again when it is their turn, for there may be gigabytes of them.
+pub(crate) struct Recordings {
+    sources: Vec<Source>,
+}
+
+enum Source {
+    Named(Vec<Recording>),
+    InFolder { path: PathBuf, recordings: usize, messages: u64 },
+}
+
+impl Recordings {
+    pub(crate) fn find(args: &ReplayArgs) -> Result<Recordings, Failure> {
+        let mut sources = Vec::new();
+        for path in &args.files {
+            if path.is_dir() {
+                sources.extend(in_folder(path, args)?);
+            } else {
+                let read = read(path, args)?;
+                if read.is_empty() {
+                    return Err(Failure::Empty(input::place(path)));
+                }
+                sources.push(Source::Named(read));
+            }
+        }
+        Ok(Recordings { sources })
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        let count = |source: &Source| match source {
+            Source::Named(recordings) => recordings.len(),
+            Source::InFolder { recordings, .. } => *recordings,
+        };
+        self.sources.iter().map(count).sum()
+    }
+
+    pub(crate) fn messages(&self) -> u64 {
+        let messages = |source: &Source| match source {
+            Source::Named(recordings) => messages(recordings),
+            Source::InFolder { messages, .. } => *messages,
+        };
+        self.sources.iter().map(messages).sum()
+    }
+
+    /// All of them, in their order.
+    pub(crate) fn read(self: &Recordings, args: &ReplayArgs) -> impl Iterator<Item = Result<Recording, Failure>> {
+        self.sources.iter().flat_map(move |source| match source {
+            Source::Named(recordings) => recordings.iter().cloned().map(Ok).collect::<Vec<_>>(),
+            Source::InFolder { path, .. } => match read(path, args) {
+                Ok(recordings) => recordings.into_iter().map(Ok).collect(),
+                Err(failure) => vec![Err(failure)],
+            },
+        })
+    }
+}
+
+fn messages(recordings: &[Recording]) -> u64 {
+    recordings.iter().map(|recording| recording.messages.len() as u64).sum()
+}
+
+fn read(path: &Path, args: &ReplayArgs) -> Result<Vec<Recording>, Failure> {
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| *stem != "-").unwrap_or("replay");
+    // `session.jsonl.gz` is a session, too.
+    let stem = stem.strip_suffix(".jsonl").or(stem.strip_suffix(".json")).unwrap_or(stem);
+    let read = Recording::read(&input::text(path)?, stem, args.dialect.name.0);
+    read.map_err(|fault| Failure::Recording { place: input::place(path), fault })
+}
+
+/// The recordings of a folder and of the folders in it, by the names of their files. What is none is passed over, and said.
+fn in_folder(folder: &Path, args: &ReplayArgs) -> Result<Vec<Source>, Failure> {
+    let mut files = Vec::new();
+    find(folder, &mut files)?;
+    files.sort();
+    let bar = output::progress(files.len() as u64, "reading");
+    let (mut sources, mut passed) = (Vec::new(), Vec::new());
+    for path in files {
+        match read(&path, args) {
+            Ok(read) if read.is_empty() => {}
+            Ok(read) => {
+                sources.push(Source::InFolder { path, recordings: read.len(), messages: messages(&read) });
+            }
+            Err(failure) => passed.push(failure),
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    if sources.is_empty() {
+        // Whatever is wrong with the only files that there are is the best answer.
+        return Err(passed.into_iter().next().unwrap_or_else(|| Failure::Empty(folder.display().to_string())));
+    }
+    if let Some(first) = passed.first() {
+        let more = if passed.len() > 1 { format!(", and {} others", passed.len() - 1) } else { String::new() };
+        output::warning(&format!("passed over: {first}{more}"));
+    }
+    Ok(sources)
+}
+
+fn find(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
+    let fault = |source| Failure::Unreadable { place: folder.display().to_string(), source };
+    for entry in fs::read_dir(folder).map_err(fault)? {
+        let path = entry.map_err(fault)?.path();
+        // A link to a folder may lead back to where it stands.
+        let is_link = path.symlink_metadata().is_ok_and(|about| about.is_symlink());
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let is_recording = [".jsonl", ".json", ".jsonl.gz", ".json.gz"].iter().any(|ending| name.ends_with(ending));
+        if path.is_dir() {
+            if !is_link {
+                find(&path, files)?;
+            }
+        } else if is_recording && path.is_file() {
+            files.push(path);
+        }
+    }
+    Ok(())
+}

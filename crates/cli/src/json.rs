@@ -1,0 +1,165 @@
+//! Facts and times as the command line writes them in JSON: with the names of docs/json.md, and times as RFC 3339 has them. In a log they
+//! stand as the library writes them.
+
+use std::ops::Range;
+
+use jiff::Timestamp;
+use lookback::memory::{self, Confidence, FactEntry, FactId, Kind, Scope, Speaker, Trust};
+use lookback::transcript::{Millis, Position};
+use serde::{Serialize, Serializer};
+
+/// A time as text, or null.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde wants")]
+pub(crate) fn rfc3339<S: Serializer>(time: &Option<Millis>, serializer: S) -> Result<S::Ok, S::Error> {
+    timestamp(*time).map(|time| time.to_string()).serialize(serializer)
+}
+
+/// A time that a calendar has.
+pub(crate) fn timestamp(time: Option<Millis>) -> Option<Timestamp> {
+    time.and_then(|time| Timestamp::from_millisecond(time).ok())
+}
+
+fn is_empty<T>(list: &[T]) -> bool {
+    list.is_empty()
+}
+
+/// A fact that stands.
+#[derive(Serialize)]
+pub(crate) struct Fact<'a> {
+    id: FactId,
+    statement: Statement<'a>,
+    confidence: Confidence,
+    trust: Trust,
+    confirmations: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disputes: Option<FactId>,
+    #[serde(serialize_with = "rfc3339", skip_serializing_if = "Option::is_none")]
+    said: Option<Millis>,
+}
+
+#[derive(Serialize)]
+struct Statement<'a> {
+    kind: Kind,
+    text: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    about: Option<&'a str>,
+    confidence: Confidence,
+    source: Source<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trust: Option<Trust>,
+    #[serde(serialize_with = "rfc3339", skip_serializing_if = "Option::is_none")]
+    time: Option<Millis>,
+    #[serde(skip_serializing_if = "is_empty")]
+    tags: &'a [String],
+    #[serde(skip_serializing_if = "is_empty")]
+    supersedes: &'a [FactId],
+}
+
+#[derive(Serialize)]
+struct Source<'a> {
+    by: &'a Speaker,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entry: Option<Position>,
+}
+
+/// Something that happened to a fact.
+#[derive(Serialize)]
+pub(crate) struct Event<'a> {
+    scope: Scope,
+    entry: Position,
+    #[serde(flatten)]
+    what: What<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "snake_case")]
+enum What<'a> {
+    Stated(Statement<'a>),
+    Confirmed {
+        id: FactId,
+        confidence: Confidence,
+        source: Source<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        trust: Option<Trust>,
+        #[serde(serialize_with = "rfc3339", skip_serializing_if = "Option::is_none")]
+        time: Option<Millis>,
+    },
+    Resolved {
+        id: FactId,
+        with: &'a str,
+        source: Source<'a>,
+        #[serde(serialize_with = "rfc3339", skip_serializing_if = "Option::is_none")]
+        time: Option<Millis>,
+    },
+    Forgotten {
+        id: FactId,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        why: Option<&'a str>,
+        source: Source<'a>,
+        #[serde(serialize_with = "rfc3339", skip_serializing_if = "Option::is_none")]
+        time: Option<Millis>,
+    },
+    Drawn {
+        from: &'a [Range<Position>],
+    },
+}
+
+impl<'a> From<&'a memory::Fact> for Fact<'a> {
+    fn from(fact: &'a memory::Fact) -> Self {
+        let memory::Fact { id, statement, confidence, trust, confirmations, disputes, said } = fact;
+        Fact {
+            id: *id,
+            statement: statement.into(),
+            confidence: *confidence,
+            trust: *trust,
+            confirmations: *confirmations,
+            disputes: *disputes,
+            said: *said,
+        }
+    }
+}
+
+impl<'a> From<&'a memory::Statement> for Statement<'a> {
+    fn from(statement: &'a memory::Statement) -> Self {
+        let memory::Statement { kind, text, about, confidence, source, trust, time, tags, supersedes } = statement;
+        Statement {
+            kind: *kind,
+            text,
+            about: about.as_deref(),
+            confidence: *confidence,
+            source: source.into(),
+            trust: *trust,
+            time: *time,
+            tags,
+            supersedes,
+        }
+    }
+}
+
+impl<'a> From<&'a memory::Source> for Source<'a> {
+    fn from(source: &'a memory::Source) -> Self {
+        let memory::Source { by, session, message } = source;
+        Source { by, session: session.as_deref(), entry: *message }
+    }
+}
+
+impl<'a> From<&'a memory::Event> for Event<'a> {
+    fn from(event: &'a memory::Event) -> Self {
+        let what = match &event.entry {
+            FactEntry::Stated(statement) => What::Stated(statement.into()),
+            FactEntry::Confirmed { id, confidence, source, trust, time } => {
+                What::Confirmed { id: *id, confidence: *confidence, source: source.into(), trust: *trust, time: *time }
+            }
+            FactEntry::Resolved { id, with, source, time } => {
+                What::Resolved { id: *id, with, source: source.into(), time: *time }
+            }
+            FactEntry::Forgotten { id, why, source, time } => {
+                What::Forgotten { id: *id, why: why.as_deref(), source: source.into(), time: *time }
+            }
+            FactEntry::Drawn { from } => What::Drawn { from },
+        };
+        Event { scope: event.scope, entry: event.position, what }
+    }
+}

@@ -1,0 +1,129 @@
+//! What the command line is given to stop it, or to write to the terminal of whoever runs it.
+
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use common::{LOOKBACK, Lab, Run};
+use futures_lite::future::block_on;
+use lookback::store::Record;
+use lookback::{LogName, SqliteStore, Store};
+
+fn pipe(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+#[test]
+fn a_pipe_is_no_store() {
+    let lab = Lab::new();
+    pipe(&lab.path("memory.db"));
+    fs::create_dir_all(lab.path("files/memory/chat")).unwrap();
+    fs::write(lab.path("files/lookback.lock"), "").unwrap();
+    pipe(&lab.path("files/memory/chat/turns.jsonl"));
+    for args in [
+        &["sessions", "list", "--store", "memory.db"][..],
+        &["facts", "add", "--shared", "preference", "Tea", "--store", "memory.db"],
+        &["sessions", "show", "chat", "--store", "files/"],
+        &["recall", "chat", "tea", "--store", "files"],
+    ] {
+        lab.run(args).fails(2, "is no regular file, but a folder, a pipe, a device or a socket");
+    }
+}
+
+#[test]
+fn an_input_without_an_end_is_given_up() {
+    let lab = Lab::new();
+    lab.run(&["check", "/dev/zero"]).fails(2, "/dev/zero: more than 1 GiB came, without an end");
+}
+
+#[test]
+fn a_pipe_that_nobody_writes_to_is_said_to_be_waited_for() {
+    let lab = Lab::new();
+    pipe(&lab.path("pipe"));
+    let mut command = lab.command(LOOKBACK);
+    command.args(["check", "pipe"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    // Opening a pipe to write to it waits for its reader.
+    fs::write(lab.path("pipe"), r#"[{"role":"user","content":"Hello"}]"#).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(said, "waiting for somebody to write to pipe, which is a pipe\n");
+}
+
+/// A run that is told to colour what it says, as it does on a terminal, so that nothing is taken out of it on the way.
+fn on_terminal(lab: &Lab, args: &[&str]) -> Run {
+    lab.run_with(args, "", &[("CLICOLOR_FORCE", "1")])
+}
+
+/// Asserts that a value with an escape sequence and a line break was said in a line, and told the terminal nothing.
+#[track_caller]
+fn is_harmless(run: &Run, says: &str) {
+    let line = run.stderr.strip_suffix('\n').unwrap();
+    assert!(!line.contains('\n') && !line.contains("\u{1b}[35m"), "{line:?}");
+    assert!(line.contains(says), "{line:?}");
+}
+
+#[test]
+fn a_role_cannot_pose_as_a_line_of_ours() {
+    let role = r#"[{"role":"x\u001b[35m\nerror: y","content":"a"}]"#;
+    let lab = Lab::new().with("role.json", role);
+    for command in ["check", "window"] {
+        let run = on_terminal(&lab, &[command, "role.json", "--dialect", "openai-chat"]);
+        assert_eq!(run.code, Some(2));
+        is_harmless(&run, "unknown role `x\\u{1b}[35m\\nerror: y`");
+    }
+}
+
+#[test]
+fn an_identifier_cannot_pose_as_a_line_of_ours() {
+    let call = r#"{"id":"x\u001b[35m\nwarning: y","type":"function","function":{"name":"f","arguments":"{}"}}"#;
+    let messages = format!(
+        r#"[{{"role":"user","content":"a"}},{{"role":"assistant","tool_calls":[{call}]}},{{"role":"user","content":"b"}}]"#
+    );
+    let lab = Lab::new().with("id.json", messages);
+    let run = on_terminal(&lab, &["window", "id.json", "--dialect", "openai-chat"]);
+    assert_eq!(run.code, Some(0));
+    is_harmless(&run, "x\\u001b[35m\\u000awarning: y");
+}
+
+#[test]
+fn a_file_cannot_pose_as_a_line_of_ours() {
+    let line = r#"{"scope":"x\u001b[35m\nerror: y","position":0,"entry":{"drawn":{"from":[]}}}"#;
+    let lab = Lab::new().with("facts.jsonl", line);
+    let run = on_terminal(&lab, &["facts", "import", "facts.jsonl", "--shared"]);
+    assert_eq!(run.code, Some(2));
+    is_harmless(&run, "x\\u001b[35m\\u000aerror: y");
+    fs::create_dir_all(lab.path("kb/memory/one")).unwrap();
+    fs::write(lab.path("kb/memory/one/mem-\u{1b}[35m\nerror: y.json"), "{").unwrap();
+    let run = on_terminal(&lab, &["facts", "import", "kb", "--dry-run"]);
+    assert_eq!(run.code, Some(1));
+    is_harmless(&run, "mem-\\u001b[35m\\u000aerror: y.json");
+}
+
+#[test]
+fn the_errors_of_toml_keep_their_lines_and_nothing_else() {
+    let lab = Lab::new().with("policy.toml", "[limits\n").with("odd.toml", "limit\u{1b}[35m = 3\n");
+    let run = on_terminal(&lab, &["window", "none.json", "--policy", "policy.toml"]);
+    assert!(run.stderr.lines().count() > 2, "{}", run.stderr);
+    let run = on_terminal(&lab, &["window", "none.json", "--policy", "odd.toml"]);
+    assert!(!run.stderr.contains("\u{1b}[35m"), "{:?}", run.stderr);
+}
+
+#[test]
+fn a_name_that_turns_the_direction_of_text_is_escaped() {
+    let lab = Lab::new();
+    let log: LogName = "a\u{202e}b".parse().unwrap();
+    let store = SqliteStore::open(lab.path("s.db")).unwrap();
+    let record = Record { body: "{}".to_owned(), text: "apple".to_owned(), checkpoint: false };
+    block_on(store.append(&log, 0, vec![record], None)).unwrap();
+    let run = lab.run(&["sessions", "list", "--store", "s.db"]);
+    assert!(run.out().contains("a\\u202eb") && !run.stdout.contains('\u{202e}'), "{}", run.stdout);
+    let run = lab.run(&["sessions", "delete", log.as_str(), "--store", "s.db"]);
+    assert_eq!(run.stderr, "deleted a\\u202eb\n");
+}

@@ -1,0 +1,189 @@
+//! Dialects by their names, and what somebody meant who gave another.
+
+use std::str::FromStr;
+
+use super::Dialect;
+
+/// How much of a name that is no dialect's is looked at and said again, in characters.
+const MOST: usize = 40;
+
+/// How much alike two names must be for one to be a slip of the other: 1 is the same, 0 nothing in common.
+const ALIKE: f64 = 0.7;
+
+/// What people call the formats, in small letters and with hyphens.
+const NAMES: &[(&str, Meant)] = &[
+    ("openai-chat", Meant::Dialect(Dialect::OpenAiChat)),
+    ("openai", Meant::Dialect(Dialect::OpenAiChat)),
+    ("openai-compatible", Meant::Dialect(Dialect::OpenAiChat)),
+    ("openai-completions", Meant::Dialect(Dialect::OpenAiChat)),
+    ("openai-chat-completions", Meant::Dialect(Dialect::OpenAiChat)),
+    ("chat", Meant::Dialect(Dialect::OpenAiChat)),
+    ("chat-completions", Meant::Dialect(Dialect::OpenAiChat)),
+    ("chatgpt", Meant::Dialect(Dialect::OpenAiChat)),
+    ("gpt", Meant::Dialect(Dialect::OpenAiChat)),
+    ("azure", Meant::Dialect(Dialect::OpenAiChat)),
+    ("azure-openai", Meant::Dialect(Dialect::OpenAiChat)),
+    ("deepseek", Meant::Dialect(Dialect::OpenAiChat)),
+    ("litellm", Meant::Dialect(Dialect::OpenAiChat)),
+    ("llama.cpp", Meant::Dialect(Dialect::OpenAiChat)),
+    ("mistral", Meant::Dialect(Dialect::OpenAiChat)),
+    ("ollama", Meant::Dialect(Dialect::OpenAiChat)),
+    ("openrouter", Meant::Dialect(Dialect::OpenAiChat)),
+    ("vllm", Meant::Dialect(Dialect::OpenAiChat)),
+    ("anthropic", Meant::Dialect(Dialect::Anthropic)),
+    ("anthropic-messages", Meant::Dialect(Dialect::Anthropic)),
+    ("messages", Meant::Dialect(Dialect::Anthropic)),
+    ("claude", Meant::Dialect(Dialect::Anthropic)),
+    ("claude-code", Meant::Dialect(Dialect::Anthropic)),
+    ("bedrock", Meant::Dialect(Dialect::Bedrock)),
+    ("bedrock-converse", Meant::Dialect(Dialect::Bedrock)),
+    ("amazon-bedrock", Meant::Dialect(Dialect::Bedrock)),
+    ("aws-bedrock", Meant::Dialect(Dialect::Bedrock)),
+    ("aws", Meant::Dialect(Dialect::Bedrock)),
+    ("converse", Meant::Dialect(Dialect::Bedrock)),
+    ("responses", Meant::Unread("OpenAI's Responses")),
+    ("openai-responses", Meant::Unread("OpenAI's Responses")),
+    ("open-responses", Meant::Unread("OpenAI's Responses")),
+    ("gemini", Meant::Unread("Gemini's generateContent")),
+    ("google", Meant::Unread("Gemini's generateContent")),
+    ("vertex", Meant::Unread("Gemini's generateContent")),
+    ("vertex-ai", Meant::Unread("Gemini's generateContent")),
+    ("ai-sdk", Meant::Unread("the AI SDK's UI messages")),
+    ("ui-messages", Meant::Unread("the AI SDK's UI messages")),
+    ("vercel", Meant::Unread("the AI SDK's UI messages")),
+    ("langchain", Meant::Unread("LangChain's format")),
+    ("cohere", Meant::Unread("Cohere's chat format")),
+];
+
+/// A name that is no dialect's, and what it probably means.
+///
+/// ```
+/// use lookback_core::Dialect;
+/// use lookback_core::dialect::Meant;
+///
+/// let unknown = "openai".parse::<Dialect>().unwrap_err();
+/// assert_eq!(unknown.meant, Some(Meant::Dialect(Dialect::OpenAiChat)));
+/// assert_eq!(unknown.to_string(), "unknown dialect `openai`; did you mean openai-chat?");
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown dialect `{name}`{}", told(.meant))]
+pub struct UnknownDialect {
+    /// The name, cut to 40 characters.
+    pub name: String,
+    /// What it probably means; `None` where that is anybody's guess.
+    pub meant: Option<Meant>,
+}
+
+/// What a name probably means that is no dialect's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meant {
+    /// A dialect, by another name of its own or by a slip.
+    Dialect(Dialect),
+    /// A format that Lookback does not read yet, in words.
+    Unread(&'static str),
+}
+
+fn told(meant: &Option<Meant>) -> String {
+    let there_are = "there are openai-chat, anthropic and bedrock";
+    match meant {
+        Some(Meant::Dialect(dialect)) => format!("; did you mean {dialect}?"),
+        Some(Meant::Unread(format)) => format!(": {format} cannot be read yet; {there_are}"),
+        None => format!("; {there_are}"),
+    }
+}
+
+impl UnknownDialect {
+    fn new(name: &str) -> UnknownDialect {
+        let name: String = name.chars().take(MOST).collect();
+        let meant = meant(&name);
+        UnknownDialect { name, meant }
+    }
+}
+
+impl FromStr for Dialect {
+    type Err = UnknownDialect;
+
+    fn from_str(name: &str) -> Result<Self, Self::Err> {
+        Dialect::ALL.into_iter().find(|dialect| dialect.name() == name).ok_or_else(|| UnknownDialect::new(name))
+    }
+}
+
+fn meant(name: &str) -> Option<Meant> {
+    let name = name.trim().to_lowercase().replace([' ', '_'], "-");
+    let alike = NAMES.iter().map(|(known, meant)| (strsim::normalized_damerau_levenshtein(known, &name), *meant));
+    let (alike, meant) = alike.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
+    (alike >= ALIKE).then_some(meant)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn guessed(name: &str) -> Option<Meant> {
+        name.parse::<Dialect>().unwrap_err().meant
+    }
+
+    #[test]
+    fn every_dialect_goes_by_its_name() {
+        for dialect in Dialect::ALL {
+            assert_eq!(dialect.name().parse::<Dialect>(), Ok(dialect));
+            assert_eq!(guessed(&dialect.name().to_uppercase()), Some(Meant::Dialect(dialect)));
+        }
+    }
+
+    #[test]
+    fn other_names_and_slips_are_understood() {
+        for (name, dialect) in [
+            ("openai", Dialect::OpenAiChat),
+            ("chat", Dialect::OpenAiChat),
+            ("OpenAI Chat", Dialect::OpenAiChat),
+            ("openai_chat", Dialect::OpenAiChat),
+            ("openai-caht", Dialect::OpenAiChat),
+            ("claude", Dialect::Anthropic),
+            ("antropic", Dialect::Anthropic),
+            ("converse", Dialect::Bedrock),
+            ("bedrock-converse", Dialect::Bedrock),
+            ("bedrok", Dialect::Bedrock),
+        ] {
+            assert_eq!(guessed(name), Some(Meant::Dialect(dialect)), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_format_that_is_not_read_is_said_to_be_none_yet() {
+        for (name, format) in [
+            ("openai-responses", "OpenAI's Responses"),
+            ("responses", "OpenAI's Responses"),
+            ("gemini", "Gemini's generateContent"),
+        ] {
+            assert_eq!(guessed(name), Some(Meant::Unread(format)), "{name}");
+        }
+        let unknown = "gemini".parse::<Dialect>().unwrap_err().to_string();
+        let said = "unknown dialect `gemini`: Gemini's generateContent cannot be read yet; there are openai-chat, anthropic and bedrock";
+        assert_eq!(unknown, said);
+    }
+
+    #[test]
+    fn nothing_is_guessed_of_what_is_like_nothing() {
+        for name in ["", "latin", "x", "-", "auto", "openai-chat\u{1b}[31m-and-so-on-and-so-on"] {
+            assert_eq!(guessed(name), None, "{name:?}");
+        }
+        let said = "latin".parse::<Dialect>().unwrap_err().to_string();
+        assert_eq!(said, "unknown dialect `latin`; there are openai-chat, anthropic and bedrock");
+    }
+
+    #[test]
+    fn a_name_of_megabytes_is_cut() {
+        let unknown = "é".repeat(1 << 20).parse::<Dialect>().unwrap_err();
+        assert_eq!(unknown.name.chars().count(), 40);
+    }
+
+    #[test]
+    fn every_known_name_means_what_it_says() {
+        for (name, expected) in NAMES {
+            if Dialect::ALL.iter().all(|dialect| dialect.name() != *name) {
+                assert_eq!(guessed(name), Some(*expected), "{name}");
+            }
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! `Debug` of what holds a conversation, or what is remembered of it, says its shape, and no word of it.
+
+#![cfg(feature = "sqlite")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_lite::future::block_on;
+use lookback::compat::agentlib::ReadOptions;
+use lookback::memory::tools::Reply;
+use lookback::memory::{
+    self, Export, FactEntry, Kind, Memory, Recall, Scope, SheetOptions, Source, Speaker, Statement,
+};
+use lookback::middleware::{Event, FactSheet, Flow, Note, Pipeline, Reaction, Run, ToolOutcome, ToolUse};
+use lookback::session::{self, Reading};
+use lookback::store::Record;
+use lookback::summarize::{Ask, Options, Summary, Task, passages};
+use lookback::tokens::Estimate;
+use lookback::{
+    Dialect, FileStore, LogName, MemoryStore, Message, Policy, Recording, Session, Settings, SqliteStore, Store,
+    ToolCall, View,
+};
+
+const MARK: &str = "s3cret";
+
+#[track_caller]
+fn hides(value: &dyn Debug) {
+    // Bytes are shown as numbers.
+    let numbers = format!("{:?}", MARK.as_bytes());
+    let numbers = numbers.trim_matches(['[', ']']);
+    for shown in [format!("{value:?}"), format!("{value:#?}")] {
+        assert!(!shown.contains(MARK) && !shown.contains(numbers), "{shown}");
+    }
+}
+
+fn mark() -> String {
+    MARK.to_owned()
+}
+
+#[test]
+fn stores_and_sessions_say_no_word() {
+    let folder = tempfile::tempdir().unwrap();
+    let stores: [Arc<dyn Store>; 3] = [
+        Arc::new(MemoryStore::new()),
+        Arc::new(FileStore::open(folder.path().join("files")).unwrap()),
+        Arc::new(SqliteStore::open(folder.path().join("s.db")).unwrap()),
+    ];
+    for store in stores {
+        block_on(async {
+            let log: LogName = "chat".parse().unwrap();
+            let mut session = Session::open(store.clone(), "chat", Settings::default()).await.unwrap();
+            session.push(Message::user(MARK)).await.unwrap();
+            session.push(Message::calls(MARK, [ToolCall::new(MARK, MARK, MARK)])).await.unwrap();
+            session.push(Message::user(MARK)).await.unwrap();
+            hides(&session.window().await.unwrap());
+            hides(&session);
+            hides(&store);
+            let history = session.history().await.unwrap();
+            assert_eq!(history.len(), 3);
+            hides(&history);
+            hides(&session.entries().await.unwrap());
+            let found = session::search(&*store, Some(&log), MARK, 9).await.unwrap();
+            assert!(!found.is_empty());
+            hides(&found);
+            let recalled = memory::recall(&*store, &log, &Recall::query(MARK)).await.unwrap();
+            assert!(!recalled.passages.is_empty());
+            hides(&recalled);
+            hides(&Pipeline::new(session));
+        });
+    }
+    hides(&Record { body: mark(), text: mark(), checkpoint: false });
+    hides(&Reading { query: Some(mark()), ..Reading::default() });
+    hides(&ReadOptions { query: Some(mark()), ..ReadOptions::default() });
+    let recording = format!(r#"{{"role":"user","content":"{MARK}"}}"#);
+    hides(&Recording::read(&recording, "chat", Dialect::OpenAiChat).unwrap());
+}
+
+#[test]
+fn a_store_in_memory_says_how_much_there_is() {
+    let store = MemoryStore::new();
+    let log: LogName = "chat".parse().unwrap();
+    block_on(store.append(&log, 0, vec![Record { body: mark(), text: mark(), checkpoint: false }], None)).unwrap();
+    assert_eq!(format!("{store:?}"), "MemoryStore { logs: 1, records: 1, .. }");
+}
+
+#[test]
+fn facts_say_no_word() {
+    block_on(async {
+        let memory = Memory::open(MemoryStore::new(), "chat").await.unwrap();
+        let source = Source::of(Speaker::Person);
+        let statement = Statement {
+            about: Some(mark()),
+            tags: vec![mark()],
+            ..Statement::new(Kind::Blocker, MARK, source.clone())
+        };
+        hides(&statement);
+        let stated = memory.state(Scope::Session, statement).await.unwrap();
+        hides(&memory.facts().await.unwrap());
+        hides(&memory);
+        hides(&FactSheet::new(memory.clone()));
+        let sheet = memory.sheet(&SheetOptions::default(), &Estimate::default()).await.unwrap();
+        assert!(sheet.text.contains(MARK));
+        hides(&sheet);
+        hides(&memory.history(stated.id).await.unwrap());
+        hides(&Export::read(&memory::export(&memory, Scope::Session).await.unwrap()).unwrap());
+        let (id, time) = (stated.id, None);
+        hides(&FactEntry::Resolved { id, with: mark(), source: source.clone(), time });
+        hides(&FactEntry::Forgotten { id, why: Some(mark()), source, time });
+    });
+    hides(&Reply { text: mark(), error: false });
+}
+
+#[test]
+fn what_a_summarizer_reads_and_writes_says_no_word() {
+    let task = Task {
+        previous: Some(mark()),
+        focus: vec![mark()],
+        instructions: Some(mark()),
+        fault: Some(mark()),
+        ..Task::new(passages(&[Message::user(MARK)]), 100)
+    };
+    hides(&task);
+    hides(&Summary { text: mark(), tokens_before: 2, tokens_after: 1 });
+    hides(&Ask { model: "m".to_owned(), system: mark(), prompt: mark(), schema: None, budget: 1 });
+    hides(&Options { focus: vec![mark()], previous: Some(mark()), ..Options::default() });
+}
+
+#[test]
+fn a_run_and_its_stages_say_no_word() {
+    let note = Note { stage: "watch".into(), text: MARK.into() };
+    hides(&note);
+    let call = ToolCall::new(MARK, MARK, MARK);
+    let outcome =
+        ToolOutcome { call: call.clone(), text: MARK.into(), error: false, ran: true, duration: Duration::ZERO };
+    hides(&Event::BeforeTool(call));
+    hides(&Event::AfterTool(outcome));
+    let flow = Flow::Answer { text: mark(), error: false };
+    hides(&Reaction { notes: vec![mark()], policy: None, flow });
+    hides(&Run {
+        session: "chat".parse().unwrap(),
+        task: Some(MARK.into()),
+        iteration: 1,
+        iterations: None,
+        sub_agent: false,
+        view: Arc::new(View::default()),
+        tokens: 0,
+        spent: 0,
+        new_tokens: 0,
+        dialect: Dialect::default(),
+        policy: Arc::new(Policy::default()),
+        compaction: None,
+        left: vec![(0, Arc::new(Message::user(MARK)))].into(),
+        notes: vec![note].into(),
+        tools: ToolUse::Free,
+    });
+}
