@@ -569,7 +569,7 @@ fn a_recording_is_taken_as_a_request() {
     assert_eq!(answer["window"], serde_json::from_str::<Value>(messages).unwrap());
     let lab = Lab::new().with_example().with("list.json", list(&example_messages()));
     let policy = ["--policy", "messages:max_messages=5"];
-    let window = |file: &str| lab.run(&[&["window", file], &policy[..]].concat()).out().to_owned();
+    let window = |file: &str| lab.run(&[&["window", file], &policy[..]].concat()).json();
     assert_eq!(window("session.jsonl"), window("list.json"));
 }
 
