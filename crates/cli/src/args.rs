@@ -105,6 +105,8 @@ pub(crate) struct PolicyArgs {
 ///
 /// Reads a list of messages or a whole request body, and writes the same with the window in place: what would be sent after a call
 /// before each assistant message. Every byte outside the messages stays, and every message that is kept.
+///
+/// Reads a recording, too, as `replay` does: of its transcript it makes a request.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
@@ -113,7 +115,7 @@ Examples:
   lookback window examples/request.json --policy turns:max_turns=1 --explain
   lookback window examples/request.json --json --explain | jq .plan")]
 pub(crate) struct WindowArgs {
-    /// A list of messages or a request body; `-` is standard input
+    /// A list of messages, a request body or a recording; `-` is standard input
     #[arg(default_value = "-")]
     pub(crate) file: PathBuf,
     #[command(flatten)]
@@ -122,13 +124,16 @@ pub(crate) struct WindowArgs {
     pub(crate) dialect: DialectArg,
     #[command(flatten)]
     pub(crate) model: ModelArg,
+    /// Of a recording of several transcripts, the one to take
+    #[arg(long, value_name = "ID")]
+    pub(crate) transcript: Option<String>,
     /// Plan the list as it is, once, instead of call by call
     #[arg(long)]
     pub(crate) once: bool,
     /// Exit with 1 where the history had to be repaired, or what is pinned exceeds a limit
     #[arg(long)]
     pub(crate) strict: bool,
-    /// With --explain: write one object of window, plan and tokens
+    /// With --explain: write one object of window, plan, tokens, and what is over a limit
     #[arg(long)]
     pub(crate) json: bool,
     /// Say what was done with each message, and why
@@ -140,6 +145,9 @@ pub(crate) struct WindowArgs {
 ///
 /// Exits with 0 where it would, with 1 where it would not, and says which rule is broken, where, and what to do. `lookback rules`
 /// has more on each rule: the provider's own errors, how they come about, and what mends them.
+///
+/// Of a recording it checks each transcript. With --fix it writes them as JSON lines ({"id","messages"}), or a message a line if they
+/// came so: without times, and without what the provider reported.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
@@ -147,15 +155,15 @@ Examples:
   lookback check examples/broken.json --json | jq '.findings[].rule'
   lookback check examples/broken.json --fix > mended.json")]
 pub(crate) struct CheckArgs {
-    /// A list of messages or a request body; `-` is standard input
+    /// A list of messages, a request body or a recording; `-` is standard input
     #[arg(default_value = "-")]
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) dialect: DialectArg,
-    /// Write one object instead of lines
+    /// Write one object instead of lines; of a recording, one for each transcript
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the repaired conversation to standard output, and the findings to standard error
+    /// Write the repaired conversation; what was wrong and what was done go to standard error
     #[arg(long)]
     pub(crate) fix: bool,
 }

@@ -10,9 +10,9 @@ use lookback::prices::PricesError;
 use lookback::recording::{RecordingError, TextError};
 use lookback::{Error, RequestError, StoreError};
 
-use crate::output;
 #[cfg(feature = "mcp")]
 use crate::store::NoHome;
+use crate::{output, words};
 
 /// Why a command did not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -23,10 +23,12 @@ pub(crate) enum Failure {
     Text { place: String, fault: TextError },
     #[error("{place}: {fault}")]
     Request { place: String, fault: RequestError },
-    #[error("{place}: a recording, with an object on each line, and not a request; `lookback replay` reads it")]
-    IsRecording { place: String },
     #[error("{place}: {fault}")]
     Recording { place: String, fault: RecordingError },
+    #[error("{place} holds {} transcripts; name the one to take with --transcript: {}", .names.len(), words::names(.names))]
+    Several { place: String, names: Vec<String> },
+    #[error("{place} holds no transcript {}{}", words::short(.name), known(.names))]
+    NoTranscript { place: String, name: String, names: Vec<String> },
     #[error("{place}: {fault}")]
     Prices { place: String, fault: PricesError },
     #[error("there are no prices `{name}`; there are {known}, and a file's name ends in .toml")]
@@ -90,6 +92,11 @@ pub(crate) enum Failure {
     Serve(#[from] lookback_server::mcp::ServeError),
 }
 
+/// The transcripts that there are instead.
+fn known(names: &[String]) -> String {
+    if names.is_empty() { ": it is no recording".to_owned() } else { format!("; it has {}", words::names(names)) }
+}
+
 impl Failure {
     /// 1: the answer is no. 2: the question could not be read, or the machine failed.
     fn code(&self) -> u8 {
@@ -102,16 +109,17 @@ impl Failure {
             | Failure::NoFact { .. }
             | Failure::NoSession { .. } => 1,
             Failure::Unreadable { .. }
+            | Failure::Text { .. }
             | Failure::Request { .. }
-            | Failure::IsRecording { .. }
             | Failure::Recording { .. }
+            | Failure::Several { .. }
+            | Failure::NoTranscript { .. }
             | Failure::Prices { .. }
             | Failure::NoPrices { .. }
             | Failure::NoPricesIn(_)
             | Failure::Policy { .. }
             | Failure::Empty(_)
             | Failure::Handler(_)
-            | Failure::Text { .. }
             | Failure::Replay { .. }
             | Failure::Session(Error::Name(_) | Error::Store(_) | Error::Loss(_))
             | Failure::Store(_)

@@ -1,19 +1,19 @@
 //! What a command reads: files, standard input, policies, models.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fs::{self, File, FileType};
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 use std::sync::Arc;
 
-use lookback::presets;
-use lookback::recording;
+use lookback::recording::{self, Shape};
 use lookback::tokens::{Model, Models, TokenCounter};
-use lookback::{Dialect, Policy, Price, Prices, Request};
+use lookback::{Dialect, Frame, Policy, Price, Prices, Recording, Request, presets};
 use serde_json::value::RawValue;
 
 use crate::failure::Failure;
-use crate::output;
+use crate::{output, words};
 
 /// As much is read, in bytes, of what is no regular file and so need not have an end, such as a pipe or `/dev/zero`: 1 GiB.
 const LARGEST: u64 = 1 << 30;
@@ -68,27 +68,60 @@ fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Whether a text has a JSON object on each of its first lines, as recordings have.
-fn is_recording(text: &str) -> bool {
-    let object = |line: &str| serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(line).is_ok();
-    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
-    lines.next().is_some_and(object) && lines.next().is_some_and(object)
+/// What a recording is called that has no name of its own: as its file.
+fn stem(path: &Path) -> &str {
+    let stem = path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| *stem != "-").unwrap_or("stdin");
+    // `session.jsonl.gz` is a session, too.
+    stem.strip_suffix(".jsonl").or(stem.strip_suffix(".json")).unwrap_or(stem)
 }
 
-/// A list of messages or a request body, with the text that it was read from.
+/// One conversation of a file, as a list of messages or a request body, with its text.
 pub(crate) struct Document {
     pub(crate) request: Request,
+    /// Its name, where the file is a recording.
+    pub(crate) id: Option<String>,
     text: String,
 }
 
 impl Document {
-    pub(crate) fn read(path: &Path, dialect: Option<Dialect>) -> Result<Document, Failure> {
+    /// The conversations of a file: one where it is a list of messages or a request body, and as many as a recording has.
+    pub(crate) fn read_all(path: &Path, dialect: Option<Dialect>) -> Result<Vec<Document>, Failure> {
         let text = text(path)?;
-        let request = Request::decode(text.clone(), dialect).map_err(|fault| {
-            let place = place(path);
-            if is_recording(&text) { Failure::IsRecording { place } } else { Failure::Request { place, fault } }
-        })?;
-        Ok(Document { request, text })
+        let place = place(path);
+        let shape = Shape::of(text.as_bytes());
+        if !matches!(shape, Shape::Recording | Shape::ClaudeCode) && !shape.is_foreign() {
+            let request = Request::decode(text.as_str(), dialect).map_err(|fault| Failure::Request { place, fault })?;
+            return Ok(vec![Document { request, id: None, text }]);
+        }
+        let read = Recording::read(&text, stem(path), dialect);
+        let recordings = read.map_err(|fault| Failure::Recording { place: place.clone(), fault })?;
+        if recordings.is_empty() {
+            return Err(Failure::Empty(place));
+        }
+        let is_list = shape == Shape::Recording && begins_with_message(&text);
+        let document = |recording: Recording| -> Result<Document, Failure> {
+            let text = if is_list { list(&recording) } else { body(&recording) };
+            let request = Request::decode(text.as_str(), Some(recording.dialect));
+            let request = request.map_err(|fault| Failure::Request { place: place.clone(), fault })?;
+            Ok(Document { request, id: Some(recording.id), text })
+        };
+        recordings.into_iter().map(document).collect()
+    }
+
+    /// The one conversation of a file; of several, the one of this name.
+    pub(crate) fn read(path: &Path, dialect: Option<Dialect>, name: Option<&str>) -> Result<Document, Failure> {
+        let mut documents = Document::read_all(path, dialect)?;
+        let names: Vec<String> = documents.iter().filter_map(|document| document.id.clone()).collect();
+        if let Some(name) = name {
+            documents.retain(|document| document.id.as_deref() == Some(name));
+        }
+        let place = place(path);
+        match (documents.pop(), name) {
+            (Some(document), _) if documents.is_empty() => Ok(document),
+            (None, Some(name)) => Err(Failure::NoTranscript { place, name: name.to_owned(), names }),
+            (None, None) => Err(Failure::Empty(place)),
+            (Some(_), _) => Err(Failure::Several { place, names }),
+        }
     }
 
     /// The same with other messages. Where they are the ones that it has, not even the white space between them changes.
@@ -100,6 +133,51 @@ impl Document {
             Cow::Owned(self.request.with_messages(messages))
         }
     }
+
+    /// The same with other messages, as part of a file of its kind: of a recording, the lines that it takes there.
+    pub(crate) fn in_file(&self, messages: &[Cow<'_, RawValue>]) -> Cow<'_, str> {
+        let line = |text: &str| on_one_line(text) + "\n";
+        match (&self.id, self.request.is_body()) {
+            (None, _) => self.with_messages(messages),
+            (Some(_), true) => Cow::Owned(line(&self.with_messages(messages))),
+            (Some(_), false) => Cow::Owned(messages.iter().map(|raw| line(raw.get())).collect()),
+        }
+    }
+}
+
+/// JSON without line breaks: where one can stand, it is white space.
+fn on_one_line(json: &str) -> String {
+    json.replace(['\n', '\r'], " ")
+}
+
+/// Whether the first value of a text is a message, and no transcript.
+fn begins_with_message(text: &str) -> bool {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<HashMap<String, &RawValue>>();
+    let first = values.next().and_then(Result::ok);
+    first.is_some_and(|first| first.contains_key("role") && !first.contains_key("messages"))
+}
+
+/// The messages of a recording.
+fn list(recording: &Recording) -> String {
+    let wires = recording.messages.iter().filter_map(|(message, _)| message.wire());
+    let raws: Vec<&str> = wires.map(|wire| wire.raw.get()).collect();
+    format!("[{}]", raws.join(","))
+}
+
+/// A recording as a request body, with its name.
+fn body(recording: &Recording) -> String {
+    let string = |text: &str| serde_json::to_string(text).unwrap_or_default();
+    let raw = |raw: &RawValue| raw.get().to_owned();
+    let Frame { system, tools } = &recording.frame;
+    let members = [
+        ("id", Some(string(&recording.id))),
+        ("model", recording.model.as_deref().map(string)),
+        ("system", system.as_deref().map(raw)),
+        (if recording.dialect == Dialect::Bedrock { "toolConfig" } else { "tools" }, tools.as_deref().map(raw)),
+        ("messages", Some(list(recording))),
+    ];
+    let members = members.into_iter().filter_map(|(key, value)| Some(format!("\"{key}\":{}", value?)));
+    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
 }
 
 /// A policy by its name, or from a file.
@@ -142,7 +220,8 @@ pub(crate) fn model(name: Option<&str>) -> (Arc<dyn TokenCounter>, Option<u64>) 
     let found = name.and_then(|name| models.find(name));
     if let (Some(name), None) = (name, found) {
         output::warning(&format!(
-            "nothing is known of the model `{name}`: its tokens are estimated, and its window is taken to have no end"
+            "nothing is known of the model {}: its tokens are estimated, and its window is taken to have no end",
+            words::short(name)
         ));
     }
     let counter = match name {

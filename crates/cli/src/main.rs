@@ -1,6 +1,7 @@
 //! The `lookback` command.
 
 mod args;
+mod changes;
 mod commands;
 mod failure;
 mod input;

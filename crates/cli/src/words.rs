@@ -1,7 +1,7 @@
 //! Sentences for people, made from the engine's enums and their numbers.
 
 use lookback::cut::{Change, Edit, Hidden};
-use lookback::dialect::Problem;
+use lookback::dialect::{Mend, Problem};
 use lookback::message::{Message, Role};
 use lookback::plan::{Action, Reason};
 use lookback::policy::{Excess, Start};
@@ -73,6 +73,31 @@ pub(crate) fn repair(message: &Message, edit: &Edit) -> Option<String> {
     }
 }
 
+/// What is done to a message as it is sent, in a word.
+pub(crate) fn mended(mend: Mend) -> &'static str {
+    match mend {
+        Mend::Moved | Mend::ResultsFirst | Mend::SentBehindNext => "move",
+        Mend::MergedWithPrevious => "merge",
+        Mend::SentAsUser => "relabel",
+        Mend::MarkersRemoved { .. } => "unmark",
+    }
+}
+
+/// What is done to a message as it is sent, and why.
+pub(crate) fn mend(mend: Mend) -> String {
+    match mend {
+        Mend::Moved => "a tool result that does not stand right behind its call is sent there".to_owned(),
+        Mend::MergedWithPrevious => "it is sent as one message with the one before it, of the same role".to_owned(),
+        Mend::ResultsFirst => "its tool results are sent before the other content, which stood before them".to_owned(),
+        Mend::SentAsUser => "a system message may not stand here: it is sent as a user's".to_owned(),
+        Mend::SentBehindNext => {
+            "a system message may not stand here: it is sent behind the user's message that follows".to_owned()
+        }
+        Mend::MarkersRemoved { count: 1 } => "a cache marker more than may be is taken out".to_owned(),
+        Mend::MarkersRemoved { count } => format!("{count} cache markers more than may be are taken out"),
+    }
+}
+
 /// What is wrong, and what to do.
 pub(crate) fn problem(problem: &Problem) -> String {
     let role = |role: &Role| match role {
@@ -118,7 +143,21 @@ pub(crate) fn problem(problem: &Problem) -> String {
 }
 
 /// An identifier as it can be shown: clients choose them, so they may be long, and hold anything.
-fn short(id: &str) -> String {
-    let text = plain(&id.chars().take(48).collect::<String>());
-    if id.chars().nth(48).is_some() { format!("`{text}...`") } else { format!("`{text}`") }
+pub(crate) fn short(id: &str) -> String {
+    cut(id, 48)
+}
+
+/// Names that one has to repeat, as they can be shown: longer, and not too many of them.
+pub(crate) fn names(names: &[String]) -> String {
+    const MOST: usize = 20;
+    let shown = names.iter().take(MOST).map(|name| cut(name, 200)).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(MOST) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+fn cut(text: &str, most: usize) -> String {
+    let end = if text.chars().nth(most).is_some() { "..." } else { "" };
+    format!("`{}{end}`", plain(&text.chars().take(most).collect::<String>()))
 }

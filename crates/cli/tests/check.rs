@@ -92,12 +92,13 @@ fn json_is_one_object_with_the_same_findings() {
 }
 
 #[test]
-fn fix_writes_a_valid_conversation_and_the_findings_apart() {
+fn fix_writes_a_valid_conversation_and_tells_what_was_wrong_and_what_was_done_apart() {
     for (name, text) in BROKEN {
         let lab = Lab::new().with("broken.json", text);
         let findings = lab.run(&["check", "broken.json"]).stdout;
         let fixed = lab.run(&["check", "broken.json", "--fix"]);
-        assert_eq!(fixed.stderr, findings, "{name}");
+        let changes = fixed.stderr.strip_prefix(&findings).unwrap_or_else(|| panic!("{name}: {}", fixed.stderr));
+        assert!(!changes.is_empty() && changes.lines().all(|line| line.starts_with("messages[")), "{changes}");
         let again = lab.pipe(&["check", "--dialect", name], fixed.out());
         assert_eq!((again.code, again.stdout.as_str()), (Some(0), ""), "{name}: {}", fixed.stdout);
         // What is mended stays as it is.
@@ -105,8 +106,58 @@ fn fix_writes_a_valid_conversation_and_the_findings_apart() {
         let json = lab.run(&["check", "broken.json", "--fix", "--json"]);
         assert_eq!(json.out(), fixed.stdout);
         let answer: Value = serde_json::from_str(&json.stderr).unwrap();
-        assert_eq!(answer["findings"].as_array().unwrap().len(), findings.lines().count());
+        // What is mended is called wrong no more.
+        assert_eq!((&answer["valid"], &answer["findings"]), (&json!(true), &json!([])), "{name}");
+        assert_eq!(answer["fixed"].as_array().unwrap().len(), findings.lines().count());
+        let change =
+            |change: &Value| format!("messages[{}]: {}\n", change["message"], change["change"].as_str().unwrap());
+        assert_eq!(answer["changes"].as_array().unwrap().iter().map(change).collect::<String>(), changes);
     }
+}
+
+#[test]
+fn fix_says_what_it_did_to_each_message() {
+    let run = Lab::new().pipe(&["check", "--fix"], include_str!("../../../examples/broken.json"));
+    run.out();
+    assert_eq!(
+        run.stderr,
+        "messages[1].tool_calls[1]: OC2: call `call_2` has no result; add it right behind the message, or run with --fix\n\
+         messages[4]: OC1: result of `call_9` answers no call of the message before it; remove it\n\
+         messages[1]: call `call_2` has no result: a stand-in is sent\n\
+         messages[4]: a tool result that answers no call before it (`call_9`) is left out\n"
+    );
+}
+
+#[test]
+fn fix_tells_of_several_changes_to_one_message_in_one_line() {
+    let run = Lab::new().pipe(&["check", "--fix"], BROKEN[0].1);
+    let told: Vec<&str> = run.stderr.lines().filter(|line| line.starts_with("messages[2]: ")).collect();
+    assert_eq!(told.len(), 1, "{}", run.stderr);
+    for what in ["it is sent as `", "they are sent in one", "a stand-in is sent"] {
+        assert!(told[0].contains(what), "{}", told[0]);
+    }
+}
+
+#[test]
+fn fix_tells_of_neighbours_that_it_merges() {
+    let text = r#"[{"role":"user","content":[{"text":"a"}]},{"role":"user","content":[{"text":"b"}]}]"#;
+    let run = Lab::new().pipe(&["check", "--fix", "--json"], text);
+    assert_eq!(run.out(), r#"[{"role":"user","content":[{"text":"a"},{"text":"b"}]}]"#);
+    let answer: Value = serde_json::from_str(&run.stderr).unwrap();
+    let change = "it is sent as one message with the one before it, of the same role";
+    assert_eq!(answer["changes"], json!([{"message": 1, "change": change}]));
+    assert_eq!((&answer["findings"], &answer["fixed"][0]["rule"]), (&json!([]), &json!("BC2")));
+}
+
+#[test]
+fn fix_tells_of_results_that_it_moves() {
+    let text = r#"[{"role":"user","content":"a"},
+{"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{}}]},
+{"role":"user","content":[{"type":"text","text":"b"},{"type":"tool_result","tool_use_id":"t","content":"c"}]}]"#;
+    let run = Lab::new().pipe(&["check", "--fix"], text);
+    let change = "messages[2]: its tool results are sent before the other content, which stood before them\n";
+    assert!(run.out().find("tool_result").unwrap() < run.stdout.find(r#""b""#).unwrap(), "{}", run.stdout);
+    assert!(run.stderr.ends_with(change), "{}", run.stderr);
 }
 
 #[test]
@@ -137,7 +188,100 @@ fn what_cannot_be_mended_stays_invalid() {
         assert_eq!((run.code, run.stderr.as_str()), (Some(1), ""));
         assert!(run.stdout.starts_with("messages: OC0: "), "{}", run.stdout);
         let fixed = lab.pipe(&["check", "--fix"], text);
-        assert_eq!((fixed.code, fixed.stdout.as_str(), fixed.stderr.as_str()), (Some(1), text, run.stdout.as_str()));
+        assert_eq!((fixed.code, fixed.stdout.as_str()), (Some(1), text));
+        assert_eq!(fixed.stderr, format!("still wrong: {}", run.stdout));
+        let fixed = lab.pipe(&["check", "--fix", "--json"], text);
+        let answer: Value = serde_json::from_str(&fixed.stderr).unwrap();
+        assert_eq!((&answer["valid"], &answer["fixed"], &answer["changes"]), (&json!(false), &json!([]), &json!([])));
+        assert_eq!(answer["findings"][0]["rule"], "OC0");
+    }
+}
+
+const TRANSCRIPTS: &str = concat!(
+    r#"{"id":"sound","messages":[{"role":"user","content":"a","time":"2026-01-01T00:00:00Z"},{"role":"assistant","content":"b"}]}"#,
+    "\n",
+    r#"{"id":"br\u001boken","messages":[{"role":"user","content":"a"},{"role":"tool","tool_call_id":"x","content":"b"}]}"#,
+    "\n",
+);
+
+#[test]
+fn each_transcript_of_a_recording_is_checked() {
+    let lab = Lab::new().with("some.jsonl", TRANSCRIPTS);
+    let run = lab.run(&["check", "some.jsonl"]);
+    assert_eq!((run.code, run.stdout.lines().count(), run.stderr.as_str()), (Some(1), 1, ""));
+    assert!(run.stdout.starts_with("br\\u001boken: messages[1]: OC1: "), "{}", run.stdout);
+    let run = lab.run(&["check", "some.jsonl", "--json"]);
+    assert_eq!(run.code, Some(1));
+    let lines = run.lines();
+    assert_eq!(lines[0], json!({"id": "sound", "valid": true, "dialect": "openai-chat", "findings": []}));
+    assert_eq!((&lines[1]["id"], &lines[1]["valid"]), (&json!("br\u{1b}oken"), &json!(false)));
+    assert_eq!(lines.len(), 2);
+}
+
+#[test]
+fn fix_writes_a_recording_as_json_lines() {
+    let lab = Lab::new().with("some.jsonl", TRANSCRIPTS);
+    let fixed = lab.run(&["check", "some.jsonl", "--fix"]);
+    assert_eq!(
+        fixed.out(),
+        concat!(
+            r#"{"id":"sound","messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}"#,
+            "\n",
+            r#"{"id":"br\u001boken","messages":[{"role":"user","content":"a"}]}"#,
+            "\n"
+        )
+    );
+    assert!(fixed.stderr.lines().all(|line| line.starts_with("br\\u001boken: messages[1]")), "{}", fixed.stderr);
+    assert_eq!(lab.pipe(&["check"], fixed.out()).out(), "");
+    // What came as messages is written a message a line, however each was written.
+    let messages =
+        "{\"role\":\"user\",\n\"content\":\"a\"}\n{\"role\":\"tool\",\"tool_call_id\":\"x\",\"content\":\"b\"}\n";
+    assert_eq!(lab.pipe(&["check", "--fix"], messages).out(), "{\"role\":\"user\", \"content\":\"a\"}\n");
+}
+
+#[test]
+fn a_recording_of_one_transcript_is_checked_as_a_request_is() {
+    let messages = example_messages();
+    let run = Lab::new().with_example().run(&["check", "session.jsonl"]);
+    let listed = Lab::new().pipe(&["check"], list(&messages));
+    assert_eq!((run.code, run.stdout, run.stderr), (listed.code, listed.stdout, listed.stderr));
+}
+
+#[test]
+fn packed_files_and_marked_ones_are_read() {
+    // `[{"role":"user","content":"Hi"}]`, packed.
+    let packed =
+        b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff\x8b\xae\x56\x2a\xca\xcf\x49\x55\xb2\x52\x2a\x2d\x4e\x2d\x52\xd2\x51\
+        \x4a\xce\xcf\x2b\x49\xcd\x2b\x01\x0a\x78\x64\x2a\xd5\xc6\x02\x00\x27\x3f\x12\x7a\x20\x00\x00\x00";
+    let plain = r#"[{"role":"user","content":"Hi"}]"#;
+    let marked = format!("\u{feff}{plain}");
+    for bytes in [&packed[..], marked.as_bytes()] {
+        assert_eq!(Lab::new().pipe(&["check"], bytes).out(), "");
+        assert_eq!(Lab::new().pipe(&["check", "--fix"], bytes).out(), plain);
+        assert_eq!(Lab::new().pipe(&["window"], bytes).out(), plain);
+    }
+    Lab::new().pipe(&["check"], &packed[..30]).fails(2, "standard input: gzip that cannot be unpacked");
+}
+
+#[test]
+fn foreign_formats_are_told_what_to_do_as_by_replay() {
+    let lab = Lab::new().with("body.json", r#"{"contents":[{"role":"user","parts":[{"text":"Hi"}]}]}"#);
+    let replayed = lab.run(&["replay", "body.json"]);
+    replayed.fails(2, "body.json: this looks like a Gemini body");
+    for command in ["check", "window"] {
+        assert_eq!(lab.run(&[command, "body.json"]).stderr, replayed.stderr);
+    }
+}
+
+#[test]
+fn roles_cannot_write_to_the_terminal() {
+    for text in [
+        r#"[{"role":"a\u001b[31m\nerror: b","content":"c"}]"#,
+        "{\"role\":\"user\",\"content\":\"c\"}\n{\"role\":\"a\\u001b[31m\\nerror: b\",\"content\":\"c\"}\n",
+    ] {
+        let run = Lab::new().pipe(&["check"], text);
+        run.fails(2, "unknown role `a\\u{1b}[31m\\nerror: b`");
+        assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
     }
 }
 

@@ -112,8 +112,8 @@ fn json_alone_changes_nothing() {
 #[track_caller]
 fn assert_explained(answer: &Value, messages: usize) {
     let keys: Vec<_> = answer.as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["plan", "tokens", "window"]);
-    assert!(answer["tokens"].is_u64());
+    assert_eq!(keys, ["over", "plan", "tokens", "window"]);
+    assert!(answer["tokens"].is_u64() && answer["over"].is_array());
     let mut at = 0;
     for line in answer["plan"].as_array().unwrap() {
         let span = line["span"].as_array().unwrap();
@@ -121,10 +121,9 @@ fn assert_explained(answer: &Value, messages: usize) {
         assert_eq!((span.len(), start), (2, at), "{line}");
         assert!(end > start, "{line}");
         at = end;
-        assert!(
-            matches!(line["action"].as_str(), Some("keep" | "truncate" | "clear" | "summarize" | "drop")),
-            "{line}"
-        );
+        let mended = matches!(line["action"].as_str(), Some("move" | "merge" | "relabel" | "unmark"));
+        let planned = matches!(line["action"].as_str(), Some("keep" | "truncate" | "clear" | "summarize" | "drop"));
+        assert!(planned || (mended && line["mends"][0]["kind"].is_string()), "{line}");
         assert!(line["reason"]["kind"].is_string(), "{line}");
         assert!(line["tokens"].is_u64(), "{line}");
     }
@@ -156,7 +155,7 @@ fn explain_as_json_is_one_object() {
 #[test]
 fn explain_as_json_of_nothing() {
     let run = Lab::new().pipe(&["window", "--json", "--explain"], "[]");
-    assert_eq!(run.out(), r#"{"window":[],"plan":[],"tokens":0}"#);
+    assert_eq!(run.out(), r#"{"window":[],"plan":[],"tokens":0,"over":[]}"#);
 }
 
 #[test]
@@ -359,7 +358,7 @@ fn unreadable_input_is_a_wrong_question() {
     let lab = Lab::new()
         .with("empty.json", "")
         .with("cut.json", "[{\"role\":\"user\",\n\"content\":")
-        .with("trailing.json", "[] []")
+        .with("trailing.json", "[] x")
         .with("wizard.json", r#"[{"role":"user","content":"a"},{"role":"wizard","content":"b"}]"#)
         .with("number.json", "3")
         .with("nothing.json", "null")
@@ -515,11 +514,86 @@ fn a_window_that_is_looked_at_between_turns_warns_of_nothing_before() {
 }
 
 #[test]
-fn a_recording_is_told_from_a_request() {
-    let lines = "{\"role\":\"user\",\"content\":\"Hello\"}\n{\"role\":\"assistant\",\"content\":\"Hi\"}\n";
-    let run = Lab::new().with("session.jsonl", lines).run(&["window", "session.jsonl"]);
-    run.fails(
-        2,
-        "session.jsonl: a recording, with an object on each line, and not a request; `lookback replay` reads it",
-    );
+fn what_exceeds_a_limit_is_part_of_the_explanation() {
+    let lab = Lab::new().with("talk.json", talk(30));
+    let run = lab.run(&["window", "talk.json", "--policy", "tokens:max_tokens=3", "--json", "--explain"]);
+    assert_eq!(run.json()["over"], json!([{"measure": "tokens", "actual": 12, "limit": 3}]));
+    let sentence = run.stderr.trim_start_matches("warning: ").trim_end();
+    assert!(sentence.starts_with("the window has 12 tokens where 3 may be: "), "{sentence}");
+    let run = lab.run(&["window", "talk.json", "--policy", "tokens:max_tokens=3", "--explain"]);
+    assert_eq!(run.stderr.lines().last(), Some(sentence));
+    let fits = lab.run(&["window", "talk.json", "--policy", "messages", "--json", "--explain"]);
+    assert_eq!(fits.json()["over"], json!([]));
+}
+
+/// Two neighbours of one role, which a block format sends as one message.
+const NEIGHBOURS: &str = r#"[{"role":"user","content":[{"text":"a"}]},{"role":"user","content":[{"text":"b"}]}]"#;
+
+#[test]
+fn neighbours_that_are_merged_are_told_of_and_explained() {
+    let lab = Lab::new().with("two.json", NEIGHBOURS);
+    let sentence = "it is sent as one message with the one before it, of the same role";
+    let run = lab.run(&["window", "two.json", "--strict"]);
+    assert_eq!((run.code, run.stderr), (Some(1), format!("warning: messages[1]: {sentence}\n")));
+    let run = lab.run(&["window", "two.json", "--explain"]);
+    let row = run.stderr.lines().last().unwrap();
+    assert_eq!(row.split_whitespace().take(2).collect::<Vec<_>>(), ["1", "merge"], "{row}");
+    assert!(row.ends_with(sentence), "{row}");
+    let answer = lab.run(&["window", "two.json", "--json", "--explain"]).json();
+    assert_explained(&answer, 2);
+    assert_eq!(answer["plan"][1]["mends"], json!([{"kind": "merged_with_previous"}]));
+    assert_eq!((&answer["plan"][0]["action"], &answer["plan"][0]["mends"]), (&json!("keep"), &Value::Null));
+}
+
+#[test]
+fn neighbours_that_a_compaction_made_are_no_fault_of_the_history() {
+    let said = |index: usize| {
+        let role = if index % 2 == 0 { "user" } else { "assistant" };
+        format!(r#"{{"role":"{role}","content":[{{"text":"{index}"}}]}}"#)
+    };
+    let lab = Lab::new().with("talk.json", list(&(0..5).map(said).collect::<Vec<_>>()));
+    let args = ["window", "talk.json", "--policy", "messages:max_messages=2,keep.first=1"];
+    let run = lab.run(&[&args[..], &["--strict"]].concat());
+    assert_eq!(run.out(), r#"[{"role":"user","content":[{"text":"0"},{"text":"4"}]}]"#);
+    assert_eq!(run.stderr, "");
+    let answer = lab.run(&[&args[..], &["--json", "--explain"]].concat()).json();
+    assert_eq!(answer["plan"].as_array().unwrap().last().unwrap()["action"], "merge");
+}
+
+#[test]
+fn a_recording_is_taken_as_a_request() {
+    let lines = "{\"role\":\"user\",\"content\":\"Hello\",\"time\":\"2026-01-01T00:00:00Z\"}\n{\"role\":\"assistant\",\"content\":\"Hi\"}\n";
+    let messages = r#"[{"role":"user","content":"Hello"},{"role":"assistant","content":"Hi"}]"#;
+    assert_eq!(Lab::new().pipe(&["window"], lines).out(), messages);
+    let answer = Lab::new().pipe(&["window", "--json", "--explain"], lines).json();
+    assert_eq!(answer["window"], serde_json::from_str::<Value>(messages).unwrap());
+    let lab = Lab::new().with_example().with("list.json", list(&example_messages()));
+    let policy = ["--policy", "messages:max_messages=5"];
+    let window = |file: &str| lab.run(&[&["window", file], &policy[..]].concat()).json();
+    assert_eq!(window("session.jsonl"), window("list.json"));
+}
+
+#[test]
+fn of_several_transcripts_one_is_named() {
+    let transcript = |id: &str| format!(r#"{{"id":"{id}","messages":[{{"role":"user","content":"I am {id}."}}]}}"#);
+    let lab = Lab::new().with("some.jsonl", ["a", "b"].map(transcript).join("\n")).with("talk.json", talk(1));
+    lab.run(&["window", "some.jsonl"])
+        .fails(2, "some.jsonl holds 2 transcripts; name the one to take with --transcript: `a`, `b`");
+    assert_eq!(lab.run(&["window", "some.jsonl", "--transcript", "b"]).out(), transcript("b"));
+    lab.run(&["window", "some.jsonl", "--transcript", "c"])
+        .fails(2, "some.jsonl holds no transcript `c`; it has `a`, `b`");
+    lab.run(&["window", "talk.json", "--transcript", "a"])
+        .fails(2, "talk.json holds no transcript `a`: it is no recording");
+}
+
+#[test]
+fn a_session_of_claude_code_is_taken_as_a_request() {
+    let lines = [
+        r#"{"type":"user","uuid":"1","parentUuid":null,"sessionId":"s","message":{"role":"user","content":"Hello"}}"#,
+        r#"{"type":"assistant","uuid":"2","parentUuid":"1","sessionId":"s","message":{"id":"m","role":"assistant","content":[{"type":"text","text":"Hi"}]}}"#,
+    ];
+    let lab = Lab::new().with("s.jsonl", lines.join("\n"));
+    let window = lab.run(&["window", "s.jsonl"]).json();
+    assert_eq!(window["messages"].as_array().unwrap().len(), 2, "{window}");
+    assert_eq!(lab.run(&["check", "s.jsonl", "--json"]).json()["dialect"], "anthropic");
 }

@@ -66,6 +66,11 @@ proptest! {
     }
 
     #[test]
+    fn what_encoding_does_is_told(case in case()) {
+        holds(&case, laws::what_encoding_does_is_told)?;
+    }
+
+    #[test]
     fn what_is_pinned_is_never_dropped(case in case()) {
         holds(&case, laws::what_is_pinned_is_never_dropped)?;
     }

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use lookback_core::Dialect;
 use lookback_core::cut::Change;
+use lookback_core::dialect::Mend;
 use lookback_core::plan::{Action, Decision, Plan, Reason};
 use lookback_core::transcript::{Arrival, Entry, Position};
 use lookback_core::view::{Item, View};
@@ -18,6 +20,8 @@ pub struct Fate {
     pub action: Action,
     /// Why.
     pub reason: Reason,
+    /// What is done to each of them beyond that as it is sent, so that the provider takes it. Mostly nothing.
+    pub mends: Vec<Mend>,
     /// Their tokens as they arrived.
     pub tokens: u64,
     /// Their tokens as they are sent.
@@ -27,9 +31,24 @@ pub struct Fate {
 /// Tells what became of every message of a log, in the order of the history.
 ///
 /// `plan` is the plan for the window as it is, with the entries that each of its decisions is for (see
-/// [`Session::explain`](crate::Session::explain)); `view` is what is sent.
-pub fn fates(entries: &[Entry], view: &View, plan: &(Plan, Vec<Vec<Range<Position>>>)) -> Vec<Fate> {
+/// [`Session::explain`](crate::Session::explain)); `view` is what is sent, in this dialect.
+///
+/// ```
+/// use lookback::dialect::Mend;
+/// use lookback::explain::fates;
+/// use lookback::{Dialect, Engine, Message, Settings};
+///
+/// let mut engine = Engine::new(Settings { dialect: Dialect::Anthropic, ..Settings::default() });
+/// let mut entries = engine.push(Message::user("Is it done?"))?;
+/// entries.extend(engine.push(Message::user("Well?"))?);
+/// let fates = fates(&entries, engine.view(), Dialect::Anthropic, &engine.explain());
+/// assert_eq!(fates[1].span, (1, 2));
+/// assert_eq!(fates[1].mends, [Mend::MergedWithPrevious]);
+/// # Ok::<(), lookback::Loss>(())
+/// ```
+pub fn fates(entries: &[Entry], view: &View, dialect: Dialect, plan: &(Plan, Vec<Vec<Range<Position>>>)) -> Vec<Fate> {
     let past = Past::of(entries);
+    let mut mended = mends(view, dialect);
     let shown: HashMap<Position, &Item> = view.messages().map(|item| (item.position(), item)).collect();
     let (plan, spans) = plan;
     let mut present: HashMap<Position, (usize, &Decision)> = HashMap::new();
@@ -44,22 +63,35 @@ pub fn fates(entries: &[Entry], view: &View, plan: &(Plan, Vec<Vec<Range<Positio
         let Some(Entry::Message(arrival)) = entry else { continue };
         let (item, here) = (shown.get(&position).copied(), present.get(&position).copied());
         let (group, action, reason) = past.fate(position, arrival, item, here);
+        let mends = mended.remove(&position).unwrap_or_default();
         let (tokens, sent) = (arrival.size.tokens, item.map_or(0, |item| item.size().tokens));
-        match fates
-            .last_mut()
-            .filter(|before| last == Some(group) && before.action == action && before.reason == reason)
-        {
+        let shares = |before: &&mut Fate| (before.action, before.reason, &before.mends) == (action, reason, &mends);
+        match fates.last_mut().filter(|before| last == Some(group) && shares(before)) {
             Some(fate) => {
                 fate.span.1 = index + 1;
                 fate.tokens += tokens;
                 fate.sent += sent;
             }
-            None => fates.push(Fate { span: (index, index + 1), action, reason, tokens, sent }),
+            None => fates.push(Fate { span: (index, index + 1), action, reason, mends, tokens, sent }),
         }
         last = Some(group);
         index += 1;
     }
     fates
+}
+
+/// What is done to messages as they are sent, by where they stand in the log: see [`View::mends`].
+pub fn mends(view: &View, dialect: Dialect) -> HashMap<Position, Vec<Mend>> {
+    let positions: Vec<Position> = view.messages().map(Item::position).collect();
+    let mut mends: HashMap<Position, Vec<Mend>> = HashMap::new();
+    for (index, mend) in view.mends(dialect) {
+        // A message is shown twice where a part of it waited for its place, and is told of once.
+        let of_message = positions.get(index).map(|position| mends.entry(*position).or_default());
+        if let Some(known) = of_message.filter(|known| !known.contains(&mend)) {
+            known.push(mend);
+        }
+    }
+    mends
 }
 
 /// Which messages may share a line: those of one group of the window, or of one outcome of a past compaction.

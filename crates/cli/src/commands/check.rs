@@ -1,22 +1,48 @@
 //! `lookback check`: whether a provider would accept a conversation.
 
-use std::borrow::Cow;
+use std::collections::HashMap;
+use std::mem::{Discriminant, discriminant};
 use std::process::ExitCode;
 
 use lookback::dialect::{Finding, Severity};
-use lookback::{Engine, Policy, Request, Settings};
+use lookback::{Engine, Error, Policy, Problem, Request, Settings, calls};
 use serde::Serialize;
 
 use crate::args::CheckArgs;
+use crate::changes::{Change, by_message, changes};
 use crate::failure::Failure;
 use crate::input::Document;
 use crate::{output, words};
 
+/// What was found in a conversation.
+struct Checked<'a> {
+    document: &'a Document,
+    /// What is wrong; of one that was repaired, what still is.
+    findings: Vec<Finding>,
+    fix: Option<Fix>,
+}
+
+/// How a conversation was repaired.
+struct Fix {
+    /// What was wrong.
+    fixed: Vec<Finding>,
+    /// What was done, to each message in one sentence.
+    changes: Vec<Change>,
+    /// The conversation now.
+    text: String,
+}
+
 #[derive(Serialize)]
 struct Answer<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
     valid: bool,
     dialect: &'static str,
     findings: Vec<Line<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fixed: Option<Vec<Line<'a>>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    changes: Option<&'a [Change]>,
 }
 
 #[derive(Serialize)]
@@ -24,68 +50,129 @@ struct Line<'a> {
     rule: &'a str,
     severity: Severity,
     path: &'a str,
-    problem: &'a lookback::Problem,
+    problem: &'a Problem,
     message: String,
 }
 
 pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
-    let document = Document::read(&args.file, args.dialect.name.0)?;
-    let request = &document.request;
-    let dialect = request.dialect();
-    let findings = dialect.check(request);
-    let mut valid = is_valid(&findings);
-    let written = if args.fix {
-        let repaired = repair(&document)?;
-        let again = Request::decode(&*repaired, Some(dialect));
-        valid = again.is_ok_and(|again| is_valid(&dialect.check(&again)));
-        tell(args, request, &findings, valid, &mut |line| {
-            output::tell(line);
-            Ok(())
-        })?;
-        output::result(&repaired).map_err(Failure::from)
-    } else {
-        tell(args, request, &findings, valid, &mut |line| Ok(output::line(line)?))
-    };
+    let documents = Document::read_all(&args.file, args.dialect.name.0)?;
+    let several = documents.len() > 1;
+    let mut valid = true;
+    let mut written = Ok(());
+    for document in &documents {
+        let checked = if args.fix { repair(document)? } else { check(document) };
+        valid &= checked.is_valid();
+        let name = document.id.as_deref().filter(|_| several);
+        // Where nobody reads on, the answer is still wanted.
+        written = written.and_then(|()| checked.write(name, args.json));
+    }
     Failure::code_after(written, u8::from(!valid))
 }
 
-fn is_valid(findings: &[Finding]) -> bool {
-    !findings.iter().any(|finding| finding.severity == Severity::Refused)
-}
-
-fn tell(
-    args: &CheckArgs,
-    request: &Request,
-    findings: &[Finding],
-    valid: bool,
-    say: &mut dyn FnMut(&str) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let line = |finding| {
-        let Finding { rule, severity, path, problem, .. }: &Finding = finding;
-        Line { rule, severity: *severity, path, problem, message: words::problem(problem) }
-    };
-    let findings = findings.iter().map(line);
-    if args.json {
-        let answer = Answer { valid, dialect: request.dialect().name(), findings: findings.collect() };
-        return say(&serde_json::to_string(&answer).unwrap_or_default());
-    }
-    for Line { rule, path, message, .. } in findings {
-        let place = if path.is_empty() { "request" } else { path };
-        say(&format!("{place}: {rule}: {message}"))?;
-    }
-    Ok(())
+fn check(document: &Document) -> Checked<'_> {
+    let request = &document.request;
+    Checked { document, findings: request.dialect().check(request), fix: None }
 }
 
 /// The same conversation as the provider accepts it.
-fn repair(document: &Document) -> Result<Cow<'_, str>, Failure> {
+fn repair(document: &Document) -> Result<Checked<'_>, Failure> {
     let request = &document.request;
-    let settings = Settings { dialect: request.dialect(), policy: Policy::default(), ..Settings::default() };
+    let dialect = request.dialect();
+    let settings = Settings { dialect, policy: Policy::default(), ..Settings::default() };
     let mut engine = Engine::new(settings);
-    engine.frame(request.frame());
-    for message in request.messages() {
-        engine.push(message.clone()).map_err(lookback::Error::from)?;
+    let taken = calls::take_in_once(&mut engine, request, &mut |_| None, &mut |_| {}).map_err(Error::from)?;
+    let view = engine.view();
+    let messages = view.encode(dialect).map_err(Error::from)?;
+    let again = Request::decode(&*document.with_messages(&messages), Some(dialect));
+    let again = again.map_err(|fault| Failure::Request { place: "the repaired conversation".to_owned(), fault })?;
+    let findings = dialect.check(&again);
+    let fix = Fix {
+        fixed: fixed(dialect.check(request), &findings),
+        changes: by_message(&changes(&taken.entries, view, dialect)),
+        text: document.in_file(&messages).into_owned(),
+    };
+    Ok(Checked { document, findings, fix: Some(fix) })
+}
+
+/// What was found and is not among what is left. Messages may have moved, so a finding is known by its rule and by what it names.
+fn fixed(found: Vec<Finding>, left: &[Finding]) -> Vec<Finding> {
+    let mut open: HashMap<(&str, Discriminant<Problem>, String), usize> = HashMap::new();
+    for finding in left {
+        *open.entry(key(finding)).or_default() += 1;
     }
-    engine.window();
-    let messages = engine.view().encode(request.dialect()).map_err(lookback::Error::from)?;
-    Ok(document.with_messages(&messages))
+    let is_fixed = |finding: &Finding| match open.get_mut(&key(finding)) {
+        Some(count) if *count > 0 => {
+            *count -= 1;
+            false
+        }
+        _ => true,
+    };
+    found.into_iter().filter(is_fixed).collect()
+}
+
+fn key(finding: &Finding) -> (&'static str, Discriminant<Problem>, String) {
+    let id = match &finding.problem {
+        Problem::MissingResult { id }
+        | Problem::OrphanResult { id }
+        | Problem::DuplicateResult { id }
+        | Problem::DuplicateCall { id }
+        | Problem::BadId { id }
+        | Problem::BadArguments { id } => id.clone(),
+        _ => String::new(),
+    };
+    (finding.rule, discriminant(&finding.problem), id)
+}
+
+impl Checked<'_> {
+    fn is_valid(&self) -> bool {
+        !self.findings.iter().any(|finding| finding.severity == Severity::Refused)
+    }
+
+    /// Writes what was found to standard output; what was repaired takes its place there. Lines begin with the conversation's
+    /// name where there are several.
+    fn write(&self, name: Option<&str>, json: bool) -> Result<(), Failure> {
+        let lines = if json { vec![self.json()] } else { self.lines(name) };
+        let Some(fix) = &self.fix else {
+            return lines.iter().try_for_each(|line| Ok(output::line(line)?));
+        };
+        lines.iter().for_each(|line| output::tell(line));
+        Ok(output::result(&fix.text)?)
+    }
+
+    fn json(&self) -> String {
+        let answer = Answer {
+            id: self.document.id.as_deref(),
+            valid: self.is_valid(),
+            dialect: self.document.request.dialect().name(),
+            findings: self.findings.iter().map(Line::of).collect(),
+            fixed: self.fix.as_ref().map(|fix| fix.fixed.iter().map(Line::of).collect()),
+            changes: self.fix.as_ref().map(|fix| fix.changes.as_slice()),
+        };
+        serde_json::to_string(&answer).unwrap_or_default()
+    }
+
+    /// A line for each finding; of what was repaired, first for what was wrong, then for what was done, then for what is wrong still.
+    fn lines(&self, name: Option<&str>) -> Vec<String> {
+        let (before, still) = match &self.fix {
+            Some(fix) => (Some(fix), "still wrong: "),
+            None => (None, ""),
+        };
+        let fixed = before.into_iter().flat_map(|fix| &fix.fixed).map(|finding| Line::of(finding).text());
+        let changes = before.into_iter().flat_map(|fix| &fix.changes).map(Change::to_string);
+        let findings = self.findings.iter().map(|finding| format!("{still}{}", Line::of(finding).text()));
+        let name = name.map(|name| format!("{}: ", output::plain(name))).unwrap_or_default();
+        fixed.chain(changes).chain(findings).map(|line| format!("{name}{line}")).collect()
+    }
+}
+
+impl<'a> Line<'a> {
+    fn of(finding: &'a Finding) -> Line<'a> {
+        let Finding { rule, severity, path, problem, .. } = finding;
+        Line { rule, severity: *severity, path, problem, message: words::problem(problem) }
+    }
+
+    fn text(&self) -> String {
+        let place = if self.path.is_empty() { "request" } else { self.path };
+        format!("{place}: {}: {}", self.rule, self.message)
+    }
 }

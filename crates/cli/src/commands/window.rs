@@ -5,24 +5,25 @@ use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback::calls::{self, Taken};
-use lookback::cut::{Change, Edit, is_hidden};
+use lookback::dialect::Mend;
 use lookback::explain::{Fate, fates};
-use lookback::plan::Reason;
+use lookback::plan::{Action, Reason};
+use lookback::policy::Excess;
 use lookback::summarize::{Extractive, run as summary};
 use lookback::tokens::{TokenCounter, Uncounted};
-use lookback::transcript::{Entry, Position, Repair};
 use lookback::{Engine, Error, Limits, Policy, Request, Settings, View, Wanted};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::args::WindowArgs;
+use crate::changes::changes;
 use crate::failure::Failure;
 use crate::input::Document;
 use crate::{input, output, words};
 
 pub(crate) fn run(args: &WindowArgs) -> Result<ExitCode, Failure> {
     let policy = input::policy(&args.policy.policy, &args.policy.set)?;
-    let document = Document::read(&args.file, args.dialect.name.0)?;
+    let document = Document::read(&args.file, args.dialect.name.0, args.transcript.as_deref())?;
     let request = &document.request;
     let model = args.model.name.as_deref().or(request.model());
     let mut run = decide(args, request, &policy, model)?;
@@ -32,19 +33,24 @@ pub(crate) fn run(args: &WindowArgs) -> Result<ExitCode, Failure> {
     let view = run.view();
     let messages = view.encode(request.dialect()).map_err(Error::from)?;
     let window = document.with_messages(&messages);
-    let warnings = warnings(&run.engine, &run.taken, &policy, view);
+    let over = over(&run.engine, &run.taken, &policy, view);
+    let warnings = warnings(&run.taken, over.as_ref(), view, request);
     for warning in &warnings {
         output::warning(warning);
     }
     let written = if args.explain {
-        let fates = fates(&run.taken.entries, view, &run.engine.explain());
+        let fates = fates(&run.taken.entries, view, request.dialect(), &run.engine.explain());
         if args.json {
             let plan = fates.iter().map(Line::of).collect();
             let window = serde_json::from_str(&window).unwrap_or_default();
-            let answer = Answer { window, plan, tokens: run.engine.tokens(view) };
+            let tokens = run.engine.tokens(view);
+            let answer = Answer { window, plan, tokens, over: over.map(|over| over.excesses).unwrap_or_default() };
             output::result(&serde_json::to_string(&answer).unwrap_or_default())
         } else {
             output::tell(&explain(&fates));
+            if let Some(over) = over {
+                output::tell(&over.sentence);
+            }
             output::result(&window)
         }
     } else {
@@ -119,6 +125,8 @@ struct Answer {
     window: Box<RawValue>,
     plan: Vec<Line>,
     tokens: u64,
+    /// The limits that the window exceeds.
+    over: Vec<Excess>,
 }
 
 #[derive(Serialize)]
@@ -126,6 +134,8 @@ struct Line {
     span: (usize, usize),
     action: &'static str,
     reason: Reason,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    mends: Vec<Mend>,
     tokens: u64,
     sent: u64,
 }
@@ -134,12 +144,27 @@ impl Line {
     fn of(fate: &Fate) -> Line {
         Line {
             span: fate.span,
-            action: words::action(fate.action),
+            action: action(fate),
             reason: fate.reason,
+            mends: fate.mends.clone(),
             tokens: fate.tokens,
             sent: fate.sent,
         }
     }
+}
+
+/// What became of messages, in a word: of what stays, what is done to it as it is sent.
+fn action(fate: &Fate) -> &'static str {
+    match (fate.action, fate.mends.first()) {
+        (Action::Keep, Some(mend)) => words::mended(*mend),
+        (action, _) => words::action(action),
+    }
+}
+
+fn why(fate: &Fate) -> String {
+    let is_said = fate.action != Action::Keep || fate.mends.is_empty();
+    let reason = is_said.then(|| words::reason(&fate.reason));
+    reason.into_iter().chain(fate.mends.iter().map(|mend| words::mend(*mend))).collect::<Vec<_>>().join("; ")
 }
 
 fn explain(fates: &[Fate]) -> String {
@@ -147,103 +172,59 @@ fn explain(fates: &[Fate]) -> String {
         let (first, end) = fate.span;
         let messages = if end - first == 1 { format!("{first}") } else { format!("{first}-{}", end - 1) };
         let (tokens, sent) = (output::number(fate.tokens), output::number(fate.sent));
-        [messages, words::action(fate.action).to_owned(), tokens, sent, words::reason(&fate.reason)]
+        [messages, action(fate).to_owned(), tokens, sent, why(fate)]
     };
     let table = output::table(["messages", "action", "tokens", "sent", "why"], &[1, 4], fates.iter().map(row));
     output::text_of(&table)
 }
 
-/// What the user should know: limits that are exceeded by what is pinned, and what was repaired.
-fn warnings(engine: &Engine, taken: &Taken, policy: &Policy, view: &View) -> Vec<String> {
-    let entries = &taken.entries;
-    let mut warnings = Vec::new();
+/// Limits that a window exceeds, since what is left of it is pinned.
+struct Over {
+    excesses: Vec<Excess>,
+    sentence: String,
+}
+
+fn over(engine: &Engine, taken: &Taken, policy: &Policy, view: &View) -> Option<Over> {
     let mut totals = view.totals();
     totals.size.tokens = engine.tokens(view);
     let limits = policy.for_window(engine.settings().model_window).limits;
-    if !limits.fits(&totals) {
-        let (plan, _) = engine.explain();
-        let mut sizes: Vec<(String, u64)> = Vec::new();
-        for decision in &plan.decisions {
-            let what = match decision.reason {
-                Reason::Pinned { pin } => pin.to_string(),
-                Reason::Waits => "a tool loop with signed reasoning".to_owned(),
-                _ => continue,
-            };
-            match sizes.iter_mut().find(|(known, _)| *known == what) {
-                Some((_, tokens)) => *tokens += decision.after.tokens,
-                None => sizes.push((what, decision.after.tokens)),
-            }
-        }
-        // Not all that is there is counted, nor at each call. What is planned at each read says itself what is left.
-        let over = taken.decided.plan.as_ref().filter(|_| taken.decided.on_read.is_some()).unwrap_or(&plan).over.iter();
-        let over = over.filter(|excess| limits.get(excess.measure) == Some(excess.limit));
-        let excesses: Vec<_> = over.map(words::excess).collect();
-        let size = |(what, tokens): &(String, u64)| format!("{what} ({} tokens)", output::number(*tokens));
-        let pinned: Vec<_> = sizes.iter().map(size).collect();
-        if !excesses.is_empty() {
-            warnings.push(format!(
-                "the window has {}: what is left may not be dropped: {}",
-                excesses.join(", "),
-                pinned.join(", ")
-            ));
+    if limits.fits(&totals) {
+        return None;
+    }
+    let (plan, _) = engine.explain();
+    let mut sizes: Vec<(String, u64)> = Vec::new();
+    for decision in &plan.decisions {
+        let what = match decision.reason {
+            Reason::Pinned { pin } => pin.to_string(),
+            Reason::Waits => "a tool loop with signed reasoning".to_owned(),
+            _ => continue,
+        };
+        match sizes.iter_mut().find(|(known, _)| *known == what) {
+            Some((_, tokens)) => *tokens += decision.after.tokens,
+            None => sizes.push((what, decision.after.tokens)),
         }
     }
+    // Not all that is there is counted, nor at each call. What is planned at each read says itself what is left.
+    let over = taken.decided.plan.as_ref().filter(|_| taken.decided.on_read.is_some()).unwrap_or(&plan).over.iter();
+    let excesses: Vec<Excess> =
+        over.filter(|excess| limits.get(excess.measure) == Some(excess.limit)).copied().collect();
+    if excesses.is_empty() {
+        return None;
+    }
+    let size = |(what, tokens): &(String, u64)| format!("{what} ({} tokens)", output::number(*tokens));
+    let pinned: Vec<_> = sizes.iter().map(size).collect();
+    let told: Vec<_> = excesses.iter().map(words::excess).collect();
+    let sentence =
+        format!("the window has {}: what is left may not be dropped: {}", told.join(", "), pinned.join(", "));
+    Some(Over { excesses, sentence })
+}
+
+/// What the user should know: limits that are exceeded by what is pinned, and what was done to messages so that they can be sent.
+fn warnings(taken: &Taken, over: Option<&Over>, view: &View, request: &Request) -> Vec<String> {
+    let mut warnings: Vec<String> = over.map(|over| over.sentence.clone()).into_iter().collect();
     if taken.decided.wanted.is_some() {
         warnings.push("no summary could be made that is smaller than what it is of: that is sent still".to_owned());
     }
-    let mut index = 0;
-    for entry in entries {
-        match entry {
-            Entry::Message(arrival) => {
-                let told = |edit: &&Edit| {
-                    // What is left out goes by no name.
-                    matches!(edit.change, Change::Hide(_)) || !is_hidden(&arrival.edits, edit.part)
-                };
-                let repairs = arrival.edits.iter().filter(told);
-                let repairs = repairs.filter_map(|edit| words::repair(&arrival.message, edit));
-                warnings.extend(repairs.map(|repair| format!("messages[{index}]: {repair}")));
-                index += 1;
-            }
-            Entry::Repair(Repair::StandIn { message, .. }) => {
-                let ids: Vec<_> = message.tool_results().map(|(_, result)| result.call_id.clone()).collect();
-                warnings.push(format!("call `{}` has no result: a stand-in is sent", ids.join("`, `")));
-            }
-            Entry::Repair(Repair::Trim { .. }) => {
-                warnings.push("the last message ends in white space: it is sent without".to_owned());
-            }
-            Entry::Repair(Repair::Opening { .. }) => {
-                warnings
-                    .push("the history does not begin with a user's message: an opening is sent before it".to_owned());
-            }
-            Entry::Frame { .. }
-            | Entry::Compaction(_)
-            | Entry::Usage(_)
-            | Entry::Label(_)
-            | Entry::Checkpoint(_)
-            | Entry::Branch { .. } => {}
-        }
-    }
-    warnings.extend(moved(entries, view).map(|index| {
-        format!("messages[{index}]: a tool result that does not stand right behind its call is sent there")
-    }));
+    warnings.extend(changes(&taken.entries, view, request.dialect()).iter().map(ToString::to_string));
     warnings
-}
-
-/// The messages that are sent before one that came before them, by their index in the history.
-fn moved<'a>(entries: &'a [Entry], view: &'a View) -> impl Iterator<Item = usize> + 'a {
-    let mut positions: Vec<Position> =
-        view.messages().filter(|item| !item.is_own()).map(|item| item.position()).collect();
-    // From the last to the first: whatever exceeds the least of those behind it has overtaken one of them.
-    let mut least = Position::MAX;
-    positions.reverse();
-    positions.retain(|position| {
-        let overtook = *position > least;
-        least = least.min(*position);
-        overtook
-    });
-    positions.sort_unstable();
-    positions.into_iter().map(|position| {
-        let before = entries.iter().zip(0..position);
-        before.filter(|(entry, _)| matches!(entry, Entry::Message(_))).count()
-    })
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::{Dialect, Frame, Loss, Shown};
+use super::{Dialect, Frame, Loss, Mend, Shown};
 use crate::cut::{self, Edit};
 use crate::json::{self, Fields};
 use crate::message::{Message, PartRef, Role};
@@ -24,14 +24,22 @@ pub(super) struct Format {
 /// The most cache markers that a request may have, its system prompt and tools included (AM9, BC6).
 pub(super) const MOST_MARKERS: usize = 4;
 
-/// A message on its way out: the raw messages that it is merged from.
+/// A message on its way out.
 struct Sent<'a> {
     role: Role,
-    raws: Vec<Cow<'a, RawValue>>,
-    /// Whether it holds something else.
+    /// The raw messages that it is merged from, each with the index of the shown message that it is.
+    raws: Vec<(usize, Cow<'a, RawValue>)>,
+    /// Whether it holds something else than results.
     other: bool,
     /// Whether a result stands behind something else.
     mixed: bool,
+}
+
+/// A request's messages on their way out, and what was done to which message to get there.
+#[derive(Default)]
+struct Outgoing<'a> {
+    sent: Vec<Sent<'a>>,
+    mends: Vec<(usize, Mend)>,
 }
 
 /// Encodes messages of a block format, merging neighbours of one role: some models refuse what is not merged (AM1, BC2).
@@ -41,61 +49,123 @@ pub(super) fn encode<'a>(
     frame: Option<&Frame>,
     shown: impl IntoIterator<Item = Shown<'a>>,
 ) -> Result<Vec<Cow<'a, RawValue>>, Loss> {
-    let Format { dialect, edit, marker } = *format;
-    let mut out: Vec<Sent<'a>> = Vec::new();
-    for Shown { message, edits } in shown {
-        match message.wire().filter(|wire| wire.dialect == dialect) {
-            Some(wire) if edits.is_empty() => send(&mut out, message, edits, Cow::Borrowed(&*wire.raw)),
-            Some(wire) => {
-                if let Some(raw) = edit_message(edit, message, &wire.raw, edits) {
-                    send(&mut out, message, edits, Cow::Owned(raw));
+    let finish = |sent: Sent<'a>| {
+        let mixed = sent.mixed;
+        let raw = merge(sent.raws)?;
+        Some(if mixed { Cow::Owned(results_first(format.dialect, &raw)) } else { raw })
+    };
+    Ok(Outgoing::new(format, frame, shown)?.sent.into_iter().filter_map(finish).collect())
+}
+
+/// What [`encode`] does to which message.
+pub(super) fn mends<'a>(
+    format: &Format,
+    frame: Option<&Frame>,
+    shown: impl IntoIterator<Item = Shown<'a>>,
+) -> Result<Vec<(usize, Mend)>, Loss> {
+    let mut mends = Outgoing::new(format, frame, shown)?.mends;
+    mends.sort_by_key(|(index, _)| *index);
+    Ok(mends)
+}
+
+impl<'a> Outgoing<'a> {
+    /// Decides all that is to be done; what is left is to write the messages that it merges and puts in order.
+    fn new(
+        format: &Format,
+        frame: Option<&Frame>,
+        shown: impl IntoIterator<Item = Shown<'a>>,
+    ) -> Result<Outgoing<'a>, Loss> {
+        let Format { dialect, edit, marker } = *format;
+        let mut out = Outgoing::default();
+        for (index, Shown { message, edits }) in shown.into_iter().enumerate() {
+            match message.wire().filter(|wire| wire.dialect == dialect) {
+                Some(wire) if edits.is_empty() => out.send(index, message, edits, Cow::Borrowed(&*wire.raw)),
+                Some(wire) => {
+                    if let Some(raw) = edit_message(edit, message, &wire.raw, edits) {
+                        out.send(index, message, edits, Cow::Owned(raw));
+                    }
                 }
-            }
-            None => {
-                for message in dialect.convert(message)? {
-                    let raw = message.wire().and_then(|wire| edit_message(edit, &message, &wire.raw, edits));
-                    if let Some(raw) = raw {
-                        send(&mut out, &message, edits, Cow::Owned(raw));
+                None => {
+                    for message in dialect.convert(message)? {
+                        let raw = message.wire().and_then(|wire| edit_message(edit, &message, &wire.raw, edits));
+                        if let Some(raw) = raw {
+                            out.send(index, &message, edits, Cow::Owned(raw));
+                        }
                     }
                 }
             }
         }
+        out.place_system_messages();
+        out.limit_markers(marker, frame.map_or(0, |frame| markers_outside(marker, frame)));
+        Ok(out)
     }
-    // Where no system message may stand, what it says is sent as the user's: nothing is lost, and it gains no trust.
-    let mut before = None;
-    for sent in &mut out {
-        if sent.role == Role::System && !matches!(before, Some(Role::User | Role::System)) {
-            sent.role = Role::User;
-            sent.raws.iter_mut().for_each(|raw| *raw = Cow::Owned(as_user(raw)));
-        }
-        before = Some(sent.role);
-    }
-    let outside = frame.map_or(0, |frame| markers_outside(marker, frame));
-    limit_markers(marker, outside, out.iter_mut().flat_map(|sent| &mut sent.raws));
-    let finish = |sent: Sent<'a>| {
-        let mixed = sent.mixed;
-        let raw = merge(sent.raws)?;
-        Some(if mixed { Cow::Owned(results_first(dialect, &raw)) } else { raw })
-    };
-    Ok(out.into_iter().filter_map(finish).collect())
-}
 
-/// Puts a message behind the others, or into one of them.
-fn send<'a>(out: &mut Vec<Sent<'a>>, message: &Message, edits: &[Edit], raw: Cow<'a, RawValue>) {
-    let role = message.role();
-    let is_result = |part: &PartRef<'_>| matches!(part, PartRef::ToolResult(_));
-    let shown = || message.parts().enumerate().filter(|(part, _)| !cut::is_hidden(edits, *part)).map(|(_, part)| part);
-    let (result, other) = (shown().any(|part| is_result(&part)), shown().any(|part| !is_result(&part)));
-    let mixed = result && other && shown().skip_while(is_result).any(|part| is_result(&part));
-    let systems = out.iter().rev().take_while(|sent| role == Role::User && sent.role == Role::System).count();
-    let at = out.len() - systems;
-    match at.checked_sub(1).and_then(|last| out.get_mut(last)) {
-        Some(last) if last.role == role => {
-            last.raws.push(raw);
-            last.mixed |= mixed || (last.other && result);
-            last.other |= other;
+    /// Puts a message behind the others, or into one of them.
+    fn send(&mut self, index: usize, message: &Message, edits: &[Edit], raw: Cow<'a, RawValue>) {
+        let Outgoing { sent, mends } = self;
+        let role = message.role();
+        let is_result = |part: &PartRef<'_>| matches!(part, PartRef::ToolResult(_));
+        let shown =
+            || message.parts().enumerate().filter(|(part, _)| !cut::is_hidden(edits, *part)).map(|(_, part)| part);
+        let (result, other) = (shown().any(|part| is_result(&part)), shown().any(|part| !is_result(&part)));
+        let mut mixed = result && other && shown().skip_while(is_result).any(|part| is_result(&part));
+        let systems = sent.iter().rev().take_while(|before| role == Role::User && before.role == Role::System).count();
+        let at = sent.len() - systems;
+        match at.checked_sub(1).and_then(|last| sent.get_mut(last)) {
+            Some(last) if last.role == role => {
+                mends.push((index, Mend::MergedWithPrevious));
+                mixed |= last.other && result;
+                last.raws.push((index, raw));
+                last.mixed |= mixed;
+                last.other |= other;
+            }
+            _ => sent.insert(at, Sent { role, raws: vec![(index, raw)], other, mixed }),
         }
-        _ => out.insert(at, Sent { role, raws: vec![raw], other, mixed }),
+        if mixed {
+            mends.push((index, Mend::ResultsFirst));
+        }
+    }
+
+    /// Where no system message may stand, what it says is sent as the user's: nothing is lost, and it gains no trust.
+    fn place_system_messages(&mut self) {
+        let Outgoing { sent, mends } = self;
+        // The role of the message before, and the last of what it is merged from.
+        let mut before: Option<(Role, usize)> = None;
+        for sent in sent {
+            match before {
+                _ if sent.role != Role::System => {}
+                Some((Role::User | Role::System, last)) => {
+                    let overtaken = sent.raws.iter().filter(|(index, _)| *index < last);
+                    mends.extend(overtaken.map(|(index, _)| (*index, Mend::SentBehindNext)));
+                }
+                Some((Role::Assistant, _)) | None => {
+                    sent.role = Role::User;
+                    for (index, raw) in &mut sent.raws {
+                        *raw = Cow::Owned(as_user(raw));
+                        mends.push((*index, Mend::SentAsUser));
+                    }
+                }
+            }
+            before = sent.raws.last().map(|(index, _)| (sent.role, *index));
+        }
+    }
+
+    /// Takes the oldest cache markers away where a session has gathered more than a provider allows: clients move theirs along
+    /// with the end of the history, and each message was kept as it came. `outside` stand in the system prompt and the tools.
+    fn limit_markers(&mut self, marker: &str, outside: usize) {
+        let Outgoing { sent, mends } = self;
+        let mut free = MOST_MARKERS.saturating_sub(outside);
+        for (index, message) in sent.iter_mut().flat_map(|sent| &mut sent.raws).rev() {
+            let found = markers(marker, message);
+            let count = found.saturating_sub(free);
+            if count > 0
+                && let Some(raw) = without_markers(marker, count, message)
+            {
+                *message = Cow::Owned(raw);
+                mends.push((*index, Mend::MarkersRemoved { count }));
+            }
+            free = free.saturating_sub(found);
+        }
     }
 }
 
@@ -171,11 +241,11 @@ fn edit_message(edit: EditBlock, message: &Message, raw: &RawValue, edits: &[Edi
 }
 
 /// One message of the blocks of all. Members of a later message that those before it lack are kept too.
-fn merge(mut raws: Vec<Cow<'_, RawValue>>) -> Option<Cow<'_, RawValue>> {
+fn merge(mut raws: Vec<(usize, Cow<'_, RawValue>)>) -> Option<Cow<'_, RawValue>> {
     if raws.len() < 2 {
-        return raws.pop();
+        return raws.pop().map(|(_, raw)| raw);
     }
-    let messages: Vec<_> = raws.iter().filter_map(|raw| Fields::read(raw)).collect();
+    let messages: Vec<_> = raws.iter().filter_map(|(_, raw)| Fields::read(raw)).collect();
     let all: Vec<_> = messages.iter().filter_map(|fields| fields.get("content")).flat_map(blocks).collect();
     let mut merged = Fields::default();
     for message in &messages {
@@ -183,23 +253,6 @@ fn merge(mut raws: Vec<Cow<'_, RawValue>>) -> Option<Cow<'_, RawValue>> {
     }
     merged.set("content", json::write_array(all.iter().map(AsRef::as_ref)));
     Some(Cow::Owned(merged.write()))
-}
-
-/// Takes the oldest cache markers away where a session has gathered more than a provider allows: clients move theirs along
-/// with the end of the history, and each message was kept as it came. `outside` stand in the system prompt and the tools.
-fn limit_markers<'m, 'a: 'm>(
-    marker: &str,
-    outside: usize,
-    messages: impl DoubleEndedIterator<Item = &'m mut Cow<'a, RawValue>>,
-) {
-    let mut free = MOST_MARKERS.saturating_sub(outside);
-    for message in messages.rev() {
-        let count = markers(marker, message);
-        if count > free {
-            *message = Cow::Owned(without_markers(marker, count - free, message));
-        }
-        free = free.saturating_sub(count);
-    }
 }
 
 /// How many cache markers stand in the system prompt and the tools.
@@ -220,10 +273,10 @@ pub(super) fn markers(marker: &str, raw: &RawValue) -> usize {
     elements.into_iter().filter_map(Fields::read).filter(|fields| fields.get(marker).is_some()).count()
 }
 
-/// Without the first `count` of its markers.
-fn without_markers(marker: &str, mut count: usize, message: &RawValue) -> Box<RawValue> {
-    let Some(mut fields) = Fields::read(message) else { return message.to_owned() };
-    let Some(content) = fields.get("content").map(ToOwned::to_owned) else { return message.to_owned() };
+/// The message without the first `count` of its markers; `None` where that would leave nothing of it.
+fn without_markers(marker: &str, mut count: usize, message: &RawValue) -> Option<Box<RawValue>> {
+    let mut fields = Fields::read(message)?;
+    let content = fields.get("content")?.to_owned();
     let strip = |block: Cow<'_, RawValue>| {
         let marked = Fields::read(&block).filter(|fields| count > 0 && fields.get(marker).is_some());
         let Some(mut fields) = marked else { return Some(block.into_owned()) };
@@ -234,8 +287,8 @@ fn without_markers(marker: &str, mut count: usize, message: &RawValue) -> Box<Ra
     };
     let blocks: Vec<_> = blocks(&content).into_iter().filter_map(strip).collect();
     if blocks.is_empty() {
-        return message.to_owned();
+        return None;
     }
     fields.set("content", json::write_array(blocks.iter().map(AsRef::as_ref)));
-    fields.write()
+    Some(fields.write())
 }

@@ -6,6 +6,7 @@ mod blocks;
 mod complaint;
 mod convert;
 mod detect;
+mod mend;
 mod named;
 mod openai_chat;
 mod pairing;
@@ -22,6 +23,7 @@ use serde_json::value::RawValue;
 pub use complaint::{Complaint, TooLong};
 pub use convert::Loss;
 pub use detect::{Clue, Contradiction, Sign};
+pub use mend::Mend;
 pub use named::{Meant, UnknownDialect};
 pub use request::{Frame, Request, RequestError};
 pub use response::Response;
@@ -179,6 +181,7 @@ impl Dialect {
 
     /// The messages of a request: the bytes that came, but for what the edits change, for neighbours of one role that the
     /// dialect needs merged (their parts are the bytes that came), and for the oldest cache markers where there are too many.
+    /// [`Dialect::mends`] says what was done to which message.
     ///
     /// # Errors
     /// Where a message came in another dialect and something of it cannot be said in this one.
@@ -197,6 +200,37 @@ impl Dialect {
             Dialect::Anthropic => blocks::encode(&anthropic::FORMAT, frame, shown),
             Dialect::Bedrock => blocks::encode(&bedrock::FORMAT, frame, shown),
         }
+    }
+
+    /// What [`Dialect::encode`] does to these messages beyond their edits, each with the index of its message: in the order of the
+    /// messages, and several of one message next to each other. It is empty exactly where every message is sent as it is, or as its
+    /// edits leave it; and where they cannot be encoded at all.
+    ///
+    /// ```
+    /// use lookback_core::{Dialect, dialect::{Mend, Shown}};
+    ///
+    /// let user = Dialect::Bedrock.decode(r#"{"role":"user","content":[{"text":"Hi"}]}"#)?;
+    /// let shown = Shown { message: &user, edits: &[] };
+    /// assert!(Dialect::Bedrock.mends([shown]).is_empty());
+    /// assert_eq!(Dialect::Bedrock.mends([shown, shown]), [(1, Mend::MergedWithPrevious)]);
+    /// # Ok::<(), lookback_core::DecodeError>(())
+    /// ```
+    pub fn mends<'a>(self, shown: impl IntoIterator<Item = Shown<'a>>) -> Vec<(usize, Mend)> {
+        self.mends_behind(None, shown)
+    }
+
+    /// What encoding does to messages with this system prompt and these tools.
+    pub(crate) fn mends_behind<'a>(
+        self,
+        frame: Option<&Frame>,
+        shown: impl IntoIterator<Item = Shown<'a>>,
+    ) -> Vec<(usize, Mend)> {
+        let mends = match self {
+            Dialect::OpenAiChat => Ok(Vec::new()),
+            Dialect::Anthropic => blocks::mends(&anthropic::FORMAT, frame, shown),
+            Dialect::Bedrock => blocks::mends(&bedrock::FORMAT, frame, shown),
+        };
+        mends.unwrap_or_default()
     }
 
     /// The same message in this dialect, as one or more messages of it with their bytes.

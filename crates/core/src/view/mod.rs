@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use self::calls::{Answer, Calls};
 use self::late::Late;
 use crate::cut::{self, Change, Edit, Hidden};
-use crate::dialect::{Dialect, Frame, Loss, Shown};
+use crate::dialect::{Dialect, Frame, Loss, Mend, Shown};
 use crate::group::Kind;
 use crate::message::{Message, PartRef, Role, ToolResult};
 use crate::policy::Totals;
@@ -198,6 +198,40 @@ impl View {
     /// Where a message came in another dialect, and something of it cannot be said in this one.
     pub fn encode(&self, dialect: Dialect) -> Result<Vec<Cow<'_, RawValue>>, Loss> {
         dialect.encode_behind(self.frame(), self.shown())
+    }
+
+    /// What is done to the messages that are shown, beyond their edits, so that the request is valid: those that are sent before
+    /// what came before them, and what [`View::encode`] does. Each with the index of its message among [`View::messages`], in
+    /// their order; a message may have several. It costs as much as encoding.
+    ///
+    /// ```
+    /// use lookback_core::dialect::Mend;
+    /// use lookback_core::{Dialect, Engine, Message, Settings};
+    ///
+    /// let mut engine = Engine::new(Settings { dialect: Dialect::Anthropic, ..Settings::default() });
+    /// engine.push(Message::user("Is it done?"))?;
+    /// engine.push(Message::user("Well?"))?;
+    /// assert_eq!(engine.view().mends(Dialect::Anthropic), [(1, Mend::MergedWithPrevious)]);
+    /// # Ok::<(), lookback_core::Loss>(())
+    /// ```
+    pub fn mends(&self, dialect: Dialect) -> Vec<(usize, Mend)> {
+        let mut mends: Vec<_> = self.moved().into_iter().map(|index| (index, Mend::Moved)).collect();
+        mends.extend(dialect.mends_behind(self.frame(), self.shown()));
+        mends.sort_by_key(|(index, _)| *index);
+        mends
+    }
+
+    /// The messages that are shown before one that came before them. Lookback's own have their places by what they mend.
+    fn moved(&self) -> Vec<usize> {
+        let items: Vec<_> = self.messages().enumerate().filter(|(_, item)| !item.is_own()).collect();
+        // From the last to the first: whatever exceeds the least of those behind it has overtaken one of them.
+        let mut least = Position::MAX;
+        let overtook = |(index, item): (usize, &Item)| {
+            let overtook = item.position > least;
+            least = least.min(item.position);
+            overtook.then_some(index)
+        };
+        items.into_iter().rev().filter_map(overtook).collect()
     }
 
     /// System prompt and tools outside the messages.

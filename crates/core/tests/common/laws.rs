@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use lookback_core::cut::{self, Change};
-use lookback_core::dialect::Shown;
+use lookback_core::dialect::{Mend, Shown};
 use lookback_core::message::PartRef;
 use lookback_core::plan::{Action, Reason, Verdict};
 use lookback_core::policy::Measure;
@@ -248,6 +248,24 @@ pub fn requests_extend_each_other(run: &Run) -> Found {
             }
         }
         last = Some((step, now));
+    }
+    Ok(())
+}
+
+/// What is done to messages as they are sent is told; where nothing is told, what came without an edit is sent as it came.
+pub fn what_encoding_does_is_told(run: &Run) -> Found {
+    let dialect = run.settings.dialect;
+    for step in run.sent() {
+        let mends = dialect.mends(step.view.shown());
+        let shown = step.view.messages().filter(|item| !cut::hides_all(item.message(), item.edits()));
+        let shown: Vec<&Item> = shown.collect();
+        let merged = mends.iter().filter(|(_, mend)| *mend == Mend::MergedWithPrevious).count();
+        demand!(step.request.len() + merged == shown.len(), "{mends:?} of {:?}", step.request);
+        let is_same = |(item, sent): (&&Item, &String)| {
+            !item.edits().is_empty() || item.message().wire().unwrap().raw.get() == sent
+        };
+        let same = shown.iter().zip(&step.request).all(is_same);
+        demand!(same || !mends.is_empty(), "nothing is told of {:?}", step.request);
     }
     Ok(())
 }
@@ -585,6 +603,7 @@ pub fn all(run: &Run) -> Found {
     a_window_fits_or_says_what_is_pinned(run)?;
     requests_extend_each_other(run)?;
     a_kept_part_is_byte_identical(run)?;
+    what_encoding_does_is_told(run)?;
     what_is_pinned_is_never_dropped(run)?;
     a_compaction_makes_progress(run)?;
     every_group_has_a_reason(run)?;
