@@ -548,7 +548,7 @@ fn neighbours_that_are_merged_are_told_of_and_explained() {
 #[test]
 fn neighbours_that_a_compaction_made_are_no_fault_of_the_history() {
     let said = |index: usize| {
-        let role = if index % 2 == 0 { "user" } else { "assistant" };
+        let role = if index.is_multiple_of(2) { "user" } else { "assistant" };
         format!(r#"{{"role":"{role}","content":[{{"text":"{index}"}}]}}"#)
     };
     let lab = Lab::new().with("talk.json", list(&(0..5).map(said).collect::<Vec<_>>()));

@@ -93,7 +93,8 @@ fn what_is_done_to_messages_is_told_and_nothing_else_is_done() {
 fn each_kind_is_told_of_the_message_that_it_is_done_to() {
     let [user, assistant, system, result, mixed, marked, _] = ANTHROPIC;
     let [.., point] = BEDROCK;
-    let cases: &[(Dialect, &[&str], &[(usize, Mend)])] = &[
+    type Case<'a> = (Dialect, &'a [&'a str], &'a [(usize, Mend)]);
+    let cases: &[Case<'_>] = &[
         (Dialect::Anthropic, &[user, assistant, user], &[]),
         (
             Dialect::Anthropic,

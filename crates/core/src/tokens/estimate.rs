@@ -111,8 +111,8 @@ fn characters(text: &str) -> u64 {
         };
         (run, last) = (kind, Some(character));
         match kind {
-            Run::Letters if length % 4 == 0 => tokens += 1,
-            Run::Digits if length % 3 == 0 => tokens += 1,
+            Run::Letters if length.is_multiple_of(4) => tokens += 1,
+            Run::Digits if length.is_multiple_of(3) => tokens += 1,
             Run::Letters | Run::Digits => {}
             // The space before a word is part of its token; the second of a run is not.
             Run::Space => tokens += length.div_ceil(SPACES) - before.div_ceil(SPACES),

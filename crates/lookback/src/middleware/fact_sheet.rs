@@ -166,9 +166,9 @@ impl FactSheet {
     }
 
     async fn answer(&mut self, call: &ToolCall, run: &Run) -> Reaction {
-        let asked =
+        let mut asked =
             run.view.messages().filter(|item| item.message().tool_calls().any(|(_, other)| other.id == call.id));
-        let at = asked.last().map(|item| item.position());
+        let at = asked.next_back().map(|item| item.position());
         let memory = at.map_or_else(|| self.memory.clone(), |at| self.memory.at(at));
         let before = self.memory.ids().await;
         let reply = tools::call(&memory, &call.name, &call.arguments).await;
