@@ -77,7 +77,7 @@ A preset with settings (NAME[:KEY=VALUE,...]), or a TOML or JSON file. The prese
 its measure, which is how far a cut goes, and any path of the policy as a key, such as `keep.first=2`.
 
 As other systems do it: `turn-window` (max_turns=50, max_tokens=4000), `rolling-summary` (window_size=20, summary_budget=1000, \
-summary_role=system, batch=1), `two-tier` (sliding_window_size=10, max_output_length=8000, enable_compaction=false), \
+summary_role=system, batch, a quarter of it), `two-tier` (sliding_window_size=10, max_output_length=8000, enable_compaction=false), \
 `message-window` (max_messages, always_keep_system_message_first=false) and `managed-window` (window_size=40, \
 should_truncate_results=true, per_turn=false, proactive_compression=false)";
 

@@ -47,7 +47,9 @@ pub(crate) fn changes(entries: &[Entry], view: &View, dialect: Dialect) -> Vec<C
                     matches!(edit.change, EditChange::Hide(_)) || !cut::is_hidden(&arrival.edits, edit.part)
                 };
                 let repairs = arrival.edits.iter().filter(told);
-                repairs.filter_map(|edit| words::repair(&arrival.message, edit)).for_each(&mut tell);
+                let parts: Vec<_> =
+                    if arrival.edits.is_empty() { Vec::new() } else { arrival.message.parts().collect() };
+                repairs.filter_map(|edit| words::repair(&parts, edit)).for_each(&mut tell);
                 let its_own = |mend: &&Mend| !bereft || matches!(mend, Mend::Moved | Mend::MarkersRemoved { .. });
                 let mends = mends.get(&position).into_iter().flatten().filter(its_own);
                 mends.map(|mend| words::mend(*mend)).for_each(&mut tell);

@@ -2,7 +2,7 @@
 
 use lookback::cut::{Change, Edit, Hidden};
 use lookback::dialect::{Mend, Problem};
-use lookback::message::{Message, Role};
+use lookback::message::{PartRef, Role};
 use lookback::plan::{Action, Reason};
 use lookback::policy::{Excess, Start};
 
@@ -56,12 +56,11 @@ pub(crate) fn hidden(why: Hidden) -> &'static str {
     }
 }
 
-/// What was done to a message so that it could be sent; nothing for what is no repair.
-pub(crate) fn repair(message: &Message, edit: &Edit) -> Option<String> {
-    let part = message.parts().nth(edit.part);
-    let id = match part {
-        Some(lookback::message::PartRef::ToolCall(call)) => Some(call.id.as_str()),
-        Some(lookback::message::PartRef::ToolResult(result)) => Some(result.call_id.as_str()),
+/// What was done to a message of these parts so that it could be sent; nothing for what is no repair.
+pub(crate) fn repair(parts: &[PartRef<'_>], edit: &Edit) -> Option<String> {
+    let id = match parts.get(edit.part) {
+        Some(PartRef::ToolCall(call)) => Some(call.id.as_str()),
+        Some(PartRef::ToolResult(result)) => Some(result.call_id.as_str()),
         _ => None,
     };
     let named = id.map(|id| format!(" ({})", short(id))).unwrap_or_default();

@@ -559,3 +559,32 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
     packing.write_all(bytes).unwrap();
     packing.finish().unwrap()
 }
+
+#[cfg(unix)]
+#[test]
+fn tables_fit_the_terminal_that_they_are_shown_on() {
+    let lab = Lab::new().with_example();
+    let shown = |env: &str, width: usize| {
+        let inside =
+            format!("stty cols {width} rows 24; {env} \"{}\" replay session.jsonl 2> /dev/null", common::LOOKBACK);
+        lab.shell(&format!(
+            "command -v script > /dev/null || exit 77; TERM=xterm script -qec '{inside}' /dev/null < /dev/null"
+        ))
+    };
+    for width in [70, 100] {
+        let run = shown("NO_COLOR=1", width);
+        if run.code == Some(77) {
+            eprintln!("skipped: there is no `script` to make a terminal");
+            return;
+        }
+        let (tables, _) = run.stdout.split_once("Input at the prices").unwrap();
+        let longest = tables.lines().map(|line| line.trim_end().chars().count()).max().unwrap();
+        assert!(longest <= width, "{width}: {}", run.stdout);
+        for told in ["call", "cost", "compaction", "no window", "$1.67", "2.30"] {
+            assert!(tables.contains(told), "{told}: {}", run.stdout);
+        }
+        assert!(!run.stdout.contains('\u{1b}'));
+    }
+    // What is more than there is room for stands in lines of its own, or is left out where the totals have it.
+    assert!(shown("", 100).stdout.contains("\u{1b}[1m"), "headers are bold");
+}

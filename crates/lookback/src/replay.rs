@@ -51,7 +51,7 @@ pub struct Report {
     pub max_window_tokens: u64,
     /// Requests that break a rule of the provider.
     pub invalid_requests: u64,
-    /// Calls whose window exceeded a limit of the policy, since what was left of it may not be dropped.
+    /// Calls whose window exceeded a limit of the policy: what was left of it may not be dropped, or not yet.
     pub over_limit_calls: u64,
     /// Identifiers in what the model wrote next that stood earlier in its history.
     pub reused_identifiers: u64,
@@ -210,7 +210,8 @@ impl Replay {
 /// let text = r#"{"messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello"}],
 ///     "usage":[{"message":1,"input":3,"cache_write":8000,"cache_read":0,"output":2}]}"#;
 /// let recordings = Recording::read(text, "chat", None)?;
-/// assert_eq!(replay::unrecorded(&recordings[0], &Estimate::default()), Some(7_998));
+/// let unrecorded = replay::unrecorded(&recordings[0], &Estimate::default());
+/// assert!(unrecorded.is_some_and(|tokens| (7_990..8_003).contains(&tokens)));
 /// # Ok::<(), lookback::recording::RecordingError>(())
 /// ```
 pub fn unrecorded(recording: &Recording, counter: &dyn TokenCounter) -> Option<u64> {

@@ -36,6 +36,7 @@ use lookback_core::{DecodeError, Dialect, Message, Role, Settings};
 use serde::Serialize;
 
 use super::OptionError;
+use crate::presets::rolling_batch;
 use crate::session::{CompactEnd, CompactStart, Hooks, Job, Outcome, Session, list};
 use crate::store::{LogName, MemoryStore, Store};
 use crate::summarize::Summarizer;
@@ -383,7 +384,7 @@ impl Builder {
     /// # });
     /// ```
     pub async fn open(self) -> Result<SlidingWindow, Error> {
-        let batch = self.batch.unwrap_or((self.window_size / 4).max(1));
+        let batch = self.batch.unwrap_or_else(|| rolling_batch(self.window_size));
         let options = [("windowSize", self.window_size), ("summaryBudget", self.summary_budget), ("batch", batch)];
         for (option, value) in options {
             if value == 0 {

@@ -7,6 +7,7 @@ use lookback_core::policy::{Keep, Limits, Measure, Policy, PolicyFault, Stage, S
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+pub(crate) use self::systems::rolling_batch;
 use self::systems::{Options, SYSTEMS};
 
 /// The presets, each with what it is for.
@@ -20,7 +21,7 @@ pub const PRESETS: [(&str, &str); 11] = [
     ("turn-window", "AgentLIB's: the newest turns, within a number of tokens (max_turns=50, max_tokens=4000)"),
     (
         "rolling-summary",
-        "Crux's: the newest messages behind a running summary (window_size=20, summary_budget=1000, summary_role=system, batch=1)",
+        "Crux's: the newest messages behind a running summary (window_size=20, summary_budget=1000, summary_role=system, batch=a quarter of it)",
     ),
     (
         "two-tier",

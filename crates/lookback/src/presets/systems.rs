@@ -53,13 +53,18 @@ fn turn_window(options: &Options<'_>) -> Result<Policy, PolicyError> {
     Ok(Policy { limits, keep: Keep { task: false, ..Keep::default() }, ..Policy::default() })
 }
 
+/// How many messages a running summary takes in at a time where nothing else is said: `compat::crux` says why.
+pub(crate) fn rolling_batch(window_size: u64) -> u64 {
+    (window_size / 4).max(1)
+}
+
 /// Crux's newest messages behind a running summary. `batch` is ours: how many messages a summary takes in at a time, where Crux asks its
 /// model at every message once the window is full.
 fn rolling_summary(options: &Options<'_>) -> Result<Policy, PolicyError> {
     let window_size = options.get("window_size", POSITIVE, positive)?.unwrap_or(20);
     let budget = options.get("summary_budget", POSITIVE, positive)?.unwrap_or(1_000);
     let role = options.get("summary_role", "system, user or assistant", role)?.unwrap_or(Role::System);
-    let batch: u64 = options.get("batch", POSITIVE, positive)?.unwrap_or(1);
+    let batch: u64 = options.get("batch", POSITIVE, positive)?.unwrap_or_else(|| rolling_batch(window_size));
     let summary = Summarize { budget, role, wording: "{summary}".to_owned() };
     Ok(Policy {
         limits: Limits::messages(window_size.saturating_add(batch - 1)),

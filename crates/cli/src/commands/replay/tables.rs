@@ -167,7 +167,7 @@ pub(super) fn totals(totals: &[(&str, &Report)]) -> String {
         "cost",
         "times",
     ];
-    output::text_without(&output::table(header, &[0], totals.iter().map(row)), &[6, 4, 3, 1])
+    output::text_without(&output::table(header, &[0], totals.iter().map(row)), &[6, 4, 3, 1, 5])
 }
 
 /// What the provider reported, beside what was replayed.
@@ -208,7 +208,7 @@ sent, read, written: tokens of the request, and of these read from the provider'
 ";
     let of_totals = "\
 largest: tokens of the largest request; breaks: requests that do not extend the one before
-over: calls whose window is over a limit, since what is left of it may not be dropped
+over: calls whose window is over a limit: what is left of it may not be dropped, or not yet
 missed: identifiers that the model wrote and its window no longer held; times: cost beside the first";
     format!("{}{of_totals}", if calls { of_calls } else { "" })
 }
