@@ -1,4 +1,4 @@
-//! Inputs built to collide cost work in proportion to their length: four times the input, about four times the steps.
+//! Inputs built to collide cost work in proportion to their length: eight times the input, about eight times the steps.
 //!
 //! `RUSTFLAGS="-C instrument-coverage --cfg steps" cargo test --target-dir target/steps --test work`
 
@@ -41,7 +41,7 @@ fn work_grows_with_the_length_of_the_input_and_no_faster() {
                 };
                 // What is built once is built before.
                 run(10);
-                let ((bytes, steps), (more_bytes, more_steps)) = (run(300), run(1_200));
+                let ((bytes, steps), (more_bytes, more_steps)) = (run(500), run(4_000));
                 let growth = (more_steps as f64 / steps as f64) / (more_bytes as f64 / bytes as f64);
                 let a_byte = more_steps / more_bytes;
                 println!("{dialect} {compacts} {input:?}: {a_byte} steps a byte, growing by {growth:.2}");

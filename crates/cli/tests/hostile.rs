@@ -123,3 +123,16 @@ fn a_name_that_turns_the_direction_of_text_is_escaped() {
     let run = lab.run(&["sessions", "delete", log.as_str(), "--store", "s.db"]);
     assert_eq!(run.stderr, "deleted a\\u202eb\n");
 }
+
+#[test]
+fn neither_a_policy_nor_prices_can_pose_as_a_line_of_ours() {
+    let price = "[[price]]\nname = \"x\\u001b[35m\\nwarning: y\"\nprovider = \"\"\nmodels = []\ninput = 1.0\nwrite = 1.0\nread = 1.0\nminimum = 0\nstep = 1\nttl = 1\nentries = \"every\"\ndate = \"2026\"\nsource = \"\\u001b[35mz\"\n";
+    let lab = Lab::new()
+        .with("p.toml", price)
+        .with("ev\u{1b}[35mil.toml", "")
+        .with("a.json", r#"[{"role":"user","content":"a"}]"#);
+    let run = on_terminal(&lab, &["replay", "a.json", "--prices", "p.toml", "--policy", "ev\u{1b}[35mil.toml"]);
+    assert_eq!(run.code, Some(0), "{run:?}");
+    assert!(!run.stdout.contains("\u{1b}[35m") && !run.stdout.contains("\nwarning: y"), "{:?}", run.stdout);
+    assert!(!run.stderr.contains("\u{1b}[35m"), "{:?}", run.stderr);
+}

@@ -588,3 +588,38 @@ fn tables_fit_the_terminal_that_they_are_shown_on() {
     // What is more than there is room for stands in lines of its own, or is left out where the totals have it.
     assert!(shown("", 100).stdout.contains("\u{1b}[1m"), "headers are bold");
 }
+
+#[test]
+fn a_thousand_recordings_of_one_name_and_long_names_are_told_apart() {
+    let line = |id: &str| format!("{{\"id\":\"{id}\",\"messages\":[{{\"role\":\"user\",\"content\":\"a\"}}]}}\n");
+    let lab = Lab::new().with("same.jsonl", line("same").repeat(2_000)).with("long.jsonl", line(&"x".repeat(192)));
+    reports(&lab.run(&["replay", "same.jsonl", "--json"]), &["default"], 2_000);
+    assert_eq!(lab.run(&["sessions", "list", "--json"]).lines().len(), 2_000);
+    let policies = ["none", "messages", "messages"];
+    let flags = policies.iter().flat_map(|policy| ["--policy", policy]);
+    let args: Vec<_> = ["replay", "long.jsonl", "--json", "--store", "long.db"].into_iter().chain(flags).collect();
+    lab.run(&args).out();
+    assert_eq!(lab.run(&["sessions", "list", "--json", "--store", "long.db"]).lines().len(), 3);
+}
+
+#[test]
+fn facts_of_a_replayed_session_outlive_the_next_replay() {
+    let lab = Lab::new().with("notes.jsonl", MESSAGES);
+    lab.run(&["replay", "notes.jsonl", "--json"]).out();
+    lab.run(&["facts", "add", "--session", "replay/notes", "finding", "user_id is set in main."]).out();
+    lab.run(&["replay", "notes.jsonl", "--json"]).out();
+    assert!(lab.run(&["facts", "list", "--session", "replay/notes"]).out().contains("user_id is set in main."));
+}
+
+#[test]
+fn a_usage_that_no_call_can_have_had_is_left_out() {
+    let text = format!(
+        "{{\"messages\":[{{\"role\":\"user\",\"content\":\"a\"}},{{\"role\":\"assistant\",\"content\":\"b\"}}],\"usage\":[[1,{},0,0,1]]}}\n",
+        u64::MAX
+    );
+    let lab = Lab::new().with("odd.jsonl", text.repeat(2));
+    for args in [&["replay", "odd.jsonl", "--json"][..], &["replay", "odd.jsonl", "--json", "--frame-from-usage"]] {
+        let lines = reports(&lab.run(args), &["default"], 2);
+        assert!(lines.iter().all(|line| line["reported"].is_null()));
+    }
+}

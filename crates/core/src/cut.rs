@@ -323,6 +323,12 @@ fn of_part(edits: &[Edit], part: usize) -> &[Edit] {
     at(edits, (part, 0))
 }
 
+/// Whether anything is done to a part.
+pub(crate) fn touches(edits: &[Edit], part: usize) -> bool {
+    let first = edits.partition_point(|edit| edit.part < part);
+    edits.get(first).is_some_and(|edit| edit.part == part)
+}
+
 /// Whether a part is hidden by these edits.
 pub fn is_hidden(edits: &[Edit], part: usize) -> bool {
     of_part(edits, part).iter().any(|edit| matches!(edit.change, Change::Hide(_)))

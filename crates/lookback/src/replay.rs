@@ -22,7 +22,7 @@ use crate::identifiers::identifiers;
 use crate::prices::Price;
 use crate::recording::{Recording, Usage};
 use crate::session::{Error, Session, Window, now};
-use crate::store::{LogName, MemoryStore, Record, Store, StoreError, purge};
+use crate::store::{LogName, MemoryStore, Record, Store, StoreError};
 
 /// What a replay came to. The fields are those of the command line's JSON.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
@@ -178,7 +178,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Keeps the session in a store, in the place of the one that has this name. It is written as one piece, so whoever else keeps a
+    /// Keeps the session in a store, in the place of the one that has this name, whose facts stay. It is written as one piece, so whoever else keeps a
     /// replay under the name at the same time keeps the whole of it, or this is the whole of what is there.
     ///
     /// One that was cut short is not kept: `false`.
@@ -191,7 +191,9 @@ impl Replay {
             return Ok(false);
         }
         for _ in 0..TRIES {
-            purge(store, name).await?;
+            // Its facts stay: they were not replayed.
+            store.delete(&name.summary_of()).await?;
+            store.delete(name).await?;
             match store.append(name, 0, self.records.clone(), now()).await {
                 Err(StoreError::Conflict { .. }) => {}
                 kept => return kept.map(|()| true),

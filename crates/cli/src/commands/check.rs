@@ -40,7 +40,7 @@ struct Answer<'a> {
     dialect: &'static str,
     findings: Vec<Line<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    fixed: Option<Vec<Line<'a>>>,
+    fixed: Option<Vec<Mended<'a>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     changes: Option<&'a [Change]>,
 }
@@ -145,7 +145,7 @@ impl Checked<'_> {
             valid: self.is_valid(),
             dialect: self.document.request.dialect().name(),
             findings: self.findings.iter().map(Line::of).collect(),
-            fixed: self.fix.as_ref().map(|fix| fix.fixed.iter().map(Line::of).collect()),
+            fixed: self.fix.as_ref().map(|fix| fix.fixed.iter().map(Mended::of).collect()),
             changes: self.fix.as_ref().map(|fix| fix.changes.as_slice()),
         };
         serde_json::to_string(&answer).unwrap_or_default()
@@ -157,11 +157,34 @@ impl Checked<'_> {
             Some(fix) => (Some(fix), "still wrong: "),
             None => (None, ""),
         };
-        let fixed = before.into_iter().flat_map(|fix| &fix.fixed).map(|finding| Line::of(finding).text());
+        let fixed = before.into_iter().flat_map(|fix| &fix.fixed).map(|finding| Mended::of(finding).text());
         let changes = before.into_iter().flat_map(|fix| &fix.changes).map(Change::to_string);
         let findings = self.findings.iter().map(|finding| format!("{still}{}", Line::of(finding).text()));
         let name = name.map(|name| format!("{}: ", output::plain(name))).unwrap_or_default();
         fixed.chain(changes).chain(findings).map(|line| format!("{name}{line}")).collect()
+    }
+}
+
+/// A finding that is mended: what was wrong, without what it would have led to, and what there was to do.
+#[derive(Serialize)]
+struct Mended<'a> {
+    rule: &'a str,
+    path: &'a str,
+    problem: &'a lookback::Problem,
+    message: String,
+}
+
+impl<'a> Mended<'a> {
+    fn of(finding: &'a Finding) -> Mended<'a> {
+        let Finding { rule, path, problem, .. } = finding;
+        let message = words::problem(problem);
+        let wrong = message.split_once("; ").map_or(message.as_str(), |(wrong, _)| wrong).to_owned();
+        Mended { rule, path, problem, message: wrong }
+    }
+
+    fn text(&self) -> String {
+        let place = if self.path.is_empty() { "request" } else { self.path };
+        format!("mended: {place}: {}: {}", self.rule, self.message)
     }
 }
 

@@ -3,6 +3,7 @@
 mod recordings;
 mod tables;
 
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -60,28 +61,34 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
         bar: output::progress(steps, "replaying"),
         interrupted: interruption()?,
     };
-    let mut names = Names::default();
-    let (mut sessions, mut calls, mut told) = (Vec::new(), Vec::new(), 0_usize);
+    let mut names = Names::before(candidates.iter().filter_map(|candidate| candidate.kept.as_deref()));
+    let (mut sessions, mut calls, mut done) = (Vec::new(), Vec::new(), 0_usize);
     let is_one = recordings.count() == 1 && args.policy.len() == 1;
     for (index, recording) in recordings.read(args).enumerate() {
         let recording = recording?;
         let name = names.give(&recording, index);
-        for candidate in &mut candidates {
+        let mut reports = Vec::new();
+        for candidate in &candidates {
             let keep = candidate.kept.as_ref().map(|ending| format!("{name}{ending}"));
             let (report, made) = run.replay(&recording, candidate, keep.as_deref())?;
-            candidate.total.add(&report);
+            done += usize::from(!report.cut_short);
             if args.json {
-                told += 1;
                 output::line(&json(&report)?)?;
             } else if candidate.kept.is_some() {
-                sessions.push(report);
+                sessions.push(report.clone());
                 calls.extend(made.into_iter().filter(|_| is_one));
             }
+            reports.push(report);
             if run.is_over() {
                 break;
             }
         }
+        // Policies are compared over the same recordings, so one that not all of them have been through is in no total.
+        if reports.len() == candidates.len() && reports.iter().all(|report| !report.cut_short) {
+            candidates.iter_mut().zip(&reports).for_each(|(candidate, report)| candidate.total.add(report));
+        }
         if run.is_over() {
+            candidates.iter_mut().for_each(|candidate| candidate.total.cut_short = true);
             break;
         }
     }
@@ -95,15 +102,14 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
         tell(&run, &sessions, &calls, &candidates)?;
     }
     if run.is_over() {
-        let done = if args.json { told } else { sessions.len() };
         output::warning(&format!(
-            "cut short by Ctrl-C: these are the figures of {done} of {} replays, the last of them in part; it was not kept",
+            "cut short by Ctrl-C after {done} of {} replays; what is marked so was not kept, and is in no total",
             recordings.count() * candidates.len()
         ));
         return Ok(code);
     }
     if !args.json {
-        let (name, at) = (output::quoted(names.first()), store::option(place));
+        let (name, at) = (output::quoted(&names.first), store::option(place));
         output::tell(&format!("\nThe sessions are in {}. Next, try:", place.display()));
         for hint in [
             format!("lookback sessions show {name}{at}"),
@@ -121,8 +127,7 @@ fn candidates(args: &ReplayArgs) -> Result<Vec<Candidate>, Failure> {
     let total = |label: &str| Report { id: "total".to_owned(), policy: label.to_owned(), ..Report::default() };
     let mut candidates = Vec::new();
     for (index, text) in args.policy.iter().enumerate() {
-        // The first by the plain name, so that what is said of one policy holds of several.
-        let ending = if index == 0 { String::new() } else { format!("@{}", text.replace(['/', '\\'], "-")) };
+        let ending = ending(index, text, &candidates);
         let policy = input::policy(text, &[])?;
         candidates.push(Candidate { label: text.clone(), policy, kept: Some(ending), total: total(text) });
     }
@@ -201,10 +206,14 @@ fn tell(run: &Run<'_>, sessions: &[Report], calls: &[Call], candidates: &[Candid
         output::rows(&tables::sessions(sessions))?;
         output::line("")?;
     }
+    if candidates.iter().all(|candidate| candidate.total.calls == 0) && run.is_over() {
+        return Ok(());
+    }
     let totals: Vec<_> = candidates.iter().map(|candidate| (candidate.label.as_str(), &candidate.total)).collect();
     output::rows(&tables::totals(&totals))?;
     let price = &run.price;
-    output::line(&format!("\nInput at the prices `{}` of {} ({}).", price.name, price.date, price.source))?;
+    let [name, date, source] = [&price.name, &price.date, &price.source].map(|text| output::plain(text));
+    output::line(&format!("\nInput at the prices `{name}` of {date} ({source})."))?;
     // What everything costs, where it is among them, is nearest to what was lived.
     let everything = input::policy("none", &[])?;
     let whole = candidates.iter().find(|candidate| candidate.policy == everything).or(candidates.first());
@@ -222,9 +231,21 @@ fn tell(run: &Run<'_>, sessions: &[Report], calls: &[Call], candidates: &[Candid
 
 /// The names of the sessions: each its own, and the same whenever the same files are replayed.
 #[derive(Default)]
-struct Names(Vec<String>);
+struct Names {
+    given: HashSet<String>,
+    /// By name, the number that the next recording of this name may have.
+    next: HashMap<String, u64>,
+    first: String,
+    /// The most characters of what is put behind a name.
+    ending: usize,
+}
 
 impl Names {
+    /// Names behind which the longest of these endings has room.
+    fn before<'a>(endings: impl Iterator<Item = &'a str>) -> Names {
+        Names { ending: endings.map(|ending| ending.chars().count()).max().unwrap_or(0), ..Names::default() }
+    }
+
     /// The session of a recording: its own name, where that is one, and with a number where another recording has it.
     fn give(&mut self, recording: &Recording, index: usize) -> String {
         // Under a name of their own, so that a replay never takes the place of a session that was lived.
@@ -232,20 +253,34 @@ impl Names {
         if name.parse::<LogName>().is_err() {
             name = format!("replay/transcript-{index}");
         }
-        let mut own = name.clone();
-        for number in 2.. {
-            if !self.0.contains(&own) {
-                break;
-            }
-            let suffix = format!("-{number}");
+        let fitting = |suffix: &str| {
             // A name at its greatest length keeps to it.
-            own = name.chars().take(LogName::LONGEST - suffix.len()).chain(suffix.chars()).collect();
+            let room = LogName::LONGEST.saturating_sub(suffix.len() + self.ending);
+            name.chars().take(room).chain(suffix.chars()).collect::<String>()
+        };
+        let mut own = fitting("");
+        let next = self.next.entry(own.clone()).or_insert(2);
+        while self.given.contains(&own) {
+            own = fitting(&format!("-{next}"));
+            *next += 1;
         }
-        self.0.push(own.clone());
+        if self.given.is_empty() {
+            self.first.clone_from(&own);
+        }
+        self.given.insert(own.clone());
         own
     }
+}
 
-    fn first(&self) -> &str {
-        self.0.first().map_or("", String::as_str)
+/// What stands behind the names of a policy's sessions: nothing for the first, so that what is said of one policy holds of several; else the
+/// policy, where it can be part of a name, is short, and is no other's; else its number.
+fn ending(index: usize, text: &str, others: &[Candidate]) -> String {
+    const LONGEST: usize = 60;
+    if index == 0 {
+        return String::new();
     }
+    let ending = format!("@{}", text.replace(['/', '\\'], "-"));
+    let is_taken = others.iter().any(|other| other.kept.as_ref() == Some(&ending));
+    let is_name = format!("replay/a{ending}").parse::<LogName>().is_ok();
+    if is_name && !is_taken && ending.chars().count() <= LONGEST { ending } else { format!("@policy-{}", index + 1) }
 }

@@ -225,8 +225,11 @@ fn edit_message(edit: EditBlock, message: &Message, raw: &RawValue, edits: &[Edi
     let shown = blocks.iter().zip(message.parts()).enumerate().filter(|(part, _)| !cut::is_hidden(edits, *part));
     let shown: Vec<_> = shown
         .filter_map(|(index, (block, part))| {
-            let touched = edits.iter().any(|edit| edit.part == index);
-            if touched { edit(block, part, index, edits).map(Cow::Owned) } else { Some(Cow::Borrowed(&**block)) }
+            if cut::touches(edits, index) {
+                edit(block, part, index, edits).map(Cow::Owned)
+            } else {
+                Some(Cow::Borrowed(&**block))
+            }
         })
         .collect();
     // What came as a string stays one, so that less of it is never more bytes.

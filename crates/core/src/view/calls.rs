@@ -14,7 +14,14 @@ pub(super) struct Calls {
     /// The same, in the order of the names that they are shown by.
     by_name: Vec<usize>,
     /// For the first index of each identifier in `by_id`: how many of that identifier nobody need look at again.
-    settled: HashMap<usize, usize>,
+    passed: HashMap<usize, Passed>,
+}
+
+/// How many calls of an identifier, from its first, need not be looked at by whoever looks for one that is open, or for a stand-in.
+#[derive(Debug, Clone, Copy, Default)]
+struct Passed {
+    open: usize,
+    stood_in: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -63,7 +70,7 @@ impl Calls {
             ((0..calls.len()).collect(), (0..calls.len()).collect());
         by_id.sort_by_key(|index| calls.get(*index).map(|call| call.id.as_str()));
         by_name.sort_by_key(|index| calls.get(*index).map(Call::name));
-        Calls { calls, by_id, by_name, settled: HashMap::new() }
+        Calls { calls, by_id, by_name, passed: HashMap::new() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -88,8 +95,8 @@ impl Calls {
     /// The calls of an identifier that may still be answered, each by its place among them and by its name; from place `from` on.
     pub(super) fn waiting(&self, id: &str, from: usize, answer: Answer) -> Option<(usize, &str)> {
         let range = self.range(id);
-        let settled = self.settled.get(&range.start).copied().unwrap_or(0);
-        let place = from.max(settled);
+        let passed = self.passed.get(&range.start).copied().unwrap_or_default();
+        let place = from.max(if answer == Answer::Open { passed.open } else { passed.stood_in });
         let of_id = self.by_id.get(range).unwrap_or_default().iter().enumerate().skip(place);
         let mut calls = of_id.filter_map(|(place, index)| Some((place, self.calls.get(*index)?)));
         let found = calls.find(|(_, call)| call.answer == answer && !call.is_settled());
@@ -133,7 +140,7 @@ impl Calls {
         for call in &mut self.calls {
             call.answer = answers.get(call.name()).copied().unwrap_or(Answer::Open);
         }
-        self.settled.clear();
+        self.passed.clear();
     }
 
     /// The place of an identifier's calls in `by_id`.
@@ -154,9 +161,13 @@ impl Calls {
     /// Passes over the calls of an identifier that are settled for good.
     fn settle_id(&mut self, id: &str) {
         let range = self.range(id);
-        let settled = self.settled.entry(range.start).or_default();
-        let of_id = self.by_id.get(range).unwrap_or_default();
-        let more = of_id.iter().skip(*settled);
-        *settled += more.take_while(|index| self.calls.get(**index).is_some_and(Call::is_settled)).count();
+        let of_id = self.by_id.get(range.clone()).unwrap_or_default();
+        let passed = self.passed.entry(range.start).or_default();
+        let calls = &self.calls;
+        let further = |from: usize, is_passed: &dyn Fn(&Call) -> bool| {
+            of_id.iter().skip(from).take_while(|index| calls.get(**index).is_some_and(is_passed)).count()
+        };
+        passed.open += further(passed.open, &|call| call.answer != Answer::Open);
+        passed.stood_in += further(passed.stood_in, &Call::is_settled);
     }
 }

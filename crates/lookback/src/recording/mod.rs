@@ -68,6 +68,13 @@ impl Usage {
     }
 }
 
+impl Usage {
+    /// Whether a call can have had so many tokens: a number beyond a million millions is damage, and sums of it would be none.
+    fn is_possible(&self) -> bool {
+        [self.input, self.cache_write, self.cache_read, self.output].into_iter().all(|tokens| tokens < 1 << 40)
+    }
+}
+
 impl Recording {
     /// Reads a file's text. It may be
     ///
@@ -102,7 +109,11 @@ impl Recording {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let dialect = dialect.into();
         match Shape::of_text(text) {
-            Shape::ClaudeCode => claude_code::read(text, name),
+            Shape::ClaudeCode => {
+                let mut recordings = claude_code::read(text, name)?;
+                recordings.iter_mut().for_each(|recording| recording.usage.retain(Usage::is_possible));
+                Ok(recordings)
+            }
             shape if shape.is_foreign() => Err(RecordingError::Foreign(shape)),
             _ => drafts(text, name)?.into_iter().map(|draft| draft.decode(dialect)).collect(),
         }
@@ -245,7 +256,7 @@ impl<'a> Draft<'a> {
         let frame = Frame { system: given(system), tools: given(tools) };
         let is_answer =
             |index: usize| messages.get(index).is_some_and(|(message, _)| message.role() == Role::Assistant);
-        let usage = self.usage.into_iter().filter(|usage| is_answer(usage.message)).collect();
+        let usage = self.usage.into_iter().filter(|usage| is_answer(usage.message) && usage.is_possible()).collect();
         let compactions = self.compactions.into_iter().filter(|index| *index < messages.len()).collect();
         Ok(Recording { id: self.id, dialect, frame, usage, compactions, model: self.model, messages })
     }

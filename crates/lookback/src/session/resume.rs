@@ -112,10 +112,14 @@ impl Session {
         let limits =
             |limits: Limits| Limits { turns: Some(limits.turns.map_or(turns, |own| own.min(turns))), ..limits };
         let narrow = Policy { limits: limits(own.limits), target: own.target.map(limits), ..own.clone() };
-        self.engine.set_policy(narrow);
-        let done = self.decide_and_begin(Engine::manage, &mut Vec::new()).await;
-        self.engine.set_policy(own);
-        done.map(|_| ())
+        // Narrow while the engine decides and no longer, so that whoever drops this future leaves the session with its own policy.
+        let decide = |engine: &mut Engine| {
+            engine.set_policy(narrow.clone());
+            let decided = engine.manage();
+            engine.set_policy(own.clone());
+            decided
+        };
+        self.decide_and_begin(decide, &mut Vec::new()).await.map(|_| ())
     }
 
     /// How many turns are open since the model was last done, where this very task is one of them; else 0.

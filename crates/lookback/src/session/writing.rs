@@ -14,10 +14,10 @@ impl Session {
     /// meanwhile, since the window is another then. Adds what was recorded to `entries`.
     pub(super) async fn decide_and_begin(
         &mut self,
-        decide: fn(&mut Engine) -> Decided,
+        mut decide: impl FnMut(&mut Engine) -> Decided + Send,
         entries: &mut Vec<Entry>,
     ) -> Result<Decided, Error> {
-        let mut decided = self.decide(decide).await?;
+        let mut decided = self.decide(&mut decide).await?;
         for _ in 0..TRIES {
             entries.append(&mut decided.entries);
             let Some(wanted) = decided.wanted.take() else { break };
@@ -26,7 +26,7 @@ impl Session {
             if self.engine.end() == at {
                 break;
             }
-            decided = self.decide(decide).await?;
+            decided = self.decide(&mut decide).await?;
         }
         entries.append(&mut decided.entries);
         Ok(decided)

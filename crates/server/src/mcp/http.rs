@@ -21,6 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+use tokio_io_timeout::TimeoutStream;
 
 use super::access::says_host;
 use super::{GRACE, ServeError, Server, Token, asked_to_stop, runtime};
@@ -51,7 +52,8 @@ pub struct Limits {
     pub connections: usize,
     /// How long the head of a request may take, and how long a connection may stay open between two requests. It is closed then.
     pub head: Duration,
-    /// How long a request may take from its head to its answer. It is answered with 408 then. This should be longer than the
+    /// How long a request may take from its head to its answer. It is answered with 408 then. So long, too, may a client take nothing of
+    /// an answer; its connection is closed then. This should be longer than the
     /// [deadline](Server::with_deadline) of a call.
     pub request: Duration,
 }
@@ -114,7 +116,7 @@ async fn listen(listener: TcpListener, router: Router, limits: Limits, stop: imp
             () = &mut stop => break,
             (place, accepted) = next => match accepted {
                 Ok((stream, _)) => {
-                    let served = converse(stream, router.clone(), limits.head, ends.clone());
+                    let served = converse(stream, router.clone(), limits, ends.clone());
                     connections.spawn(async move {
                         served.await;
                         drop(place);
@@ -132,10 +134,14 @@ async fn listen(listener: TcpListener, router: Router, limits: Limits, stop: imp
 }
 
 /// Serves one connection until it is closed; at the end only the request that is under way.
-async fn converse(stream: TcpStream, router: Router, head: Duration, mut ends: watch::Receiver<()>) {
+async fn converse(stream: TcpStream, router: Router, limits: Limits, mut ends: watch::Receiver<()>) {
+    // A client that takes nothing of an answer for so long has gone, or wants to keep the connection from others.
+    let mut stream = TimeoutStream::new(stream);
+    stream.set_write_timeout(Some(limits.request));
+    let stream = Box::pin(stream);
     let mut http = http1::Builder::new();
     // Between two requests the wait is for a head, too.
-    http.timer(TokioTimer::new()).header_read_timeout(head);
+    http.timer(TokioTimer::new()).header_read_timeout(limits.head);
     let mut connection = pin!(http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
     tokio::select! {
         // It is no matter how a client went away.

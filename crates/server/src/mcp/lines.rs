@@ -149,6 +149,13 @@ where
             match read {
                 Ok(Some(message)) => {
                     match &message {
+                        // Two answers would have one id; and its place would be given back with the first.
+                        JsonRpcMessage::Request(request) if self.under_way.places().contains_key(&request.id) => {
+                            let id = serde_json::to_value(&request.id).unwrap_or_default();
+                            let says = "a request with this id is under way; give each its own";
+                            self.refusal = Some(refusal(ErrorCode::INVALID_REQUEST, says, &id));
+                            continue;
+                        }
                         JsonRpcMessage::Request(request) => {
                             self.under_way.places().insert(request.id.clone(), place);
                         }

@@ -59,7 +59,11 @@ impl Recordings {
             Source::Named(recordings) => recordings.iter().cloned().map(Ok).collect::<Vec<_>>(),
             Source::InFolder { path, .. } => match read(path, args) {
                 Ok(recordings) => recordings.into_iter().map(Ok).collect(),
-                Err(failure) => vec![Err(failure)],
+                // A session that is being lived is written to, or gone by now.
+                Err(failure) => {
+                    output::warning(&format!("passed over: {failure}"));
+                    Vec::new()
+                }
             },
         })
     }
@@ -116,7 +120,10 @@ fn find(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
         let is_recording = [".jsonl", ".json", ".jsonl.gz", ".json.gz"].iter().any(|ending| name.ends_with(ending));
         if path.is_dir() {
             if !is_link {
-                find(&path, files)?;
+                // One that may not be looked into is none of the user's sessions.
+                if let Err(failure) = find(&path, files) {
+                    output::warning(&format!("passed over: {failure}"));
+                }
             }
         } else if is_recording && path.is_file() {
             files.push(path);

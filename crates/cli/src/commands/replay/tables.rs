@@ -105,7 +105,7 @@ pub(super) fn sessions(reports: &[Report]) -> String {
     let row = |report: &&Report| {
         let reported = |part: fn(&Reported) -> String| report.reported.as_ref().map_or("-".to_owned(), part);
         [
-            output::plain(&report.id),
+            output::plain(&report.id) + if report.cut_short { " (cut short)" } else { "" },
             output::number(report.calls),
             output::number(report.sent_tokens),
             output::number(report.max_window_tokens),
@@ -139,7 +139,7 @@ pub(super) fn totals(totals: &[(&str, &Report)]) -> String {
             format!("{share:.1} %")
         };
         [
-            (*label).to_owned(),
+            output::plain(label),
             output::number(report.calls),
             output::number(report.sent_tokens),
             share(report.cache_read_tokens, report.sent_tokens),
@@ -176,11 +176,12 @@ pub(super) fn compared(label: &str, total: &Report) -> Option<String> {
     #[allow(clippy::cast_precision_loss, reason = "shown with two decimals")]
     let tokens = reported.replayed_tokens as f64 / reported.sent_tokens as f64;
     Some(format!(
-        "\nThe provider reported {} calls: {} tokens, {} at these prices. Replayed (`{label}`), they are {} tokens and {}: {tokens:.2} and \
+        "\nThe provider reported {} calls: {} tokens, {} at these prices. Replayed (`{}`), they are {} tokens and {}: {tokens:.2} and \
          {:.2} times that.",
         output::number(reported.calls),
         output::number(reported.sent_tokens),
         output::money(reported.cost),
+        output::plain(label),
         output::number(reported.replayed_tokens),
         output::money(reported.replayed_cost),
         reported.replayed_cost / reported.cost,
