@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lookback::memory::is_unseen;
 
@@ -75,6 +75,8 @@ pub(crate) fn table<const N: usize>(
     for (index, column) in table.column_iter_mut().enumerate() {
         if left.contains(&index) {
             column.set_cell_alignment(CellAlignment::Left);
+            // What is text goes on in the next line, and has room for a word.
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(16)));
         } else {
             // Numbers stay whole where a table must be narrow.
             column.set_cell_alignment(CellAlignment::Right);

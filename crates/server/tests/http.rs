@@ -134,3 +134,14 @@ fn a_request_that_names_two_hosts_is_refused() {
         assert!(answer.starts_with("HTTP/1.1 400 "), "{line} {hosts}: {answer}");
     }
 }
+
+#[test]
+fn a_client_that_takes_nothing_of_its_answers_is_not_waited_for() {
+    let address = listening(Limits { connections: 1, ..short() });
+    let mut deaf = connect(address);
+    deaf.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
+    // More answers than its buffers hold, until nothing more is taken of what it asks, or it is sent away.
+    let foreign = "GET /mcp HTTP/1.1\r\nHost: elsewhere.example\r\n\r\n".repeat(1_000);
+    while deaf.write_all(foreign.as_bytes()).is_ok() {}
+    assert!(ask(&mut connect(address)).starts_with("HTTP/1.1 200 OK"));
+}

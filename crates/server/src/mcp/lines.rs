@@ -307,6 +307,20 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn requests_of_one_id_make_no_room_for_more() {
+        let (mut asks, _answers) = client(4_096).await;
+        let line = request(1, "tools/list", json!({}));
+        let mut asked = 0;
+        while asked < 10_000 {
+            if timeout(Duration::from_millis(500), asks.write_all(line.as_bytes())).await.is_err() {
+                break;
+            }
+            asked += 1;
+        }
+        assert!(asked < 400, "{asked}");
+    }
+
+    #[tokio::test]
     async fn what_is_cancelled_leaves_its_place() {
         let (mut asks, mut answers) = client(1 << 20).await;
         for id in 1..1_000 {

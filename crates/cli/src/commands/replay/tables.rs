@@ -167,7 +167,7 @@ pub(super) fn totals(totals: &[(&str, &Report)]) -> String {
         "cost",
         "times",
     ];
-    output::text_without(&output::table(header, &[0], totals.iter().map(row)), &[6, 4, 3, 1, 5])
+    output::text_without(&output::table(header, &[0], totals.iter().map(row)), &[6, 4, 3, 1, 5, 8, 7, 9])
 }
 
 /// What the provider reported, beside what was replayed.
