@@ -39,8 +39,8 @@ fn the_newest_branch_is_read() {
             concat!(
                 r#"{"role":"assistant","content":[{"type":"thinking","thinking":"The two files belong together.","#,
                 r#""signature":"EqQBc2lnbmVk"},{"type":"text","text":"I read both files."},"#,
-                r#"{"type":"tool_use","id":"toolu_01","name":"Read","input":{"file_path":"/work/kettle/boil.py"}},"#,
-                r#"{"type":"tool_use","id":"toolu_02","name":"Read","input":{"file_path":"/work/kettle/boil.py"}}]}"#
+                r#"{"type":"tool_use","id":"toolu_01","name":"Read","input":{"file_path":"/home/ada/kettle/boil.py"}},"#,
+                r#"{"type":"tool_use","id":"toolu_02","name":"Read","input":{"file_path":"/home/ada/kettle/boil.py"}}]}"#
             ),
             concat!(
                 r#"{"role":"user","content":[{"tool_use_id":"toolu_01","type":"tool_result","#,
