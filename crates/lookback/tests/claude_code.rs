@@ -144,6 +144,15 @@ fn an_old_file_that_is_being_written_is_read_up_to_the_line_that_is_cut_off() {
 }
 
 #[test]
+fn a_file_that_ends_inside_a_letter_is_read_up_to_the_line_that_is_cut_off() {
+    let mut bytes = SESSION.as_bytes().to_vec();
+    bytes.extend("\n{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"caf\u{e9}".as_bytes());
+    bytes.pop();
+    let text = lookback::recording::text(bytes, lookback::recording::LARGEST).unwrap();
+    assert_eq!(read(&text)[0].messages.len(), read(SESSION)[0].messages.len());
+}
+
+#[test]
 fn a_line_that_is_broken_in_the_middle_is_an_error() {
     let broken = SESSION.replacen(r#""type":"user","#, r#""type":"user","#.trim_end_matches(','), 1);
     let fault = Recording::read(&broken, "file", None).unwrap_err();

@@ -45,9 +45,15 @@ pub enum TextError {
 /// # Ok::<(), lookback::recording::TextError>(())
 /// ```
 pub fn text(bytes: Vec<u8>, largest: u64) -> Result<String, TextError> {
-    let bytes = if bytes.starts_with(&shape::GZIP) { unpacked(&bytes, largest)? } else { bytes };
+    let mut bytes = if bytes.starts_with(&shape::GZIP) { unpacked(&bytes, largest)? } else { bytes };
     if shape::UTF16.iter().any(|mark| bytes.starts_with(mark)) {
         return Err(TextError::Utf16);
+    }
+    if let Err(error) = std::str::from_utf8(&bytes)
+        && error.error_len().is_none()
+    {
+        // It ends inside a letter: more of it is being written. Whether the line before is whole is the reader's to say.
+        bytes.truncate(error.valid_up_to());
     }
     let mut text =
         String::from_utf8(bytes).map_err(|error| TextError::Utf8 { at: error.utf8_error().valid_up_to() })?;
