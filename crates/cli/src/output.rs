@@ -75,8 +75,6 @@ pub(crate) fn table<const N: usize>(
     for (index, column) in table.column_iter_mut().enumerate() {
         if left.contains(&index) {
             column.set_cell_alignment(CellAlignment::Left);
-            // What is text goes on in the next line, and has room for a word.
-            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(16)));
         } else {
             // Numbers stay whole where a table must be narrow.
             column.set_cell_alignment(CellAlignment::Right);
@@ -125,6 +123,12 @@ fn fitted(table: &Table, spare: &[usize], width: Option<usize>) -> String {
     }
     if let Some(width) = width.filter(|_| is_wide(&table)) {
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(u16::try_from(width).unwrap_or(u16::MAX));
+        let widths = table.column_max_content_widths();
+        for (column, widest) in table.column_iter_mut().zip(widths).filter(|(column, _)| column.constraint().is_none())
+        {
+            // What is text goes on in the next line, and has room for a word or two.
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(widest.saturating_add(2).min(18))));
+        }
     }
     table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
