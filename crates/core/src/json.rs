@@ -58,11 +58,15 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// Adds the members of another object whose keys are not here, at the end.
-    pub(crate) fn add_missing(&mut self, other: &Fields<'a>) {
-        let here: HashSet<_> = self.keys().collect();
-        let missing: Vec<_> = other.0.iter().filter(|field| !here.contains(&*field.name)).cloned().collect();
-        self.0.extend(missing);
+    /// The members of all of these objects, and of a key that several have, those of the first.
+    pub(crate) fn of_all(objects: &[Fields<'a>]) -> Self {
+        let (mut here, mut all) = (HashSet::new(), Vec::new());
+        for object in objects {
+            let missing: Vec<&Field<'a>> = object.0.iter().filter(|field| !here.contains(&*field.name)).collect();
+            here.extend(missing.iter().map(|field| &*field.name));
+            all.extend(missing.into_iter().cloned());
+        }
+        Fields(all)
     }
 
     pub(crate) fn remove(&mut self, key: &str) {

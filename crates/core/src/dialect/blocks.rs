@@ -250,10 +250,7 @@ fn merge(mut raws: Vec<(usize, Cow<'_, RawValue>)>) -> Option<Cow<'_, RawValue>>
     }
     let messages: Vec<_> = raws.iter().filter_map(|(_, raw)| Fields::read(raw)).collect();
     let all: Vec<_> = messages.iter().filter_map(|fields| fields.get("content")).flat_map(blocks).collect();
-    let mut merged = Fields::default();
-    for message in &messages {
-        merged.add_missing(message);
-    }
+    let mut merged = Fields::of_all(&messages);
     merged.set("content", json::write_array(all.iter().map(AsRef::as_ref)));
     Some(Cow::Owned(merged.write()))
 }
