@@ -11,8 +11,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use std::{env, error::Error, fmt, fs, io::stdin, process, process::ExitCode, str::FromStr};
 
 use lookback::memory::{Memory, tools::tools};
-use lookback::middleware::{Budget, Pipeline, Stopped, ToolUse, Usage, Window};
-use lookback::{Complaint, Dialect, Message, Request, Response, Session, Settings, ToolCall, presets, store};
+use lookback::middleware::{Budget, CallUsage, ContextFilter, Pipeline, Stopped, ToolUse};
+use lookback::{Dialect, Message, ProviderError, Request, Response, Session, Settings, ToolCall, presets, store};
 use serde_json::{Value, json};
 use ureq::{Agent, RequestBuilder, typestate::WithBody};
 
@@ -50,12 +50,12 @@ async fn run(mut arguments: Vec<String>) -> Result<()> {
     path.parent().map_or(Ok(()), fs::create_dir_all)?;
     let store = store::open(path)?;
     let mut session = Session::open(store.clone(), &name, settings).await?;
-    session.frame(template.frame()).await?;
+    session.set_preamble(template.preamble()).await?;
     if dialect == Dialect::OpenAiChat && session.stats().messages == 0 {
         session.push(Message::system(SYSTEM)).await?;
     }
     let (memory, unfinished) = (Memory::open(store, &name).await?, session.is_unfinished());
-    let window = Window::new(presets::named("two-tier:sliding_window_size=20,target_rounds=10")?);
+    let window = ContextFilter::new(presets::named("two-tier:sliding_window_size=20,target_rounds=10")?);
     let mut run = Pipeline::standard(session, Budget::reported(budget), window, memory).iterations(most);
     eprintln!("the session is {name}");
     if let Some(task) = task {
@@ -86,7 +86,7 @@ async fn carry_out(run: &mut Pipeline, dialect: Dialect, root: &Path) -> Result<
         let said = said.and_then(|mut said| Ok((said.status().as_u16(), said.body_mut().read_to_string()?)));
         let (status, body) = said.map_err(|error| format!("the provider does not answer: {error}"))?;
         if status != 200 {
-            let Complaint::TooLong(cause) = dialect.complaint(Some(status), &body) else {
+            let ProviderError::TooLong(cause) = dialect.provider_error(Some(status), &body) else {
                 return Err(format!("the provider answers with status {status}: {body:.500}").into());
             };
             eprintln!("{cause}: it is made smaller");
@@ -95,7 +95,7 @@ async fn carry_out(run: &mut Pipeline, dialect: Dialect, root: &Path) -> Result<
         }
         let response = Response::decode(&body, dialect).map_err(|error| format!("no answer of a model: {error}"))?;
         answer = response.said();
-        for tool in run.answered(response.message.clone(), Usage::of(&response)).await? {
+        for tool in run.answered(response.message.clone(), CallUsage::of(&response)).await? {
             eprintln!("{} {}", tool.name, tool.arguments);
             run.tool(&tool, |call| async move { files(root, &call) }).await?;
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback::cache::{Block, Cache};
-use lookback::memory::{Kind, Memory, Scope, SheetOptions, Source, Speaker, Statement};
+use lookback::memory::{FactKind, Memory, Scope, SheetOptions, Source, Speaker, Statement};
 use lookback::middleware::{Event, FactSheet, Middleware, Run, ToolUse};
 use lookback::presets::named;
 use lookback::replay::{Call, Report, blocks, replay};
@@ -52,8 +52,8 @@ pub fn run(file: &str) {
         ("none".to_owned(), named("none").expect("a preset")),
         ("default".to_owned(), default.clone()),
         (batches.to_owned(), named(batches).expect("a preset")),
-        ("default, with the stage Window::rounds(10)".to_owned(), window("10")),
-        ("default, with the stage Window::rounds(5)".to_owned(), window("5")),
+        ("default, with the stage ContextFilter::rounds(10)".to_owned(), window("10")),
+        ("default, with the stage ContextFilter::rounds(5)".to_owned(), window("5")),
         ("the same from 10 rounds down to 5".to_owned(), window("10,target_rounds=5")),
     ];
     let sheets = BUDGETS.map(Sheets::new);
@@ -218,7 +218,7 @@ fn memory(facts: u64) -> Memory {
 fn state(memory: &Memory, thing: u64, change: u64) {
     let text = format!("The worker of queue {thing} takes {} jobs at a time, as the newest run shows.", 17 + change);
     let about = Some(format!("queue {thing}"));
-    let statement = Statement { about, ..Statement::new(Kind::Finding, text, Source::of(Speaker::Model)) };
+    let statement = Statement { about, ..Statement::new(FactKind::Finding, text, Source::of(Speaker::Model)) };
     block_on(memory.state(Scope::Shared, statement)).expect("a fact");
 }
 
@@ -234,7 +234,7 @@ fn settings(policy: Policy) -> Settings {
 fn play(recording: &Recording, policy: &Policy, mut on_call: impl FnMut(&mut Session, u64, Option<Millis>)) {
     block_on(async {
         let mut session = Session::open(MemoryStore::new(), "notes", settings(policy.clone())).await?;
-        session.frame(&recording.frame).await?;
+        session.set_preamble(&recording.preamble).await?;
         let (mut call, mut now) = (0, None);
         for (index, (message, time)) in recording.messages.iter().enumerate() {
             now = time.or(now);

@@ -70,7 +70,7 @@ fn measure(name: &str, store: impl Store + 'static) -> Vec<String> {
         meanwhile.push(paced(&mut session, next + meanwhile.len() as u64));
     }
     assert!(session.view().summary().is_none(), "the summary came too early");
-    block_on(session.settled()).expect("a summary");
+    block_on(session.wait_for_summary()).expect("a summary");
     assert!(session.view().summary().is_some(), "the summary did not come");
     let row = |call: &str, of: &dyn Fn(&(f64, f64)) -> f64| {
         let middle = median(usual.iter().map(of));

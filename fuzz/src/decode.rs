@@ -69,7 +69,7 @@ fn speaks_after_calls(message: &Message) -> bool {
 fn repair(request: &Request) {
     let dialect = request.dialect();
     let mut engine = Engine::new(Settings { dialect, ..Settings::default() });
-    engine.frame(request.frame());
+    engine.set_preamble(request.preamble());
     for message in request.messages() {
         engine.push(message.clone()).expect("its own dialect");
     }

@@ -1,7 +1,7 @@
 //! What must hold for any input, as functions that a fuzzer or a plain test can drive: each panics where it does not.
 
 mod bytes;
-mod complaint;
+mod provider_error;
 mod count;
 mod decode;
 mod plan;
@@ -10,7 +10,7 @@ mod view;
 pub mod work;
 
 pub use bytes::Bytes;
-pub use complaint::complaint;
+pub use provider_error::provider_error;
 pub use count::count;
 pub use decode::decode;
 pub use plan::plan;

@@ -1,6 +1,6 @@
 //! Any groups under any policy: the plan is total, and keeps what is pinned.
 
-use lookback_core::group::{Group, Kind, Pin};
+use lookback_core::group::{Group, GroupKind, Pin};
 use lookback_core::plan::{Action, Plan, Verdict};
 use lookback_core::policy::{Keep, Measure, Tokens, Totals};
 use lookback_core::tokens::Size;
@@ -72,23 +72,23 @@ fn size(bytes: &mut Bytes<'_>) -> Size {
 
 fn groups(bytes: &mut Bytes<'_>, stages: usize) -> Vec<Group> {
     const PINS: [Pin; 8] =
-        [Pin::Frame, Pin::System, Pin::LaterSystem, Pin::Task, Pin::Newest, Pin::OpenRound, Pin::First, Pin::Last];
+        [Pin::Preamble, Pin::System, Pin::LaterSystem, Pin::Task, Pin::Newest, Pin::OpenRound, Pin::First, Pin::Last];
     let mut groups = Vec::new();
     while bytes.any() && groups.len() < 64 {
-        let (pin, size_now, mut base) = (bytes.option(|bytes| bytes.of(&PINS)), size(bytes), size(bytes));
+        let (pin, size_now, mut kept) = (bytes.option(|bytes| bytes.of(&PINS)), size(bytes), size(bytes));
         // Only what is not pinned can be all stale, and then nothing is left of it.
         if pin.is_some() {
-            base.messages = size_now.messages;
-        } else if base.messages == 0 {
-            base = Size::default();
+            kept.messages = size_now.messages;
+        } else if kept.messages == 0 {
+            kept = Size::default();
         }
         groups.push(Group {
-            kind: bytes.of(&[Kind::Frame, Kind::System, Kind::Summary, Kind::User, Kind::Assistant, Kind::Round]),
+            kind: bytes.of(&[GroupKind::Preamble, GroupKind::System, GroupKind::Summary, GroupKind::User, GroupKind::Assistant, GroupKind::Round]),
             turn: bytes.size(),
             round: bytes.size(),
             pin,
             size: size_now,
-            base,
+            kept,
             // As many as there are stages, too few, or too many.
             staged: (0..(stages + 1).saturating_sub(bytes.below(3))).map(|_| size(bytes)).collect(),
             binds: bytes.below(8) == 0,
@@ -101,7 +101,7 @@ fn holds(groups: &[Group], policy: &Policy, plan: &Plan) {
     assert_eq!(plan.decisions.len(), groups.len());
     for (group, decision) in groups.iter().zip(&plan.decisions) {
         // The summary that stands becomes part of the next.
-        let merged = group.kind == Kind::Summary && decision.action == Action::Summarize;
+        let merged = group.kind == GroupKind::Summary && decision.action == Action::Summarize;
         assert!(group.pin.is_none() || !decision.action.is_gone() || merged, "pinned and dropped: {group:?}");
         assert!(!decision.action.is_gone() || decision.after == Size::default());
         assert_eq!(decision.before, group.size);

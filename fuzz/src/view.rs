@@ -27,7 +27,7 @@ pub fn view(data: &[u8]) {
                     Dialect::Bedrock => format!(r#"{{"system":[{{"text":"{}"}}],"messages":[]}}"#, bytes.byte()),
                 };
                 let request = Request::decode(body, Some(dialect)).expect("a request");
-                log.extend(engine.frame(request.frame()));
+                log.extend(engine.set_preamble(request.preamble()));
             }
             _ => {
                 let message = message(&mut bytes, dialect);
@@ -59,12 +59,12 @@ fn texts(messages: &[Box<serde_json::value::RawValue>]) -> Vec<&str> {
 
 fn window(engine: &mut Engine, log: &mut Transcript, records: bool) {
     let dialect = engine.settings().dialect;
-    let decided = engine.window();
-    log.extend(decided.entries);
-    if decided.refusal.is_some() {
+    let outcome = engine.window();
+    log.extend(outcome.entries);
+    if outcome.exceeded.is_some() {
         return;
     }
-    let window = match &decided.on_read {
+    let window = match &outcome.on_read {
         Some(view) => {
             let encoded = dialect.encode(view.shown()).expect("its own dialect");
             encoded.into_iter().map(|raw| raw.into_owned()).collect()
@@ -75,7 +75,7 @@ fn window(engine: &mut Engine, log: &mut Transcript, records: bool) {
     if records {
         assert!(!window.is_empty() || engine.view().history_len() == 0, "where there is a history, something is sent");
         let again = engine.window();
-        assert!(again.entries.is_empty(), "what was decided is decided: {:?}", again.entries);
+        assert!(again.entries.is_empty(), "what was outcome is outcome: {:?}", again.entries);
         assert_eq!(texts(&sent(engine)), texts(&window));
     }
 }

@@ -70,8 +70,8 @@ impl Motif {
 
     fn messages(self, dialect: Dialect, count: usize) -> Vec<Value> {
         let call = |id: &str| call(dialect, id, json!({"path": "a"}));
-        let ids = |backwards: bool| {
-            let id = move |at: usize| format!("c_{}", if backwards { count - at } else { at + 1 });
+        let ids = |backward: bool| {
+            let id = move |at: usize| format!("c_{}", if backward { count - at } else { at + 1 });
             (0..count).map(id)
         };
         match self {

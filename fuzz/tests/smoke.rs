@@ -236,10 +236,10 @@ fn count() {
 }
 
 #[test]
-fn complaint() {
+fn provider_error() {
     let seeds = errors();
-    seeds.iter().for_each(|seed| lookback_fuzz::complaint(seed));
-    drive(lookback_fuzz::complaint, 5_000, |random| {
+    seeds.iter().for_each(|seed| lookback_fuzz::provider_error(seed));
+    drive(lookback_fuzz::provider_error, 5_000, |random| {
         let mut data = random.of(&seeds).clone();
         scramble(random, &seeds, &mut data);
         data

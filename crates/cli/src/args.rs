@@ -201,7 +201,7 @@ Examples:
   lookback replay examples/session.jsonl
   lookback replay examples/session.jsonl --policy tokens:max_tokens=32000
   lookback replay examples/session.jsonl --policy none --policy default --json
-  lookback replay ~/.claude/projects --frame-from-usage")]
+  lookback replay ~/.claude/projects --preamble-from-usage")]
 pub(crate) struct ReplayArgs {
     /// Recorded sessions, or folders of them; `-` is standard input
     #[arg(required = true)]
@@ -216,7 +216,7 @@ pub(crate) struct ReplayArgs {
     pub(crate) model: ModelArg,
     /// Where no system prompt and no tools were recorded, take their tokens from the usage of the first call
     #[arg(long)]
-    pub(crate) frame_from_usage: bool,
+    pub(crate) preamble_from_usage: bool,
     /// Write JSON lines: one for each transcript and policy, then a total for each policy
     #[arg(long)]
     pub(crate) json: bool,

@@ -36,7 +36,7 @@ pub(crate) fn changes(entries: &[Entry], view: &View, dialect: Dialect) -> Vec<C
     let indices: HashMap<Position, usize> = messages.map(|(index, (position, _))| (position, index)).collect();
     let index = |position: Position| indices.get(&position).copied().unwrap_or_default();
     let mut changes = Vec::new();
-    // Whether a compaction took what came before a message. Then that is why it has another neighbour.
+    // Whether a compaction took what came before a message. Then that is why it has another neighbor.
     let mut bereft = false;
     for (position, entry) in (0..).zip(entries) {
         match entry {
@@ -72,7 +72,7 @@ pub(crate) fn changes(entries: &[Entry], view: &View, dialect: Dialect) -> Vec<C
                     "the history does not begin with a user's message: an opening is sent before it".to_owned();
                 changes.push(Change { message: first.unwrap_or_default(), change });
             }
-            Entry::Frame { .. }
+            Entry::Preamble { .. }
             | Entry::Compaction(_)
             | Entry::Usage(_)
             | Entry::Label(_)

@@ -101,8 +101,8 @@ impl Failure {
     /// 1: the answer is no. 2: the question could not be read, or the machine failed.
     fn code(&self) -> u8 {
         match self {
-            Failure::Session(Error::Refused(_) | Error::Irreducible(_))
-            | Failure::Replay { error: Error::Refused(_), .. }
+            Failure::Session(Error::HardLimitExceeded(_) | Error::Irreducible(_))
+            | Failure::Replay { error: Error::HardLimitExceeded(_), .. }
             | Failure::Memory(MemoryError::Refused(
                 Refused::Gone { .. } | Refused::Private { .. } | Refused::NoBlocker { .. } | Refused::Trusted { .. },
             ))
@@ -121,7 +121,7 @@ impl Failure {
             | Failure::Empty(_)
             | Failure::Handler(_)
             | Failure::Replay { .. }
-            | Failure::Session(Error::Name(_) | Error::Store(_) | Error::Loss(_))
+            | Failure::Session(Error::Name(_) | Error::Store(_) | Error::Conversion(_))
             | Failure::Store(_)
             | Failure::KbFolder(_)
             | Failure::Memory(_)

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use lookback::recording::{self, Shape};
 use lookback::tokens::{Model, Models, TokenCounter};
-use lookback::{Dialect, Frame, Policy, Price, Prices, Recording, Request, presets};
+use lookback::{Dialect, Policy, Preamble, Price, Prices, Recording, Request, presets};
 use serde_json::value::RawValue;
 
 use crate::failure::Failure;
@@ -168,7 +168,7 @@ fn list(recording: &Recording) -> String {
 fn body(recording: &Recording) -> String {
     let string = |text: &str| serde_json::to_string(text).unwrap_or_default();
     let raw = |raw: &RawValue| raw.get().to_owned();
-    let Frame { system, tools } = &recording.frame;
+    let Preamble { system, tools } = &recording.preamble;
     let members = [
         ("id", Some(string(&recording.id))),
         ("model", recording.model.as_deref().map(string)),

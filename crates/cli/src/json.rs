@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use jiff::Timestamp;
-use lookback::memory::{self, Confidence, FactEntry, FactId, Kind, Scope, Speaker, Trust};
+use lookback::memory::{self, Confidence, FactEntry, FactId, FactKind, Scope, Speaker, Trust};
 use lookback::transcript::{Millis, Position};
 use serde::{Serialize, Serializer};
 
@@ -39,7 +39,7 @@ pub(crate) struct Fact<'a> {
 
 #[derive(Serialize)]
 struct Statement<'a> {
-    kind: Kind,
+    kind: FactKind,
     text: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     about: Option<&'a str>,

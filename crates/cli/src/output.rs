@@ -38,8 +38,8 @@ pub(crate) fn tell(what: &str) {
     let _ = writeln!(anstream::stderr(), "{}", plain_lines(what));
 }
 
-fn say(label: &str, colour: AnsiColor, what: &str) {
-    let style = Style::new().bold().fg_color(Some(colour.into()));
+fn say(label: &str, color: AnsiColor, what: &str) {
+    let style = Style::new().bold().fg_color(Some(color.into()));
     let _ = writeln!(anstream::stderr(), "{style}{label}{style:#}: {what}");
 }
 

@@ -143,7 +143,7 @@ fn fix_tells_of_several_changes_to_one_message_in_one_line() {
 }
 
 #[test]
-fn fix_tells_of_neighbours_that_it_merges() {
+fn fix_tells_of_neighbors_that_it_merges() {
     let text = r#"[{"role":"user","content":[{"text":"a"}]},{"role":"user","content":[{"text":"b"}]}]"#;
     let run = Lab::new().pipe(&["check", "--fix", "--json"], text);
     assert_eq!(run.out(), r#"[{"role":"user","content":[{"text":"a"},{"text":"b"}]}]"#);

@@ -47,7 +47,7 @@ const NOT_RUN: [(&str, &[&str]); 5] = [
         "wants transcripts that are not part of the repository",
         &[
             "lookback replay transcripts.jsonl.gz --policy none --json | jq 'select(.id == \"total\").reported'",
-            "lookback replay transcripts.jsonl.gz --policy none --json --frame-from-usage | jq 'select(.id == \"total\").reported'",
+            "lookback replay transcripts.jsonl.gz --policy none --json --preamble-from-usage | jq 'select(.id == \"total\").reported'",
         ],
     ),
     (

@@ -10,7 +10,7 @@ use std::os::unix::fs::PermissionsExt;
 use common::{Lab, Run};
 use futures_lite::future::block_on;
 use insta::assert_snapshot;
-use lookback::memory::{Kind, Memory, Scope, Source, Speaker, Statement};
+use lookback::memory::{FactKind, Memory, Scope, Source, Speaker, Statement};
 use lookback::{Message, Session, Settings, SqliteStore, Store};
 
 const STORE: &str = ".lookback/lookback.db";
@@ -26,11 +26,11 @@ fn lab() -> Lab {
         let statement = Statement { time: Some(time), ..Statement::new(kind, text, Source::of(by)) };
         block_on(memory.state(scope, statement)).unwrap();
     };
-    state(Scope::Session, Kind::Finding, "It listens on port 5050.", Speaker::Model);
-    state(Scope::Session, Kind::Finding, "It listens on port 6060.", Speaker::Model);
-    state(Scope::Session, Kind::Finding, "it listens on port 6060", Speaker::Tool("shell".into()));
-    state(Scope::Session, Kind::Blocker, "API_KEY is \u{1b}[31mmissing.\nSet it.", Speaker::Model);
-    state(Scope::Shared, Kind::Preference, "Use pnpm, not npm.", Speaker::Person);
+    state(Scope::Session, FactKind::Finding, "It listens on port 5050.", Speaker::Model);
+    state(Scope::Session, FactKind::Finding, "It listens on port 6060.", Speaker::Model);
+    state(Scope::Session, FactKind::Finding, "it listens on port 6060", Speaker::Tool("shell".into()));
+    state(Scope::Session, FactKind::Blocker, "API_KEY is \u{1b}[31mmissing.\nSet it.", Speaker::Model);
+    state(Scope::Shared, FactKind::Preference, "Use pnpm, not npm.", Speaker::Person);
     lab
 }
 
@@ -99,7 +99,7 @@ fn a_person_adds_corrects_resolves_and_forgets() {
         "f2\n  takes the place of f1\n  takes the place of s0\n"
     );
     let json = lab.run(&["facts", "add", "--shared", "blocker", "No key.", "--json"]).json();
-    assert_eq!(json.to_string(), r#"{"id":"s2","judgement":{"new":{"disputes":null,"supersedes":[]}}}"#);
+    assert_eq!(json.to_string(), r#"{"id":"s2","judgment":{"new":{"disputes":null,"supersedes":[]}}}"#);
     let resolved = lab.run(&["facts", "resolve", "s2", "--with", "It is set."]);
     assert_eq!((resolved.out(), resolved.stderr.as_str()), ("", "resolved s2, for all sessions of shared\n"));
     let forgot = lab.run(&["facts", "forget", "f2", "s0", "--session", "chat"]);

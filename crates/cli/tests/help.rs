@@ -187,7 +187,7 @@ fn a_full_disk_is_said() {
 }
 
 #[test]
-fn there_are_no_colours_without_a_terminal() {
+fn there_are_no_colors_without_a_terminal() {
     let lab = Lab::new().with("list.json", "[]").with("short.jsonl", example_messages()[..20].join("\n"));
     for args in [
         &["--help"][..],
@@ -211,12 +211,12 @@ fn on_a_terminal_no_color_is_respected() {
         let line = format!("{env} script -qec '\"{LOOKBACK}\" window missing.json' /dev/null < /dev/null");
         lab.shell(&format!("command -v script > /dev/null || exit 77; TERM=xterm {line}"))
     };
-    let coloured = on_terminal("");
-    if coloured.code == Some(77) {
+    let colored = on_terminal("");
+    if colored.code == Some(77) {
         eprintln!("skipped: there is no `script` to make a terminal");
         return;
     }
-    assert!(coloured.stdout.contains('\u{1b}'), "{coloured:?}");
+    assert!(colored.stdout.contains('\u{1b}'), "{colored:?}");
     let plain = on_terminal("NO_COLOR=1");
     assert!(plain.stdout.contains("error: missing.json") && !plain.stdout.contains('\u{1b}'), "{plain:?}");
 }

@@ -56,7 +56,7 @@ fn a_pipe_that_nobody_writes_to_is_said_to_be_waited_for() {
     assert_eq!(said, "waiting for somebody to write to pipe, which is a pipe\n");
 }
 
-/// A run that is told to colour what it says, as it does on a terminal, so that nothing is taken out of it on the way.
+/// A run that is told to color what it says, as it does on a terminal, so that nothing is taken out of it on the way.
 fn on_terminal(lab: &Lab, args: &[&str]) -> Run {
     lab.run_with(args, "", &[("CLICOLOR_FORCE", "1")])
 }

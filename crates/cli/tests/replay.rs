@@ -534,7 +534,7 @@ fn what_the_provider_reported_stands_beside_what_was_replayed() {
     let parts = ["cache_read_tokens", "cache_write_tokens", "uncached_tokens"].map(|part| number(&reported[part]));
     assert_eq!(parts.iter().sum::<f64>(), number(&reported["sent_tokens"]));
     assert!(number(&reported["replayed_tokens"]) < number(&reported["sent_tokens"]), "no system prompt was recorded");
-    let framed = lab.run(&["replay", file, "--policy", "none", "--json", "--frame-from-usage"]).lines()[0].clone();
+    let framed = lab.run(&["replay", file, "--policy", "none", "--json", "--preamble-from-usage"]).lines()[0].clone();
     let off = |report: &Value| {
         let reported = &report["reported"];
         (number(&reported["replayed_tokens"]) / number(&reported["sent_tokens"])).ln().abs()
@@ -543,7 +543,7 @@ fn what_the_provider_reported_stands_beside_what_was_replayed() {
     assert_eq!((&reported["calls"], &reported["sent_tokens"]), (&2.into(), &10_028.into()));
     let told = lab.run(&["replay", file]);
     assert!(
-        told.out().contains("The provider reported") && told.out().contains("--frame-from-usage"),
+        told.out().contains("The provider reported") && told.out().contains("--preamble-from-usage"),
         "{}",
         told.stdout
     );
@@ -623,7 +623,7 @@ fn a_usage_that_no_call_can_have_had_is_left_out() {
         u64::MAX
     );
     let lab = Lab::new().with("odd.jsonl", text.repeat(2));
-    for args in [&["replay", "odd.jsonl", "--json"][..], &["replay", "odd.jsonl", "--json", "--frame-from-usage"]] {
+    for args in [&["replay", "odd.jsonl", "--json"][..], &["replay", "odd.jsonl", "--json", "--preamble-from-usage"]] {
         let lines = reports(&lab.run(args), &["default"], 2);
         assert!(lines.iter().all(|line| line["reported"].is_null()));
     }

@@ -526,12 +526,12 @@ fn what_exceeds_a_limit_is_part_of_the_explanation() {
     assert_eq!(fits.json()["over"], json!([]));
 }
 
-/// Two neighbours of one role, which a block format sends as one message.
-const NEIGHBOURS: &str = r#"[{"role":"user","content":[{"text":"a"}]},{"role":"user","content":[{"text":"b"}]}]"#;
+/// Two neighbors of one role, which a block format sends as one message.
+const NEIGHBORS: &str = r#"[{"role":"user","content":[{"text":"a"}]},{"role":"user","content":[{"text":"b"}]}]"#;
 
 #[test]
-fn neighbours_that_are_merged_are_told_of_and_explained() {
-    let lab = Lab::new().with("two.json", NEIGHBOURS);
+fn neighbors_that_are_merged_are_told_of_and_explained() {
+    let lab = Lab::new().with("two.json", NEIGHBORS);
     let sentence = "it is sent as one message with the one before it, of the same role";
     let run = lab.run(&["window", "two.json", "--strict"]);
     assert_eq!((run.code, run.stderr), (Some(1), format!("warning: messages[1]: {sentence}\n")));
@@ -546,7 +546,7 @@ fn neighbours_that_are_merged_are_told_of_and_explained() {
 }
 
 #[test]
-fn neighbours_that_a_compaction_made_are_no_fault_of_the_history() {
+fn neighbors_that_a_compaction_made_are_no_fault_of_the_history() {
     let said = |index: usize| {
         let role = if index.is_multiple_of(2) { "user" } else { "assistant" };
         format!(r#"{{"role":"{role}","content":[{{"text":"{index}"}}]}}"#)

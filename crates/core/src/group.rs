@@ -11,7 +11,7 @@ use crate::tokens::Size;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     /// What it is.
-    pub kind: Kind,
+    pub kind: GroupKind,
     /// The turn that it begins in, counted over the whole history.
     pub turn: u64,
     /// The round that it is, counted over the whole history; for what is not a round, the one before it.
@@ -22,7 +22,7 @@ pub struct Group {
     pub size: Size,
     /// Its size when a compaction keeps it: without reasoning that the compaction makes stale, and with late results in the
     /// place of their stand-ins.
-    pub base: Size,
+    pub kept: Size,
     /// Its size after each stage of the policy, on top of the stages before; shorter where later stages change nothing.
     pub staged: Vec<Size>,
     /// Whether it holds signed reasoning of the open tool loop, which forbids any change before it.
@@ -32,9 +32,10 @@ pub struct Group {
 /// What a group is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum GroupKind {
     /// System prompt and tools that stand outside the messages.
-    Frame,
+    #[serde(alias = "frame")]
+    Preamble,
     /// A system message.
     System,
     /// The running summary of what has left the window.
@@ -50,17 +51,17 @@ pub enum Kind {
     Note,
 }
 
-impl Kind {
+impl GroupKind {
     /// Whether a policy may leave it uncounted in messages.
     pub(crate) fn may_be_uncounted(self) -> bool {
-        matches!(self, Kind::System | Kind::Summary)
+        matches!(self, GroupKind::System | GroupKind::Summary)
     }
 
     /// Whether it is part of what was said, and not of what stands around it.
     pub(crate) fn is_said(self) -> bool {
         match self {
-            Kind::Frame | Kind::System | Kind::Summary | Kind::Note => false,
-            Kind::User | Kind::Assistant | Kind::Round => true,
+            GroupKind::Preamble | GroupKind::System | GroupKind::Summary | GroupKind::Note => false,
+            GroupKind::User | GroupKind::Assistant | GroupKind::Round => true,
         }
     }
 }
@@ -70,7 +71,8 @@ impl Kind {
 #[serde(rename_all = "snake_case")]
 pub enum Pin {
     /// System prompt and tools outside the messages.
-    Frame,
+    #[serde(alias = "frame")]
+    Preamble,
     /// The system messages that the history begins with.
     System,
     /// A system message further on, which the policy keeps.
@@ -94,7 +96,7 @@ pub enum Pin {
 impl fmt::Display for Pin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Pin::Frame => "the system prompt and tools",
+            Pin::Preamble => "the system prompt and tools",
             Pin::System => "the system prompt",
             Pin::LaterSystem => "a later system message, which the policy keeps",
             Pin::Summary => "the running summary",
@@ -116,25 +118,25 @@ impl Group {
 
     /// Whether it leaves with any compaction that is recorded: a note that the model has seen.
     pub(crate) fn is_spent(&self) -> bool {
-        self.kind == Kind::Note && self.pin.is_none()
+        self.kind == GroupKind::Note && self.pin.is_none()
     }
 
     /// Whether a compaction leaves nothing of it, since it is all stale reasoning.
     pub(crate) fn is_stale(&self) -> bool {
-        self.size.messages > 0 && self.base.messages == 0
+        self.size.messages > 0 && self.kept.messages == 0
     }
 
     /// Whether a window may begin with it.
     pub(crate) fn may_start(&self, start: Start) -> bool {
         match start {
             Start::Any => true,
-            Start::UserOrToolPair => matches!(self.kind, Kind::User | Kind::Round),
-            Start::User => self.kind == Kind::User,
+            Start::UserOrToolPair => matches!(self.kind, GroupKind::User | GroupKind::Round),
+            Start::User => self.kind == GroupKind::User,
         }
     }
 
     /// Its size after the first `stages` stages.
     pub(crate) fn after(&self, stages: usize) -> Size {
-        self.staged.iter().take(stages).next_back().copied().unwrap_or(self.base)
+        self.staged.iter().take(stages).next_back().copied().unwrap_or(self.kept)
     }
 }

@@ -16,7 +16,7 @@ pub(crate) struct Fields<'a>(Vec<Field<'a>>);
 #[derive(Debug, Clone)]
 struct Field<'a> {
     name: Cow<'a, str>,
-    /// The name as it was spelt.
+    /// The name as it was spelled.
     key: Cow<'a, RawValue>,
     value: Cow<'a, RawValue>,
 }

@@ -29,9 +29,10 @@ pub mod view;
 
 pub use cut::{Truncation, Unit};
 pub use dialect::{
-    Complaint, DecodeError, Dialect, Finding, Frame, Loss, Problem, Request, RequestError, Response, TooLong,
+    ConversionError, DecodeError, Dialect, Finding, Preamble, Problem, ProviderError, Request, RequestError, Response,
+    TooLong,
 };
-pub use engine::{Claim, Decided, Engine, Refusal, Settings, Unfit, Wanted};
+pub use engine::{Engine, HardLimitExceeded, Settings, SummaryClaim, SummaryRejected, SummaryRequest, WindowOutcome};
 pub use group::Group;
 pub use message::{Content, Message, Role, ToolCall, ToolResult};
 pub use plan::{Plan, plan};

@@ -14,7 +14,7 @@ use crate::dialect::Dialect;
 /// use lookback_core::{Message, ToolCall};
 ///
 /// let question = Message::user("What is in notes.txt?");
-/// let call = Message::calls("Let me look.", [ToolCall::new("c1", "read", r#"{"path":"notes.txt"}"#)]);
+/// let call = Message::assistant_with_calls("Let me look.", [ToolCall::new("c1", "read", r#"{"path":"notes.txt"}"#)]);
 /// let result = Message::tool_result("c1", "buy milk");
 /// assert_eq!(call.parts().count(), 2);
 /// assert_eq!(result.role(), lookback_core::Role::User);
@@ -215,7 +215,7 @@ impl Message {
     }
 
     /// The model's tool calls, after some words; empty `text` adds no part.
-    pub fn calls(text: impl Into<String>, calls: impl IntoIterator<Item = ToolCall>) -> Self {
+    pub fn assistant_with_calls(text: impl Into<String>, calls: impl IntoIterator<Item = ToolCall>) -> Self {
         let text = Some(text.into()).filter(|text| !text.is_empty()).map(AssistantPart::Text);
         Message::new(Content::Assistant(
             text.into_iter().chain(calls.into_iter().map(AssistantPart::ToolCall)).collect(),
@@ -341,7 +341,7 @@ impl Message {
 
     /// A digest of what the message says, the same for every spelling of it.
     ///
-    /// By it a history that a client sends again is recognised. It covers the role, texts, media, calls and results; it
+    /// By it a history that a client sends again is recognized. It covers the role, texts, media, calls and results; it
     /// leaves out white space and key order of the JSON, cache markers, unknown members of the message, and reasoning,
     /// which clients may drop. It is XXH3 in 128 bits: not proof against someone who seeks a collision, who could
     /// thereby only confuse a session of their own.

@@ -1,9 +1,9 @@
-//! The plan: for every group keep, truncate, clear, summarise or drop, and why. Pure and total: sizes in, decisions out.
+//! The plan: for every group keep, truncate, clear, summarize or drop, and why. Pure and total: sizes in, decisions out.
 
 use serde::{Deserialize, Serialize};
 
 use crate::cut::Hidden;
-use crate::group::{Group, Kind, Pin};
+use crate::group::{Group, GroupKind, Pin};
 use crate::policy::{Excess, Limits, Measure, Mode, Policy, Stage, Start, Tokens, Totals};
 use crate::tokens::Size;
 
@@ -58,11 +58,11 @@ impl Decision {
     /// What becomes of a group in any compaction, before the policy's stages; `spends` says whether notes leave that were seen.
     pub(crate) fn before_stages(group: &Group, spends: bool) -> Decision {
         let (action, reason, after) = if group.is_stale() {
-            (Action::Drop, Reason::Stale, group.base)
+            (Action::Drop, Reason::Stale, group.kept)
         } else if spends && group.is_spent() {
             (Action::Drop, Reason::Spent, Size::default())
         } else {
-            (Action::Keep, group.pin.map_or(Reason::Recent, |pin| Reason::Pinned { pin }), group.base)
+            (Action::Keep, group.pin.map_or(Reason::Recent, |pin| Reason::Pinned { pin }), group.kept)
         };
         Decision { action, stages: 0, reason, before: group.size, after }
     }
@@ -165,11 +165,11 @@ const BYTES_A_TOKEN: u64 = 6;
 /// use lookback_core::{Group, Limits, Policy, plan};
 /// use lookback_core::plan::{Action, Verdict};
 /// use lookback_core::tokens::Size;
-/// use lookback_core::group::{Kind, Pin};
+/// use lookback_core::group::{GroupKind, Pin};
 ///
 /// let group = |turn, pin| {
 ///     let size = Size { tokens: 100, messages: 1, ..Size::default() };
-///     Group { kind: Kind::User, turn, round: 0, pin, size, base: size, staged: vec![size], binds: false }
+///     Group { kind: GroupKind::User, turn, round: 0, pin, size, kept: size, staged: vec![size], binds: false }
 /// };
 /// let groups = [group(1, None), group(2, None), group(3, Some(Pin::Newest))];
 /// let plan = plan(&groups, &Policy { limits: Limits::tokens(200), ..Policy::default() });
@@ -218,7 +218,7 @@ pub(crate) fn plan_for(groups: &[Group], policy: &Policy, demands: Demands) -> P
     // Progress: what does not come out smaller in a measure that was exceeded is not worth a broken cache.
     let no_smaller = |excess: Excess| after.get(excess.measure) >= before.get(excess.measure);
     let futile = policy.limits.excesses(&before).chain(hard.excesses(&before)).all(no_smaller);
-    if draft.summarised && (futile || !hard.fits(&after)) {
+    if draft.summarized && (futile || !hard.fits(&after)) {
         // A summary at its maximum would take up more than it frees, or than there is.
         return plan_for(groups, &without_summary(policy, &[]), demands);
     }
@@ -228,14 +228,14 @@ pub(crate) fn plan_for(groups: &[Group], policy: &Policy, demands: Demands) -> P
     if !changes || futile {
         let over = policy.limits.excesses(&before).chain(hard.excesses(&before)).collect();
         let mut plan = unchanged(groups, before, Verdict::Keep, over, Reason::Recent);
-        if let Some(index) = draft.held
+        if let Some(index) = draft.brought_back
             && let (Some(held), Some(drafted)) = (plan.decisions.get_mut(index), draft.decisions.get(index))
         {
             held.reason = drafted.reason;
         }
         return plan;
     }
-    let verdict = if draft.summarised { Verdict::Summarize } else { Verdict::Compact };
+    let verdict = if draft.summarized { Verdict::Summarize } else { Verdict::Compact };
     Plan { verdict, decisions: draft.decisions, before, after, over }
 }
 
@@ -252,7 +252,7 @@ fn unchanged(groups: &[Group], before: Totals, verdict: Verdict, over: Vec<Exces
 
 /// What a compaction aims at: the policy's target, raised to what is pinned plus some slack, but never above the limit.
 fn target(groups: &[Group], policy: &Policy) -> Limits {
-    let mut pinned = Totals::of(groups.iter().filter(|group| group.pin.is_some()).map(|group| (group, group.base)));
+    let mut pinned = Totals::of(groups.iter().filter(|group| group.pin.is_some()).map(|group| (group, group.kept)));
     if policy.summary().is_some() {
         pinned.size = pinned.size - standing_summary(groups) + planned(policy);
     }
@@ -303,7 +303,7 @@ fn planned(policy: &Policy) -> Size {
 
 /// The size of the running summary that stands in the window.
 fn standing_summary(groups: &[Group]) -> Size {
-    groups.iter().filter(|group| group.kind == Kind::Summary).map(|group| group.base).sum()
+    groups.iter().filter(|group| group.kind == GroupKind::Summary).map(|group| group.kept).sum()
 }
 
 /// A target, raised to what is pinned plus the slack, but never above the limit.
@@ -324,9 +324,9 @@ struct Draft<'a> {
     turns: std::collections::BTreeMap<u64, u64>,
     rounds: u64,
     /// What was dropped and brought back, since the window must begin with it.
-    held: Option<usize>,
-    /// Something is summarised, so the summary at its maximum is counted in.
-    summarised: bool,
+    brought_back: Option<usize>,
+    /// Something is summarized, so the summary at its maximum is counted in.
+    summarized: bool,
 }
 
 impl<'a> Draft<'a> {
@@ -338,18 +338,19 @@ impl<'a> Draft<'a> {
         // What is planned anew at each read would lose its notes after one call.
         let spends = policy.mode == Mode::Recorded;
         let decisions: Vec<_> = groups.iter().map(|group| Decision::before_stages(group, spends)).collect();
-        let rounds = |group: &&Group| matches!(group.kind, Kind::Assistant | Kind::Round) && !group.is_stale();
+        let rounds =
+            |group: &&Group| matches!(group.kind, GroupKind::Assistant | GroupKind::Round) && !group.is_stale();
         Draft {
             policy,
             target,
             excess,
             demands,
-            summarised: false,
+            summarized: false,
             size: decisions.iter().map(|decision| decision.after).sum(),
             decisions,
             turns,
             rounds: groups.iter().filter(rounds).count() as u64,
-            held: None,
+            brought_back: None,
             groups,
         }
     }
@@ -396,10 +397,10 @@ impl<'a> Draft<'a> {
             let pinned = group.pin.is_some() && !self.demands.overflow;
             let spared = pinned || group.round.saturating_add(keep) > newest;
             let helps = new.tokens < old.tokens || new.bytes < old.bytes || new.media < old.media;
-            if group.kind != Kind::Round || spared || decision.action.is_gone() || !helps {
+            if group.kind != GroupKind::Round || spared || decision.action.is_gone() || !helps {
                 continue;
             }
-            let reason = if self.held == Some(index) { decision.reason } else { self.reason(missed) };
+            let reason = if self.brought_back == Some(index) { decision.reason } else { self.reason(missed) };
             if let Some(decision) = self.decisions.get_mut(index) {
                 *decision = Decision { action, stages: stage + 1, reason, before: group.size, after: new };
             }
@@ -414,7 +415,7 @@ impl<'a> Draft<'a> {
         if !self.groups.iter().zip(&self.decisions).any(may) {
             return;
         }
-        if !self.summarised {
+        if !self.summarized {
             self.begin_summary(self.reason(missed));
         }
         for index in 0..self.groups.len() {
@@ -425,10 +426,10 @@ impl<'a> Draft<'a> {
 
     /// The summary that stands becomes part of the new one, which is counted at its maximum.
     fn begin_summary(&mut self, reason: Reason) {
-        self.summarised = true;
+        self.summarized = true;
         self.size = self.size - standing_summary(self.groups) + planned(self.policy);
         for (group, decision) in self.groups.iter().zip(&mut self.decisions) {
-            if group.kind == Kind::Summary {
+            if group.kind == GroupKind::Summary {
                 let (action, before, after) = (Action::Summarize, group.size, Size::default());
                 *decision = Decision { action, stages: 0, reason, before, after };
             }
@@ -448,10 +449,10 @@ impl<'a> Draft<'a> {
     /// can go in its place: then it is true that the stages have something to do again.
     fn move_start(&mut self) -> bool {
         // Where a provider demands a user's message, a summary is one.
-        let opened = self.summarised || self.groups.iter().any(|group| group.kind == Kind::Summary);
+        let opened = self.summarized || self.groups.iter().any(|group| group.kind == GroupKind::Summary);
         let provider = if opened { Start::Any } else { self.demands.start };
         let wanted = self.policy.start.max(provider);
-        let gone = if self.summarised { Action::Summarize } else { Action::Drop };
+        let gone = if self.summarized { Action::Summarize } else { Action::Drop };
         let body = |group: &Group| group.kind.is_said();
         let kept = |decision: &Decision| !decision.action.is_gone();
         let first = self.groups.iter().zip(&self.decisions).position(|(group, decision)| body(group) && kept(decision));
@@ -479,11 +480,11 @@ impl<'a> Draft<'a> {
 
     fn bring_back(&mut self, index: usize, reason: Reason) {
         let (Some(group), Some(decision)) = (self.groups.get(index), self.decisions.get_mut(index)) else { return };
-        *decision = Decision { action: Action::Keep, stages: 0, reason, before: group.size, after: group.base };
-        self.held = Some(index);
-        self.size += group.base;
+        *decision = Decision { action: Action::Keep, stages: 0, reason, before: group.size, after: group.kept };
+        self.brought_back = Some(index);
+        self.size += group.kept;
         *self.turns.entry(group.turn).or_default() += 1;
-        if matches!(group.kind, Kind::Assistant | Kind::Round) {
+        if matches!(group.kind, GroupKind::Assistant | GroupKind::Round) {
             self.rounds += 1;
         }
     }
@@ -491,7 +492,7 @@ impl<'a> Draft<'a> {
     /// Lets a group leave the window, by `action`.
     fn leave(&mut self, index: usize, action: Action, reason: Reason) {
         let (Some(group), Some(decision)) = (self.groups.get(index), self.decisions.get_mut(index)) else { return };
-        if group.pin.is_some() || self.held == Some(index) || decision.action.is_gone() {
+        if group.pin.is_some() || self.brought_back == Some(index) || decision.action.is_gone() {
             return;
         }
         self.size = self.size - decision.after;
@@ -504,7 +505,7 @@ impl<'a> Draft<'a> {
                 self.turns.remove(&group.turn);
             }
         }
-        if matches!(group.kind, Kind::Assistant | Kind::Round) {
+        if matches!(group.kind, GroupKind::Assistant | GroupKind::Round) {
             self.rounds -= 1;
         }
     }

@@ -5,12 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::cut::{self, Change, Cut, Edit, Hidden};
-use crate::group::{Group, Kind, Pin};
+use crate::group::{Group, GroupKind, Pin};
 use crate::message::{Message, Role, ToolResult};
 use crate::plan::{Action, Decision, Demands, Plan, Reason, Verdict, plan_for};
 use crate::policy::{Measure, Mode, Policy, Stage, Start, Totals};
 use crate::tokens::{Calibration, Size, TokenCounter, measure};
-use crate::transcript::{Compaction, Outcome, Position, ShownItem, join, spans};
+use crate::transcript::{CompactedGroups, Compaction, Position, ShownItem, join, spans};
 use crate::view::{Item, View, ViewGroup};
 
 /// The cuts that a stage makes in a result of an entry, item by item.
@@ -24,8 +24,8 @@ pub(crate) struct Candidates {
     /// For each group of the view, what it would hold where that changes: after how many stages (0: when a compaction keeps it
     /// as it is), and its items then.
     changes: Vec<Changes>,
-    /// Whether the planner's first group is the frame, which the view has not among its groups.
-    framed: bool,
+    /// Whether the planner's first group is the preamble, which the view has not among its groups.
+    has_preamble: bool,
 }
 
 /// What sizing needs to know.
@@ -44,7 +44,7 @@ impl Sizing<'_> {
     }
 
     /// As it counts against the policy's limits.
-    fn counted(&self, kind: Kind, size: Size) -> Size {
+    fn counted(&self, kind: GroupKind, size: Size) -> Size {
         let uncounted = kind.may_be_uncounted() && !self.policy.system.counted;
         Size { messages: if uncounted { 0 } else { size.messages }, ..self.corrected(size) }
     }
@@ -53,14 +53,23 @@ impl Sizing<'_> {
 /// Sizes every group of a view, as it is and as each stage would leave it.
 pub(crate) fn candidates(view: &View, sizing: Sizing<'_>) -> Candidates {
     let pins = Pins::of(view, sizing);
-    let frame = view.frame_size();
+    let preamble = view.preamble_size();
     let count = view.groups().len();
-    let framed = frame != Size::default();
+    let has_preamble = preamble != Size::default();
     let mut groups = Vec::with_capacity(count + 1);
     let mut all = Vec::with_capacity(count);
-    if framed {
-        let (pin, size, staged) = (Some(Pin::Frame), sizing.corrected(frame), Vec::new());
-        groups.push(Group { kind: Kind::Frame, turn: 0, round: 0, pin, size, base: size, staged, binds: false });
+    if has_preamble {
+        let (pin, size, staged) = (Some(Pin::Preamble), sizing.corrected(preamble), Vec::new());
+        groups.push(Group {
+            kind: GroupKind::Preamble,
+            turn: 0,
+            round: 0,
+            pin,
+            size,
+            kept: size,
+            staged,
+            binds: false,
+        });
     }
     for (index, group) in view.groups().iter().enumerate() {
         let (pin, in_open_loop) = (pins.pin(index), pins.in_open_loop(index));
@@ -78,13 +87,13 @@ pub(crate) fn candidates(view: &View, sizing: Sizing<'_>) -> Candidates {
             round: group.round,
             pin,
             size: sizing.counted(group.kind, group.size),
-            base: size_after(0),
+            kept: size_after(0),
             staged: (1..=stages).map(size_after).collect(),
             binds: in_open_loop && group.items.iter().any(Item::shows_signed),
         });
         all.push(changes);
     }
-    Candidates { groups, changes: all, framed }
+    Candidates { groups, changes: all, has_preamble }
 }
 
 /// Whether signed reasoning of an open tool loop forbids any change to this view.
@@ -117,18 +126,23 @@ impl Pins {
     fn of(view: &View, sizing: Sizing<'_>) -> Pins {
         let groups = view.groups();
         let keep = sizing.policy.keep;
-        let system = groups.iter().take_while(|group| group.kind == Kind::System).count();
+        let system = groups.iter().take_while(|group| group.kind == GroupKind::System).count();
         let standing = groups.iter().enumerate().filter_map(|(index, group)| match group.kind {
-            Kind::Summary => Some((index, Pin::Summary)),
-            Kind::System if index < system || sizing.policy.system.one => Some((index, Pin::System)),
-            Kind::Frame | Kind::System | Kind::User | Kind::Assistant | Kind::Round | Kind::Note => None,
+            GroupKind::Summary => Some((index, Pin::Summary)),
+            GroupKind::System if index < system || sizing.policy.system.one => Some((index, Pin::System)),
+            GroupKind::Preamble
+            | GroupKind::System
+            | GroupKind::User
+            | GroupKind::Assistant
+            | GroupKind::Round
+            | GroupKind::Note => None,
         });
         // Where a system message may not stand alone, it is part of the group that it follows.
         let instructs = |group: &ViewGroup| group.items.iter().any(|item| item.message.role() == Role::System);
         let later_system = groups.iter().enumerate().skip(system).filter(|(_, group)| keep.system && instructs(group));
         let speaks = |item: &Item| !item.is_own() && item.speaks();
         let person = |group: &ViewGroup| group.items.iter().any(speaks);
-        let opening = |group: &ViewGroup| group.kind == Kind::User;
+        let opening = |group: &ViewGroup| group.kind == GroupKind::User;
         // By the order in which messages came: one that answers an earlier call stands with that call.
         let latest = |counts: &dyn Fn(&Item) -> bool| {
             // A late result is the newest message too, though it is not shown yet.
@@ -141,8 +155,8 @@ impl Pins {
             newest.map(|(_, index)| index)
         };
         let task = latest(&speaks).or_else(|| groups.iter().rposition(opening));
-        let spoke = groups.iter().rposition(|group| matches!(group.kind, Kind::Assistant | Kind::Round));
-        let open_round = spoke.filter(|index| groups.get(*index).is_some_and(|group| group.kind == Kind::Round));
+        let spoke = groups.iter().rposition(|group| matches!(group.kind, GroupKind::Assistant | GroupKind::Round));
+        let open_round = spoke.filter(|index| groups.get(*index).is_some_and(|group| group.kind == GroupKind::Round));
         let before = open_round.and_then(|open| groups.get(..open));
         // Counting messages from an end, a group that is reached in part is kept whole.
         let reach = |groups: &mut dyn Iterator<Item = &ViewGroup>, wanted: u64| {
@@ -150,7 +164,7 @@ impl Pins {
             groups
                 .take_while(|group| {
                     let more = messages < wanted;
-                    messages += if group.kind == Kind::Note { 0 } else { group.size.messages };
+                    messages += if group.kind == GroupKind::Note { 0 } else { group.size.messages };
                     more
                 })
                 .count()
@@ -163,8 +177,8 @@ impl Pins {
             loop_start: open_round
                 .filter(|_| sizing.policy.mode == Mode::Recorded)
                 .map(|_| before.and_then(|before| before.iter().rposition(person)).map_or(0, |at| at + 1)),
-            newest: [latest(&|_| true), groups.iter().rposition(|group| group.kind != Kind::Note)],
-            unseen: groups.iter().rposition(|group| group.kind != Kind::Note).map_or(0, |newest| newest + 1),
+            newest: [latest(&|_| true), groups.iter().rposition(|group| group.kind != GroupKind::Note)],
+            unseen: groups.iter().rposition(|group| group.kind != GroupKind::Note).map_or(0, |newest| newest + 1),
             later_system: later_system.map(|(index, _)| index).collect(),
             first: system + reach(&mut groups.iter().skip(system), keep.first),
             last: groups.len() - reach(&mut groups.iter().rev(), keep.last),
@@ -196,8 +210,8 @@ impl Pins {
 
 /// What a group would hold, wherever keeping it or a stage changes that.
 fn changes(view: &View, group: &ViewGroup, sizing: Sizing<'_>, fixed: bool, in_open_loop: bool) -> Changes {
-    let mut changes: Changes = base(view, group, sizing, in_open_loop).map(|items| (0, items)).into_iter().collect();
-    if fixed || group.kind != Kind::Round {
+    let mut changes: Changes = kept(view, group, sizing, in_open_loop).map(|items| (0, items)).into_iter().collect();
+    if fixed || group.kind != GroupKind::Round {
         return changes;
     }
     for (index, stage) in sizing.policy.stages.iter().enumerate() {
@@ -220,7 +234,7 @@ fn changes(view: &View, group: &ViewGroup, sizing: Sizing<'_>, fixed: bool, in_o
 }
 
 /// The group as a compaction keeps it: stale reasoning gone, late results in the place of their stand-ins.
-fn base(view: &View, group: &ViewGroup, sizing: Sizing<'_>, in_open_loop: bool) -> Option<Vec<Item>> {
+fn kept(view: &View, group: &ViewGroup, sizing: Sizing<'_>, in_open_loop: bool) -> Option<Vec<Item>> {
     let late = view.late_for(group);
     let stale = |item: &Item| !in_open_loop && item.shows_signed();
     if late.is_empty() && !group.items.iter().any(stale) {
@@ -291,13 +305,13 @@ fn shorten(item: &Item, cuts: &Cuts<'_>, counter: &dyn TokenCounter) -> Option<I
 impl Candidates {
     /// What may not be dropped, and how large it is where a compaction keeps it.
     pub(crate) fn pinned(&self) -> Vec<(Pin, Size)> {
-        self.groups.iter().filter_map(|group| Some((group.pin?, group.base))).collect()
+        self.groups.iter().filter_map(|group| Some((group.pin?, group.kept))).collect()
     }
 
-    /// The entry that records a plan made of these groups. Neighbours that share a fate share an outcome.
+    /// The entry that records a plan made of these groups. Neighbors that share a fate share an outcome.
     pub(crate) fn carry_out(self, view: &View, plan: &Plan) -> Compaction {
-        let decisions = plan.decisions.iter().skip(usize::from(self.framed));
-        let mut outcomes: Vec<Outcome> = Vec::new();
+        let decisions = plan.decisions.iter().skip(usize::from(self.has_preamble));
+        let mut outcomes: Vec<CompactedGroups> = Vec::new();
         for ((group, changes), decision) in view.groups().iter().zip(self.changes).zip(decisions) {
             let change = changes.into_iter().rev().find(|(after, _)| *after <= decision.stages);
             let save = |item: &Item| ShownItem { position: item.position, edits: item.edits.to_vec(), size: item.size };
@@ -314,35 +328,40 @@ impl Candidates {
                     last.decision.after += decision.after;
                     positions.for_each(|position| join(&mut last.spans, position));
                 }
-                None => outcomes.push(Outcome { count: 1, spans: spans(positions), decision: decision.clone(), shown }),
+                None => outcomes.push(CompactedGroups {
+                    count: 1,
+                    spans: spans(positions),
+                    decision: decision.clone(),
+                    shown,
+                }),
             }
         }
         Compaction { groups: outcomes, summary: None, before: plan.before, after: plan.after }
     }
 
     /// The plan that keeps every group, but for reasoning that any compaction makes stale.
-    pub(crate) fn keep(&self) -> Plan {
+    pub(crate) fn keep_all(&self) -> Plan {
         let mut plan = plan_for(&self.groups, &Policy::default(), Demands::default());
         for (decision, group) in plan.decisions.iter_mut().zip(&self.groups) {
-            decision.after = group.base;
+            decision.after = group.kept;
             if group.is_stale() {
                 (decision.action, decision.reason) = (Action::Drop, Reason::Stale);
             }
         }
-        plan.after = Totals::of(self.groups.iter().filter(|group| !group.is_stale()).map(|group| (group, group.base)));
+        plan.after = Totals::of(self.groups.iter().filter(|group| !group.is_stale()).map(|group| (group, group.kept)));
         plan
     }
 
     /// A group of the view, as the planner sees it.
     pub(crate) fn group(&self, index: usize) -> Option<&Group> {
-        self.groups.get(index.checked_add(usize::from(self.framed))?)
+        self.groups.get(index.checked_add(usize::from(self.has_preamble))?)
     }
 
     /// The plan that takes groups of the view out, each for its reason, and keeps the rest; `None` where none leaves.
     pub(crate) fn without(&self, leaves: impl Fn(usize) -> Option<Reason>) -> Option<Plan> {
-        let mut plan = self.keep();
+        let mut plan = self.keep_all();
         let mut any = false;
-        let groups = self.groups.iter().zip(&mut plan.decisions).skip(usize::from(self.framed));
+        let groups = self.groups.iter().zip(&mut plan.decisions).skip(usize::from(self.has_preamble));
         for (index, (group, decision)) in groups.enumerate() {
             if let Some(reason) = leaves(index) {
                 let (before, after) = (group.size, Size::default());
@@ -360,15 +379,16 @@ impl Candidates {
     /// is none.
     pub(crate) fn shorten(&self, stages: usize) -> Option<Plan> {
         let helps = |group: &Group| {
-            let (old, new) = (group.base, group.after(stages));
-            group.kind == Kind::Round && (new.tokens < old.tokens || new.bytes < old.bytes || new.media < old.media)
+            let (old, new) = (group.kept, group.after(stages));
+            group.kind == GroupKind::Round
+                && (new.tokens < old.tokens || new.bytes < old.bytes || new.media < old.media)
         };
         let index = self.groups.iter().position(helps)?;
-        let mut plan = self.keep();
+        let mut plan = self.keep_all();
         let (group, decision) = (self.groups.get(index)?, plan.decisions.get_mut(index)?);
         let measure = Measure::Bytes;
         let (actual, limit) = (plan.before.get(measure), plan.before.get(measure).saturating_sub(1));
-        plan.after.size = plan.after.size - group.base + group.after(stages);
+        plan.after.size = plan.after.size - group.kept + group.after(stages);
         let reason = Reason::Exceeded { measure, actual, limit, target: limit };
         let after = group.after(stages);
         *decision = Decision { action: Action::Truncate, stages, reason, before: group.size, after };
@@ -378,13 +398,13 @@ impl Candidates {
 
     /// The plan that lets a summary take the place of what it covers, and of the summary before it. Whatever has become pinned
     /// meanwhile, or has been joined by a message that the summary does not know, stays.
-    pub(crate) fn summarise(&self, view: &View, covers: &[Range<Position>], reason: Reason, summary: Size) -> Plan {
+    pub(crate) fn summarize(&self, view: &View, covers: &[Range<Position>], reason: Reason, summary: Size) -> Plan {
         let covered = |position: Position| covers.iter().any(|span| span.contains(&position));
-        let framed = usize::from(self.framed);
+        let has_preamble = usize::from(self.has_preamble);
         let decide = |(index, group): (usize, &Group)| {
-            let gone = index.checked_sub(framed).and_then(|index| view.groups().get(index)).is_some_and(|seen| {
+            let gone = index.checked_sub(has_preamble).and_then(|index| view.groups().get(index)).is_some_and(|seen| {
                 let whole = seen.items.iter().all(|item| covered(item.position));
-                group.kind == Kind::Summary || (whole && group.pin.is_none())
+                group.kind == GroupKind::Summary || (whole && group.pin.is_none())
             });
             if gone {
                 let (before, after) = (group.size, Size::default());
@@ -400,10 +420,10 @@ impl Candidates {
         Plan { verdict: Verdict::Compact, decisions, before, after, over: Vec::new() }
     }
 
-    /// The entries of each group, with none for the frame.
+    /// The entries of each group, with none for the preamble.
     pub(crate) fn spans(&self, view: &View) -> Vec<Vec<Range<Position>>> {
-        let frame = self.framed.then(Vec::new);
+        let preamble = self.has_preamble.then(Vec::new);
         let groups = view.groups().iter().map(|group| spans(group.items.iter().map(|item| item.position)));
-        frame.into_iter().chain(groups).collect()
+        preamble.into_iter().chain(groups).collect()
     }
 }

@@ -3,8 +3,8 @@
 use std::fmt;
 
 use crate::cut::{Change, Cut};
-use crate::dialect::Frame;
-use crate::engine::Wanted;
+use crate::dialect::Preamble;
+use crate::engine::SummaryRequest;
 use crate::message::{
     AssistantPart, Media, MediaSource, Opaque, PartRef, Reasoning, ResultItem, SystemPart, ToolCall, ToolResult,
     UserPart, Wire,
@@ -146,9 +146,9 @@ impl fmt::Debug for Wire {
     }
 }
 
-impl fmt::Debug for Frame {
+impl fmt::Debug for Preamble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Frame")
+        f.debug_struct("Preamble")
             .field("system", &self.system.as_deref().map(|system| Redacted(system.get())))
             .field("tools", &self.tools.as_deref().map(|tools| Redacted(tools.get())))
             .finish()
@@ -184,14 +184,14 @@ impl fmt::Debug for Summary {
             .field("size", &self.size)
             .field("stands_for", &self.stands_for)
             .field("covers", &self.covers)
-            .field("base", &self.base)
+            .field("replaces", &self.replaces)
             .finish()
     }
 }
 
-impl fmt::Debug for Wanted {
+impl fmt::Debug for SummaryRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wanted")
+        f.debug_struct("SummaryRequest")
             .field("claim", &self.claim)
             .field("messages", &self.messages)
             .field("positions", &self.positions)

@@ -7,7 +7,7 @@ use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::cut::Edit;
-use crate::dialect::Frame;
+use crate::dialect::Preamble;
 use crate::message::{Message, Wire};
 use crate::plan::Decision;
 use crate::policy::Totals;
@@ -29,16 +29,18 @@ pub enum Entry {
     /// A broken history was mended, so that it could be sent.
     Repair(Repair),
     /// The system prompt or the tools were set, or replaced.
-    Frame {
+    #[serde(alias = "frame")]
+    Preamble {
         /// What they are now.
-        frame: Frame,
+        #[serde(alias = "frame")]
+        preamble: Preamble,
         /// What they cost.
         size: Size,
     },
     /// A plan was carried out.
     Compaction(Compaction),
     /// The provider reported what a call had cost.
-    Usage(Usage),
+    Usage(UsageReport),
     /// Who writes what follows, and under which tags.
     Label(Label),
     /// What the view was, so that a reader can start here.
@@ -64,7 +66,7 @@ pub struct Arrival {
     pub edits: Vec<Edit>,
     /// Its size as it is shown.
     pub size: Size,
-    /// By which a history that is sent again is recognised (see [`Message::digest`]).
+    /// By which a history that is sent again is recognized (see [`Message::digest`]).
     #[serde(with = "hex")]
     pub digest: u128,
     /// When.
@@ -141,8 +143,8 @@ pub enum Repair {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Compaction {
     /// What was done with each group of the window, in order.
-    pub groups: Vec<Outcome>,
-    /// The running summary that takes the place of those that were summarised.
+    pub groups: Vec<CompactedGroups>,
+    /// The running summary that takes the place of those that were summarized.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
     /// The window before.
@@ -167,13 +169,13 @@ pub struct Summary {
     /// What it has taken in beside the summary before it.
     pub covers: Vec<Range<Position>>,
     /// The compaction that brought the summary before it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub base: Option<Position>,
+    #[serde(default, alias = "base", skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<Position>,
 }
 
 /// What was done with a group, or with several that stood next to each other and shared a fate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct CompactedGroups {
     /// How many groups. The sizes of the decision are those of all of them together.
     pub count: usize,
     /// The entries that they were made of.
@@ -218,7 +220,7 @@ impl Label {
 
 /// What the provider reported of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Usage {
+pub struct UsageReport {
     /// The model.
     pub model: String,
     /// Input tokens by our count.
@@ -247,8 +249,8 @@ pub struct Checkpoint {
     /// The entries of the branch.
     pub path: Vec<Range<Position>>,
     /// Where the system prompt and tools were set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub frame: Option<Position>,
+    #[serde(default, alias = "frame", skip_serializing_if = "Option::is_none")]
+    pub preamble: Option<Position>,
     /// Who was writing.
     #[serde(default, skip_serializing_if = "Label::is_empty")]
     pub label: Label,
@@ -275,7 +277,7 @@ impl Checkpoint {
     /// The positions of every entry that restoring it needs, in ascending spans.
     pub fn spans(&self) -> Vec<Range<Position>> {
         let items = self.groups.iter().flat_map(|group| &group.items).chain(&self.late);
-        spans(items.map(|item| item.position).chain(self.frame))
+        spans(items.map(|item| item.position).chain(self.preamble))
     }
 }
 
@@ -321,7 +323,7 @@ pub(crate) fn join(spans: &mut Vec<Range<Position>>, position: Position) {
 /// log.extend(engine.push(Message::user("Hello"))?);
 /// assert_eq!(log.view(log.len()).unwrap().messages().count(), 1);
 /// assert_eq!(log.view(0).unwrap().messages().count(), 0);
-/// # Ok::<(), lookback_core::Loss>(())
+/// # Ok::<(), lookback_core::ConversionError>(())
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Transcript {
@@ -359,8 +361,8 @@ impl Transcript {
                 // What is not the conversation's goes along, whichever branch it was said on.
                 let mut beside = View::default();
                 let said = self.entries.iter().take(usize::try_from(position).unwrap_or(usize::MAX)).enumerate();
-                for (position, entry) in
-                    said.filter(|(_, entry)| matches!(entry, Entry::Frame { .. } | Entry::Usage(_) | Entry::Label(_)))
+                for (position, entry) in said
+                    .filter(|(_, entry)| matches!(entry, Entry::Preamble { .. } | Entry::Usage(_) | Entry::Label(_)))
                 {
                     beside.apply(position as Position, entry);
                 }

@@ -32,7 +32,7 @@ fn live(request: &Request) -> Vec<String> {
     let dialect = request.dialect();
     dialect.check(request);
     let mut engine = Engine::new(Settings { dialect, ..Settings::default() });
-    engine.frame(request.frame());
+    engine.set_preamble(request.preamble());
     for message in request.messages() {
         message.text();
         message.digest();
@@ -287,7 +287,7 @@ fn halves_of_surrogate_pairs_and_nul_pass_through() {
 }
 
 #[test]
-fn many_neighbours_of_one_role_are_merged_in_linear_time() {
+fn many_neighbors_of_one_role_are_merged_in_linear_time() {
     let message = format!(r#"{{"role":"user","content":"{}"}}"#, "x".repeat(1000));
     let list = format!("[{message}{}]", format!(",{message}").repeat(9_999));
     let request = Request::decode(list, Some(Dialect::Anthropic)).unwrap();
@@ -298,7 +298,7 @@ fn many_neighbours_of_one_role_are_merged_in_linear_time() {
 
 /// `cargo test --release -p lookback-core --test bad_input -- --ignored`
 #[test]
-#[ignore = "takes over five seconds without optimisation"]
+#[ignore = "takes over five seconds without optimization"]
 fn a_message_of_200_mb_passes_through() {
     let text = "lorem ipsum ".repeat((200 << 20) / 12);
     passes(&format!(r#"[{{"role":"user","content":"{text}"}}]"#), Dialect::OpenAiChat);

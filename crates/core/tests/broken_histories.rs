@@ -131,7 +131,7 @@ fn a_target_above_the_models_window_does_not_keep_it_from_being_met() {
     let mut run = Run::new(Settings { policy, model_window: Some(100), ..Settings::default() });
     let text = format!(r#"{{"role":"user","content":"{}"}}"#, "word ".repeat(30));
     let sent = sent(&mut run, &[&text, &text, &text, &text]);
-    assert!(run.steps[0].decided.refusal.is_none() && sent.len() < 4);
+    assert!(run.steps[0].outcome.exceeded.is_none() && sent.len() < 4);
 }
 
 #[test]
@@ -204,11 +204,11 @@ fn a_late_message_for_two_rounds_leaves_its_part_for_each() {
 fn reasoning_made_under_another_frame_leaves_when_its_tool_loop_is_done() {
     let mut run = run(Dialect::Anthropic, Policy::default());
     let thinking = r#"{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s1"},{"type":"tool_use","id":"a","name":"t","input":{}}]}"#;
-    let frame = |text: &str| lookback_core::Frame { system: Some(laws::raw(text)), tools: None };
-    run.engine.frame(&frame("\"one\"")).into_iter().for_each(|entry| run.log.extend([entry]));
+    let preamble = |text: &str| lookback_core::Preamble { system: Some(laws::raw(text)), tools: None };
+    run.engine.set_preamble(&preamble("\"one\"")).into_iter().for_each(|entry| run.log.extend([entry]));
     sent(&mut run, &[r#"{"role":"user","content":"hi"}"#]);
     run.answer(thinking, true);
-    run.engine.frame(&frame("\"two\"")).into_iter().for_each(|entry| run.log.extend([entry]));
+    run.engine.set_preamble(&preamble("\"two\"")).into_iter().for_each(|entry| run.log.extend([entry]));
     let looping =
         sent(&mut run, &[r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"1"}]}"#]);
     assert!(looping.concat().contains("s1"));
@@ -305,14 +305,14 @@ fn an_empty_list_of_calls_is_not_sent() {
 
 #[test]
 fn a_branch_takes_no_reasoning_along_that_was_made_under_another_frame() {
-    let frame = |text: &str| lookback_core::Frame { system: Some(laws::raw(text)), tools: None };
+    let preamble = |text: &str| lookback_core::Preamble { system: Some(laws::raw(text)), tools: None };
     let mut engine = lookback_core::Engine::new(Settings { dialect: Dialect::Anthropic, ..Settings::default() });
     let push = |engine: &mut lookback_core::Engine, json: &str| engine.push(Dialect::Anthropic.decode(json).unwrap());
-    engine.frame(&frame("\"one\""));
+    engine.set_preamble(&preamble("\"one\""));
     push(&mut engine, r#"{"role":"user","content":"hi"}"#).unwrap();
     push(&mut engine, r#"{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s1"},{"type":"text","text":"yes"}]}"#).unwrap();
     let mut view = engine.view().clone();
-    engine.frame(&frame("\"two\""));
+    engine.set_preamble(&preamble("\"two\""));
     view.branch(engine.view(), engine.end() + 1);
     let mut branch = lookback_core::Engine::resume(engine.settings().clone(), view, engine.end() + 1, 0);
     push(&mut branch, r#"{"role":"user","content":"next"}"#).unwrap();
@@ -343,7 +343,7 @@ fn four_cache_markers_stay_and_the_oldest_of_five_goes() {
         [("\"plain\"", 4), (r#"[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}]"#, 3)]
     {
         let mut engine = lookback_core::Engine::new(Settings { dialect: Dialect::Anthropic, ..Settings::default() });
-        engine.frame(&lookback_core::Frame { system: Some(laws::raw(system)), tools: None });
+        engine.set_preamble(&lookback_core::Preamble { system: Some(laws::raw(system)), tools: None });
         for n in 0..5 {
             engine.push(Dialect::Anthropic.decode(&marked(n)).unwrap()).unwrap();
         }
@@ -381,7 +381,7 @@ fn a_policy_that_keeps_system_messages_keeps_those_in_the_middle() {
             let sent = sent(&mut run, &history).concat();
             assert_eq!(sent.contains("Change no files."), system, "{dialect}: {sent}");
             assert!(!sent.contains("two") && sent.contains("five"), "{dialect}: {sent}");
-            let plan = run.steps.last().unwrap().decided.plan.as_ref().unwrap();
+            let plan = run.steps.last().unwrap().outcome.plan.as_ref().unwrap();
             let pin = Reason::Pinned { pin: Pin::LaterSystem };
             assert_eq!(plan.decisions.iter().any(|decision| decision.reason == pin), system, "{dialect}");
         }

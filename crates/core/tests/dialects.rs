@@ -180,7 +180,7 @@ struct Merging {
 }
 
 #[test]
-fn neighbours_are_merged() {
+fn neighbors_are_merged() {
     for vector in vectors::<Merging>(include_str!("../../../corpus/dialects/merge.json")) {
         println!("{}", vector.name);
         let sent = encode(vector.dialect, &decode(vector.dialect, &vector.messages));

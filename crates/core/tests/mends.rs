@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs)]
 
 use lookback_core::dialect::{Mend, Shown};
-use lookback_core::{Dialect, Engine, Frame, Message, Settings};
+use lookback_core::{Dialect, Engine, Message, Preamble, Settings};
 use serde_json::value::RawValue;
 
 /// In each block format: one message of every kind that something may have to be done to.
@@ -141,7 +141,7 @@ fn markers_of_the_system_prompt_count_in_a_view() {
     let mut engine = Engine::new(settings);
     let block = r#"{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}"#;
     let system = RawValue::from_string(format!("[{block},{block},{block}]")).unwrap();
-    engine.frame(&Frame { system: Some(system), tools: None });
+    engine.set_preamble(&Preamble { system: Some(system), tools: None });
     engine.push(Dialect::Anthropic.decode(ANTHROPIC[5]).unwrap()).unwrap();
     assert_eq!(engine.view().mends(Dialect::Anthropic), [(0, Mend::MarkersRemoved { count: 2 })]);
 }

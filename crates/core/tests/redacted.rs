@@ -14,8 +14,8 @@ use lookback_core::plan::Reason;
 use lookback_core::tokens::Size;
 use lookback_core::transcript::{Repair, Summary};
 use lookback_core::{
-    Claim, Content, Dialect, Engine, Entry, Frame, Limits, Message, Policy, Redacted, Request, Response, Settings,
-    ToolCall, ToolResult, Transcript, Wanted,
+    Content, Dialect, Engine, Entry, Limits, Message, Policy, Preamble, Redacted, Request, Response, Settings,
+    SummaryClaim, SummaryRequest, ToolCall, ToolResult, Transcript,
 };
 use serde_json::value::RawValue;
 
@@ -70,7 +70,7 @@ fn messages() -> Vec<Message> {
 
 #[test]
 fn a_message_says_its_parts_and_their_lengths() {
-    let message = Message::calls("Let me look.", [ToolCall::new("c1", "read", "{}")]);
+    let message = Message::assistant_with_calls("Let me look.", [ToolCall::new("c1", "read", "{}")]);
     let call = "ToolCall(ToolCall { id: (2 bytes), name: (4 bytes), arguments: (2 bytes) })";
     let content = format!("Assistant([Text((12 bytes)), {call}])");
     assert_eq!(format!("{message:?}"), format!("Message {{ content: {content}, wire: None }}"));
@@ -113,20 +113,20 @@ fn what_is_kept_of_a_conversation_says_no_word() {
     let policy = Policy { limits: Limits::messages(2), ..Policy::default() };
     let mut engine = Engine::new(Settings { policy, ..Settings::default() });
     let mut log = Transcript::default();
-    let frame = Frame { system: Some(raw()), tools: Some(raw()) };
-    hides(&frame);
-    log.extend(engine.frame(&frame));
+    let preamble = Preamble { system: Some(raw()), tools: Some(raw()) };
+    hides(&preamble);
+    log.extend(engine.set_preamble(&preamble));
     for message in [
         Message::user(MARK),
-        Message::calls(MARK, [ToolCall::new(MARK, MARK, "{}"), ToolCall::new("2", MARK, MARK)]),
+        Message::assistant_with_calls(MARK, [ToolCall::new(MARK, MARK, "{}"), ToolCall::new("2", MARK, MARK)]),
         Message::tool_result(MARK, MARK),
         Message::user(MARK),
     ] {
         log.extend(engine.push(message).unwrap());
     }
-    let decided = engine.window();
-    hides(&decided);
-    log.extend(decided.entries);
+    let outcome = engine.window();
+    hides(&outcome);
+    log.extend(outcome.entries);
     assert!(log.entries().iter().any(|entry| matches!(entry, Entry::Compaction(_))));
     assert!(log.entries().iter().any(|entry| matches!(entry, Entry::Repair(Repair::StandIn { .. }))));
     hides(&log);
@@ -134,8 +134,9 @@ fn what_is_kept_of_a_conversation_says_no_word() {
     hides(engine.view());
     engine.view().messages().for_each(|item| hides(item));
     let message = Message::user(MARK);
-    let claim = Claim { covers: Vec::new(), base: None, reason: Reason::Fits, size: Size::default(), total: 0 };
-    hides(&Wanted {
+    let claim =
+        SummaryClaim { covers: Vec::new(), replaces: None, reason: Reason::Fits, size: Size::default(), total: 0 };
+    hides(&SummaryRequest {
         claim,
         messages: vec![Arc::new(message.clone())],
         positions: vec![0],
@@ -145,5 +146,5 @@ fn what_is_kept_of_a_conversation_says_no_word() {
     });
     let covers = Vec::new();
     let text = MARK.to_owned();
-    hides(&Summary { message, text, size: Size::default(), stands_for: 0, covers, base: None });
+    hides(&Summary { message, text, size: Size::default(), stands_for: 0, covers, replaces: None });
 }

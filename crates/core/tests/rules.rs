@@ -57,11 +57,11 @@ fn check(request: &Request) -> Vec<Finding> {
 fn window(request: &Request) -> Vec<Box<RawValue>> {
     let dialect = request.dialect();
     let mut engine = Engine::new(Settings { dialect, ..Settings::default() });
-    engine.frame(request.frame());
+    engine.set_preamble(request.preamble());
     for message in request.messages() {
         engine.push(message.clone()).unwrap();
     }
-    assert!(engine.window().refusal.is_none());
+    assert!(engine.window().exceeded.is_none());
     let first = encode(&engine);
     assert!(engine.window().entries.is_empty(), "a window that was repaired once needs no more repairs");
     assert_eq!(texts(&first), texts(&encode(&engine)));

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
-use lookback_core::{Complaint, Dialect};
+use lookback_core::{Dialect, ProviderError};
 use serde::Deserialize;
 
 const PAGE: &str = include_str!("../../../docs/rules.md");
@@ -101,16 +101,17 @@ fn every_error_that_the_page_quotes_was_seen_and_is_known() {
             if !seen {
                 wrong.push(format!("{title}: no vector of {source} has: {error}"));
             }
-            let complaints: Vec<_> = asked.iter().map(|(dialect, _)| dialect.complaint(None, error)).collect();
+            let provider_errors: Vec<_> =
+                asked.iter().map(|(dialect, _)| dialect.provider_error(None, error)).collect();
             let known = match title {
                 "AM10" | "Too long, in the providers' words" => {
-                    complaints.iter().all(|complaint| matches!(complaint, Complaint::TooLong(_)))
+                    provider_errors.iter().all(|provider_error| matches!(provider_error, ProviderError::TooLong(_)))
                 }
-                "Other refusals" => complaints.contains(&Complaint::Malformed { rule: None }),
-                rule => complaints == [Complaint::Malformed { rule: Some(rule) }],
+                "Other refusals" => provider_errors.contains(&ProviderError::Malformed { rule: None }),
+                rule => provider_errors == [ProviderError::Malformed { rule: Some(rule) }],
             };
             if !known {
-                wrong.push(format!("{title}: {error}\n  is taken for {complaints:?}"));
+                wrong.push(format!("{title}: {error}\n  is taken for {provider_errors:?}"));
             }
         }
     }

@@ -51,7 +51,7 @@ fn a_note_of_what_is_gone_names_the_entry_that_has_it() {
     let policy = policy.naming_entries();
     let mut engine = Engine::new(Settings { policy: policy.clone(), ..Settings::default() });
     engine.push(Message::user("Read it.")).unwrap();
-    engine.push(Message::calls("", [ToolCall::new("c1", "read", "{}")])).unwrap();
+    engine.push(Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")])).unwrap();
     engine.push(Message::tool_result("c1", "x".repeat(3_000))).unwrap();
     let shown = |engine: &Engine| {
         let request = engine.view().encode(Dialect::OpenAiChat).unwrap();

@@ -1,18 +1,18 @@
 //! Driving an engine alone, without a store: calls that answer what the engine asks for, and a whole conversation call by call.
 
-use lookback_core::engine::{Decided, Engine, Wanted};
+use lookback_core::engine::{Engine, SummaryRequest, WindowOutcome};
 use lookback_core::message::{Message, Role};
 use lookback_core::transcript::Entry;
-use lookback_core::{Loss, Request};
+use lookback_core::{ConversionError, Request};
 
 use crate::summarize::{Task, passages};
 
 /// What makes a summary that is wanted: its text, or nothing where there is none to be had.
-pub type Summarise<'a> = dyn FnMut(&Wanted) -> Option<String> + 'a;
+pub type MakeSummary<'a> = dyn FnMut(&SummaryRequest) -> Option<String> + 'a;
 
 /// The window for a call that is about to be made, with the summaries in it that the policy wants.
 ///
-/// [`Decided::wanted`] is left only where there was no summary, or none that fits; then what it was to cover is in the window still.
+/// [`WindowOutcome::wanted`] is left only where there was no summary, or none that fits; then what it was to cover is in the window still.
 ///
 /// ```
 /// use lookback::{Engine, Message, Settings, calls, presets};
@@ -22,29 +22,29 @@ pub type Summarise<'a> = dyn FnMut(&Wanted) -> Option<String> + 'a;
 /// for text in ["My name is Ada.", "And?", "What is it?"] {
 ///     engine.push(Message::user(text))?;
 /// }
-/// let decided = calls::window(&mut engine, &mut |wanted| Some(format!("{} said a name.", wanted.messages.len())));
-/// assert!(decided.wanted.is_none());
+/// let outcome = calls::window(&mut engine, &mut |wanted| Some(format!("{} said a name.", wanted.messages.len())));
+/// assert!(outcome.summary_request.is_none());
 /// assert_eq!(engine.view().messages().next().unwrap().message().text(), "1 said a name.");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn window(engine: &mut Engine, summarise: &mut Summarise<'_>) -> Decided {
-    let mut decided = engine.window();
+pub fn window(engine: &mut Engine, summarize: &mut MakeSummary<'_>) -> WindowOutcome {
+    let mut outcome = engine.window();
     // Each summary covers at least one message that the one before it did not.
     for _ in 0..engine.view().messages().count() {
-        let Some(wanted) = &decided.wanted else { break };
-        let made = summarise(wanted).and_then(|text| engine.summarised(&wanted.claim, &text).ok());
+        let Some(wanted) = &outcome.summary_request else { break };
+        let made = summarize(wanted).and_then(|text| engine.accept_summary(&wanted.claim, &text).ok());
         let Some(entries) = made else { break };
-        decided.entries.extend(entries);
+        outcome.entries.extend(entries);
         let next = engine.window();
-        decided.entries.extend(next.entries);
-        decided.plan = decided.plan.or(next.plan);
-        (decided.refusal, decided.wanted) = (next.refusal, next.wanted);
+        outcome.entries.extend(next.entries);
+        outcome.plan = outcome.plan.or(next.plan);
+        (outcome.exceeded, outcome.summary_request) = (next.exceeded, next.summary_request);
     }
-    decided
+    outcome
 }
 
 /// What a summarizer is asked for a summary that is wanted.
-pub fn task(wanted: &Wanted) -> Task {
+pub fn task(wanted: &SummaryRequest) -> Task {
     let passages = passages(wanted.messages.iter().map(|message| &**message));
     Task { previous: wanted.previous.clone(), aim: Some(wanted.aim), ..Task::new(passages, wanted.budget) }
 }
@@ -55,7 +55,7 @@ pub struct Taken {
     /// All that its log holds.
     pub entries: Vec<Entry>,
     /// The last call. Its entries are among the others.
-    pub decided: Decided,
+    pub outcome: WindowOutcome,
 }
 
 /// Takes a request in as a session would have seen it: message by message, with a call before every assistant message that does not
@@ -79,11 +79,11 @@ pub struct Taken {
 pub fn take_in(
     engine: &mut Engine,
     request: &Request,
-    summarise: &mut Summarise<'_>,
+    summarize: &mut MakeSummary<'_>,
     on_call: &mut dyn FnMut(&Engine),
-) -> Result<Taken, Loss> {
+) -> Result<Taken, ConversionError> {
     let precedes = |index: usize, message: &Message| index > 0 && message.role() == Role::Assistant;
-    feed(engine, request, &precedes, summarise, on_call)
+    feed(engine, request, &precedes, summarize, on_call)
 }
 
 /// Takes a request in as one piece, with one call at the end.
@@ -93,10 +93,10 @@ pub fn take_in(
 pub fn take_in_once(
     engine: &mut Engine,
     request: &Request,
-    summarise: &mut Summarise<'_>,
+    summarize: &mut MakeSummary<'_>,
     on_call: &mut dyn FnMut(&Engine),
-) -> Result<Taken, Loss> {
-    feed(engine, request, &|_, _| false, summarise, on_call)
+) -> Result<Taken, ConversionError> {
+    feed(engine, request, &|_, _| false, summarize, on_call)
 }
 
 /// `precedes` says whether a call precedes a message.
@@ -104,19 +104,19 @@ fn feed(
     engine: &mut Engine,
     request: &Request,
     precedes: &dyn Fn(usize, &Message) -> bool,
-    summarise: &mut Summarise<'_>,
+    summarize: &mut MakeSummary<'_>,
     on_call: &mut dyn FnMut(&Engine),
-) -> Result<Taken, Loss> {
-    let mut entries = engine.frame(request.frame());
+) -> Result<Taken, ConversionError> {
+    let mut entries = engine.set_preamble(request.preamble());
     for (index, message) in request.messages().iter().enumerate() {
         if precedes(index, message) {
-            entries.extend(window(engine, summarise).entries);
+            entries.extend(window(engine, summarize).entries);
             on_call(engine);
         }
         entries.extend(engine.push(message.clone())?);
     }
-    let decided = window(engine, summarise);
-    entries.extend(decided.entries.iter().cloned());
+    let outcome = window(engine, summarize);
+    entries.extend(outcome.entries.iter().cloned());
     on_call(engine);
-    Ok(Taken { entries, decided })
+    Ok(Taken { entries, outcome })
 }

@@ -11,7 +11,7 @@ use lookback_core::transcript::{Arrival, Entry, Position};
 use lookback_core::view::{Item, View};
 use serde::Serialize;
 
-/// What became of neighbouring messages that share a fate.
+/// What became of neighboring messages that share a fate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fate {
     /// The messages: half-open, by their index in the history.
@@ -44,7 +44,7 @@ pub struct Fate {
 /// let fates = fates(&entries, engine.view(), Dialect::Anthropic, &engine.explain());
 /// assert_eq!(fates[1].span, (1, 2));
 /// assert_eq!(fates[1].mends, [Mend::MergedWithPrevious]);
-/// # Ok::<(), lookback::Loss>(())
+/// # Ok::<(), lookback::ConversionError>(())
 /// ```
 pub fn fates(entries: &[Entry], view: &View, dialect: Dialect, plan: &(Plan, Vec<Vec<Range<Position>>>)) -> Vec<Fate> {
     let past = Past::of(entries);

@@ -21,10 +21,10 @@ pub mod store;
 pub mod summarize;
 
 pub use lookback_core::{
-    Claim, Complaint, Content, Decided, DecodeError, Dialect, Engine, Entry, Finding, Frame, Group, Limits, Loss,
-    Message, Mode, Pace, Plan, Policy, Problem, Redacted, Refusal, Request, RequestError, Response, Role, Settings,
-    Stage, Start, Summarize, SystemRule, TooLong, ToolCall, ToolResult, Transcript, Truncation, Unfit, Unit, View,
-    Wanted, plan,
+    Content, ConversionError, DecodeError, Dialect, Engine, Entry, Finding, Group, HardLimitExceeded, Limits, Message,
+    Mode, Pace, Plan, Policy, Preamble, Problem, ProviderError, Redacted, Request, RequestError, Response, Role,
+    Settings, Stage, Start, Summarize, SummaryClaim, SummaryRejected, SummaryRequest, SystemRule, TooLong, ToolCall,
+    ToolResult, Transcript, Truncation, Unit, View, WindowOutcome, plan,
 };
 pub use lookback_core::{cut, dialect, engine, group, message, policy, tokens, transcript, view};
 pub use prices::{Price, Prices};

@@ -8,7 +8,7 @@ use crate::compat::agentlib::ReadOptions;
 use crate::memory::tools::Reply;
 use crate::memory::{FactEntry, Recall, Sheet, Statement};
 use crate::middleware::{Flow, Note, Reaction, Run, ToolOutcome};
-use crate::session::{Found, Reading};
+use crate::session::{HistoryQuery, SearchHit};
 use crate::store::Record;
 use crate::summarize::{Ask, Options, Summary, Task};
 use crate::{memory, summarize};
@@ -27,9 +27,9 @@ impl fmt::Debug for Record {
     }
 }
 
-impl fmt::Debug for Found {
+impl fmt::Debug for SearchHit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Found")
+        f.debug_struct("SearchHit")
             .field("session", &self.session)
             .field("position", &self.position)
             .field("excerpt", &Redacted(&self.excerpt))
@@ -37,9 +37,9 @@ impl fmt::Debug for Found {
     }
 }
 
-impl fmt::Debug for Reading {
+impl fmt::Debug for HistoryQuery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reading")
+        f.debug_struct("HistoryQuery")
             .field("limit", &self.limit)
             .field("tags", &self.tags)
             .field("query", &self.query.as_deref().map(Redacted))

@@ -20,7 +20,7 @@ use serde::Serialize;
 use crate::cache::{Block, Cache, Charge};
 use crate::identifiers::identifiers;
 use crate::prices::Price;
-use crate::recording::{Recording, Usage};
+use crate::recording::{RecordedUsage, Recording};
 use crate::session::{Error, Session, Window, now};
 use crate::store::{LogName, MemoryStore, Record, Store, StoreError};
 
@@ -92,7 +92,7 @@ pub struct Reported {
 }
 
 impl Reported {
-    fn of(usage: &Usage, price: &Price, replayed: &Charge) -> Reported {
+    fn of(usage: &RecordedUsage, price: &Price, replayed: &Charge) -> Reported {
         #[allow(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
         let tokens = |count: u64, times: f64| count as f64 * times;
         let weighted =
@@ -218,7 +218,7 @@ impl Replay {
 /// ```
 pub fn unrecorded(recording: &Recording, counter: &dyn TokenCounter) -> Option<u64> {
     let first = recording.usage.iter().min_by_key(|usage| usage.message)?;
-    if recording.frame.system.is_some() || recording.frame.tools.is_some() {
+    if recording.preamble.system.is_some() || recording.preamble.tools.is_some() {
         return None;
     }
     let before = recording.messages.iter().take(first.message);
@@ -236,7 +236,7 @@ pub struct Groups {
     /// With tool results, or media in them, replaced by a note.
     pub cleared: u64,
     /// Merged into the running summary.
-    pub summarised: u64,
+    pub summarized: u64,
     /// Dropped.
     pub dropped: u64,
 }
@@ -255,7 +255,7 @@ impl Groups {
             Action::Keep => self.kept += groups,
             Action::Truncate => self.truncated += groups,
             Action::Clear => self.cleared += groups,
-            Action::Summarize => self.summarised += groups,
+            Action::Summarize => self.summarized += groups,
             Action::Drop => self.dropped += groups,
         }
     }
@@ -280,11 +280,11 @@ pub async fn replay(
     let store = Arc::new(MemoryStore::new());
     // A summary is there at the call after the one that began it, however fast the machine.
     let mut session = Session::open(store.clone(), "replay", settings).await?.with_spawner(block_on);
-    session.frame(&recording.frame).await?;
+    session.set_preamble(&recording.preamble).await?;
     let mut cache = Cache::new(price.clone());
     let mut seen = Seen::default();
-    seen.frame(&recording.frame);
-    let reported: HashMap<usize, &Usage> = recording.usage.iter().map(|usage| (usage.message, usage)).collect();
+    seen.set_preamble(&recording.preamble);
+    let reported: HashMap<usize, &RecordedUsage> = recording.usage.iter().map(|usage| (usage.message, usage)).collect();
     let mut report = Report { id: recording.id.clone(), ..Report::default() };
     let mut now: Option<Millis> = None;
     let mut capped = 0;
@@ -364,15 +364,15 @@ fn is_valid(dialect: Dialect, window: &Window<'_>) -> Result<bool, Error> {
     Ok(!dialect.check(&request).iter().any(|finding| finding.severity == Severity::Refused))
 }
 
-/// The window as a cache sees it: the frame, then message by message. Messages of one position and the same edits have
-/// the same bytes, so these stand for them. The frame's digest is [`u128::MAX`].
+/// The window as a cache sees it: the preamble, then message by message. Messages of one position and the same edits have
+/// the same bytes, so these stand for them. The preamble's digest is [`u128::MAX`].
 pub fn blocks(window: &Window<'_>) -> Vec<Block> {
     let view = window.view();
     let items = view.messages().map(|item| item.size().tokens).sum::<u64>();
-    let frame = view.totals().size.tokens - items;
+    let preamble = view.totals().size.tokens - items;
     let mut blocks = Vec::new();
-    if frame > 0 {
-        blocks.push(Block { digest: u128::MAX, tokens: frame, fixed: true });
+    if preamble > 0 {
+        blocks.push(Block { digest: u128::MAX, tokens: preamble, fixed: true });
     }
     let mut leading = true;
     for item in view.messages() {
@@ -406,17 +406,17 @@ struct Seen {
     numbers: HashMap<String, usize>,
     /// For each identifier, the messages that it stood in.
     places: Vec<Vec<Position>>,
-    in_frame: HashSet<usize>,
+    in_preamble: HashSet<usize>,
     /// What edited messages show: by position, the edits and the identifiers.
     edited: HashMap<u128, HashSet<usize>>,
 }
 
 impl Seen {
-    fn frame(&mut self, frame: &lookback_core::Frame) {
-        for raw in [&frame.system, &frame.tools].into_iter().flatten() {
+    fn set_preamble(&mut self, preamble: &lookback_core::Preamble) {
+        for raw in [&preamble.system, &preamble.tools].into_iter().flatten() {
             for word in identifiers(raw.get()) {
                 let number = self.number(word);
-                self.in_frame.insert(number);
+                self.in_preamble.insert(number);
             }
         }
     }
@@ -446,7 +446,7 @@ impl Seen {
         let reused: Vec<usize> = words
             .into_iter()
             .filter(|word| {
-                self.in_frame.contains(word) || self.places.get(*word).is_some_and(|places| !places.is_empty())
+                self.in_preamble.contains(word) || self.places.get(*word).is_some_and(|places| !places.is_empty())
             })
             .collect();
         let mut whole = HashSet::new();
@@ -459,7 +459,7 @@ impl Seen {
             }
         }
         let missing = |word: &&usize| {
-            !self.in_frame.contains(word)
+            !self.in_preamble.contains(word)
                 && !self.places.get(**word).is_some_and(|places| places.iter().rev().any(|place| whole.contains(place)))
         };
         let mut missed: Vec<usize> = reused.iter().filter(missing).copied().collect();

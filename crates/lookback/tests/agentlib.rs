@@ -156,7 +156,7 @@ fn exchange(text: &str) -> Vec<Message> {
 
 fn round(id: &str, result: &str) -> Vec<Message> {
     let call = ToolCall::new(id, "look", "{}");
-    vec![Message::calls("", [call]), Message::tool_result(id, result)]
+    vec![Message::assistant_with_calls("", [call]), Message::tool_result(id, result)]
 }
 
 fn read(memory: &SlidingWindowMemory) -> Vec<Message> {
@@ -199,35 +199,39 @@ impl Store for Counted {
         at: u64,
         records: Vec<Record>,
         time: Option<Millis>,
-    ) -> lookback::store::Answer<'a, ()> {
+    ) -> lookback::store::StoreFuture<'a, ()> {
         let mut appended = self.appended.lock().unwrap();
         appended.0 += records.len() as u64;
         appended.1 += records.iter().map(|record| record.body.len() as u64).sum::<u64>();
         self.store.append(log, at, records, time)
     }
-    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> lookback::store::Answer<'a, bool> {
+    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> lookback::store::StoreFuture<'a, bool> {
         self.store.touch(log, time)
     }
-    fn read<'a>(&'a self, log: &'a LogName, span: std::ops::Range<u64>) -> lookback::store::Answer<'a, Vec<String>> {
+    fn read<'a>(
+        &'a self,
+        log: &'a LogName,
+        span: std::ops::Range<u64>,
+    ) -> lookback::store::StoreFuture<'a, Vec<String>> {
         self.store.read(log, span)
     }
     fn head<'a>(
         &'a self,
         log: &'a LogName,
         before: Option<u64>,
-    ) -> lookback::store::Answer<'a, Option<lookback::store::Head>> {
+    ) -> lookback::store::StoreFuture<'a, Option<lookback::store::Head>> {
         self.store.head(log, before)
     }
-    fn info<'a>(&'a self, log: &'a LogName) -> lookback::store::Answer<'a, Option<LogInfo>> {
+    fn info<'a>(&'a self, log: &'a LogName) -> lookback::store::StoreFuture<'a, Option<LogInfo>> {
         self.store.info(log)
     }
-    fn list<'a>(&'a self, prefix: &'a str) -> lookback::store::Answer<'a, Vec<LogInfo>> {
+    fn list<'a>(&'a self, prefix: &'a str) -> lookback::store::StoreFuture<'a, Vec<LogInfo>> {
         self.store.list(prefix)
     }
-    fn delete<'a>(&'a self, log: &'a LogName) -> lookback::store::Answer<'a, bool> {
+    fn delete<'a>(&'a self, log: &'a LogName) -> lookback::store::StoreFuture<'a, bool> {
         self.store.delete(log)
     }
-    fn clear(&self) -> lookback::store::Answer<'_, u64> {
+    fn clear(&self) -> lookback::store::StoreFuture<'_, u64> {
         self.store.clear()
     }
     fn search<'a>(
@@ -235,7 +239,7 @@ impl Store for Counted {
         log: Option<&'a LogName>,
         query: &'a str,
         most: usize,
-    ) -> lookback::store::Answer<'a, Vec<Hit>> {
+    ) -> lookback::store::StoreFuture<'a, Vec<Hit>> {
         self.store.search(log, query, most)
     }
 }
@@ -381,7 +385,10 @@ fn b3_the_newest_message_is_always_read() {
 fn b4_arguments_and_reasoning_are_counted() {
     let arguments = format!(r#"{{"text":"{}"}}"#, "w".repeat(4_000));
     let memory = memory(100_000, 50);
-    write(&memory, vec![Message::user("q"), Message::calls("", [ToolCall::new("k", "save", &*arguments)])]);
+    write(
+        &memory,
+        vec![Message::user("q"), Message::assistant_with_calls("", [ToolCall::new("k", "save", &*arguments)])],
+    );
     assert!(stats(&memory).estimated_tokens > 1_000);
 }
 
@@ -568,7 +575,10 @@ fn said((kind, id, length): (u8, u8, usize), number: usize) -> Message {
     match kind {
         0 => Message::user(text),
         1 => Message::assistant(text),
-        2 => Message::calls("", [ToolCall::new(id, "look", "{}"), ToolCall::new(format!("b{number}"), "look", "{}")]),
+        2 => Message::assistant_with_calls(
+            "",
+            [ToolCall::new(id, "look", "{}"), ToolCall::new(format!("b{number}"), "look", "{}")],
+        ),
         _ => Message::tool_result(id, text),
     }
 }

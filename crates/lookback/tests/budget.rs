@@ -5,7 +5,7 @@
 mod vectors;
 
 use futures_lite::future::block_on;
-use lookback::middleware::{Budget, BudgetError, Pipeline, Reason, Stopped, Usage};
+use lookback::middleware::{Budget, BudgetError, CallUsage, EndReason, Pipeline, Stopped};
 use lookback::{MemoryStore, Message, Session, Settings, ToolCall};
 
 #[test]
@@ -24,7 +24,7 @@ fn a_share_that_is_none_is_refused() {
 }
 
 /// A run of at most ten calls under a budget, of which this is reported: the pipeline as it is then, what each call was sent, and its tokens.
-async fn play(budget: Budget, usage: impl Fn(u64) -> Option<Usage>) -> (Pipeline, Vec<(String, u64)>) {
+async fn play(budget: Budget, usage: impl Fn(u64) -> Option<CallUsage>) -> (Pipeline, Vec<(String, u64)>) {
     let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
     let mut run = Pipeline::new(session).with(budget).iterations(10);
     run.start(Message::user("Read every page.")).await.unwrap();
@@ -32,8 +32,10 @@ async fn play(budget: Budget, usage: impl Fn(u64) -> Option<Usage>) -> (Pipeline
     while let Some(call) = run.next().await.unwrap() {
         calls.push((call.to_json().unwrap(), call.tokens));
         let number = call.iteration;
-        let answer =
-            Message::calls("", [ToolCall::new(format!("c{number}"), "read", format!(r#"{{"page":{number}}}"#))]);
+        let answer = Message::assistant_with_calls(
+            "",
+            [ToolCall::new(format!("c{number}"), "read", format!(r#"{{"page":{number}}}"#))],
+        );
         for tool in run.answered(answer, usage(number)).await.unwrap() {
             run.tool(&tool, |_| async { Ok::<_, String>("a page") }).await.unwrap();
         }
@@ -50,7 +52,7 @@ fn first(calls: &[(String, u64)], words: &str) -> Option<usize> {
 fn where_nothing_is_reported_what_was_sent_and_answered_is_counted() {
     block_on(async {
         let (run, calls) = play(Budget::reported(200), |_| None).await;
-        let Some(Stopped::NoAnswer(Reason::Budget { used, limit: 200 })) = run.stopped() else {
+        let Some(Stopped::NoAnswer(EndReason::Budget { used, limit: 200 })) = run.stopped() else {
             unreachable!("{:?}", run.stopped())
         };
         let sent: u64 = calls.iter().rev().skip(1).map(|(_, tokens)| tokens).sum();
@@ -64,7 +66,7 @@ fn calls_with_a_long_prompt_bring_little_where_little_is_new() {
     block_on(async {
         let little = "brought fewer than 500 new tokens each";
         let growing =
-            |by: u64| move |number| Some(Usage { input: 20_000 + by * number, output: 20, ..Usage::default() });
+            |by: u64| move |number| Some(CallUsage { input: 20_000 + by * number, output: 20, ..CallUsage::default() });
         let (_, calls) = play(Budget::reported(10_000_000), growing(50)).await;
         assert_eq!(first(&calls, little), Some(4));
         let (_, calls) = play(Budget::reported(10_000_000), growing(480)).await;
@@ -75,10 +77,10 @@ fn calls_with_a_long_prompt_bring_little_where_little_is_new() {
 #[test]
 fn what_was_used_before_counts_for_the_run_that_goes_on_and_not_for_the_next() {
     block_on(async {
-        let usage = |_| Some(Usage { input: 50, output: 10, ..Usage::default() });
+        let usage = |_| Some(CallUsage { input: 50, output: 10, ..CallUsage::default() });
         let (mut run, calls) = play(Budget::reported(1_000).used_before(900), usage).await;
         assert_eq!((calls.len(), first(&calls, "Token budget: 900 of 1000")), (3, Some(1)));
-        assert_eq!(run.stopped(), Some(&Stopped::NoAnswer(Reason::Budget { used: 1_020, limit: 1_000 })));
+        assert_eq!(run.stopped(), Some(&Stopped::NoAnswer(EndReason::Budget { used: 1_020, limit: 1_000 })));
         run.start(Message::user("Read them again.")).await.unwrap();
         run.next().await.unwrap();
         run.answered(Message::assistant("I did."), usage(1)).await.unwrap();

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use futures_lite::future::block_on;
-use lookback::recording::{RecordingError, Usage};
+use lookback::recording::{RecordedUsage, RecordingError};
 use lookback::replay::{Call, replay};
 use lookback::{Dialect, Prices, Recording, Role, Settings};
 
@@ -70,7 +70,7 @@ fn an_edited_prompt_and_its_answer_are_left_out() {
 
 #[test]
 fn of_the_lines_of_one_message_the_last_has_its_usage() {
-    let usage = |message, [input, cache_write, cache_read, output]: [u64; 4]| Usage {
+    let usage = |message, [input, cache_write, cache_read, output]: [u64; 4]| RecordedUsage {
         message,
         input,
         cache_write,
@@ -107,7 +107,7 @@ fn a_session_goes_on_behind_its_compaction() {
         texts(&recordings[0]),
         [
             "Paint the shed.",
-            "Which colour?",
+            "Which color?",
             "This session is being continued from a previous conversation. The shed is to be painted.",
             "Red.",
             "It is red.",

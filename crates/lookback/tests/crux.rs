@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use futures_lite::future::block_on;
 use lookback::compat::crux::{self, Builder, Error, SlidingWindow};
-use lookback::store::{Answer as Reply, Head, Hit, LogInfo, Record};
+use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture as Reply};
 use lookback::summarize::{Ask, Completion, Function, Options, Summarizer, Task, summarize};
 use lookback::{Dialect, LogName, MemoryStore, Message, Role, Store, StoreError};
 use serde_json::{Value, json};
@@ -334,7 +334,7 @@ fn every_fault_has_a_vector_or_a_test() {
     assert_eq!(shown, (1..=11).map(|number| format!("C{number}")).collect());
 }
 
-/// A summarizer that says everything again, so that what is summarised twice or never shows.
+/// A summarizer that says everything again, so that what is summarized twice or never shows.
 #[derive(Debug, Clone, Copy, Default)]
 struct Echo {
     delay: Duration,
@@ -413,7 +413,7 @@ fn crash(appends: i64, made: bool) -> bool {
 }
 
 #[test]
-fn c4_a_crash_between_two_writes_loses_nothing_and_has_nothing_summarised_twice() {
+fn c4_a_crash_between_two_writes_loses_nothing_and_has_nothing_summarized_twice() {
     // At once, since what a crash leaves behind has to run out first.
     let died = std::thread::scope(|scope| {
         let cases = (0..24).flat_map(|appends| [false, true].map(|made| (appends, made)));

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_lite::future::block_on;
-use lookback::memory::{FactEntry, Kind, Memory, Scope, Source, Speaker, Statement, Trust};
+use lookback::memory::{FactEntry, FactKind, Memory, Scope, Source, Speaker, Statement, Trust};
 use lookback::middleware::{
-    Budget, Call, Event, FactSheet, Failure, Middleware, Pipeline, Reaction, Run, Stopped, Usage, Window,
+    Budget, Call, CallUsage, ContextFilter, Event, FactSheet, Failure, Middleware, Pipeline, Reaction, Run, Stopped,
 };
 use lookback::policy::Measure;
 use lookback::store::Record;
@@ -18,7 +18,7 @@ use lookback::{MemoryStore, Message, Policy, Request, Session, Settings, Store, 
 
 type Shared = Arc<MemoryStore>;
 
-fn said(kind: Kind, text: &str) -> Statement {
+fn said(kind: FactKind, text: &str) -> Statement {
     Statement::new(kind, text, Source::of(Speaker::Person))
 }
 
@@ -45,7 +45,7 @@ async fn begin(store: &Shared, policy: Policy, stage: impl Middleware + 'static)
 async fn constrained() -> (Shared, Memory) {
     let store = Arc::new(MemoryStore::new());
     let memory = memory(&store).await;
-    memory.state(Scope::Session, said(Kind::Constraint, "Write no files.")).await.unwrap();
+    memory.state(Scope::Session, said(FactKind::Constraint, "Write no files.")).await.unwrap();
     (store, memory)
 }
 
@@ -58,13 +58,13 @@ fn sent(call: &Call) -> Vec<String> {
 }
 
 fn reads(number: u64) -> Message {
-    Message::calls("", [ToolCall::new(format!("c{number}"), "read", format!(r#"{{"page":{number}}}"#))])
+    Message::assistant_with_calls("", [ToolCall::new(format!("c{number}"), "read", format!(r#"{{"page":{number}}}"#))])
 }
 
 /// One iteration, in which the model reads another page. Gives what was sent.
 async fn read_on(run: &mut Pipeline) -> Vec<String> {
     let call = run.next().await.unwrap().unwrap();
-    let usage = Usage { input: 500 * call.iteration, output: 100, ..Usage::default() };
+    let usage = CallUsage { input: 500 * call.iteration, output: 100, ..CallUsage::default() };
     for tool in run.answered(reads(call.iteration), Some(usage)).await.unwrap() {
         let text = format!("page {}", call.iteration);
         run.tool(&tool, |_| async { Ok::<_, String>(text) }).await.unwrap();
@@ -75,7 +75,7 @@ async fn read_on(run: &mut Pipeline) -> Vec<String> {
 /// One iteration, in which the model calls one tool that the memory answers.
 async fn remember(run: &mut Pipeline, tool: &str, arguments: &str) -> Vec<String> {
     let call = run.next().await.unwrap().unwrap();
-    let calls = Message::calls("", [ToolCall::new(format!("m{}", call.iteration), tool, arguments)]);
+    let calls = Message::assistant_with_calls("", [ToolCall::new(format!("m{}", call.iteration), tool, arguments)]);
     for tool in run.answered(calls, None).await.unwrap() {
         run.tool(&tool, |_| async { Err::<String, _>("the memory did not answer") }).await.unwrap();
     }
@@ -91,8 +91,8 @@ fn all_five_stages_send_the_filtered_window_with_nudges_and_fact_sheet_and_nothi
     block_on(async {
         let store = Arc::new(MemoryStore::new());
         let memory = memory(&store).await;
-        memory.state(Scope::Shared, said(Kind::Constraint, "Write no files.")).await.unwrap();
-        let filter = Window::rounds(5).unwrap();
+        memory.state(Scope::Shared, said(FactKind::Constraint, "Write no files.")).await.unwrap();
+        let filter = ContextFilter::rounds(5).unwrap();
         let policy = presets::named("two-tier:sliding_window_size=5").unwrap();
         // Of 19 calls there are 96,900 tokens, and the soft limit is passed.
         let budget = Budget::reported(120_000);
@@ -143,7 +143,7 @@ fn between_two_compactions_facts_break_no_prefix() {
     block_on(async {
         let store = Arc::new(MemoryStore::new());
         let memory = memory(&store).await;
-        memory.state(Scope::Session, said(Kind::Decision, "Postgres is used.")).await.unwrap();
+        memory.state(Scope::Session, said(FactKind::Decision, "Postgres is used.")).await.unwrap();
         let stage = FactSheet::new(memory.clone());
         let mut run = begin(&store, Policy::default(), stage).await;
         let mut before: Vec<String> = Vec::new();
@@ -159,7 +159,7 @@ fn between_two_compactions_facts_break_no_prefix() {
             assert_eq!(sheets(&messages), expected, "round {round}: {messages:#?}");
             before = messages;
             if round == 6 {
-                memory.state(Scope::Shared, said(Kind::Preference, "Use pnpm.")).await.unwrap();
+                memory.state(Scope::Shared, said(FactKind::Preference, "Use pnpm.")).await.unwrap();
             }
         }
         let history = memory.history("f1".parse().unwrap()).await.unwrap();
@@ -177,7 +177,7 @@ fn what_no_longer_stands_is_said() {
     block_on(async {
         let store = Arc::new(MemoryStore::new());
         let memory = memory(&store).await;
-        let stated = memory.state(Scope::Session, said(Kind::Blocker, "API_KEY is missing.")).await.unwrap();
+        let stated = memory.state(Scope::Session, said(FactKind::Blocker, "API_KEY is missing.")).await.unwrap();
         let mut run = Pipeline::new(session(&store, Policy::default()).await).with(FactSheet::new(memory.clone()));
         run.start(Message::user("Deploy.")).await.unwrap();
         read_on(&mut run).await;
@@ -221,7 +221,7 @@ fn where_room_for_changes_takes_the_sheet_it_is_said_again() {
             read_on(&mut run).await;
         }
         // Task, sheet and three rounds: the window is full, and the changes are one too many.
-        memory.state(Scope::Shared, said(Kind::Preference, "Use pnpm.")).await.unwrap();
+        memory.state(Scope::Shared, said(FactKind::Preference, "Use pnpm.")).await.unwrap();
         let messages = read_on(&mut run).await;
         assert!(messages.iter().any(|message| message.contains("Use pnpm.")), "{messages:#?}");
         assert!(messages.len() < 8, "room was made: {messages:#?}");
@@ -329,7 +329,7 @@ fn a_session_that_goes_on_has_its_sheet_once() {
         let mut run = go_on("Read page 1.").await;
         assert_eq!(sheets(&read_on(&mut run).await), 1, "the sheet that stands is the one");
         drop(run);
-        memory.state(Scope::Shared, said(Kind::Preference, "Use pnpm.")).await.unwrap();
+        memory.state(Scope::Shared, said(FactKind::Preference, "Use pnpm.")).await.unwrap();
         let mut run = go_on("Read page 2.").await;
         let messages = read_on(&mut run).await;
         assert_eq!(sheets(&messages), 2);
@@ -371,9 +371,9 @@ fn a_run_that_is_not_to_go_on_without_its_memory_ends_in_order() {
         let (store, memory) = constrained().await;
         let damaged = Record { body: "{".into(), text: String::new(), checkpoint: false };
         store.append(&memory.session().facts_of(), 1, vec![damaged], None).await.unwrap();
-        let closed = lookback::middleware::Settings {
+        let closed = lookback::middleware::MiddlewareSettings {
             on_failure: Some(lookback::middleware::OnFailure::Closed),
-            ..lookback::middleware::Settings::default()
+            ..lookback::middleware::MiddlewareSettings::default()
         };
         let session = session(&store, Policy::default()).await;
         let mut run = Pipeline::new(session).with_settings(FactSheet::new(memory), closed);
@@ -413,7 +413,7 @@ fn facts_are_drawn_from_what_leaves_the_window_and_from_nothing_that_lookback_sa
             assert_eq!(seen.matches(&format!("[result of read] page {page}")).count(), 1, "drawn from once: {seen}");
         }
         let drawn = memory.facts().await.unwrap();
-        let drawn: Vec<_> = drawn.iter().filter(|fact| fact.statement.kind == Kind::Finding).collect();
+        let drawn: Vec<_> = drawn.iter().filter(|fact| fact.statement.kind == FactKind::Finding).collect();
         assert!(!drawn.is_empty());
         assert!(drawn.iter().all(|fact| fact.trust == Trust::Low && fact.statement.source.message.is_some()));
     });
@@ -447,7 +447,7 @@ fn what_was_cut_can_be_recalled_to_its_end_in_the_stack_that_cuts_it() {
     block_on(async {
         let (store, memory) = constrained().await;
         let session = session(&store, Policy::default()).await;
-        let window = Window::rounds(5).unwrap();
+        let window = ContextFilter::rounds(5).unwrap();
         let mut run = Pipeline::standard(session, Budget::reported(1_000_000), window, memory);
         run.start(Message::user("Read it.")).await.unwrap();
         let long: String = (0..5_000).map(|number| format!("<{number}>\n")).collect();
@@ -463,7 +463,7 @@ fn what_was_cut_can_be_recalled_to_its_end_in_the_stack_that_cuts_it() {
         loop {
             pages += 1;
             let arguments = format!(r#"{{"entry":{entry},"offset":{offset}}}"#);
-            let asks = Message::calls("", [ToolCall::new(format!("r{pages}"), "recall", arguments)]);
+            let asks = Message::assistant_with_calls("", [ToolCall::new(format!("r{pages}"), "recall", arguments)]);
             for tool in run.answered(asks, None).await.unwrap() {
                 run.tool(&tool, |_| async { Err::<String, _>("the memory did not answer") }).await.unwrap();
             }

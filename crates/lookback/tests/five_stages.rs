@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_lite::future::block_on;
-use lookback::memory::{Kind, Memory, Scope, Source, Speaker, Statement};
+use lookback::memory::{FactKind, Memory, Scope, Source, Speaker, Statement};
 use lookback::middleware::{
-    Budget, Event, FactSheet, Failure, Middleware, Observe, OnFailure, Pipeline, Progress, Reaction, Run, Settings,
-    Stopped, Usage, Window,
+    Budget, CallUsage, ContextFilter, Event, FactSheet, Failure, Middleware, MiddlewareSettings, Observe, OnFailure,
+    Pipeline, Progress, Reaction, Run, Stopped,
 };
 use lookback::{Dialect, MemoryStore, Message, Request, Session, ToolCall};
 
@@ -67,19 +67,19 @@ const STAGES: [&str; 5] = ["observe", "budget", "window", "fact_sheet", "progres
 async fn play(bad: &str, fault: Fault, at: &'static str, on_failure: OnFailure, dialect: Dialect) -> Played {
     let store = Arc::new(MemoryStore::new());
     let memory = Memory::open(store.clone(), "run").await.unwrap();
-    let said = Statement::new(Kind::Constraint, "Write no files.", Source::of(Speaker::Person));
+    let said = Statement::new(FactKind::Constraint, "Write no files.", Source::of(Speaker::Person));
     memory.state(Scope::Session, said).await.unwrap();
     let settings = lookback::Settings { dialect, ..lookback::Settings::default() };
     let session = Session::open(store.clone(), "run", settings.clone()).await.unwrap();
-    let here = |name: &str| Settings {
+    let here = |name: &str| MiddlewareSettings {
         // What hangs is waited for this long; the others take as long as a busy machine needs.
         time_limit: Some(Duration::from_millis(if name == bad && fault == Fault::Hang { 200 } else { 30_000 })),
         on_failure: Some(on_failure),
-        ..Settings::default()
+        ..MiddlewareSettings::default()
     };
     let of = |name: &str| if name == bad { fault } else { Fault::None };
     let budget = Budget::reported(10_000);
-    let window = Window::rounds(3).unwrap();
+    let window = ContextFilter::rounds(3).unwrap();
     let mut run = Pipeline::new(session)
         .with_settings(Faulty { stage: Observe::new(), fault: of("observe"), at }, here("observe"))
         .with_settings(Faulty { stage: budget, fault: of("budget"), at }, here("budget"))
@@ -96,11 +96,14 @@ async fn play(bad: &str, fault: Fault, at: &'static str, on_failure: OnFailure, 
         let findings = dialect.check(&request);
         assert!(findings.is_empty(), "{bad} {fault:?}: call {calls}: {findings:?}");
         let answer = if calls < 10 {
-            Message::calls("", [ToolCall::new(format!("c{calls}"), "read", format!(r#"{{"page":{calls}}}"#))])
+            Message::assistant_with_calls(
+                "",
+                [ToolCall::new(format!("c{calls}"), "read", format!(r#"{{"page":{calls}}}"#))],
+            )
         } else {
             Message::assistant("All are blank.")
         };
-        let usage = Usage { input: 800, output: 100, ..Usage::default() };
+        let usage = CallUsage { input: 800, output: 100, ..CallUsage::default() };
         for tool in run.answered(answer, Some(usage)).await.unwrap() {
             run.tool(&tool, |call| async move { Ok::<_, String>(format!("result of {}", call.arguments)) })
                 .await

@@ -3,7 +3,7 @@
 //! A limit of n messages is to the memory in tokens one of 10 n + 3, where every message costs 10 and a request 3. Two checks of the
 //! original's cannot be broken here: a limit below zero, and a function or an identifier that is null, are no values of their types.
 //!
-//! Two faults are behaviour that its tests demand, and so have no test against them:
+//! Two faults are behavior that its tests demand, and so have no test against them:
 //! L4, a window may begin with the assistant: "the system message is never evicted, and counts";
 //! L6, the system message counts against the limit: the same vector.
 
@@ -21,7 +21,7 @@ use lookback::compat::langchain4j::{
     Builder, ChatMemory, ChatMemoryError, ChatMemoryStore, FromChatMemoryStore, MessageWindowChatMemory,
     OpenAiTokenCountEstimator, SingleSlotChatMemoryStore, TokenWindowChatMemory,
 };
-use lookback::store::{Answer, Head, Hit, LogInfo, Record};
+use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture};
 use lookback::tokens::{OpenAi, TokenCounter, Vocabulary, measure};
 use lookback::transcript::Millis;
 use lookback::{Dialect, LogName, MemoryStore, Message, Store, StoreError, ToolCall};
@@ -62,7 +62,13 @@ struct Counted {
 }
 
 impl Store for Counted {
-    fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>, time: Option<Millis>) -> Answer<'a, ()> {
+    fn append<'a>(
+        &'a self,
+        log: &'a LogName,
+        at: u64,
+        records: Vec<Record>,
+        time: Option<Millis>,
+    ) -> StoreFuture<'a, ()> {
         if self.full.load(Ordering::SeqCst) {
             return Box::pin(std::future::ready(Err(StoreError::Full { place: "counted".into() })));
         }
@@ -70,35 +76,35 @@ impl Store for Counted {
         self.store.append(log, at, records, time)
     }
 
-    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> Answer<'a, bool> {
+    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool> {
         self.store.touch(log, time)
     }
 
-    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> Answer<'a, Vec<String>> {
+    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> StoreFuture<'a, Vec<String>> {
         self.store.read(log, span)
     }
 
-    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> Answer<'a, Option<Head>> {
+    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>> {
         self.store.head(log, before)
     }
 
-    fn info<'a>(&'a self, log: &'a LogName) -> Answer<'a, Option<LogInfo>> {
+    fn info<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<LogInfo>> {
         self.store.info(log)
     }
 
-    fn list<'a>(&'a self, prefix: &'a str) -> Answer<'a, Vec<LogInfo>> {
+    fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>> {
         self.store.list(prefix)
     }
 
-    fn delete<'a>(&'a self, log: &'a LogName) -> Answer<'a, bool> {
+    fn delete<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, bool> {
         self.store.delete(log)
     }
 
-    fn clear(&self) -> Answer<'_, u64> {
+    fn clear(&self) -> StoreFuture<'_, u64> {
         self.store.clear()
     }
 
-    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> Answer<'a, Vec<Hit>> {
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> StoreFuture<'a, Vec<Hit>> {
         self.store.search(log, query, most)
     }
 }
@@ -488,8 +494,11 @@ fn anything(n: u64) -> Message {
         0 => Message::system(format!("rule {}", n % 3)),
         1 | 2 => Message::user(format!("question {n}")),
         3 => Message::assistant(format!("answer {n}")),
-        4 => Message::calls("", [ToolCall::new(id(n), "look", "{}"), ToolCall::new(id(n + 1), "look", "{}")]),
-        5 => Message::calls("", [ToolCall::new(id(n), "look", "{}")]),
+        4 => Message::assistant_with_calls(
+            "",
+            [ToolCall::new(id(n), "look", "{}"), ToolCall::new(id(n + 1), "look", "{}")],
+        ),
+        5 => Message::assistant_with_calls("", [ToolCall::new(id(n), "look", "{}")]),
         _ => Message::tool_result(id(n / 3), format!("seen {n}")),
     }
 }
@@ -523,7 +532,10 @@ fn whatever_comes_a_provider_takes_what_is_read_and_both_memories_agree() {
 }
 
 fn round(id: &str) -> [Message; 2] {
-    [Message::calls("", [ToolCall::new(id, "look", "{}")]), Message::tool_result(id, format!("seen {id}"))]
+    [
+        Message::assistant_with_calls("", [ToolCall::new(id, "look", "{}")]),
+        Message::tool_result(id, format!("seen {id}")),
+    ]
 }
 
 #[test]
@@ -570,13 +582,13 @@ fn the_estimator_counts_four_for_a_message_and_what_calls_cost_beside_their_word
     assert_eq!(of(&Message::tool_result("call-17", "By the sea.")), 4 + text("By the sea."));
     let call = |id: &str| ToolCall::new(id, "calculator", r#"{"first": 2, "second": "two"}"#);
     let one = 4 + 3 - 1 + 2 * text("calculator") + text(r#"{"first": 2, "second": "two"}"#);
-    assert_eq!(of(&Message::calls("", [call("c1")])), one);
+    assert_eq!(of(&Message::assistant_with_calls("", [call("c1")])), one);
     let arguments = 2 + text("first") + text("2") + 2 + text("second") + text("two");
     let two = 4 + 3 + 15 + 2 * (7 + text("calculator") + arguments);
-    assert_eq!(of(&Message::calls("", [call("c1"), call("c2")])), two);
-    assert_eq!(of(&Message::calls("Let me see.", [call("c1"), call("c2")])), two + text("Let me see."));
+    assert_eq!(of(&Message::assistant_with_calls("", [call("c1"), call("c2")])), two);
+    assert_eq!(of(&Message::assistant_with_calls("Let me see.", [call("c1"), call("c2")])), two + text("Let me see."));
     let late = OpenAiTokenCountEstimator::new("gpt-3.5-turbo-1106").unwrap();
-    assert_eq!(late.message(&Message::calls("", [call("c1"), call("c2")])), Some(two + 3));
+    assert_eq!(late.message(&Message::assistant_with_calls("", [call("c1"), call("c2")])), Some(two + 3));
     let told = OpenAiTokenCountEstimator::new("my-own-model").unwrap_err().to_string();
     assert_eq!(told, "modelName must be the name of a model of OpenAI's, got `my-own-model`");
 }
@@ -584,7 +596,7 @@ fn the_estimator_counts_four_for_a_message_and_what_calls_cost_beside_their_word
 #[test]
 fn a_memory_in_tokens_goes_by_what_the_counter_says_of_whole_messages() {
     let estimator = OpenAiTokenCountEstimator::new("gpt-4o").unwrap();
-    let calls = Message::calls("", ["c1", "c2"].map(|id| ToolCall::new(id, "look", r#"{"at": "sea"}"#)));
+    let calls = Message::assistant_with_calls("", ["c1", "c2"].map(|id| ToolCall::new(id, "look", r#"{"at": "sea"}"#)));
     let whole = estimator.message(&calls).unwrap();
     let question = estimator.message(&Message::user("Where?")).unwrap();
     for (room, kept) in [(whole + question, 2), (whole + question - 1, 1)] {
@@ -603,11 +615,11 @@ struct Lists {
 }
 
 impl ChatMemoryStore for Lists {
-    fn get_messages<'a>(&'a self, memory_id: &'a str) -> Answer<'a, Vec<Message>> {
+    fn get_messages<'a>(&'a self, memory_id: &'a str) -> StoreFuture<'a, Vec<Message>> {
         Box::pin(async move { Ok(self.lists.lock().unwrap().get(memory_id).cloned().unwrap_or_default()) })
     }
 
-    fn update_messages<'a>(&'a self, memory_id: &'a str, messages: Vec<Message>) -> Answer<'a, ()> {
+    fn update_messages<'a>(&'a self, memory_id: &'a str, messages: Vec<Message>) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             if self.full.load(Ordering::SeqCst) {
                 return Err(StoreError::Full { place: "of lists".into() });
@@ -617,7 +629,7 @@ impl ChatMemoryStore for Lists {
         })
     }
 
-    fn delete_messages<'a>(&'a self, memory_id: &'a str) -> Answer<'a, ()> {
+    fn delete_messages<'a>(&'a self, memory_id: &'a str) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             self.lists.lock().unwrap().remove(memory_id);
             Ok(())

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 
 use futures_lite::future::block_on;
 use lookback::policy::{Keep, Measure};
-use lookback::session::{Hooks, Outcome};
+use lookback::session::{CompactionOutcome, Hooks};
 use lookback::tokens::{Estimate, TokenCounter};
 use lookback::{
-    Complaint, Dialect, Entry, Error, Limits, MemoryStore, Message, Mode, Pace, Policy, Session, Settings, SystemRule,
-    TooLong, ToolCall,
+    Dialect, Entry, Error, Limits, MemoryStore, Message, Mode, Pace, Policy, ProviderError, Session, Settings,
+    SystemRule, TooLong, ToolCall,
 };
 
 fn open(policy: Policy) -> Session {
@@ -23,7 +23,7 @@ fn say(session: &mut Session, text: &str) {
 
 /// One round of a tool whose result has this length.
 fn round(session: &mut Session, number: usize, length: usize) {
-    let call = Message::calls("", [ToolCall::new(format!("c{number}"), "read", "{}")]);
+    let call = Message::assistant_with_calls("", [ToolCall::new(format!("c{number}"), "read", "{}")]);
     let result = Message::tool_result(format!("c{number}"), "x".repeat(length));
     block_on(session.extend(vec![call, result])).unwrap();
 }
@@ -55,7 +55,7 @@ fn a_policy_on_read_shows_again_what_a_larger_limit_holds() {
 fn a_window_on_read_stands_in_for_a_result_that_may_still_come() {
     let mut session = open(Policy { mode: Mode::OnRead, ..Policy::default() });
     say(&mut session, "read it");
-    block_on(session.push(Message::calls("", [ToolCall::new("c1", "read", "{}")]))).unwrap();
+    block_on(session.push(Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")]))).unwrap();
     assert!(shown(&mut session)[2].contains("No result"));
     block_on(session.push(Message::tool_result("c1", "all of it"))).unwrap();
     assert_eq!(shown(&mut session)[2], "all of it");
@@ -171,7 +171,9 @@ fn an_upstream_that_always_overflows_is_asked_ten_times_at_most() {
     let error = loop {
         sizes.push(block_on(session.window()).unwrap().tokens());
         requests += 1;
-        let Complaint::TooLong(long) = Dialect::OpenAiChat.complaint(Some(400), body) else { panic!("read otherwise") };
+        let ProviderError::TooLong(long) = Dialect::OpenAiChat.provider_error(Some(400), body) else {
+            panic!("read otherwise")
+        };
         if let Err(error) = block_on(session.overflow(long)) {
             break error;
         }
@@ -221,7 +223,7 @@ fn hooks_tell_what_a_cut_came_to() {
         .on_compact_start(move |start| starts.lock().unwrap().push(format!("{} leave", start.evicted_count)))
         .on_compact_end(move |end| {
             assert!(end.ratio() < 1.0 && end.tokens_after < end.tokens_before);
-            assert_eq!(end.outcome, Outcome::Cut);
+            assert_eq!(end.outcome, CompactionOutcome::Cut);
             ends.lock().unwrap().push("cut".to_owned());
         });
     let mut session = open(Policy { limits: Limits::messages(2), ..Policy::default() }).with_hooks(hooks);

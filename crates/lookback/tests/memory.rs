@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback::memory::{
-    Confidence, FactEntry, Facts, Judgement, Kind, Memory, MemoryError, Recall, Scope, SheetOptions, Source, Speaker,
-    Statement, Trust, recall, sheet, tools,
+    Confidence, FactEntry, FactKind, Facts, Judgment, Memory, MemoryError, Recall, Scope, SheetOptions, Source,
+    Speaker, Statement, Trust, recall, sheet, tools,
 };
 use lookback::message::{AssistantPart, Content, Media, MediaSource, Reasoning, UserPart};
 use lookback::tokens::Estimate;
@@ -47,7 +47,7 @@ fn memory(store: &Arc<dyn Store>, session: &str) -> Memory {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Said {
-    kind: Kind,
+    kind: FactKind,
     text: String,
     about: Option<String>,
     #[serde(default)]
@@ -119,9 +119,9 @@ impl Step {
         if let Some(said) = &self.state {
             let stated = memory.state(said.scope(), said.statement()).await?;
             let mut text = stated.id.to_string();
-            match stated.judgement {
-                Judgement::Again { .. } => text.push_str(" again"),
-                Judgement::New { supersedes, disputes } => {
+            match stated.judgment {
+                Judgment::Again { .. } => text.push_str(" again"),
+                Judgment::New { supersedes, disputes } => {
                     text.push_str(" new");
                     if !supersedes.is_empty() {
                         let ids: Vec<_> = supersedes.iter().map(ToString::to_string).collect();
@@ -269,7 +269,7 @@ fn tools_answer_as_the_vectors_say() {
 }
 
 fn finding(text: &str) -> Statement {
-    Statement::new(Kind::Finding, text, Source::of(Speaker::Model))
+    Statement::new(FactKind::Finding, text, Source::of(Speaker::Model))
 }
 
 /// Fault K3: a sheet that protected facts alone overflowed was evicted from for ever.
@@ -278,12 +278,12 @@ fn k3_protected_facts_beyond_the_budget_end_in_a_sheet_and_are_all_kept() {
     let mut facts = Facts::new(Scope::Session);
     for number in 0..500 {
         let text = format!("What was said in part {number} is wrong.");
-        facts.apply(&FactEntry::Stated(Statement::new(Kind::Correction, text, Source::of(Speaker::Person))));
+        facts.apply(&FactEntry::Stated(Statement::new(FactKind::Correction, text, Source::of(Speaker::Person))));
     }
     for budget in [0, 1, 2, 60, 200] {
         let made = sheet(&[&facts], &SheetOptions { budget, ..SheetOptions::default() }, &Estimate::default());
         assert!(made.tokens <= budget && made.is_short());
-        assert_eq!(made.left_out, [(Kind::Correction, 500 - made.shown.len() as u64)]);
+        assert_eq!(made.left_out, [(FactKind::Correction, 500 - made.shown.len() as u64)]);
     }
     assert_eq!(facts.len(), 500);
 }

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use lookback::memory::{
-    Confidence, Fact, FactEntry, FactId, Facts, Judgement, Kind, Scope, SheetOptions, Source, Speaker, Statement,
+    Confidence, Fact, FactEntry, FactId, FactKind, Facts, Judgment, Scope, SheetOptions, Source, Speaker, Statement,
     Trust, sheet,
 };
 use lookback::tokens::Estimate;
@@ -46,7 +46,7 @@ enum Form {
 /// A statement as the model of the test knows it: no texts.
 #[derive(Debug, Clone, Copy)]
 struct Said {
-    kind: Kind,
+    kind: FactKind,
     form: Form,
     thing: u64,
     value: u64,
@@ -60,7 +60,7 @@ impl Said {
         let value = dice.below(if form == Form::Alone { 30 } else { 5 });
         let confidence = dice.below(11) as f64 / 10.0;
         let trust = dice.of(&[Trust::Low, Trust::Medium, Trust::High]);
-        Said { kind: dice.of(&Kind::ALL), form, thing: dice.below(THINGS), value, confidence, trust }
+        Said { kind: dice.of(&FactKind::ALL), form, thing: dice.below(THINGS), value, confidence, trust }
     }
 
     /// In words, spelled in one of the ways that make no difference.
@@ -109,10 +109,10 @@ struct Model {
 
 impl Model {
     fn new(scope: Scope) -> Self {
-        Model { scope, end: 0, slots: vec![Vec::new(); Kind::ALL.len() * 3 * THINGS as usize], over: Vec::new() }
+        Model { scope, end: 0, slots: vec![Vec::new(); FactKind::ALL.len() * 3 * THINGS as usize], over: Vec::new() }
     }
 
-    fn judge(&self, said: &Said, extra: Option<(FactId, Trust)>) -> Option<Judgement> {
+    fn judge(&self, said: &Said, extra: Option<(FactId, Trust)>) -> Option<Judgment> {
         let slot = &self.slots[said.slot()];
         let newest = || slot.iter().rev();
         let same: Vec<_> = newest().filter(|it| it.said.value == said.value).collect();
@@ -122,7 +122,7 @@ impl Model {
             && let Some(first) = same.first()
             && !(takes(&first) && others.iter().any(|it| takes(&it)))
         {
-            return Some(Judgement::Again { id: first.id });
+            return Some(Judgment::Again { id: first.id });
         }
         if extra.is_some_and(|(id, trust)| id.scope == self.scope && trust > said.trust) {
             return None;
@@ -134,7 +134,7 @@ impl Model {
             }
         }
         let disputes = others.iter().find(|it| !supersedes.contains(&it.id)).map(|it| it.id);
-        Some(Judgement::New { supersedes, disputes })
+        Some(Judgment::New { supersedes, disputes })
     }
 
     fn take(&mut self, id: FactId, slot: usize) {
@@ -181,7 +181,7 @@ impl Both {
         assert_eq!(judged.as_ref().ok(), expected.as_ref(), "{statement:?}: {judged:?}");
         match expected {
             None => {}
-            Some(Judgement::Again { id }) => {
+            Some(Judgment::Again { id }) => {
                 let Statement { confidence, source, trust, time, .. } = statement;
                 self.apply(&FactEntry::Confirmed { id, confidence, source, trust, time }, None);
                 let it = self.model.slots[said.slot()].iter_mut().find(|it| it.id == id).unwrap();
@@ -189,7 +189,7 @@ impl Both {
                 it.said.confidence = it.said.confidence.max(said.confidence);
                 it.said.trust = it.said.trust.max(said.trust);
             }
-            Some(Judgement::New { supersedes, .. }) => {
+            Some(Judgment::New { supersedes, .. }) => {
                 let id = FactId { scope: self.model.scope, position: self.model.end };
                 for old in &supersedes {
                     if old.scope == self.model.scope {
@@ -238,7 +238,7 @@ impl Both {
             count += 1;
         }
         assert_eq!((self.facts.len(), self.facts.end()), (count, self.model.end));
-        assert_eq!(Kind::ALL.iter().map(|kind| self.facts.count(*kind)).sum::<usize>(), count);
+        assert_eq!(FactKind::ALL.iter().map(|kind| self.facts.count(*kind)).sum::<usize>(), count);
     }
 }
 
@@ -249,11 +249,11 @@ fn check_sheet(session: &Both, shared: &Both, dice: &mut Dice) {
     assert!(made.tokens <= options.budget, "{} of {}", made.tokens, options.budget);
     let over: HashSet<FactId> = session.model.over.iter().map(|(shared, _)| *shared).collect();
     let hidden = |id: FactId| over.contains(&id);
-    let mut shown = [0; Kind::ALL.len()];
+    let mut shown = [0; FactKind::ALL.len()];
     for id in &made.shown {
         shown[session.facts.get(*id).or(shared.facts.get(*id)).unwrap().statement.kind as usize] += 1;
     }
-    for kind in Kind::ALL {
+    for kind in FactKind::ALL {
         let of_kind = |both: &Both| both.facts.of_kind(kind).filter(|fact| !hidden(fact.id)).count();
         let standing = of_kind(session) + of_kind(shared);
         let left_out = made.left_out.iter().find(|(of, _)| *of == kind).map_or(0, |(_, count)| *count);
@@ -261,7 +261,7 @@ fn check_sheet(session: &Both, shared: &Both, dice: &mut Dice) {
     }
     assert!(!made.shown.iter().any(|id| hidden(*id)));
     let unprotected =
-        Kind::ALL.into_iter().filter(|kind| !kind.is_protected()).map(|kind| shown[kind as usize]).sum::<u64>();
+        FactKind::ALL.into_iter().filter(|kind| !kind.is_protected()).map(|kind| shown[kind as usize]).sum::<u64>();
     assert!(!made.is_short() || unprotected == 0, "what is protected comes first, with {options:?}");
 }
 
@@ -308,13 +308,13 @@ fn a_hundred_thousand_facts_that_are_all_protected_fit_a_sheet_of_any_size() {
     let mut facts = Facts::new(Scope::Session);
     for number in 0..100_000 {
         let text = format!("correction {number} is one that stands alone");
-        facts.apply(&FactEntry::Stated(Statement::new(Kind::Correction, text, Source::of(Speaker::Person))));
+        facts.apply(&FactEntry::Stated(Statement::new(FactKind::Correction, text, Source::of(Speaker::Person))));
     }
     for budget in [0, 1, 10, 50, 100, 1_000, 10_000] {
         let options = SheetOptions { budget, ..SheetOptions::default() };
         let made = sheet(&[&facts], &options, &Estimate::default());
         assert!(made.tokens <= budget);
-        assert_eq!(made.left_out, [(Kind::Correction, 100_000 - made.shown.len() as u64)]);
+        assert_eq!(made.left_out, [(FactKind::Correction, 100_000 - made.shown.len() as u64)]);
     }
     assert_eq!(facts.len(), 100_000);
 }

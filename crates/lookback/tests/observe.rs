@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use futures_lite::future::block_on;
 use lookback::middleware::{
-    Budget, Event, Failure, Kind, Middleware, Observe, Pipeline, Reaction, Run, Usage, Window, semconv, tokens_by_kind,
+    Budget, CallUsage, ContentKind, ContextFilter, Event, Failure, Middleware, Observe, Pipeline, Reaction, Run,
+    semconv, tokens_by_kind,
 };
 use lookback::{Dialect, Engine, MemoryStore, Message, Request, Session, Settings, ToolCall, calls, presets};
 use tracing::field::{Field, Visit};
@@ -82,16 +83,17 @@ fn observed(observe: Observe) -> Vec<Line> {
             let session = Session::open(MemoryStore::new(), "agent-7", Settings::default()).await.unwrap();
             let mut run = Pipeline::new(session)
                 .with(observe.asking("openai", "gpt-5"))
-                .with(Window::rounds(1).unwrap())
+                .with(ContextFilter::rounds(1).unwrap())
                 .with(Budget::reported(7))
                 .with(Blabber);
             run.start(Message::user(SECRET)).await.unwrap();
             for number in 1..=2 {
                 run.next().await.unwrap().unwrap();
                 let arguments = format!(r#"{{"word":"{SECRET}"}}"#);
-                let answer = Message::calls(SECRET, [ToolCall::new(format!("c{number}"), "read", arguments)]);
+                let answer =
+                    Message::assistant_with_calls(SECRET, [ToolCall::new(format!("c{number}"), "read", arguments)]);
                 let model = Some("gpt-5-2026".to_owned());
-                let usage = Usage { model, input: 1, output: 2, ..Usage::default() };
+                let usage = CallUsage { model, input: 1, output: 2, ..CallUsage::default() };
                 for tool in run.answered(answer, Some(usage)).await.unwrap() {
                     let result = if number == 1 { Ok(SECRET) } else { Err(SECRET) };
                     run.tool(&tool, |_| async { result }).await.unwrap();
@@ -163,7 +165,7 @@ fn the_kinds_of_a_window_add_up_to_it() {
     let kinds = tokens_by_kind(engine.view());
     assert_eq!(kinds.values().sum::<u64>(), engine.view().totals().size.tokens);
     let found: Vec<_> = kinds.keys().copied().collect();
-    use Kind::*;
+    use ContentKind::*;
     assert_eq!(found, [System, User, Assistant, Reasoning, ToolCall, ToolResult, Media]);
 
     let policy = presets::named("rolling-summary:window_size=1").unwrap();

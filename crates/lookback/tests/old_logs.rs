@@ -56,13 +56,13 @@ fn what_is_beside_the_messages_is_read() {
     let mut session = opened("openai", Dialect::OpenAiChat);
     let view = session.view();
     assert_eq!(view.label().agent.as_deref(), Some("coder"));
-    assert!(view.frame().unwrap().tools.as_ref().unwrap().get().contains("read"));
+    assert!(view.preamble().unwrap().tools.as_ref().unwrap().get().contains("read"));
     assert_ne!(view.calibration("gpt-4o"), lookback::tokens::Calibration::default());
     let entries = block_on(session.entries()).unwrap();
     let count = |counts: fn(&Entry) -> bool| entries.iter().filter(|entry| counts(entry)).count();
     assert!(count(|entry| matches!(entry, Entry::Repair(_))) > 0);
     assert!(count(|entry| matches!(entry, Entry::Compaction(_))) > 0);
-    assert!(count(|entry| matches!(entry, Entry::Frame { .. })) == 1);
+    assert!(count(|entry| matches!(entry, Entry::Preamble { .. })) == 1);
 }
 
 #[test]
@@ -75,13 +75,13 @@ fn a_summary_goes_on_from_the_notes_beside_it() {
     let before = block_on(session.window()).unwrap().to_json().unwrap();
     assert_eq!(before, file("summary.window.json"));
     for number in 0..4 {
-        let text = format!("We decided to use port {number}. {}", "And some more was said about it. ".repeat(8));
+        let text = format!("We outcome to use port {number}. {}", "And some more was said about it. ".repeat(8));
         block_on(session.push(lookback::Message::user(text))).unwrap();
         block_on(session.window()).unwrap();
-        block_on(session.settled()).unwrap();
+        block_on(session.wait_for_summary()).unwrap();
     }
     let after = block_on(session.window()).unwrap().to_json().unwrap();
-    let first = "We decided to use port 5000";
+    let first = "We outcome to use port 5000";
     assert!(before.contains(first) && after.contains(first) && before != after, "{after}");
 }
 

@@ -13,11 +13,11 @@ use futures_lite::future::{block_on, poll_once};
 use lookback::dialect::TooLong;
 use lookback::memory::{Memory, Scope, Source, Speaker, Statement};
 use lookback::middleware::{
-    Budget, Event, FactSheet, Failure, Middleware, Pipeline, Progress, Reaction, Reason, Run, Stopped, ToolUse, Usage,
-    Window,
+    Budget, CallUsage, ContextFilter, EndReason, Event, FactSheet, Failure, Middleware, Pipeline, Progress, Reaction,
+    Run, Stopped, ToolUse,
 };
 use lookback::policy::Measure;
-use lookback::store::{Answer, Head, Hit, LogInfo, Record};
+use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture};
 use lookback::transcript::{Entry, Origin};
 use lookback::{
     Dialect, Limits, LogName, MemoryStore, Message, Policy, Session, Settings, Store, StoreError, ToolCall, presets,
@@ -119,7 +119,7 @@ fn a_stage_that_fails_closed_at_any_event_ends_the_run_in_order() {
 
 /// An answer that asks for one page.
 fn asks(number: u64) -> Message {
-    Message::calls("", [ToolCall::new(format!("c{number}"), "read", format!(r#"{{"page":{number}}}"#))])
+    Message::assistant_with_calls("", [ToolCall::new(format!("c{number}"), "read", format!(r#"{{"page":{number}}}"#))])
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn what_one_stage_did_no_other_undoes() {
             let read = used.clone();
             let mut run = Pipeline::new(session)
                 .with(Progress::new().after([3, 10, 100]))
-                .with(Window::rounds(5).unwrap())
+                .with(ContextFilter::rounds(5).unwrap())
                 .with(Budget::new(25_000, move || read.load(Ordering::Relaxed)));
             let task = Message::user("Find out why the build fails.");
             alone.push(task.clone()).await.unwrap();
@@ -203,9 +203,9 @@ fn every_message_that_leaves_the_window_is_told_once_to_each_stage() {
     block_on(async {
         let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
         let lists = [(); 2].map(|()| Arc::new(std::sync::Mutex::new(Vec::new())));
-        let early = lookback::middleware::Settings { order: Some(1), ..Default::default() };
+        let early = lookback::middleware::MiddlewareSettings { order: Some(1), ..Default::default() };
         let mut run = Pipeline::new(session)
-            .with(Window::rounds(2).unwrap())
+            .with(ContextFilter::rounds(2).unwrap())
             .with_settings(Leavers(lists[0].clone()), early)
             .with(Leavers(lists[1].clone()))
             .iterations(8);
@@ -322,7 +322,7 @@ fn a_stage_that_is_back_is_asked_again_and_what_it_said_late_is_not_heard() {
         let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
         let (release, wait) = std::sync::mpsc::channel();
         let newest = Arc::new(AtomicU64::new(0));
-        let settings = lookback::middleware::Settings {
+        let settings = lookback::middleware::MiddlewareSettings {
             time_limit: Some(std::time::Duration::from_millis(20)),
             ..Default::default()
         };
@@ -391,8 +391,8 @@ impl Middleware for Held {
 }
 
 /// Settings of a stage that may take as long as it likes.
-fn unlimited() -> lookback::middleware::Settings {
-    lookback::middleware::Settings { time_limit: Some(std::time::Duration::ZERO), ..Default::default() }
+fn unlimited() -> lookback::middleware::MiddlewareSettings {
+    lookback::middleware::MiddlewareSettings { time_limit: Some(std::time::Duration::ZERO), ..Default::default() }
 }
 
 /// Makes a call until the stage waits in it, and drops it there.
@@ -433,7 +433,7 @@ fn an_answer_to_one_call_is_never_given_to_another() {
         run.start(Message::user("Read every page.")).await.unwrap();
         run.next().await.unwrap();
         let [one, two] = ["c1", "c2"].map(|id| ToolCall::new(id, "read", "{}"));
-        run.answered(Message::calls("", [one.clone(), two.clone()]), None).await.unwrap();
+        run.answered(Message::assistant_with_calls("", [one.clone(), two.clone()]), None).await.unwrap();
         let tool = |_: ToolCall| async { Ok::<_, String>("it was run") };
         dropped_while_held!(holder, run.tool(&one, tool));
         holder.release.send(()).unwrap();
@@ -450,7 +450,7 @@ fn a_stage_that_hangs_is_left_behind_though_each_poll_is_shorter_than_its_limit(
         let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
         let (held, holder) = Held::at("before_iteration");
         let limit = std::time::Duration::from_millis(50);
-        let settings = lookback::middleware::Settings { time_limit: Some(limit), ..Default::default() };
+        let settings = lookback::middleware::MiddlewareSettings { time_limit: Some(limit), ..Default::default() };
         let mut run = Pipeline::new(session).with_settings(held, settings);
         run.start(Message::user("Read every page.")).await.unwrap();
         let mut ticks = 0;
@@ -471,8 +471,8 @@ fn a_stage_that_was_busy_is_told_all_that_left_meanwhile() {
         let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
         let (held, holder) = Held::at("after_iteration");
         let limit = std::time::Duration::from_millis(20);
-        let settings = lookback::middleware::Settings { time_limit: Some(limit), ..Default::default() };
-        let mut run = Pipeline::new(session).with(Window::rounds(2).unwrap()).with_settings(held, settings);
+        let settings = lookback::middleware::MiddlewareSettings { time_limit: Some(limit), ..Default::default() };
+        let mut run = Pipeline::new(session).with(ContextFilter::rounds(2).unwrap()).with_settings(held, settings);
         run.start(Message::user("Read every page.")).await.unwrap();
         let heard = || holder.asked.lock().unwrap().len();
         let (mut iteration, mut before) = (0, 0);
@@ -521,7 +521,7 @@ fn a_run_that_is_over_may_be_followed_by_another() {
     block_on(async {
         let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
         let limit = session.settings().policy.clone();
-        let mut run = Pipeline::new(session).with(Window::rounds(5).unwrap());
+        let mut run = Pipeline::new(session).with(ContextFilter::rounds(5).unwrap());
         for task in ["Count to three.", "Count to four."] {
             run.start(Message::user(task)).await.unwrap();
             assert!(run.stopped().is_none());
@@ -560,7 +560,7 @@ fn what_was_told_to_a_run_that_is_over_is_not_shown_to_the_next_and_what_is_reme
             let settings = Settings { dialect, ..Settings::default() };
             let memory = Memory::open(store.clone(), "run").await.unwrap();
             let by = Source::of(Speaker::Person);
-            let rule = Statement::new(lookback::memory::Kind::Constraint, "Write no files.", by);
+            let rule = Statement::new(lookback::memory::FactKind::Constraint, "Write no files.", by);
             memory.state(Scope::Session, rule).await.unwrap();
             let session = Session::open(store.clone(), "run", settings.clone()).await.unwrap();
             let mut run = Pipeline::new(session).with(NudgesOnce(false)).with(FactSheet::new(memory.clone()));
@@ -596,7 +596,7 @@ fn a_policy_by_name_does_not_undo_what_a_stage_tightened() {
             let limits = Limits { rounds: Some(asked.fetch_add(1, Ordering::Relaxed)), ..Limits::default() };
             Policy { limits, ..Policy::default() }
         });
-        let mut run = Pipeline::new(session).with(Window::rounds(2).unwrap()).iterations(6);
+        let mut run = Pipeline::new(session).with(ContextFilter::rounds(2).unwrap()).iterations(6);
         run.start(Message::user("Find out why the build fails.")).await.unwrap();
         let mut most = 0;
         while let Some(call) = run.next().await.unwrap() {
@@ -620,7 +620,7 @@ fn the_task_is_sent_at_each_call_of_a_session_that_goes_on() {
                 session.push(Message::assistant("An answer.")).await.unwrap();
             }
             let mut run = Pipeline::new(session)
-                .with(Window::rounds(3).unwrap())
+                .with(ContextFilter::rounds(3).unwrap())
                 .with(Progress::new().after([2, 50, 100]))
                 .with_continuity(Session::RESUMED_TURNS)
                 .iterations(12);
@@ -699,7 +699,7 @@ impl Shaky {
 }
 
 impl Store for Shaky {
-    fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>, time: Option<i64>) -> Answer<'a, ()> {
+    fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>, time: Option<i64>) -> StoreFuture<'a, ()> {
         let fault = self.1.lock().unwrap().pop_front().unwrap_or(Fault::None);
         Box::pin(async move {
             if fault != Fault::Before {
@@ -711,28 +711,28 @@ impl Store for Shaky {
             }
         })
     }
-    fn touch<'a>(&'a self, log: &'a LogName, time: i64) -> Answer<'a, bool> {
+    fn touch<'a>(&'a self, log: &'a LogName, time: i64) -> StoreFuture<'a, bool> {
         self.0.touch(log, time)
     }
-    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> Answer<'a, Vec<String>> {
+    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> StoreFuture<'a, Vec<String>> {
         self.0.read(log, span)
     }
-    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> Answer<'a, Option<Head>> {
+    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>> {
         self.0.head(log, before)
     }
-    fn info<'a>(&'a self, log: &'a LogName) -> Answer<'a, Option<LogInfo>> {
+    fn info<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<LogInfo>> {
         self.0.info(log)
     }
-    fn list<'a>(&'a self, prefix: &'a str) -> Answer<'a, Vec<LogInfo>> {
+    fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>> {
         self.0.list(prefix)
     }
-    fn delete<'a>(&'a self, log: &'a LogName) -> Answer<'a, bool> {
+    fn delete<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, bool> {
         self.0.delete(log)
     }
-    fn clear(&self) -> Answer<'_, u64> {
+    fn clear(&self) -> StoreFuture<'_, u64> {
         self.0.clear()
     }
-    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> Answer<'a, Vec<Hit>> {
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> StoreFuture<'a, Vec<Hit>> {
         self.0.search(log, query, most)
     }
 }
@@ -787,7 +787,7 @@ fn results_of_the_same_words_are_not_taken_for_one_another() {
             run.start(Message::user("Write both pages.")).await.unwrap();
             run.next().await.unwrap();
             let [one, two] = ["c1", "c2"].map(|id| ToolCall::new(id, "write", "{}"));
-            run.answered(Message::calls("", [one.clone(), two.clone()]), None).await.unwrap();
+            run.answered(Message::assistant_with_calls("", [one.clone(), two.clone()]), None).await.unwrap();
             let ok = |_: ToolCall| async { Ok::<_, String>("ok") };
             // The store is out of order for the second, and another process gives the first meanwhile.
             store.next_writes([Fault::Before]);
@@ -820,7 +820,7 @@ fn a_result_that_was_given_stands_there_once_whatever_is_asked_for_next() {
                 run.start(Message::user("Write both pages.")).await.unwrap();
                 run.next().await.unwrap();
                 let [one, two] = ["c1", "c2"].map(|id| ToolCall::new(id, "write", "{}"));
-                run.answered(Message::calls("", [one.clone(), two.clone()]), None).await.unwrap();
+                run.answered(Message::assistant_with_calls("", [one.clone(), two.clone()]), None).await.unwrap();
                 let ok = |_: ToolCall| async { Ok::<_, String>("ok") };
                 store.next_writes([fault]);
                 run.tool(&one, ok).await.unwrap_err();
@@ -905,7 +905,7 @@ fn an_answer_that_failed_in_the_store_is_reported_once() {
             let (store, mut run, call) = at_first_call(Pipeline::new).await;
             let before = run.session().stats().entries;
             store.next_writes(faults.clone());
-            let usage = Usage { model: Some("gpt-4o".into()), input: call.tokens * 2, ..Usage::default() };
+            let usage = CallUsage { model: Some("gpt-4o".into()), input: call.tokens * 2, ..CallUsage::default() };
             run.answered(Message::assistant("One."), Some(usage.clone())).await.unwrap_err();
             run.answered(Message::assistant("One."), Some(usage)).await.unwrap();
             let entries = run.into_session().entries().await.unwrap();
@@ -984,19 +984,19 @@ fn the_usual_stages_watch_what_is_reported() {
         let store = Arc::new(MemoryStore::new());
         let memory = Memory::open(store.clone(), "run").await.unwrap();
         let session = Session::open(store, "run", Settings::default()).await.unwrap();
-        let window = Window::rounds(5).unwrap();
+        let window = ContextFilter::rounds(5).unwrap();
         let mut run = Pipeline::standard(session, Budget::reported(100), window, memory).iterations(20);
         run.start(Message::user("Find out why the build fails.")).await.unwrap();
         let mut calls = Vec::new();
         while let Some(call) = run.next().await.unwrap() {
             calls.push(call.tools != ToolUse::Free);
-            let usage = Usage { input: 50, output: 10, ..Usage::default() };
+            let usage = CallUsage { input: 50, output: 10, ..CallUsage::default() };
             for tool in run.answered(asks(call.iteration), Some(usage)).await.unwrap() {
                 run.tool(&tool, |_| async { Ok::<_, String>("a page") }).await.unwrap();
             }
         }
         assert_eq!(calls, [false, false, true]);
-        assert_eq!(run.stopped(), Some(&Stopped::NoAnswer(Reason::Budget { used: 120, limit: 100 })));
+        assert_eq!(run.stopped(), Some(&Stopped::NoAnswer(EndReason::Budget { used: 120, limit: 100 })));
         assert_eq!(run.failures().count(), 0);
     });
 }
@@ -1010,7 +1010,7 @@ fn what_is_reported_of_a_dated_model_corrects_the_counts_of_the_model_that_was_a
             let mut run = Pipeline::new(session);
             run.start(Message::user("Count to ten thousand. ".repeat(50))).await.unwrap();
             let call = run.next().await.unwrap().unwrap();
-            let usage = Usage { model: Some(told.to_owned()), input: call.tokens * 3, ..Usage::default() };
+            let usage = CallUsage { model: Some(told.to_owned()), input: call.tokens * 3, ..CallUsage::default() };
             run.answered(Message::assistant("One."), Some(usage)).await.unwrap();
             run.start(Message::user("Go on.")).await.unwrap();
             let next = run.next().await.unwrap().unwrap();

@@ -5,7 +5,7 @@
 mod vectors;
 
 use futures_lite::future::block_on;
-use lookback::middleware::{Pipeline, Window};
+use lookback::middleware::{ContextFilter, Pipeline};
 use lookback::{Dialect, MemoryStore, Message, Session, Settings, ToolCall, presets};
 use vectors::preset::hold;
 
@@ -35,12 +35,12 @@ fn rounds_as_stage(per_turn: &str) -> Vec<u64> {
         let settings = Settings { dialect: Dialect::Bedrock, ..Settings::default() };
         let session = Session::open(MemoryStore::new(), "run", settings).await.unwrap();
         let policy = presets::named(&format!("managed-window:window_size=2,per_turn={per_turn}")).unwrap();
-        let mut run = Pipeline::new(session).with(Window::new(policy)).iterations(6);
+        let mut run = Pipeline::new(session).with(ContextFilter::new(policy)).iterations(6);
         run.start(Message::user("Find out why the build fails.")).await.unwrap();
         let mut rounds = Vec::new();
         while let Some(call) = run.next().await.unwrap() {
             rounds.push(call.view.totals().rounds);
-            let asks = Message::calls("", [ToolCall::new(format!("c{}", call.iteration), "read", "{}")]);
+            let asks = Message::assistant_with_calls("", [ToolCall::new(format!("c{}", call.iteration), "read", "{}")]);
             for tool in run.answered(asks, None).await.unwrap() {
                 run.tool(&tool, |_| async { Ok::<_, String>("a page") }).await.unwrap();
             }

@@ -6,7 +6,7 @@ use std::io::Write;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use lookback::recording::{LARGEST, RecordingError, Shape, TextError, Usage, text};
+use lookback::recording::{LARGEST, RecordedUsage, RecordingError, Shape, TextError, text};
 use lookback::{Dialect, Recording};
 
 const OPENAI: [&str; 4] = [
@@ -126,24 +126,24 @@ fn a_message_that_does_not_fit_the_dialect_found_out_says_what_told_it() {
 
 #[test]
 fn tools_and_system_prompt_are_those_of_the_dialect() {
-    let frame = |text: &str| {
-        let frame = read(text).remove(0).frame;
+    let preamble = |text: &str| {
+        let preamble = read(text).remove(0).preamble;
         let get = |raw: Option<Box<serde_json::value::RawValue>>| raw.map(|raw| raw.get().to_owned());
-        (get(frame.system), get(frame.tools))
+        (get(preamble.system), get(preamble.tools))
     };
     let some = |text: &str| Some(text.to_owned());
     let body = |more: &str, messages: &[&str]| format!(r#"{{{more},"messages":[{}]}}"#, messages.join(","));
-    assert_eq!(frame(&body(r#""system":null,"tools":[1]"#, &OPENAI)), (None, some("[1]")));
-    assert_eq!(frame(&body(r#""system":"s","tools":[1]"#, &ANTHROPIC)), (some("\"s\""), some("[1]")));
+    assert_eq!(preamble(&body(r#""system":null,"tools":[1]"#, &OPENAI)), (None, some("[1]")));
+    assert_eq!(preamble(&body(r#""system":"s","tools":[1]"#, &ANTHROPIC)), (some("\"s\""), some("[1]")));
     assert_eq!(
-        frame(&body(r#""system":[{"text":"s"}],"toolConfig":{"tools":[]}"#, &BEDROCK)),
+        preamble(&body(r#""system":[{"text":"s"}],"toolConfig":{"tools":[]}"#, &BEDROCK)),
         (some(r#"[{"text":"s"}]"#), some(r#"{"tools":[]}"#))
     );
 }
 
 #[test]
 fn what_the_provider_reported_is_read() {
-    let usage = [Usage { message: 1, input: 3, cache_write: 20, cache_read: 100, output: 7 }];
+    let usage = [RecordedUsage { message: 1, input: 3, cache_write: 20, cache_read: 100, output: 7 }];
     let messages = OPENAI.join(",");
     for more in [
         r#""usage":[[1,3,20,100,7]]"#,

@@ -11,10 +11,10 @@ use futures_lite::future::block_on;
 use lookback::compat::agentlib::ReadOptions;
 use lookback::memory::tools::Reply;
 use lookback::memory::{
-    self, Export, FactEntry, Kind, Memory, Recall, Scope, SheetOptions, Source, Speaker, Statement,
+    self, Export, FactEntry, FactKind, Memory, Recall, Scope, SheetOptions, Source, Speaker, Statement,
 };
 use lookback::middleware::{Event, FactSheet, Flow, Note, Pipeline, Reaction, Run, ToolOutcome, ToolUse};
-use lookback::session::{self, Reading};
+use lookback::session::{self, HistoryQuery};
 use lookback::store::Record;
 use lookback::summarize::{Ask, Options, Summary, Task, passages};
 use lookback::tokens::Estimate;
@@ -52,7 +52,7 @@ fn stores_and_sessions_say_no_word() {
             let log: LogName = "chat".parse().unwrap();
             let mut session = Session::open(store.clone(), "chat", Settings::default()).await.unwrap();
             session.push(Message::user(MARK)).await.unwrap();
-            session.push(Message::calls(MARK, [ToolCall::new(MARK, MARK, MARK)])).await.unwrap();
+            session.push(Message::assistant_with_calls(MARK, [ToolCall::new(MARK, MARK, MARK)])).await.unwrap();
             session.push(Message::user(MARK)).await.unwrap();
             hides(&session.window().await.unwrap());
             hides(&session);
@@ -71,7 +71,7 @@ fn stores_and_sessions_say_no_word() {
         });
     }
     hides(&Record { body: mark(), text: mark(), checkpoint: false });
-    hides(&Reading { query: Some(mark()), ..Reading::default() });
+    hides(&HistoryQuery { query: Some(mark()), ..HistoryQuery::default() });
     hides(&ReadOptions { query: Some(mark()), ..ReadOptions::default() });
     let recording = format!(r#"{{"role":"user","content":"{MARK}"}}"#);
     hides(&Recording::read(&recording, "chat", Dialect::OpenAiChat).unwrap());
@@ -93,7 +93,7 @@ fn facts_say_no_word() {
         let statement = Statement {
             about: Some(mark()),
             tags: vec![mark()],
-            ..Statement::new(Kind::Blocker, MARK, source.clone())
+            ..Statement::new(FactKind::Blocker, MARK, source.clone())
         };
         hides(&statement);
         let stated = memory.state(Scope::Session, statement).await.unwrap();

@@ -37,7 +37,7 @@ fn checked(messages: &[String]) -> Dialect {
 fn windows(recording: &Recording, settings: Settings) -> Result<Vec<String>, lookback::Error> {
     block_on(async {
         let mut session = Session::open(MemoryStore::new(), "replay", settings).await?.with_spawner(block_on);
-        session.frame(&recording.frame).await?;
+        session.set_preamble(&recording.preamble).await?;
         let mut windows = Vec::new();
         for (index, (message, time)) in recording.messages.iter().enumerate() {
             if index > 0 && message.role() == Role::Assistant {

@@ -37,7 +37,9 @@ fn message(short: &str) -> (Message, Origin) {
         "a" => Message::assistant(words),
         "s" => Message::system(words),
         _ => match (head.strip_prefix("a*"), head.strip_prefix("t#")) {
-            (Some(calls), _) => Message::calls("", calls.split('+').map(|id| ToolCall::new(id, "look", "{}"))),
+            (Some(calls), _) => {
+                Message::assistant_with_calls("", calls.split('+').map(|id| ToolCall::new(id, "look", "{}")))
+            }
             (_, Some(id)) => Message::tool_result(id, words),
             _ => panic!("{short}"),
         },
@@ -110,7 +112,7 @@ fn a_session_goes_on_with_its_last_turns_and_its_task_once() {
 }
 
 #[test]
-fn what_leaves_a_session_with_a_running_summary_is_summarised() {
+fn what_leaves_a_session_with_a_running_summary_is_summarized() {
     block_on(async {
         let policy = presets::named("rolling-summary:window_size=200").unwrap();
         let settings = Settings { policy: policy.clone(), ..Settings::default() };
@@ -120,7 +122,7 @@ fn what_leaves_a_session_with_a_running_summary_is_summarised() {
             session.push(Message::assistant("Noted.")).await.unwrap();
         }
         session.resume(Message::user("Which ports are there?"), 2).await.unwrap();
-        session.settled().await.unwrap();
+        session.wait_for_summary().await.unwrap();
         let window = session.window().await.unwrap();
         let sent: Vec<String> = window.view().messages().map(|item| item.message().text()).collect();
         assert!(sent[0].contains("505") && window.view().summary().is_some(), "{sent:?}");

@@ -1,4 +1,4 @@
-//! Sessions over each store: opened again, synchronised, branched, shared.
+//! Sessions over each store: opened again, synchronized, branched, shared.
 
 #![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback::session::{Label, Reading, Synced};
+use lookback::session::{HistoryQuery, Label, Synced};
 use lookback::transcript::{Entry, Origin};
 use lookback::{
     Dialect, Durability, Engine, FileStore, Limits, MemoryStore, Message, Policy, Session, Settings, SqliteStore,
@@ -43,9 +43,9 @@ fn window(session: &mut Session) -> String {
 fn message(n: u64) -> Message {
     match n % 5 {
         0 => Message::user(format!("task {n}")),
-        1 => Message::calls("", [ToolCall::new(format!("c{n}"), "read", format!("{{\"n\": {n}}}"))]),
+        1 => Message::assistant_with_calls("", [ToolCall::new(format!("c{n}"), "read", format!("{{\"n\": {n}}}"))]),
         2 => Message::tool_result(format!("c{}", n - 1), format!("result {n}")),
-        3 => Message::calls("more", [ToolCall::new(format!("c{n}"), "read", "{}")]),
+        3 => Message::assistant_with_calls("more", [ToolCall::new(format!("c{n}"), "read", "{}")]),
         _ => Message::assistant(format!("answer {n}")),
     }
 }
@@ -315,30 +315,34 @@ fn a_session_is_read_by_number_tag_and_text() {
         };
         block_on(session.label(label("scout", &["a"]))).unwrap();
         block_on(session.push(Message::user("The port is 5050."))).unwrap();
-        block_on(session.push(Message::calls("", [lookback::ToolCall::new("c1", "read", "{}")]))).unwrap();
+        block_on(session.push(Message::assistant_with_calls("", [lookback::ToolCall::new("c1", "read", "{}")])))
+            .unwrap();
         block_on(session.push(Message::tool_result("c1", "green is the host"))).unwrap();
         block_on(session.label(label("writer", &["a", "b"]))).unwrap();
         for n in 0..6 {
             block_on(session.push(Message::user(format!("port number {n}")))).unwrap();
         }
         window(&mut session);
-        let read = |session: &mut Session, reading: Reading| -> Vec<String> {
+        let read = |session: &mut Session, reading: HistoryQuery| -> Vec<String> {
             let past = block_on(session.read(&reading)).unwrap();
             past.iter().map(|past| past.arrival.message.text()).collect()
         };
-        let all = Reading::default;
+        let all = HistoryQuery::default;
         let mut session = open(&store, settings(4));
         assert_eq!(read(&mut session, all()).len(), 9);
-        assert_eq!(read(&mut session, Reading { limit: Some(2), ..all() }), ["port number 4", "port number 5"]);
+        assert_eq!(read(&mut session, HistoryQuery { limit: Some(2), ..all() }), ["port number 4", "port number 5"]);
         // An exchange is not read in part.
-        assert_eq!(read(&mut session, Reading { limit: Some(7), ..all() }).len(), 6);
-        assert_eq!(read(&mut session, Reading { tags: vec!["b".into()], ..all() }).len(), 6);
-        assert_eq!(read(&mut session, Reading { tags: vec!["a".into(), "b".into()], ..all() }).len(), 6);
-        assert_eq!(read(&mut session, Reading { tags: vec!["c".into()], ..all() }), [""; 0]);
-        let query = |text: &str| Reading { query: Some(text.into()), ..all() };
+        assert_eq!(read(&mut session, HistoryQuery { limit: Some(7), ..all() }).len(), 6);
+        assert_eq!(read(&mut session, HistoryQuery { tags: vec!["b".into()], ..all() }).len(), 6);
+        assert_eq!(read(&mut session, HistoryQuery { tags: vec!["a".into(), "b".into()], ..all() }).len(), 6);
+        assert_eq!(read(&mut session, HistoryQuery { tags: vec!["c".into()], ..all() }), [""; 0]);
+        let query = |text: &str| HistoryQuery { query: Some(text.into()), ..all() };
         assert_eq!(read(&mut session, query("host")).len(), 2, "a result comes with its call");
         assert_eq!(read(&mut session, query("port")).len(), 7);
-        assert_eq!(read(&mut session, Reading { tags: vec!["b".into()], limit: Some(3), ..query("port") }).len(), 3);
+        assert_eq!(
+            read(&mut session, HistoryQuery { tags: vec!["b".into()], limit: Some(3), ..query("port") }).len(),
+            3
+        );
         let record = block_on(session.record()).unwrap().unwrap();
         assert_eq!((record.agent.as_deref(), record.messages), (Some("writer"), 9));
         assert!(record.created.unwrap() <= record.used.unwrap());
@@ -359,7 +363,7 @@ fn the_newest_messages_are_those_of_the_branch() {
             let history = history.into_iter().take(kept).map(|past| past.arrival.message);
             block_on(session.sync(history.chain(new.map(message)).collect())).unwrap();
         }
-        let key = |past: &lookback::session::Past| (past.position, past.shown);
+        let key = |past: &lookback::session::HistoryEntry| (past.position, past.shown);
         let history: Vec<_> = block_on(session.history()).unwrap().iter().map(key).collect();
         assert_eq!(history.len(), 25);
         for most in [0, 1, 4, 7, 24, 25, 26, 1_000] {
@@ -387,7 +391,7 @@ fn tags_go_along_to_another_branch() {
         block_on(session.sync(vec![user("one port"), user("another port")])).unwrap();
         let read = |session: &mut Session, tag: &str, query: Option<&str>| -> Vec<String> {
             let (tags, query) = (vec![tag.to_owned()], query.map(ToOwned::to_owned));
-            let past = block_on(session.read(&Reading { tags, query, ..Reading::default() })).unwrap();
+            let past = block_on(session.read(&HistoryQuery { tags, query, ..HistoryQuery::default() })).unwrap();
             past.iter().map(|past| past.arrival.message.text()).collect()
         };
         assert_eq!(read(&mut session, "a", None), ["one port"]);
@@ -414,7 +418,9 @@ fn messages_are_replaced_at_once_and_the_old_log_stays_readable() {
         block_on(session.clear()).unwrap();
         assert_eq!(window(&mut session), "[]");
         assert_eq!(
-            block_on(session.read(&Reading { query: Some("beginning".into()), ..Reading::default() })).unwrap().len(),
+            block_on(session.read(&HistoryQuery { query: Some("beginning".into()), ..HistoryQuery::default() }))
+                .unwrap()
+                .len(),
             1
         );
     });
@@ -433,7 +439,7 @@ fn what_a_session_does_can_be_done_on_any_thread() {
     block_on(is_send(session.label(Label::default()))).unwrap();
     block_on(is_send(session.compact(&Policy::default()))).unwrap();
     block_on(is_send(session.manage())).unwrap();
-    block_on(is_send(session.read(&Reading::default()))).unwrap();
+    block_on(is_send(session.read(&HistoryQuery::default()))).unwrap();
     block_on(is_send(session.window())).unwrap();
     block_on(is_send(session.clear())).unwrap();
 }

@@ -13,8 +13,8 @@ use lookback::policy::{Keep, Tokens};
 use lookback::session::Job;
 use lookback::summarize::Function;
 use lookback::{
-    Dialect, Entry, Error, Frame, Limits, MemoryStore, Message, Mode, Pace, Policy, Request, Session, Settings, Stage,
-    Start, Store, Summarize, SystemRule, TooLong, ToolCall, Truncation,
+    Dialect, Entry, Error, Limits, MemoryStore, Message, Mode, Pace, Policy, Preamble, Request, Session, Settings,
+    Stage, Start, Store, Summarize, SystemRule, TooLong, ToolCall, Truncation,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
@@ -26,7 +26,7 @@ enum Op {
     Call(u8),
     Result(usize),
     System,
-    Frame(u8),
+    Preamble(u8),
     Window,
     Manage,
     Usage(u64),
@@ -56,7 +56,7 @@ fn op() -> impl Strategy<Value = Op> {
         6 => (1u8..4).prop_map(Op::Call),
         8 => (1usize..400).prop_map(Op::Result),
         1 => Just(Op::System),
-        1 => (0u8..3).prop_map(Op::Frame),
+        1 => (0u8..3).prop_map(Op::Preamble),
         12 => Just(Op::Window),
         2 => Just(Op::Manage),
         1 => (20u64..300).prop_map(Op::Usage),
@@ -147,7 +147,7 @@ impl Life {
     fn window(&mut self) {
         let window = match block_on(self.session.window()) {
             Ok(window) => window,
-            Err(Error::Refused(_)) => return,
+            Err(Error::HardLimitExceeded(_)) => return,
             Err(error) => panic!("{error}"),
         };
         let json = window.to_json().unwrap();
@@ -176,7 +176,7 @@ impl Life {
                 let text = self.words(1);
                 let ids: Vec<_> = (0..*calls).map(|call| format!("call_{}_{call}", self.number)).collect();
                 self.open.extend(ids.clone());
-                self.push(&Message::calls(text, ids.iter().map(|id| ToolCall::new(id, "read", "{}"))));
+                self.push(&Message::assistant_with_calls(text, ids.iter().map(|id| ToolCall::new(id, "read", "{}"))));
             }
             Op::Result(words) => {
                 if let Some(id) = self.open.pop() {
@@ -189,13 +189,13 @@ impl Life {
                 self.push(&Message::system(text));
             }
             Op::System => {}
-            Op::Frame(number) => {
-                let body = format!(r#"{{"system":"frame {number}","messages":[]}}"#);
+            Op::Preamble(number) => {
+                let body = format!(r#"{{"system":"preamble {number}","messages":[]}}"#);
                 if self.dialect == Dialect::Anthropic
                     && let Ok(request) = Request::decode(body, Some(self.dialect))
                 {
-                    let frame: &Frame = request.frame();
-                    block_on(self.session.frame(frame)).unwrap();
+                    let preamble: &Preamble = request.preamble();
+                    block_on(self.session.set_preamble(preamble)).unwrap();
                 }
             }
             Op::Window => self.window(),
@@ -281,7 +281,7 @@ impl Life {
                 self.make();
                 let before = self.instant.swap(true, Ordering::SeqCst);
                 let settled = async {
-                    self.session.settled().await.unwrap();
+                    self.session.wait_for_summary().await.unwrap();
                     true
                 };
                 let late = async {
@@ -321,7 +321,7 @@ impl Life {
             while let Some(position) = at {
                 let summary = summaries[&position];
                 gone.extend(summary.covers.iter().cloned().flatten());
-                at = summary.base;
+                at = summary.replaces;
             }
             // A result that came when a stand-in had been sent waits beside the window.
             for past in history.iter().filter(|past| past.arrival.message.tool_results().count() == 0) {

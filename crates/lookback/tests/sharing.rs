@@ -66,7 +66,7 @@ fn holds_all(store: Arc<dyn Store>, writers: &[String], count: usize) {
         if let Entry::Compaction(compaction) = entry
             && let Some(summary) = &compaction.summary
         {
-            assert_eq!(summary.base, last, "a summary goes on from the one before it");
+            assert_eq!(summary.replaces, last, "a summary goes on from the one before it");
             last = Some(position as u64);
         }
     }

@@ -63,8 +63,8 @@ async fn keeps_logs(store: &dyn Store) {
     assert_eq!(store.read(&one, 4..u64::MAX).await.unwrap(), ["{}"]);
     assert_eq!(store.read(&one, 3..3).await.unwrap(), Vec::<String>::new());
     #[allow(clippy::reversed_empty_ranges, reason = "a caller may be that wrong")]
-    let backwards = store.read(&one, 4..1).await.unwrap();
-    assert_eq!(backwards, Vec::<String>::new());
+    let backward = store.read(&one, 4..1).await.unwrap();
+    assert_eq!(backward, Vec::<String>::new());
 
     // Listing, by name.
     let list = store.list("").await.unwrap();

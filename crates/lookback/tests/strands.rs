@@ -131,7 +131,7 @@ fn manager(options: &Value) -> Result<Manager, String> {
     }
 }
 
-/// What is sent of a list: neighbours of one role are merged. A call at its end that waits for its result is not sent yet.
+/// What is sent of a list: neighbors of one role are merged. A call at its end that waits for its result is not sent yet.
 fn sent(list: &[Message]) -> Value {
     let waits = list.last().is_some_and(|last| last.tool_calls().next().is_some());
     let shown = list[..list.len() - usize::from(waits)].iter().map(|message| Shown { message, edits: &[] });
@@ -277,7 +277,7 @@ fn user(index: usize) -> Message {
 
 fn exchange(index: usize, text: &str) -> [Message; 2] {
     let id = format!("c{index}");
-    [Message::calls("", [ToolCall::new(id.clone(), "look", "{}")]), Message::tool_result(id, text)]
+    [Message::assistant_with_calls("", [ToolCall::new(id.clone(), "look", "{}")]), Message::tool_result(id, text)]
 }
 
 /// A task, and so many exchanges of long results; every tenth is answered, and another task begins.
@@ -526,7 +526,7 @@ fn s3_one_message_that_is_larger_than_the_summarizers_window_is_split() {
     block_on(manager.reduce_context(&mut list, Some(Refused.into()))).unwrap();
     assert!(calls.load(Ordering::SeqCst) > 5);
     assert_eq!((list.len(), list[0].text().starts_with("part ")), (2, true));
-    // And no more than that: the summary alone is not summarised again.
+    // And no more than that: the summary alone is not summarized again.
     assert!(block_on(manager.reduce_context(&mut list, Some(Refused.into()))).is_err());
 }
 
@@ -613,7 +613,7 @@ fn none_of_it_is_ever_lost() {
         list.push(Message::assistant(format!("answer {index}")));
         block_on(manager.apply_management(&mut list)).unwrap();
         if index == 25 {
-            // A restart: the list is recognised, and nothing is written twice.
+            // A restart: the list is recognized, and nothing is written twice.
             manager = open();
         }
     }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use futures_lite::future::{block_on, poll_once};
 use lookback::policy::Summarize;
-use lookback::session::{Hooks, Outcome};
-use lookback::store::{Answer as Reply, Head, Hit, LogInfo, Record};
+use lookback::session::{CompactionOutcome, Hooks};
+use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture as Reply};
 use lookback::summarize::{Completion, Summarizer, SummarizerError, Task};
 use lookback::{
     Dialect, FileStore, Limits, LogName, MemoryStore, Message, Policy, Request, Session, Settings, SqliteStore, Stage,
@@ -101,10 +101,10 @@ fn what_is_evicted_is_merged_into_a_summary_that_survives_a_restart() {
         for number in 0..6 {
             say(&mut session, number);
         }
-        block_on(session.settled()).unwrap();
+        block_on(session.wait_for_summary()).unwrap();
         assert_eq!(texts(&mut session)[0], "summary 0 of 3");
         say(&mut session, 6);
-        block_on(session.settled()).unwrap();
+        block_on(session.wait_for_summary()).unwrap();
         drop(session);
         let mut session = open(&store, settings(3, 100), &model);
         let shown = texts(&mut session);
@@ -119,7 +119,7 @@ fn what_is_evicted_is_merged_into_a_summary_that_survives_a_restart() {
 }
 
 #[test]
-fn no_push_and_no_window_waits_and_what_is_summarised_stays_until_then() {
+fn no_push_and_no_window_waits_and_what_is_summarized_stays_until_then() {
     over_each(|store| {
         let model = Scripted { delay: Duration::from_millis(300), ..Scripted::new(|_, _| Ok("short".into())) };
         let mut session = open(&store, settings(3, 100), &model);
@@ -131,7 +131,7 @@ fn no_push_and_no_window_waits_and_what_is_summarised_stays_until_then() {
         say(&mut session, 5);
         assert_eq!(texts(&mut session).len(), 6);
         assert!(begun.elapsed() < Duration::from_millis(300), "a window waited");
-        block_on(session.settled()).unwrap();
+        block_on(session.wait_for_summary()).unwrap();
         let shown = texts(&mut session);
         assert_eq!((shown.len(), shown[0].as_str(), model.calls()), (4, "short", 2));
     });
@@ -148,11 +148,11 @@ fn one_summary_is_made_at_a_time_whoever_asks() {
         let mut two = open(&store, settings(3, 100), &model);
         assert_eq!((texts(&mut one).len(), texts(&mut two).len()), (5, 5));
         // Whichever comes later takes up what the other has had made.
-        block_on(two.settled()).unwrap();
+        block_on(two.wait_for_summary()).unwrap();
         assert_eq!((texts(&mut two)[0].as_str(), model.calls()), ("short", 1));
         say(&mut one, 5);
         assert_eq!(block_on(one.history()).unwrap().len(), 6);
-        block_on(one.settled()).unwrap();
+        block_on(one.wait_for_summary()).unwrap();
         assert_eq!((texts(&mut one).len(), model.calls()), (4, 2));
     });
 }
@@ -175,15 +175,15 @@ fn a_summarizer_that_fails_is_empty_or_panics_loses_nothing_and_is_reported() {
         for number in 0..4 {
             say(&mut session, number);
         }
-        block_on(session.settled()).unwrap();
+        block_on(session.wait_for_summary()).unwrap();
         let shown = texts(&mut session);
         assert_eq!(shown.len(), 4, "what has no summary stays: {shown:?}");
-        assert!(matches!(told.lock().unwrap()[0], Outcome::Failed { .. }));
+        assert!(matches!(told.lock().unwrap()[0], CompactionOutcome::Failed { .. }));
         // After the second failure in a row it waits a second.
         std::thread::sleep(Duration::from_millis(1_100));
         say(&mut session, 4);
         texts(&mut session);
-        block_on(session.settled()).unwrap();
+        block_on(session.wait_for_summary()).unwrap();
         let shown = texts(&mut session);
         assert_eq!((shown.len(), shown[0].as_str()), (3, "fine"), "{:?}", told.lock().unwrap());
         assert_eq!(block_on(session.history()).unwrap().len(), 5);
@@ -201,10 +201,10 @@ fn of_nothing_said_there_is_no_summary_and_it_is_told_once() {
     for text in [" ", "  ", "Hello", "Is anybody there?"] {
         block_on(session.push(Message::user(text))).unwrap();
     }
-    block_on(session.settled()).unwrap();
+    block_on(session.wait_for_summary()).unwrap();
     assert_eq!(model.calls(), 0);
     let told = told.lock().unwrap();
-    assert!(told.iter().all(|outcome| matches!(outcome, Outcome::Failed { .. })), "{told:?}");
+    assert!(told.iter().all(|outcome| matches!(outcome, CompactionOutcome::Failed { .. })), "{told:?}");
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn a_budget_is_kept_whatever_the_model_says() {
     for number in 0..9 {
         say(&mut session, number);
     }
-    block_on(session.settled()).unwrap();
+    block_on(session.wait_for_summary()).unwrap();
     texts(&mut session);
     let (_, summary) = session.view().summary().unwrap();
     assert!(!summary.text.is_empty() && summary.size.tokens <= 10 + 3, "{summary:?}");
@@ -228,7 +228,7 @@ fn where_messages_are_limited_a_summary_may_grow_by_more_than_was_merged_into_it
     let mut session = open(&store, settings(2, 1_000), &model);
     for number in 0..10 {
         say(&mut session, number);
-        block_on(session.settled()).unwrap();
+        block_on(session.wait_for_summary()).unwrap();
     }
     assert_eq!((texts(&mut session).len(), model.calls()), (3, 8), "each message makes it longer, and all are taken");
 }
@@ -249,12 +249,12 @@ fn a_summary_within_its_budget_is_taken_though_it_is_larger_than_what_it_replace
         let mut session = open(&store, settings, &model).with_hooks(hooks);
         for number in 0..20 {
             say(&mut session, number);
-            block_on(session.settled()).unwrap();
+            block_on(session.wait_for_summary()).unwrap();
         }
         let (_, summary) = session.view().summary().expect("there is a summary");
         assert_eq!(summary.text, long(words));
         let told = told.lock().unwrap();
-        assert!(told.iter().all(|outcome| *outcome == Outcome::Summarised), "none was refused: {told:?}");
+        assert!(told.iter().all(|outcome| *outcome == CompactionOutcome::Summarized), "none was refused: {told:?}");
         assert_eq!(told.len(), model.calls(), "and none made twice");
     }
 }
@@ -270,7 +270,7 @@ fn a_summary_is_cut_to_what_a_hard_limit_leaves_beside_what_stays() {
         block_on(session.push(Message::user(format!("{number} {}", "word ".repeat(90))))).unwrap();
     }
     assert_eq!(texts(&mut session).len(), 2, "there was no time to wait for a summary");
-    block_on(session.settled()).unwrap();
+    block_on(session.wait_for_summary()).unwrap();
     assert!(block_on(session.window()).is_ok(), "it can be sent");
     let (_, summary) = session.view().summary().expect("there is a summary");
     assert!((50..180).contains(&summary.size.tokens), "{summary:?}");
@@ -325,7 +325,7 @@ fn a_claim_that_was_interrupted_as_it_was_written_holds_nobody_up() {
     }
     assert!(block_on(poll_once(session.manage())).is_none(), "it was not interrupted");
     let begun = Instant::now();
-    block_on(session.settled()).unwrap();
+    block_on(session.wait_for_summary()).unwrap();
     assert_eq!((texts(&mut session).len(), model.calls()), (3, 1));
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
 }
@@ -344,13 +344,13 @@ fn work_that_a_spawner_drops_is_done_again_at_once() {
         say(&mut session, number);
     }
     let begun = Instant::now();
-    block_on(session.settled()).unwrap();
+    block_on(session.wait_for_summary()).unwrap();
     assert_eq!((texts(&mut session).len(), model.calls()), (3, 1));
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
 }
 
 #[test]
-fn who_is_behind_has_nothing_summarised_again_and_gets_a_valid_window() {
+fn who_is_behind_has_nothing_summarized_again_and_gets_a_valid_window() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let asked = Arc::new(Mutex::new(String::new()));
     let prompts = asked.clone();
@@ -363,15 +363,15 @@ fn who_is_behind_has_nothing_summarised_again_and_gets_a_valid_window() {
         say(&mut one, number);
     }
     say(&mut two, 4);
-    block_on(one.settled()).unwrap();
-    block_on(one.push(Message::calls("", [ToolCall::new("c1", "read", "{}")]))).unwrap();
+    block_on(one.wait_for_summary()).unwrap();
+    block_on(one.push(Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")]))).unwrap();
     // It has not read that there is a summary, nor of the call, for which a provider wants a result.
     assert_eq!(two.view().messages().count(), 5);
     let window = block_on(two.window()).unwrap().to_json().unwrap();
     let request = Request::decode(window.clone(), Some(Dialect::OpenAiChat)).unwrap();
     assert!(Dialect::OpenAiChat.check(&request).is_empty(), "{window}");
     assert!(window.contains("short") && window.contains("c1"), "{window}");
-    block_on(two.settled()).unwrap();
+    block_on(two.wait_for_summary()).unwrap();
     let asked = asked.lock().unwrap();
     assert!((0..3).all(|number| asked.matches(&format!("message {number}")).count() == 1), "{asked}");
     assert_eq!(model.calls(), 2);
@@ -394,7 +394,7 @@ fn a_summary_of_a_session_that_was_erased_is_not_taken_up_by_the_next_of_its_nam
     }
     block_on(session.manage()).unwrap();
     for _ in 0..3 {
-        block_on(session.settled()).unwrap();
+        block_on(session.wait_for_summary()).unwrap();
     }
     let shown = texts(&mut session);
     assert_eq!((shown.len(), shown[0].as_str()), (3, "all else"), "{shown:?}");
@@ -411,7 +411,7 @@ fn a_session_that_is_dropped_leaves_its_summary_to_the_next() {
         block_on(session.manage()).unwrap();
         drop(session);
         let mut session = open(&store, settings(2, 100), &model);
-        block_on(session.settled()).unwrap();
+        block_on(session.wait_for_summary()).unwrap();
         assert_eq!((texts(&mut session).len(), model.calls()), (3, 1));
     });
 }
@@ -436,7 +436,7 @@ fn a_summarizer_that_hangs_is_given_up_in_time() {
         say(&mut session, number);
     }
     let begun = Instant::now();
-    block_on(session.settled()).unwrap();
+    block_on(session.wait_for_summary()).unwrap();
     assert!(begun.elapsed() < Duration::from_secs(3));
     assert_eq!(texts(&mut session).len(), 4);
 }
@@ -456,7 +456,7 @@ fn at_the_hard_limit_nothing_waits_and_the_summary_still_comes() {
     say(&mut session, 5);
     let shown = texts(&mut session);
     assert_eq!(shown.len(), 3, "{shown:?}");
-    block_on(session.settled()).unwrap();
+    block_on(session.wait_for_summary()).unwrap();
     let shown = texts(&mut session);
     assert!(shown[0].contains("message 0"), "what was dropped meanwhile is in the summary: {shown:?}");
 }
@@ -489,15 +489,15 @@ fn what_is_dropped_at_the_hard_limit_while_a_summary_is_made_is_in_the_next() {
         say(&mut session, number);
         texts(&mut session);
     }
-    block_on(session.settled()).unwrap();
+    block_on(session.wait_for_summary()).unwrap();
     for number in 20..25 {
         say(&mut session, number);
         texts(&mut session);
-        block_on(session.settled()).unwrap();
+        block_on(session.wait_for_summary()).unwrap();
     }
     let mut said = asked.lock().unwrap().clone();
     said.extend(texts(&mut session));
-    assert_eq!(missing(&said, 0..25), [0; 0], "neither shown nor summarised");
+    assert_eq!(missing(&said, 0..25), [0; 0], "neither shown nor summarized");
     let once =
         |number: &usize| said.iter().filter(|text| text.contains(&format!("message {number} says"))).count() == 1;
     assert!((0..25).all(|number| once(&number)));
@@ -513,7 +513,7 @@ fn a_summary_of_a_branch_that_was_left_is_not_taken_up() {
     }
     texts(&mut session);
     block_on(session.replace(vec![Message::user("all else")])).unwrap();
-    block_on(session.settled()).unwrap();
+    block_on(session.wait_for_summary()).unwrap();
     assert_eq!(texts(&mut session), ["all else"]);
     assert!(!block_on(session.search("message", 9)).unwrap().is_empty(), "the old log stays readable");
 }
@@ -526,7 +526,7 @@ fn a_purged_session_takes_its_summary_with_it() {
     for number in 0..4 {
         say(&mut session, number);
     }
-    block_on(session.settled()).unwrap();
+    block_on(session.wait_for_summary()).unwrap();
     block_on(lookback::store::purge(&*store, &"chat".parse::<LogName>().unwrap())).unwrap();
     assert!(block_on(store.list("")).unwrap().is_empty());
 }
@@ -543,7 +543,7 @@ fn a_summary_with_many_words_around_it_is_taken() {
         for number in 0..5 {
             say(&mut session, number);
         }
-        block_on(session.settled()).unwrap();
+        block_on(session.wait_for_summary()).unwrap();
         assert_eq!((texts(&mut session).len(), model.calls()), (4, 1));
     });
 }
@@ -561,7 +561,7 @@ fn nobody_waits_for_a_summary_that_the_policy_no_longer_wants() {
         // In a thread of its own: it went on for ever, and left no room for a timer.
         let (tell, done) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
-            block_on(session.settled()).unwrap();
+            block_on(session.wait_for_summary()).unwrap();
             tell.send(texts(&mut session).len()).unwrap();
         });
         assert_eq!(done.recv_timeout(Duration::from_secs(20)).unwrap(), 5);
@@ -611,7 +611,7 @@ fn a_failure_noted_by_a_wrong_clock_holds_up_the_next_try_for_seconds_and_not_fo
     let failing = Scripted::new(|_, _| Err(SummarizerError::Empty { model: "scripted".into() }));
     let mut session = open(&store, settings(2, 100), &failing);
     (0..4).for_each(|number| say(&mut session, number));
-    block_on(session.settled()).unwrap();
+    block_on(session.wait_for_summary()).unwrap();
     let log = session.name().summary_of();
     drop(session);
     noted(&store, &log, |note| {
@@ -637,7 +637,7 @@ fn sessions_whose_names_look_like_each_others_have_summaries_of_their_own() {
     for name in names {
         let mut session = open_named(&store, name, settings(2, 100), &model);
         (0..4).for_each(|number| say(&mut session, number));
-        block_on(session.settled()).unwrap();
+        block_on(session.wait_for_summary()).unwrap();
         assert_eq!(texts(&mut session)[0], "short", "{name}");
     }
     for name in names {

@@ -38,7 +38,7 @@ fn talk() -> Vec<Message> {
     vec![
         Message::system("Be brief."),
         Message::user("Which port does the server use? The config is in src/config.rs."),
-        Message::calls("", [ToolCall::new("c1", "read", r#"{"path":"src/config.rs"}"#)]),
+        Message::assistant_with_calls("", [ToolCall::new("c1", "read", r#"{"path":"src/config.rs"}"#)]),
         Message::tool_result("c1", "port = 5050"),
         Message::assistant("It uses port 5050, as src/config.rs says."),
     ]
@@ -92,7 +92,7 @@ fn the_model_gets_the_transcript_its_name_the_focus_and_the_budget() {
 }
 
 #[test]
-fn nothing_is_summarised_without_a_call() {
+fn nothing_is_summarized_without_a_call() {
     let (model, asks) = says("never");
     for nothing in [vec![], vec![Message::user(" \n")]] {
         let summary = block_on(summarize(&nothing, &model, &Options::default())).unwrap();
@@ -116,7 +116,7 @@ fn a_previous_summary_is_the_first_passage() {
 }
 
 #[test]
-fn a_picture_counts_and_is_not_spelt_out() {
+fn a_picture_counts_and_is_not_spelled_out() {
     let (model, asks) = says("A picture.");
     let picture =
         r#"{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AQID"}}]}"#;

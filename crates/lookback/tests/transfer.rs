@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback::memory::{
-    BadLine, Counts, Effect, Export, Fact, FactEntry, Imported, Kind, Memory, Scope, Source, Speaker, Statement, Trust,
-    export, import,
+    BadLine, Counts, Effect, Export, Fact, FactEntry, FactKind, Imported, Memory, Scope, Source, Speaker, Statement,
+    Trust, export, import,
 };
 use lookback::summarize::Function;
 use lookback::tokens::Estimate;
@@ -17,11 +17,11 @@ fn open() -> Memory {
     block_on(Memory::open(MemoryStore::new(), "chat-1")).unwrap()
 }
 
-fn said(kind: Kind, text: &str, by: Speaker, time: i64) -> Statement {
+fn said(kind: FactKind, text: &str, by: Speaker, time: i64) -> Statement {
     Statement { time: Some(time), ..Statement::new(kind, text, Source::of(by)) }
 }
 
-fn state(memory: &Memory, kind: Kind, text: &str, by: Speaker, time: i64) -> String {
+fn state(memory: &Memory, kind: FactKind, text: &str, by: Speaker, time: i64) -> String {
     block_on(memory.state(Scope::Session, said(kind, text, by, time))).unwrap().id.to_string()
 }
 
@@ -44,15 +44,15 @@ fn texts(memory: &Memory) -> Vec<String> {
 /// A memory in which a fact was superseded, one confirmed, one resolved, one forgotten, and one is disputed.
 fn lived() -> Memory {
     let memory = open();
-    state(&memory, Kind::Finding, "It listens on port 5050.", Speaker::Model, 1);
-    state(&memory, Kind::Finding, "It listens on port 6060.", Speaker::Model, 2);
-    state(&memory, Kind::Finding, "it listens on port 6060", Speaker::Person, 3);
-    state(&memory, Kind::Finding, "It listens on port 7070.", Speaker::Tool("netstat".into()), 4);
-    let blocker = state(&memory, Kind::Blocker, "API_KEY is missing.", Speaker::Model, 5);
+    state(&memory, FactKind::Finding, "It listens on port 5050.", Speaker::Model, 1);
+    state(&memory, FactKind::Finding, "It listens on port 6060.", Speaker::Model, 2);
+    state(&memory, FactKind::Finding, "it listens on port 6060", Speaker::Person, 3);
+    state(&memory, FactKind::Finding, "It listens on port 7070.", Speaker::Tool("netstat".into()), 4);
+    let blocker = state(&memory, FactKind::Blocker, "API_KEY is missing.", Speaker::Model, 5);
     block_on(memory.resolve(blocker.parse().unwrap(), "It is set.", Source::of(Speaker::Model))).unwrap();
-    let wrong = state(&memory, Kind::Decision, "Use YAML.", Speaker::Model, 6);
+    let wrong = state(&memory, FactKind::Decision, "Use YAML.", Speaker::Model, 6);
     block_on(memory.forget(wrong.parse().unwrap(), Source::of(Speaker::Model))).unwrap();
-    state(&memory, Kind::Constraint, "Never touch `legacy`.", Speaker::Person, 7);
+    state(&memory, FactKind::Constraint, "Never touch `legacy`.", Speaker::Person, 7);
     memory
 }
 
@@ -83,14 +83,14 @@ fn what_is_restored_hides_no_shared_facts_and_counts_no_messages_as_drawn_from()
         block_on(memory.draw(&messages, &model, &Estimate::default())).unwrap().len()
     };
     let old = open();
-    let npm = block_on(old.state(Scope::Shared, said(Kind::Preference, "Use npm.", Speaker::Model, 1))).unwrap().id;
+    let npm = block_on(old.state(Scope::Shared, said(FactKind::Preference, "Use npm.", Speaker::Model, 1))).unwrap().id;
     assert_eq!(drawn(&old), 1);
-    let yarn = said(Kind::Preference, "Use yarn here.", Speaker::Model, 2);
+    let yarn = said(FactKind::Preference, "Use yarn here.", Speaker::Model, 2);
     block_on(old.state(Scope::Session, Statement { supersedes: vec![npm, "f0".parse().unwrap()], ..yarn })).unwrap();
     assert_eq!(texts(&old), ["Use yarn here."]);
     // Here `s0` is another fact, and the message another one too.
     let new = open();
-    let never = said(Kind::Constraint, "Never push to main.", Speaker::Person, 1);
+    let never = said(FactKind::Constraint, "Never push to main.", Speaker::Person, 1);
     block_on(new.state(Scope::Shared, never)).unwrap();
     assert!(imported(&new, &exported(&old)).restored);
     assert_eq!(texts(&new), ["Use yarn here.", "Never push to main."]);
@@ -103,9 +103,10 @@ fn what_is_restored_hides_no_shared_facts_and_counts_no_messages_as_drawn_from()
 #[test]
 fn what_takes_the_place_of_more_than_may_be_named_is_read_and_taken_over() {
     let old = open();
-    let first = Statement { about: Some("the build".into()), ..said(Kind::Finding, "It is slow.", Speaker::Model, 1) };
+    let first =
+        Statement { about: Some("the build".into()), ..said(FactKind::Finding, "It is slow.", Speaker::Model, 1) };
     block_on(old.state(Scope::Session, first.clone())).unwrap();
-    let named = (0..32).map(|at| state(&old, Kind::Decision, &format!("Step {at} is done."), Speaker::Model, 2));
+    let named = (0..32).map(|at| state(&old, FactKind::Decision, &format!("Step {at} is done."), Speaker::Model, 2));
     let supersedes: Vec<_> = named.map(|id| id.parse().unwrap()).collect();
     let begun = exported(&old);
     block_on(old.state(Scope::Session, Statement { text: "It is fast.".into(), supersedes, ..first })).unwrap();
@@ -114,7 +115,7 @@ fn what_takes_the_place_of_more_than_may_be_named_is_read_and_taken_over() {
     assert!(imported(&new, &text).restored);
     assert_eq!(exported(&new), text);
     let other = open();
-    state(&other, Kind::Preference, "Something else stands here.", Speaker::Model, 1);
+    state(&other, FactKind::Preference, "Something else stands here.", Speaker::Model, 1);
     imported(&other, &begun);
     assert_eq!(imported(&other, &text).counts, Counts { new: 1, superseded: 33, ..Counts::default() });
     assert_eq!(texts(&other), ["Something else stands here.", "It is fast."]);
@@ -123,8 +124,8 @@ fn what_takes_the_place_of_more_than_may_be_named_is_read_and_taken_over() {
 #[test]
 fn what_is_known_already_is_confirmed_once_and_what_is_new_is_added() {
     let new = open();
-    state(&new, Kind::Decision, "Write it in Rust.", Speaker::Model, 1);
-    state(&new, Kind::Constraint, "never touch `legacy`", Speaker::Model, 2);
+    state(&new, FactKind::Decision, "Write it in Rust.", Speaker::Model, 1);
+    state(&new, FactKind::Constraint, "never touch `legacy`", Speaker::Model, 2);
     let text = exported(&lived());
     let report = imported(&new, &text);
     let counts = Counts { new: 2, confirmed: 1, disputed: 1, ..Counts::default() };
@@ -150,17 +151,18 @@ fn what_is_known_already_is_confirmed_once_and_what_is_new_is_added() {
 #[test]
 fn a_fact_takes_the_place_of_what_it_took_the_place_of_where_it_comes_from() {
     let old = open();
-    let first = state(&old, Kind::Finding, "The build takes long.", Speaker::Model, 1);
+    let first = state(&old, FactKind::Finding, "The build takes long.", Speaker::Model, 1);
     let begun = exported(&old);
     let second = Statement {
         supersedes: vec![first.parse().unwrap()],
-        ..said(Kind::Finding, "Linking takes long.", Speaker::Model, 2)
+        ..said(FactKind::Finding, "Linking takes long.", Speaker::Model, 2)
     };
     let second = block_on(old.state(Scope::Session, second)).unwrap().id;
-    let third = Statement { supersedes: vec![second], ..said(Kind::Finding, "The linker swaps.", Speaker::Model, 3) };
+    let third =
+        Statement { supersedes: vec![second], ..said(FactKind::Finding, "The linker swaps.", Speaker::Model, 3) };
     block_on(old.state(Scope::Session, third)).unwrap();
     let new = open();
-    state(&new, Kind::Decision, "Something else stands here.", Speaker::Model, 1);
+    state(&new, FactKind::Decision, "Something else stands here.", Speaker::Model, 1);
     imported(&new, &begun);
     let report = imported(&new, &exported(&old));
     assert_eq!(report.counts, Counts { new: 1, superseded: 1, ..Counts::default() });
@@ -172,9 +174,9 @@ fn what_was_superseded_or_forgotten_since_does_not_come_back() {
     let text = exported(&lived());
     let new = open();
     imported(&new, &text);
-    let gone = facts(&new).iter().find(|fact| fact.statement.kind == Kind::Constraint).unwrap().id;
+    let gone = facts(&new).iter().find(|fact| fact.statement.kind == FactKind::Constraint).unwrap().id;
     block_on(new.forget(gone, Source::of(Speaker::Person))).unwrap();
-    state(&new, Kind::Finding, "It listens on port 8080.", Speaker::Person, 9);
+    state(&new, FactKind::Finding, "It listens on port 8080.", Speaker::Person, 9);
     let before = texts(&new);
     assert_eq!(imported(&new, &text).counts, Counts { known: 3, ..Counts::default() });
     assert_eq!(texts(&new), before);
@@ -183,9 +185,9 @@ fn what_was_superseded_or_forgotten_since_does_not_come_back() {
 #[test]
 fn what_is_older_than_what_is_known_is_left_out() {
     let new = open();
-    state(&new, Kind::Finding, "It listens on port 8080.", Speaker::Person, 9);
+    state(&new, FactKind::Finding, "It listens on port 8080.", Speaker::Person, 9);
     let old = open();
-    state(&old, Kind::Finding, "It listens on port 5050.", Speaker::Person, 1);
+    state(&old, FactKind::Finding, "It listens on port 5050.", Speaker::Person, 1);
     assert_eq!(imported(&new, &exported(&old)).counts, Counts { outdated: 1, ..Counts::default() });
     assert_eq!(texts(&new), ["It listens on port 8080."]);
 }
@@ -193,13 +195,15 @@ fn what_is_older_than_what_is_known_is_left_out() {
 #[test]
 fn what_may_not_take_the_place_of_another_is_refused_and_the_rest_is_taken() {
     let old = open();
-    let first = state(&old, Kind::Decision, "Use TOML.", Speaker::Model, 1);
-    let second =
-        Statement { supersedes: vec![first.parse().unwrap()], ..said(Kind::Decision, "Use YAML.", Speaker::Model, 2) };
+    let first = state(&old, FactKind::Decision, "Use TOML.", Speaker::Model, 1);
+    let second = Statement {
+        supersedes: vec![first.parse().unwrap()],
+        ..said(FactKind::Decision, "Use YAML.", Speaker::Model, 2)
+    };
     block_on(old.state(Scope::Session, second)).unwrap();
-    state(&old, Kind::Decision, "Indent with spaces.", Speaker::Model, 3);
+    state(&old, FactKind::Decision, "Indent with spaces.", Speaker::Model, 3);
     let new = open();
-    state(&new, Kind::Decision, "Use TOML.", Speaker::Person, 1);
+    state(&new, FactKind::Decision, "Use TOML.", Speaker::Person, 1);
     let report = imported(&new, &exported(&old));
     assert_eq!(report.counts, Counts { new: 1, ..Counts::default() });
     assert_eq!(report.refused[0].line, 2);

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use lookback::memory::{Kind, Memory, Scope, Source, Speaker, Statement};
+use lookback::memory::{FactKind, Memory, Scope, Source, Speaker, Statement};
 use lookback::{Dialect, LogName, MemoryStore, Message, Session, Settings, Store, ToolCall, ToolResult};
 use lookback_server::mcp::Server;
 use rmcp::model::{
@@ -88,9 +88,9 @@ async fn a_transcript_says_who_said_what_where() {
     let messages = vec![
         Message::system("Be brief."),
         Message::user("What is in notes.txt?"),
-        Message::calls("Let me look.", [ToolCall::new("c1", "read", r#"{"path":"notes.txt"}"#)]),
+        Message::assistant_with_calls("Let me look.", [ToolCall::new("c1", "read", r#"{"path":"notes.txt"}"#)]),
         Message::tool_result("c1", "buy milk"),
-        Message::calls("", [ToolCall::new("c2", "read", "{}")]),
+        Message::assistant_with_calls("", [ToolCall::new("c2", "read", "{}")]),
         Message::new(lookback::Content::User(vec![lookback::message::UserPart::ToolResult(failed)])),
         Message::assistant("Milk."),
     ];
@@ -109,12 +109,12 @@ async fn a_transcript_says_who_said_what_where() {
     assert_eq!(some, "Session mcp: positions 1 to 1 of 7 messages\n\n[1] user\nWhat is in notes.txt?\n");
     let none = read(&client, "lookback://sessions/mcp/messages/100-200").await.unwrap();
     assert_eq!(none, "Session mcp: positions 100 to 200 of 7 messages, none here\n");
-    let backwards = read(&client, "lookback://sessions/mcp/messages/5-2").await.unwrap();
-    assert!(backwards.ends_with("none here\n"), "{backwards}");
+    let backward = read(&client, "lookback://sessions/mcp/messages/5-2").await.unwrap();
+    assert!(backward.ends_with("none here\n"), "{backward}");
 }
 
 #[tokio::test]
-async fn a_long_session_is_read_backwards_without_a_gap() {
+async fn a_long_session_is_read_backward_without_a_gap() {
     let store = store();
     write(&store, "mcp", (0..200).map(|n| Message::user(format!("message {n}."))).collect()).await;
     let client = client_of(&store).await;
@@ -155,7 +155,7 @@ async fn sessions_are_listed_a_page_at_a_time_and_what_belongs_to_them_is_not() 
     let record = lookback::store::Record { body: "{}".into(), text: String::new(), checkpoint: false };
     store.append(&name("team/agent 000").summary_of(), 0, vec![record], None).await.unwrap();
     for scope in [Scope::Session, Scope::Shared] {
-        let statement = Statement::new(Kind::Finding, "It listens on port 5050.", Source::of(Speaker::Model));
+        let statement = Statement::new(FactKind::Finding, "It listens on port 5050.", Source::of(Speaker::Model));
         memory(&store, "mcp").await.state(scope, statement).await.unwrap();
     }
     assert_eq!(store.list("").await.unwrap().len(), 253);
@@ -218,7 +218,7 @@ async fn what_is_remembered_can_be_read() {
         ("private", Scope::Session, "The host is green."),
         ("private", Scope::Shared, "Use pnpm, not npm."),
     ] {
-        let statement = Statement::new(Kind::Finding, text, Source::of(Speaker::Model));
+        let statement = Statement::new(FactKind::Finding, text, Source::of(Speaker::Model));
         memory(&store, session).await.state(scope, statement).await.unwrap();
     }
     let own = read(&client, "lookback://facts/sessions/mcp").await.unwrap();
@@ -264,7 +264,7 @@ async fn a_prompt_loads_what_is_remembered() {
         ("other", Scope::Session, "The host is green."),
         ("other", Scope::Shared, "Use pnpm, not npm."),
     ] {
-        let statement = Statement::new(Kind::Finding, text, Source::of(Speaker::Model));
+        let statement = Statement::new(FactKind::Finding, text, Source::of(Speaker::Model));
         memory(&store, session).await.state(scope, statement).await.unwrap();
     }
     let client = client_of(&store).await;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lookback::memory::{Memory, tools};
-use lookback::store::{Answer, Head, Hit, LogInfo, Record};
+use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture};
 use lookback::transcript::Millis;
 use lookback::{LogName, MemoryStore, Store};
 use lookback_server::mcp::Server;
@@ -137,31 +137,37 @@ async fn messages_that_cannot_be_kept_are_told_and_none_is() {
 struct Endless(MemoryStore);
 
 impl Store for Endless {
-    fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>, time: Option<Millis>) -> Answer<'a, ()> {
+    fn append<'a>(
+        &'a self,
+        log: &'a LogName,
+        at: u64,
+        records: Vec<Record>,
+        time: Option<Millis>,
+    ) -> StoreFuture<'a, ()> {
         self.0.append(log, at, records, time)
     }
-    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> Answer<'a, bool> {
+    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool> {
         self.0.touch(log, time)
     }
-    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> Answer<'a, Vec<String>> {
+    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> StoreFuture<'a, Vec<String>> {
         self.0.read(log, span)
     }
-    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> Answer<'a, Option<Head>> {
+    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>> {
         self.0.head(log, before)
     }
-    fn info<'a>(&'a self, log: &'a LogName) -> Answer<'a, Option<LogInfo>> {
+    fn info<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<LogInfo>> {
         self.0.info(log)
     }
-    fn list<'a>(&'a self, prefix: &'a str) -> Answer<'a, Vec<LogInfo>> {
+    fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>> {
         self.0.list(prefix)
     }
-    fn delete<'a>(&'a self, log: &'a LogName) -> Answer<'a, bool> {
+    fn delete<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, bool> {
         self.0.delete(log)
     }
-    fn clear(&self) -> Answer<'_, u64> {
+    fn clear(&self) -> StoreFuture<'_, u64> {
         self.0.clear()
     }
-    fn search<'a>(&'a self, _: Option<&'a LogName>, _: &'a str, _: usize) -> Answer<'a, Vec<Hit>> {
+    fn search<'a>(&'a self, _: Option<&'a LogName>, _: &'a str, _: usize) -> StoreFuture<'a, Vec<Hit>> {
         Box::pin(std::future::pending())
     }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args as ClapArgs, Subcommand};
-use lookback::memory::{Confidence, FactId, Kind};
+use lookback::memory::{Confidence, FactId, FactKind};
 
 use super::{ModelArg, StoreArg};
 
@@ -58,7 +58,7 @@ Examples:
         shared: bool,
         /// Only of this kind
         #[arg(long)]
-        kind: Option<Kind>,
+        kind: Option<FactKind>,
         /// Only those that hold all these words, the newest first; exits with 1 where there is none
         #[arg(long, value_name = "WORDS")]
         query: Option<String>,
@@ -162,7 +162,7 @@ Examples:
 #[derive(Debug, ClapArgs)]
 pub(crate) struct AddArgs {
     /// correction, constraint, blocker, preference, decision or finding
-    pub(crate) kind: Kind,
+    pub(crate) kind: FactKind,
     /// What is so, in a sentence
     pub(crate) text: String,
     /// What it is about: the next fact of the kind about the same takes its place

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback::memory::{
-    self, Counts, Effect, Event, Export, Fact, FactEntry, FactId, Judgement, KbError, KbImported, Kind, Memory,
+    self, Counts, Effect, Event, Export, Fact, FactEntry, FactId, FactKind, Judgment, KbError, KbImported, Memory,
     MemoryError, Refused, Scope, SheetOptions, Source, Speaker, Statement,
 };
 use lookback::{Durability, FileStore, MemoryStore, Store, StoreError};
@@ -119,7 +119,13 @@ fn memory(store: impl Store + 'static, session: Option<&str>, place: &Place) -> 
     Ok(block_on(Memory::open_in(store, session.unwrap_or(NO_SESSION), &place.workspace))?)
 }
 
-fn list(whose: &Whose, shared: bool, kind: Option<Kind>, query: Option<&str>, json: bool) -> Result<ExitCode, Failure> {
+fn list(
+    whose: &Whose,
+    shared: bool,
+    kind: Option<FactKind>,
+    query: Option<&str>,
+    json: bool,
+) -> Result<ExitCode, Failure> {
     let memory = existing(whose.session.as_deref(), &whose.place)?;
     let mut facts = match query {
         Some(query) => block_on(memory.search(query, usize::MAX))?,
@@ -203,9 +209,9 @@ fn add(args: AddArgs) -> Result<(), Failure> {
         return Ok(output::line(&serde_json::to_string(&stated).unwrap_or_default())?);
     }
     output::line(&stated.id.to_string())?;
-    match stated.judgement {
-        Judgement::Again { id } => output::note(&format!("{id} says the same, and is confirmed")),
-        Judgement::New { supersedes, disputes } => {
+    match stated.judgment {
+        Judgment::Again { id } => output::note(&format!("{id} says the same, and is confirmed")),
+        Judgment::New { supersedes, disputes } => {
             for old in supersedes {
                 output::note(&format!("takes the place of {old}"));
             }

@@ -167,7 +167,7 @@ impl Run<'_> {
     ) -> Result<(Report, Vec<Call>), Failure> {
         let settings =
             Settings { dialect: recording.dialect, policy: candidate.policy.clone(), ..self.settings.clone() };
-        let unrecorded = self.args.frame_from_usage.then(|| replay::unrecorded(recording, &*settings.counter));
+        let unrecorded = self.args.preamble_from_usage.then(|| replay::unrecorded(recording, &*settings.counter));
         let (mut calls, begun) = (Vec::new(), self.bar.position());
         let mut on_call = |call: &Call| {
             self.bar.set_position(begun + call.message as u64);
@@ -219,7 +219,7 @@ fn tell(run: &Run<'_>, sessions: &[Report], calls: &[Call], candidates: &[Candid
     let whole = candidates.iter().find(|candidate| candidate.policy == everything).or(candidates.first());
     if let Some(compared) = whole.and_then(|whole| tables::compared(&whole.label, &whole.total)) {
         output::line(&compared)?;
-        output::line(&tables::why(run.args.frame_from_usage))?;
+        output::line(&tables::why(run.args.preamble_from_usage))?;
     }
     let invalid: u64 = candidates.iter().map(|candidate| candidate.total.invalid_requests).sum();
     if invalid > 0 {

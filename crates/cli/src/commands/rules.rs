@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use lookback::{Complaint, Dialect};
+use lookback::{Dialect, ProviderError};
 
 use crate::args::RulesArgs;
 use crate::failure::Failure;
@@ -49,20 +49,20 @@ fn numbered(words: &[String]) -> Option<Vec<&'static str>> {
 
 /// The sections that tell of an error. Several providers may use the same words.
 fn meant(error: &str) -> Vec<&'static str> {
-    let complaints = Dialect::ALL.map(|dialect| dialect.complaint(None, error));
-    let rule = |complaint: &Complaint| match complaint {
-        Complaint::Malformed { rule } => *rule,
-        Complaint::TooLong(_) | Complaint::Other => None,
+    let provider_errors = Dialect::ALL.map(|dialect| dialect.provider_error(None, error));
+    let rule = |provider_error: &ProviderError| match provider_error {
+        ProviderError::Malformed { rule } => *rule,
+        ProviderError::TooLong(_) | ProviderError::Other => None,
     };
-    let rules: Vec<_> = complaints.iter().filter_map(rule).collect();
+    let rules: Vec<_> = provider_errors.iter().filter_map(rule).collect();
     if !rules.is_empty() {
         return rules;
     }
     // The kind of an error is the same in every dialect.
-    match complaints.first() {
-        Some(Complaint::TooLong(_)) => vec![TOO_LONG],
-        Some(Complaint::Malformed { .. }) => vec![NO_RULE],
-        Some(Complaint::Other) | None => Vec::new(),
+    match provider_errors.first() {
+        Some(ProviderError::TooLong(_)) => vec![TOO_LONG],
+        Some(ProviderError::Malformed { .. }) => vec![NO_RULE],
+        Some(ProviderError::Other) | None => Vec::new(),
     }
 }
 

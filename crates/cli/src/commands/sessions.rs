@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback::memory::{Facts, Memory, Scope};
-use lookback::session::{self, Past};
+use lookback::session::{self, HistoryEntry};
 use lookback::store::{Derived, LogInfo, LogName, purge};
 use lookback::transcript::Millis;
 use lookback::{Dialect, Engine, Error, Session, Settings, Store, StoreError, presets};
@@ -173,7 +173,7 @@ fn show(name: &str, place: &StoreArg, json: bool) -> Result<(), Failure> {
         return Ok(());
     }
     let history = block_on(session.history())?;
-    let row = |past: &Past| {
+    let row = |past: &HistoryEntry| {
         let message = &past.arrival.message;
         let is_result = message.tool_results().next().is_some();
         let role = if is_result { "tool".to_owned() } else { format!("{:?}", message.role()).to_lowercase() };
@@ -227,8 +227,8 @@ fn export(name: &str, place: &StoreArg) -> Result<(), Failure> {
     let history = block_on(session.history())?;
     let messages =
         history.iter().filter_map(|past| Some(recorded(past.arrival.message.wire()?.raw.get(), past.arrival.time)));
-    let frame = session.view().frame().cloned().unwrap_or_default();
-    if frame.system.is_none() && frame.tools.is_none() {
+    let preamble = session.view().preamble().cloned().unwrap_or_default();
+    if preamble.system.is_none() && preamble.tools.is_none() {
         for message in messages {
             output::line(&one_line(&message))?;
         }
@@ -239,7 +239,7 @@ fn export(name: &str, place: &StoreArg) -> Result<(), Failure> {
         |key: &str, raw: Option<Box<RawValue>>| raw.map_or_else(String::new, |raw| format!(",\"{key}\":{}", raw.get()));
     // A replayed session goes by the name of what was replayed, so that replaying its export comes to the same.
     let id = serde_json::to_string(name.strip_prefix("replay/").unwrap_or(name)).unwrap_or_default();
-    let (system, tools) = (member("system", frame.system), member("tools", frame.tools));
+    let (system, tools) = (member("system", preamble.system), member("tools", preamble.tools));
     let messages = messages.collect::<Vec<_>>().join(",");
     Ok(output::line(&one_line(&format!("{{\"id\":{id}{system}{tools},\"messages\":[{messages}]}}")))?)
 }
@@ -272,7 +272,7 @@ fn search(
     } else if found.is_empty() {
         output::tell("nothing found");
     } else {
-        let row = |hit: &session::Found| {
+        let row = |hit: &session::SearchHit| {
             [output::plain(hit.session.as_str()), hit.position.to_string(), output::plain(&hit.excerpt)]
         };
         output::line(&output::text_of(&output::table(["session", "entry", "text"], &[0, 2], found.iter().map(row))))?;

@@ -11,7 +11,7 @@ use lookback::plan::{Action, Reason};
 use lookback::policy::Excess;
 use lookback::summarize::{Extractive, run as summary};
 use lookback::tokens::{TokenCounter, Uncounted};
-use lookback::{Engine, Error, Limits, Policy, Request, Settings, View, Wanted};
+use lookback::{Engine, Error, Limits, Policy, Request, Settings, SummaryRequest, View};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -27,8 +27,8 @@ pub(crate) fn run(args: &WindowArgs) -> Result<ExitCode, Failure> {
     let request = &document.request;
     let model = args.model.name.as_deref().or(request.model());
     let mut run = decide(args, request, &policy, model)?;
-    if let Some(refusal) = run.taken.decided.refusal.take() {
-        return Err(Error::Refused(refusal).into());
+    if let Some(refusal) = run.taken.outcome.exceeded.take() {
+        return Err(Error::HardLimitExceeded(refusal).into());
     }
     let view = run.view();
     let messages = view.encode(request.dialect()).map_err(Error::from)?;
@@ -67,7 +67,7 @@ struct Run {
 impl Run {
     /// What is sent.
     fn view(&self) -> &View {
-        self.taken.decided.on_read.as_deref().unwrap_or(self.engine.view())
+        self.taken.outcome.on_read.as_deref().unwrap_or(self.engine.view())
     }
 }
 
@@ -81,7 +81,7 @@ fn decide(args: &WindowArgs, request: &Request, policy: &Policy, model: Option<&
         let unbounded = Policy { hard: policy.hard.or(Some(Limits::default())), ..policy.clone() };
         let (run, largest) = feed(args, request, unbounded, Arc::new(Uncounted), None, None)?;
         let fits = policy.hard.is_some() || window.is_none_or(|window| largest <= window);
-        if fits && run.taken.decided.refusal.is_none() && policy.limits.fits(&run.view().totals()) {
+        if fits && run.taken.outcome.exceeded.is_none() && policy.limits.fits(&run.view().totals()) {
             return Ok(run);
         }
     }
@@ -104,12 +104,12 @@ fn feed(
     let mut largest = 0;
     let mut on_call = |engine: &Engine| largest = largest.max(most_tokens(engine.view()));
     let summarizer = Extractive::new(counter.clone());
-    let mut summarise = |wanted: &Wanted| {
+    let mut summarize = |wanted: &SummaryRequest| {
         let summary = block_on(summary(&summarizer, calls::task(wanted), &*counter));
         summary.ok().map(|summary| summary.text)
     };
     let take_in = if args.once { calls::take_in_once } else { calls::take_in };
-    let taken = take_in(&mut engine, request, &mut summarise, &mut on_call).map_err(Error::from)?;
+    let taken = take_in(&mut engine, request, &mut summarize, &mut on_call).map_err(Error::from)?;
     Ok((Run { engine, taken }, largest))
 }
 
@@ -205,7 +205,7 @@ fn over(engine: &Engine, taken: &Taken, policy: &Policy, view: &View) -> Option<
         }
     }
     // Not all that is there is counted, nor at each call. What is planned at each read says itself what is left.
-    let over = taken.decided.plan.as_ref().filter(|_| taken.decided.on_read.is_some()).unwrap_or(&plan).over.iter();
+    let over = taken.outcome.plan.as_ref().filter(|_| taken.outcome.on_read.is_some()).unwrap_or(&plan).over.iter();
     let excesses: Vec<Excess> =
         over.filter(|excess| limits.get(excess.measure) == Some(excess.limit)).copied().collect();
     if excesses.is_empty() {
@@ -222,7 +222,7 @@ fn over(engine: &Engine, taken: &Taken, policy: &Policy, view: &View) -> Option<
 /// What the user should know: limits that are exceeded by what is pinned, and what was done to messages so that they can be sent.
 fn warnings(taken: &Taken, over: Option<&Over>, view: &View, request: &Request) -> Vec<String> {
     let mut warnings: Vec<String> = over.map(|over| over.sentence.clone()).into_iter().collect();
-    if taken.decided.wanted.is_some() {
+    if taken.outcome.summary_request.is_some() {
         warnings.push("no summary could be made that is smaller than what it is of: that is sent still".to_owned());
     }
     warnings.extend(changes(&taken.entries, view, request.dialect()).iter().map(ToString::to_string));

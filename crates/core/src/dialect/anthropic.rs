@@ -8,7 +8,8 @@ use serde_json::value::RawValue;
 use super::blocks::Format;
 use super::pairing::{self, PairingRules};
 use super::{
-    DecodeError, Dialect, Finding, Loss, Place, Problem, Quirks, Request, Response, Rule, blocks, convert, response,
+    ConversionError, DecodeError, Dialect, Finding, Place, Problem, Quirks, Request, Response, Rule, blocks, convert,
+    response,
 };
 use crate::cut::{self, Edit};
 use crate::json::{self, Fields};
@@ -210,9 +211,9 @@ fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Op
 }
 
 /// Writes a message that came in another dialect, or was built in Rust.
-pub(super) fn render(message: &Message) -> Result<Vec<Box<RawValue>>, Loss> {
+pub(super) fn render(message: &Message) -> Result<Vec<Box<RawValue>>, ConversionError> {
     use serde_json::json;
-    let loss = |what| Err(Loss::new(Dialect::Anthropic, what));
+    let loss = |what| Err(ConversionError::new(Dialect::Anthropic, what));
     let mut blocks = Vec::new();
     for part in message.parts() {
         blocks.push(json::value(&match part {
@@ -270,27 +271,27 @@ pub(super) fn render(message: &Message) -> Result<Vec<Box<RawValue>>, Loss> {
 }
 
 /// The input keeps its own bytes: a number of thirty digits does not pass through a float.
-fn tool_use_block(call: &ToolCall) -> Result<Box<RawValue>, Loss> {
+fn tool_use_block(call: &ToolCall) -> Result<Box<RawValue>, ConversionError> {
     let input = serde_json::from_str::<Box<RawValue>>(&call.arguments).ok().filter(|_| call.has_object_arguments());
-    let input = input.ok_or_else(|| Loss::new(Dialect::Anthropic, convert::ARGUMENTS))?;
+    let input = input.ok_or_else(|| ConversionError::new(Dialect::Anthropic, convert::ARGUMENTS))?;
     let (id, name) = (json::string(&call.id), json::string(&call.name));
     Ok(json::object([("type", json::string("tool_use")), ("id", id), ("name", name), ("input", input)]))
 }
 
-fn source(media: &Media) -> Result<serde_json::Value, Loss> {
+fn source(media: &Media) -> Result<serde_json::Value, ConversionError> {
     use serde_json::json;
     let mime = media.mime.as_deref();
     Ok(match (&media.source, mime) {
         (MediaSource::Base64(data), Some(mime)) => json!({"type": "base64", "media_type": mime, "data": data}),
         (MediaSource::Base64(_), None) => {
-            return Err(Loss::new(Dialect::Anthropic, "a picture or file without a media type"));
+            return Err(ConversionError::new(Dialect::Anthropic, "a picture or file without a media type"));
         }
         (MediaSource::Text(text), _) => {
             json!({"type": "text", "media_type": mime.unwrap_or("text/plain"), "data": text})
         }
         (MediaSource::Url(url), _) if convert::is_public(url) => json!({"type": "url", "url": url}),
-        (MediaSource::Url(_), _) => return Err(Loss::new(Dialect::Anthropic, convert::ADDRESS)),
-        (MediaSource::Id(_), _) => return Err(Loss::new(Dialect::Anthropic, convert::IDENTIFIER)),
+        (MediaSource::Url(_), _) => return Err(ConversionError::new(Dialect::Anthropic, convert::ADDRESS)),
+        (MediaSource::Id(_), _) => return Err(ConversionError::new(Dialect::Anthropic, convert::IDENTIFIER)),
     })
 }
 
@@ -402,7 +403,7 @@ fn limits(request: &Request, whole: &dyn Fn(Rule, &str, Problem) -> Finding) -> 
         }
     };
     over(AM1, "messages", messages.len(), MOST_MESSAGES, |count, most| Problem::TooManyMessages { count, most });
-    let outside = blocks::markers_outside(FORMAT.marker, request.frame());
+    let outside = blocks::markers_outside(FORMAT.marker, request.preamble());
     let markers = outside + request.raw_messages().map(|raw| blocks::markers(FORMAT.marker, raw)).sum::<usize>();
     over(AM9, "messages", markers, blocks::MOST_MARKERS, |count, most| Problem::CacheMarkers { count, most });
     let media = |item: &ResultItem| matches!(item, ResultItem::Image(_) | ResultItem::Document(_));

@@ -8,7 +8,8 @@ use serde_json::value::RawValue;
 use super::blocks::Format;
 use super::pairing::{self, PairingRules};
 use super::{
-    DecodeError, Dialect, Finding, Loss, Place, Problem, Quirks, Request, Response, Rule, blocks, convert, response,
+    ConversionError, DecodeError, Dialect, Finding, Place, Problem, Quirks, Request, Response, Rule, blocks, convert,
+    response,
 };
 use crate::cut::{self, Edit};
 use crate::json::{self, Fields};
@@ -236,9 +237,9 @@ fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Op
 }
 
 /// Writes a message that came in another dialect, or was built in Rust.
-pub(super) fn render(message: &Message) -> Result<Vec<Box<RawValue>>, Loss> {
+pub(super) fn render(message: &Message) -> Result<Vec<Box<RawValue>>, ConversionError> {
     use serde_json::json;
-    let loss = |what| Err(Loss::new(Dialect::Bedrock, what));
+    let loss = |what| Err(ConversionError::new(Dialect::Bedrock, what));
     let mut blocks = Vec::new();
     for part in message.parts() {
         blocks.push(json::value(&match part {
@@ -276,14 +277,14 @@ pub(super) fn render(message: &Message) -> Result<Vec<Box<RawValue>>, Loss> {
 }
 
 /// The input keeps its own bytes: a number of thirty digits does not pass through a float.
-fn tool_use_block(call: &ToolCall) -> Result<Box<RawValue>, Loss> {
+fn tool_use_block(call: &ToolCall) -> Result<Box<RawValue>, ConversionError> {
     let input = serde_json::from_str::<Box<RawValue>>(&call.arguments).ok().filter(|_| call.has_object_arguments());
-    let input = input.ok_or_else(|| Loss::new(Dialect::Bedrock, convert::ARGUMENTS))?;
+    let input = input.ok_or_else(|| ConversionError::new(Dialect::Bedrock, convert::ARGUMENTS))?;
     let (id, name) = (json::string(&call.id), json::string(&call.name));
     Ok(json::object([("toolUse", json::object([("toolUseId", id), ("name", name), ("input", input)]))]))
 }
 
-fn tool_result_block(result: &ToolResult) -> Result<Box<RawValue>, Loss> {
+fn tool_result_block(result: &ToolResult) -> Result<Box<RawValue>, ConversionError> {
     let item = |item: &ResultItem| {
         Ok(match item {
             ResultItem::Text(text) => json::object([("text", json::string(text))]),
@@ -293,7 +294,9 @@ fn tool_result_block(result: &ToolResult) -> Result<Box<RawValue>, Loss> {
             },
             ResultItem::Image(media) => json::object([("image", json::value(&block(media, IMAGES)?))]),
             ResultItem::Document(media) => json::object([("document", json::value(&block(media, DOCUMENTS)?))]),
-            ResultItem::Opaque(_) => return Err(Loss::new(Dialect::Bedrock, "an unknown item of a tool result")),
+            ResultItem::Opaque(_) => {
+                return Err(ConversionError::new(Dialect::Bedrock, "an unknown item of a tool result"));
+            }
         })
     };
     let items = result.content.iter().map(item).collect::<Result<Vec<_>, _>>()?;
@@ -303,9 +306,9 @@ fn tool_result_block(result: &ToolResult) -> Result<Box<RawValue>, Loss> {
     Ok(json::object([("toolResult", inner)]))
 }
 
-fn block(media: &Media, formats: &[(&str, &str)]) -> Result<serde_json::Value, Loss> {
+fn block(media: &Media, formats: &[(&str, &str)]) -> Result<serde_json::Value, ConversionError> {
     use serde_json::json;
-    let loss = |what| Loss::new(Dialect::Bedrock, what);
+    let loss = |what| ConversionError::new(Dialect::Bedrock, what);
     let mime = media.mime.as_deref().ok_or_else(|| loss("a picture or file without a media type"))?;
     let format = formats.iter().find(|(_, known)| *known == mime).map(|(name, _)| *name);
     let format = format.ok_or_else(|| loss("a picture or file of this media type"))?;
@@ -428,10 +431,10 @@ pub(super) fn check(request: &Request) -> Vec<Finding> {
     }
     let tools = messages.iter().any(|m| m.tool_calls().next().is_some() || m.tool_results().next().is_some());
     // A bare list of messages says nothing of its tools.
-    if tools && request.is_body() && request.frame().tools.is_none() {
+    if tools && request.is_body() && request.preamble().tools.is_none() {
         findings.push(whole(BC3, "toolConfig", Problem::ToolsNotDeclared));
     }
-    let outside = blocks::markers_outside(FORMAT.marker, request.frame());
+    let outside = blocks::markers_outside(FORMAT.marker, request.preamble());
     let count = outside + request.raw_messages().map(|raw| blocks::markers(FORMAT.marker, raw)).sum::<usize>();
     if count > blocks::MOST_MARKERS {
         findings.push(whole(BC6, "messages", Problem::CacheMarkers { count, most: blocks::MOST_MARKERS }));

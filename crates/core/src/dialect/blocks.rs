@@ -1,10 +1,10 @@
-//! What the block formats share: messages are a role and a list of blocks, and neighbours of one role are one message.
+//! What the block formats share: messages are a role and a list of blocks, and neighbors of one role are one message.
 
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::{Dialect, Frame, Loss, Mend, Shown};
+use super::{ConversionError, Dialect, Mend, Preamble, Shown};
 use crate::cut::{self, Edit};
 use crate::json::{self, Fields};
 use crate::message::{Message, PartRef, Role};
@@ -42,28 +42,28 @@ struct Outgoing<'a> {
     mends: Vec<(usize, Mend)>,
 }
 
-/// Encodes messages of a block format, merging neighbours of one role: some models refuse what is not merged (AM1, BC2).
+/// Encodes messages of a block format, merging neighbors of one role: some models refuse what is not merged (AM1, BC2).
 /// Results come first in what is merged, as they must (AM2, BC2), and a system message behind a user's that follows it (AM7).
 pub(super) fn encode<'a>(
     format: &Format,
-    frame: Option<&Frame>,
+    preamble: Option<&Preamble>,
     shown: impl IntoIterator<Item = Shown<'a>>,
-) -> Result<Vec<Cow<'a, RawValue>>, Loss> {
+) -> Result<Vec<Cow<'a, RawValue>>, ConversionError> {
     let finish = |sent: Sent<'a>| {
         let mixed = sent.mixed;
         let raw = merge(sent.raws)?;
         Some(if mixed { Cow::Owned(results_first(format.dialect, &raw)) } else { raw })
     };
-    Ok(Outgoing::new(format, frame, shown)?.sent.into_iter().filter_map(finish).collect())
+    Ok(Outgoing::new(format, preamble, shown)?.sent.into_iter().filter_map(finish).collect())
 }
 
 /// What [`encode`] does to which message.
 pub(super) fn mends<'a>(
     format: &Format,
-    frame: Option<&Frame>,
+    preamble: Option<&Preamble>,
     shown: impl IntoIterator<Item = Shown<'a>>,
-) -> Result<Vec<(usize, Mend)>, Loss> {
-    let mut mends = Outgoing::new(format, frame, shown)?.mends;
+) -> Result<Vec<(usize, Mend)>, ConversionError> {
+    let mut mends = Outgoing::new(format, preamble, shown)?.mends;
     mends.sort_by_key(|(index, _)| *index);
     Ok(mends)
 }
@@ -72,9 +72,9 @@ impl<'a> Outgoing<'a> {
     /// Decides all that is to be done; what is left is to write the messages that it merges and puts in order.
     fn new(
         format: &Format,
-        frame: Option<&Frame>,
+        preamble: Option<&Preamble>,
         shown: impl IntoIterator<Item = Shown<'a>>,
-    ) -> Result<Outgoing<'a>, Loss> {
+    ) -> Result<Outgoing<'a>, ConversionError> {
         let Format { dialect, edit, marker } = *format;
         let mut out = Outgoing::default();
         for (index, Shown { message, edits }) in shown.into_iter().enumerate() {
@@ -96,7 +96,7 @@ impl<'a> Outgoing<'a> {
             }
         }
         out.place_system_messages();
-        out.limit_markers(marker, frame.map_or(0, |frame| markers_outside(marker, frame)));
+        out.limit_markers(marker, preamble.map_or(0, |preamble| markers_outside(marker, preamble)));
         Ok(out)
     }
 
@@ -256,11 +256,11 @@ fn merge(mut raws: Vec<(usize, Cow<'_, RawValue>)>) -> Option<Cow<'_, RawValue>>
 }
 
 /// How many cache markers stand in the system prompt and the tools.
-pub(super) fn markers_outside(marker: &str, frame: &Frame) -> usize {
+pub(super) fn markers_outside(marker: &str, preamble: &Preamble) -> usize {
     // Bedrock keeps its tools one level further down.
-    let tools = frame.tools.as_deref().and_then(Fields::read);
-    let tools = tools.as_ref().and_then(|tools| tools.get("tools")).or(frame.tools.as_deref());
-    [frame.system.as_deref(), tools].into_iter().flatten().map(|raw| markers(marker, raw)).sum()
+    let tools = preamble.tools.as_deref().and_then(Fields::read);
+    let tools = tools.as_ref().and_then(|tools| tools.get("tools")).or(preamble.tools.as_deref());
+    [preamble.system.as_deref(), tools].into_iter().flatten().map(|raw| markers(marker, raw)).sum()
 }
 
 /// How many cache markers a message, a system prompt or a list of tools has.

@@ -9,16 +9,16 @@ use crate::message::{Media, MediaSource, Message};
 /// Something of a message that another dialect cannot say.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{to} cannot say {what}")]
-pub struct Loss {
+pub struct ConversionError {
     /// The dialect that cannot say it.
     pub to: Dialect,
     /// What would be lost.
     pub what: String,
 }
 
-impl Loss {
+impl ConversionError {
     pub(super) fn new(to: Dialect, what: impl Into<String>) -> Self {
-        Loss { to, what: what.into() }
+        ConversionError { to, what: what.into() }
     }
 }
 
@@ -33,7 +33,7 @@ const WHOLE: [&str; 4] = ["input", "json", "cache_control", "cachePoint"];
 const DEEPEST: usize = 16;
 
 /// The message as JSON of the other dialect.
-pub(super) fn render(to: Dialect, message: &Message) -> Result<Vec<Box<RawValue>>, Loss> {
+pub(super) fn render(to: Dialect, message: &Message) -> Result<Vec<Box<RawValue>>, ConversionError> {
     if let Some(wire) = message.wire() {
         let known = match wire.dialect {
             Dialect::OpenAiChat => openai_chat::KNOWN,
@@ -41,7 +41,7 @@ pub(super) fn render(to: Dialect, message: &Message) -> Result<Vec<Box<RawValue>
             Dialect::Bedrock => bedrock::KNOWN,
         };
         if let Some(what) = unknown(known, "", &wire.raw, DEEPEST) {
-            return Err(Loss::new(to, format!("`{}` of {}", what.escape_debug(), wire.dialect)));
+            return Err(ConversionError::new(to, format!("`{}` of {}", what.escape_debug(), wire.dialect)));
         }
     }
     match to {

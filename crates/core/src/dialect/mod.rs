@@ -3,13 +3,13 @@
 mod anthropic;
 mod bedrock;
 mod blocks;
-mod complaint;
 mod convert;
 mod detect;
 mod mend;
 mod named;
 mod openai_chat;
 mod pairing;
+mod provider_error;
 mod request;
 mod response;
 mod rules;
@@ -20,12 +20,12 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-pub use complaint::{Complaint, TooLong};
-pub use convert::Loss;
+pub use convert::ConversionError;
 pub use detect::{Clue, Contradiction, Sign};
 pub use mend::Mend;
 pub use named::{Meant, UnknownDialect};
-pub use request::{Frame, Request, RequestError};
+pub use provider_error::{ProviderError, TooLong};
+pub use request::{Preamble, Request, RequestError};
 pub use response::Response;
 pub use rules::{Finding, Problem, Rule, Severity};
 
@@ -179,26 +179,29 @@ impl Dialect {
         Ok(Message::decoded(content, Wire { dialect: self, raw: raw.to_owned() }))
     }
 
-    /// The messages of a request: the bytes that came, but for what the edits change, for neighbours of one role that the
+    /// The messages of a request: the bytes that came, but for what the edits change, for neighbors of one role that the
     /// dialect needs merged (their parts are the bytes that came), and for the oldest cache markers where there are too many.
     /// [`Dialect::mends`] says what was done to which message.
     ///
     /// # Errors
     /// Where a message came in another dialect and something of it cannot be said in this one.
-    pub fn encode<'a>(self, shown: impl IntoIterator<Item = Shown<'a>>) -> Result<Vec<Cow<'a, RawValue>>, Loss> {
+    pub fn encode<'a>(
+        self,
+        shown: impl IntoIterator<Item = Shown<'a>>,
+    ) -> Result<Vec<Cow<'a, RawValue>>, ConversionError> {
         self.encode_behind(None, shown)
     }
 
     /// The messages of a request with this system prompt and these tools, whose cache markers count too.
     pub(crate) fn encode_behind<'a>(
         self,
-        frame: Option<&Frame>,
+        preamble: Option<&Preamble>,
         shown: impl IntoIterator<Item = Shown<'a>>,
-    ) -> Result<Vec<Cow<'a, RawValue>>, Loss> {
+    ) -> Result<Vec<Cow<'a, RawValue>>, ConversionError> {
         match self {
             Dialect::OpenAiChat => openai_chat::encode(shown),
-            Dialect::Anthropic => blocks::encode(&anthropic::FORMAT, frame, shown),
-            Dialect::Bedrock => blocks::encode(&bedrock::FORMAT, frame, shown),
+            Dialect::Anthropic => blocks::encode(&anthropic::FORMAT, preamble, shown),
+            Dialect::Bedrock => blocks::encode(&bedrock::FORMAT, preamble, shown),
         }
     }
 
@@ -222,13 +225,13 @@ impl Dialect {
     /// What encoding does to messages with this system prompt and these tools.
     pub(crate) fn mends_behind<'a>(
         self,
-        frame: Option<&Frame>,
+        preamble: Option<&Preamble>,
         shown: impl IntoIterator<Item = Shown<'a>>,
     ) -> Vec<(usize, Mend)> {
         let mends = match self {
             Dialect::OpenAiChat => Ok(Vec::new()),
-            Dialect::Anthropic => blocks::mends(&anthropic::FORMAT, frame, shown),
-            Dialect::Bedrock => blocks::mends(&bedrock::FORMAT, frame, shown),
+            Dialect::Anthropic => blocks::mends(&anthropic::FORMAT, preamble, shown),
+            Dialect::Bedrock => blocks::mends(&bedrock::FORMAT, preamble, shown),
         };
         mends.unwrap_or_default()
     }
@@ -249,7 +252,7 @@ impl Dialect {
     /// );
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn convert(self, message: &Message) -> Result<Vec<Message>, Loss> {
+    pub fn convert(self, message: &Message) -> Result<Vec<Message>, ConversionError> {
         if message.wire().is_some_and(|wire| wire.dialect == self) {
             return Ok(vec![message.clone()]);
         }

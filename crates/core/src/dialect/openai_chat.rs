@@ -7,7 +7,8 @@ use serde_json::value::RawValue;
 
 use super::pairing::{self, PairingRules};
 use super::{
-    DecodeError, Dialect, Finding, Loss, Place, Problem, Quirks, Request, Response, Rule, Shown, convert, response,
+    ConversionError, DecodeError, Dialect, Finding, Place, Problem, Quirks, Request, Response, Rule, Shown, convert,
+    response,
 };
 use crate::cut::{self, Edit};
 use crate::json::{self, Fields};
@@ -191,7 +192,9 @@ fn tool_call(index: usize, raw: &RawValue) -> Result<ToolCall, DecodeError> {
     Ok(ToolCall::new(id, name, arguments))
 }
 
-pub(super) fn encode<'a>(shown: impl IntoIterator<Item = Shown<'a>>) -> Result<Vec<Cow<'a, RawValue>>, Loss> {
+pub(super) fn encode<'a>(
+    shown: impl IntoIterator<Item = Shown<'a>>,
+) -> Result<Vec<Cow<'a, RawValue>>, ConversionError> {
     let mut out = Vec::new();
     for Shown { message, edits } in shown {
         match message.wire().filter(|wire| wire.dialect == Dialect::OpenAiChat) {
@@ -295,9 +298,9 @@ fn text_part(text: &str) -> Box<RawValue> {
 }
 
 /// Writes a message that came in another dialect, or was built in Rust.
-pub(super) fn render(message: &Message) -> Result<Vec<Box<RawValue>>, Loss> {
+pub(super) fn render(message: &Message) -> Result<Vec<Box<RawValue>>, ConversionError> {
     use serde_json::json;
-    let loss = |what| Err(Loss::new(Dialect::OpenAiChat, what));
+    let loss = |what| Err(ConversionError::new(Dialect::OpenAiChat, what));
     let mut out = Vec::new();
     let mut content = Vec::new();
     let mut calls = Vec::new();

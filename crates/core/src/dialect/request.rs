@@ -13,7 +13,7 @@ use crate::tokens::{Size, TokenCounter};
 
 /// What a request says beside its messages: it stands before them, costs tokens, and is never dropped.
 #[derive(Clone, Default, Serialize, Deserialize)]
-pub struct Frame {
+pub struct Preamble {
     /// The system prompt, where the dialect keeps it outside the messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<Box<RawValue>>,
@@ -22,7 +22,7 @@ pub struct Frame {
     pub tools: Option<Box<RawValue>>,
 }
 
-impl Frame {
+impl Preamble {
     /// Its size: tools are counted as the JSON they are, which is somewhat more than providers make of them.
     pub fn measure(&self, counter: &dyn TokenCounter) -> Size {
         let system = self.system.as_deref().map_or(0, |system| match json::text(system) {
@@ -40,7 +40,7 @@ impl Frame {
     }
 
     /// Whether both say the same, byte for byte.
-    pub fn is_same(&self, other: &Frame) -> bool {
+    pub fn is_same(&self, other: &Preamble) -> bool {
         let same = |a: &Option<Box<RawValue>>, b: &Option<Box<RawValue>>| {
             a.as_ref().map(|raw| raw.get()) == b.as_ref().map(|raw| raw.get())
         };
@@ -68,7 +68,7 @@ pub struct Request {
     /// Where the list of messages stands in `text`.
     list: Range<usize>,
     body: bool,
-    frame: Frame,
+    preamble: Preamble,
     model: Option<String>,
 }
 
@@ -146,7 +146,7 @@ impl Request {
         let name = |key| fields.as_ref().and_then(|fields| fields.text(key)).map(|name| name.into_owned());
         let model = name("model").or_else(|| name("modelId"));
         let body = fields.is_some();
-        Ok(Request { dialect, messages, list, body, frame: Frame { system, tools }, model, text })
+        Ok(Request { dialect, messages, list, body, preamble: Preamble { system, tools }, model, text })
     }
 
     /// A bare list of these messages, with their bytes.
@@ -176,8 +176,8 @@ impl Request {
     }
 
     /// System prompt and tools, where they stand outside the messages.
-    pub fn frame(&self) -> &Frame {
-        &self.frame
+    pub fn preamble(&self) -> &Preamble {
+        &self.preamble
     }
 
     /// The model that the body names.

@@ -10,18 +10,18 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::cut::{self, Change, Edit};
-use crate::dialect::{Dialect, Frame, Loss};
+use crate::dialect::{ConversionError, Dialect, Preamble};
 use crate::group::Pin;
 use crate::message::{Message, Role};
 use crate::plan::{Demands, Plan, plan_for};
 use crate::policy::{Excess, Limits, Mode, Pace, Policy, Start, Tokens, Totals};
 use crate::record::{self, Sizing};
 use crate::tokens::{Estimate, Models, Size, TokenCounter, measure};
-use crate::transcript::{Arrival, Entry, Label, Millis, Origin, Position, Usage};
+use crate::transcript::{Arrival, Entry, Label, Millis, Origin, Position, UsageReport};
 use crate::view::{Item, View};
 
 pub use repair::is_stand_in;
-pub use summary::{Claim, Unfit, Wanted};
+pub use summary::{SummaryClaim, SummaryRejected, SummaryRequest};
 
 /// What an engine works by.
 #[derive(Debug, Clone)]
@@ -86,11 +86,11 @@ impl Default for Settings {
 /// for text in ["one", "two", "three"] {
 ///     engine.push(Message::user(text))?;
 /// }
-/// let decided = engine.window();
-/// assert!(decided.refusal.is_none());
+/// let outcome = engine.window();
+/// assert!(outcome.exceeded.is_none());
 /// let texts: Vec<_> = engine.view().messages().map(|item| item.message().text()).collect();
 /// assert_eq!(texts, ["two", "three"]);
-/// # Ok::<(), lookback_core::Loss>(())
+/// # Ok::<(), lookback_core::ConversionError>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct Engine {
@@ -101,21 +101,21 @@ pub struct Engine {
     end: Position,
     since_checkpoint: u64,
     /// A summary is being made, so the limits wait for it.
-    held: bool,
+    summary_pending: bool,
 }
 
 /// What a call for a window came to.
 #[derive(Debug, Clone, Default)]
-pub struct Decided {
+pub struct WindowOutcome {
     /// What the log must keep: repairs, a compaction, a checkpoint.
     pub entries: Vec<Entry>,
     /// The plan, where a limit was exceeded.
     pub plan: Option<Plan>,
     /// Why nothing may be sent, where nothing may.
-    pub refusal: Option<Refusal>,
+    pub exceeded: Option<HardLimitExceeded>,
     /// The summary that is wanted, where the policy makes one and a limit is exceeded: what it would cover is still in the
-    /// window, unless a hard limit was met. [`Engine::summarised`] takes it.
-    pub wanted: Option<Wanted>,
+    /// window, unless a hard limit was met. [`Engine::summarized`] takes it.
+    pub summary_request: Option<SummaryRequest>,
     /// The window of a policy that records nothing; absent, it is [`Engine::view`].
     pub on_read: Option<Box<View>>,
 }
@@ -123,7 +123,7 @@ pub struct Decided {
 /// A hard limit that no plan meets: the values of an error that names what is in the way.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the window exceeds its hard limit: {}", describe(.excesses, .pinned, *.waits))]
-pub struct Refusal {
+pub struct HardLimitExceeded {
     /// The limits.
     pub excesses: Vec<Excess>,
     /// What is pinned, and how large it is.
@@ -155,7 +155,7 @@ impl Engine {
     /// after a checkpoint.
     pub fn resume(settings: Settings, view: View, end: Position, since_checkpoint: u64) -> Self {
         let policy = settings.policy.for_window(settings.model_window);
-        Engine { settings, policy, view, end, since_checkpoint, held: false }
+        Engine { settings, policy, view, end, since_checkpoint, summary_pending: false }
     }
 
     /// Goes on by another policy. What an earlier one has dropped stays dropped; what one in the mode `on_read` has left out, a larger one
@@ -184,7 +184,7 @@ impl Engine {
     ///
     /// # Errors
     /// Where the message came in another dialect, or was built in Rust, and this one cannot say something of it.
-    pub fn push(&mut self, message: Message) -> Result<Vec<Entry>, Loss> {
+    pub fn push(&mut self, message: Message) -> Result<Vec<Entry>, ConversionError> {
         self.receive(message, Origin::Client, None)
     }
 
@@ -192,7 +192,12 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::push`].
-    pub fn receive(&mut self, message: Message, origin: Origin, time: Option<Millis>) -> Result<Vec<Entry>, Loss> {
+    pub fn receive(
+        &mut self,
+        message: Message,
+        origin: Origin,
+        time: Option<Millis>,
+    ) -> Result<Vec<Entry>, ConversionError> {
         let dialect = self.settings.dialect;
         let same = message.wire().is_some_and(|wire| wire.dialect == dialect);
         let messages = if same { vec![message] } else { dialect.convert(&message)? };
@@ -236,25 +241,25 @@ impl Engine {
     /// The system prompt and tools that stand outside the messages. The same again changes nothing.
     ///
     /// Signed reasoning holds only under what it was made under, so a change takes it from the turns that are done.
-    pub fn frame(&mut self, frame: &Frame) -> Vec<Entry> {
+    pub fn set_preamble(&mut self, preamble: &Preamble) -> Vec<Entry> {
         let mut entries = Vec::new();
-        let none = Frame::default();
-        if frame.is_same(self.view.frame().unwrap_or(&none)) {
+        let none = Preamble::default();
+        if preamble.is_same(self.view.preamble().unwrap_or(&none)) {
             return entries;
         }
-        let size = frame.measure(&*self.settings.counter);
-        self.record(Entry::Frame { frame: frame.clone(), size }, &mut entries);
+        let size = preamble.measure(&*self.settings.counter);
+        self.record(Entry::Preamble { preamble: preamble.clone(), size }, &mut entries);
         self.take_outdated(&mut entries);
         entries
     }
 
-    /// Takes signed reasoning away that was made under another frame; from an open tool loop, when that is done.
+    /// Takes signed reasoning away that was made under another preamble; from an open tool loop, when that is done.
     fn take_outdated(&mut self, entries: &mut Vec<Entry>) {
         if !self.view.outdated() || record::is_bound(&self.view, self.sizing()) {
             return;
         }
         let candidates = record::candidates(&self.view, self.sizing());
-        let plan = candidates.keep();
+        let plan = candidates.keep_all();
         let compaction = candidates.carry_out(&self.view, &plan);
         self.record(Entry::Compaction(compaction), entries);
     }
@@ -272,7 +277,7 @@ impl Engine {
     /// [`View::totals`] said of the window that was sent.
     pub fn usage(&mut self, model: &str, estimated: u64, reported: u64) -> Vec<Entry> {
         let mut entries = Vec::new();
-        self.record(Entry::Usage(Usage { model: model.to_owned(), estimated, reported }), &mut entries);
+        self.record(Entry::Usage(UsageReport { model: model.to_owned(), estimated, reported }), &mut entries);
         entries
     }
 
@@ -284,15 +289,15 @@ impl Engine {
     /// A model call is about to be made: repairs what cannot be sent, and compacts where a limit is exceeded.
     ///
     /// Where nothing is exceeded this costs the same however long the window is.
-    pub fn window(&mut self) -> Decided {
+    pub fn window(&mut self) -> WindowOutcome {
         match self.policy.mode {
-            Mode::Recorded => self.settle(),
-            Mode::OnRead if self.is_settled() => Decided::default(),
+            Mode::Recorded => self.repair_and_reduce(),
+            Mode::OnRead if self.needs_nothing() => WindowOutcome::default(),
             Mode::OnRead => {
                 let mut draft = self.clone();
-                let settled = draft.settle();
-                let on_read = (!settled.entries.is_empty()).then(|| Box::new(draft.view));
-                Decided { entries: Vec::new(), wanted: None, on_read, ..settled }
+                let mended = draft.repair_and_reduce();
+                let on_read = (!mended.entries.is_empty()).then(|| Box::new(draft.view));
+                WindowOutcome { entries: Vec::new(), summary_request: None, on_read, ..mended }
             }
         }
     }
@@ -304,12 +309,12 @@ impl Engine {
     /// use lookback_core::{Engine, Message, Settings, ToolCall};
     ///
     /// let mut engine = Engine::new(Settings::default());
-    /// engine.push(Message::calls("", [ToolCall::new("c1", "read", "{}")]))?;
+    /// engine.push(Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")]))?;
     /// assert_eq!(engine.preview().messages().count(), 2);
     /// engine.push(Message::tool_result("c1", "the real result"))?;
     /// assert_eq!(engine.preview().messages().last().unwrap().message().tool_results().count(), 1);
     /// assert_eq!(engine.preview().messages().count(), 2);
-    /// # Ok::<(), lookback_core::Loss>(())
+    /// # Ok::<(), lookback_core::ConversionError>(())
     /// ```
     pub fn preview(&self) -> Cow<'_, View> {
         if self.is_mended() {
@@ -335,13 +340,13 @@ impl Engine {
     /// let policy = Policy { limits: Limits::messages(2), ..Policy::default() };
     /// let mut engine = Engine::new(Settings { policy, ..Settings::default() });
     /// engine.push(Message::user("What is in notes.txt?"))?;
-    /// engine.push(Message::calls("", [ToolCall::new("c1", "read", "{}")]))?;
+    /// engine.push(Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")]))?;
     /// assert_eq!(engine.glance().messages().count(), 2);
     /// // A call that nobody will answer any more has a stand-in.
     /// engine.push(Message::user("Never mind."))?;
     /// let glance = engine.glance();
     /// assert_eq!(glance.messages().filter(|item| item.is_own()).count(), 1);
-    /// # Ok::<(), lookback_core::Loss>(())
+    /// # Ok::<(), lookback_core::ConversionError>(())
     /// ```
     pub fn glance(&self) -> Cow<'_, View> {
         let newest = self.view.groups().last().and_then(|group| group.items.first()).map(Item::position);
@@ -366,7 +371,7 @@ impl Engine {
     }
 
     /// Whether the window can be sent as it is.
-    fn is_settled(&self) -> bool {
+    fn needs_nothing(&self) -> bool {
         self.is_mended() && !self.exceeds()
     }
 
@@ -376,17 +381,17 @@ impl Engine {
         repaired && self.trim(&self.view).is_none()
     }
 
-    fn settle(&mut self) -> Decided {
+    fn repair_and_reduce(&mut self) -> WindowOutcome {
         let mut entries = Vec::new();
         self.repair(&mut entries);
         self.take_outdated(&mut entries);
-        let reduced = if self.exceeds() && !self.waits() { self.reduce_by_policy() } else { Decided::default() };
-        let mut decided = Decided { entries: [entries, reduced.entries].concat(), ..reduced };
+        let reduced = if self.exceeds() && !self.waits() { self.reduce_by_policy() } else { WindowOutcome::default() };
+        let mut outcome = WindowOutcome { entries: [entries, reduced.entries].concat(), ..reduced };
         // Last, since a compaction may change what the request ends with.
         if let Some(repair) = self.trim(&self.view) {
-            self.record(Entry::Repair(repair), &mut decided.entries);
+            self.record(Entry::Repair(repair), &mut outcome.entries);
         }
-        decided
+        outcome
     }
 
     /// What the window amounts to, as the policy counts it.
@@ -398,7 +403,7 @@ impl Engine {
         let mut totals = view.totals();
         totals.size.tokens = self.calibration().apply(totals.size.tokens);
         if !self.policy.system.counted {
-            totals.size.messages = totals.size.messages.saturating_sub(view.unsaid());
+            totals.size.messages = totals.size.messages.saturating_sub(view.uncounted());
         }
         totals
     }
@@ -431,7 +436,7 @@ impl Engine {
     /// reasoning, which goes on for some calls yet: sizing everything anew for each of them would be for nothing.
     fn waits(&self) -> bool {
         let bound = || !self.policy.drop_block && record::is_bound(&self.view, self.sizing());
-        self.fits_hard(&self.totals()) && (self.held || bound())
+        self.fits_hard(&self.totals()) && (self.summary_pending || bound())
     }
 
     /// The plan for the window as it is, whether or not a limit is exceeded: why each group is where it is, with the entries

@@ -1,7 +1,7 @@
 //! Making a window smaller: by the policy, by another one for once, or because the provider refused it as too long.
 
-use super::{Decided, Engine, Refusal};
-use crate::group::{Kind, Pin};
+use super::{Engine, HardLimitExceeded, WindowOutcome};
+use crate::group::{GroupKind, Pin};
 use crate::plan::{Demands, Plan, Reason, Verdict, plan_for};
 use crate::policy::{Keep, Limits, Mode, Policy, Stage, Totals};
 use crate::record::{self, Candidates, Sizing};
@@ -12,10 +12,10 @@ use crate::view::{Item, View, ViewGroup};
 impl Engine {
     /// Looks at the limits now, whatever the policy's pace, and compacts where one is exceeded: at the end of a turn, while nobody waits.
     /// It repairs nothing.
-    pub fn manage(&mut self) -> Decided {
+    pub fn manage(&mut self) -> WindowOutcome {
         let fits = self.policy.limits.fits(&self.totals()) && self.fits_hard(&self.totals());
         if fits || self.waits() || self.policy.mode == Mode::OnRead {
-            Decided::default()
+            WindowOutcome::default()
         } else {
             self.reduce_by_policy()
         }
@@ -33,16 +33,16 @@ impl Engine {
     /// }
     /// engine.compact(&Policy { limits: Limits::messages(1), ..Policy::default() });
     /// assert_eq!(engine.view().messages().count(), 1);
-    /// # Ok::<(), lookback_core::Loss>(())
+    /// # Ok::<(), lookback_core::ConversionError>(())
     /// ```
-    pub fn compact(&mut self, policy: &Policy) -> Decided {
+    pub fn compact(&mut self, policy: &Policy) -> WindowOutcome {
         let policy = Policy { mode: Mode::Recorded, ..policy.for_window(self.settings.model_window) };
         self.reduce(&policy, self.demands())
     }
 
     /// The provider refused the window as too long: makes it smaller, by the policy's stages for that, until it is within `limits`.
     /// Where the plan does not say [`Verdict::Compact`], nothing is left that could be shortened or dropped.
-    pub fn overflow(&mut self, limits: Limits) -> Decided {
+    pub fn overflow(&mut self, limits: Limits) -> WindowOutcome {
         let policy = Policy {
             limits,
             target: None,
@@ -61,28 +61,28 @@ impl Engine {
     /// use lookback_core::{Engine, Message, Settings, Stage, ToolCall, Truncation};
     ///
     /// let mut engine = Engine::new(Settings::default());
-    /// engine.push(Message::calls("", [ToolCall::new("c1", "read", "{}")]))?;
+    /// engine.push(Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")]))?;
     /// engine.push(Message::tool_result("c1", "long ".repeat(500)))?;
     /// let stages = [Stage::TruncateResults { to: Truncation { head: 20, ..Truncation::default() }, keep: 0 }];
     /// assert!(engine.shorten(&stages).plan.is_some());
     /// assert!(engine.shorten(&stages).plan.is_none());
-    /// # Ok::<(), lookback_core::Loss>(())
+    /// # Ok::<(), lookback_core::ConversionError>(())
     /// ```
-    pub fn shorten(&mut self, stages: &[Stage]) -> Decided {
-        let mut decided = Decided::default();
+    pub fn shorten(&mut self, stages: &[Stage]) -> WindowOutcome {
+        let mut outcome = WindowOutcome::default();
         if !self.policy.drop_block && record::is_bound(&self.view, self.sizing()) {
-            return decided;
+            return outcome;
         }
         let policy = Policy { stages: stages.to_vec(), mode: Mode::Recorded, ..self.policy.clone() };
         let demands = Demands { overflow: true, ..self.demands() };
         let candidates = record::candidates(&self.view, Sizing { policy: &policy, demands, ..self.sizing() });
-        decided.plan = candidates.shorten(stages.len());
-        if let Some(plan) = &decided.plan {
+        outcome.plan = candidates.shorten(stages.len());
+        if let Some(plan) = &outcome.plan {
             let compaction = candidates.carry_out(&self.view, plan);
-            self.record(Entry::Compaction(compaction), &mut decided.entries);
-            self.checkpoint_if_due(&mut decided.entries);
+            self.record(Entry::Compaction(compaction), &mut outcome.entries);
+            self.checkpoint_if_due(&mut outcome.entries);
         }
-        decided
+        outcome
     }
 
     /// Takes notes out of the window, and nothing else: those of Lookback's own messages that `leaves` picks, whether or not the model has
@@ -98,11 +98,11 @@ impl Engine {
     /// engine.push(Message::assistant("One, two, three."))?;
     /// engine.dismiss(|note| note.message().text().contains("last answer"));
     /// assert_eq!(engine.view().messages().count(), 2);
-    /// # Ok::<(), lookback_core::Loss>(())
+    /// # Ok::<(), lookback_core::ConversionError>(())
     /// ```
     pub fn dismiss(&mut self, leaves: impl Fn(&Item) -> bool) -> Vec<Entry> {
         let leaves = |item: &Item| item.is_note() && leaves(item);
-        let spent = |group: &ViewGroup| group.kind == Kind::Note && group.items.iter().all(leaves);
+        let spent = |group: &ViewGroup| group.kind == GroupKind::Note && group.items.iter().all(leaves);
         if !self.view.groups().iter().any(spent) {
             return Vec::new();
         }
@@ -132,13 +132,13 @@ impl Engine {
         record::candidates(&self.view, self.sizing()).pinned()
     }
 
-    pub(super) fn reduce_by_policy(&mut self) -> Decided {
+    pub(super) fn reduce_by_policy(&mut self) -> WindowOutcome {
         let policy = self.policy.clone();
         self.reduce(&policy, self.demands())
     }
 
-    fn reduce(&mut self, policy: &Policy, demands: Demands) -> Decided {
-        let mut decided = Decided::default();
+    fn reduce(&mut self, policy: &Policy, demands: Demands) -> WindowOutcome {
+        let mut outcome = WindowOutcome::default();
         let candidates = record::candidates(&self.view, Sizing { policy, demands, ..self.sizing() });
         let mut plan = plan_for(&candidates.groups, policy, demands);
         match plan.verdict {
@@ -146,17 +146,17 @@ impl Engine {
             Verdict::Refuse => {
                 let pinned = candidates.pinned();
                 let waits = candidates.groups.iter().any(|group| group.binds) && !policy.drop_block;
-                decided.refusal = Some(Refusal { excesses: plan.over.clone(), pinned, waits });
+                outcome.exceeded = Some(HardLimitExceeded { excesses: plan.over.clone(), pinned, waits });
             }
-            Verdict::Summarize => decided.wanted = self.wanted(&candidates, &plan, policy),
+            Verdict::Summarize => outcome.summary_request = self.summary_request(&candidates, &plan, policy),
             Verdict::Compact => {
                 if !policy.hard.unwrap_or_default().fits(&plan.before) {
                     // There was no time to wait for a summary, but one of what is dropped may still come.
-                    decided.wanted = self.wanted(&candidates, &plan, policy);
+                    outcome.summary_request = self.summary_request(&candidates, &plan, policy);
                 }
-                self.carry_out(candidates, &plan, &mut decided.entries);
+                self.carry_out(candidates, &plan, &mut outcome.entries);
                 // The plan knows nothing of an opening that the window needs once it is carried out.
-                for entry in &decided.entries {
+                for entry in &outcome.entries {
                     if let Entry::Repair(Repair::Opening { size, .. }) = entry {
                         let opened = Totals { size: plan.after.size + self.sizing().corrected(*size), ..plan.after };
                         let hard = policy.hard.unwrap_or_default();
@@ -165,8 +165,8 @@ impl Engine {
                 }
             }
         }
-        decided.plan = Some(plan);
-        decided
+        outcome.plan = Some(plan);
+        outcome
     }
 
     fn carry_out(&mut self, candidates: Candidates, plan: &Plan, entries: &mut Vec<Entry>) {

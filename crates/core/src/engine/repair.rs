@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::cut::{self, Change, Cut, Edit};
 use crate::dialect::Dialect;
-use crate::group::Kind;
+use crate::group::GroupKind;
 use crate::message::{Content, Message, PartRef, ResultItem, ToolResult, UserPart};
 use crate::policy::Start;
 use crate::tokens::measure;
@@ -39,15 +39,15 @@ impl Engine {
     /// Whether the provider demands that the request begin with something else than it does.
     pub(super) fn needs_opening(&self) -> bool {
         let start = self.settings.dialect.quirks().start;
-        let first = self.view.groups().iter().find(|group| group.kind != Kind::System);
+        let first = self.view.groups().iter().find(|group| group.kind != GroupKind::System);
         let Some(first) = first else {
             // Messages came, and nothing of them can be sent.
             return self.view.history_len() > 0 && (start != Start::Any || self.view.groups().is_empty());
         };
         match (start, first.kind) {
-            (Start::Any, _) | (_, Kind::Summary) => false,
-            (Start::UserOrToolPair, kind) => kind == Kind::Assistant,
-            (Start::User, kind) => !matches!(kind, Kind::User | Kind::Note),
+            (Start::Any, _) | (_, GroupKind::Summary) => false,
+            (Start::UserOrToolPair, kind) => kind == GroupKind::Assistant,
+            (Start::User, kind) => !matches!(kind, GroupKind::User | GroupKind::Note),
         }
     }
 
@@ -76,11 +76,11 @@ impl Engine {
 /// use lookback_core::{Engine, Message, Settings, ToolCall, engine::is_stand_in};
 ///
 /// let mut engine = Engine::new(Settings::default());
-/// engine.push(Message::calls("", [ToolCall::new("c1", "read", "{}")]))?;
+/// engine.push(Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")]))?;
 /// let shown = engine.preview();
 /// assert!(is_stand_in(shown.messages().last().unwrap().message()));
 /// assert!(!is_stand_in(&Message::tool_result("c1", "buy milk")));
-/// # Ok::<(), lookback_core::Loss>(())
+/// # Ok::<(), lookback_core::ConversionError>(())
 /// ```
 pub fn is_stand_in(message: &Message) -> bool {
     let stands_in = |part: PartRef<'_>| {

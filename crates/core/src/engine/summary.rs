@@ -19,9 +19,9 @@ use crate::transcript::{Entry, Position, Summary, spans};
 
 /// A summary that is wanted, with all that it is to be made of.
 #[derive(Clone)]
-pub struct Wanted {
+pub struct SummaryRequest {
     /// What it is to cover.
-    pub claim: Claim,
+    pub claim: SummaryClaim,
     /// The messages, whole, in their order.
     pub messages: Vec<Arc<Message>>,
     /// Where in the log each of them stands.
@@ -36,12 +36,12 @@ pub struct Wanted {
 
 /// What a summary covers, by positions of the log: small enough to be written down while the summary is being made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Claim {
+pub struct SummaryClaim {
     /// The entries that leave the window for it.
     pub covers: Vec<Range<Position>>,
     /// The compaction that brought the summary which it goes on from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub base: Option<Position>,
+    pub replaces: Option<Position>,
     /// Why.
     pub reason: Reason,
     /// What leaves the window for it, the summary before it included.
@@ -51,7 +51,7 @@ pub struct Claim {
     pub total: u64,
 }
 
-impl Claim {
+impl SummaryClaim {
     /// How many tokens a summary should have at the most, so that it pays: where tokens or bytes are limited, as many as leave the window for
     /// it; else as many as it stands for, since a running summary may well grow by more than the short message that was merged into it.
     fn worth(&self) -> u64 {
@@ -65,7 +65,7 @@ impl Claim {
 
 /// Why a summary does not take the place of what it covers. The window stays as it is.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unfit {
+pub enum SummaryRejected {
     /// It says nothing.
     #[error("the summary is empty")]
     Empty,
@@ -86,7 +86,7 @@ pub enum Unfit {
     #[error("signed reasoning of the open tool loop forbids a change")]
     Waits,
     /// The policy makes no summaries.
-    #[error("the policy has no stage that summarises")]
+    #[error("the policy has no stage that summarizes")]
     Unasked,
 }
 
@@ -97,8 +97,8 @@ const AROUND: u64 = 32;
 
 impl Engine {
     /// A summary is being made (or no more): until it is there, only the hard limit is looked at.
-    pub fn hold(&mut self, held: bool) {
-        self.held = held;
+    pub fn set_summary_pending(&mut self, pending: bool) {
+        self.summary_pending = pending;
     }
 
     /// A summary that was wanted is there: it takes the place of what it covers, cut to its budget.
@@ -119,33 +119,33 @@ impl Engine {
     ///     engine.push(Message::user(text))?;
     /// }
     /// let wanted = engine.window().wanted.unwrap();
-    /// engine.summarised(&wanted.claim, "The user is called Ada.")?;
+    /// engine.accept_summary(&wanted.claim, "The user is called Ada.")?;
     /// let first = engine.view().messages().next().unwrap().message().text();
     /// assert_eq!(first, "[Summary of the conversation before this point]\nThe user is called Ada.");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn summarised(&mut self, claim: &Claim, text: &str) -> Result<Vec<Entry>, Unfit> {
-        let Some(summary) = self.policy.summary().cloned() else { return Err(Unfit::Unasked) };
+    pub fn accept_summary(&mut self, claim: &SummaryClaim, text: &str) -> Result<Vec<Entry>, SummaryRejected> {
+        let Some(summary) = self.policy.summary().cloned() else { return Err(SummaryRejected::Unasked) };
         let here = claim.covers.iter().all(|span| self.view.is_on_path(span));
-        if self.view.summary().map(|(position, _)| position) != claim.base || !here {
-            return Err(Unfit::Superseded);
+        if self.view.summary().map(|(position, _)| position) != claim.replaces || !here {
+            return Err(SummaryRejected::Superseded);
         }
         if !self.policy.drop_block && record::is_bound(&self.view, self.sizing()) {
-            return Err(Unfit::Waits);
+            return Err(SummaryRejected::Waits);
         }
         let candidates = record::candidates(&self.view, self.sizing());
         let budget = summary.budget.min(self.room_for_summary(&candidates)?);
         let counter = &*self.settings.counter;
         let text = cut::head(text.trim(), budget, counter).trim_end();
         if text.is_empty() {
-            return Err(Unfit::Empty);
+            return Err(SummaryRejected::Empty);
         }
-        let message = in_words(self.settings.dialect, &summary, text).ok_or(Unfit::Empty)?;
+        let message = in_words(self.settings.dialect, &summary, text).ok_or(SummaryRejected::Empty)?;
         let size = measure(&message, &[], counter);
-        let (covers, base) = (claim.covers.clone(), claim.base);
+        let (covers, replaces) = (claim.covers.clone(), claim.replaces);
         let stands_for = claim.total;
-        let summary = Summary { message, text: text.to_owned(), size, covers, base, stands_for };
-        let plan = candidates.summarise(&self.view, &claim.covers, claim.reason, size);
+        let summary = Summary { message, text: text.to_owned(), size, covers, replaces, stands_for };
+        let plan = candidates.summarize(&self.view, &claim.covers, claim.reason, size);
         let mut compaction = candidates.carry_out(&self.view, &plan);
         compaction.summary = Some(summary);
         let mut entries = Vec::new();
@@ -158,14 +158,14 @@ impl Engine {
     }
 
     /// The most tokens that a summary may have, by the session's count, so that the window can still come down to its hard limit.
-    fn room_for_summary(&self, candidates: &Candidates) -> Result<u64, Unfit> {
+    fn room_for_summary(&self, candidates: &Candidates) -> Result<u64, SummaryRejected> {
         let hard = self.policy.hard.unwrap_or_default();
         let Some(limit) = hard.get(Measure::Tokens) else { return Ok(u64::MAX) };
         let pinned = candidates.pinned().into_iter().filter(|(pin, _)| *pin != Pin::Summary).map(|(_, size)| size);
         let pinned = pinned.sum::<Size>().tokens;
         let room = limit.saturating_sub(pinned).saturating_sub(AROUND);
         if room == 0 {
-            return Err(Unfit::NoRoom { pinned, limit });
+            return Err(SummaryRejected::NoRoom { pinned, limit });
         }
         // The limit is one of corrected tokens, and a text is cut by tokens that are not.
         let corrected = u128::from(self.calibration().apply(room)).max(1);
@@ -173,11 +173,16 @@ impl Engine {
     }
 
     /// The summary that a plan wants, where it wants one.
-    pub(super) fn wanted(&self, candidates: &Candidates, plan: &Plan, policy: &Policy) -> Option<Wanted> {
+    pub(super) fn summary_request(
+        &self,
+        candidates: &Candidates,
+        plan: &Plan,
+        policy: &Policy,
+    ) -> Option<SummaryRequest> {
         let budget = policy.summary()?.budget;
         let spans_of = candidates.spans(&self.view);
-        let unsaid = |decision: &Decision| matches!(decision.reason, Reason::Stale | Reason::Spent);
-        let gone = |(decision, _): &(&Decision, _)| decision.action.is_gone() && !unsaid(decision);
+        let uncounted = |decision: &Decision| matches!(decision.reason, Reason::Stale | Reason::Spent);
+        let gone = |(decision, _): &(&Decision, _)| decision.action.is_gone() && !uncounted(decision);
         let mut gone = plan.decisions.iter().zip(&spans_of).filter(gone).peekable();
         let reason = gone.peek()?.0.reason;
         let base = self.view.summary();
@@ -196,9 +201,9 @@ impl Engine {
         let previous = base.map(|(_, summary)| summary.text.clone());
         let stood_for = base.map_or(0, |(_, base)| base.stands_for);
         let total = size.tokens.saturating_sub(stood.tokens).saturating_add(stood_for);
-        let claim = Claim { covers, base: base.map(|(position, _)| position), reason, size, total };
+        let claim = SummaryClaim { covers, replaces: base.map(|(position, _)| position), reason, size, total };
         let aim = budget.min(claim.worth());
-        Some(Wanted { claim, messages, positions, previous, budget, aim })
+        Some(SummaryRequest { claim, messages, positions, previous, budget, aim })
     }
 }
 

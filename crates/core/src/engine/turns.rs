@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::Engine;
-use crate::group::Kind;
+use crate::group::GroupKind;
 use crate::plan::Reason;
 use crate::policy::{Keep, Measure, Start};
 use crate::transcript::Entry;
@@ -28,7 +28,7 @@ impl Engine {
     /// engine.keep_turns(2);
     /// assert_eq!(engine.view().messages().next().unwrap().message().text(), "question 2");
     /// assert!(engine.keep_turns(2).is_empty());
-    /// # Ok::<(), lookback_core::Loss>(())
+    /// # Ok::<(), lookback_core::ConversionError>(())
     /// ```
     pub fn keep_turns(&mut self, turns: u64) -> Vec<Entry> {
         let actual = self.view.totals().turns;
@@ -67,8 +67,8 @@ impl Engine {
 fn split(said: &[&ViewGroup]) -> Vec<Range<usize>> {
     let asks = |item: &Item| !item.is_own() && item.speaks();
     let begins = |before: &ViewGroup, group: &ViewGroup| {
-        let asked = before.kind == Kind::Round && before.items.iter().any(asks);
-        before.turn != group.turn && (group.kind == Kind::User || !asked)
+        let asked = before.kind == GroupKind::Round && before.items.iter().any(asks);
+        before.turn != group.turn && (group.kind == GroupKind::User || !asked)
     };
     let mut turns = Vec::new();
     let mut start = 0;
@@ -88,9 +88,10 @@ fn split(said: &[&ViewGroup]) -> Vec<Range<usize>> {
 fn is_whole(turn: &[&ViewGroup], next: Option<&ViewGroup>) -> bool {
     let (Some(first), Some(last)) = (turn.first(), turn.last()) else { return true };
     // What the model said before anybody asked has no question.
-    let asked = first.turn == 0 || (first.kind == Kind::User && first.items.iter().any(|item| !item.is_own()));
+    let asked = first.turn == 0 || (first.kind == GroupKind::User && first.items.iter().any(|item| !item.is_own()));
     // Rounds are counted over the whole history, so what stands behind tells whether the model said more in between.
-    let so_far = |next: &ViewGroup| if next.kind == Kind::User { next.round } else { next.round.saturating_sub(1) };
-    let answered = last.kind == Kind::Assistant || next.is_none_or(|next| so_far(next) == last.round);
+    let so_far =
+        |next: &ViewGroup| if next.kind == GroupKind::User { next.round } else { next.round.saturating_sub(1) };
+    let answered = last.kind == GroupKind::Assistant || next.is_none_or(|next| so_far(next) == last.round);
     asked && answered
 }

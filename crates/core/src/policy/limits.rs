@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::group::{Group, Kind};
+use crate::group::{Group, GroupKind};
 use crate::tokens::Size;
 
 /// Limits in each measure; the absent ones do not bind. The request's system prompt and tools count in tokens and bytes.
@@ -112,7 +112,7 @@ impl Totals {
                 totals.turns += 1;
                 turn = Some(group.turn);
             }
-            if matches!(group.kind, Kind::Assistant | Kind::Round) {
+            if matches!(group.kind, GroupKind::Assistant | GroupKind::Round) {
                 totals.rounds += 1;
             }
         }

@@ -101,7 +101,7 @@ impl Default for Keep {
     }
 }
 
-/// How system messages of the history are taken. (What stands outside the messages is a [`Frame`](crate::Frame), of which there is
+/// How system messages of the history are taken. (What stands outside the messages is a [`Preamble`](crate::Preamble), of which there is
 /// one in any case; so `one` and `first` are for formats that have the system prompt among the messages.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -178,7 +178,7 @@ pub enum Stage {
         keep: u64,
     },
     /// Merges whole groups into a running summary, which stands where they stood. Who makes it, and when, is the caller's (see
-    /// [`Decided::wanted`](crate::Decided)); until then they stay, unless a hard limit is met.
+    /// [`WindowOutcome::wanted`](crate::WindowOutcome)); until then they stay, unless a hard limit is met.
     Summarize(Summarize),
     /// Drops whole groups.
     Drop,

@@ -238,11 +238,11 @@ impl Splitter {
 
     /// The tokens of `piece`, or `None` if two windows disagree where they meet.
     ///
-    /// Tokens are the result of merging their bytes if every two neighbours are the result of merging theirs. Proof:
-    /// let the first merge across a boundary of those tokens be between neighbours t and u. Until then no merge crossed
+    /// Tokens are the result of merging their bytes if every two neighbors are the result of merging theirs. Proof:
+    /// let the first merge across a boundary of those tokens be between neighbors t and u. Until then no merge crossed
     /// a boundary, so t and u went through the same merges as they do alone, and this merge was the lowest and leftmost
     /// of all; so it also is when t and u are merged alone, and (t, u) is not the result: a contradiction. By the same
-    /// argument neighbours in a result are the result of merging their own bytes.
+    /// argument neighbors in a result are the result of merging their own bytes.
     ///
     /// So it is enough that each window starts with a token that the window before it has at the same place. What ends
     /// a window changes at most its last 293 bytes: that is the longest way back over pairs of ever higher rank in

@@ -129,7 +129,7 @@ impl Calls {
     }
 
     /// Finds out anew which calls are answered, and by what, from the messages of the group.
-    pub(super) fn settle(&mut self, items: &[Item]) {
+    pub(super) fn refresh(&mut self, items: &[Item]) {
         let mut answers: HashMap<&str, Answer> = HashMap::new();
         for item in items {
             let answer = if item.by == Author::Mend { Answer::StandIn } else { Answer::Given };

@@ -27,7 +27,7 @@ impl View {
             path: self.path.clone(),
             label: self.label.clone(),
             changed: self.changed,
-            frame: self.frame.as_ref().map(|(position, _)| *position),
+            preamble: self.preamble.as_ref().map(|(position, _)| *position),
             calibrations,
         }
     }
@@ -46,11 +46,11 @@ impl View {
             calibrations: checkpoint.calibrations.iter().cloned().collect(),
             ..View::default()
         };
-        if let Some(position) = checkpoint.frame
-            && let Entry::Frame { frame, size } = entry(position)?
+        if let Some(position) = checkpoint.preamble
+            && let Entry::Preamble { preamble, size } = entry(position)?
         {
-            view.frame = Some((position, Arc::new(frame.clone())));
-            view.frame_size = *size;
+            view.preamble = Some((position, Arc::new(preamble.clone())));
+            view.preamble_size = *size;
         }
         let item = |saved: &ShownItem, entry: &mut dyn FnMut(Position) -> Option<&'a Entry>| {
             let (message, by) = match entry(saved.position)? {
@@ -75,7 +75,7 @@ impl View {
             }
             let items = saved.items.iter().map(|saved| item(saved, &mut entry)).collect::<Option<Vec<_>>>()?;
             let mut group = ViewGroup::of(items, saved.turn, saved.round)?;
-            group.settle();
+            group.refresh();
             groups.push(group);
         }
         // What was put before others has the number of what it stands before.

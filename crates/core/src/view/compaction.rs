@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Author, Calls, Item, View, ViewGroup};
 use crate::cut;
-use crate::group::Kind;
+use crate::group::GroupKind;
 use crate::plan::Action;
 use crate::policy::Totals;
 use crate::transcript::{Compaction, Position, ShownItem, Summary};
@@ -44,7 +44,7 @@ impl View {
                 };
                 self.forget(&group);
                 group = ViewGroup { number: group.number, ..left };
-                group.settle();
+                group.refresh();
             }
             kept.push(group);
         }
@@ -52,13 +52,14 @@ impl View {
         if let Some(summary) = &compaction.summary {
             self.summary = Some((position, Arc::new(summary.clone())));
             // What it stands for may have left before, at a hard limit.
-            let place = place.unwrap_or_else(|| kept.iter().take_while(|group| group.kind == Kind::System).count());
+            let place =
+                place.unwrap_or_else(|| kept.iter().take_while(|group| group.kind == GroupKind::System).count());
             let number = kept.get(place).map_or(position, |next| next.number);
             kept.insert(place, summary_group(number, position, summary));
         }
         self.totals = Totals::default();
         self.open = 0;
-        self.unsaid = 0;
+        self.uncounted = 0;
         self.newest_turn = None;
         self.renamed.clear();
         for group in kept {
@@ -75,5 +76,5 @@ impl View {
 pub(super) fn summary_group(number: Position, position: Position, summary: &Summary) -> ViewGroup {
     let (message, size) = (Arc::new(summary.message.clone()), summary.size);
     let items = vec![Item { position, message, edits: Arc::new([]), size, by: Author::Mend }];
-    ViewGroup { number, kind: Kind::Summary, turn: 0, round: 0, items, size, calls: Calls::default() }
+    ViewGroup { number, kind: GroupKind::Summary, turn: 0, round: 0, items, size, calls: Calls::default() }
 }

@@ -17,8 +17,8 @@ use serde_json::value::RawValue;
 use self::calls::{Answer, Calls};
 use self::late::Late;
 use crate::cut::{self, Change, Edit, Hidden};
-use crate::dialect::{Dialect, Frame, Loss, Mend, Shown};
-use crate::group::Kind;
+use crate::dialect::{ConversionError, Dialect, Mend, Preamble, Shown};
+use crate::group::GroupKind;
 use crate::message::{Message, PartRef, Role, ToolResult};
 use crate::policy::Totals;
 use crate::tokens::{Calibration, Size};
@@ -45,16 +45,16 @@ pub struct View {
     messages: u64,
     chain: u128,
     path: Vec<Range<Position>>,
-    frame: Option<(Position, Arc<Frame>)>,
-    frame_size: Size,
+    preamble: Option<(Position, Arc<Preamble>)>,
+    preamble_size: Size,
     /// Where a system message took another's place, or came before what was there.
     changed: Option<Position>,
-    /// It shows signed reasoning that is older than the frame, or than such a change.
+    /// It shows signed reasoning that is older than the preamble, or than such a change.
     outdated: bool,
     /// The running summary, and the compaction that brought it.
     summary: Option<(Position, Arc<Summary>)>,
-    /// Messages of [`Kind::System`] and [`Kind::Summary`].
-    unsaid: u64,
+    /// Messages of [`GroupKind::System`] and [`GroupKind::Summary`].
+    uncounted: u64,
     calibrations: HashMap<String, Calibration>,
     label: Label,
 }
@@ -65,7 +65,7 @@ pub(crate) struct ViewGroup {
     /// By which it is found: the position of its first message as it came, and of what was put before others, theirs. So the
     /// numbers of a view never fall.
     number: Position,
-    pub(crate) kind: Kind,
+    pub(crate) kind: GroupKind,
     pub(crate) turn: u64,
     pub(crate) round: u64,
     pub(crate) items: Vec<Item>,
@@ -196,8 +196,8 @@ impl View {
     ///
     /// # Errors
     /// Where a message came in another dialect, and something of it cannot be said in this one.
-    pub fn encode(&self, dialect: Dialect) -> Result<Vec<Cow<'_, RawValue>>, Loss> {
-        dialect.encode_behind(self.frame(), self.shown())
+    pub fn encode(&self, dialect: Dialect) -> Result<Vec<Cow<'_, RawValue>>, ConversionError> {
+        dialect.encode_behind(self.preamble(), self.shown())
     }
 
     /// What is done to the messages that are shown, beyond their edits, so that the request is valid: those that are sent before
@@ -212,11 +212,11 @@ impl View {
     /// engine.push(Message::user("Is it done?"))?;
     /// engine.push(Message::user("Well?"))?;
     /// assert_eq!(engine.view().mends(Dialect::Anthropic), [(1, Mend::MergedWithPrevious)]);
-    /// # Ok::<(), lookback_core::Loss>(())
+    /// # Ok::<(), lookback_core::ConversionError>(())
     /// ```
     pub fn mends(&self, dialect: Dialect) -> Vec<(usize, Mend)> {
         let mut mends: Vec<_> = self.moved().into_iter().map(|index| (index, Mend::Moved)).collect();
-        mends.extend(dialect.mends_behind(self.frame(), self.shown()));
+        mends.extend(dialect.mends_behind(self.preamble(), self.shown()));
         mends.sort_by_key(|(index, _)| *index);
         mends
     }
@@ -235,13 +235,13 @@ impl View {
     }
 
     /// System prompt and tools outside the messages.
-    pub fn frame(&self) -> Option<&Frame> {
-        self.frame.as_ref().map(|(_, frame)| &**frame)
+    pub fn preamble(&self) -> Option<&Preamble> {
+        self.preamble.as_ref().map(|(_, preamble)| &**preamble)
     }
 
-    /// Its size in every measure, the frame's included; tokens by our count, not yet corrected. Costs nothing.
+    /// Its size in every measure, the preamble's included; tokens by our count, not yet corrected. Costs nothing.
     pub fn totals(&self) -> Totals {
-        Totals { size: self.totals.size + self.frame_size, ..self.totals }
+        Totals { size: self.totals.size + self.preamble_size, ..self.totals }
     }
 
     /// Messages of the branch since it began, Lookback's own not counted.
@@ -271,17 +271,20 @@ impl View {
 
     /// The system messages of the history that stand by themselves.
     pub(crate) fn system_messages(&self) -> impl Iterator<Item = &Item> {
-        self.groups.iter().filter(|group| group.kind == Kind::System).flat_map(|group| &group.items)
+        self.groups.iter().filter(|group| group.kind == GroupKind::System).flat_map(|group| &group.items)
     }
 
     /// Whether a turn is under way: the model has begun to answer, and is not done.
     pub(crate) fn in_turn(&self) -> bool {
-        self.groups.iter().rfind(|group| group.kind != Kind::Note).is_some_and(|group| group.kind == Kind::Round)
+        self.groups
+            .iter()
+            .rfind(|group| group.kind != GroupKind::Note)
+            .is_some_and(|group| group.kind == GroupKind::Round)
     }
 
     /// System messages in the history, and the summary: what a policy may leave uncounted.
-    pub(crate) fn unsaid(&self) -> u64 {
-        self.unsaid
+    pub(crate) fn uncounted(&self) -> u64 {
+        self.uncounted
     }
 
     /// Assistant messages over the whole history.
@@ -308,8 +311,8 @@ impl View {
         self.outdated
     }
 
-    pub(crate) fn frame_size(&self) -> Size {
-        self.frame_size
+    pub(crate) fn preamble_size(&self) -> Size {
+        self.preamble_size
     }
 
     /// Adds one entry. An entry that does not fit the view, as only a damaged log holds one, is passed over.
@@ -321,10 +324,10 @@ impl View {
         match entry {
             Entry::Message(arrival) => self.arrive(position, arrival),
             Entry::Repair(repair) => self.repair(position, repair),
-            Entry::Frame { frame, size } => {
+            Entry::Preamble { preamble, size } => {
                 // Signed reasoning holds only under the system prompt and tools that it was made under.
-                self.frame = Some((position, Arc::new(frame.clone())));
-                self.frame_size = *size;
+                self.preamble = Some((position, Arc::new(preamble.clone())));
+                self.preamble_size = *size;
                 self.outdated = self.is_outdated();
             }
             Entry::Compaction(compaction) => self.compact(position, compaction),
@@ -337,10 +340,10 @@ impl View {
     }
 
     /// Takes up another branch: this view is what it was at its point, `newest` what it was at the log's end, and entries from
-    /// `position` on belong to it. What is not the conversation's goes along: the frame, the label, and what was learned of tokens.
+    /// `position` on belong to it. What is not the conversation's goes along: the preamble, the label, and what was learned of tokens.
     pub fn branch(&mut self, newest: &View, position: Position) {
-        self.frame = newest.frame.clone();
-        self.frame_size = newest.frame_size;
+        self.preamble = newest.preamble.clone();
+        self.preamble_size = newest.preamble_size;
         self.calibrations = newest.calibrations.clone();
         self.label = newest.label.clone();
         self.outdated = self.is_outdated();
@@ -406,14 +409,14 @@ impl View {
         if message.role() == Role::System
             && message.wire().is_some_and(|wire| wire.dialect == Dialect::Anthropic)
             && let Some(last) = self.groups.len().checked_sub(1).filter(|_| self.turn > 0)
-            && self.groups.last().is_some_and(|group| group.kind.is_said() || group.kind == Kind::Note)
+            && self.groups.last().is_some_and(|group| group.kind.is_said() || group.kind == GroupKind::Note)
         {
             // There a system message may only stand behind a user's: it lives and goes with what it follows. A note that it follows goes
             // no sooner than it.
             self.add_to(last, item);
-            if let Some(mut group) = self.groups.pop_if(|group| group.kind == Kind::Note) {
+            if let Some(mut group) = self.groups.pop_if(|group| group.kind == GroupKind::Note) {
                 self.totals.size = self.totals.size - group.size;
-                group.kind = Kind::User;
+                group.kind = GroupKind::User;
                 self.add_group(group, None);
             }
             return;
@@ -438,7 +441,7 @@ impl View {
         self.renamed.extend(group.calls.renamed().map(str::to_owned));
         self.open += group.calls.open().count() as u64;
         if group.kind.may_be_uncounted() {
-            self.unsaid += group.items.len() as u64;
+            self.uncounted += group.items.len() as u64;
         }
         if group.kind.is_said() {
             if self.newest_turn != Some(group.turn) {
@@ -448,7 +451,7 @@ impl View {
                 self.newest_turn = Some(group.turn);
             }
         }
-        if matches!(group.kind, Kind::Assistant | Kind::Round) {
+        if matches!(group.kind, GroupKind::Assistant | GroupKind::Round) {
             self.totals.rounds += 1;
         }
         self.totals.size += group.size;
@@ -464,11 +467,11 @@ impl View {
     /// Takes a group out that stands for no turn, by its first entry.
     fn take_out(&mut self, position: Position) {
         let found = self.groups.iter().position(|group| {
-            group.kind == Kind::System && group.items.first().is_some_and(|item| item.position == position)
+            group.kind == GroupKind::System && group.items.first().is_some_and(|item| item.position == position)
         });
         if let Some(group) = found.map(|index| self.groups.remove(index)) {
             self.totals.size = self.totals.size - group.size;
-            self.unsaid = self.unsaid.saturating_sub(group.items.len() as u64);
+            self.uncounted = self.uncounted.saturating_sub(group.items.len() as u64);
         }
     }
 
@@ -533,7 +536,7 @@ impl View {
     }
 
     fn is_outdated(&self) -> bool {
-        let changed = self.frame.as_ref().map(|(position, _)| *position).max(self.changed);
+        let changed = self.preamble.as_ref().map(|(position, _)| *position).max(self.changed);
         changed.is_some_and(|changed| self.messages().any(|item| item.position < changed && item.shows_signed()))
     }
 }
@@ -547,20 +550,20 @@ impl ViewGroup {
     }
 
     /// Finds out anew which calls are answered, and by what.
-    fn settle(&mut self) {
-        self.calls.settle(&self.items);
+    fn refresh(&mut self) {
+        self.calls.refresh(&self.items);
         self.size = self.items.iter().map(|item| item.size).sum();
     }
 }
 
 /// What a group of these messages is.
-fn kind(items: &[Item], calls: &Calls) -> Kind {
+fn kind(items: &[Item], calls: &Calls) -> GroupKind {
     match items.first().map_or(Role::User, |first| first.message.role()) {
-        Role::System => Kind::System,
-        Role::User if matches!(items, [only] if only.is_note()) => Kind::Note,
-        Role::User => Kind::User,
-        Role::Assistant if calls.is_empty() => Kind::Assistant,
-        Role::Assistant => Kind::Round,
+        Role::System => GroupKind::System,
+        Role::User if matches!(items, [only] if only.is_note()) => GroupKind::Note,
+        Role::User => GroupKind::User,
+        Role::Assistant if calls.is_empty() => GroupKind::Assistant,
+        Role::Assistant => GroupKind::Round,
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{Answer, Author, Calls, Item, View, ViewGroup};
 use crate::cut::{self, Change, Cut, Edit, Hidden};
 use crate::dialect::Dialect;
-use crate::group::Kind;
+use crate::group::GroupKind;
 use crate::message::{Message, PartRef};
 use crate::tokens::Size;
 use crate::transcript::{Position, Repair};
@@ -196,11 +196,11 @@ impl View {
             }
             Repair::Opening { message, size } => {
                 let first =
-                    self.groups.iter().position(|group| group.kind != Kind::System).unwrap_or(self.groups.len());
+                    self.groups.iter().position(|group| group.kind != GroupKind::System).unwrap_or(self.groups.len());
                 let items = vec![item(message, size)];
                 let turn = self.groups.get(first).map_or(self.turn, |group| group.turn);
                 let (number, calls) = (position, Calls::default());
-                let group = ViewGroup { number, kind: Kind::User, turn, round: 0, items, size: *size, calls };
+                let group = ViewGroup { number, kind: GroupKind::User, turn, round: 0, items, size: *size, calls };
                 let counted = self.totals.turns;
                 self.add_group(group, Some(first));
                 // It shares the turn of what it stands before.

@@ -13,7 +13,8 @@ use lookback_core::{Dialect, Engine, Limits, Mode, Pace, Policy, Role, Settings,
 use serde_json::value::RawValue;
 
 use super::{
-    Part, Run, Step, encode, encode_items, frame, parts, person, pieces, request, role, signatures, snapshot, visible,
+    Part, Run, Step, encode, encode_items, parts, person, pieces, preamble, request, role, signatures, snapshot,
+    visible,
 };
 
 /// What a law says of a case: nothing, or how it was broken.
@@ -33,7 +34,7 @@ pub fn nothing_is_lost(run: &Run) -> Found {
     demand!(came == run.pushed, "the log has other messages than were pushed");
     let mut shown: BTreeSet<Position> = BTreeSet::new();
     let mut from = 0;
-    for step in run.steps.iter().filter(|step| step.decided.on_read.is_none()) {
+    for step in run.steps.iter().filter(|step| step.outcome.on_read.is_none()) {
         let now: BTreeSet<_> = step.view.messages().map(|item| item.position()).collect();
         let log = run.log.entries().get(from..step.end as usize).unwrap();
         let mut named = BTreeSet::new();
@@ -181,7 +182,7 @@ pub fn a_window_fits_or_says_what_is_pinned(run: &Run) -> Found {
         totals.size.messages -= uncounted(&policy, &step.view);
         let over: Vec<_> = policy.limits.excesses(&totals).collect();
         let hard: Vec<_> = hard.excesses(&totals).collect();
-        if step.decided.refusal.is_some() {
+        if step.outcome.exceeded.is_some() {
             continue;
         }
         demand!(hard.is_empty(), "window {index} is over a hard limit: {hard:?}");
@@ -190,7 +191,7 @@ pub fn a_window_fits_or_says_what_is_pinned(run: &Run) -> Found {
         if over.is_empty() || waits {
             continue;
         }
-        let Some(plan) = &step.decided.plan else {
+        let Some(plan) = &step.outcome.plan else {
             return Err(format!("window {index} is over without a plan: {over:?}"));
         };
         for excess in &over {
@@ -396,7 +397,7 @@ pub fn what_is_pinned_is_never_dropped(run: &Run) -> Found {
 /// Law 7: a compaction makes a window smaller where it was too large, and is not followed by another at once.
 pub fn a_compaction_makes_progress(run: &Run) -> Found {
     for (index, step) in run.steps.iter().enumerate() {
-        let Some(plan) = step.decided.plan.as_ref().filter(|plan| plan.verdict == Verdict::Compact) else { continue };
+        let Some(plan) = step.outcome.plan.as_ref().filter(|plan| plan.verdict == Verdict::Compact) else { continue };
         let policy = run.settings.policy.for_window(run.settings.model_window);
         let over: Vec<_> = policy
             .limits
@@ -413,12 +414,12 @@ pub fn a_compaction_makes_progress(run: &Run) -> Found {
             let mut totals = step.view.totals();
             totals.size.tokens = plan.after.size.tokens;
             totals.size.messages -= uncounted(&policy, &step.view);
-            if let Some(Entry::Repair(Repair::Trim { .. })) = step.decided.entries.last() {
+            if let Some(Entry::Repair(Repair::Trim { .. })) = step.outcome.entries.last() {
                 // White space at the end is trimmed after that.
                 demand!(totals.size.bytes < plan.after.size.bytes, "window {index}: trimmed to {totals:?}");
                 totals.size.bytes = plan.after.size.bytes;
             }
-            if let Some(Entry::Repair(Repair::Opening { .. })) = step.decided.entries.last() {
+            if let Some(Entry::Repair(Repair::Opening { .. })) = step.outcome.entries.last() {
                 // Where the compaction left nothing, or took the note that it began with, something must be sent all the same.
                 let first = step.before.messages().find(|item| item.message().role() != Role::System);
                 let noted = first.is_some_and(|first| first.is_note());
@@ -436,7 +437,7 @@ pub fn every_group_has_a_reason(run: &Run) -> Found {
     for step in &run.steps {
         let (plan, spans) = step.engine.explain();
         demand!(plan.decisions.len() == spans.len(), "{} of {}", plan.decisions.len(), spans.len());
-        for plan in step.decided.plan.iter().chain([&plan]) {
+        for plan in step.outcome.plan.iter().chain([&plan]) {
             for decision in &plan.decisions {
                 let sound = match decision.reason {
                     Reason::Fits => plan.verdict == Verdict::Keep,
@@ -499,7 +500,7 @@ pub fn a_session_that_is_opened_again_goes_on_the_same(run: &Run) -> Found {
     let at = |position: Position| run.log.entries().get(position as usize);
     let newest = |end: usize| run.log.entries()[..end].iter().rposition(|entry| matches!(entry, Entry::Checkpoint(_)));
     for step in &run.steps {
-        let end = step.end as usize - step.decided.entries.len();
+        let end = step.end as usize - step.outcome.entries.len();
         if let Some(position) = newest(end) {
             let Some(Entry::Checkpoint(checkpoint)) = at(position as Position) else { continue };
             let mut view = View::restore(checkpoint, at).ok_or("a damaged checkpoint")?;
@@ -512,11 +513,11 @@ pub fn a_session_that_is_opened_again_goes_on_the_same(run: &Run) -> Found {
             (from..end).for_each(|next| view.apply(next as Position, at(next as Position).unwrap()));
             engine = Engine::resume(run.settings.clone(), view, end as Position, end as u64);
         }
-        engine.hold(step.held);
-        let decided = engine.window();
-        let view = decided.on_read.as_deref().unwrap_or(engine.view());
+        engine.set_summary_pending(step.held);
+        let outcome = engine.window();
+        let view = outcome.on_read.as_deref().unwrap_or(engine.view());
         demand!(encode(run.settings.dialect, view) == step.request, "another window after opening again");
-        demand!(decided.plan == step.decided.plan, "another plan after opening again");
+        demand!(outcome.plan == step.outcome.plan, "another plan after opening again");
         from = step.end as usize;
     }
     Ok(())
@@ -550,8 +551,8 @@ pub fn no_signed_block_is_sent_under_another_prefix(run: &Run) -> Found {
                 let before = items[..at].iter().map(|item| Shown { message: item.message(), edits: item.edits() });
                 let now = parts(dialect, &encode_items(dialect, before));
                 demand!(now == *prefix, "window {index}: {signature} under another prefix:\n{prefix:#?}\n{now:#?}");
-                // In an open tool loop nothing can be done about it: with another frame it is refused, and without it too.
-                demand!(bound || frame(&step.view) == *under, "window {index}: {signature} under another frame");
+                // In an open tool loop nothing can be done about it: with another preamble it is refused, and without it too.
+                demand!(bound || preamble(&step.view) == *under, "window {index}: {signature} under another preamble");
             }
         }
     }
@@ -617,10 +618,10 @@ pub fn recovery_from_overflow_is_bounded(run: &Run) -> Found {
     for attempt in 0.. {
         let before = engine.view().totals().size;
         let tokens = engine.tokens(engine.view());
-        let decided = engine.overflow(Limits::tokens(tokens - tokens.div_ceil(4)));
-        let Some(plan) = decided.plan else { return Err(format!("attempt {attempt}: no plan")) };
+        let outcome = engine.overflow(Limits::tokens(tokens - tokens.div_ceil(4)));
+        let Some(plan) = outcome.plan else { return Err(format!("attempt {attempt}: no plan")) };
         if plan.verdict != Verdict::Compact {
-            demand!(decided.entries.is_empty(), "attempt {attempt}: entries of {:?}", plan.verdict);
+            demand!(outcome.entries.is_empty(), "attempt {attempt}: entries of {:?}", plan.verdict);
             return Ok(());
         }
         if plan.after.size.messages == 0 {
@@ -630,9 +631,9 @@ pub fn recovery_from_overflow_is_bounded(run: &Run) -> Found {
         let after = engine.view().totals().size;
         demand!(after.tokens < before.tokens, "attempt {attempt}: {before:?} to {after:?}");
         let mut next = engine.clone();
-        let decided = next.window();
-        let view = decided.on_read.as_deref().unwrap_or(next.view());
-        if decided.refusal.is_none() {
+        let outcome = next.window();
+        let view = outcome.on_read.as_deref().unwrap_or(next.view());
+        if outcome.exceeded.is_none() {
             let sent = encode(dialect, view);
             let found = if sent.is_empty() { Vec::new() } else { dialect.check(&request(dialect, &sent)) };
             demand!(found.is_empty(), "attempt {attempt}: {found:?}");

@@ -15,15 +15,15 @@ use std::collections::HashMap;
 
 use lookback_core::cut::{self, Change, Hidden};
 use lookback_core::dialect::Shown;
-use lookback_core::group::{Group, Kind, Pin};
+use lookback_core::group::{Group, GroupKind, Pin};
 use lookback_core::message::PartRef;
 use lookback_core::policy::{Keep, Tokens};
 use lookback_core::tokens::Size;
 use lookback_core::transcript::{Entry, Origin, Position};
 use lookback_core::view::Item;
 use lookback_core::{
-    Claim, Decided, Dialect, Engine, Frame, Limits, Message, Mode, Pace, Policy, Request, Role, Settings, Stage, Start,
-    Summarize, SystemRule, Transcript, Truncation, Unfit, Unit, View,
+    Dialect, Engine, Limits, Message, Mode, Pace, Policy, Preamble, Request, Role, Settings, Stage, Start, Summarize,
+    SummaryClaim, SummaryRejected, SystemRule, Transcript, Truncation, Unit, View, WindowOutcome,
 };
 use proptest::prelude::*;
 use serde_json::value::RawValue;
@@ -46,7 +46,7 @@ pub enum Op {
     /// A window whose answer never came.
     Window,
     /// Other system prompt and tools.
-    Frame(u8),
+    Preamble(u8),
     /// The provider reports what the last window cost, in percent of our count.
     Usage(u64),
     /// A checkpoint out of turn.
@@ -179,7 +179,7 @@ pub fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(of, spec, words)| Op::Result { of, spec, words }),
         2 => text().prop_map(Op::Note),
         3 => Just(Op::Window),
-        1 => (0u8..3).prop_map(Op::Frame),
+        1 => (0u8..3).prop_map(Op::Preamble),
         1 => (50u64..300).prop_map(Op::Usage),
         1 => Just(Op::Checkpoint),
     ]
@@ -300,12 +300,18 @@ pub fn groups() -> impl Strategy<Value = Vec<Group>> {
             media,
         })
     };
-    let kind =
-        prop::sample::select(vec![Kind::Frame, Kind::System, Kind::User, Kind::Assistant, Kind::Round, Kind::Note]);
+    let kind = prop::sample::select(vec![
+        GroupKind::Preamble,
+        GroupKind::System,
+        GroupKind::User,
+        GroupKind::Assistant,
+        GroupKind::Round,
+        GroupKind::Note,
+    ]);
     let pin = prop::option::weighted(
         0.2,
         prop::sample::select(vec![
-            Pin::Frame,
+            Pin::Preamble,
             Pin::System,
             Pin::LaterSystem,
             Pin::Task,
@@ -326,13 +332,13 @@ pub fn groups() -> impl Strategy<Value = Vec<Group>> {
         prop::collection::vec(size(), 0..4),
         prop::bool::weighted(0.05),
     )
-        .prop_map(|(kind, turn, round, pin, size, base, staged, binds)| Group {
+        .prop_map(|(kind, turn, round, pin, size, kept, staged, binds)| Group {
             kind,
             turn,
             round,
             pin,
             size,
-            base,
+            kept,
             staged,
             binds,
         });
@@ -610,7 +616,7 @@ pub type Part = (Role, String);
 pub struct Step {
     /// The view before the call.
     pub before: View,
-    pub decided: Decided,
+    pub outcome: WindowOutcome,
     /// What is sent: the view, or that of a policy that records nothing.
     pub view: View,
     pub request: Vec<String>,
@@ -625,7 +631,7 @@ pub struct Step {
 
 impl Step {
     pub fn compacted(&self) -> bool {
-        self.decided.entries.iter().any(|entry| matches!(entry, Entry::Compaction(_)))
+        self.outcome.entries.iter().any(|entry| matches!(entry, Entry::Compaction(_)))
     }
 }
 
@@ -637,14 +643,14 @@ pub struct Run {
     pub log: Transcript,
     pub pushed: Vec<String>,
     pub steps: Vec<Step>,
-    /// Where each signature was made: what had been sent before it, and under which frame.
+    /// Where each signature was made: what had been sent before it, and under which preamble.
     pub signed: HashMap<String, (Vec<Part>, String)>,
     /// After each change: the log's length, and what the view was.
     pub snapshots: Vec<(Position, String)>,
     /// A summary that is being made.
-    pub pending: Option<Claim>,
+    pub pending: Option<SummaryClaim>,
     /// Summaries that did not fit.
-    pub unfit: Vec<Unfit>,
+    pub unfit: Vec<SummaryRejected>,
 }
 
 pub fn settings(case: &Case) -> Settings {
@@ -722,12 +728,12 @@ impl Run {
             Op::Window => {
                 self.window();
             }
-            Op::Frame(n) => {
+            Op::Preamble(n) => {
                 let raw = |text: String| serde_json::value::to_raw_value(&text).ok();
                 let system =
                     raw(format!("You are number {n}.")).filter(|_| self.settings.dialect != Dialect::OpenAiChat);
                 let tools = RawValue::from_string(format!("[{{\"name\":\"t{n}\"}}]")).ok();
-                let entries = self.engine.frame(&Frame { system, tools });
+                let entries = self.engine.set_preamble(&Preamble { system, tools });
                 self.record(entries);
             }
             Op::Usage(percent) => {
@@ -764,7 +770,7 @@ impl Run {
         let message = self.settings.dialect.decode(json).unwrap();
         if sent {
             let step = self.steps.last().unwrap();
-            let prefix = (parts(self.settings.dialect, &step.request), frame(&step.view));
+            let prefix = (parts(self.settings.dialect, &step.request), preamble(&step.view));
             for signature in signatures(&message) {
                 self.signed.insert(signature, prefix.clone());
             }
@@ -778,31 +784,31 @@ impl Run {
         // A summary is there at once, later, much later, or never: whatever comes of the log's length.
         if let Some(claim) = self.pending.take_if(|_| !self.log.len().is_multiple_of(3)) {
             let text = "Said before. ".repeat([0, 1, 40][self.log.len() as usize / 3 % 3]);
-            match self.engine.summarised(&claim, &text) {
+            match self.engine.accept_summary(&claim, &text) {
                 Ok(entries) => self.record(entries),
                 Err(unfit) => self.unfit.push(unfit),
             }
-            self.engine.hold(false);
+            self.engine.set_summary_pending(false);
         }
         let held = self.pending.is_some();
-        let decided = self.engine.window();
-        if let Some(wanted) = &decided.wanted {
+        let outcome = self.engine.window();
+        if let Some(wanted) = &outcome.summary_request {
             self.pending = Some(wanted.claim.clone());
-            self.engine.hold(true);
+            self.engine.set_summary_pending(true);
         }
-        self.record(decided.entries.clone());
-        let view = decided.on_read.as_deref().unwrap_or(self.engine.view()).clone();
+        self.record(outcome.entries.clone());
+        let view = outcome.on_read.as_deref().unwrap_or(self.engine.view()).clone();
         let request = encode(self.settings.dialect, &view);
-        let sendable = decided.refusal.is_none() && !request.is_empty();
+        let sendable = outcome.exceeded.is_none() && !request.is_empty();
         let engine = self.engine.clone();
         let (end, pending) = (self.log.len(), self.pending.is_some());
-        self.steps.push(Step { before, decided, view, request, engine, end, held, pending });
+        self.steps.push(Step { before, outcome, view, request, engine, end, held, pending });
         sendable
     }
 
     /// The windows that may be sent.
     pub fn sent(&self) -> impl Iterator<Item = &Step> {
-        self.steps.iter().filter(|step| step.decided.refusal.is_none() && !step.request.is_empty())
+        self.steps.iter().filter(|step| step.outcome.exceeded.is_none() && !step.request.is_empty())
     }
 }
 
@@ -814,8 +820,8 @@ pub fn signatures(message: &Message) -> Vec<String> {
     message.parts().filter_map(signature).collect()
 }
 
-pub fn frame(view: &View) -> String {
-    serde_json::to_string(&view.frame()).unwrap()
+pub fn preamble(view: &View) -> String {
+    serde_json::to_string(&view.preamble()).unwrap()
 }
 
 pub fn encode(dialect: Dialect, view: &View) -> Vec<String> {
@@ -836,8 +842,8 @@ pub fn snapshot(view: &View) -> String {
     let items: Vec<_> =
         view.messages().map(|item| (item.position(), edits(item), item.size(), item.is_own())).collect();
     let checkpoint = serde_json::to_string(&view.checkpoint()).unwrap();
-    let frame = view.frame().map(|frame| serde_json::to_string(frame).unwrap());
-    format!("{checkpoint} {:?} {frame:?} {} {items:?}", view.totals(), view.history_len())
+    let preamble = view.preamble().map(|preamble| serde_json::to_string(preamble).unwrap());
+    format!("{checkpoint} {:?} {preamble:?} {} {items:?}", view.totals(), view.history_len())
 }
 
 /// The parts of one message as it came, and its other members.

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use futures_lite::future::block_on;
 use lookback::cut;
 use lookback::dialect::Shown;
-use lookback::engine::{Engine, Settings, Wanted};
+use lookback::engine::{Engine, Settings, SummaryRequest};
 use lookback::summarize::{Extractive, run};
 use lookback::tokens::Estimate;
 use lookback::transcript::Entry;
@@ -84,7 +84,7 @@ struct Original {
 enum Fate {
     Whole,
     Edited,
-    Summarised,
+    Summarized,
     Gone,
 }
 
@@ -93,7 +93,7 @@ impl Fate {
         match self {
             Fate::Whole => "●",
             Fate::Edited => "◐",
-            Fate::Summarised => "Σ",
+            Fate::Summarized => "Σ",
             Fate::Gone => "·",
         }
     }
@@ -160,11 +160,11 @@ fn section(page: &mut String, transcript: &Transcript) -> Result<(), Fault> {
 }
 
 fn fate_there(original: &Original, index: usize) -> Fate {
-    let summarised = original.adds.as_deref() == Some("the summary");
+    let summarized = original.adds.as_deref() == Some("the summary");
     match (original.shows.contains(&index), original.edited.contains(&index)) {
         (true, true) => Fate::Edited,
         (true, false) => Fate::Whole,
-        (false, _) if summarised => Fate::Summarised,
+        (false, _) if summarized => Fate::Summarized,
         (false, _) => Fate::Gone,
     }
 }
@@ -178,11 +178,12 @@ fn ours(messages: &[Message], preset: &str, option: &str) -> Result<Ours, Fault>
     let mut engine = Engine::new(Settings { dialect: request.dialect(), policy, ..Settings::default() });
     let counter = Estimate::default();
     let summarizer = Extractive::default();
-    let mut summarise =
-        |wanted: &Wanted| block_on(run(&summarizer, calls::task(wanted), &counter)).ok().map(|summary| summary.text);
-    let taken = calls::take_in(&mut engine, &request, &mut summarise, &mut |_| {})?;
+    let mut summarize = |wanted: &SummaryRequest| {
+        block_on(run(&summarizer, calls::task(wanted), &counter)).ok().map(|summary| summary.text)
+    };
+    let taken = calls::take_in(&mut engine, &request, &mut summarize, &mut |_| {})?;
     let view = engine.view();
-    let gone = if view.summary().is_some() { Fate::Summarised } else { Fate::Gone };
+    let gone = if view.summary().is_some() { Fate::Summarized } else { Fate::Gone };
     let mut fates = vec![gone; messages.len()];
     let came = taken.entries.iter().zip(0..).filter(|(entry, _)| matches!(entry, Entry::Message(_)));
     for ((_, position), indices) in came.zip(&indices) {

@@ -6,7 +6,7 @@
 //!
 //! Where it differs from the original, and why:
 //!
-//! - **A transcript that is written again is recognised** (see [`SlidingWindowMemory::write`]). The original appends it, and doubles with
+//! - **A transcript that is written again is recognized** (see [`SlidingWindowMemory::write`]). The original appends it, and doubles with
 //!   each run of its own agent.
 //! - **A window is one that a provider accepts.** Calls and results stay together, and a call that waits for its result has a stand-in in
 //!   what is read, until the result is written.
@@ -34,10 +34,10 @@ use lookback_core::policy::{Keep, Mode, Tokens};
 use lookback_core::tokens::TokenCounter;
 use lookback_core::transcript::{Label, Millis};
 use lookback_core::view::Item;
-use lookback_core::{DecodeError, Dialect, Engine, Limits, Loss, Message, Policy, Settings, View, view};
+use lookback_core::{ConversionError, DecodeError, Dialect, Engine, Limits, Message, Policy, Settings, View, view};
 
 use super::OptionError;
-use crate::session::{self, Past, Reading, Session, now};
+use crate::session::{self, HistoryEntry, HistoryQuery, Session, now};
 use crate::store::{BadName, LogName, MemoryStore, Store, StoreError, purge};
 
 /// The session of whoever names none.
@@ -77,8 +77,8 @@ impl From<BadName> for Error {
     }
 }
 
-impl From<Loss> for Error {
-    fn from(error: Loss) -> Self {
+impl From<ConversionError> for Error {
+    fn from(error: ConversionError) -> Self {
         session::Error::from(error).into()
     }
 }
@@ -370,7 +370,7 @@ impl SlidingWindowMemory {
         let slot = self.slot(&name).await;
         let mut slot = slot.lock().await;
         let (session, reads) = slot.take_up(&self.store, &name).await?;
-        let reading = Reading { limit: None, tags: labels(&options.tags), query };
+        let reading = HistoryQuery { limit: None, tags: labels(&options.tags), query };
         let past = session.read(&reading).await?;
         let messages = fit(past.into_iter().map(|past| past.arrival.message), policy)?;
         reads.remember(&messages);
@@ -587,7 +587,7 @@ impl fmt::Debug for SlidingWindowMemory {
 
 /// The turns of a session that are kept.
 struct Kept {
-    past: Vec<Past>,
+    past: Vec<HistoryEntry>,
     stats: Stats,
 }
 
@@ -654,8 +654,8 @@ fn fit(messages: impl IntoIterator<Item = Message>, policy: Policy) -> Result<Ve
     for message in messages {
         engine.push(message)?;
     }
-    let decided = engine.window();
-    given(decided.on_read.as_deref().unwrap_or(engine.view()))
+    let outcome = engine.window();
+    given(outcome.on_read.as_deref().unwrap_or(engine.view()))
 }
 
 /// The messages of a view as they are shown.

@@ -3,7 +3,7 @@
 //! [`SlidingWindow`] is `createSlidingWindow` with its options, defaults and methods in Rust's conventions, over a
 //! [`Session`]. What differs from the original, and why:
 //!
-//! - **No push waits for a model.** The original summarises within `push`, and loses the message where that fails. Here the message is
+//! - **No push waits for a model.** The original summarizes within `push`, and loses the message where that fails. Here the message is
 //!   written, the summary made in the background, and what it is to cover stays in the window until it is there. Whoever reads
 //!   ([`get_messages`](SlidingWindow::get_messages), [`get_stats`](SlidingWindow::get_stats)) waits for a summary that is being
 //!   made, so that what is read is what the original would give. Where one fails, nothing leaves: the window is longer for a while.
@@ -37,7 +37,7 @@ use serde::Serialize;
 
 use super::OptionError;
 use crate::presets::rolling_batch;
-use crate::session::{CompactEnd, CompactStart, Hooks, Job, Outcome, Session, list};
+use crate::session::{CompactEnd, CompactStart, CompactionOutcome, Hooks, Job, Session, list};
 use crate::store::{LogName, MemoryStore, Store};
 use crate::summarize::Summarizer;
 
@@ -261,7 +261,7 @@ impl SlidingWindow {
     /// # Errors
     /// Where the store fails.
     pub async fn get_messages(&self) -> Result<Vec<Message>, Error> {
-        let session = self.settled().await?;
+        let session = self.wait_for_summary().await?;
         let window = session.preview();
         let raw = window.messages().map_err(crate::Error::from)?;
         raw.iter().map(|raw| Ok(DIALECT.decode_raw(raw)?)).collect()
@@ -272,7 +272,7 @@ impl SlidingWindow {
     /// # Errors
     /// Where the store fails.
     pub async fn get_stats(&self) -> Result<Stats, Error> {
-        let session = self.settled().await?;
+        let session = self.wait_for_summary().await?;
         let view = session.view();
         let total_messages = view.history_len();
         let windowed_messages = view.messages().filter(|item| !item.is_own()).count() as u64;
@@ -282,7 +282,7 @@ impl SlidingWindow {
     }
 
     /// The session, as other windows of this id have left it, when no summary of what it held at the call is being made any more.
-    async fn settled(&self) -> Result<MutexGuard<'_, Session>, Error> {
+    async fn wait_for_summary(&self) -> Result<MutexGuard<'_, Session>, Error> {
         let (mut standing, mut taken) = (None, 0);
         loop {
             let mut session = self.session.lock().await;
@@ -427,8 +427,8 @@ impl Builder {
         }
         hooks.on_compact_end(move |event| {
             let hook = match event.outcome {
-                Outcome::Summarised | Outcome::Cut => &end,
-                Outcome::Failed { .. } => &failed,
+                CompactionOutcome::Summarized | CompactionOutcome::Cut => &end,
+                CompactionOutcome::Failed { .. } => &failed,
             };
             if let Some(hook) = hook {
                 hook(event);

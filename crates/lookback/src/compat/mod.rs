@@ -1,4 +1,4 @@
-//! The windows of five published systems, each a thin face over [`Session`](crate::Session): their names, defaults and behaviour, and none
+//! The windows of five published systems, each a thin face over [`Session`](crate::Session): their names, defaults and behavior, and none
 //! of their faults.
 
 pub mod agentlib;

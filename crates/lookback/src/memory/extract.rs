@@ -12,7 +12,7 @@ use lookback_core::transcript::{Position, spans};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::fact::{Confidence, Kind, Scope, Source, Speaker, Statement};
+use super::fact::{Confidence, FactKind, Scope, Source, Speaker, Statement};
 use super::facts::{FactEntry, Facts};
 use super::{Memory, MemoryError, Stated, TRIES};
 use crate::session::now;
@@ -49,7 +49,7 @@ struct Answer {
 
 #[derive(Debug, Deserialize)]
 struct Drawn {
-    kind: Kind,
+    kind: FactKind,
     text: String,
     #[serde(default)]
     about: Option<String>,
@@ -131,7 +131,7 @@ impl Memory {
         };
         let (by, kind) = match tool {
             // Whatever it was called: a page that was read must not crowd what a person wants off the sheet.
-            Some(tool) => (Speaker::Tool(tool), Kind::Finding),
+            Some(tool) => (Speaker::Tool(tool), FactKind::Finding),
             None => (Speaker::Model, drawn.kind),
         };
         let source =
@@ -165,11 +165,11 @@ impl Memory {
             let (mut entries, mut stated) = (Vec::new(), Vec::new());
             for statement in statements.iter().filter(|statement| is_left(statement.source.message)) {
                 // What cannot be a fact is left out.
-                let Ok(judgement) = draft.judge(statement) else { continue };
-                let (id, entry) = draft.entry(statement, &judgement);
+                let Ok(judgment) = draft.judge(statement) else { continue };
+                let (id, entry) = draft.entry(statement, &judgment);
                 draft.apply(&entry);
                 entries.push(entry);
-                stated.push(Stated { id, judgement });
+                stated.push(Stated { id, judgment });
             }
             entries.push(FactEntry::Drawn { from: spans(left.iter().copied()) });
             if self.append(facts, &entries).await? {
@@ -206,7 +206,7 @@ fn schema() -> Value {
         "properties": {"facts": {"type": "array", "maxItems": MOST, "items": {
             "type": "object",
             "properties": {
-                "kind": {"enum": Kind::ALL.map(Kind::name)},
+                "kind": {"enum": FactKind::ALL.map(FactKind::name)},
                 "text": {"type": "string", "maxLength": Statement::LONGEST, "description": "One sentence that stands alone."},
                 "about": {"type": "string", "maxLength": Statement::LONGEST_NAME, "description": "What it is about, as a name."},
                 "confidence": {"type": "number", "minimum": 0, "maximum": 1},

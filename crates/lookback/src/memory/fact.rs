@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// What kind of thing is known, in the order in which a fact sheet shows them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum FactKind {
     /// What was believed, and is not so.
     Correction,
     /// What must hold whatever is done.
@@ -25,48 +25,54 @@ pub enum Kind {
     Finding,
 }
 
-impl Kind {
+impl FactKind {
     /// All of them, in the order of a fact sheet.
-    pub const ALL: [Kind; 6] =
-        [Kind::Correction, Kind::Constraint, Kind::Blocker, Kind::Preference, Kind::Decision, Kind::Finding];
+    pub const ALL: [FactKind; 6] = [
+        FactKind::Correction,
+        FactKind::Constraint,
+        FactKind::Blocker,
+        FactKind::Preference,
+        FactKind::Decision,
+        FactKind::Finding,
+    ];
 
     /// Whether a fact sheet leaves everything else out before one of these.
     pub fn is_protected(self) -> bool {
         match self {
-            Kind::Correction | Kind::Constraint | Kind::Blocker => true,
-            Kind::Preference | Kind::Decision | Kind::Finding => false,
+            FactKind::Correction | FactKind::Constraint | FactKind::Blocker => true,
+            FactKind::Preference | FactKind::Decision | FactKind::Finding => false,
         }
     }
 
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Correction => "correction",
-            Kind::Constraint => "constraint",
-            Kind::Blocker => "blocker",
-            Kind::Preference => "preference",
-            Kind::Decision => "decision",
-            Kind::Finding => "finding",
+            FactKind::Correction => "correction",
+            FactKind::Constraint => "constraint",
+            FactKind::Blocker => "blocker",
+            FactKind::Preference => "preference",
+            FactKind::Decision => "decision",
+            FactKind::Finding => "finding",
         }
     }
 
-    /// Where it stands in [`Kind::ALL`].
+    /// Where it stands in [`FactKind::ALL`].
     pub(super) fn index(self) -> usize {
         self as usize
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for FactKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
 }
 
-impl FromStr for Kind {
+impl FromStr for FactKind {
     type Err = UnknownKind;
 
     fn from_str(name: &str) -> Result<Self, Self::Err> {
-        Kind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| UnknownKind { name: name.to_owned() })
+        FactKind::ALL.into_iter().find(|kind| kind.name() == name).ok_or_else(|| UnknownKind { name: name.to_owned() })
     }
 }
 
@@ -276,19 +282,19 @@ impl Source {
 /// What someone states: a fact before it is written down.
 ///
 /// ```
-/// use lookback::memory::{Confidence, Kind, Source, Speaker, Statement, Trust};
+/// use lookback::memory::{Confidence, FactKind, Source, Speaker, Statement, Trust};
 ///
 /// let port = Statement {
 ///     about: Some("the service's port".into()),
 ///     confidence: Confidence::new(0.9),
-///     ..Statement::new(Kind::Finding, "It listens on port 5050.", Source::of(Speaker::Tool("read_file".into())))
+///     ..Statement::new(FactKind::Finding, "It listens on port 5050.", Source::of(Speaker::Tool("read_file".into())))
 /// };
 /// assert_eq!(port.trust(), Trust::Low);
 /// ```
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statement {
     /// What kind of thing it is.
-    pub kind: Kind,
+    pub kind: FactKind,
     /// What is so, in a sentence: 1 to [`Statement::LONGEST`] characters.
     pub text: String,
     /// What it is about, such as `the service's port`: the next fact of the kind about the same thing takes its place.
@@ -321,7 +327,7 @@ impl Statement {
     pub const MOST: usize = 32;
 
     /// A certain statement.
-    pub fn new(kind: Kind, text: impl Into<String>, source: Source) -> Self {
+    pub fn new(kind: FactKind, text: impl Into<String>, source: Source) -> Self {
         Statement {
             kind,
             text: text.into(),

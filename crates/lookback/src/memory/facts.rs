@@ -9,7 +9,7 @@ use std::fmt;
 use lookback_core::transcript::{Millis, Position};
 use serde::{Deserialize, Serialize};
 
-use super::fact::{Confidence, Fact, FactId, Kind, Scope, Source, Statement, Trust};
+use super::fact::{Confidence, Fact, FactId, FactKind, Scope, Source, Statement, Trust};
 use super::sameness::Sameness;
 
 /// One thing that happened to the facts of a scope.
@@ -114,7 +114,7 @@ pub enum Refused {
         /// The fact.
         id: FactId,
         /// What it is.
-        kind: Kind,
+        kind: FactKind,
     },
     /// Whoever says so is relied on less than the fact.
     #[error("{id} has {trust} trust, and a source of {worth} trust cannot take it away; ask whoever said it")]
@@ -131,7 +131,7 @@ pub enum Refused {
 /// What comes of a statement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Judgement {
+pub enum Judgment {
     /// It is new.
     New {
         /// The facts whose place it takes.
@@ -152,7 +152,7 @@ pub struct Facts {
     scope: Scope,
     end: Position,
     standing: BTreeMap<Position, Fact>,
-    by_kind: [BTreeSet<Position>; Kind::ALL.len()],
+    by_kind: [BTreeSet<Position>; FactKind::ALL.len()],
     /// Those that say the same, and those that are about the same thing: several where one disputes another.
     same: HashMap<Sameness, BTreeSet<Position>>,
     /// Shared facts whose place those of a session take, for that session.
@@ -211,12 +211,12 @@ impl Facts {
     }
 
     /// Those of a kind that stand, in the order in which they were stated.
-    pub fn of_kind(&self, kind: Kind) -> impl DoubleEndedIterator<Item = &Fact> {
+    pub fn of_kind(&self, kind: FactKind) -> impl DoubleEndedIterator<Item = &Fact> {
         self.by_kind.get(kind.index()).into_iter().flatten().filter_map(|position| self.standing.get(position))
     }
 
     /// How many of a kind stand.
-    pub fn count(&self, kind: Kind) -> usize {
+    pub fn count(&self, kind: FactKind) -> usize {
         self.by_kind.get(kind.index()).map_or(0, BTreeSet::len)
     }
 
@@ -231,7 +231,7 @@ impl Facts {
     }
 
     /// How many of a kind of these others' facts have their places taken by these, for this session.
-    pub(super) fn hides(&self, others: &Facts, kind: Kind) -> usize {
+    pub(super) fn hides(&self, others: &Facts, kind: FactKind) -> usize {
         self.over.keys().filter(|id| others.get(**id).is_some_and(|fact| fact.statement.kind == kind)).count()
     }
 
@@ -246,18 +246,18 @@ impl Facts {
     /// Where the statement cannot be a fact, or names facts that it may not take the place of.
     ///
     /// ```
-    /// use lookback::memory::{FactEntry, Facts, Judgement, Kind, Scope, Source, Speaker, Statement};
+    /// use lookback::memory::{FactEntry, Facts, Judgment, FactKind, Scope, Source, Speaker, Statement};
     ///
     /// let mut facts = Facts::new(Scope::Session);
-    /// let said = |text| Statement::new(Kind::Finding, text, Source::of(Speaker::Model));
+    /// let said = |text| Statement::new(FactKind::Finding, text, Source::of(Speaker::Model));
     /// facts.apply(&FactEntry::Stated(said("The service listens on port 5050.")));
     /// let again = facts.judge(&said("the service listens on port 5050"))?;
-    /// assert_eq!(again, Judgement::Again { id: "f0".parse()? });
+    /// assert_eq!(again, Judgment::Again { id: "f0".parse()? });
     /// let other = facts.judge(&said("The service listens on port 6060."))?;
-    /// assert_eq!(other, Judgement::New { supersedes: vec!["f0".parse()?], disputes: None });
+    /// assert_eq!(other, Judgment::New { supersedes: vec!["f0".parse()?], disputes: None });
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn judge(&self, statement: &Statement) -> Result<Judgement, Refused> {
+    pub fn judge(&self, statement: &Statement) -> Result<Judgment, Refused> {
         check(statement)?;
         let takes = |id: &FactId| self.may_take(*id, statement.trust()).is_ok();
         let (same, thing) = Sameness::of(statement);
@@ -269,7 +269,7 @@ impl Facts {
             // It may settle a dispute, and then it stands alone.
             && !(takes(id) && thing.iter().any(takes))
         {
-            return Ok(Judgement::Again { id: *id });
+            return Ok(Judgment::Again { id: *id });
         }
         let mut supersedes = Vec::new();
         for id in &statement.supersedes {
@@ -289,17 +289,17 @@ impl Facts {
             }
         }
         let disputes = thing.into_iter().find(|id| !supersedes.contains(id));
-        Ok(Judgement::New { supersedes, disputes })
+        Ok(Judgment::New { supersedes, disputes })
     }
 
     /// The entry that writes a statement down as it was judged, and the fact that it is about.
-    pub fn entry(&self, statement: &Statement, judgement: &Judgement) -> (FactId, FactEntry) {
-        match judgement {
-            Judgement::Again { id } => {
+    pub fn entry(&self, statement: &Statement, judgment: &Judgment) -> (FactId, FactEntry) {
+        match judgment {
+            Judgment::Again { id } => {
                 let Statement { confidence, source, trust, time, .. } = statement.clone();
                 (*id, FactEntry::Confirmed { id: *id, confidence, source, trust, time })
             }
-            Judgement::New { supersedes, .. } => {
+            Judgment::New { supersedes, .. } => {
                 let stated = Statement { supersedes: supersedes.clone(), ..statement.clone() };
                 (self.id(self.end), FactEntry::Stated(stated))
             }

@@ -24,8 +24,8 @@ use lookback_core::transcript::Position;
 use serde::Serialize;
 
 pub use extract::DrawError;
-pub use fact::{BadFactId, Confidence, Fact, FactId, Kind, Scope, Source, Speaker, Statement, Trust, UnknownKind};
-pub use facts::{FactEntry, Facts, Judgement, Refused};
+pub use fact::{BadFactId, Confidence, Fact, FactId, FactKind, Scope, Source, Speaker, Statement, Trust, UnknownKind};
+pub use facts::{FactEntry, Facts, Judgment, Refused};
 pub use history::Event;
 pub use kb::{Damaged, KbError, KbImported, import_kb};
 pub use recall::{Passage, Recall, Recalled, recall};
@@ -44,18 +44,18 @@ use crate::store::{BadName, LogName, Store, StoreError, folded, wanted, words};
 /// # futures_lite::future::block_on(async {
 /// use std::sync::Arc;
 /// use lookback::MemoryStore;
-/// use lookback::memory::{Judgement, Kind, Memory, Scope, Source, Speaker, Statement};
+/// use lookback::memory::{Judgment, FactKind, Memory, Scope, Source, Speaker, Statement};
 ///
 /// let store = Arc::new(MemoryStore::new());
 /// let memory = Memory::open(store.clone(), "chat-1").await?;
 /// let by = || Source::of(Speaker::Model);
-/// let port = memory.state(Scope::Session, Statement::new(Kind::Finding, "It listens on port 5050.", by())).await?;
-/// memory.state(Scope::Shared, Statement::new(Kind::Preference, "Use pnpm, not npm.", by())).await?;
+/// let port = memory.state(Scope::Session, Statement::new(FactKind::Finding, "It listens on port 5050.", by())).await?;
+/// memory.state(Scope::Shared, Statement::new(FactKind::Preference, "Use pnpm, not npm.", by())).await?;
 ///
 /// let other = Memory::open(store, "chat-2").await?;
 /// let texts: Vec<_> = other.facts().await?.into_iter().map(|fact| fact.statement.text).collect();
 /// assert_eq!(texts, ["Use pnpm, not npm."]);
-/// assert!(matches!(port.judgement, Judgement::New { .. }));
+/// assert!(matches!(port.judgment, Judgment::New { .. }));
 /// # Ok::<(), lookback::memory::MemoryError>(())
 /// # }).unwrap();
 /// ```
@@ -75,7 +75,7 @@ pub struct Stated {
     /// The fact: a new one, or the one that was confirmed.
     pub id: FactId,
     /// What it was taken for.
-    pub judgement: Judgement,
+    pub judgment: Judgment,
 }
 
 /// Why a memory did not do as it was told.
@@ -155,10 +155,10 @@ impl Memory {
                 known.shared.may_take(*id, statement.trust())?;
             }
             let facts = known.of(scope);
-            let judgement = facts.judge(&statement)?;
-            let (id, entry) = facts.entry(&statement, &judgement);
+            let judgment = facts.judge(&statement)?;
+            let (id, entry) = facts.entry(&statement, &judgment);
             if self.append(facts, &[entry]).await? {
-                return Ok(Stated { id, judgement });
+                return Ok(Stated { id, judgment });
             }
         }
         Err(self.overtaken(scope).into())
@@ -178,7 +178,7 @@ impl Memory {
             return Err(Refused::Long { field: "what resolved it", length, most: Statement::LONGEST }.into());
         }
         self.end(id, source, |fact, source| match fact.statement.kind {
-            Kind::Blocker => Ok(FactEntry::Resolved { id, with: with.to_owned(), source, time: now() }),
+            FactKind::Blocker => Ok(FactEntry::Resolved { id, with: with.to_owned(), source, time: now() }),
             kind => Err(Refused::NoBlocker { id, kind }),
         })
         .await

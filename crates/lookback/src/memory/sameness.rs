@@ -7,17 +7,17 @@
 //! nothing but the number at their end: "listens on port 5050", "listens on port 6060". A number that stands elsewhere, or is a
 //! name, tells things apart: "issue 12 is open", "issue 13 is open"; "closed issue 12", "closed issue 13".
 
-use super::fact::{Kind, Statement};
+use super::fact::{FactKind, Statement};
 
 /// What two statements have in common that say the same, or are about the same thing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Sameness {
     /// The words of the text, and what it is about.
-    Text(Kind, String, Option<String>),
+    Text(FactKind, String, Option<String>),
     /// What it is about, by name.
-    About(Kind, String),
+    About(FactKind, String),
     /// The words before the number at its end.
-    Measured(Kind, String),
+    Measured(FactKind, String),
 }
 
 impl Sameness {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-use super::{Event, Failure, Middleware, OnFailure, Reaction, Reason, Run};
+use super::{EndReason, Event, Failure, Middleware, OnFailure, Reaction, Run};
 
 /// How many calls in a row must bring little.
 const CALLS: usize = 3;
@@ -140,7 +140,7 @@ impl Budget {
         if used < limit {
             return Reaction::none();
         }
-        let reason = Reason::Budget { used, limit };
+        let reason = EndReason::Budget { used, limit };
         match self.at_hard {
             AtHard::Stop => Reaction::none().stop(reason),
             AtHard::LastAnswer => Reaction::none()

@@ -9,7 +9,7 @@ use super::Failure;
 /// Why a run was brought to its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Reason {
+pub enum EndReason {
     /// Its tokens are used up.
     Budget {
         /// Tokens used.
@@ -31,13 +31,13 @@ pub enum Reason {
     Said(String),
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for EndReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::Budget { used, limit } => write!(f, "{used} of {limit} tokens are used"),
-            Reason::Stuck { iterations } => write!(f, "{iterations} iterations brought nothing new"),
-            Reason::Iterations { most } => write!(f, "all {most} iterations are done"),
-            Reason::Said(text) => f.write_str(text),
+            EndReason::Budget { used, limit } => write!(f, "{used} of {limit} tokens are used"),
+            EndReason::Stuck { iterations } => write!(f, "{iterations} iterations brought nothing new"),
+            EndReason::Iterations { most } => write!(f, "all {most} iterations are done"),
+            EndReason::Said(text) => f.write_str(text),
         }
     }
 }
@@ -48,11 +48,11 @@ pub enum Stopped {
     /// The model answered, and asked for no tools.
     Answered,
     /// The model was made to give its last answer, and did.
-    LastAnswer(Reason),
+    LastAnswer(EndReason),
     /// The model was made to give its last answer, and called tools instead. They were not run.
-    NoAnswer(Reason),
+    NoAnswer(EndReason),
     /// It was cut short, before the model's next answer.
-    Cut(Reason),
+    Cut(EndReason),
     /// A stage failed that is set to fail closed.
     Stage(Arc<StageError>),
 }

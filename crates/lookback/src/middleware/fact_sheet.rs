@@ -32,13 +32,13 @@ const WAITING: usize = 1_024;
 /// ```
 /// # futures_lite::future::block_on(async {
 /// use std::sync::Arc;
-/// use lookback::memory::{Kind, Memory, Scope, Source, Speaker, Statement};
+/// use lookback::memory::{FactKind, Memory, Scope, Source, Speaker, Statement};
 /// use lookback::middleware::{FactSheet, Pipeline};
 /// use lookback::{MemoryStore, Message, Session, Settings};
 ///
 /// let store = Arc::new(MemoryStore::new());
 /// let memory = Memory::open(store.clone(), "agent-1").await?;
-/// memory.state(Scope::Shared, Statement::new(Kind::Preference, "Use pnpm.", Source::of(Speaker::Person))).await?;
+/// memory.state(Scope::Shared, Statement::new(FactKind::Preference, "Use pnpm.", Source::of(Speaker::Person))).await?;
 ///
 /// let session = Session::open(store, "agent-1", Settings::default()).await?;
 /// let mut run = Pipeline::new(session).with(FactSheet::new(memory));

@@ -7,7 +7,7 @@ use lookback_core::view::{Item, View};
 
 /// A kind of content of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum ContentKind {
     /// System prompt and tools, and system messages.
     System,
     /// What the user said.
@@ -28,47 +28,47 @@ pub enum Kind {
     Summary,
 }
 
-impl Kind {
+impl ContentKind {
     /// All of them.
-    pub const ALL: [Kind; 9] = [
-        Kind::System,
-        Kind::User,
-        Kind::Assistant,
-        Kind::Reasoning,
-        Kind::ToolCall,
-        Kind::ToolResult,
-        Kind::Media,
-        Kind::Note,
-        Kind::Summary,
+    pub const ALL: [ContentKind; 9] = [
+        ContentKind::System,
+        ContentKind::User,
+        ContentKind::Assistant,
+        ContentKind::Reasoning,
+        ContentKind::ToolCall,
+        ContentKind::ToolResult,
+        ContentKind::Media,
+        ContentKind::Note,
+        ContentKind::Summary,
     ];
 
     /// Its name, as metrics have it.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::System => "system",
-            Kind::User => "user",
-            Kind::Assistant => "assistant",
-            Kind::Reasoning => "reasoning",
-            Kind::ToolCall => "tool_call",
-            Kind::ToolResult => "tool_result",
-            Kind::Media => "media",
-            Kind::Note => "note",
-            Kind::Summary => "summary",
+            ContentKind::System => "system",
+            ContentKind::User => "user",
+            ContentKind::Assistant => "assistant",
+            ContentKind::Reasoning => "reasoning",
+            ContentKind::ToolCall => "tool_call",
+            ContentKind::ToolResult => "tool_result",
+            ContentKind::Media => "media",
+            ContentKind::Note => "note",
+            ContentKind::Summary => "summary",
         }
     }
 
     /// The field of a span that has its tokens.
     pub(super) fn field(self) -> &'static str {
         match self {
-            Kind::System => "lookback.window.tokens.system",
-            Kind::User => "lookback.window.tokens.user",
-            Kind::Assistant => "lookback.window.tokens.assistant",
-            Kind::Reasoning => "lookback.window.tokens.reasoning",
-            Kind::ToolCall => "lookback.window.tokens.tool_call",
-            Kind::ToolResult => "lookback.window.tokens.tool_result",
-            Kind::Media => "lookback.window.tokens.media",
-            Kind::Note => "lookback.window.tokens.note",
-            Kind::Summary => "lookback.window.tokens.summary",
+            ContentKind::System => "lookback.window.tokens.system",
+            ContentKind::User => "lookback.window.tokens.user",
+            ContentKind::Assistant => "lookback.window.tokens.assistant",
+            ContentKind::Reasoning => "lookback.window.tokens.reasoning",
+            ContentKind::ToolCall => "lookback.window.tokens.tool_call",
+            ContentKind::ToolResult => "lookback.window.tokens.tool_result",
+            ContentKind::Media => "lookback.window.tokens.media",
+            ContentKind::Note => "lookback.window.tokens.note",
+            ContentKind::Summary => "lookback.window.tokens.summary",
         }
     }
 }
@@ -77,17 +77,17 @@ impl Kind {
 /// its parts.
 ///
 /// ```
-/// use lookback::middleware::{Kind, tokens_by_kind};
+/// use lookback::middleware::{ContentKind, tokens_by_kind};
 /// use lookback::{Engine, Message, Settings};
 ///
 /// let mut engine = Engine::new(Settings::default());
 /// engine.push(Message::user("How long is this?"))?;
 /// let kinds = tokens_by_kind(engine.view());
-/// assert_eq!(kinds.get(&Kind::User), Some(&8));
+/// assert_eq!(kinds.get(&ContentKind::User), Some(&8));
 /// assert_eq!(kinds.values().sum::<u64>(), engine.view().totals().size.tokens);
-/// # Ok::<(), lookback::Loss>(())
+/// # Ok::<(), lookback::ConversionError>(())
 /// ```
-pub fn tokens_by_kind(view: &View) -> BTreeMap<Kind, u64> {
+pub fn tokens_by_kind(view: &View) -> BTreeMap<ContentKind, u64> {
     let mut kinds = BTreeMap::new();
     let mut add = |kind, tokens: u64| {
         if tokens > 0 {
@@ -95,26 +95,26 @@ pub fn tokens_by_kind(view: &View) -> BTreeMap<Kind, u64> {
         }
     };
     let summary = view.summary().map(|(position, _)| position);
-    let mut frame = view.totals().size.tokens;
+    let mut preamble = view.totals().size.tokens;
     for item in view.messages() {
-        frame = frame.saturating_sub(item.size().tokens);
+        preamble = preamble.saturating_sub(item.size().tokens);
         if Some(item.position()) == summary {
-            add(Kind::Summary, item.size().tokens);
+            add(ContentKind::Summary, item.size().tokens);
         } else {
             share_out(item, &mut add);
         }
     }
-    add(Kind::System, frame);
+    add(ContentKind::System, preamble);
     kinds
 }
 
 /// Shares the tokens of a message out among the kinds of its parts.
-fn share_out(item: &Item, add: &mut impl FnMut(Kind, u64)) {
+fn share_out(item: &Item, add: &mut impl FnMut(ContentKind, u64)) {
     let base = match item.message().role() {
-        Role::System => Kind::System,
-        Role::User if item.is_note() => Kind::Note,
-        Role::User => Kind::User,
-        Role::Assistant => Kind::Assistant,
+        Role::System => ContentKind::System,
+        Role::User if item.is_note() => ContentKind::Note,
+        Role::User => ContentKind::User,
+        Role::Assistant => ContentKind::Assistant,
     };
     let parts: Vec<_> = item.message().parts().flat_map(|part| weights(part, base)).collect();
     let all: u128 = parts.iter().map(|(_, weight)| *weight as u128).sum();
@@ -130,27 +130,31 @@ fn share_out(item: &Item, add: &mut impl FnMut(Kind, u64)) {
 }
 
 /// The kinds in a part, each with its length. A picture's base64 is no measure of its tokens; a page of text is a better one.
-fn weights(part: PartRef<'_>, base: Kind) -> Vec<(Kind, usize)> {
+fn weights(part: PartRef<'_>, base: ContentKind) -> Vec<(ContentKind, usize)> {
     const MEDIA: usize = 4_000;
     let media = |source: &MediaSource| match source {
-        MediaSource::Text(text) => (Kind::Media, text.len()),
-        MediaSource::Base64(_) | MediaSource::Url(_) | MediaSource::Id(_) => (Kind::Media, MEDIA),
+        MediaSource::Text(text) => (ContentKind::Media, text.len()),
+        MediaSource::Base64(_) | MediaSource::Url(_) | MediaSource::Id(_) => (ContentKind::Media, MEDIA),
     };
     match part {
         PartRef::Text(text) => vec![(base, text.len())],
         PartRef::Image(image) | PartRef::Document(image) => vec![media(&image.source)],
         PartRef::Reasoning(reasoning) => {
             let hidden = reasoning.signature.as_ref().map_or(0, String::len);
-            vec![(Kind::Reasoning, if reasoning.text.is_empty() { hidden } else { reasoning.text.len() })]
+            vec![(ContentKind::Reasoning, if reasoning.text.is_empty() { hidden } else { reasoning.text.len() })]
         }
-        PartRef::ToolCall(call) => vec![(Kind::ToolCall, call.name.len() + call.arguments.len() + call.id.len())],
+        PartRef::ToolCall(call) => {
+            vec![(ContentKind::ToolCall, call.name.len() + call.arguments.len() + call.id.len())]
+        }
         PartRef::ToolResult(result) => {
             let of = |item: &ResultItem| match item {
                 ResultItem::Image(image) | ResultItem::Document(image) => media(&image.source),
-                ResultItem::Text(text) | ResultItem::Json(text) => (Kind::ToolResult, text.len()),
-                ResultItem::Opaque(opaque) => (Kind::ToolResult, opaque.raw.get().len()),
+                ResultItem::Text(text) | ResultItem::Json(text) => (ContentKind::ToolResult, text.len()),
+                ResultItem::Opaque(opaque) => (ContentKind::ToolResult, opaque.raw.get().len()),
             };
-            std::iter::once((Kind::ToolResult, result.call_id.len())).chain(result.content.iter().map(of)).collect()
+            std::iter::once((ContentKind::ToolResult, result.call_id.len()))
+                .chain(result.content.iter().map(of))
+                .collect()
         }
         PartRef::Opaque(opaque) => vec![(base, opaque.raw.get().len())],
     }

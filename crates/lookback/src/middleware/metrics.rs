@@ -6,7 +6,7 @@ use std::time::Duration;
 use opentelemetry::metrics::{Counter, Histogram, Meter};
 use opentelemetry::{KeyValue, global};
 
-use super::{Kind, Usage, semconv};
+use super::{CallUsage, ContentKind, semconv};
 
 /// The instruments.
 #[derive(Debug)]
@@ -79,8 +79,8 @@ impl Metrics {
         &self,
         about: &About<'_>,
         duration: Duration,
-        usage: Option<&Usage>,
-        kinds: &BTreeMap<Kind, u64>,
+        usage: Option<&CallUsage>,
+        kinds: &BTreeMap<ContentKind, u64>,
         compacted: bool,
     ) {
         let attributes = about.attributes();

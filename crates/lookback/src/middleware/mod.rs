@@ -7,23 +7,23 @@
 //!
 //! ```
 //! # futures_lite::future::block_on(async {
-//! use lookback::middleware::{Budget, Pipeline, Progress, Stopped, Usage, Window};
-//! use lookback::{MemoryStore, Message, Session, Settings, ToolCall};
+//! use lookback::middleware::{Budget, Pipeline, Progress, Stopped, CallUsage, ContextFilter};
+//! use lookback::{MemoryStore, Message, Session, MiddlewareSettings, ToolCall};
 //!
-//! let session = Session::open(MemoryStore::new(), "agent-1", Settings::default()).await?;
+//! let session = Session::open(MemoryStore::new(), "agent-1", MiddlewareSettings::default()).await?;
 //! let mut run = Pipeline::new(session)
 //!     .with(Budget::reported(100_000))
-//!     .with(Window::rounds(5)?)
+//!     .with(ContextFilter::rounds(5)?)
 //!     .with(Progress::new())
 //!     .iterations(20);
 //! run.start(Message::user("What is in notes.txt?")).await?;
 //! while let Some(call) = run.next().await? {
 //!     // Here the model is asked: `call.to_json()?` is what it is sent.
 //!     let answer = match call.iteration {
-//!         1 => Message::calls("", [ToolCall::new("c1", "read", r#"{"path":"notes.txt"}"#)]),
+//!         1 => Message::assistant_with_calls("", [ToolCall::new("c1", "read", r#"{"path":"notes.txt"}"#)]),
 //!         _ => Message::assistant("Buy milk."),
 //!     };
-//!     let usage = Usage { input: call.tokens, output: 20, ..Usage::default() };
+//!     let usage = CallUsage { input: call.tokens, output: 20, ..CallUsage::default() };
 //!     for tool in run.answered(answer, Some(usage)).await? {
 //!         run.tool(&tool, |_call| async { Ok::<_, String>("buy milk") }).await?;
 //!     }
@@ -34,6 +34,7 @@
 //! ```
 
 mod budget;
+mod context_filter;
 mod end;
 mod fact_sheet;
 mod kinds;
@@ -45,7 +46,6 @@ mod progress;
 mod run;
 pub mod semconv;
 mod slot;
-mod window;
 
 use std::error::Error;
 use std::time::Duration;
@@ -55,14 +55,14 @@ use lookback_core::dialect::TooLong;
 use lookback_core::message::ToolCall;
 
 pub use budget::{AtHard, Budget, BudgetError};
-pub use end::{Cause, Reason, StageError, Stopped};
+pub use context_filter::ContextFilter;
+pub use end::{Cause, EndReason, StageError, Stopped};
 pub use fact_sheet::FactSheet;
-pub use kinds::{Kind, tokens_by_kind};
+pub use kinds::{ContentKind, tokens_by_kind};
 pub use observe::Observe;
 pub use pipeline::Pipeline;
 pub use progress::{Progress, pattern};
-pub use run::{Answer, Call, Note, Run, ToolOutcome, ToolUse, Usage};
-pub use window::Window;
+pub use run::{Call, CallUsage, ModelAnswer, Note, Run, ToolOutcome, ToolUse};
 
 /// One stage around the model calls of a run.
 ///
@@ -95,7 +95,7 @@ pub trait Middleware: Send {
     /// Whatever failed. The run goes on without the stage's reaction, or ends, as [`Middleware::on_failure`] says.
     fn on(&mut self, event: &Event, run: &Run) -> Result<Reaction, Failure>;
 
-    /// Where it stands among the stages. [`Observe`] has 5, [`Budget`] 10, [`Window`] 15, [`FactSheet`] 20, [`Progress`] 50. Those up to
+    /// Where it stands among the stages. [`Observe`] has 5, [`Budget`] 10, [`ContextFilter`] 15, [`FactSheet`] 20, [`Progress`] 50. Those up to
     /// 15 are asked before the window of a call is made, the others after.
     fn order(&self) -> u32 {
         100
@@ -143,7 +143,7 @@ pub enum Event {
     /// all the same, and what is said now is still in it.
     Compacted,
     /// The model has answered, and the answer is in the session.
-    AfterModel(Answer),
+    AfterModel(ModelAnswer),
     /// A tool is about to be run.
     BeforeTool(ToolCall),
     /// A tool has given its result, and that is in the session.
@@ -241,13 +241,13 @@ impl Reaction {
 
     /// The next model call is made without tools, and is the last.
     #[must_use]
-    pub fn last_answer(self, reason: Reason) -> Self {
+    pub fn last_answer(self, reason: EndReason) -> Self {
         Reaction { flow: Flow::LastAnswer(reason), ..self }
     }
 
     /// The run ends here.
     #[must_use]
-    pub fn stop(self, reason: Reason) -> Self {
+    pub fn stop(self, reason: EndReason) -> Self {
         Reaction { flow: Flow::Stop(reason), ..self }
     }
 }
@@ -266,14 +266,14 @@ pub enum Flow {
         error: bool,
     },
     /// With one more model call, which may use no tools. The first reason counts.
-    LastAnswer(Reason),
+    LastAnswer(EndReason),
     /// Not at all.
-    Stop(Reason),
+    Stop(EndReason),
 }
 
 /// Where a stage stands, and how it may fail: what stands here is used instead of what the stage says itself.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Settings {
+pub struct MiddlewareSettings {
     /// Instead of [`Middleware::order`].
     pub order: Option<u32>,
     /// Instead of [`Middleware::time_limit`]; zero for none.

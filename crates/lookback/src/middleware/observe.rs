@@ -4,7 +4,7 @@ use tracing::Span;
 use tracing::field::Empty;
 
 use super::kinds::tokens_by_kind;
-use super::{Answer, Event, Failure, Middleware, Reaction, Run, ToolOutcome, Usage};
+use super::{CallUsage, Event, Failure, Middleware, ModelAnswer, Reaction, Run, ToolOutcome};
 #[cfg(feature = "otel")]
 use super::{metrics, semconv};
 
@@ -67,14 +67,14 @@ impl Observe {
     }
 
     #[cfg_attr(not(feature = "otel"), allow(unused_variables, reason = "a run is told of in metrics alone"))]
-    fn end_call(&mut self, answer: &Answer, run: &Run) {
+    fn end_call(&mut self, answer: &ModelAnswer, run: &Run) {
         let kinds = tokens_by_kind(&answer.sent);
         if let Some(span) = self.call.take() {
             for (kind, tokens) in &kinds {
                 span.record(kind.field(), tokens);
             }
             span.record("lookback.window.tokens", answer.sent.totals().size.tokens);
-            if let Some(Usage { provider, model, input, output }) = &answer.usage {
+            if let Some(CallUsage { provider, model, input, output }) = &answer.usage {
                 if let Some(provider) = provider {
                     span.record("gen_ai.provider.name", provider);
                 }

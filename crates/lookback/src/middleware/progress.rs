@@ -7,7 +7,7 @@ use std::time::Duration;
 use lookback_core::Message;
 use lookback_core::message::ToolCall;
 
-use super::{Event, Failure, Middleware, Reaction, Reason, Run, ToolOutcome, ToolUse};
+use super::{EndReason, Event, Failure, Middleware, Reaction, Run, ToolOutcome, ToolUse};
 
 /// After how many iterations without new evidence the model is told, told again, and made to answer.
 const STUCK: [u64; 3] = [4, 6, 8];
@@ -110,10 +110,10 @@ impl Progress {
             state.told_last = true;
             return Reaction::none()
                 .note(format!(
-                    "This is the last of {most} iterations, without tools. Answer now: give what you have found, and say \
+                    "This is the last of {most} iterations, without tools. ModelAnswer now: give what you have found, and say \
                      what is missing."
                 ))
-                .last_answer(Reason::Iterations { most });
+                .last_answer(EndReason::Iterations { most });
         }
         let idle = state.idle;
         let level = self.stuck.iter().filter(|after| idle >= **after).count();
@@ -134,7 +134,7 @@ impl Progress {
                             "Nothing new after {idle} iterations. This is the last answer, without tools: state what is \
                              known, what is not, and what to ask."
                         ))
-                        .last_answer(Reason::Stuck { iterations: idle });
+                        .last_answer(EndReason::Stuck { iterations: idle });
                 }
             };
         }
@@ -193,7 +193,7 @@ fn repeats(period: usize) -> usize {
 
 /// What a call asks for: the tool and its arguments, whatever the order of their keys.
 fn signature(call: &ToolCall) -> u128 {
-    Message::calls("", [ToolCall::new("", &call.name, &call.arguments)]).digest()
+    Message::assistant_with_calls("", [ToolCall::new("", &call.name, &call.arguments)]).digest()
 }
 
 fn digest(text: &str) -> u128 {

@@ -7,10 +7,10 @@ use std::time::Duration;
 use lookback_core::message::{Message, ToolCall};
 use lookback_core::transcript::{Compaction, Position};
 use lookback_core::view::View;
-use lookback_core::{Dialect, Loss, Policy, Response};
+use lookback_core::{ConversionError, Dialect, Policy, Response};
 use serde_json::value::RawValue;
 
-use super::Reason;
+use super::EndReason;
 use crate::session::list;
 use crate::store::LogName;
 
@@ -66,7 +66,7 @@ pub enum ToolUse {
     Free,
     /// Not at all: it is to give its last answer. Send the tools as before, with a choice of none where the provider has that: a request
     /// without them loses its cache, and some providers refuse it for the calls that it shows.
-    None(Reason),
+    None(EndReason),
 }
 
 /// A model call that is to be made.
@@ -89,7 +89,7 @@ impl Call {
     ///
     /// # Errors
     /// None in practice: what the dialect cannot say was refused when it was pushed.
-    pub fn messages(&self) -> Result<Vec<Cow<'_, RawValue>>, Loss> {
+    pub fn messages(&self) -> Result<Vec<Cow<'_, RawValue>>, ConversionError> {
         self.view.encode(self.dialect)
     }
 
@@ -97,14 +97,14 @@ impl Call {
     ///
     /// # Errors
     /// As [`Call::messages`].
-    pub fn to_json(&self) -> Result<String, Loss> {
+    pub fn to_json(&self) -> Result<String, ConversionError> {
         Ok(list(&self.messages()?))
     }
 }
 
 /// What a provider reported of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Usage {
+pub struct CallUsage {
     /// The provider, such as `openai` or `anthropic`.
     pub provider: Option<String>,
     /// The model that answered.
@@ -115,21 +115,21 @@ pub struct Usage {
     pub output: u64,
 }
 
-impl Usage {
+impl CallUsage {
     /// What a response reports; `None` where it says nothing of its input.
     pub fn of(response: &Response) -> Option<Self> {
         let output = response.output.unwrap_or_default();
-        Some(Usage { provider: None, model: response.model.clone(), input: response.input?, output })
+        Some(CallUsage { provider: None, model: response.model.clone(), input: response.input?, output })
     }
 }
 
 /// An answer of the model.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct ModelAnswer {
     /// The answer.
     pub message: Arc<Message>,
     /// What the provider reported of the call, where it did.
-    pub usage: Option<Usage>,
+    pub usage: Option<CallUsage>,
     /// What the model saw.
     pub sent: Arc<View>,
     /// From the call's being handed out to its answer.

@@ -11,7 +11,7 @@ use lookback_core::Message;
 use lookback_core::transcript::Position;
 use tracing::{Span, dispatcher};
 
-use super::{Cause, Event, Failure, Middleware, OnFailure, Reaction, Run, Settings};
+use super::{Cause, Event, Failure, Middleware, MiddlewareSettings, OnFailure, Reaction, Run};
 
 /// A stage, where it stands, and how far it may be trusted.
 pub(super) struct Slot {
@@ -42,7 +42,7 @@ enum State {
 type Back = Option<(Box<dyn Middleware>, Result<Reaction, Failure>)>;
 
 impl Slot {
-    pub(super) fn new(stage: Box<dyn Middleware>, settings: Settings) -> Self {
+    pub(super) fn new(stage: Box<dyn Middleware>, settings: MiddlewareSettings) -> Self {
         Slot {
             name: stage.name().into(),
             order: settings.order.unwrap_or_else(|| stage.order()),

@@ -7,7 +7,7 @@ use lookback_core::{Dialect, Role};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Draft, Recording, RecordingError, Undecoded, Usage, millis, most, parse, values};
+use super::{Draft, RecordedUsage, Recording, RecordingError, Undecoded, millis, most, parse, values};
 
 /// Reads the conversations of a file. A line that is no part of one is passed over: there are many kinds, and new ones come.
 pub(super) fn read(text: &str, name: &str) -> Result<Vec<Recording>, RecordingError> {
@@ -335,8 +335,8 @@ fn message(node: &Node<'_>, role: &str, contents: &[&RawValue]) -> Option<Undeco
     Some(Undecoded { line: node.line, message, time: node.time })
 }
 
-fn usage(message: usize, reported: Reported) -> Usage {
-    Usage {
+fn usage(message: usize, reported: Reported) -> RecordedUsage {
+    RecordedUsage {
         message,
         input: reported.input_tokens.unwrap_or(0),
         cache_write: reported.cache_creation_input_tokens.unwrap_or(0),

@@ -8,7 +8,7 @@ mod values;
 
 use std::collections::BTreeMap;
 
-use lookback_core::dialect::{self, Clue, Contradiction, Frame};
+use lookback_core::dialect::{self, Clue, Contradiction, Preamble};
 use lookback_core::transcript::Millis;
 use lookback_core::{Dialect, Message, Role};
 use serde::{Deserialize, Serialize};
@@ -28,9 +28,9 @@ pub struct Recording {
     /// The messages, with the times at which they came where these are known.
     pub messages: Vec<(Message, Option<Millis>)>,
     /// The system prompt and tools that stand beside them.
-    pub frame: Frame,
+    pub preamble: Preamble,
     /// What the provider reported of its calls, in their order. Empty where that was not recorded.
-    pub usage: Vec<Usage>,
+    pub usage: Vec<RecordedUsage>,
     /// Indices of the summaries with which the recorded client began a window anew.
     pub compactions: Vec<usize>,
     /// The model, where it is known; of several the one that made most calls.
@@ -41,7 +41,7 @@ pub struct Recording {
 ///
 /// It is read from an object of these members, or from a list of the five numbers in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Usage {
+pub struct RecordedUsage {
     /// Index of the assistant message that answers the call.
     pub message: usize,
     /// Input that was neither read from the cache nor written to it.
@@ -54,13 +54,13 @@ pub struct Usage {
     pub output: u64,
 }
 
-impl Usage {
+impl RecordedUsage {
     /// All input, cached or not.
     ///
     /// ```
-    /// use lookback::recording::Usage;
+    /// use lookback::recording::RecordedUsage;
     ///
-    /// let usage = Usage { message: 1, input: 3, cache_write: 100, cache_read: 2_000, output: 40 };
+    /// let usage = RecordedUsage { message: 1, input: 3, cache_write: 100, cache_read: 2_000, output: 40 };
     /// assert_eq!(usage.sent(), 2_103);
     /// ```
     pub fn sent(&self) -> u64 {
@@ -68,7 +68,7 @@ impl Usage {
     }
 }
 
-impl Usage {
+impl RecordedUsage {
     /// Whether a call can have had so many tokens: a number beyond a million millions is damage, and sums of it would be none.
     fn is_possible(&self) -> bool {
         [self.input, self.cache_write, self.cache_read, self.output].into_iter().all(|tokens| tokens < 1 << 40)
@@ -111,7 +111,7 @@ impl Recording {
         match Shape::of_text(text) {
             Shape::ClaudeCode => {
                 let mut recordings = claude_code::read(text, name)?;
-                recordings.iter_mut().for_each(|recording| recording.usage.retain(Usage::is_possible));
+                recordings.iter_mut().for_each(|recording| recording.usage.retain(RecordedUsage::is_possible));
                 Ok(recordings)
             }
             shape if shape.is_foreign() => Err(RecordingError::Foreign(shape)),
@@ -170,7 +170,7 @@ struct Draft<'a> {
     system: Option<&'a RawValue>,
     tools: Option<&'a RawValue>,
     tool_config: Option<&'a RawValue>,
-    usage: Vec<Usage>,
+    usage: Vec<RecordedUsage>,
     compactions: Vec<usize>,
     model: Option<String>,
 }
@@ -253,12 +253,12 @@ impl<'a> Draft<'a> {
             Dialect::Bedrock => (self.system, self.tool_config.or(self.tools)),
         };
         let given = |raw: Option<&RawValue>| raw.filter(|raw| raw.get() != "null").map(ToOwned::to_owned);
-        let frame = Frame { system: given(system), tools: given(tools) };
+        let preamble = Preamble { system: given(system), tools: given(tools) };
         let is_answer =
             |index: usize| messages.get(index).is_some_and(|(message, _)| message.role() == Role::Assistant);
         let usage = self.usage.into_iter().filter(|usage| is_answer(usage.message) && usage.is_possible()).collect();
         let compactions = self.compactions.into_iter().filter(|index| *index < messages.len()).collect();
-        Ok(Recording { id: self.id, dialect, frame, usage, compactions, model: self.model, messages })
+        Ok(Recording { id: self.id, dialect, preamble, usage, compactions, model: self.model, messages })
     }
 
     fn detect(&self) -> Result<Option<Clue>, RecordingError> {

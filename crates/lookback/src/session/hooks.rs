@@ -27,14 +27,14 @@ pub struct CompactEnd {
     pub session: LogName,
     /// Tokens of the running summary that came of it; 0 where none did.
     pub summary_tokens: u64,
-    /// Tokens before: of what is summarised, the summary before it included; of the window, where things were only cut or dropped.
+    /// Tokens before: of what is summarized, the summary before it included; of the window, where things were only cut or dropped.
     pub tokens_before: u64,
     /// Tokens after: of the summary, or of the window.
     pub tokens_after: u64,
     /// How long it took.
     pub duration: Duration,
     /// What came of it.
-    pub outcome: Outcome,
+    pub outcome: CompactionOutcome,
 }
 
 impl CompactEnd {
@@ -46,12 +46,12 @@ impl CompactEnd {
 
 /// What came of a compaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CompactionOutcome {
     /// Results were shortened, or groups dropped, and the window is smaller already.
     Cut,
     /// There is a summary, which the next window takes up.
-    Summarised,
-    /// There is no summary: what was to be summarised stays in the window, and it is tried again later. The reason holds nothing of
+    Summarized,
+    /// There is no summary: what was to be summarized stays in the window, and it is tried again later. The reason holds nothing of
     /// the messages.
     Failed {
         /// What went wrong.
@@ -117,9 +117,9 @@ impl Hooks {
         span.record("tokens_after", end.tokens_after);
         span.record("ratio", end.ratio());
         match &end.outcome {
-            Outcome::Cut => _ = span.record("outcome", "cut"),
-            Outcome::Summarised => _ = span.record("outcome", "summarised"),
-            Outcome::Failed { reason } => {
+            CompactionOutcome::Cut => _ = span.record("outcome", "cut"),
+            CompactionOutcome::Summarized => _ = span.record("outcome", "summarized"),
+            CompactionOutcome::Failed { reason } => {
                 span.record("outcome", "failed");
                 span.in_scope(|| tracing::warn!(session = %end.session, reason, "no summary was made"));
             }

@@ -18,21 +18,21 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use lookback_core::engine::{Engine, Refusal, Settings};
+use lookback_core::engine::{Engine, HardLimitExceeded, Settings};
 use lookback_core::plan::Plan;
 use lookback_core::policy::{Policy, Totals};
 use lookback_core::transcript::{Entry, Millis, Origin, Position};
 use lookback_core::view::{Item, View};
-use lookback_core::{Frame, Loss, Message};
+use lookback_core::{ConversionError, Message, Preamble};
 use serde::Serialize;
 
-pub use hooks::{CompactEnd, CompactStart, Hooks, Outcome};
+pub use hooks::{CompactEnd, CompactStart, CompactionOutcome, Hooks};
 pub use lookback_core::transcript::Label;
 pub use overflow::Irreducible;
-pub use read::{Past, Reading, SessionRecord};
+pub use read::{HistoryEntry, HistoryQuery, SessionRecord};
 pub use resume::Resumed;
 pub(crate) use search::excerpt;
-pub use search::{Found, search};
+pub use search::{SearchHit, search};
 pub use summaries::Job;
 pub(crate) use summaries::are_summaries_of;
 pub use sync::Synced;
@@ -69,7 +69,7 @@ pub struct Session {
     summaries: Summaries,
     hooks: Hooks,
     /// The limits wait for a summary (see [`Engine::hold`]), whichever engine is in place.
-    held: bool,
+    summary_pending: bool,
     /// How often the window was made smaller, because the provider refused it, since the last message.
     reductions: u64,
     /// The engine may be ahead of the store, since a write failed or its future was dropped: the store is read again first.
@@ -98,10 +98,10 @@ pub enum Error {
     Store(#[from] StoreError),
     /// A message came in another dialect, and something of it cannot be said in the session's.
     #[error(transparent)]
-    Loss(#[from] Loss),
+    Conversion(#[from] ConversionError),
     /// The window exceeds a hard limit, and nothing that may be dropped is left.
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    HardLimitExceeded(#[from] HardLimitExceeded),
     /// The provider refuses the window as too long, and nothing of it may be shortened or dropped.
     #[error(transparent)]
     Irreducible(#[from] Box<Irreducible>),
@@ -142,7 +142,7 @@ impl Session {
             bound: None,
             summaries,
             hooks,
-            held: false,
+            summary_pending: false,
             reductions: 0,
             stale: false,
             sent: 0,
@@ -208,7 +208,7 @@ impl Session {
     }
 
     /// Several messages arrive now, one after another, and after each the limits are looked at as [`Session::manage`] does: one write for all
-    /// of it. What the policy summarises waits for the next window.
+    /// of it. What the policy summarizes waits for the next window.
     ///
     /// # Errors
     /// As [`Session::push`].
@@ -293,8 +293,8 @@ impl Session {
     ///
     /// # Errors
     /// Where the store fails.
-    pub async fn frame(&mut self, frame: &Frame) -> Result<(), Error> {
-        self.commit(|engine| Ok(engine.frame(frame))).await
+    pub async fn set_preamble(&mut self, preamble: &Preamble) -> Result<(), Error> {
+        self.commit(|engine| Ok(engine.set_preamble(preamble))).await
     }
 
     /// The provider reported the input tokens of the last window, cached ones included: our counts for this model are corrected.
@@ -313,17 +313,17 @@ impl Session {
     pub async fn window(&mut self) -> Result<Window<'_>, Error> {
         self.follow_policy();
         let mut entries = self.tend().await;
-        let decided = self.decide_and_begin(Engine::window, &mut entries).await?;
-        if let Some(refusal) = decided.refusal {
+        let outcome = self.decide_and_begin(Engine::window, &mut entries).await?;
+        if let Some(refusal) = outcome.exceeded {
             return Err(refusal.into());
         }
-        let view = decided.on_read.map_or(Cow::Borrowed(self.engine.view()), |view| Cow::Owned(*view));
+        let view = outcome.on_read.map_or(Cow::Borrowed(self.engine.view()), |view| Cow::Owned(*view));
         self.sent = view.totals().size.tokens;
         Ok(Window {
             over: self.engine.over(&view),
             tokens: self.engine.tokens(&view),
             dialect: self.engine.settings().dialect,
-            plan: decided.plan,
+            plan: outcome.plan,
             view,
             entries,
         })
@@ -337,7 +337,7 @@ impl Session {
     /// use lookback::{MemoryStore, Message, Session, Settings, ToolCall};
     ///
     /// let mut session = Session::open(MemoryStore::new(), "chat-1", Settings::default()).await?;
-    /// session.push(Message::calls("", [ToolCall::new("c1", "read", "{}")])).await?;
+    /// session.push(Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")])).await?;
     /// assert!(session.preview().to_json()?.contains("interrupted"));
     /// session.push(Message::tool_result("c1", "buy milk")).await?;
     /// assert!(session.preview().to_json()?.contains("buy milk"));
@@ -409,7 +409,7 @@ impl Session {
     ///
     /// # Errors
     /// Where the store fails.
-    pub async fn search(&self, query: &str, most: usize) -> Result<Vec<Found>, Error> {
+    pub async fn search(&self, query: &str, most: usize) -> Result<Vec<SearchHit>, Error> {
         Ok(search(&*self.store, Some(&self.name), query, most).await?)
     }
 

@@ -32,7 +32,7 @@ fn told(pinned: &[(Pin, Size)]) -> String {
 }
 
 impl Session {
-    /// The provider refused the last window as too long (see [`Dialect::complaint`](lookback_core::Dialect::complaint)): makes it smaller, so
+    /// The provider refused the last window as too long (see [`Dialect::provider_error`](lookback_core::Dialect::provider_error)): makes it smaller, so
     /// that [`Session::window`] gives one that may fit. Large tool results are shortened first, the oldest before the newer, then the
     /// oldest groups are dropped; each time the window is strictly smaller. Where the provider gave numbers it comes within them,
     /// else it loses a quarter.
@@ -43,14 +43,14 @@ impl Session {
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
-    /// use lookback::{Complaint, Dialect, MemoryStore, Message, Session, Settings};
+    /// use lookback::{ProviderError, Dialect, MemoryStore, Message, Session, Settings};
     ///
     /// let mut session = Session::open(MemoryStore::new(), "chat-1", Settings::default()).await?;
     /// for text in ["first", "second", "third", "fourth"] {
     ///     session.push(Message::user(text)).await?;
     /// }
     /// let body = r#"{"error": {"code": "context_length_exceeded", "message": "This model's maximum context length is 20 tokens."}}"#;
-    /// if let Complaint::TooLong(long) = Dialect::OpenAiChat.complaint(Some(400), body) {
+    /// if let ProviderError::TooLong(long) = Dialect::OpenAiChat.provider_error(Some(400), body) {
     ///     session.overflow(long).await?;
     /// }
     /// assert!(session.window().await?.view().messages().count() < 4);
@@ -66,10 +66,10 @@ impl Session {
             self.commit(|engine| {
                 let mut totals = engine.view().totals();
                 totals.size.tokens = engine.tokens(engine.view());
-                let decided = engine.overflow(within(cause, totals));
-                let compacts = decided.plan.as_ref().is_some_and(|plan| plan.verdict == Verdict::Compact);
-                reduced = compacts.then(|| decided.entries.clone());
-                Ok(decided.entries)
+                let outcome = engine.overflow(within(cause, totals));
+                let compacts = outcome.plan.as_ref().is_some_and(|plan| plan.verdict == Verdict::Compact);
+                reduced = compacts.then(|| outcome.entries.clone());
+                Ok(outcome.entries)
             })
             .await?;
             if let Some(entries) = reduced {

@@ -14,7 +14,7 @@ use crate::store::LogName;
 
 /// One message of a history, with where it stands.
 #[derive(Debug, Clone)]
-pub struct Past {
+pub struct HistoryEntry {
     /// Its position in the log.
     pub position: Position,
     /// The message, and how it arrived: its tokens are those of its size.
@@ -25,7 +25,7 @@ pub struct Past {
 
 /// Which messages of a session are read. By default, all of the conversation.
 #[derive(Clone, PartialEq, Eq, Default)]
-pub struct Reading {
+pub struct HistoryQuery {
     /// The newest so many messages. A tool call is read with its results, so there may be fewer: never an exchange in part.
     pub limit: Option<usize>,
     /// Those that were written under all of these tags.
@@ -109,13 +109,13 @@ impl Session {
     ///
     /// # Errors
     /// Where the store fails.
-    pub async fn history(&mut self) -> Result<Vec<Past>, Error> {
+    pub async fn history(&mut self) -> Result<Vec<HistoryEntry>, Error> {
         self.refresh().await?;
         let shown: HashSet<_> = self.view().messages().map(|item| item.position()).collect();
         let mut history = Vec::new();
         self.walk(&mut |position, entry| {
             if let Entry::Message(arrival) = entry {
-                history.push(Past { position, arrival, shown: shown.contains(&position) });
+                history.push(HistoryEntry { position, arrival, shown: shown.contains(&position) });
             }
             true
         })
@@ -130,18 +130,18 @@ impl Session {
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
-    /// use lookback::{MemoryStore, Message, Session, Settings, session::Reading};
+    /// use lookback::{MemoryStore, Message, Session, Settings, session::HistoryQuery};
     ///
     /// let mut session = Session::open(MemoryStore::new(), "chat-1", Settings::default()).await?;
     /// session.push(Message::user("The port is 5050.")).await?;
     /// session.push(Message::user("The host is green.")).await?;
-    /// let found = session.read(&Reading { query: Some("port".into()), ..Reading::default() }).await?;
+    /// let found = session.read(&HistoryQuery { query: Some("port".into()), ..HistoryQuery::default() }).await?;
     /// assert_eq!(found[0].arrival.message.text(), "The port is 5050.");
     /// assert_eq!(found.len(), 1);
     /// # Ok::<(), lookback::Error>(())
     /// # }).unwrap();
     /// ```
-    pub async fn read(&mut self, reading: &Reading) -> Result<Vec<Past>, Error> {
+    pub async fn read(&mut self, reading: &HistoryQuery) -> Result<Vec<HistoryEntry>, Error> {
         self.refresh().await?;
         if let Some(time) = now() {
             self.store.touch(&self.name, time).await?;
@@ -164,7 +164,7 @@ impl Session {
                 Entry::Checkpoint(checkpoint) => tagged = has_all(&checkpoint.label),
                 Entry::Message(arrival) => {
                     wanted.push(tagged && found.as_ref().is_none_or(|found| found.contains(&position)));
-                    past.push(Past { position, arrival, shown: shown.contains(&position) });
+                    past.push(HistoryEntry { position, arrival, shown: shown.contains(&position) });
                 }
                 _ => {}
             }
@@ -204,7 +204,7 @@ impl Session {
     /// # Ok::<(), lookback::Error>(())
     /// # }).unwrap();
     /// ```
-    pub async fn newest(&mut self, span: Range<Position>, most: usize) -> Result<Vec<Past>, Error> {
+    pub async fn newest(&mut self, span: Range<Position>, most: usize) -> Result<Vec<HistoryEntry>, Error> {
         self.refresh().await?;
         let shown: HashSet<_> = self.view().messages().map(|item| item.position()).collect();
         let mut newest = Vec::new();
@@ -216,7 +216,7 @@ impl Session {
                 let entries: Vec<_> = page.clone().zip(entries).collect();
                 for (position, entry) in entries.into_iter().rev() {
                     if let Entry::Message(arrival) = entry {
-                        newest.push(Past { position, arrival, shown: shown.contains(&position) });
+                        newest.push(HistoryEntry { position, arrival, shown: shown.contains(&position) });
                     }
                 }
                 end = page.start;
@@ -246,9 +246,9 @@ fn found_some(wanted: &[bool]) -> bool {
 }
 
 /// For each message, the number of the tool exchange that it is part of: calls, and what answers them.
-fn exchanges(past: &[Past]) -> Vec<Option<usize>> {
+fn exchanges(past: &[HistoryEntry]) -> Vec<Option<usize>> {
     let mut calls = std::collections::HashMap::new();
-    let of = |(index, past): (usize, &Past)| {
+    let of = |(index, past): (usize, &HistoryEntry)| {
         let message: &Message = &past.arrival.message;
         let mut own = None;
         for (_, call) in message.tool_calls() {
@@ -261,7 +261,7 @@ fn exchanges(past: &[Past]) -> Vec<Option<usize>> {
 }
 
 /// Whoever wants a part of a tool exchange wants all of it.
-fn widen(past: &[Past], wanted: &mut [bool]) {
+fn widen(past: &[HistoryEntry], wanted: &mut [bool]) {
     let exchanges = exchanges(past);
     let hit: HashSet<usize> =
         exchanges.iter().zip(&*wanted).filter_map(|(exchange, wanted)| exchange.filter(|_| *wanted)).collect();
@@ -271,7 +271,7 @@ fn widen(past: &[Past], wanted: &mut [bool]) {
 }
 
 /// How many messages to leave out from the front, so that at most `limit` are left and no exchange is in part.
-fn cut(past: &[Past], limit: usize) -> usize {
+fn cut(past: &[HistoryEntry], limit: usize) -> usize {
     let least = past.len().saturating_sub(limit);
     let exchanges = exchanges(past);
     let torn = |at: usize| {

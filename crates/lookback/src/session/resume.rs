@@ -115,9 +115,9 @@ impl Session {
         // Narrow while the engine decides and no longer, so that whoever drops this future leaves the session with its own policy.
         let decide = |engine: &mut Engine| {
             engine.set_policy(narrow.clone());
-            let decided = engine.manage();
+            let outcome = engine.manage();
             engine.set_policy(own.clone());
-            decided
+            outcome
         };
         self.decide_and_begin(decide, &mut Vec::new()).await.map(|_| ())
     }

@@ -8,7 +8,7 @@ use crate::store::{LogName, Store, StoreError, folded, split, wanted};
 
 /// What a search found.
 #[derive(Clone, PartialEq, Eq, Serialize)]
-pub struct Found {
+pub struct SearchHit {
     /// The session.
     pub session: LogName,
     /// The message's position in its log; as JSON it is `entry`, as in all that the command line writes.
@@ -27,13 +27,13 @@ pub async fn search(
     log: Option<&LogName>,
     query: &str,
     most: usize,
-) -> Result<Vec<Found>, StoreError> {
+) -> Result<Vec<SearchHit>, StoreError> {
     let mut found = Vec::new();
     for hit in store.search(log, query, most).await? {
         let entries = read(store, &hit.log, hit.position..hit.position + 1).await?;
         if let Some(Entry::Message(arrival)) = entries.first() {
             let excerpt = excerpt(&arrival.message.text(), query);
-            found.push(Found { session: hit.log, position: hit.position, excerpt });
+            found.push(SearchHit { session: hit.log, position: hit.position, excerpt });
         }
     }
     Ok(found)

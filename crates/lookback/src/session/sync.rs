@@ -1,4 +1,4 @@
-//! Taking over a history that a client holds: what is known is recognised, what is new appended, what was changed a branch.
+//! Taking over a history that a client holds: what is known is recognized, what is new appended, what was changed a branch.
 
 use lookback_core::Message;
 use lookback_core::engine::Engine;
@@ -22,7 +22,7 @@ pub struct Synced {
 }
 
 impl Session {
-    /// The client's whole history: what matches is recognised, the rest appended. Where the client has changed a message, or
+    /// The client's whole history: what matches is recognized, the rest appended. Where the client has changed a message, or
     /// has fewer than the session, the session goes back to the last message that both have, and takes another branch from
     /// there; the old one stays in the log. The same history again changes nothing.
     ///

@@ -7,7 +7,7 @@ use lookback_core::plan::Plan;
 use lookback_core::policy::Excess;
 use lookback_core::transcript::Entry;
 use lookback_core::view::View;
-use lookback_core::{Dialect, Loss};
+use lookback_core::{ConversionError, Dialect};
 use serde_json::value::RawValue;
 
 /// What is to be sent.
@@ -26,7 +26,7 @@ impl Window<'_> {
     ///
     /// # Errors
     /// None in practice: what the dialect cannot say was refused when it was pushed.
-    pub fn messages(&self) -> Result<Vec<Cow<'_, RawValue>>, Loss> {
+    pub fn messages(&self) -> Result<Vec<Cow<'_, RawValue>>, ConversionError> {
         self.view.encode(self.dialect)
     }
 
@@ -34,7 +34,7 @@ impl Window<'_> {
     ///
     /// # Errors
     /// As [`Window::messages`].
-    pub fn to_json(&self) -> Result<String, Loss> {
+    pub fn to_json(&self) -> Result<String, ConversionError> {
         Ok(list(&self.messages()?))
     }
 

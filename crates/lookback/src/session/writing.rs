@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use lookback_core::engine::{Decided, Engine};
+use lookback_core::engine::{Engine, WindowOutcome};
 use lookback_core::transcript::Entry;
 
 use super::log::{load, record};
-use super::{CompactEnd, CompactStart, Error, Outcome, Session, TRIES, now};
+use super::{CompactEnd, CompactStart, CompactionOutcome, Error, Session, TRIES, now};
 use crate::store::StoreError;
 
 impl Session {
@@ -14,35 +14,35 @@ impl Session {
     /// meanwhile, since the window is another then. Adds what was recorded to `entries`.
     pub(super) async fn decide_and_begin(
         &mut self,
-        mut decide: impl FnMut(&mut Engine) -> Decided + Send,
+        mut decide: impl FnMut(&mut Engine) -> WindowOutcome + Send,
         entries: &mut Vec<Entry>,
-    ) -> Result<Decided, Error> {
-        let mut decided = self.decide(&mut decide).await?;
+    ) -> Result<WindowOutcome, Error> {
+        let mut outcome = self.decide(&mut decide).await?;
         for _ in 0..TRIES {
-            entries.append(&mut decided.entries);
-            let Some(wanted) = decided.wanted.take() else { break };
+            entries.append(&mut outcome.entries);
+            let Some(wanted) = outcome.summary_request.take() else { break };
             let at = self.engine.end();
             entries.extend(self.begin(wanted).await);
             if self.engine.end() == at {
                 break;
             }
-            decided = self.decide(&mut decide).await?;
+            outcome = self.decide(&mut decide).await?;
         }
-        entries.append(&mut decided.entries);
-        Ok(decided)
+        entries.append(&mut outcome.entries);
+        Ok(outcome)
     }
 
     pub(super) async fn decide(
         &mut self,
-        mut decide: impl FnMut(&mut Engine) -> Decided + Send,
-    ) -> Result<Decided, Error> {
-        let mut decided = Decided::default();
+        mut decide: impl FnMut(&mut Engine) -> WindowOutcome + Send,
+    ) -> Result<WindowOutcome, Error> {
+        let mut outcome = WindowOutcome::default();
         self.commit_and_tell(|engine| {
-            decided = decide(engine);
-            Ok(decided.entries.clone())
+            outcome = decide(engine);
+            Ok(outcome.entries.clone())
         })
         .await?;
-        Ok(decided)
+        Ok(outcome)
     }
 
     /// As [`Session::commit`], and tells of the compactions that are in what was written.
@@ -75,7 +75,7 @@ impl Session {
                 tokens_before: total_tokens,
                 tokens_after: compaction.after.size.tokens,
                 duration: begun.elapsed(),
-                outcome: Outcome::Cut,
+                outcome: CompactionOutcome::Cut,
             };
             self.hooks.end(&span, &end);
         }
@@ -85,7 +85,7 @@ impl Session {
     pub(super) async fn refresh(&mut self) -> Result<(), Error> {
         if self.stale {
             self.engine = load(&*self.store, &self.name, self.engine.settings().clone()).await?;
-            self.engine.hold(self.held);
+            self.engine.set_summary_pending(self.summary_pending);
             self.stale = false;
         }
         Ok(())

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lookback_core::transcript::Millis;
 
-use super::{Answer, Head, Hit, LogInfo, LogName, Record, Store, StoreError, wanted, words};
+use super::{Head, Hit, LogInfo, LogName, Record, Store, StoreError, StoreFuture, wanted, words};
 
 /// Logs in process memory. They are gone with the process.
 #[derive(Default)]
@@ -64,7 +64,7 @@ impl fmt::Debug for MemoryStore {
     }
 }
 
-fn ready<'a, T: Send + 'a>(value: Result<T, StoreError>) -> Answer<'a, T> {
+fn ready<'a, T: Send + 'a>(value: Result<T, StoreError>) -> StoreFuture<'a, T> {
     Box::pin(std::future::ready(value))
 }
 
@@ -74,7 +74,13 @@ fn slice(records: &[Record], span: Range<u64>) -> &[Record] {
 }
 
 impl Store for MemoryStore {
-    fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>, time: Option<Millis>) -> Answer<'a, ()> {
+    fn append<'a>(
+        &'a self,
+        log: &'a LogName,
+        at: u64,
+        records: Vec<Record>,
+        time: Option<Millis>,
+    ) -> StoreFuture<'a, ()> {
         let mut logs = self.logs();
         let end = logs.get(log).map_or(0, |log| log.records.len() as u64);
         if end != at {
@@ -89,18 +95,18 @@ impl Store for MemoryStore {
         ready(Ok(()))
     }
 
-    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> Answer<'a, bool> {
+    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool> {
         let mut logs = self.logs();
         let log = logs.get_mut(log);
         ready(Ok(log.map(|log| log.used = log.used.max(Some(time))).is_some()))
     }
 
-    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> Answer<'a, Vec<String>> {
+    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> StoreFuture<'a, Vec<String>> {
         let bodies = |log: &Log| slice(&log.records, span).iter().map(|record| record.body.clone()).collect();
         ready(Ok(self.logs().get(log).map(bodies).unwrap_or_default()))
     }
 
-    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> Answer<'a, Option<Head>> {
+    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>> {
         let logs = self.logs();
         ready(Ok(logs.get(log).map(|log| {
             let considered = slice(&log.records, 0..before.unwrap_or(u64::MAX));
@@ -109,25 +115,25 @@ impl Store for MemoryStore {
         })))
     }
 
-    fn info<'a>(&'a self, log: &'a LogName) -> Answer<'a, Option<LogInfo>> {
+    fn info<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<LogInfo>> {
         ready(Ok(self.logs().get(log).map(|found| found.info(log))))
     }
 
-    fn list<'a>(&'a self, prefix: &'a str) -> Answer<'a, Vec<LogInfo>> {
+    fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>> {
         let logs = self.logs();
         let listed = logs.iter().filter(|(name, _)| name.as_str().starts_with(prefix));
         ready(Ok(listed.map(|(name, log)| log.info(name)).collect()))
     }
 
-    fn delete<'a>(&'a self, log: &'a LogName) -> Answer<'a, bool> {
+    fn delete<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, bool> {
         ready(Ok(self.logs().remove(log).is_some()))
     }
 
-    fn clear(&self) -> Answer<'_, u64> {
+    fn clear(&self) -> StoreFuture<'_, u64> {
         ready(Ok(std::mem::take(&mut *self.logs()).len() as u64))
     }
 
-    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> Answer<'a, Vec<Hit>> {
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> StoreFuture<'a, Vec<Hit>> {
         let wanted = wanted(query);
         let mut hits = Vec::new();
         let logs = self.logs();

@@ -25,7 +25,7 @@ pub use words::MOST_WORDS;
 pub(crate) use words::{folded, split, wanted, words};
 
 /// What a store's methods return: a future that can be sent between threads.
-pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
 /// Named append-only logs.
 ///
@@ -36,33 +36,39 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// clock, where it has one: the log is created with its first record, and used with each.
     ///
     /// Fails with [`StoreError::Conflict`] where there are more, or fewer.
-    fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>, time: Option<Millis>) -> Answer<'a, ()>;
+    fn append<'a>(
+        &'a self,
+        log: &'a LogName,
+        at: u64,
+        records: Vec<Record>,
+        time: Option<Millis>,
+    ) -> StoreFuture<'a, ()>;
 
     /// Says that a log was used at this time; where it was used later already, nothing changes. `false` where there is no log.
-    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> Answer<'a, bool>;
+    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool>;
 
     /// The bodies of the records at these positions; those that do not exist are left out.
-    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> Answer<'a, Vec<String>>;
+    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> StoreFuture<'a, Vec<String>>;
 
     /// How long a log is, and where its newest checkpoint before position `before` stands. `None`: there is no such log.
-    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> Answer<'a, Option<Head>>;
+    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>>;
 
     /// What a list would say of one log. `None`: there is no such log.
-    fn info<'a>(&'a self, log: &'a LogName) -> Answer<'a, Option<LogInfo>>;
+    fn info<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<LogInfo>>;
 
     /// The logs whose names begin with `prefix`, byte for byte, in the order of their names' bytes; with an empty one, all. Of a log that
     /// cannot be read there is the name, and no records: [`Store::info`] fails with what is wrong.
-    fn list<'a>(&'a self, prefix: &'a str) -> Answer<'a, Vec<LogInfo>>;
+    fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>>;
 
     /// Erases this log and no other; `false` where there is none. See [`purge`] for a session with all that is its.
-    fn delete<'a>(&'a self, log: &'a LogName) -> Answer<'a, bool>;
+    fn delete<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, bool>;
 
     /// Erases all logs, and says how many there were.
-    fn clear(&self) -> Answer<'_, u64>;
+    fn clear(&self) -> StoreFuture<'_, u64>;
 
     /// Where the records stand whose text holds every word of `query`, the best first; in one log, or in all. Capitals and
     /// accents make no difference, nor does a word that is said twice; of more than [`MOST_WORDS`] different words the first count. Nothing is found in a derived log, nor, where all are searched, in one that cannot be read.
-    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> Answer<'a, Vec<Hit>>;
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> StoreFuture<'a, Vec<Hit>>;
 }
 
 /// One record of a log. To a store it is text that it does not read.
@@ -284,39 +290,45 @@ pub async fn purge(store: &dyn Store, session: &LogName) -> Result<bool, StoreEr
 }
 
 impl<S: Store + ?Sized> Store for Arc<S> {
-    fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>, time: Option<Millis>) -> Answer<'a, ()> {
+    fn append<'a>(
+        &'a self,
+        log: &'a LogName,
+        at: u64,
+        records: Vec<Record>,
+        time: Option<Millis>,
+    ) -> StoreFuture<'a, ()> {
         (**self).append(log, at, records, time)
     }
 
-    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> Answer<'a, bool> {
+    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool> {
         (**self).touch(log, time)
     }
 
-    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> Answer<'a, Vec<String>> {
+    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> StoreFuture<'a, Vec<String>> {
         (**self).read(log, span)
     }
 
-    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> Answer<'a, Option<Head>> {
+    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>> {
         (**self).head(log, before)
     }
 
-    fn info<'a>(&'a self, log: &'a LogName) -> Answer<'a, Option<LogInfo>> {
+    fn info<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<LogInfo>> {
         (**self).info(log)
     }
 
-    fn list<'a>(&'a self, prefix: &'a str) -> Answer<'a, Vec<LogInfo>> {
+    fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>> {
         (**self).list(prefix)
     }
 
-    fn delete<'a>(&'a self, log: &'a LogName) -> Answer<'a, bool> {
+    fn delete<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, bool> {
         (**self).delete(log)
     }
 
-    fn clear(&self) -> Answer<'_, u64> {
+    fn clear(&self) -> StoreFuture<'_, u64> {
         (**self).clear()
     }
 
-    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> Answer<'a, Vec<Hit>> {
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> StoreFuture<'a, Vec<Hit>> {
         (**self).search(log, query, most)
     }
 }

@@ -20,7 +20,7 @@ use lookback_core::transcript::Millis;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::{
-    Answer, Durability, Head, Hit, LogInfo, LogName, Record, Store, StoreError, refuse_special, wanted, words,
+    Durability, Head, Hit, LogInfo, LogName, Record, Store, StoreError, StoreFuture, refuse_special, wanted, words,
 };
 
 /// The version of the file's layout. The first had no times, and an index that split and folded words by itself.
@@ -206,7 +206,7 @@ impl SqliteStore {
     fn look<'a, T: Send + 'static>(
         &'a self,
         work: impl FnOnce(&mut Connection) -> Result<T, Fault> + Send + 'static,
-    ) -> Answer<'a, T> {
+    ) -> StoreFuture<'a, T> {
         let readers = self.readers.clone();
         Box::pin(async move {
             let done = blocking::unblock(move || {
@@ -234,7 +234,7 @@ impl SqliteStore {
     fn run<'a, T: Send + 'static>(
         &'a self,
         work: impl FnOnce(&mut Connection) -> Result<T, Fault> + Send + 'static,
-    ) -> Answer<'a, T> {
+    ) -> StoreFuture<'a, T> {
         let connection = self.writer.clone();
         Box::pin(async move {
             let done = blocking::unblock(move || {
@@ -411,7 +411,13 @@ fn info(row: &Row<'_>) -> rusqlite::Result<LogInfo> {
 }
 
 impl Store for SqliteStore {
-    fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>, time: Option<Millis>) -> Answer<'a, ()> {
+    fn append<'a>(
+        &'a self,
+        log: &'a LogName,
+        at: u64,
+        records: Vec<Record>,
+        time: Option<Millis>,
+    ) -> StoreFuture<'a, ()> {
         let log = log.clone();
         self.run(move |connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -459,7 +465,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> Answer<'a, bool> {
+    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool> {
         let log = log.clone();
         self.run(move |connection| {
             let sql = "UPDATE logs SET used = max(coalesce(used, ?2), ?2) WHERE name = ?1";
@@ -467,7 +473,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> Answer<'a, Vec<String>> {
+    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> StoreFuture<'a, Vec<String>> {
         let log = log.clone();
         self.look(move |connection| {
             let mut statement = connection.prepare_cached(
@@ -479,7 +485,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> Answer<'a, Option<Head>> {
+    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>> {
         let log = log.clone();
         self.look(move |connection| {
             let mut statement = connection.prepare_cached(
@@ -494,7 +500,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn info<'a>(&'a self, log: &'a LogName) -> Answer<'a, Option<LogInfo>> {
+    fn info<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<LogInfo>> {
         let log = log.clone();
         self.look(move |connection| {
             let sql = "SELECT name, length, bytes, created, used FROM logs WHERE name = ?1";
@@ -502,7 +508,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn list<'a>(&'a self, prefix: &'a str) -> Answer<'a, Vec<LogInfo>> {
+    fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>> {
         let prefix = prefix.to_owned();
         self.look(move |connection| {
             // Names are compared by their bytes, and 255 is above all that UTF-8 has.
@@ -514,7 +520,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn delete<'a>(&'a self, log: &'a LogName) -> Answer<'a, bool> {
+    fn delete<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, bool> {
         let log = log.clone();
         self.run(move |connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -530,7 +536,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn clear(&self) -> Answer<'_, u64> {
+    fn clear(&self) -> StoreFuture<'_, u64> {
         self.run(|connection| {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             transaction.execute("INSERT INTO words (words) VALUES ('delete-all')", [])?;
@@ -541,7 +547,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> Answer<'a, Vec<Hit>> {
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> StoreFuture<'a, Vec<Hit>> {
         // Each word in quotes, so that nothing in it is read as the index's query language.
         let terms: Vec<String> = wanted(query).iter().map(|word| format!("\"{word}\"")).collect();
         if terms.is_empty() {

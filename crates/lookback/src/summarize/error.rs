@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Why there is no summary. It says what happened in values: never what was summarised or answered, and never a key.
+/// Why there is no summary. It says what happened in values: never what was summarized or answered, and never a key.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SummarizerError {
@@ -101,7 +101,7 @@ pub enum SummarizerError {
         /// The summarizer.
         model: String,
     },
-    /// The window is too small for the instructions, the answer and anything to summarise.
+    /// The window is too small for the instructions, the answer and anything to summarize.
     #[error("{model} takes {window} tokens a call, and this task needs at least {needed}: lower its budget")]
     TooSmall {
         /// The model.

@@ -36,7 +36,7 @@ const ONCE: f64 = 0.25;
 /// Units are weighed again until so many times the words of all were looked at; from there on the weights stay as they are.
 const PATIENCE: usize = 8;
 
-/// Summarises offline, with units of the conversation itself (see [`units`](super::units())) in their order, a line each.
+/// Summarizes offline, with units of the conversation itself (see [`units`](super::units())) in their order, a line each.
 ///
 /// The lines of a previous summary compete like the rest. A person's words count half as much again as the model's, a system
 /// prompt and the model's calls half, the output of tools a quarter. The summary is never over the budget, and never empty where

@@ -1,4 +1,4 @@
-//! Messages summarised, or facts drawn from them, in one call and without a session.
+//! Messages summarized, or facts drawn from them, in one call and without a session.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use lookback_core::tokens::{Estimate, TokenCounter};
 
 use super::{Summarizer, SummarizerError, Summary, Task, passages, run};
 
-/// How [`summarize`] summarises.
+/// How [`summarize`] summarizes.
 #[derive(Clone)]
 pub struct Options {
     /// The most tokens of the summary, from 1. 500 unless said otherwise.
@@ -26,7 +26,7 @@ impl Default for Options {
     }
 }
 
-/// Summarises messages. Of no messages the summary is empty, and no call is made.
+/// Summarizes messages. Of no messages the summary is empty, and no call is made.
 ///
 /// # Errors
 /// As [`run`].

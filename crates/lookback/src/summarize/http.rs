@@ -76,14 +76,14 @@ impl Endpoint {
         path: &str,
         headers: Vec<(&'static str, String)>,
         body: Value,
-    ) -> Result<Value, Refusal> {
+    ) -> Result<Value, HardLimitExceeded> {
         let endpoint = self.clone();
         let url = format!("{}{path}", self.base);
         let body = body.to_string();
         blocking::unblock(move || endpoint.send(&url, &headers, &body)).await
     }
 
-    fn send(&self, url: &str, headers: &[(&'static str, String)], body: &str) -> Result<Value, Refusal> {
+    fn send(&self, url: &str, headers: &[(&'static str, String)], body: &str) -> Result<Value, HardLimitExceeded> {
         let start = Instant::now();
         let mut tries = 0;
         loop {
@@ -131,7 +131,7 @@ impl Endpoint {
         let body = read.ok().and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or(Value::Null);
         let error =
             SummarizerError::Status { model: self.model.clone(), status: status.as_u16(), kind: kind(&body), tries };
-        let refusal = Refusal { error, body };
+        let refusal = HardLimitExceeded { error, body };
         let passing =
             status.is_server_error() || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT);
         Err(if passing { Failure::Passing(refusal, wait) } else { Failure::Final(refusal) })
@@ -172,28 +172,28 @@ impl Endpoint {
 }
 
 /// An error, and what the server said with it: for the eyes of the provider's own file alone.
-pub(super) struct Refusal {
+pub(super) struct HardLimitExceeded {
     pub(super) error: SummarizerError,
     pub(super) body: Value,
 }
 
-impl From<SummarizerError> for Refusal {
+impl From<SummarizerError> for HardLimitExceeded {
     fn from(error: SummarizerError) -> Self {
-        Refusal { error, body: Value::Null }
+        HardLimitExceeded { error, body: Value::Null }
     }
 }
 
-impl From<Refusal> for SummarizerError {
-    fn from(refusal: Refusal) -> Self {
+impl From<HardLimitExceeded> for SummarizerError {
+    fn from(refusal: HardLimitExceeded) -> Self {
         refusal.error
     }
 }
 
 enum Failure {
     /// Another try would fail too.
-    Final(Refusal),
+    Final(HardLimitExceeded),
     /// Another try may succeed, after the time that the server asks for, if it does.
-    Passing(Refusal, Option<Duration>),
+    Passing(HardLimitExceeded, Option<Duration>),
 }
 
 fn trimmed(base: &str) -> String {

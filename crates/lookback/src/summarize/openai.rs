@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use super::http::{Endpoint, HttpLimits, Refusal};
+use super::http::{Endpoint, HardLimitExceeded, HttpLimits};
 use super::units::last_end;
 use super::{Completion, Summarizer, SummarizerError, Task};
 
@@ -106,7 +106,7 @@ impl OpenAi {
 }
 
 /// Whether the server refuses `max_tokens`, as OpenAI's does for models that reason, and names what it wants.
-fn wants_newer(refusal: &Refusal) -> bool {
+fn wants_newer(refusal: &HardLimitExceeded) -> bool {
     let says = |member: &str, word: &str| {
         refusal.body.pointer(member).and_then(Value::as_str).is_some_and(|text| text.contains(word))
     };

@@ -1,4 +1,4 @@
-//! What is too long for one call: it is split, each part summarised, and the summaries summarised.
+//! What is too long for one call: it is split, each part summarized, and the summaries summarized.
 
 use lookback_core::cut;
 use lookback_core::tokens::TokenCounter;
@@ -11,10 +11,10 @@ const ENVELOPE: u64 = 32;
 const MARGIN: u64 = 8;
 /// The same for an exact counter, since joined texts are not counted piece by piece.
 const EXACT_MARGIN: u64 = 64;
-/// Where a part is summarised by itself, its summary takes at most this share of the window, so that at least two fit
+/// Where a part is summarized by itself, its summary takes at most this share of the window, so that at least two fit
 /// into the next call.
 const SHARE: u64 = 4;
-/// The least room for what is to be summarised that is worth a call, in tokens.
+/// The least room for what is to be summarized that is worth a call, in tokens.
 const LEAST: u64 = 64;
 
 /// Carries out a task in as many calls as it takes.

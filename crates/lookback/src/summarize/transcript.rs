@@ -13,7 +13,7 @@ use super::Passage;
 /// ```
 /// use lookback::{Message, ToolCall, summarize::passages};
 ///
-/// let call = Message::calls("", [ToolCall::new("c1", "read", r#"{"path":"notes.txt"}"#)]);
+/// let call = Message::assistant_with_calls("", [ToolCall::new("c1", "read", r#"{"path":"notes.txt"}"#)]);
 /// let lines = passages(&[call, Message::tool_result("c1", "buy milk")]).iter().map(|p| p.to_string()).collect::<Vec<_>>();
 /// assert_eq!(lines, [r#"[1] assistant: [call read {"path":"notes.txt"}]"#, "[2] tool: [result of read] buy milk"]);
 /// ```
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_are_named_and_never_spelt_out() {
+    fn pictures_are_named_and_never_spelled_out() {
         let picture = Media { mime: Some("image/png".into()), name: None, source: MediaSource::Base64("AQID".into()) };
         let message = Message::new(Content::User(vec![UserPart::Text("Look:".into()), UserPart::Image(picture)]));
         assert_eq!(text(&message), "[1] user: Look:\n[image image/png 3B]");

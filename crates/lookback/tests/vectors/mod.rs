@@ -10,13 +10,13 @@ use lookback::{Dialect, Message, Request};
 use serde::Deserialize;
 use serde_json::Value;
 
-/// One behaviour of a system.
+/// One behavior of a system.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vector {
-    /// The behaviour in words, unique in its file.
+    /// The behavior in words, unique in its file.
     pub name: String,
-    /// Where it is known from: `document`, `tests`, `behaviour`, or `fault B2`.
+    /// Where it is known from: `document`, `tests`, `behavior`, or `fault B2`.
     pub source: String,
     /// Options, named as in the system's document.
     #[serde(default)]
@@ -52,7 +52,7 @@ pub fn vectors(file: &str) -> Vec<Vector> {
     let vectors: Vec<Vector> = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{file}: {error}"));
     let mut names = std::collections::BTreeSet::new();
     for vector in &vectors {
-        let known = ["document", "tests", "behaviour"].contains(&vector.source.as_str());
+        let known = ["document", "tests", "behavior"].contains(&vector.source.as_str());
         assert!(known || vector.source.starts_with("fault "), "{file}: `{}`: {}?", vector.name, vector.source);
         assert!(names.insert(&vector.name), "{file}: `{}` stands twice", vector.name);
         assert_eq!(

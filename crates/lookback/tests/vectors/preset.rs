@@ -1,6 +1,6 @@
 //! An engine under a preset, driven by vectors: the plainest face of a policy.
 
-use lookback::engine::Wanted;
+use lookback::engine::SummaryRequest;
 use lookback::{Dialect, Engine, Limits, Settings, calls, presets};
 use serde_json::{Value, json};
 
@@ -56,12 +56,12 @@ impl Preset {
             "window" => {
                 let summary = step.with["summary"].as_str();
                 let asked = &mut self.asked;
-                let decided = calls::window(&mut self.engine, &mut |wanted: &Wanted| {
+                let outcome = calls::window(&mut self.engine, &mut |wanted: &SummaryRequest| {
                     let texts: Vec<_> = wanted.messages.iter().map(|message| message.text()).collect();
                     asked.push(json!({"previous": wanted.previous, "messages": texts}));
                     summary.map(str::to_owned)
                 });
-                decided.refusal.map_or_else(|| Ok(self.sent(here)), |refusal| Err(refusal.to_string()))
+                outcome.exceeded.map_or_else(|| Ok(self.sent(here)), |refusal| Err(refusal.to_string()))
             }
             "overflow" => {
                 self.engine.overflow(Limits::tokens(step.with["tokens"].as_u64().unwrap()));

@@ -8,8 +8,8 @@ use std::time::Duration;
 use futures_lite::future::block_on;
 use lookback::dialect::TooLong;
 use lookback::middleware::{
-    AtHard, Budget, Call, Event, Failure, Middleware, Observe, OnFailure, Pipeline, Progress, Reaction, Reason, Run,
-    Settings, Stopped, ToolUse, Usage, Window,
+    AtHard, Budget, Call, CallUsage, ContextFilter, EndReason, Event, Failure, Middleware, MiddlewareSettings, Observe,
+    OnFailure, Pipeline, Progress, Reaction, Run, Stopped, ToolUse,
 };
 use lookback::policy::Measure;
 use lookback::transcript::{Entry, Origin};
@@ -23,7 +23,7 @@ use super::assert_valid;
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vector {
-    /// The behaviour in words, unique in its file.
+    /// The behavior in words, unique in its file.
     pub name: String,
     /// Where it is known from.
     #[serde(default)]
@@ -47,7 +47,7 @@ pub fn hold(file: &str) {
     let vectors: Vec<Vector> = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{file}: {error}"));
     let mut names = std::collections::BTreeSet::new();
     for vector in &vectors {
-        let known = ["document", "tests", "behaviour", "ours"].contains(&vector.source.as_str());
+        let known = ["document", "tests", "behavior", "ours"].contains(&vector.source.as_str());
         assert!(known || vector.source.starts_with("fault "), "{file}: `{}`: {}?", vector.name, vector.source);
         assert!(names.insert(&vector.name), "{file}: `{}` stands twice", vector.name);
         // Side by side, since some wait for a time limit.
@@ -107,9 +107,9 @@ pub fn play(vector: &Vector, dialect: Dialect, here: &str) -> BTreeMap<String, V
             let results = results(&said, iteration);
             let answer = match said.as_str() {
                 Some(text) => Message::assistant(text),
-                None => Message::calls("", results.iter().map(|(call, _)| call.clone())),
+                None => Message::assistant_with_calls("", results.iter().map(|(call, _)| call.clone())),
             };
-            let usage = Usage { input: calls.last().unwrap().tokens, output: 10, ..Usage::default() };
+            let usage = CallUsage { input: calls.last().unwrap().tokens, output: 10, ..CallUsage::default() };
             for call in run.answered(answer, Some(usage)).await.unwrap() {
                 let (_, result) = results.iter().find(|(known, _)| *known == call).unwrap();
                 run.tool(&call, |_| async { result.clone() }).await.unwrap();
@@ -206,7 +206,7 @@ fn place(
         return run.with(budget.active(options["active"] != false));
     }
     if let Some(options) = stage.get("window") {
-        return run.with(Window::rounds(options["rounds"].as_u64().unwrap()).unwrap());
+        return run.with(ContextFilter::rounds(options["rounds"].as_u64().unwrap()).unwrap());
     }
     if stage.get("progress").is_some() {
         return run.with(Progress::new());
@@ -217,7 +217,7 @@ fn place(
     let (sender, wait) = mpsc::channel();
     held.push(sender);
     let closed = stage["on_failure"] == "closed";
-    let settings = Settings {
+    let settings = MiddlewareSettings {
         order: stage["order"].as_u64().map(|order| u32::try_from(order).unwrap()),
         time_limit: Some(Duration::from_millis(stage["time_limit"].as_u64().unwrap_or(0))),
         on_failure: stage.get("on_failure").map(|_| if closed { OnFailure::Closed } else { OnFailure::Open }),
@@ -268,10 +268,10 @@ impl Middleware for Probe {
             reaction = reaction.tighten(serde_json::from_value::<Policy>(policy.clone()).unwrap());
         }
         if let Some(reason) = text("stop") {
-            reaction = reaction.stop(Reason::Said(reason.to_owned()));
+            reaction = reaction.stop(EndReason::Said(reason.to_owned()));
         }
         if let Some(reason) = text("last_answer") {
-            reaction = reaction.last_answer(Reason::Said(reason.to_owned()));
+            reaction = reaction.last_answer(EndReason::Said(reason.to_owned()));
         }
         if let Some(answer) = text("answer") {
             reaction = reaction.answer(answer);

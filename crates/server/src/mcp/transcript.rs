@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use lookback::message::{Media, Message, PartRef, ResultItem, ToolResult};
-use lookback::session::Past;
+use lookback::session::HistoryEntry;
 use lookback::store::Store;
 use lookback::tokens::Estimate;
 use lookback::transcript::Position;
@@ -51,7 +51,7 @@ pub(super) async fn read(
     }
     text.push('\n');
     let room = CHARACTERS / past.len().max(1) as u64;
-    for Past { position, arrival, .. } in &past {
+    for HistoryEntry { position, arrival, .. } in &past {
         let _ =
             write!(text, "\n[{position}] {}\n{}\n", speaker(&arrival.message), short(&said(&arrival.message), room));
     }

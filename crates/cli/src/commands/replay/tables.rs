@@ -45,7 +45,7 @@ fn note(call: &Call) -> String {
     let several =
         |count: u64, one: &str, more: &str| if count == 1 { one.to_owned() } else { format!("{count} {more}") };
     let mut notes = Vec::new();
-    if call.groups.summarised > 0 {
+    if call.groups.summarized > 0 {
         notes.push("a summary takes the place of what it covers".to_owned());
     } else if call.groups != Groups::default() {
         notes.push("compaction".to_owned());
@@ -190,13 +190,13 @@ pub(super) fn compared(label: &str, total: &Report) -> Option<String> {
 
 /// Why a replay costs something else than what was lived.
 pub(super) fn why(framed: bool) -> String {
-    let frame = if framed {
+    let preamble = if framed {
         "The system prompt and tools are taken from the first call's usage where they were not recorded"
     } else {
-        "Of a recording without a system prompt and tools, neither is counted (--frame-from-usage estimates them)"
+        "Of a recording without a system prompt and tools, neither is counted (--preamble-from-usage estimates them)"
     };
     format!(
-        "{frame}; without times nothing grows cold; Claude's tokens are estimated; and where the client itself compacted, it sent less \
+        "{preamble}; without times nothing grows cold; Claude's tokens are estimated; and where the client itself compacted, it sent less \
          than everything."
     )
 }

@@ -1,4 +1,4 @@
-//! A chat memory, limited in messages or in tokens: one behaviour, two ways to measure.
+//! A chat memory, limited in messages or in tokens: one behavior, two ways to measure.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -6,7 +6,7 @@ use lookback_core::transcript::Millis;
 
 use super::id::name_of;
 use crate::compat::OptionError;
-use crate::store::{Answer, Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, StoreError};
+use crate::store::{Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, StoreError, StoreFuture};
 
 /// One memory in process memory. Asked for another it fails, since whoever asks has mixed up two memories.
 ///
@@ -61,44 +61,50 @@ impl SingleSlotChatMemoryStore {
     }
 }
 
-fn refuse<'a, T: Send + 'a>(error: StoreError) -> Answer<'a, T> {
+fn refuse<'a, T: Send + 'a>(error: StoreError) -> StoreFuture<'a, T> {
     Box::pin(std::future::ready(Err(error)))
 }
 
 impl Store for SingleSlotChatMemoryStore {
-    fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>, time: Option<Millis>) -> Answer<'a, ()> {
+    fn append<'a>(
+        &'a self,
+        log: &'a LogName,
+        at: u64,
+        records: Vec<Record>,
+        time: Option<Millis>,
+    ) -> StoreFuture<'a, ()> {
         self.slot(log).map_or_else(refuse, |slot| slot.append(log, at, records, time))
     }
 
-    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> Answer<'a, bool> {
+    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool> {
         self.slot(log).map_or_else(refuse, |slot| slot.touch(log, time))
     }
 
-    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> Answer<'a, Vec<String>> {
+    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> StoreFuture<'a, Vec<String>> {
         self.slot(log).map_or_else(refuse, |slot| slot.read(log, span))
     }
 
-    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> Answer<'a, Option<Head>> {
+    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>> {
         self.slot(log).map_or_else(refuse, |slot| slot.head(log, before))
     }
 
-    fn info<'a>(&'a self, log: &'a LogName) -> Answer<'a, Option<LogInfo>> {
+    fn info<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<LogInfo>> {
         self.slot(log).map_or_else(refuse, |slot| slot.info(log))
     }
 
-    fn list<'a>(&'a self, prefix: &'a str) -> Answer<'a, Vec<LogInfo>> {
+    fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>> {
         self.slot.list(prefix)
     }
 
-    fn delete<'a>(&'a self, log: &'a LogName) -> Answer<'a, bool> {
+    fn delete<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, bool> {
         self.slot(log).map_or_else(refuse, |slot| slot.delete(log))
     }
 
-    fn clear(&self) -> Answer<'_, u64> {
+    fn clear(&self) -> StoreFuture<'_, u64> {
         self.slot.clear()
     }
 
-    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> Answer<'a, Vec<Hit>> {
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> StoreFuture<'a, Vec<Hit>> {
         match log {
             Some(asked) => self.slot(asked).map_or_else(refuse, |slot| slot.search(log, query, most)),
             None => self.slot.search(None, query, most),

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use async_lock::Mutex;
 use lookback_core::tokens::TokenCounter;
 use lookback_core::transcript::Millis;
-use lookback_core::{Engine, Loss, Message, Settings};
+use lookback_core::{ConversionError, Engine, Message, Settings};
 
 use super::id::id_of;
 use crate::session::log::{load, record};
-use crate::store::{Answer, Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, StoreError};
+use crate::store::{Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, StoreError, StoreFuture};
 
 /// `ChatMemoryStore`: keeps a list of messages for each memory, by its identifier. For those who have such a store already;
 /// [`FromChatMemoryStore`] makes a [`Store`] of it.
@@ -21,25 +21,25 @@ use crate::store::{Answer, Head, Hit, LogInfo, LogName, MemoryStore, Record, Sto
 /// must say the same as what it was given.
 pub trait ChatMemoryStore: fmt::Debug + Send + Sync {
     /// The messages of a memory, in their order; none where there is no such memory.
-    fn get_messages<'a>(&'a self, memory_id: &'a str) -> Answer<'a, Vec<Message>>;
+    fn get_messages<'a>(&'a self, memory_id: &'a str) -> StoreFuture<'a, Vec<Message>>;
 
     /// These are the messages of a memory from now on.
-    fn update_messages<'a>(&'a self, memory_id: &'a str, messages: Vec<Message>) -> Answer<'a, ()>;
+    fn update_messages<'a>(&'a self, memory_id: &'a str, messages: Vec<Message>) -> StoreFuture<'a, ()>;
 
     /// Forgets a memory, if there is one.
-    fn delete_messages<'a>(&'a self, memory_id: &'a str) -> Answer<'a, ()>;
+    fn delete_messages<'a>(&'a self, memory_id: &'a str) -> StoreFuture<'a, ()>;
 }
 
 impl<S: ChatMemoryStore + ?Sized> ChatMemoryStore for Arc<S> {
-    fn get_messages<'a>(&'a self, memory_id: &'a str) -> Answer<'a, Vec<Message>> {
+    fn get_messages<'a>(&'a self, memory_id: &'a str) -> StoreFuture<'a, Vec<Message>> {
         (**self).get_messages(memory_id)
     }
 
-    fn update_messages<'a>(&'a self, memory_id: &'a str, messages: Vec<Message>) -> Answer<'a, ()> {
+    fn update_messages<'a>(&'a self, memory_id: &'a str, messages: Vec<Message>) -> StoreFuture<'a, ()> {
         (**self).update_messages(memory_id, messages)
     }
 
-    fn delete_messages<'a>(&'a self, memory_id: &'a str) -> Answer<'a, ()> {
+    fn delete_messages<'a>(&'a self, memory_id: &'a str) -> StoreFuture<'a, ()> {
         (**self).delete_messages(memory_id)
     }
 }
@@ -66,16 +66,16 @@ impl<S: ChatMemoryStore + ?Sized> ChatMemoryStore for Arc<S> {
 /// struct Lists(Mutex<HashMap<String, Vec<Message>>>);
 ///
 /// impl ChatMemoryStore for Lists {
-///     fn get_messages<'a>(&'a self, memory_id: &'a str) -> Answer<'a, Vec<Message>> {
+///     fn get_messages<'a>(&'a self, memory_id: &'a str) -> StoreFuture<'a, Vec<Message>> {
 ///         Box::pin(async move { Ok(self.0.lock().unwrap().get(memory_id).cloned().unwrap_or_default()) })
 ///     }
-///     fn update_messages<'a>(&'a self, memory_id: &'a str, messages: Vec<Message>) -> Answer<'a, ()> {
+///     fn update_messages<'a>(&'a self, memory_id: &'a str, messages: Vec<Message>) -> StoreFuture<'a, ()> {
 ///         Box::pin(async move {
 ///             self.0.lock().unwrap().insert(memory_id.to_owned(), messages);
 ///             Ok(())
 ///         })
 ///     }
-///     fn delete_messages<'a>(&'a self, memory_id: &'a str) -> Answer<'a, ()> {
+///     fn delete_messages<'a>(&'a self, memory_id: &'a str) -> StoreFuture<'a, ()> {
 ///         Box::pin(async move {
 ///             self.0.lock().unwrap().remove(memory_id);
 ///             Ok(())
@@ -134,7 +134,10 @@ impl<S: ChatMemoryStore> FromChatMemoryStore<S> {
             let mut engine = Engine::new(self.settings.clone());
             let mut entries = Vec::new();
             for message in messages {
-                let backend = |loss: Loss| StoreError::Backend { place: format!("of `{log}`"), source: Box::new(loss) };
+                let backend = |loss: ConversionError| StoreError::Backend {
+                    place: format!("of `{log}`"),
+                    source: Box::new(loss),
+                };
                 entries.extend(engine.push(message).map_err(backend)?);
             }
             // It has the digest of all that came before, so who knows another log's end knows that this is not it.
@@ -162,7 +165,13 @@ fn digests(messages: &[Message]) -> Vec<u128> {
 }
 
 impl<S: ChatMemoryStore> Store for FromChatMemoryStore<S> {
-    fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>, time: Option<Millis>) -> Answer<'a, ()> {
+    fn append<'a>(
+        &'a self,
+        log: &'a LogName,
+        at: u64,
+        records: Vec<Record>,
+        time: Option<Millis>,
+    ) -> StoreFuture<'a, ()> {
         Box::pin(async move {
             let mut known = self.known.lock().await;
             self.follow(&mut known, log).await?;
@@ -180,39 +189,39 @@ impl<S: ChatMemoryStore> Store for FromChatMemoryStore<S> {
         })
     }
 
-    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> Answer<'a, bool> {
+    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool> {
         Box::pin(async move {
             self.follow(&mut *self.known.lock().await, log).await?;
             self.logs.touch(log, time).await
         })
     }
 
-    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> Answer<'a, Vec<String>> {
+    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> StoreFuture<'a, Vec<String>> {
         Box::pin(async move {
             self.follow(&mut *self.known.lock().await, log).await?;
             self.logs.read(log, span).await
         })
     }
 
-    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> Answer<'a, Option<Head>> {
+    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>> {
         Box::pin(async move {
             self.follow(&mut *self.known.lock().await, log).await?;
             self.logs.head(log, before).await
         })
     }
 
-    fn info<'a>(&'a self, log: &'a LogName) -> Answer<'a, Option<LogInfo>> {
+    fn info<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<LogInfo>> {
         Box::pin(async move {
             self.follow(&mut *self.known.lock().await, log).await?;
             self.logs.info(log).await
         })
     }
 
-    fn list<'a>(&'a self, prefix: &'a str) -> Answer<'a, Vec<LogInfo>> {
+    fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>> {
         self.logs.list(prefix)
     }
 
-    fn delete<'a>(&'a self, log: &'a LogName) -> Answer<'a, bool> {
+    fn delete<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, bool> {
         Box::pin(async move {
             let mut known = self.known.lock().await;
             self.follow(&mut known, log).await?;
@@ -224,7 +233,7 @@ impl<S: ChatMemoryStore> Store for FromChatMemoryStore<S> {
         })
     }
 
-    fn clear(&self) -> Answer<'_, u64> {
+    fn clear(&self) -> StoreFuture<'_, u64> {
         Box::pin(async move {
             let mut known = self.known.lock().await;
             for info in self.logs.list("").await?.into_iter().filter(|info| !info.name.is_derived()) {
@@ -235,7 +244,7 @@ impl<S: ChatMemoryStore> Store for FromChatMemoryStore<S> {
         })
     }
 
-    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> Answer<'a, Vec<Hit>> {
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> StoreFuture<'a, Vec<Hit>> {
         Box::pin(async move {
             if let Some(log) = log {
                 self.follow(&mut *self.known.lock().await, log).await?;

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 /// ```
 /// use lookback::{Message, ToolCall, compat::strands::without_incomplete_calls};
 ///
-/// let message = Message::calls("Let me look.", [ToolCall::new("c1", "read", "{\"pa")]);
+/// let message = Message::assistant_with_calls("Let me look.", [ToolCall::new("c1", "read", "{\"pa")]);
 /// let message = without_incomplete_calls(&message);
 /// assert!(message.tool_calls().next().is_none());
 /// assert!(message.text().ends_with("[The call of read was cut off at the limit of output tokens, and not made.]"));

@@ -39,7 +39,7 @@ pub(super) async fn open(store: &Arc<dyn Store>, name: &str) -> Result<Session, 
 }
 
 impl Mirror {
-    /// A list that was left in an earlier process is recognised by what the session shows.
+    /// A list that was left in an earlier process is recognized by what the session shows.
     pub(super) async fn open(store: &Arc<dyn Store>, name: &str) -> Result<Self, Error> {
         let session = open(store, name).await?;
         let left = session.view().messages().map(|item| {

@@ -4,7 +4,7 @@
 //! [`SlidingWindowConversationManager`] keeps the newest messages; [`SummarizingConversationManager`] merges the oldest into a summary;
 //! [`NullConversationManager`] does nothing. All are [`ConversationManager`]s, have Strands' names and defaults, and go by the rules of
 //! Bedrock Converse, where the results of tools are a user's messages. Send the list as [`Dialect::Bedrock`] encodes it: that merges
-//! neighbours of one role, which the provider refuses and the list may have where something between them is gone. A manager of your own
+//! neighbors of one role, which the provider refuses and the list may have where something between them is gone. A manager of your own
 //! is a type that implements [`ConversationManager`]; three of its methods have no default.
 //!
 //! What differs from the original, and why:

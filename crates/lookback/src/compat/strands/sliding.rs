@@ -18,7 +18,7 @@ use super::{
     state_of,
 };
 use crate::compat::OptionError;
-use crate::session::Found;
+use crate::session::SearchHit;
 use crate::store::{MemoryStore, Store};
 
 const NAME: &str = "SlidingWindowConversationManager";
@@ -199,7 +199,7 @@ impl SlidingWindowConversationManager {
     ///
     /// # Errors
     /// Where the store fails.
-    pub async fn search(&self, query: &str, most: usize) -> Result<Vec<Found>, Error> {
+    pub async fn search(&self, query: &str, most: usize) -> Result<Vec<SearchHit>, Error> {
         let mut inner = self.inner.lock().await;
         Ok(self.mirror(&mut inner).await?.session.search(query, most).await?)
     }

@@ -13,7 +13,7 @@ use super::{
     Cause, CompressionThreshold, ContextWindowOverflow, ConversationManager, Error, ProactiveCompression, own, state_of,
 };
 use crate::compat::OptionError;
-use crate::session::{Found, Session};
+use crate::session::{SearchHit, Session};
 use crate::store::{MemoryStore, Store};
 use crate::summarize::{Completion, Extractive, Summarizer, SummarizerError, Task, passages, run};
 
@@ -28,9 +28,9 @@ const IRREDUCIBLE: &str = "The conversation cannot be reduced further: a summary
 /// What a [`SummarizingConversationManager`] works by, named as in Strands.
 #[derive(Debug, Clone)]
 pub struct Summarizing {
-    /// The share of the messages that one reduction summarises; below 0.1 it is 0.1, above 0.8 it is 0.8.
+    /// The share of the messages that one reduction summarizes; below 0.1 it is 0.1, above 0.8 it is 0.8.
     pub summary_ratio: f64,
-    /// The newest messages, which are not summarised; the very newest never is.
+    /// The newest messages, which are not summarized; the very newest never is.
     pub preserve_recent_messages: usize,
     /// Who makes the summary, in the place of Strands' `summarization_agent`. Absent, it is made of the conversation's own sentences.
     pub summarizer: Option<Arc<dyn Summarizer>>,
@@ -60,8 +60,8 @@ impl Default for Summarizing {
 /// Merges the oldest messages of a list into a summary, in place: a user's message at the front of the list, which the next one replaces.
 ///
 /// The summary is what the summarizer said, word for word, unless [`Summarizing::summary_budget`] limits it. Each reduction makes the list
-/// smaller in tokens: a summary that is larger than what it replaces is cut, or not taken. None summarises only the summary before it.
-/// What was summarised stays in a session's log. See [the module](super) for what differs from Strands.
+/// smaller in tokens: a summary that is larger than what it replaces is cut, or not taken. None summarizes only the summary before it.
+/// What was summarized stays in a session's log. See [the module](super) for what differs from Strands.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -99,7 +99,7 @@ pub struct SummarizingConversationManager {
 /// What changes.
 #[derive(Debug, Default)]
 struct Inner {
-    /// The log of what was summarised.
+    /// The log of what was summarized.
     session: Option<Session>,
     summary: Option<Message>,
     removed: u64,
@@ -112,7 +112,7 @@ impl Default for SummarizingConversationManager {
 }
 
 impl SummarizingConversationManager {
-    /// A manager that keeps what it has summarised in process memory.
+    /// A manager that keeps what it has summarized in process memory.
     ///
     /// # Errors
     /// If the ratio is no number, the budget is 0, or the threshold is not above 0 and at most 1.
@@ -144,19 +144,19 @@ impl SummarizingConversationManager {
         }
     }
 
-    /// Keeps what it has summarised in this store, in the session of this name. A name that is none is an error of the first use.
+    /// Keeps what it has summarized in this store, in the session of this name. A name that is none is an error of the first use.
     #[must_use]
     pub fn with_store(mut self, store: impl Store + 'static, session: &str) -> Self {
         (self.store, self.session) = (Arc::new(store), session.to_owned());
         self
     }
 
-    /// The share of the messages that one reduction summarises.
+    /// The share of the messages that one reduction summarizes.
     pub fn summary_ratio(&self) -> f64 {
         self.ratio
     }
 
-    /// The newest messages, which are not summarised.
+    /// The newest messages, which are not summarized.
     pub fn preserve_recent_messages(&self) -> usize {
         self.preserved
     }
@@ -176,11 +176,11 @@ impl SummarizingConversationManager {
         self.budget
     }
 
-    /// The messages that were summarised and hold every word of a query, the best first.
+    /// The messages that were summarized and hold every word of a query, the best first.
     ///
     /// # Errors
     /// Where the store fails.
-    pub async fn search(&self, query: &str, most: usize) -> Result<Vec<Found>, Error> {
+    pub async fn search(&self, query: &str, most: usize) -> Result<Vec<SearchHit>, Error> {
         let mut inner = self.inner.lock().await;
         Ok(self.session(&mut inner).await?.search(query, most).await?)
     }
@@ -215,11 +215,11 @@ impl SummarizingConversationManager {
     }
 
     async fn reduce(&self, inner: &mut Inner, messages: &mut Vec<Message>, cause: Option<Cause>) -> Result<(), Error> {
-        let Err(error) = self.summarise(inner, messages).await else { return Ok(()) };
+        let Err(error) = self.summarize(inner, messages).await else { return Ok(()) };
         if cause.is_some() {
-            tracing::error!(%error, messages = messages.len(), "the list was not summarised");
+            tracing::error!(%error, messages = messages.len(), "the list was not summarized");
         } else {
-            tracing::warn!(%error, messages = messages.len(), "the list was not summarised");
+            tracing::warn!(%error, messages = messages.len(), "the list was not summarized");
         }
         match (error, cause) {
             (Error::Overflow(overflow), Some(cause)) => {
@@ -230,7 +230,7 @@ impl SummarizingConversationManager {
         }
     }
 
-    async fn summarise(&self, inner: &mut Inner, messages: &mut Vec<Message>) -> Result<(), Error> {
+    async fn summarize(&self, inner: &mut Inner, messages: &mut Vec<Message>) -> Result<(), Error> {
         let n = self.count(messages.len());
         if n == 0 {
             return Err(ContextWindowOverflow::new(TOO_FEW).into());
@@ -282,7 +282,7 @@ impl SummarizingConversationManager {
         Ok(())
     }
 
-    /// How many messages are to be summarised, at the least.
+    /// How many messages are to be summarized, at the least.
     #[allow(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -330,7 +330,7 @@ impl ConversationManager for SummarizingConversationManager {
         NAME
     }
 
-    /// Does nothing: a list is summarised where it must be, since that costs a call.
+    /// Does nothing: a list is summarized where it must be, since that costs a call.
     async fn apply_management(&self, _: &mut Vec<Message>) -> Result<(), Error> {
         Ok(())
     }

@@ -5,7 +5,7 @@ use lookback_core::Message;
 use lookback_core::transcript::Millis;
 use serde_json::Value;
 
-use crate::memory::fact::{Confidence, Kind, Source, Speaker, Statement};
+use crate::memory::fact::{Confidence, FactKind, Source, Speaker, Statement};
 use crate::memory::transfer::Transferred;
 
 /// A message, and when it came.
@@ -23,7 +23,7 @@ pub(super) struct Named {
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) facts: Vec<Transferred>,
-    /// What was learnt in sessions, by their names.
+    /// What was learned in sessions, by their names.
     pub(super) learnings: Vec<(String, Transferred)>,
     /// How many entries have no text.
     pub(super) none: usize,
@@ -33,7 +33,8 @@ pub(super) struct Shared {
 pub(super) fn shared(json: &Value) -> Option<Shared> {
     json.as_object()?;
     let mut shared = Shared::default();
-    let lists = [("facts", None), ("preferences", Some(Kind::Preference)), ("constraints", Some(Kind::Constraint))];
+    let lists =
+        [("facts", None), ("preferences", Some(FactKind::Preference)), ("constraints", Some(FactKind::Constraint))];
     for (key, kind) in lists {
         for item in list(json, key) {
             match entry(item, kind) {
@@ -55,16 +56,16 @@ pub(super) fn shared(json: &Value) -> Option<Shared> {
             _ => String::new(),
         };
         if !text.trim().is_empty() {
-            let statement = Statement::new(Kind::Finding, text, Source::of(Speaker::Model));
+            let statement = Statement::new(FactKind::Finding, text, Source::of(Speaker::Model));
             shared.facts.push(alone(Statement { about: Some(about.to_owned()), ..statement }));
         }
     }
     for session in list(json, "sessions") {
-        let (Some(name), Some(learnt)) = (text_of(session, &["sessionId", "id"]), text_of(session, &["learnings"]))
+        let (Some(name), Some(learned)) = (text_of(session, &["sessionId", "id"]), text_of(session, &["learnings"]))
         else {
             continue;
         };
-        let statement = Statement::new(Kind::Finding, learnt, Source::of(Speaker::Model));
+        let statement = Statement::new(FactKind::Finding, learned, Source::of(Speaker::Model));
         let tags = vec!["learning".to_owned()];
         shared.learnings.push((name, alone(Statement { tags, time: time(session), ..statement })));
     }
@@ -72,7 +73,7 @@ pub(super) fn shared(json: &Value) -> Option<Shared> {
 }
 
 /// An entry of a memory: a text, or an object with one. `kind` is what it is where it stands. `None`: it has no text.
-pub(super) fn entry(json: &Value, kind: Option<Kind>) -> Option<Named> {
+pub(super) fn entry(json: &Value, kind: Option<FactKind>) -> Option<Named> {
     let content = match json {
         Value::String(text) => Some(text.clone()).filter(|text| !text.trim().is_empty()),
         _ => text_of(json, &["content", "text", "fact"]),
@@ -82,13 +83,13 @@ pub(super) fn entry(json: &Value, kind: Option<Kind>) -> Option<Named> {
     let called = text_of(json, &["type"]);
     let (kind, tag) = match (kind, called.as_deref()) {
         (Some(kind), _) => (kind, None),
-        (None, Some("blocker")) => (Kind::Blocker, None),
-        (None, Some("user_correction" | "correction")) => (Kind::Correction, None),
-        (None, Some("user_preference" | "preference")) => (Kind::Preference, None),
-        (None, Some("constraint")) => (Kind::Constraint, None),
-        (None, Some("decision")) => (Kind::Decision, None),
-        (None, Some("finding") | None) => (Kind::Finding, None),
-        (None, Some(_)) => (Kind::Finding, called),
+        (None, Some("blocker")) => (FactKind::Blocker, None),
+        (None, Some("user_correction" | "correction")) => (FactKind::Correction, None),
+        (None, Some("user_preference" | "preference")) => (FactKind::Preference, None),
+        (None, Some("constraint")) => (FactKind::Constraint, None),
+        (None, Some("decision")) => (FactKind::Decision, None),
+        (None, Some("finding") | None) => (FactKind::Finding, None),
+        (None, Some(_)) => (FactKind::Finding, called),
     };
     let by = match field("source").and_then(Value::as_str) {
         Some("user") => Speaker::Person,
@@ -117,12 +118,12 @@ pub(super) fn sheet(json: &Value) -> Option<(Vec<Named>, usize)> {
         let category = text_of(entry, &["category"]).unwrap_or_default();
         // Of these no model has thought: they are what a tool said.
         let (kind, tag, is_output) = match category.as_str() {
-            "correction" => (Kind::Correction, None, false),
-            "blocker" => (Kind::Blocker, None, false),
-            "decision" => (Kind::Decision, None, false),
-            "finding" | "" => (Kind::Finding, None, false),
-            "file_content" | "tool_result" | "environment" => (Kind::Finding, Some(category.clone()), true),
-            _ => (Kind::Finding, Some(category.clone()), false),
+            "correction" => (FactKind::Correction, None, false),
+            "blocker" => (FactKind::Blocker, None, false),
+            "decision" => (FactKind::Decision, None, false),
+            "finding" | "" => (FactKind::Finding, None, false),
+            "file_content" | "tool_result" | "environment" => (FactKind::Finding, Some(category.clone()), true),
+            _ => (FactKind::Finding, Some(category.clone()), false),
         };
         let by = match text_of(entry, &["source"]) {
             Some(source) if source == "user" => Speaker::Person,
@@ -167,7 +168,7 @@ pub(super) fn turns(json: &Value) -> Option<Vec<Turn>> {
 
 /// What a text may be that is to be replaced: of whichever kind, and about the same or about nothing.
 pub(super) fn of_text(by: &Statement, text: &str) -> Vec<Statement> {
-    Kind::ALL.into_iter().map(|kind| Statement::new(kind, text, by.source.clone())).collect()
+    FactKind::ALL.into_iter().map(|kind| Statement::new(kind, text, by.source.clone())).collect()
 }
 
 fn alone(statement: Statement) -> Transferred {

@@ -7,7 +7,7 @@ use super::definition::Definition;
 use super::near::closest;
 use crate::memory::sheet::{line, quoted};
 use crate::memory::{
-    Confidence, Event, Fact, FactEntry, FactId, Judgement, Kind, Memory, MemoryError, Recall, Refused, Scope,
+    Confidence, Event, Fact, FactEntry, FactId, FactKind, Judgment, Memory, MemoryError, Recall, Refused, Scope,
     SheetOptions, Source, Speaker, Statement, recall,
 };
 
@@ -47,10 +47,10 @@ pub(super) async fn answer(memory: &Memory, name: &str, arguments: &str) -> Resu
     let done = match tool.name {
         "memory_finding" => finding(memory, &given).await,
         "memory_blocker" => blocker(memory, &given).await,
-        "memory_correction" => state(memory, Scope::Session, statement(Kind::Correction, &given)).await,
-        "memory_preference" => state(memory, Scope::Shared, statement(Kind::Preference, &given)).await,
-        "memory_constraint" => state(memory, Scope::Shared, statement(Kind::Constraint, &given)).await,
-        "memory_decision" => state(memory, Scope::Session, statement(Kind::Decision, &given)).await,
+        "memory_correction" => state(memory, Scope::Session, statement(FactKind::Correction, &given)).await,
+        "memory_preference" => state(memory, Scope::Shared, statement(FactKind::Preference, &given)).await,
+        "memory_constraint" => state(memory, Scope::Shared, statement(FactKind::Constraint, &given)).await,
+        "memory_decision" => state(memory, Scope::Session, statement(FactKind::Decision, &given)).await,
         "memory_get" => get(memory, &given).await,
         "memory_forget" => forget(memory, &given).await,
         "memory_search" => search(memory, &given).await,
@@ -84,7 +84,7 @@ async fn gone(memory: &Memory, id: FactId) -> Result<Trouble, Trouble> {
 }
 
 /// What the model states of this kind, on its own word.
-fn statement(kind: Kind, given: &Arguments) -> Statement {
+fn statement(kind: FactKind, given: &Arguments) -> Statement {
     let tags = given.texts("tags").iter().map(String::as_str).chain(given.text("taskId"));
     Statement {
         about: given.text("about").map(str::to_owned),
@@ -109,7 +109,7 @@ async fn finding(memory: &Memory, given: &Arguments) -> Result<String, Trouble> 
             sources.iter().find_map(|source| tool(source)).map_or(Speaker::Model, |it| Speaker::Tool(it.to_owned()))
         }
     };
-    let mut statement = statement(Kind::Finding, given);
+    let mut statement = statement(FactKind::Finding, given);
     statement.confidence = Confidence::new(given.share("confidence").unwrap_or_default());
     statement.source.by = by;
     statement.tags.extend(sources.iter().cloned());
@@ -118,7 +118,7 @@ async fn finding(memory: &Memory, given: &Arguments) -> Result<String, Trouble> 
 
 async fn blocker(memory: &Memory, given: &Arguments) -> Result<String, Trouble> {
     match (given.has("content"), given.id("resolves"), given.text("with")) {
-        (true, None, None) => state(memory, Scope::Session, statement(Kind::Blocker, given)).await,
+        (true, None, None) => state(memory, Scope::Session, statement(FactKind::Blocker, given)).await,
         (false, Some(id), Some(with)) => {
             memory.resolve(id, with, Source::of(Speaker::Model)).await?;
             Ok(format!("{id} is resolved."))
@@ -138,9 +138,9 @@ async fn blocker(memory: &Memory, given: &Arguments) -> Result<String, Trouble> 
 async fn state(memory: &Memory, scope: Scope, statement: Statement) -> Result<String, Trouble> {
     let stated = memory.state(scope, statement).await?;
     let id = stated.id;
-    let (supersedes, disputes) = match stated.judgement {
-        Judgement::Again { .. } => return Ok(format!("{id} says so already, and is confirmed.")),
-        Judgement::New { supersedes, disputes } => (supersedes, disputes),
+    let (supersedes, disputes) = match stated.judgment {
+        Judgment::Again { .. } => return Ok(format!("{id} says so already, and is confirmed.")),
+        Judgment::New { supersedes, disputes } => (supersedes, disputes),
     };
     let mut text = format!("{id} is remembered.");
     if supersedes.is_empty()

@@ -111,10 +111,10 @@ fn dice(shared: usize, one: usize, other: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::{Kind, Source, Speaker};
+    use crate::memory::{FactKind, Source, Speaker};
 
     fn said(text: &str, about: Option<&str>) -> Said {
-        let statement = Statement::new(Kind::Finding, text, Source::of(Speaker::Model));
+        let statement = Statement::new(FactKind::Finding, text, Source::of(Speaker::Model));
         Said::of(&Statement { about: about.map(str::to_owned), ..statement })
     }
 

@@ -84,10 +84,10 @@ pub(super) fn as_text<S: Serializer>(value: &impl std::fmt::Display, serializer:
 /// ```
 /// # futures_lite::future::block_on(async {
 /// use lookback::MemoryStore;
-/// use lookback::memory::{Effect, Export, Kind, Memory, Scope, Source, Speaker, Statement, export, import};
+/// use lookback::memory::{Effect, Export, FactKind, Memory, Scope, Source, Speaker, Statement, export, import};
 ///
 /// let old = Memory::open(MemoryStore::new(), "chat-1").await?;
-/// let port = Statement::new(Kind::Finding, "It listens on port 5050.", Source::of(Speaker::Model));
+/// let port = Statement::new(FactKind::Finding, "It listens on port 5050.", Source::of(Speaker::Model));
 /// old.state(Scope::Session, port).await?;
 /// let text = export(&old, Scope::Session).await?;
 ///

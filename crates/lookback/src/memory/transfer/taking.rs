@@ -6,7 +6,7 @@ use lookback_core::transcript::Millis;
 
 use super::{Effect, Export};
 use crate::memory::fact::{Confidence, FactId, Scope, Source, Speaker, Statement, Trust};
-use crate::memory::facts::{FactEntry, Facts, Judgement, Refused};
+use crate::memory::facts::{FactEntry, Facts, Judgment, Refused};
 use crate::memory::sameness::Sameness;
 use crate::memory::{Memory, MemoryError, TRIES};
 
@@ -147,14 +147,14 @@ impl Taking {
             self.said.add(what.clone(), &statement.source, time);
             let allowed = replaces.iter().try_for_each(|id| self.facts.may_take(*id, statement.trust()));
             let entry = match allowed.and_then(|()| self.facts.judge(&statement)) {
-                Ok(Judgement::Again { id }) => {
+                Ok(Judgment::Again { id }) => {
                     if matches!(outcome, Outcome::Known) {
                         outcome = Outcome::Confirmed;
                     }
                     let Statement { confidence, source, trust, time, .. } = statement;
                     FactEntry::Confirmed { id, confidence, source, trust, time }
                 }
-                Ok(Judgement::New { supersedes: mut implied, disputes }) => {
+                Ok(Judgment::New { supersedes: mut implied, disputes }) => {
                     implied.retain(|id| !replaces.contains(id));
                     if self.is_outdated(&statement, &implied) {
                         return Outcome::Outdated;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::super::{Budget, FactSheet, Middleware, Observe, Progress, Settings, ToolUse, Window};
+use super::super::{Budget, ContextFilter, FactSheet, Middleware, MiddlewareSettings, Observe, Progress, ToolUse};
 use super::{Costs, Pipeline, Slot, Step};
 use crate::memory::Memory;
 use crate::session::Session;
@@ -43,7 +43,7 @@ impl Pipeline {
     /// A session with all five stages: [`Observe`], this budget, this window, the facts of this memory, and [`Progress`]. The model is to have
     /// the tools of the memory (see [`tools`](crate::memory::tools)), which the pipeline answers.
     #[must_use]
-    pub fn standard(session: Session, budget: Budget, window: Window, memory: Memory) -> Self {
+    pub fn standard(session: Session, budget: Budget, window: ContextFilter, memory: Memory) -> Self {
         let (sheet, progress) = (FactSheet::new(memory), Progress::new());
         let pipeline = Pipeline::new(session).with(Observe::new()).with(budget);
         pipeline.with(window.naming_entries()).with(sheet).with(progress)
@@ -52,12 +52,12 @@ impl Pipeline {
     /// Puts a stage in its place: after those of the same order.
     #[must_use]
     pub fn with(self, stage: impl Middleware + 'static) -> Self {
-        self.with_settings(stage, Settings::default())
+        self.with_settings(stage, MiddlewareSettings::default())
     }
 
     /// Puts a stage in its place, with settings instead of its own.
     #[must_use]
-    pub fn with_settings(mut self, stage: impl Middleware + 'static, settings: Settings) -> Self {
+    pub fn with_settings(mut self, stage: impl Middleware + 'static, settings: MiddlewareSettings) -> Self {
         let slot = Slot::new(Box::new(stage), settings);
         let at = self.slots.partition_point(|other| other.order <= slot.order);
         self.slots.insert(at, slot);

@@ -9,7 +9,7 @@ use lookback_core::tokens::measure;
 use lookback_core::transcript::{Compaction, Entry, Origin, Position};
 use lookback_core::{Mode, View};
 
-use super::super::{Answer, Call, Usage};
+use super::super::{Call, CallUsage, ModelAnswer};
 use super::{Pipeline, Sent, Step};
 use crate::session::log::read;
 use crate::session::{Error, now};
@@ -33,7 +33,7 @@ fn newest(entries: &[Entry]) -> Option<Arc<Compaction>> {
 
 impl Pipeline {
     /// Puts an answer of the model's into the session, with what was reported of its call.
-    pub(super) async fn take_answer(&mut self, message: Message, usage: Option<Usage>) -> Result<(), Error> {
+    pub(super) async fn take_answer(&mut self, message: Message, usage: Option<CallUsage>) -> Result<(), Error> {
         let calls: Vec<_> = message.tool_calls().map(|(_, call)| call.clone()).collect();
         let kept = Arc::new(message.clone());
         if let Some(usage) = &usage
@@ -51,7 +51,7 @@ impl Pipeline {
             Some(usage) => self.costs.add(usage.input, usage.output),
             None => self.costs.add(tokens, measure(&kept, &[], &*self.session.settings().counter).tokens),
         }
-        self.step = Step::Answered(Answer { message: kept, usage, sent: view, duration: since.elapsed() });
+        self.step = Step::Answered(ModelAnswer { message: kept, usage, sent: view, duration: since.elapsed() });
         Ok(())
     }
 

@@ -15,7 +15,7 @@ use lookback_core::transcript::{Compaction, Origin, Position};
 use lookback_core::{Policy, View};
 
 use super::slot::Slot;
-use super::{Answer, Call, Event, Note, Reason, StageError, Stopped, ToolOutcome, ToolUse, Usage};
+use super::{Call, CallUsage, EndReason, Event, ModelAnswer, Note, StageError, Stopped, ToolOutcome, ToolUse};
 use crate::memory::sheet;
 use crate::session::{Error, Session};
 
@@ -82,7 +82,7 @@ enum Step {
     /// The call was refused as too long, and the stages know: the window is made smaller. The log ended here before.
     Overflow(TooLong, Position),
     /// An answer came, and is in the session; the stages are to be told.
-    Answered(Answer),
+    Answered(ModelAnswer),
     /// Tools are run.
     Tools,
     IterationDone,
@@ -249,7 +249,7 @@ impl Pipeline {
     ///
     /// # Errors
     /// Where the answer cannot be said in the session's dialect, or the store fails.
-    pub async fn answered(&mut self, answer: Message, usage: Option<Usage>) -> Result<Vec<ToolCall>, Error> {
+    pub async fn answered(&mut self, answer: Message, usage: Option<CallUsage>) -> Result<Vec<ToolCall>, Error> {
         if matches!(self.step, Step::Call) {
             self.take_answer(answer, usage).await?;
         }
@@ -307,7 +307,7 @@ impl Pipeline {
     /// # Errors
     /// Where the store fails.
     pub async fn stop(&mut self, reason: impl Into<String>) -> Result<(), Error> {
-        self.stop_with(Stopped::Cut(Reason::Said(reason.into())));
+        self.stop_with(Stopped::Cut(EndReason::Said(reason.into())));
         self.finish().await
     }
 
@@ -346,7 +346,7 @@ impl Pipeline {
             return;
         }
         if let Some(most) = self.iterations.filter(|most| self.iteration >= *most) {
-            return self.stop_with(Stopped::Cut(Reason::Iterations { most }));
+            return self.stop_with(Stopped::Cut(EndReason::Iterations { most }));
         }
         self.iteration += 1;
         self.notes.clear();

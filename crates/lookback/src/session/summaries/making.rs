@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_lite::{FutureExt as _, future};
-use lookback_core::engine::{Claim, Unfit};
+use lookback_core::engine::{SummaryClaim, SummaryRejected};
 use lookback_core::tokens::TokenCounter;
 use tracing::Span;
 
 use super::note::{Note, failed};
-use crate::session::hooks::{CompactEnd, Hooks, Outcome};
+use crate::session::hooks::{CompactEnd, CompactionOutcome, Hooks};
 use crate::store::{LogName, Store, StoreError};
 use crate::summarize::{Summarizer, Task, run};
 
@@ -27,7 +27,7 @@ pub(super) struct Making {
     pub(super) hooks: Hooks,
     pub(super) time_limit: Duration,
     pub(super) id: String,
-    pub(super) claim: Claim,
+    pub(super) claim: SummaryClaim,
     pub(super) failures: u32,
 }
 
@@ -42,14 +42,16 @@ impl Making {
                 let tokens_before = self.claim.size.tokens;
                 let failures = self.failures;
                 let note = Note::Made { of, id, claim, text, model, tokens_before, tokens_after: tokens, failures };
-                (note, tokens, Outcome::Summarised)
+                (note, tokens, CompactionOutcome::Summarized)
             }
-            Err(reason) => (failed(&self.session, reason.clone(), self.failures), 0, Outcome::Failed { reason }),
+            Err(reason) => {
+                (failed(&self.session, reason.clone(), self.failures), 0, CompactionOutcome::Failed { reason })
+            }
         };
         let written = self.write(&note).await;
         let outcome = match written {
             Ok(()) => outcome,
-            Err(error) => Outcome::Failed { reason: error.to_string() },
+            Err(error) => CompactionOutcome::Failed { reason: error.to_string() },
         };
         self.hooks.end(
             &Span::current(),
@@ -69,7 +71,7 @@ impl Making {
                 let tokens = summary.tokens_after;
                 // Where nothing was said no model was asked, and there is nothing to take up.
                 if summary.text.is_empty() {
-                    return Err(Unfit::Empty.to_string());
+                    return Err(SummaryRejected::Empty.to_string());
                 }
                 Ok((summary.text, tokens))
             }
@@ -92,7 +94,13 @@ impl Making {
     }
 }
 
-pub(super) fn end_of(session: &LogName, before: u64, after: u64, duration: Duration, outcome: Outcome) -> CompactEnd {
+pub(super) fn end_of(
+    session: &LogName,
+    before: u64,
+    after: u64,
+    duration: Duration,
+    outcome: CompactionOutcome,
+) -> CompactEnd {
     let (tokens_before, tokens_after) = (before, after);
     CompactEnd { session: session.clone(), summary_tokens: after, tokens_before, tokens_after, duration, outcome }
 }

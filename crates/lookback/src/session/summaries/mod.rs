@@ -17,14 +17,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures_lite::future;
-use lookback_core::engine::{Claim, Unfit, Wanted};
+use lookback_core::engine::{SummaryClaim, SummaryRejected, SummaryRequest};
 use lookback_core::transcript::{Entry, Millis, Position};
 use lookback_core::view::View;
 use tracing::{Instrument as _, Span};
 
 use self::making::{Making, end_of};
 use self::note::{Note, failed, millis, wait};
-use super::hooks::{CompactStart, Outcome};
+use super::hooks::{CompactStart, CompactionOutcome};
 use super::{Session, now};
 use crate::calls;
 use crate::store::{LogName, Store, StoreError};
@@ -53,9 +53,9 @@ pub(super) struct Summaries {
     log: LogName,
     work: Work,
     /// What was dropped at a hard limit and is in no summary yet, since one was being made already: the next takes it in.
-    missed: Vec<Wanted>,
+    missed: Vec<SummaryRequest>,
     /// What was dropped of that which this session has a summary made of: missed, where nothing comes of it.
-    making: Vec<Wanted>,
+    making: Vec<SummaryRequest>,
     /// The end of the log at which a time was last read in it, and when that was.
     seen: Option<(u64, Instant)>,
 }
@@ -122,7 +122,12 @@ impl Summaries {
     }
 
     /// What is wanted, together with what was missed; and that of it which is in the window no more.
-    fn with_missed(&mut self, wanted: Wanted, dropped: bool, view: &View) -> (Wanted, Vec<Wanted>) {
+    fn with_missed(
+        &mut self,
+        wanted: SummaryRequest,
+        dropped: bool,
+        view: &View,
+    ) -> (SummaryRequest, Vec<SummaryRequest>) {
         let mut gone = std::mem::take(&mut self.missed);
         // Of what the session went back to before, nobody needs a summary.
         gone.retain(|missed| missed.claim.covers.iter().all(|span| view.is_on_path(span)));
@@ -179,7 +184,7 @@ impl Summaries {
 }
 
 /// Whether nothing of what a summary is wanted of is in the window any more.
-fn is_gone(wanted: &Wanted, view: &View) -> bool {
+fn is_gone(wanted: &SummaryRequest, view: &View) -> bool {
     let covered = |position| wanted.claim.covers.iter().any(|span| span.contains(&position));
     !view.messages().any(|item| covered(item.position()))
 }
@@ -212,12 +217,12 @@ impl Session {
             if self.ours_is_over() {
                 self.summaries.work = Work::None;
             }
-            self.hold(false);
+            self.set_summary_pending(false);
             return Vec::new();
         }
         let due = match &self.summaries.work {
             // Held, and nothing to wait for: whoever looked was interrupted.
-            Work::None => self.held,
+            Work::None => self.summary_pending,
             Work::Ours { .. } => self.ours_is_over(),
             Work::Wait { until } => Instant::now() >= *until,
         };
@@ -239,7 +244,7 @@ impl Session {
     }
 
     /// The engine wants a summary: takes one up that is there, or has one made, unless somebody is at it.
-    pub(super) async fn begin(&mut self, wanted: Wanted) -> Vec<Entry> {
+    pub(super) async fn begin(&mut self, wanted: SummaryRequest) -> Vec<Entry> {
         let dropped = is_gone(&wanted, self.engine.view());
         let mut wanted = Some(wanted);
         let begun = async {
@@ -250,7 +255,7 @@ impl Session {
             let (free, entries) = self.look().await?;
             if let Some((end, failures)) = free {
                 self.catch_up().await?;
-                // What other writers have written may have been summarised by them already: it is to be decided anew.
+                // What other writers have written may have been summarized by them already: it is to be decided anew.
                 if self.engine.end() == at
                     && let Some(wanted) = wanted.take()
                 {
@@ -282,14 +287,14 @@ impl Session {
     ///
     /// # Errors
     /// Where the store fails.
-    pub async fn settled(&mut self) -> Result<(), super::Error> {
+    pub async fn wait_for_summary(&mut self) -> Result<(), super::Error> {
         while let Some(pending) = self.pending().await? {
             pending.await;
         }
         Ok(())
     }
 
-    /// As [`Session::settled`], for those who let others use the session while they wait: takes up the summary that is there, or begins the
+    /// As [`Session::wait_for_summary`], for those who let others use the session while they wait: takes up the summary that is there, or begins the
     /// one that is wanted. Where one is being made, gives what to wait for before this is asked again; `None`: there is nothing to wait for.
     ///
     /// # Errors
@@ -340,7 +345,7 @@ impl Session {
         let standing = self.view().summary();
         Ok(match note {
             Some(Note::Made { claim, text, .. })
-                if claim.base == standing.map(|(position, _)| position)
+                if claim.replaces == standing.map(|(position, _)| position)
                     && claim.covers.iter().all(|span| self.view().is_on_path(span)) =>
             {
                 Some((text, claim.covers))
@@ -379,12 +384,12 @@ impl Session {
                     self.summaries.found(&claim.covers);
                     self.summaries.miss_again();
                     self.summaries.work = Work::None;
-                    self.hold(false);
+                    self.set_summary_pending(false);
                     return Ok((None, entries));
                 }
-                Err(Unfit::Superseded) => (Some((end, 0)), Work::None),
-                Err(Unfit::Waits) => (None, Work::Wait { until: Instant::now() }),
-                Err(unfit @ (Unfit::Empty | Unfit::NoRoom { .. } | Unfit::Unasked)) => {
+                Err(SummaryRejected::Superseded) => (Some((end, 0)), Work::None),
+                Err(SummaryRejected::Waits) => (None, Work::Wait { until: Instant::now() }),
+                Err(unfit @ (SummaryRejected::Empty | SummaryRejected::NoRoom { .. } | SummaryRejected::Unasked)) => {
                     self.fail(&claim, end, failures, unfit.to_string()).await?;
                     (None, Work::Wait { until: Instant::now() })
                 }
@@ -393,14 +398,18 @@ impl Session {
         // Only now: where this was interrupted before, all is as it was, and it is looked again.
         self.summaries.miss_again();
         self.summaries.work = work;
-        self.hold(free.is_none());
+        self.set_summary_pending(free.is_none());
         Ok((free, Vec::new()))
     }
 
-    async fn take_up(&mut self, claim: &Claim, text: &str) -> Result<Result<Vec<Entry>, Unfit>, super::Error> {
+    async fn take_up(
+        &mut self,
+        claim: &SummaryClaim,
+        text: &str,
+    ) -> Result<Result<Vec<Entry>, SummaryRejected>, super::Error> {
         let mut taken = Ok(Vec::new());
         self.commit(|engine| {
-            taken = engine.summarised(claim, text);
+            taken = engine.accept_summary(claim, text);
             Ok(taken.clone().unwrap_or_default())
         })
         .await?;
@@ -408,20 +417,32 @@ impl Session {
     }
 
     /// Writes down that nothing came of a summary, and tells of it.
-    async fn fail(&mut self, claim: &Claim, end: u64, failures: u32, reason: String) -> Result<(), super::Error> {
+    async fn fail(
+        &mut self,
+        claim: &SummaryClaim,
+        end: u64,
+        failures: u32,
+        reason: String,
+    ) -> Result<(), super::Error> {
         let note = failed(&self.name, reason.clone(), failures);
         match note.append(&*self.store, &self.summaries.log, end).await {
             // Somebody else has said so.
             Err(StoreError::Conflict { .. }) => return Ok(()),
             result => result?,
         }
-        let (tokens, outcome) = (claim.size.tokens, Outcome::Failed { reason });
+        let (tokens, outcome) = (claim.size.tokens, CompactionOutcome::Failed { reason });
         self.hooks.end(&Span::current(), &end_of(&self.name, tokens, 0, Duration::ZERO, outcome));
         Ok(())
     }
 
     /// Claims a summary and has it made.
-    async fn start(&mut self, wanted: Wanted, dropped: bool, end: u64, failures: u32) -> Result<(), super::Error> {
+    async fn start(
+        &mut self,
+        wanted: SummaryRequest,
+        dropped: bool,
+        end: u64,
+        failures: u32,
+    ) -> Result<(), super::Error> {
         let (summaries, name) = (&mut self.summaries, &self.name);
         let (wanted, gone) = summaries.with_missed(wanted, dropped, self.engine.view());
         summaries.making = gone;
@@ -431,8 +452,8 @@ impl Session {
         let model = summaries.summarizer.model().to_owned();
         let (of, id) = (name.to_string(), unique());
         let note = Note::Started { of, id: id.clone(), claim: claim.clone(), model, until, failures };
-        self.engine.hold(true);
-        self.held = true;
+        self.engine.set_summary_pending(true);
+        self.summary_pending = true;
         // First: where this is dropped while it is being written, the channel closes, and so the claim is known to be nobody's.
         let (closes, done) = async_channel::bounded(1);
         summaries.work = Work::Ours { id: id.clone(), done, until: Instant::now() + time_limit + GRACE };
@@ -468,16 +489,16 @@ impl Session {
         Ok(())
     }
 
-    fn hold(&mut self, held: bool) {
-        self.held = held;
-        self.engine.hold(held);
+    fn set_summary_pending(&mut self, pending: bool) {
+        self.summary_pending = pending;
+        self.engine.set_summary_pending(pending);
     }
 
     /// A store that fails must not keep a window from being sent.
     fn waive(&mut self, error: &super::Error) {
         tracing::warn!(session = %self.name, %error, "the summaries of a session cannot be reached");
         self.summaries.work = Work::Wait { until: Instant::now() + LOOK_AGAIN };
-        self.hold(true);
+        self.set_summary_pending(true);
     }
 }
 

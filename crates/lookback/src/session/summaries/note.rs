@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lookback_core::engine::Claim;
+use lookback_core::engine::SummaryClaim;
 use lookback_core::transcript::Millis;
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ pub(super) enum Note {
         of: String,
         #[serde(default)]
         id: String,
-        claim: Claim,
+        claim: SummaryClaim,
         model: String,
         until: Millis,
         failures: u32,
@@ -32,7 +32,7 @@ pub(super) enum Note {
         of: String,
         #[serde(default)]
         id: String,
-        claim: Claim,
+        claim: SummaryClaim,
         text: String,
         model: String,
         tokens_before: u64,

@@ -32,7 +32,7 @@ use std::time::Duration;
 use lookback_core::transcript::Millis;
 
 use self::root::{Files, PATIENCE};
-use super::{Answer, Durability, Head, Hit, LogInfo, LogName, Record, Store, StoreError, wanted};
+use super::{Durability, Head, Hit, LogInfo, LogName, Record, Store, StoreError, StoreFuture, wanted};
 
 /// Logs in plain files under a folder, which several processes may use at once, and people may read.
 ///
@@ -111,7 +111,7 @@ impl FileStore {
     fn run<'a, T: Send + 'static>(
         &'a self,
         work: impl FnOnce(&Files) -> Result<T, StoreError> + Send + 'static,
-    ) -> Answer<'a, T> {
+    ) -> StoreFuture<'a, T> {
         let files = self.files.clone();
         Box::pin(blocking::unblock(move || work(&files)))
     }
@@ -124,46 +124,52 @@ impl fmt::Debug for FileStore {
 }
 
 impl Store for FileStore {
-    fn append<'a>(&'a self, log: &'a LogName, at: u64, records: Vec<Record>, time: Option<Millis>) -> Answer<'a, ()> {
+    fn append<'a>(
+        &'a self,
+        log: &'a LogName,
+        at: u64,
+        records: Vec<Record>,
+        time: Option<Millis>,
+    ) -> StoreFuture<'a, ()> {
         let log = log.clone();
         self.run(move |files| files.append(&log, at, &records, time))
     }
 
-    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> Answer<'a, bool> {
+    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool> {
         let log = log.clone();
         self.run(move |files| files.touch(&log, time))
     }
 
-    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> Answer<'a, Vec<String>> {
+    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> StoreFuture<'a, Vec<String>> {
         let log = log.clone();
         self.run(move |files| files.read(&log, span))
     }
 
-    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> Answer<'a, Option<Head>> {
+    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>> {
         let log = log.clone();
         self.run(move |files| files.ask(&log, |tally| tally.head(before)))
     }
 
-    fn info<'a>(&'a self, log: &'a LogName) -> Answer<'a, Option<LogInfo>> {
+    fn info<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<LogInfo>> {
         let log = log.clone();
         self.run(move |files| files.info(&log))
     }
 
-    fn list<'a>(&'a self, prefix: &'a str) -> Answer<'a, Vec<LogInfo>> {
+    fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>> {
         let prefix = prefix.to_owned();
         self.run(move |files| files.list(&prefix))
     }
 
-    fn delete<'a>(&'a self, log: &'a LogName) -> Answer<'a, bool> {
+    fn delete<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, bool> {
         let log = log.clone();
         self.run(move |files| files.delete(&log))
     }
 
-    fn clear(&self) -> Answer<'_, u64> {
+    fn clear(&self) -> StoreFuture<'_, u64> {
         self.run(Files::clear)
     }
 
-    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> Answer<'a, Vec<Hit>> {
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> StoreFuture<'a, Vec<Hit>> {
         let (log, wanted) = (log.cloned(), wanted(query));
         self.run(move |files| if wanted.is_empty() { Ok(Vec::new()) } else { files.search(log, &wanted, most) })
     }

@@ -11,22 +11,22 @@ use crate::presets::{PolicyError, named};
 /// another stage adds undoes it, and what it drops is recorded and can be read back.
 ///
 /// ```
-/// use lookback::middleware::Window;
+/// use lookback::middleware::ContextFilter;
 /// use lookback::{Limits, Policy};
 ///
-/// let window = Window::new(Policy { limits: Limits::tokens(50_000), stages: Vec::new(), ..Policy::default() });
-/// assert!(Window::rounds(5).is_ok() && Window::rounds(0).is_err());
+/// let window = ContextFilter::new(Policy { limits: Limits::tokens(50_000), stages: Vec::new(), ..Policy::default() });
+/// assert!(ContextFilter::rounds(5).is_ok() && ContextFilter::rounds(0).is_err());
 /// # let _ = window;
 /// ```
 #[derive(Debug, Clone)]
-pub struct Window {
+pub struct ContextFilter {
     policy: Policy,
 }
 
-impl Window {
+impl ContextFilter {
     /// Windows within this policy. One without stages leaves those of the session's policy in place.
     pub fn new(policy: Policy) -> Self {
-        Window { policy }
+        ContextFilter { policy }
     }
 
     /// Windows of the newest so many rounds, at least 1, by the preset `two-tier`. Such a window slides by a round at each call, which breaks
@@ -35,7 +35,7 @@ impl Window {
     /// # Errors
     /// Where it is 0.
     pub fn rounds(rounds: u64) -> Result<Self, PolicyError> {
-        Ok(Window::new(named(&format!("two-tier:sliding_window_size={rounds}"))?))
+        Ok(ContextFilter::new(named(&format!("two-tier:sliding_window_size={rounds}"))?))
     }
 
     /// The same window, whose notes of what was cut or cleared name the entry that has it: for models that have the tool `recall`.
@@ -45,11 +45,11 @@ impl Window {
         if let Some(cap) = &mut self.policy.arrival {
             cap.marker = None;
         }
-        Window { policy: self.policy.naming_entries() }
+        ContextFilter { policy: self.policy.naming_entries() }
     }
 }
 
-impl Middleware for Window {
+impl Middleware for ContextFilter {
     fn name(&self) -> &str {
         "window"
     }

@@ -1,4 +1,4 @@
-//! A provider's words for one complaint, with places for its numbers, and how they are found in the text of an error.
+//! A provider's words for one provider_error, with places for its numbers, and how they are found in the text of an error.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -8,7 +8,7 @@ use crate::policy::Measure;
 /// How far apart the words around a `…` may stand.
 const GAP: usize = 200;
 
-/// A complaint in a provider's own words.
+/// A provider_error in a provider's own words.
 ///
 /// `{actual}`, `{limit}` and `{reserved}` stand for numbers, `{}` for a number that does not matter, `…` for other words, not
 /// many. Where there are several `{actual}`, they are added.

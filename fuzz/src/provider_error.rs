@@ -3,44 +3,44 @@
 use std::mem::discriminant;
 
 use lookback_core::policy::Measure;
-use lookback_core::{Complaint, Dialect};
+use lookback_core::{ProviderError, Dialect};
 
 const STATUSES: [Option<u16>; 8] = [None, Some(200), Some(400), Some(401), Some(404), Some(413), Some(429), Some(500)];
 
 /// Takes the first byte as the status, and the others as the text of an error.
-pub fn complaint(data: &[u8]) {
+pub fn provider_error(data: &[u8]) {
     let Some((status, text)) = data.split_first() else { return };
     let status = STATUSES[usize::from(*status) % STATUSES.len()];
     let text = String::from_utf8_lossy(text);
     for dialect in Dialect::ALL {
-        let found = dialect.complaint(status, &text);
+        let found = dialect.provider_error(status, &text);
         match &found {
-            Complaint::TooLong(long) => {
+            ProviderError::TooLong(long) => {
                 assert!(matches!(long.measure, Measure::Tokens | Measure::Bytes | Measure::Media));
                 assert!(long.room() <= long.limit);
                 assert!(long.to_string().starts_with("the request is too long"));
             }
-            Complaint::Malformed { rule: Some(rule) } => {
+            ProviderError::Malformed { rule: Some(rule) } => {
                 assert!(dialect.rules().iter().any(|known| known.id == *rule));
             }
-            Complaint::Malformed { rule: None } | Complaint::Other => {}
+            ProviderError::Malformed { rule: None } | ProviderError::Other => {}
         }
         if matches!(status, Some(401 | 429)) {
-            assert_eq!(found, Complaint::Other);
+            assert_eq!(found, ProviderError::Other);
         }
         // Escapes have spellings of their own.
         if text.contains('\\') || text.len() > 16_000 {
             continue;
         }
-        assert_eq!(dialect.complaint(status, &text.to_ascii_uppercase()), found, "in capitals: {text:?}");
+        assert_eq!(dialect.provider_error(status, &text.to_ascii_uppercase()), found, "in capitals: {text:?}");
         let spaced: String = text.chars().flat_map(|c| [c, ' ']).collect();
-        assert_eq!(dialect.complaint(status, &spaced), found, "spaced: {text:?}");
+        assert_eq!(dialect.provider_error(status, &spaced), found, "spaced: {text:?}");
         // Of the escapes that a wrapping makes, those of rare control characters are not undone.
         if text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
             continue;
         }
         let wrapped = serde_json::json!({"error": {"message": text, "code": null}}).to_string();
-        let inside = dialect.complaint(status, &wrapped);
+        let inside = dialect.provider_error(status, &wrapped);
         assert_eq!(discriminant(&inside), discriminant(&found), "wrapped: {wrapped}");
     }
 }

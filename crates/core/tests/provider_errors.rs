@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use lookback_core::{Complaint, Dialect};
+use lookback_core::{Dialect, ProviderError};
 use proptest::prelude::*;
 use serde::Deserialize;
 
@@ -21,7 +21,7 @@ struct Vector {
     source: String,
     status: Option<u16>,
     body: String,
-    complaint: serde_json::Value,
+    error: serde_json::Value,
 }
 
 fn vectors() -> impl Iterator<Item = (Dialect, Vector)> {
@@ -31,8 +31,8 @@ fn vectors() -> impl Iterator<Item = (Dialect, Vector)> {
     })
 }
 
-fn said(complaint: &Complaint) -> serde_json::Value {
-    serde_json::to_value(complaint).unwrap()
+fn said(provider_error: &ProviderError) -> serde_json::Value {
+    serde_json::to_value(provider_error).unwrap()
 }
 
 #[test]
@@ -42,29 +42,29 @@ fn errors_say_what_the_vectors_say() {
     for (dialect, vector) in vectors() {
         assert!(!vector.source.is_empty(), "{dialect}: {} has no source", vector.name);
         assert!(names.insert((dialect, vector.name.clone())), "{dialect}: {} stands twice", vector.name);
-        let found = said(&dialect.complaint(vector.status, &vector.body));
-        if found != vector.complaint {
-            wrong.push(format!("{dialect}: {}\n  expected {}\n  found    {found}", vector.name, vector.complaint));
+        let found = said(&dialect.provider_error(vector.status, &vector.body));
+        if found != vector.error {
+            wrong.push(format!("{dialect}: {}\n  expected {}\n  found    {found}", vector.name, vector.error));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A gateway passes on what stands behind it, in a format of its own: what kind of complaint it is depends on the words.
+/// A gateway passes on what stands behind it, in a format of its own: what kind of provider_error it is depends on the words.
 #[test]
 fn the_kind_is_the_same_in_every_dialect_and_after_one_more_wrapping() {
-    let without_rule = |complaint: Complaint| match complaint {
-        Complaint::Malformed { .. } => Complaint::Malformed { rule: None },
+    let without_rule = |provider_error: ProviderError| match provider_error {
+        ProviderError::Malformed { .. } => ProviderError::Malformed { rule: None },
         other => other,
     };
     for (dialect, vector) in vectors() {
-        let here = without_rule(dialect.complaint(vector.status, &vector.body));
+        let here = without_rule(dialect.provider_error(vector.status, &vector.body));
         let wrapped =
             serde_json::json!({"error": {"message": vector.body, "metadata": {"provider_name": "x"}}}).to_string();
         let printed = format!("gateway.BadRequestError: {wrapped:?}");
         for other in Dialect::ALL {
             for body in [&vector.body, &wrapped, &printed] {
-                assert_eq!(without_rule(other.complaint(vector.status, body)), here, "{other}: {}", vector.name);
+                assert_eq!(without_rule(other.provider_error(vector.status, body)), here, "{other}: {}", vector.name);
             }
         }
     }
@@ -74,13 +74,13 @@ fn the_kind_is_the_same_in_every_dialect_and_after_one_more_wrapping() {
 fn an_error_of_many_megabytes_is_read_at_its_beginning() {
     let long = "prompt is too long: 210000 tokens > 200000 maximum";
     let after = format!("{long} {}", "é".repeat(8 << 20));
-    assert!(matches!(Dialect::Anthropic.complaint(Some(400), &after), Complaint::TooLong(_)));
+    assert!(matches!(Dialect::Anthropic.provider_error(Some(400), &after), ProviderError::TooLong(_)));
     let before = format!("{} {long}", "é".repeat(8 << 20));
-    assert_eq!(Dialect::Anthropic.complaint(Some(400), &before), Complaint::Other);
+    assert_eq!(Dialect::Anthropic.provider_error(Some(400), &before), ProviderError::Other);
     // The beginnings of sayings, over and over: the work is bounded.
     for seed in ["messages.", "\\", "exceeds the available context size", "tool_call_id", "maximum context length is 1"]
     {
-        Dialect::OpenAiChat.complaint(None, &seed.repeat((1 << 20) / seed.len()));
+        Dialect::OpenAiChat.provider_error(None, &seed.repeat((1 << 20) / seed.len()));
     }
 }
 
@@ -100,7 +100,7 @@ proptest! {
     fn nothing_panics(bytes: Vec<u8>, text in scraps(), status: Option<u16>) {
         for dialect in Dialect::ALL {
             for body in [&*String::from_utf8_lossy(&bytes), &text] {
-                if let Complaint::TooLong(long) = dialect.complaint(status, body) {
+                if let ProviderError::TooLong(long) = dialect.provider_error(status, body) {
                     prop_assert!(long.to_string().starts_with("the request is too long"));
                     prop_assert!(long.room() <= long.limit);
                 }
@@ -115,7 +115,7 @@ proptest! {
         status in prop::sample::select(vec![None, Some(200), Some(400), Some(401), Some(404), Some(429), Some(500), Some(529)]),
     ) {
         for dialect in Dialect::ALL {
-            prop_assert_eq!(dialect.complaint(status, &words.join(" ")), Complaint::Other);
+            prop_assert_eq!(dialect.provider_error(status, &words.join(" ")), ProviderError::Other);
         }
     }
 }

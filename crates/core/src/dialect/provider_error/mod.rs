@@ -25,23 +25,23 @@ const HEAD: usize = 64 * 1024;
 /// What a provider's error says about the request.
 ///
 /// ```
-/// use lookback_core::{Complaint, Dialect};
+/// use lookback_core::{ProviderError, Dialect};
 ///
 /// let body = r#"{"type":"error","error":{"type":"invalid_request_error",
 ///     "message":"input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, decrease ..."}}"#;
-/// let Complaint::TooLong(long) = Dialect::Anthropic.complaint(Some(400), body) else { panic!() };
+/// let ProviderError::TooLong(long) = Dialect::Anthropic.provider_error(Some(400), body) else { panic!() };
 /// assert_eq!((long.actual, long.reserved, long.limit), (Some(190_000), Some(20_000), Some(200_000)));
 /// assert_eq!(long.room(), Some(180_000));
 ///
 /// let body = r#"{"message":"The toolConfig field must be defined when using toolUse and toolResult content blocks."}"#;
-/// assert_eq!(Dialect::Bedrock.complaint(Some(400), body), Complaint::Malformed { rule: Some("BC3") });
+/// assert_eq!(Dialect::Bedrock.provider_error(Some(400), body), ProviderError::Malformed { rule: Some("BC3") });
 ///
 /// let limit = "Request too large for gpt-4o on tokens per min (TPM): Limit 30000, Requested 45000.";
-/// assert_eq!(Dialect::OpenAiChat.complaint(Some(429), limit), Complaint::Other);
+/// assert_eq!(Dialect::OpenAiChat.provider_error(Some(429), limit), ProviderError::Other);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Complaint {
+pub enum ProviderError {
     /// The request as a whole is too long: with less in its window it would be accepted.
     TooLong(TooLong),
     /// The messages break a rule of the provider, or one of them is refused by itself, such as a text or a picture that is
@@ -150,9 +150,9 @@ impl Dialect {
     /// `status` is the HTTP status, where it is known. `body` is the body of the answer as it came, the text of an exception,
     /// or only its message; the first 64 KB are read. Words of all providers are known in every dialect, since a gateway
     /// passes on what stands behind it; rules have numbers in their own dialect only.
-    pub fn complaint(self, status: Option<u16>, body: &str) -> Complaint {
+    pub fn provider_error(self, status: Option<u16>, body: &str) -> ProviderError {
         if matches!(status, Some(401..=403 | 429)) {
-            return Complaint::Other;
+            return ProviderError::Other;
         }
         let head = body.get(..body.floor_char_boundary(HEAD)).unwrap_or(body);
         let text = saying::bare(head);
@@ -170,15 +170,15 @@ impl Dialect {
             rules.min_by_key(|(at, _)| *at).map(|(_, rule)| rule)
         };
         if PARAMETERS.iter().any(has) {
-            return Complaint::Malformed { rule: rule() };
+            return ProviderError::Malformed { rule: rule() };
         }
         match found.iter().min_by_key(|(found, _)| found.at).map(|(found, _)| found.means) {
-            Some(Means::TooLong(measure)) => Complaint::TooLong(best(measure, &found)),
-            Some(Means::Malformed(_)) => Complaint::Malformed { rule: rule() },
-            Some(Means::Other) => Complaint::Other,
-            None if CODES.iter().any(has) => Complaint::TooLong(TooLong::of(Measure::Tokens)),
-            None if status == Some(413) => Complaint::TooLong(TooLong::of(Measure::Bytes)),
-            None => Complaint::Other,
+            Some(Means::TooLong(measure)) => ProviderError::TooLong(best(measure, &found)),
+            Some(Means::Malformed(_)) => ProviderError::Malformed { rule: rule() },
+            Some(Means::Other) => ProviderError::Other,
+            None if CODES.iter().any(has) => ProviderError::TooLong(TooLong::of(Measure::Tokens)),
+            None if status == Some(413) => ProviderError::TooLong(TooLong::of(Measure::Bytes)),
+            None => ProviderError::Other,
         }
     }
 
