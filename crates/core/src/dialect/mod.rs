@@ -15,9 +15,7 @@ mod response;
 mod rules;
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 pub use convert::ConversionError;
@@ -29,33 +27,12 @@ pub use request::{Preamble, Request, RequestError};
 pub use response::Response;
 pub use rules::{Finding, Problem, Rule, Severity};
 
-use crate::cut::Edit;
+use crate::edit::Edit;
 use crate::json;
-use crate::message::{Content, Message, Wire};
-use crate::policy::Start;
-
-/// A provider's format of messages and requests.
-///
-/// ```
-/// use lookback_core::Dialect;
-///
-/// let message = Dialect::OpenAiChat.decode(r#"{"role":"user","content":"Hi","name":"ann"}"#)?;
-/// assert_eq!(message.text(), "Hi");
-/// assert_eq!(message.wire().unwrap().raw.get(), r#"{"role":"user","content":"Hi","name":"ann"}"#);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Dialect {
-    /// OpenAI's Chat Completions, and the many servers that follow it.
-    #[default]
-    #[serde(rename = "openai-chat")]
-    OpenAiChat,
-    /// Anthropic's Messages.
-    Anthropic,
-    /// Bedrock's Converse.
-    Bedrock,
-}
+use crate::message::{Content, Message};
+use crate::start::Start;
+pub use crate::wire::Dialect;
+use crate::wire::Wire;
 
 /// A message and the edits under which it is shown.
 #[derive(Debug, Clone, Copy)]
@@ -142,18 +119,6 @@ impl DecodeError {
 }
 
 impl Dialect {
-    /// All dialects.
-    pub const ALL: [Dialect; 3] = [Dialect::OpenAiChat, Dialect::Anthropic, Dialect::Bedrock];
-
-    /// Its name, as the command line spells it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Dialect::OpenAiChat => "openai-chat",
-            Dialect::Anthropic => "anthropic",
-            Dialect::Bedrock => "bedrock",
-        }
-    }
-
     /// Reads one message.
     ///
     /// # Errors
@@ -332,12 +297,6 @@ impl Dialect {
         }
         let encoded = self.encode([Shown { message, edits }]).unwrap_or_default();
         encoded.iter().map(|raw| raw.get().len() as u64).sum()
-    }
-}
-
-impl fmt::Display for Dialect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

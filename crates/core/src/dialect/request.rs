@@ -9,7 +9,8 @@ use serde_json::value::RawValue;
 use super::{DecodeError, Dialect, detect};
 use crate::json::{self, Fields};
 use crate::message::Message;
-use crate::tokens::{Size, TokenCounter};
+use crate::size::Size;
+use crate::tokens::TokenCounter;
 
 /// What a request says beside its messages: it stands before them, costs tokens, and is never dropped.
 #[derive(Clone, Default, Serialize, Deserialize)]

@@ -9,16 +9,21 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::cut::{self, Change, Edit};
-use crate::dialect::{ConversionError, Dialect, Preamble};
-use crate::group::Pin;
+use crate::candidates::{self, Candidates, Sizing};
+use crate::cut;
+use crate::dialect::{ConversionError, Preamble};
+use crate::edit::{self, Change, Edit};
+use crate::entry::{Arrival, Entry, Label, Millis, Origin, Position, UsageReport};
+use crate::group::Pinned;
+use crate::measure::measure;
 use crate::message::{Message, Role};
 use crate::plan::{Demands, Plan, plan_for};
-use crate::policy::{Excess, Limits, Mode, Pace, Policy, Start, Tokens, Totals};
-use crate::record::{self, Sizing};
-use crate::tokens::{Estimate, Models, Size, TokenCounter, measure};
-use crate::transcript::{Arrival, Entry, Label, Millis, Origin, Position, UsageReport};
+use crate::policy::{Limits, Mode, Pace, Policy, Tokens};
+use crate::size::{Excess, Totals};
+use crate::start::Start;
+use crate::tokens::{Estimate, Models, TokenCounter};
 use crate::view::{Item, View};
+use crate::wire::Dialect;
 
 pub use repair::is_stand_in;
 pub use summary::{SummaryClaim, SummaryRejected, SummaryRequest};
@@ -127,16 +132,15 @@ pub struct HardLimitExceeded {
     /// The limits.
     pub excesses: Vec<Excess>,
     /// What is pinned, and how large it is.
-    pub pinned: Vec<(Pin, Size)>,
+    pub pinned: Vec<Pinned>,
     /// Whether a compaction would help, but signed reasoning of an open tool loop forbids it.
     pub waits: bool,
 }
 
-fn describe(excesses: &[Excess], pinned: &[(Pin, Size)], waits: bool) -> String {
+fn describe(excesses: &[Excess], pinned: &[Pinned], waits: bool) -> String {
     let excess = |e: &Excess| format!("{} {} where {} may be", e.actual, e.measure, e.limit);
-    let pin = |(pin, size): &(Pin, Size)| format!("{pin} ({} tokens)", size.tokens);
     let limits = excesses.iter().map(excess).collect::<Vec<_>>().join(", ");
-    let pins = pinned.iter().map(pin).collect::<Vec<_>>().join(", ");
+    let pins = Pinned::list(pinned);
     let wait = if waits { "; signed reasoning of the open tool loop forbids a compaction" } else { "" };
     format!("{limits}; pinned: {pins}{wait}")
 }
@@ -212,7 +216,7 @@ impl Engine {
                     edits.extend(cuts.into_iter().map(|(item, cut)| Edit { part, change: Change::Cut { item, cut } }));
                 }
             }
-            let edits = cut::in_order(edits);
+            let edits = edit::in_order(edits);
             let size = measure(&message, &edits, counter);
             let digest = message.digest();
             let arrival = Arrival { message, origin, edits, size, digest, time, replaces, first };
@@ -255,10 +259,10 @@ impl Engine {
 
     /// Takes signed reasoning away that was made under another preamble; from an open tool loop, when that is done.
     fn take_outdated(&mut self, entries: &mut Vec<Entry>) {
-        if !self.view.outdated() || record::is_bound(&self.view, self.sizing()) {
+        if !self.view.outdated() || candidates::is_bound(&self.view, self.sizing()) {
             return;
         }
-        let candidates = record::candidates(&self.view, self.sizing());
+        let candidates = Candidates::of(&self.view, self.sizing());
         let plan = candidates.keep_all();
         let compaction = candidates.carry_out(&self.view, &plan);
         self.record(Entry::Compaction(compaction), entries);
@@ -435,14 +439,18 @@ impl Engine {
     /// Whether a limit that is exceeded has to wait: for a summary that is being made, or for the end of a tool loop with signed
     /// reasoning, which goes on for some calls yet: sizing everything anew for each of them would be for nothing.
     fn waits(&self) -> bool {
-        let bound = || !self.policy.drop_block && record::is_bound(&self.view, self.sizing());
-        self.fits_hard(&self.totals()) && (self.summary_pending || bound())
+        self.fits_hard(&self.totals()) && (self.summary_pending || self.is_bound())
+    }
+
+    /// Whether signed reasoning of an open tool loop forbids any change, and the request does not ask the provider to drop it.
+    fn is_bound(&self) -> bool {
+        !self.policy.drop_block && candidates::is_bound(&self.view, self.sizing())
     }
 
     /// The plan for the window as it is, whether or not a limit is exceeded: why each group is where it is, with the entries
     /// that it is made of (none for the system prompt and tools outside the messages).
     pub fn explain(&self) -> (Plan, Vec<Vec<Range<Position>>>) {
-        let candidates = record::candidates(&self.view, self.sizing());
+        let candidates = Candidates::of(&self.view, self.sizing());
         let plan = plan_for(&candidates.groups, &self.policy, self.demands());
         (plan, candidates.spans(&self.view))
     }

@@ -1,14 +1,14 @@
 //! Repairs that are made only when a request is to be sent: stand-ins for results, an opening, and white space at the end.
 
 use super::Engine;
-use crate::cut::{self, Change, Cut, Edit};
-use crate::dialect::Dialect;
+use crate::edit::{self, Change, Cut, Edit};
+use crate::entry::{Entry, Position, Repair};
 use crate::group::GroupKind;
+use crate::measure::measure;
 use crate::message::{Content, Message, PartRef, ResultItem, ToolResult, UserPart};
-use crate::policy::Start;
-use crate::tokens::measure;
-use crate::transcript::{Entry, Position, Repair};
+use crate::start::Start;
 use crate::view::View;
+use crate::wire::Dialect;
 
 /// What stands in for the result of a tool call that has none.
 const STAND_IN: &str = "[No result: the tool call was interrupted.]";
@@ -57,13 +57,13 @@ impl Engine {
             return None;
         }
         let item = view.messages().next_back()?;
-        let part = item.message().ends_in_space(|part| !cut::is_hidden(item.edits(), part))?;
-        if cut::cut_of(item.edits(), part, 0).is_some() {
+        let part = item.message().ends_in_space(|part| !edit::is_hidden(item.edits(), part))?;
+        if edit::cut_of(item.edits(), part, 0).is_some() {
             return None;
         }
         let PartRef::Text(text) = item.message().parts().nth(part)? else { return None };
         let edit = Edit { part, change: Change::Cut { item: 0, cut: Cut::trim_end(text)? } };
-        let edits = cut::in_order(item.edits().iter().chain([&edit]).cloned().collect());
+        let edits = edit::in_order(item.edits().iter().chain([&edit]).cloned().collect());
         let size = measure(item.message(), &edits, &*self.settings.counter);
         Some(Repair::Trim { message: item.position(), edit, size })
     }

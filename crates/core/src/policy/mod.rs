@@ -10,7 +10,10 @@ use crate::cut::Truncation;
 use crate::message::Role;
 
 pub use faults::PolicyFault;
-pub use limits::{Excess, Limits, Measure, Tokens, Totals};
+pub use limits::{Limits, Tokens};
+
+pub use crate::size::{Excess, Measure, Totals};
+pub use crate::start::Start;
 
 /// When a window is cut, how far, and in which ways.
 ///
@@ -135,19 +138,6 @@ pub enum Pace {
     Turn,
 }
 
-/// Where a window may begin, system messages aside. What the provider demands holds in any case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Start {
-    /// Anywhere between groups.
-    #[default]
-    Any,
-    /// At a message of a person, or at a tool call with its results.
-    UserOrToolPair,
-    /// At a message of a person.
-    User,
-}
-
 /// A way to make a window smaller. Each goes from the oldest group to the newest, and leaves alone what is pinned.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
@@ -178,7 +168,7 @@ pub enum Stage {
         keep: u64,
     },
     /// Merges whole groups into a running summary, which stands where they stood. Who makes it, and when, is the caller's (see
-    /// [`WindowOutcome::wanted`](crate::WindowOutcome)); until then they stay, unless a hard limit is met.
+    /// [`WindowOutcome::summary_request`](crate::WindowOutcome)); until then they stay, unless a hard limit is met.
     Summarize(Summarize),
     /// Drops whole groups.
     Drop,

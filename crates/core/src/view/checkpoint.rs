@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::compaction::summary_group;
 use super::{Author, Item, View, ViewGroup};
-use crate::cut;
-use crate::transcript::{Checkpoint, Compaction, Entry, Position, Repair, SavedGroup, ShownItem};
+use crate::edit;
+use crate::entry::{Checkpoint, Compaction, Entry, Position, Repair, SavedGroup, ShownItem};
 
 impl View {
     /// What a reader needs to start at this point.
@@ -61,7 +61,7 @@ impl View {
                 _ => return None,
             };
             let (position, size) = (saved.position, saved.size);
-            let edits = cut::in_order(saved.edits.clone()).into();
+            let edits = edit::in_order(saved.edits.clone()).into();
             Some(Item { position, message: Arc::new(message.clone()), edits, size, by })
         };
         let mut groups = Vec::with_capacity(checkpoint.groups.len());

@@ -59,7 +59,7 @@ impl<S: ChatMemoryStore + ?Sized> ChatMemoryStore for Arc<S> {
 ///
 /// use lookback::Message;
 /// use lookback::compat::langchain4j::{ChatMemoryStore, FromChatMemoryStore, MessageWindowChatMemory};
-/// use lookback::store::Answer;
+/// use lookback::store::StoreFuture;
 ///
 /// /// A database of yours, in earnest.
 /// #[derive(Debug, Default)]

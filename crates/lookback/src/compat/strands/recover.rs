@@ -1,7 +1,8 @@
 //! Sending a list until the model takes it: each time that it is refused as too long, the manager makes it smaller.
 
 use lookback_core::Message;
-use lookback_core::tokens::{Estimate, measure};
+use lookback_core::measure;
+use lookback_core::tokens::Estimate;
 
 use super::{ContextWindowOverflow, ConversationManager, Error};
 
