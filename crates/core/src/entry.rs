@@ -1,6 +1,7 @@
 //! The entries of a log: what happened in a conversation, one thing after the other.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use serde::de::Error as _;
 use serde::ser::Error as _;
@@ -33,7 +34,7 @@ pub enum Entry {
     Preamble {
         /// What they are now.
         #[serde(alias = "frame")]
-        preamble: Preamble,
+        preamble: Arc<Preamble>,
         /// What they cost.
         size: Size,
     },
@@ -57,7 +58,7 @@ pub enum Entry {
 pub struct Arrival {
     /// The message, byte for byte.
     #[serde(with = "wire")]
-    pub message: Message,
+    pub message: Arc<Message>,
     /// Where it came from.
     #[serde(default, skip_serializing_if = "Origin::is_client")]
     pub origin: Origin,
@@ -116,7 +117,7 @@ pub enum Repair {
         call: Position,
         /// The stand-in.
         #[serde(with = "wire")]
-        message: Message,
+        message: Arc<Message>,
         /// Its size.
         size: Size,
     },
@@ -133,7 +134,7 @@ pub enum Repair {
     Opening {
         /// What it begins with instead.
         #[serde(with = "wire")]
-        message: Message,
+        message: Arc<Message>,
         /// Its size.
         size: Size,
     },
@@ -146,7 +147,7 @@ pub struct Compaction {
     pub groups: Vec<CompactedGroups>,
     /// The running summary that takes the place of those that were summarized.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub summary: Option<Summary>,
+    pub summary: Option<Arc<Summary>>,
     /// The window before.
     pub before: Totals,
     /// The window after.
@@ -158,7 +159,7 @@ pub struct Compaction {
 pub struct Summary {
     /// Its message.
     #[serde(with = "wire")]
-    pub message: Message,
+    pub message: Arc<Message>,
     /// The summary itself, without the wording around it.
     pub text: String,
     /// The size of the message.
@@ -322,9 +323,9 @@ mod wire {
         wire.serialize(serializer)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Message, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Message>, D::Error> {
         let wire = Wire::deserialize(deserializer)?;
-        wire.dialect.decode_raw(&wire.raw).map_err(D::Error::custom)
+        wire.dialect.decode_raw(&wire.raw).map(Arc::new).map_err(D::Error::custom)
     }
 }
 

@@ -38,7 +38,9 @@ pub use dialect::{
     ConversionError, DecodeError, Dialect, Finding, Preamble, Problem, ProviderError, Request, RequestError, Response,
     TooLong,
 };
-pub use engine::{Engine, HardLimitExceeded, Settings, SummaryClaim, SummaryRejected, SummaryRequest, WindowOutcome};
+pub use engine::{
+    Engine, Explanation, HardLimitExceeded, Settings, SummaryClaim, SummaryRejected, SummaryRequest, WindowOutcome,
+};
 pub use group::Group;
 pub use measure::measure;
 pub use message::{Content, Message, Role, ToolCall, ToolResult};

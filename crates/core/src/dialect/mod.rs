@@ -157,6 +157,23 @@ impl Dialect {
         self.encode_behind(None, shown)
     }
 
+    /// Writes messages as the JSON list of a request's `messages`.
+    ///
+    /// # Errors
+    /// Returns an error if something in a message cannot be said in this dialect.
+    ///
+    /// ```
+    /// use lookback_core::{Dialect, Message};
+    ///
+    /// let json = Dialect::OpenAiChat.to_json(&[Message::system("Be brief."), Message::user("Hi")])?;
+    /// assert_eq!(json, r#"[{"content":"Be brief.","role":"system"},{"content":"Hi","role":"user"}]"#);
+    /// # Ok::<(), lookback_core::ConversionError>(())
+    /// ```
+    pub fn to_json(self, messages: &[Message]) -> Result<String, ConversionError> {
+        let encoded = self.encode(messages.iter().map(|message| Shown { message, edits: &[] }))?;
+        Ok(list(encoded.iter().map(AsRef::as_ref)))
+    }
+
     /// The messages of a request with this system prompt and these tools, whose cache markers count too.
     pub(crate) fn encode_behind<'a>(
         self,
@@ -306,4 +323,21 @@ pub fn take(message: &RawValue, key: &str) -> (Box<RawValue>, Option<Box<RawValu
     let Some(value) = fields.get(key).map(ToOwned::to_owned) else { return (message.to_owned(), None) };
     fields.remove(key);
     (fields.write(), Some(value))
+}
+
+/// Writes messages as one JSON list, each byte for byte.
+///
+/// ```
+/// use lookback_core::{Engine, Message, Settings, dialect};
+///
+/// let mut engine = Engine::new(Settings::default());
+/// engine.push(Message::user("Hi"))?;
+/// let messages = engine.view().encode(engine.settings().dialect)?;
+/// assert_eq!(dialect::list(messages.iter().map(AsRef::as_ref)), r#"[{"content":"Hi","role":"user"}]"#);
+/// # Ok::<(), lookback_core::ConversionError>(())
+/// ```
+pub fn list<'a>(messages: impl IntoIterator<Item = &'a RawValue>) -> String {
+    let mut out = String::new();
+    json::push_array(&mut out, messages);
+    out
 }

@@ -36,7 +36,7 @@ impl Engine {
     /// # Ok::<(), lookback_core::ConversionError>(())
     /// ```
     pub fn compact(&mut self, policy: &Policy) -> WindowOutcome {
-        let policy = Policy { mode: Mode::Recorded, ..policy.for_window(self.settings.model_window) };
+        let policy = Policy { mode: Mode::Recorded, ..self.settings.resolved(policy) };
         self.reduce(&policy, self.demands())
     }
 

@@ -1,5 +1,7 @@
 //! Repairs that are made only when a request is to be sent: stand-ins for results, an opening, and white space at the end.
 
+use std::sync::Arc;
+
 use super::Engine;
 use crate::edit::{self, Change, Cut, Edit};
 use crate::entry::{Entry, Position, Repair};
@@ -90,7 +92,7 @@ pub fn is_stand_in(message: &Message) -> bool {
     message.parts().next().is_some() && message.parts().all(stands_in)
 }
 
-fn stand_in(dialect: Dialect, id: &str) -> Option<Message> {
+fn stand_in(dialect: Dialect, id: &str) -> Option<Arc<Message>> {
     let content = vec![ResultItem::Text(STAND_IN.to_owned())];
     // OpenAI's format has no place to say that a result is an error.
     let error = dialect != Dialect::OpenAiChat;
@@ -99,6 +101,6 @@ fn stand_in(dialect: Dialect, id: &str) -> Option<Message> {
 }
 
 /// A message of ours with its bytes.
-pub(super) fn own(dialect: Dialect, message: &Message) -> Option<Message> {
-    dialect.convert(message).ok()?.into_iter().next()
+pub(super) fn own(dialect: Dialect, message: &Message) -> Option<Arc<Message>> {
+    dialect.convert(message).ok()?.into_iter().next().map(Arc::new)
 }

@@ -149,7 +149,7 @@ impl Engine {
         let summary = Summary { message, text: text.to_owned(), size, covers, replaces, stands_for };
         let plan = candidates.summarize(&self.view, &claim.covers, claim.reason, size);
         let mut compaction = candidates.carry_out(&self.view, &plan);
-        compaction.summary = Some(summary);
+        compaction.summary = Some(Arc::new(summary));
         let mut entries = Vec::new();
         self.record(Entry::Compaction(compaction), &mut entries);
         if self.needs_opening() {
@@ -211,7 +211,7 @@ impl Engine {
 }
 
 /// The message that shows a summary.
-fn in_words(dialect: Dialect, summary: &Summarize, text: &str) -> Option<Message> {
+fn in_words(dialect: Dialect, summary: &Summarize, text: &str) -> Option<Arc<Message>> {
     let text = summary.wording.replace("{summary}", text);
     let free = dialect.quirks().start == Start::Any;
     let message = match summary.role {

@@ -1,7 +1,5 @@
 //! All that a fold knows, written down so that a reader can start in the middle of a log, and read back.
 
-use std::sync::Arc;
-
 use super::compaction::summary_group;
 use super::{Author, Item, View, ViewGroup};
 use crate::edit;
@@ -49,7 +47,7 @@ impl View {
         if let Some(position) = checkpoint.preamble
             && let Entry::Preamble { preamble, size } = entry(position)?
         {
-            view.preamble = Some((position, Arc::new(preamble.clone())));
+            view.preamble = Some((position, preamble.clone()));
             view.preamble_size = *size;
         }
         let item = |saved: &ShownItem, entry: &mut dyn FnMut(Position) -> Option<&'a Entry>| {
@@ -62,14 +60,14 @@ impl View {
             };
             let (position, size) = (saved.position, saved.size);
             let edits = edit::in_order(saved.edits.clone()).into();
-            Some(Item { position, message: Arc::new(message.clone()), edits, size, by })
+            Some(Item { position, message: message.clone(), edits, size, by })
         };
         let mut groups = Vec::with_capacity(checkpoint.groups.len());
         for saved in &checkpoint.groups {
             if let [shown] = saved.items.as_slice()
                 && let Entry::Compaction(Compaction { summary: Some(summary), .. }) = entry(shown.position)?
             {
-                view.summary = Some((shown.position, Arc::new(summary.clone())));
+                view.summary = Some((shown.position, summary.clone()));
                 groups.push(summary_group(shown.position, shown.position, summary));
                 continue;
             }

@@ -49,7 +49,7 @@ impl View {
         }
         let mut left: Vec<Item> = late.items().iter().filter(|item| !used.contains(&item.position)).cloned().collect();
         if let Some(summary) = &compaction.summary {
-            self.summary = Some((position, Arc::new(summary.clone())));
+            self.summary = Some((position, summary.clone()));
             // What it stands for may have left before, at a hard limit.
             let place =
                 place.unwrap_or_else(|| kept.iter().take_while(|group| group.kind == GroupKind::System).count());
@@ -72,7 +72,7 @@ impl View {
 
 /// The group of a running summary.
 pub(super) fn summary_group(number: Position, position: Position, summary: &Summary) -> ViewGroup {
-    let (message, size) = (Arc::new(summary.message.clone()), summary.size);
+    let (message, size) = (summary.message.clone(), summary.size);
     let items = vec![Item { position, message, edits: Arc::new([]), size, by: Author::Mend }];
     ViewGroup { number, kind: GroupKind::Summary, turn: 0, round: 0, items, size, calls: Calls::default() }
 }

@@ -326,7 +326,7 @@ impl View {
             Entry::Repair(repair) => self.repair(position, repair),
             Entry::Preamble { preamble, size } => {
                 // Signed reasoning holds only under the system prompt and tools that it was made under.
-                self.preamble = Some((position, Arc::new(preamble.clone())));
+                self.preamble = Some((position, preamble.clone()));
                 self.preamble_size = *size;
                 self.outdated = self.is_outdated();
             }
@@ -355,7 +355,7 @@ impl View {
             self.messages = self.messages.saturating_add(1);
             self.chain = chain(self.chain, arrival.digest);
         }
-        let message = Arc::new(arrival.message.clone());
+        let message = arrival.message.clone();
         let by = Author::of(arrival);
         let item = |edits: &[Edit], size| Item { position, message: message.clone(), edits: edits.into(), size, by };
         if arrival.edits.iter().any(|edit| edit.change == Change::Hide(Hidden::Late)) {

@@ -162,9 +162,9 @@ impl View {
 
     /// Mends what an entry says.
     pub(super) fn repair(&mut self, position: Position, repair: &Repair) {
-        let item = |message: &Message, size: &Size| Item {
+        let item = |message: &Arc<Message>, size: &Size| Item {
             position,
-            message: Arc::new(message.clone()),
+            message: message.clone(),
             edits: Arc::new([]),
             size: *size,
             by: Author::Mend,
