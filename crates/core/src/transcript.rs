@@ -63,13 +63,47 @@ impl Transcript {
                 (view, position + 1)
             }
             Some(_) => return None,
-            None => (View::default(), 0),
+            None => return fold(0, self.before(end), |_| None),
         };
-        (start..end)
-            .filter_map(|position| Some((position, at(position)?)))
-            .for_each(|(position, entry)| view.apply(position, entry));
+        view.apply_all(start, self.before(end).iter().skip(usize::try_from(start).unwrap_or(usize::MAX)));
         Some(view)
     }
+
+    /// The entries before a position.
+    fn before(&self, end: Position) -> &[Entry] {
+        let end = usize::try_from(end).map_or(self.entries.len(), |end| end.min(self.entries.len()));
+        self.entries.get(..end).unwrap_or_default()
+    }
+}
+
+/// Folds the end of a log into a view. `entries` are those from position `start` on, which is 0 or the position of a checkpoint, and
+/// no branch is among them without a checkpoint behind it. `earlier` returns the entries that the checkpoint refers to, by the
+/// positions of [`Checkpoint::spans`].
+///
+/// Returns `None` if one of those is missing, as in a damaged log.
+///
+/// ```
+/// use lookback_core::{Engine, Message, Settings, transcript};
+///
+/// let mut engine = Engine::new(Settings::default());
+/// let mut log = engine.push(Message::user("Hello"))?;
+/// engine.checkpoint(&mut log);
+/// log.extend(engine.push(Message::user("And again"))?);
+/// let view = transcript::fold(1, &log[1..], |position| log.get(position as usize)).unwrap();
+/// assert_eq!(view.messages().count(), 2);
+/// # Ok::<(), lookback_core::ConversionError>(())
+/// ```
+pub fn fold<'a>(
+    start: Position,
+    entries: &'a [Entry],
+    earlier: impl FnMut(Position) -> Option<&'a Entry>,
+) -> Option<View> {
+    let mut view = match entries.first() {
+        Some(Entry::Checkpoint(checkpoint)) => View::restore(checkpoint, earlier)?,
+        _ => View::default(),
+    };
+    view.apply_all(start, entries);
+    Some(view)
 }
 
 impl Extend<Entry> for Transcript {

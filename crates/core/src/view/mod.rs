@@ -339,6 +339,11 @@ impl View {
         }
     }
 
+    /// Adds entries, the first of which has this position.
+    pub(crate) fn apply_all<'a>(&mut self, start: Position, entries: impl IntoIterator<Item = &'a Entry>) {
+        (start..).zip(entries).for_each(|(position, entry)| self.apply(position, entry));
+    }
+
     /// Takes up another branch: this view is what it was at its point, `newest` what it was at the log's end, and entries from
     /// `position` on belong to it. What is not the conversation's goes along: the preamble, the label, and what was learned of tokens.
     pub fn branch(&mut self, newest: &View, position: Position) {
