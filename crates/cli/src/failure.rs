@@ -73,6 +73,8 @@ pub(crate) enum Failure {
     OwnStore(PathBuf),
     #[error("the output could not be written: {0}")]
     Output(#[from] io::Error),
+    #[error("the output could not be written as JSON: {0}")]
+    Json(serde_json::Error),
     #[error("{place} could not be made: {source}")]
     Folder { place: String, source: io::Error },
     #[cfg(feature = "mcp")]
@@ -133,7 +135,8 @@ impl Failure {
             | Failure::FolderOfSessions(_)
             | Failure::OwnStore(_)
             | Failure::Folder { .. }
-            | Failure::Output(_) => 2,
+            | Failure::Output(_)
+            | Failure::Json(_) => 2,
             #[cfg(feature = "mcp")]
             Failure::StoreVariable(_)
             | Failure::NoDataFolder

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use lookback::recording::{self, Shape};
 use lookback::tokens::{Model, Models, TokenCounter};
 use lookback::{Dialect, Policy, Preamble, Price, Prices, Recording, Request, presets};
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::failure::Failure;
@@ -100,7 +101,7 @@ impl Document {
         }
         let is_list = shape == Shape::Recording && begins_with_message(&text);
         let document = |recording: Recording| -> Result<Document, Failure> {
-            let text = if is_list { list(&recording) } else { body(&recording) };
+            let text = if is_list { output::json(&raw_messages(&recording)) } else { body(&recording) }?;
             let request = Request::decode(text.as_str(), Some(recording.dialect));
             let request = request.map_err(|fault| Failure::Request { place: place.clone(), fault })?;
             Ok(Document { request, id: Some(recording.id), text })
@@ -145,8 +146,8 @@ impl Document {
     }
 }
 
-/// JSON without line breaks: where one can stand, it is white space.
-fn on_one_line(json: &str) -> String {
+/// Returns JSON without line breaks. Between two values a line break is white space, and strings contain none.
+pub(crate) fn on_one_line(json: &str) -> String {
     json.replace(['\n', '\r'], " ")
 }
 
@@ -157,27 +158,37 @@ fn begins_with_message(text: &str) -> bool {
     first.is_some_and(|first| first.contains_key("role") && !first.contains_key("messages"))
 }
 
-/// The messages of a recording.
-fn list(recording: &Recording) -> String {
-    let wires = recording.messages.iter().filter_map(|(message, _)| message.wire());
-    let raws: Vec<&str> = wires.map(|wire| wire.raw.get()).collect();
-    format!("[{}]", raws.join(","))
+/// Returns the messages of a recording, byte for byte.
+fn raw_messages(recording: &Recording) -> Vec<&RawValue> {
+    recording.messages.iter().filter_map(|(message, _)| Some(&*message.wire()?.raw)).collect()
 }
 
 /// A recording as a request body, with its name.
-fn body(recording: &Recording) -> String {
-    let string = |text: &str| serde_json::to_string(text).unwrap_or_default();
-    let raw = |raw: &RawValue| raw.get().to_owned();
+#[derive(Serialize)]
+struct Body<'a> {
+    id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<&'a RawValue>,
+    #[serde(rename = "toolConfig", skip_serializing_if = "Option::is_none")]
+    tool_config: Option<&'a RawValue>,
+    messages: Vec<&'a RawValue>,
+}
+
+fn body(recording: &Recording) -> Result<String, Failure> {
     let Preamble { system, tools } = &recording.preamble;
-    let members = [
-        ("id", Some(string(&recording.id))),
-        ("model", recording.model.as_deref().map(string)),
-        ("system", system.as_deref().map(raw)),
-        (if recording.dialect == Dialect::Bedrock { "toolConfig" } else { "tools" }, tools.as_deref().map(raw)),
-        ("messages", Some(list(recording))),
-    ];
-    let members = members.into_iter().filter_map(|(key, value)| Some(format!("\"{key}\":{}", value?)));
-    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+    let is_bedrock = recording.dialect == Dialect::Bedrock;
+    output::json(&Body {
+        id: &recording.id,
+        model: recording.model.as_deref(),
+        system: system.as_deref(),
+        tools: tools.as_deref().filter(|_| !is_bedrock),
+        tool_config: tools.as_deref().filter(|_| is_bedrock),
+        messages: raw_messages(recording),
+    })
 }
 
 /// A policy by its name, or from a file.

@@ -8,6 +8,9 @@ use anstyle::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lookback::memory::is_unseen;
+use serde::Serialize;
+
+use crate::failure::Failure;
 
 // What is said holds values from outside: roles, identifiers, names, paths. So all of it is escaped here, line breaks too where it is a
 // sentence: no value can pose as a line of ours, or tell the terminal anything.
@@ -58,6 +61,16 @@ pub(crate) fn result(text: &str) -> io::Result<()> {
 pub(crate) fn line(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{text}")
+}
+
+/// Writes a value as a line of JSON.
+pub(crate) fn json_line(value: &(impl Serialize + ?Sized)) -> Result<(), Failure> {
+    Ok(line(&json(value)?)?)
+}
+
+/// Returns a value as JSON on one line, without a line break at its end.
+pub(crate) fn json(value: &(impl Serialize + ?Sized)) -> Result<String, Failure> {
+    serde_json::to_string(value).map_err(Failure::Json)
 }
 
 /// A table with its columns to the right, but for those named by their index.

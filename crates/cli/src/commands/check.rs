@@ -131,7 +131,7 @@ impl Checked<'_> {
     /// Writes what was found to standard output; what was repaired takes its place there. Lines begin with the conversation's
     /// name where there are several.
     fn write(&self, name: Option<&str>, json: bool) -> Result<(), Failure> {
-        let lines = if json { vec![self.json()] } else { self.lines(name) };
+        let lines = if json { vec![self.json()?] } else { self.lines(name) };
         let Some(fix) = &self.fix else {
             return lines.iter().try_for_each(|line| Ok(output::line(line)?));
         };
@@ -139,7 +139,7 @@ impl Checked<'_> {
         Ok(output::result(&fix.text)?)
     }
 
-    fn json(&self) -> String {
+    fn json(&self) -> Result<String, Failure> {
         let answer = Answer {
             id: self.document.id.as_deref(),
             valid: self.is_valid(),
@@ -148,7 +148,7 @@ impl Checked<'_> {
             fixed: self.fix.as_ref().map(|fix| fix.fixed.iter().map(Mended::of).collect()),
             changes: self.fix.as_ref().map(|fix| fix.changes.as_slice()),
         };
-        serde_json::to_string(&answer).unwrap_or_default()
+        output::json(&answer)
     }
 
     /// A line for each finding; of what was repaired, first for what was wrong, then for what was done, then for what is wrong still.

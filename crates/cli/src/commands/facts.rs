@@ -138,7 +138,7 @@ fn list(
     facts.retain(|fact| wanted(fact.id.scope) && kind.is_none_or(|kind| fact.statement.kind == kind));
     if json {
         for fact in &facts {
-            output::line(&serde_json::to_string(&json::Fact::from(fact)).unwrap_or_default())?;
+            output::json_line(&json::Fact::from(fact))?;
         }
     } else if facts.is_empty() {
         output::tell(if query.is_some() { "nothing found" } else { "no facts" });
@@ -206,7 +206,7 @@ fn add(args: AddArgs) -> Result<(), Failure> {
     let statement = Statement { about, confidence, tags, supersedes, ..Statement::new(kind, text, person()) };
     let stated = block_on(memory.state(scope(whose.shared), statement))?;
     if json {
-        return Ok(output::line(&serde_json::to_string(&stated).unwrap_or_default())?);
+        return output::json_line(&stated);
     }
     output::line(&stated.id.to_string())?;
     match stated.judgment {
@@ -230,7 +230,7 @@ fn history(id: FactId, whose: &Whose, json: bool) -> Result<(), Failure> {
     }
     if json {
         for event in &events {
-            output::line(&serde_json::to_string(&json::Event::from(event)).unwrap_or_default())?;
+            output::json_line(&json::Event::from(event))?;
         }
         return Ok(());
     }
@@ -273,7 +273,7 @@ fn sheet(whose: &Whose, budget: u64, model: &ModelArg, json: bool) -> Result<(),
         output::warning("corrections, constraints or blockers are left out; give it a larger --budget");
     }
     if json {
-        output::line(&serde_json::to_string(&sheet).unwrap_or_default())?;
+        output::json_line(&sheet)?;
     } else if sheet.text.is_empty() {
         output::tell(if sheet.left_out.is_empty() { "no facts" } else { "no fact fits the budget" });
     } else {
@@ -317,7 +317,7 @@ fn import_export(
     let memory = memory(target(place, told)?, session, place)?;
     let report = block_on(memory::import(&memory, scope(shared), &export, told.effect()))?;
     if told.json {
-        output::line(&serde_json::to_string(&report).unwrap_or_default())?;
+        output::json_line(&report)?;
     } else {
         let restored = if report.restored { ", with their identifiers and all that happened to them" } else { "" };
         output::line(&format!("{}{restored}", counted(&report.counts, told)))?;
@@ -333,7 +333,7 @@ fn import_folder(folder: &std::path::Path, place: &Place, told: Told) -> Result<
     let store = target(place, told)?;
     let report = block_on(memory::import_kb(store, &place.workspace, folder, told.effect()))?;
     if told.json {
-        output::line(&serde_json::to_string(&report).unwrap_or_default())?;
+        output::json_line(&report)?;
     } else {
         output::line(&counted(&report.counts, told))?;
         let talks = many(report.conversations, "conversation", "conversations");

@@ -24,7 +24,7 @@ pub(crate) fn run(args: RecallArgs) -> Result<ExitCode, Failure> {
     let found = recalled.passages.iter().any(|passage| offset == 0 || !passage.text.is_empty());
     let told = told(&recalled, &|next| command(next, &args.session, &args.store));
     if args.json {
-        output::line(&serde_json::to_string(&recalled).unwrap_or_default())?;
+        output::json_line(&recalled)?;
     } else if found {
         output::result(&told)?;
     } else {

@@ -73,7 +73,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
             let (report, made) = run.replay(&recording, candidate, keep.as_deref())?;
             done += usize::from(!report.cut_short);
             if args.json {
-                output::line(&json(&report)?)?;
+                output::json_line(&report)?;
             } else if candidate.kept.is_some() {
                 sessions.push(report.clone());
                 calls.extend(made.into_iter().filter(|_| is_one));
@@ -96,7 +96,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let code = if run.is_over() { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS };
     if args.json {
         for candidate in &candidates {
-            output::line(&json(&candidate.total)?)?;
+            output::json_line(&candidate.total)?;
         }
     } else {
         tell(&run, &sessions, &calls, &candidates)?;
@@ -191,10 +191,6 @@ impl Run<'_> {
         }
         Ok((report, calls))
     }
-}
-
-fn json(report: &Report) -> Result<String, Failure> {
-    Ok(serde_json::to_string(report).map_err(std::io::Error::from)?)
 }
 
 /// What was replayed, for people: the calls of one session, or the sessions, and then the policies.

@@ -9,14 +9,14 @@ use lookback::memory::{Facts, Memory, Scope};
 use lookback::session::{self, HistoryEntry};
 use lookback::store::{Derived, LogInfo, LogName, purge};
 use lookback::transcript::Millis;
-use lookback::{Dialect, Engine, Error, Session, Settings, Store, StoreError, presets};
+use lookback::{Dialect, Engine, Error, Preamble, Session, Settings, Store, StoreError};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::args::{SessionsCommand, StoreArg};
 use crate::failure::Failure;
 use crate::store::{self, Opening};
-use crate::{json, output};
+use crate::{input, json, output};
 
 pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
     match command {
@@ -94,7 +94,7 @@ fn list(store: &Arc<dyn Store>, json: bool) -> Result<ExitCode, Failure> {
     }
     if json {
         for session in listed.values() {
-            output::line(&serde_json::to_string(session).unwrap_or_default())?;
+            output::json_line(session)?;
         }
         return Ok(code);
     }
@@ -168,7 +168,7 @@ fn show(name: &str, place: &StoreArg, json: bool) -> Result<(), Failure> {
     let mut session = existing(name, place)?;
     if json {
         for entry in block_on(session.entries())? {
-            output::line(&serde_json::to_string(&entry).unwrap_or_default())?;
+            output::json_line(&entry)?;
         }
         return Ok(());
     }
@@ -213,48 +213,47 @@ fn window(name: &str, place: &StoreArg) -> Result<(), Failure> {
     let view = session.view();
     let wire = view.messages().find_map(|item| item.message().wire());
     let dialect = wire.map_or(Dialect::default(), |wire| wire.dialect);
-    let policy = presets::named("none").unwrap_or_default();
+    let policy = input::policy("none", &[])?;
     let settings = Settings { dialect, policy, ..Settings::default() };
     let mut engine = Engine::resume(settings, view.clone(), session.stats().entries, 0);
     engine.window();
     let messages = engine.view().encode(dialect).map_err(Error::from)?;
-    let messages: Vec<&str> = messages.iter().map(|raw| raw.get()).collect();
-    Ok(output::line(&format!("[{}]", messages.join(",")))?)
+    output::json_line(&messages)
 }
 
 fn export(name: &str, place: &StoreArg) -> Result<(), Failure> {
     let mut session = existing(name, place)?;
     let history = block_on(session.history())?;
-    let messages =
-        history.iter().filter_map(|past| Some(recorded(past.arrival.message.wire()?.raw.get(), past.arrival.time)));
-    let preamble = session.view().preamble().cloned().unwrap_or_default();
-    if preamble.system.is_none() && preamble.tools.is_none() {
-        for message in messages {
-            output::line(&one_line(&message))?;
+    let messages = history.iter().filter_map(|entry| Some((&entry.arrival.message.wire()?.raw, entry.arrival.time)));
+    let messages = messages.map(|(raw, time)| recorded(raw, time)).collect::<Result<Vec<_>, _>>()?;
+    let Preamble { system, tools } = session.view().preamble().cloned().unwrap_or_default();
+    if system.is_none() && tools.is_none() {
+        return messages.iter().try_for_each(|message| Ok(output::line(&input::on_one_line(message.get()))?));
+    }
+    // A replayed session takes the name of its recording again, so that replaying the export gives the same result.
+    let id = name.strip_prefix("replay/").unwrap_or(name);
+    Ok(output::line(&input::on_one_line(&output::json(&Transcript { id, system, tools, messages })?))?)
+}
+
+/// A session as a recording: one line for all its messages, because the system prompt and the tools belong to all of them.
+#[derive(Serialize)]
+struct Transcript<'a> {
+    id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<Box<RawValue>>,
+    messages: Vec<Box<RawValue>>,
+}
+
+/// Returns a message with the time at which it arrived. A replay needs it to tell when the prompt cache has expired.
+fn recorded(raw: &RawValue, time: Option<Millis>) -> Result<Box<RawValue>, Failure> {
+    match (raw.get().strip_suffix('}'), json::timestamp(time)) {
+        (Some(open), Some(time)) => {
+            RawValue::from_string(format!("{open},\"time\":\"{time}\"}}")).map_err(Failure::Json)
         }
-        return Ok(());
+        (Some(_) | None, _) => Ok(raw.to_owned()),
     }
-    // Tools belong to a whole transcript, so it takes a line for itself.
-    let member =
-        |key: &str, raw: Option<Box<RawValue>>| raw.map_or_else(String::new, |raw| format!(",\"{key}\":{}", raw.get()));
-    // A replayed session goes by the name of what was replayed, so that replaying its export comes to the same.
-    let id = serde_json::to_string(name.strip_prefix("replay/").unwrap_or(name)).unwrap_or_default();
-    let (system, tools) = (member("system", preamble.system), member("tools", preamble.tools));
-    let messages = messages.collect::<Vec<_>>().join(",");
-    Ok(output::line(&one_line(&format!("{{\"id\":{id}{system}{tools},\"messages\":[{messages}]}}")))?)
-}
-
-/// A message with the time at which it came: a replay's cache depends on it.
-fn recorded(raw: &str, time: Option<Millis>) -> String {
-    match (raw.strip_suffix('}'), json::timestamp(time)) {
-        (Some(open), Some(time)) => format!("{open},\"time\":\"{time}\"}}"),
-        (Some(_) | None, _) => raw.to_owned(),
-    }
-}
-
-/// Between the values of JSON a line break is white space, and inside a string there is none.
-fn one_line(json: &str) -> String {
-    json.replace(['\n', '\r'], " ")
 }
 
 fn search(
@@ -267,7 +266,7 @@ fn search(
     let found = block_on(session::search(store, log, query, limit))?;
     if json {
         for hit in &found {
-            output::line(&serde_json::to_string(hit).unwrap_or_default())?;
+            output::json_line(hit)?;
         }
     } else if found.is_empty() {
         output::tell("nothing found");

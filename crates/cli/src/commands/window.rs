@@ -41,22 +41,26 @@ pub(crate) fn run(args: &WindowArgs) -> Result<ExitCode, Failure> {
     let written = if args.explain {
         let fates = fates(&run.taken.entries, view, request.dialect(), &run.engine.explain());
         if args.json {
-            let plan = fates.iter().map(Line::of).collect();
-            let window = serde_json::from_str(&window).unwrap_or_default();
-            let tokens = run.engine.tokens(view);
-            let answer = Answer { window, plan, tokens, over: over.map(|over| over.excesses).unwrap_or_default() };
-            output::result(&serde_json::to_string(&answer).unwrap_or_default())
+            write_explained(&window, &fates, run.engine.tokens(view), over)
         } else {
             output::tell(&explain(&fates));
             if let Some(over) = over {
                 output::tell(&over.sentence);
             }
-            output::result(&window)
+            output::result(&window).map_err(Failure::from)
         }
     } else {
-        output::result(&window)
+        output::result(&window).map_err(Failure::from)
     };
-    Failure::code_after(written.map_err(Failure::from), u8::from(args.strict && !warnings.is_empty()))
+    Failure::code_after(written, u8::from(args.strict && !warnings.is_empty()))
+}
+
+/// Writes the window and the reasons for it as one JSON object.
+fn write_explained(window: &str, fates: &[Fate], tokens: u64, over: Option<Over>) -> Result<(), Failure> {
+    let window = serde_json::from_str(window).map_err(Failure::Json)?;
+    let plan = fates.iter().map(Line::of).collect();
+    let over = over.map(|over| over.excesses).unwrap_or_default();
+    Ok(output::result(&output::json(&Answer { window, plan, tokens, over })?)?)
 }
 
 struct Run {
