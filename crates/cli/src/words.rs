@@ -20,7 +20,7 @@ pub(crate) fn action(action: Action) -> &'static str {
 
 pub(crate) fn excess(excess: &Excess) -> String {
     let (actual, limit) = (number(excess.actual), number(excess.limit));
-    format!("{actual} {} where {limit} may be", excess.measure)
+    format!("{actual} {} (limit {limit})", excess.measure)
 }
 
 pub(crate) fn reason(reason: &Reason) -> String {

@@ -519,7 +519,7 @@ fn what_exceeds_a_limit_is_part_of_the_explanation() {
     let run = lab.run(&["window", "talk.json", "--policy", "tokens:max_tokens=3", "--json", "--explain"]);
     assert_eq!(run.json()["over"], json!([{"measure": "tokens", "actual": 12, "limit": 3}]));
     let sentence = run.stderr.trim_start_matches("warning: ").trim_end();
-    assert!(sentence.starts_with("the window has 12 tokens where 3 may be: "), "{sentence}");
+    assert!(sentence.starts_with("the window has 12 tokens (limit 3); these may not be dropped: "), "{sentence}");
     let run = lab.run(&["window", "talk.json", "--policy", "tokens:max_tokens=3", "--explain"]);
     assert_eq!(run.stderr.lines().last(), Some(sentence));
     let fits = lab.run(&["window", "talk.json", "--policy", "messages", "--json", "--explain"]);
