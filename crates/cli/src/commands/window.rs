@@ -233,8 +233,9 @@ fn undroppable(plan: &Plan) -> Vec<(String, u64)> {
 fn warnings(taken: &Taken, over: Option<&Over>, view: &View, request: &Request) -> Vec<String> {
     let mut warnings: Vec<String> = over.map(|over| over.sentence.clone()).into_iter().collect();
     if taken.outcome.summary_request.is_some() {
-        warnings
-            .push("no summary is smaller than the messages that it would cover, so the messages are sent".to_owned());
+        let warning =
+            "no summary could be made that is smaller than the messages it covers, so these messages are sent";
+        warnings.push(warning.to_owned());
     }
     warnings.extend(changes(&taken.entries, view, request.dialect()).iter().map(ToString::to_string));
     warnings
