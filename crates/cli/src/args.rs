@@ -35,7 +35,7 @@ Examples:
 
 See `lookback help COMMAND` for more about a command. docs/json.md describes the output of --json.
 
-Exit codes: 0 if the answer is yes, 1 if it is no, 2 if the input or the command line is invalid, or if something failed."
+Exit codes: 0 if the answer is yes, 1 if it is no, 2 if the input or the command line is invalid or something failed."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -74,26 +74,27 @@ pub(crate) enum Command {
 const POLICY_HELP: &str = "A preset with settings, or a TOML or JSON file";
 const POLICY_LONG: &str = "\
 A preset with settings (NAME[:KEY=VALUE,...]), or a TOML or JSON file. The presets are `default`, `none`, `messages` \
-(max_messages=40), `turns` (max_turns=50), `rounds` (max_rounds=10) and `tokens` (max_tokens=8000). Each of them has a setting \
-`target_...`: the size to which a window is reduced when it exceeds its limit. Every path in a policy is a setting too, such as \
-`keep.first=2`.
+(max_messages=40), `turns` (max_turns=50), `rounds` (max_rounds=10) and `tokens` (max_tokens=8000). Each of them has \
+a setting `target_...`: the size to which a window is reduced when it exceeds its limit. Every path in a policy is a \
+setting too, such as `keep.first=2`.
 
-These presets behave like other systems: `turn-window` (max_turns=50, max_tokens=4000), `rolling-summary` (window_size=20, \
-summary_budget=1000, summary_role=system, batch, a quarter of window_size), `two-tier` (sliding_window_size=10, \
-max_output_length=8000, enable_compaction=false), `message-window` (max_messages, always_keep_system_message_first=false) and \
-`managed-window` (window_size=40, should_truncate_results=true, per_turn=false, proactive_compression=false)";
+These presets behave like other systems: `turn-window` (max_turns=50, max_tokens=4000), `rolling-summary` \
+(window_size=20, summary_budget=1000, summary_role=system, batch, a quarter of window_size), `two-tier` \
+(sliding_window_size=10, max_output_length=8000, enable_compaction=false), `message-window` (max_messages, \
+always_keep_system_message_first=false) and `managed-window` (window_size=40, should_truncate_results=true, \
+per_turn=false, proactive_compression=false)";
 
 const PRICES_HELP: &str = "Prices by name, by model, or from a TOML file (FILE.toml or FILE.toml:NAME)";
 const PRICES_LONG: &str = "\
-Prices by name, by the name of a model, or from a TOML file: FILE.toml takes the first entry of the file, FILE.toml:NAME the entry \
-with that name. The built-in prices are anthropic-5m, anthropic-1h, anthropic-opus-5m, anthropic-haiku-5m, openai-5.6, openai, \
-openai-4o, gemini, mistral, deepseek and uncached.
+Prices by name, by the name of a model, or from a TOML file: FILE.toml takes the first entry of the file, \
+FILE.toml:NAME the entry with that name. The built-in prices are anthropic-5m, anthropic-1h, anthropic-opus-5m, \
+anthropic-haiku-5m, openai-5.6, openai, openai-4o, gemini, mistral, deepseek and uncached.
 
-A file has a [[price]] for each entry, with all of these keys: name, provider, models (a list; `*` matches any text), input (US \
-dollars per million tokens), write and read (the cost of a token that is written to the prompt cache or read from it, as a multiple \
-of input), minimum (the fewest tokens that are cached), step (prefixes are cached in multiples of this number of tokens), ttl (seconds \
-from the last use of a cache entry until it expires), entries (\"marked\" or \"every\"), date and source. docs/prices.md has an example \
-and explains each key.";
+A file has a [[price]] for each entry, with all of these keys: name, provider, models (a list; `*` matches any \
+text), input (US dollars per million tokens), write and read (the cost of a token that is written to the prompt \
+cache or read from it, as a multiple of input), minimum (the fewest tokens that are cached), step (prefixes are \
+cached in multiples of this number of tokens), ttl (seconds from the last use of a cache entry until it expires), \
+entries (\"marked\" or \"every\"), date and source. docs/prices.md has an example and explains each key.";
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct PolicyArgs {
@@ -106,8 +107,9 @@ pub(crate) struct PolicyArgs {
 
 /// Print a conversation with its window in place
 ///
-/// Reads a list of messages, a request body or a recording. Prints the same list or body, with the window in place of the
-/// messages. Kept messages and everything outside the messages stay byte for byte. For a recording, prints a request.
+/// Reads a list of messages, a request body or a recording. Prints the same list or body, with the window in place of
+/// the messages. Kept messages and everything outside the messages stay byte for byte. For a recording, prints a
+/// request.
 ///
 /// The window is the one that `replay` would send: as if a model call had been made before each assistant message.
 #[derive(Debug, ClapArgs)]
@@ -146,8 +148,8 @@ pub(crate) struct WindowArgs {
 
 /// Check whether a provider would accept a conversation
 ///
-/// Exits with 0 if the provider would accept it, and with 1 if not. Prints each broken rule, where it is broken, and what to
-/// do. `lookback rules` explains each rule: the provider's errors, their causes and their repairs.
+/// Exits with 0 if the provider would accept it, and with 1 if not. Prints each broken rule, where it is broken, and
+/// what to do. `lookback rules` explains each rule: the provider's errors, their causes and their repairs.
 ///
 /// In a recording, checks each transcript. --fix writes a recording as JSON lines: one transcript per line
 /// ({"id","messages"}), or one message per line if the input has that form. It leaves out times and reported usage.
@@ -173,9 +175,10 @@ pub(crate) struct CheckArgs {
 
 /// Explain the rules of providers and their errors
 ///
-/// Without arguments, lists the rules that `check` knows. Given the number of a rule or the text of an error, explains the
-/// cause, what Lookback does about it, and what you can do. Exits with 1 if the error is not about the length or the
-/// messages of a request. If the error contains quotes, pass it on standard input, where the shell does not interpret them.
+/// Without arguments, lists the rules that `check` knows. Given the number of a rule or the text of an error, explains
+/// the cause, what Lookback does about it, and what you can do. Exits with 1 if the error is not about the length or
+/// the messages of a request. If the error contains quotes, pass it on standard input, where the shell does not
+/// interpret them.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
@@ -191,15 +194,15 @@ pub(crate) struct RulesArgs {
 /// Replay recorded sessions and price each of their model calls
 ///
 /// Reads recordings, and all recordings in folders. A recording contains JSON lines, one transcript
-/// ({"id","messages","tools"}) or one message per line, with an optional `time`; a JSON list of either; a request body; or a
-/// session of Claude Code (~/.claude/projects). It may be gzipped. There is a model call before each assistant message except
-/// the first message.
+/// ({"id","messages","tools"}) or one message per line, with an optional `time`; a JSON list of either; a request
+/// body; or a session of Claude Code (~/.claude/projects). It may be gzipped. There is a model call before each
+/// assistant message except the first message.
 ///
 /// Several policies are compared with each other. If the recordings contain the usage that the provider reported, the
 /// replay is compared with it.
 ///
-/// Keeps the sessions in the store: replay/NAME for the first policy, and replay/NAME@POLICY for the others. Replaying the
-/// same file again replaces them. Ctrl-C ends a replay: it prints the results up to then, and does not keep the
+/// Keeps the sessions in the store: replay/NAME for the first policy, and replay/NAME@POLICY for the others. Replaying
+/// the same file again replaces them. Ctrl-C ends a replay: it prints the results up to then, and does not keep the
 /// unfinished session.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
@@ -212,7 +215,13 @@ pub(crate) struct ReplayArgs {
     /// Recordings, or folders of recordings; `-` reads standard input
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
-    #[arg(long, value_name = "POLICY", help = "A preset with settings, or a file; may be repeated", long_help = POLICY_LONG, default_value = "default")]
+    #[arg(
+        long,
+        value_name = "POLICY",
+        help = "A preset with settings, or a file; may be repeated",
+        long_help = POLICY_LONG,
+        default_value = "default"
+    )]
     pub(crate) policy: Vec<String>,
     #[arg(long, value_name = "NAME", help = PRICES_HELP, long_help = PRICES_LONG, default_value = "anthropic-5m")]
     pub(crate) prices: String,
@@ -232,9 +241,9 @@ pub(crate) struct ReplayArgs {
 
 /// Serve a memory to any MCP client
 ///
-/// Speaks the Model Context Protocol on standard input and output, for clients that start their own servers. With --http, it
-/// speaks streamable HTTP under /mcp. The tools write and search the facts of one session, and keep and recall its messages.
-/// Prompts load the facts. Sessions are resources.
+/// Speaks the Model Context Protocol on standard input and output, for clients that start their own servers. With
+/// --http, it speaks streamable HTTP under /mcp. The tools write and search the facts of one session, and keep and
+/// recall its messages. Prompts load the facts. Sessions are resources.
 #[cfg(feature = "mcp")]
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
@@ -255,8 +264,8 @@ For a client that starts the server, add to its configuration:
 For a client that calls a running server:
   { \"mcpServers\": { \"lookback\": { \"type\": \"http\", \"url\": \"http://127.0.0.1:8765/mcp\" } } }")]
 pub(crate) struct McpArgs {
-    /// The store: an SQLite file, or a folder of plain files (PATH/) [env: LOOKBACK_STORE] [default: a file in the user's data
-    /// folder, printed on standard error]
+    /// The store: an SQLite file, or a folder of plain files (PATH/) [env: LOOKBACK_STORE] [default: a file in the
+    /// user's data folder, printed on standard error]
     #[arg(long, value_name = "PATH", value_parser = place())]
     pub(crate) store: Option<PathBuf>,
     /// The session whose facts and messages are served
@@ -366,7 +375,8 @@ pub(crate) enum SessionsCommand {
     },
     /// Print the whole history of a session as a recording
     ///
-    /// Prints one message per line. If the session has a system prompt outside its messages, or tools, prints one line for all.
+    /// Prints one message per line. If the session has a system prompt outside its messages, or tools, prints one line
+    /// for all.
     #[command(after_help = "Example:\n  lookback sessions export replay/session | lookback replay -")]
     Export {
         /// The session
@@ -397,7 +407,7 @@ pub(crate) enum SessionsCommand {
         /// The sessions
         #[arg(required_unless_present = "all", conflicts_with = "all")]
         names: Vec<String>,
-        /// Delete all sessions in the store
+        /// Delete everything in the store, including shared facts
         #[arg(long)]
         all: bool,
         #[command(flatten)]

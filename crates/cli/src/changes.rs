@@ -28,8 +28,8 @@ impl fmt::Display for Change {
 
 /// Returns all changes that make the messages of a log valid, in the order of the history.
 ///
-/// These are the repairs in the log, and what encoding does to the messages of the view. What a compaction caused is left
-/// out.
+/// These are the repairs in the log, and what encoding does to the messages of the view. What a compaction caused is
+/// left out.
 pub(crate) fn changes(entries: &[Entry], view: &View, dialect: Dialect) -> Vec<Change> {
     let history = History::new(entries, view, dialect);
     let mut changes = Vec::new();

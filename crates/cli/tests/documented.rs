@@ -1,4 +1,4 @@
-//! Every command that a page or a help text shows, run as it stands there: in its order, from a fresh folder, and finding something.
+//! Runs every command that a page or a help text shows, in order and from a fresh folder. Each must find something.
 
 #![cfg(feature = "mcp")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]

@@ -38,7 +38,7 @@ fn a_pipe_is_no_store() {
 #[test]
 fn an_input_without_an_end_is_given_up() {
     let lab = Lab::new();
-    lab.run(&["check", "/dev/zero"]).fails(2, "/dev/zero: more than 1 GiB came, without an end");
+    lab.run(&["check", "/dev/zero"]).fails(2, "/dev/zero: more than 1 GiB without an end");
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn a_pipe_that_nobody_writes_to_is_said_to_be_waited_for() {
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
     let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(said, "waiting for somebody to write to pipe, which is a pipe\n");
+    assert_eq!(said, "waiting for input on the pipe pipe\n");
 }
 
 /// A run that is told to color what it says, as it does on a terminal, so that nothing is taken out of it on the way.

@@ -213,7 +213,7 @@ fn a_server_that_is_told_of_no_store_keeps_its_own_wherever_it_is_started() {
         assert_eq!(run.stderr, "");
     }
     assert!(lab.path("own.db").exists() && lab.path("home/own.db").exists());
-    lab.run_with(&["mcp"], "", &[("XDG_DATA_HOME", "/proc/nowhere")]).fails(2, "could not be made");
+    lab.run_with(&["mcp"], "", &[("XDG_DATA_HOME", "/proc/nowhere")]).fails(2, "could not be created");
 }
 
 #[test]
@@ -252,7 +252,7 @@ fn a_wrong_command_line_is_named() {
     refused(&["--http", "[::]:0"], "can be reached from other machines");
     refused(
         &["--http", "127.0.0.1:0", "--token-env", "NONE"],
-        "--token-env NONE: there is no such environment variable",
+        "--token-env NONE: this environment variable is not set",
     );
     refused(&["--http", "127.0.0.1:0", "--token-env", "SHORT"], "at least 16 characters, not 7");
     refused(&["--http", "127.0.0.1:0", "--token-env", "TWO"], "character 4 is none");

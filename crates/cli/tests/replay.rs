@@ -373,8 +373,8 @@ fn wrong_files_are_named_with_the_line() {
     assert_snapshot!(told.join("\n"));
     assert!(!lab.path(".lookback").exists(), "nothing was written");
     fs::create_dir(lab.path("none")).unwrap();
-    lab.run(&["replay", "none"]).fails(2, "none holds no transcript");
-    lab.pipe(&["replay", "-"], "").fails(2, "standard input holds no transcript");
+    lab.run(&["replay", "none"]).fails(2, "none contains no transcript");
+    lab.pipe(&["replay", "-"], "").fails(2, "standard input contains no transcript");
     assert_eq!(lab.run(&["replay"]).code, Some(2));
     lab.run(&["replay", "good.jsonl", "--policy", "recent"]).fails(2, "recent");
 }
@@ -508,7 +508,7 @@ fn a_folder_of_claude_codes_sessions_is_told_session_by_session() {
     let lab = claude_code();
     let run = lab.run(&["replay", "projects"]);
     assert!(run.out().contains("session") && run.out().contains("/agent-"), "{}", run.stdout);
-    assert!(run.stderr.contains("passed over: projects/two/sessions-index.json"), "{}", run.stderr);
+    assert!(run.stderr.contains("skipped: projects/two/sessions-index.json"), "{}", run.stderr);
     assert_snapshot!(lab.told(&run));
     let lines = lab.run(&["replay", "projects", "--json"]).lines();
     assert!(lines.iter().all(|line| line["invalid_requests"] == 0));

@@ -186,7 +186,7 @@ fn all_sessions_are_deleted_only_where_that_is_asked_for() {
     assert_ne!(lab.run(&["sessions", "delete", "lived", "--all", "--store", "s.db"]).code, Some(0));
     assert_ne!(lab.run(&["sessions", "list", "--json", "--store", "s.db"]).out(), "");
     let run = lab.run(&["sessions", "delete", "--all", "--store", "s.db"]);
-    assert_eq!((run.out(), run.stderr.as_str()), ("", "deleted all 2\n"));
+    assert_eq!((run.out(), run.stderr.as_str()), ("", "deleted 2 sessions\n"));
     assert_eq!(lab.run(&["sessions", "list", "--json", "--store", "s.db"]).out(), "");
 }
 
@@ -319,7 +319,7 @@ fn a_folder_is_a_store_of_plain_files() {
 #[test]
 fn a_path_that_is_neither_a_file_nor_a_folder_is_no_store() {
     let lab = Lab::new().with_example().with("file", "");
-    lab.run(&["replay", "session.jsonl", "--store", "file/s.db"]).fails(2, "file could not be made");
+    lab.run(&["replay", "session.jsonl", "--store", "file/s.db"]).fails(2, "file could not be created");
     lab.run(&["sessions", "list", "--store", "file/s.db"]).fails(2, "there is no store");
     for args in COMMANDS {
         lab.run(&[args, &["--store", "none/"]].concat()).fails(2, "there is no store at none/");
@@ -391,7 +391,7 @@ fn a_folder_that_may_not_be_written_to_is_said() {
         return;
     }
     lab.run(&["replay", "session.jsonl", "--store", "shut/s.db"]).fails(2, "shut/s.db");
-    lab.run(&["replay", "session.jsonl", "--store", "shut/in/s.db"]).fails(2, "shut/in could not be made");
+    lab.run(&["replay", "session.jsonl", "--store", "shut/in/s.db"]).fails(2, "shut/in could not be created");
 }
 
 #[test]
@@ -440,6 +440,6 @@ fn a_session_that_is_listed_can_be_shown_though_it_has_nothing_but_facts() {
         assert_eq!(lab.run(&["sessions", "export", session]).out(), "");
     }
     lab.run(&["sessions", "show", "nobody"]).fails(1, "there is no session `nobody`");
-    assert_eq!(lab.run(&["sessions", "delete", "--all"]).stderr, "deleted all 1\n");
+    assert_eq!(lab.run(&["sessions", "delete", "--all"]).stderr, "deleted 1 session\n");
     assert_eq!(lab.run(&["sessions", "list", "--json"]).out(), "");
 }

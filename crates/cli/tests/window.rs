@@ -532,7 +532,7 @@ const NEIGHBORS: &str = r#"[{"role":"user","content":[{"text":"a"}]},{"role":"us
 #[test]
 fn neighbors_that_are_merged_are_told_of_and_explained() {
     let lab = Lab::new().with("two.json", NEIGHBORS);
-    let sentence = "it is sent as one message with the one before it, of the same role";
+    let sentence = "it is merged with the message before it, which has the same role";
     let run = lab.run(&["window", "two.json", "--strict"]);
     assert_eq!((run.code, run.stderr), (Some(1), format!("warning: messages[1]: {sentence}\n")));
     let run = lab.run(&["window", "two.json", "--explain"]);
@@ -578,12 +578,12 @@ fn of_several_transcripts_one_is_named() {
     let transcript = |id: &str| format!(r#"{{"id":"{id}","messages":[{{"role":"user","content":"I am {id}."}}]}}"#);
     let lab = Lab::new().with("some.jsonl", ["a", "b"].map(transcript).join("\n")).with("talk.json", talk(1));
     lab.run(&["window", "some.jsonl"])
-        .fails(2, "some.jsonl holds 2 transcripts; name the one to take with --transcript: `a`, `b`");
+        .fails(2, "some.jsonl contains 2 transcripts; choose one with --transcript: `a`, `b`");
     assert_eq!(lab.run(&["window", "some.jsonl", "--transcript", "b"]).out(), transcript("b"));
     lab.run(&["window", "some.jsonl", "--transcript", "c"])
-        .fails(2, "some.jsonl holds no transcript `c`; it has `a`, `b`");
+        .fails(2, "some.jsonl contains no transcript `c`; choose `a`, `b`");
     lab.run(&["window", "talk.json", "--transcript", "a"])
-        .fails(2, "talk.json holds no transcript `a`: it is no recording");
+        .fails(2, "talk.json contains no transcript `a`: it is not a recording");
 }
 
 #[test]

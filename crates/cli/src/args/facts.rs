@@ -44,8 +44,8 @@ pub(crate) struct Place {
 pub(crate) enum FactsCommand {
     /// List the current facts
     ///
-    /// Lists the facts of a session with --session, the shared facts with --shared or without both options, and all of them
-    /// with both options.
+    /// Lists the facts of a session with --session, the shared facts with --shared or without both options, and all of
+    /// them with both options.
     #[command(after_help = "\
 Examples:
   lookback facts list
@@ -134,9 +134,9 @@ Examples:
     },
     /// Import facts from an export, or from a memory folder of KB Labs
     ///
-    /// If the target has no facts, an export is imported unchanged, with its identifiers and its history. Otherwise its current
-    /// facts are added. Importing the same export again changes nothing. A folder is imported with its sessions and their messages.
-    /// Exits with 1 if something could not be imported.
+    /// If the target has no facts, an export is imported unchanged, with its identifiers and its history. Otherwise
+    /// its current facts are added. Importing the same export again changes nothing. A folder is imported with its
+    /// sessions and their messages. Exits with 1 if something could not be imported.
     #[command(after_help = "\
 Examples:
   lookback facts import --shared facts.jsonl
@@ -219,8 +219,8 @@ pub(crate) struct RecallArgs {
     /// Skip N search results, or N characters of an entry
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with_all = ["from", "to"])]
     pub(crate) offset: u64,
-    /// The maximum number of search results (default 5) or messages of a range (default 20), at most 50; or of characters of an
-    /// entry (default and maximum 8000)
+    /// The maximum number of search results (default 5) or messages of a range (default 20), at most 50; or of
+    /// characters of an entry (default and maximum 8000)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) limit: Option<u64>,
     #[command(flatten)]

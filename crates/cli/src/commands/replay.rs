@@ -149,7 +149,8 @@ impl<'a> Run<'a> {
             let recording = recording?;
             let name = names.give(&recording, index);
             let reports = self.replay_under_each(&recording, &name, candidates, &mut replayed)?;
-            // The totals compare policies over the same recordings, so a recording counts only if every policy completed it.
+            // The totals compare policies over the same recordings, so a recording counts only if every policy
+            // completed it.
             if reports.len() == candidates.len() && reports.iter().all(|report| !report.cut_short) {
                 candidates.iter_mut().zip(&reports).for_each(|(candidate, report)| candidate.total.add(report));
             }
@@ -298,7 +299,8 @@ impl Names {
         Names { suffix: suffixes.map(|suffix| suffix.chars().count()).max().unwrap_or(0), ..Names::default() }
     }
 
-    /// Returns the name for a recording's session: the recording's own name if it is valid, with a number if it is taken.
+    /// Returns the name for a recording's session: the recording's own name if it is valid, with a number if it is
+    /// taken.
     fn give(&mut self, recording: &Recording, index: usize) -> String {
         // The prefix keeps a replay from replacing a real session.
         let mut name = format!("replay/{}", recording.id);
