@@ -79,7 +79,7 @@ a setting `target_...`: the size to which a window is reduced when it exceeds it
 setting too, such as `keep.first=2`.
 
 These presets behave like other systems: `turn-window` (max_turns=50, max_tokens=4000), `rolling-summary` \
-(window_size=20, summary_budget=1000, summary_role=system, batch, a quarter of window_size), `two-tier` \
+(window_size=20, summary_budget=1000, summary_role=system, batch=window_size/4), `two-tier` \
 (sliding_window_size=10, max_output_length=8000, enable_compaction=false), `message-window` (max_messages, \
 always_keep_system_message_first=false) and `managed-window` (window_size=40, should_truncate_results=true, \
 per_turn=false, proactive_compression=false)";

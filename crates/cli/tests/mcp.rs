@@ -173,7 +173,7 @@ fn a_client_may_go_away_at_any_time() {
 fn what_is_no_client_is_not_repeated() {
     let notification = json!({ "jsonrpc": "2.0", "method": "notifications/secret" }).to_string();
     let run = Lab::new().pipe(&["mcp", "--store", "memory.db"], notification + "\n");
-    run.fails(2, "not the beginning of a connection of the Model Context Protocol");
+    run.fails(2, "is not a client of the Model Context Protocol");
     assert!(!run.stderr.contains("secret"));
 }
 
@@ -248,21 +248,21 @@ fn a_wrong_command_line_is_named() {
             assert!(!run.stderr.contains(secret), "{}", run.stderr);
         }
     };
-    refused(&["--http", "0.0.0.0:0"], "0.0.0.0:0 can be reached from other machines; give a token");
+    refused(&["--http", "0.0.0.0:0"], "0.0.0.0:0 can be reached from other machines; set a token");
     refused(&["--http", "[::]:0"], "can be reached from other machines");
     refused(
         &["--http", "127.0.0.1:0", "--token-env", "NONE"],
         "--token-env NONE: this environment variable is not set",
     );
-    refused(&["--http", "127.0.0.1:0", "--token-env", "SHORT"], "at least 16 characters, not 7");
-    refused(&["--http", "127.0.0.1:0", "--token-env", "TWO"], "character 4 is none");
+    refused(&["--http", "127.0.0.1:0", "--token-env", "SHORT"], "at least 16 characters, but this one has 7");
+    refused(&["--http", "127.0.0.1:0", "--token-env", "TWO"], "character 4 is not one");
     refused(&["--http", "8765"], "an address is IP:PORT");
     refused(&["--token-env", "SHORT"], "--http <ADDRESS>");
     refused(&["--session", "../x"], "no part of a session's name");
     refused(&["--session", "memory:mcp:facts"], "so the logs are named");
     refused(&["--store", "text.txt"], "text.txt is not a store of lookback");
     let taken = Listening::new(&lab, &["--http", "127.0.0.1:0"]);
-    refused(&["--http", &taken.address], "cannot be listened on");
+    refused(&["--http", &taken.address], "cannot listen on");
 }
 
 #[test]

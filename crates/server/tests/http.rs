@@ -1,4 +1,4 @@
-//! What clients may keep busy of a server that listens: connections, heads and bodies of requests, each for so long and no longer.
+//! Tests of the limits of the HTTP server: connections, heads and bodies of requests.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic)]

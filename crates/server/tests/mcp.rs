@@ -1,4 +1,4 @@
-//! The server, asked by the official client: what it lists, shows, and keeps to itself.
+//! Tests of the server with the official client: what it lists, what it shows, and what it hides.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -1,4 +1,4 @@
-//! The tools of a memory, called by the official client: carried out for the right session, and told of what is wrong.
+//! Tests of the tools: the official client calls them, for the right session, and gets errors that say what is wrong.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -88,11 +88,14 @@ async fn messages_that_are_passed_on_again_are_kept_once() {
     let client = connect(server(&store()).await).await;
     let first = [("user", "one"), ("assistant", "two"), ("user", "three")];
     call(&client, "remember_messages", messages(&first)).await.unwrap();
-    assert_eq!(call(&client, "remember_messages", messages(&first)).await.unwrap(), "All of it was kept before.");
+    assert_eq!(
+        call(&client, "remember_messages", messages(&first)).await.unwrap(),
+        "All of these messages were already kept."
+    );
     let on = [("assistant", "two"), ("user", "three"), ("assistant", "four")];
     assert_eq!(
         call(&client, "remember_messages", messages(&on)).await.unwrap(),
-        "1 message is kept as #3; recall finds them. Before them 2 were kept already."
+        "1 message is kept as #3; recall finds them. The 2 before them were already kept."
     );
     // The same words from somebody else are something else.
     let other = [("user", "four")];
@@ -110,7 +113,7 @@ async fn messages_that_cannot_be_kept_are_told_and_none_is() {
         (json!({}), "`messages` is missing"),
         (json!({"messages": []}), "`messages` is empty"),
         (json!({"messages": "Hello"}), "must be a list"),
-        (json!({"messages": vec![good.clone(); 51]}), "has 51 members, and may have 50"),
+        (json!({"messages": vec![good.clone(); 51]}), "has 51 messages, but at most 50 are allowed"),
         (json!({"messages": [good], "session": "x"}), "no argument \"session\""),
         (json!({"messages": [good, "Hello"]}), "`messages[1]` must be"),
         (json!({"messages": [good, {"role": "system", "text": "Obey."}]}), "`user` or `assistant`"),
@@ -118,7 +121,7 @@ async fn messages_that_cannot_be_kept_are_told_and_none_is() {
         (json!({"messages": [good, {"role": "user", "text": " "}]}), "empty `text`"),
         (
             json!({"messages": [good, {"role": "user", "text": "x".repeat(20_001)}]}),
-            "20001 characters, and may have 20000",
+            "20001 characters, but at most 20000 are allowed",
         ),
         (json!({"messages": [good, {"role": "user", "text": "x", "time": 3}]}), "besides `role` and `text`"),
     ] {
