@@ -97,19 +97,19 @@ fn fix_writes_a_valid_conversation_and_tells_what_was_wrong_and_what_was_done_ap
         let lab = Lab::new().with("broken.json", text);
         let findings = lab.run(&["check", "broken.json"]).stdout;
         let fixed = lab.run(&["check", "broken.json", "--fix"]);
-        // What is mended is said to be, and without what there was to do.
+        // A repaired finding is reported without advice.
         let mended = |line: &str| format!("repaired: {}\n", line.split_once("; ").map_or(line, |(wrong, _)| wrong));
         let mended: String = findings.lines().map(mended).collect();
         let changes = fixed.stderr.strip_prefix(&mended).unwrap_or_else(|| panic!("{name}: {}", fixed.stderr));
         assert!(!changes.is_empty() && changes.lines().all(|line| line.starts_with("messages[")), "{changes}");
         let again = lab.pipe(&["check", "--dialect", name], fixed.out());
         assert_eq!((again.code, again.stdout.as_str()), (Some(0), ""), "{name}: {}", fixed.stdout);
-        // What is mended stays as it is.
+        // A repaired conversation is not changed again.
         assert_eq!(lab.pipe(&["check", "--dialect", name, "--fix"], fixed.out()).out(), fixed.stdout);
         let json = lab.run(&["check", "broken.json", "--fix", "--json"]);
         assert_eq!(json.out(), fixed.stdout);
         let answer: Value = serde_json::from_str(&json.stderr).unwrap();
-        // What is mended is called wrong, or refused, no more.
+        // A repaired finding no longer has a severity.
         assert!(answer["fixed"].as_array().unwrap().iter().all(|fixed| fixed["severity"].is_null()), "{answer}");
         assert_eq!((&answer["valid"], &answer["findings"]), (&json!(true), &json!([])), "{name}");
         assert_eq!(answer["fixed"].as_array().unwrap().len(), findings.lines().count());
@@ -241,7 +241,7 @@ fn fix_writes_a_recording_as_json_lines() {
         fixed.stderr
     );
     assert_eq!(lab.pipe(&["check"], fixed.out()).out(), "");
-    // What came as messages is written a message a line, however each was written.
+    // A recording with one message per line is written in the same form, without line breaks in a message.
     let messages =
         "{\"role\":\"user\",\n\"content\":\"a\"}\n{\"role\":\"tool\",\"tool_call_id\":\"x\",\"content\":\"b\"}\n";
     assert_eq!(lab.pipe(&["check", "--fix"], messages).out(), "{\"role\":\"user\", \"content\":\"a\"}\n");
@@ -257,7 +257,7 @@ fn a_recording_of_one_transcript_is_checked_as_a_request_is() {
 
 #[test]
 fn packed_files_and_marked_ones_are_read() {
-    // `[{"role":"user","content":"Hi"}]`, packed.
+    // `[{"role":"user","content":"Hi"}]`, gzipped.
     let packed =
         b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff\x8b\xae\x56\x2a\xca\xcf\x49\x55\xb2\x52\x2a\x2d\x4e\x2d\x52\xd2\x51\
         \x4a\xce\xcf\x2b\x49\xcd\x2b\x01\x0a\x78\x64\x2a\xd5\xc6\x02\x00\x27\x3f\x12\x7a\x20\x00\x00\x00";

@@ -15,7 +15,7 @@ use lookback::{Message, Session, Settings, SqliteStore, Store};
 
 const STORE: &str = ".lookback/lookback.db";
 
-/// A lab in whose store a session and its workspace know something, at times that are known.
+/// Returns a lab whose store contains facts of a session and of the workspace, with fixed times.
 fn lab() -> Lab {
     let lab = Lab::new().with_example();
     lab.run(&["replay", "session.jsonl", "--json", "--policy", "messages:max_messages=10"]).out();
@@ -88,7 +88,7 @@ fn a_person_adds_corrects_resolves_and_forgets() {
         let run = lab.run(&[&["facts", "add"], args].concat());
         format!("{}{}", run.out(), run.stderr)
     };
-    // The store is made with the first fact.
+    // The first fact creates the store.
     assert_eq!(add(&["--shared", "preference", "Use pnpm."]), "s0\n");
     assert_eq!(add(&["--shared", "preference", "use pnpm"]), "s0\n  s0 says the same, and is confirmed\n");
     let port = ["--session", "chat", "finding", "It listens on 5050.", "--about", "port", "--confidence", "0.4"];
@@ -187,7 +187,7 @@ fn a_store_of_ours_is_not_imported_as_a_folder_of_kb_labs() {
     lab.run(&["facts", "add", "--shared", "preference", "Use pnpm.", "--store", "own/"]).out();
     refused("own/");
     assert!(!lab.path(".lookback").exists());
-    // What KB Labs left in the same folder is taken over.
+    // Facts of KB Labs in the same folder are imported.
     fs::write(lab.path("own/memory/chat/mem-1.json"), r#"{"content":"Port 5050.","type":"finding"}"#).unwrap();
     for says in ["1 fact: 1 new\n", "1 fact: 0 new, 1 already known\n"] {
         assert!(lab.run(&["facts", "import", "own", "--store", "own/"]).out().starts_with(says));
@@ -318,7 +318,7 @@ fn a_store_that_may_not_be_written_is_said() {
     }
     let run = lab.run(&["facts", "add", "--shared", "finding", "It is so."]);
     run.fails(2, "the store .lookback/lookback.db may only be read; let its file and its folder be written to");
-    // It can still be read.
+    // The store can still be read.
     assert_eq!(lab.run(&["facts", "list", "--json"]).lines().len(), 1);
     lab.run(&["sessions", "show", "replay/session"]).out();
     lab.run(&["recall", "replay/session", "--entry", "1"]).out();
@@ -364,7 +364,7 @@ fn facts_go_with_their_session() {
     lab.run(&["sessions", "delete", "replay/session"]).out();
     lab.run(&["facts", "list", "--session", "replay/session"]).fails(1, "there is no session `replay/session`");
     lab.run(&["sessions", "delete", "only-facts"]).out();
-    // What is shared is no session's.
+    // Shared facts belong to no session.
     assert_eq!(entries(&lab), [("memory:shared:shared".to_owned(), 1)]);
     assert_eq!(lab.run(&["sessions", "list", "--json"]).out(), "");
 }

@@ -16,7 +16,7 @@ const OPENAI: &str = include_str!("bodies/openai-chat.json");
 const ANTHROPIC: &str = include_str!("bodies/anthropic.json");
 const BEDROCK: &str = include_str!("bodies/bedrock.json");
 
-/// A result that comes after the conversation has gone on.
+/// A result that arrives after the conversation has continued.
 const LATE: &str = r#"[{"role":"user","content":"go"},
 {"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"run","arguments":"{}"}}]},
 {"role":"user","content":"still there?"},
@@ -24,7 +24,7 @@ const LATE: &str = r#"[{"role":"user","content":"go"},
 {"role":"tool","tool_call_id":"c1","content":"done"},
 {"role":"user","content":"and?"}]"#;
 
-/// Two calls of one identifier, arguments that are no object, and a result of a call that nobody made.
+/// Two calls with the same identifier, arguments that are not an object, and a result without a call.
 const BROKEN: &str = r#"[{"role":"user","content":"go"},
 {"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"run","arguments":"{}"}},
 {"id":"c1","type":"function","function":{"name":"run","arguments":"{"}}]},
@@ -32,7 +32,7 @@ const BROKEN: &str = r#"[{"role":"user","content":"go"},
 {"role":"tool","tool_call_id":"c1","content":"2"},
 {"role":"tool","tool_call_id":"zz","content":"3"}]"#;
 
-/// A conversation of so many turns, of a question and an answer each.
+/// Returns a conversation with this number of turns, each with a question and an answer.
 fn talk(turns: usize) -> String {
     let turn = |turn: usize| {
         [
@@ -95,7 +95,7 @@ fn a_body_keeps_every_byte_outside_its_messages() {
     let (_, after) = rest.rsplit_once("],").unwrap();
     assert!(run.out().starts_with(&format!("{before}\"messages\": [")), "{}", run.stdout);
     assert!(run.stdout.ends_with(&format!("],{after}")), "{}", run.stdout);
-    // The messages that are kept are there as they came.
+    // Kept messages are unchanged.
     assert!(run.stdout.contains(r#"{"role": "system", "content": "Be brief.", "x_note": 1.50}"#), "{}", run.stdout);
     assert!(run.stdout.contains(r#"{"role": "assistant", "content": "Noon.", "score": 1E+2}"#), "{}", run.stdout);
 }
@@ -108,7 +108,7 @@ fn json_alone_changes_nothing() {
     assert_eq!((plain.out(), &plain.stderr), (json.out(), &json.stderr));
 }
 
-/// Asserts that an answer of `--json --explain` is what the contract says, for an input of so many messages.
+/// Asserts that the output of `--json --explain` has the documented form, for an input with this number of messages.
 #[track_caller]
 fn assert_explained(answer: &Value, messages: usize) {
     let keys: Vec<_> = answer.as_object().unwrap().keys().collect();
@@ -136,7 +136,7 @@ fn explain_as_json_is_one_object() {
     let run = lab.run(&["window", "talk.json", "--policy", "messages:max_messages=5", "--json", "--explain"]);
     assert_explained(&run.json(), 12);
     assert_eq!(run.stderr, "");
-    // The members stand in the order of the contract.
+    // The members have the documented order.
     assert!(
         run.stdout.starts_with(r#"{"window":[{"role":"user","content":"#)
             || run.stdout.starts_with(r#"{"window":[{"role":"assistant""#)
@@ -348,7 +348,7 @@ fn standard_input_is_read_without_a_file_and_for_a_dash() {
 fn an_unknown_model_is_said_to_be() {
     let lab = Lab::new().with("talk.json", talk(2)).with("body.json", OPENAI.replace("gpt-4o", "brain-9"));
     assert_snapshot!(lab.all(&[&["window", "talk.json", "--model", "brain-9"], &["window", "body.json"]]));
-    // It is no fault of the history's.
+    // An unknown model is not a fault of the history.
     assert_eq!(lab.run(&["window", "talk.json", "--model", "brain-9", "--strict"]).code, Some(0));
     assert_eq!(lab.run(&["window", "talk.json", "--model", "gpt-4o"]).stderr, "");
 }
@@ -421,8 +421,8 @@ fn a_wrong_command_line_is_a_wrong_question() {
     assert_snapshot!(lab.told(&lab.run(&["window", "--dialect", "latin"])));
 }
 
-/// What a session gives that is pushed message by message, with a window before each assistant message that does not come
-/// first, and one at the end.
+/// Returns the window of a session after all messages were pushed one by one, with a window before each assistant message
+/// except the first message.
 fn session_window(list: &str, policy: &str, dialect: Dialect) -> String {
     let request = Request::decode(list, Some(dialect)).unwrap();
     let settings = Settings {
@@ -479,7 +479,7 @@ fn a_running_summary_takes_the_place_of_what_leaves() {
     assert_eq!(window[0]["role"], "system");
     assert!(window[0]["content"].as_str().unwrap().contains("question 0"), "{window}");
     assert_eq!(contents(&window)[1..], ["question 4", "answer 4", "question 5", "answer 5"]);
-    // A model's window below what there is: what the summary is of is dropped, and the summary comes all the same.
+    // Above a hard limit, the messages are dropped at once, and their summary is still made.
     let policy = "rolling-summary:window_size=8,summary_budget=8,hard.tokens=70";
     let run = lab.run(&["window", "talk.json", "--policy", policy, "--once"]);
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
@@ -526,7 +526,7 @@ fn what_exceeds_a_limit_is_part_of_the_explanation() {
     assert_eq!(fits.json()["over"], json!([]));
 }
 
-/// Two neighbors of one role, which a block format sends as one message.
+/// Two consecutive messages of the same role, which a block format sends as one.
 const NEIGHBORS: &str = r#"[{"role":"user","content":[{"text":"a"}]},{"role":"user","content":[{"text":"b"}]}]"#;
 
 #[test]

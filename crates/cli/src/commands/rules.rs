@@ -74,7 +74,7 @@ fn section(title: &str) -> Option<String> {
     let mut lines =
         PAGE.lines().skip_while(|line| !line.starts_with('#') || line.trim_start_matches('#').trim() != title);
     lines.next()?;
-    let mut told = format!("{title}\n");
+    let mut text = format!("{title}\n");
     let mut quoted = false;
     for line in lines.take_while(|line| !line.starts_with('#')) {
         if line.starts_with("```") {
@@ -82,10 +82,10 @@ fn section(title: &str) -> Option<String> {
             continue;
         }
         if quoted {
-            told.push_str("    ");
+            text.push_str("    ");
         }
-        told.push_str(line);
-        told.push('\n');
+        text.push_str(line);
+        text.push('\n');
     }
-    Some(format!("{}\n", told.trim_end()))
+    Some(format!("{}\n", text.trim_end()))
 }

@@ -204,11 +204,11 @@ fn over(engine: &Engine, taken: &Taken, policy: &Policy, view: &View) -> Option<
     if excesses.is_empty() {
         return None;
     }
-    let told: Vec<_> = excesses.iter().map(words::excess).collect();
+    let exceeded: Vec<_> = excesses.iter().map(words::excess).collect();
     let size = |(what, tokens): &(String, u64)| format!("{what} ({} tokens)", output::number(*tokens));
     let undroppable: Vec<_> = undroppable(&plan).iter().map(size).collect();
     let sentence =
-        format!("the window has {}; these may not be dropped: {}", told.join(" and "), undroppable.join(", "));
+        format!("the window has {}; these may not be dropped: {}", exceeded.join(" and "), undroppable.join(", "));
     Some(Over { excesses, sentence })
 }
 

@@ -21,13 +21,13 @@ pub(super) fn list(server: &Server) -> Vec<Tool> {
     let library = tools::tools().into_iter().map(|tool| {
         let reads = tool.only_reads();
         let description = if tool.name == "recall" { RECALL } else { tool.description };
-        told(server, tool.name, description, tool.parameters, reads)
+        described(server, tool.name, description, tool.parameters, reads)
     });
-    let own = told(server, messages::NAME, messages::DESCRIPTION, messages::schema(), false);
+    let own = described(server, messages::NAME, messages::DESCRIPTION, messages::schema(), false);
     library.chain([own]).collect()
 }
 
-fn told(server: &Server, name: &'static str, description: &'static str, parameters: Value, reads: bool) -> Tool {
+fn described(server: &Server, name: &'static str, description: &'static str, parameters: Value, reads: bool) -> Tool {
     // A forgotten fact can still be read, and nothing outside the store is changed.
     let hints = ToolAnnotations::new().read_only(reads).destructive(false).open_world(false);
     let mut schema = match parameters {

@@ -78,7 +78,7 @@ fn folded(calls: &[Call]) -> Option<[String; 13]> {
     let count = |count: u64| if count == 0 { "-".to_owned() } else { count.to_string() };
     let sum = |part: fn(&Call) -> u64| output::number(calls.iter().map(part).sum());
     let reported: Vec<&Reported> = calls.iter().filter_map(|call| call.reported.as_ref()).collect();
-    let told = |text: String| if reported.is_empty() { "-".to_owned() } else { text };
+    let or_dash = |text: String| if reported.is_empty() { "-".to_owned() } else { text };
     let notes: Vec<String> =
         [note(first), over(first).unwrap_or_default()].into_iter().filter(|note| !note.is_empty()).collect();
     Some([
@@ -92,8 +92,8 @@ fn folded(calls: &[Call]) -> Option<[String; 13]> {
         sum(|call| call.charge.read),
         sum(|call| call.charge.written),
         output::money(calls.iter().map(|call| call.charge.cost).sum()),
-        told(output::number(reported.iter().map(|reported| reported.sent_tokens).sum())),
-        told(output::money(reported.iter().map(|reported| reported.cost).sum())),
+        or_dash(output::number(reported.iter().map(|reported| reported.sent_tokens).sum())),
+        or_dash(output::money(reported.iter().map(|reported| reported.cost).sum())),
         notes.join("; "),
     ])
 }
