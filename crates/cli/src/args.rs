@@ -1,4 +1,4 @@
-//! The command line, as its users write it.
+//! The command line: the commands, their options and their help.
 
 mod facts;
 
@@ -26,15 +26,16 @@ pub(crate) use facts::{AddArgs, FactsCommand, Place, RecallArgs, Whose, WhoseExa
     after_help = "\
 Examples:
   lookback replay examples/session.jsonl   # what a session would cost
-  lookback window examples/request.json    # a request, its window in place
+  lookback window examples/request.json    # a request with its window
   lookback check examples/request.json     # would a provider accept it?
-  lookback rules AM2                       # what a provider's rule demands
-  lookback sessions list                   # what the store holds
-  lookback facts list                      # what is known from before
+  lookback rules AM2                       # a rule of a provider, explained
+  lookback sessions list                   # the sessions in the store
+  lookback facts list                      # the facts in the store
   lookback mcp                             # a memory for any MCP client
 
-`lookback COMMAND --help` has more. Exit codes: 0 yes, 1 no, 2 the input or the command line cannot be read.
-What --json writes is in docs/json.md."
+See `lookback help COMMAND` for more about a command. docs/json.md describes the output of --json.
+
+Exit codes: 0 if the answer is yes, 1 if it is no, 2 if the input or the command line is invalid or something failed."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -47,13 +48,13 @@ pub(crate) enum Command {
     Check(CheckArgs),
     Rules(RulesArgs),
     Replay(ReplayArgs),
-    /// Look into a store: list, show, window, export, search, delete
+    /// Manage the sessions in a store: list, show, window, export, search, delete
     #[command(
         subcommand,
         after_help = "Examples:\n  lookback sessions list\n  lookback sessions show replay/session\n  lookback sessions search \"worse than the bug\" --session replay/session"
     )]
     Sessions(SessionsCommand),
-    /// Facts that outlive the window: list, add, resolve, forget, history, sheet, export, import
+    /// Manage facts: list, add, resolve, forget, history, sheet, export, import
     #[command(
         subcommand,
         after_help = "Examples:\n  lookback facts add --shared preference \"Use pnpm, not npm.\"\n  lookback facts list\n  lookback facts import .kb --dry-run"
@@ -73,40 +74,44 @@ pub(crate) enum Command {
 const POLICY_HELP: &str = "A preset with settings, or a TOML or JSON file";
 const POLICY_LONG: &str = "\
 A preset with settings (NAME[:KEY=VALUE,...]), or a TOML or JSON file. The presets are `default`, `none`, `messages` \
-(max_messages=40), `turns` (max_turns=50), `rounds` (max_rounds=10) and `tokens` (max_tokens=8000); each takes a `target_...` of \
-its measure, which is how far a cut goes, and any path of the policy as a key, such as `keep.first=2`.
+(max_messages=40), `turns` (max_turns=50), `rounds` (max_rounds=10) and `tokens` (max_tokens=8000). Each of them has \
+a setting `target_...`: the size to which a window is reduced when it exceeds its limit. Every path in a policy is a \
+setting too, such as `keep.first=2`.
 
-As other systems do it: `turn-window` (max_turns=50, max_tokens=4000), `rolling-summary` (window_size=20, summary_budget=1000, \
-summary_role=system, batch, a quarter of it), `two-tier` (sliding_window_size=10, max_output_length=8000, enable_compaction=false), \
-`message-window` (max_messages, always_keep_system_message_first=false) and `managed-window` (window_size=40, \
-should_truncate_results=true, per_turn=false, proactive_compression=false)";
+These presets behave like other systems: `turn-window` (max_turns=50, max_tokens=4000), `rolling-summary` \
+(window_size=20, summary_budget=1000, summary_role=system, batch=window_size/4), `two-tier` \
+(sliding_window_size=10, max_output_length=8000, enable_compaction=false), `message-window` (max_messages, \
+always_keep_system_message_first=false) and `managed-window` (window_size=40, should_truncate_results=true, \
+per_turn=false, proactive_compression=false)";
 
-const PRICES_HELP: &str = "Prices by name, by model, or from a TOML file of one's own (FILE.toml or FILE.toml:NAME)";
+const PRICES_HELP: &str = "Prices by name, by model, or from a TOML file (FILE.toml or FILE.toml:NAME)";
 const PRICES_LONG: &str = "\
-Prices by their name, by a model that they are for, or from a TOML file of your own: FILE.toml is its first entry, FILE.toml:NAME \
-another. Known are anthropic-5m, anthropic-1h, anthropic-opus-5m, anthropic-haiku-5m, openai-5.6, openai, openai-4o, gemini, mistral, \
-deepseek and uncached.
+Prices by name, by the name of a model, or from a TOML file: FILE.toml takes the first entry of the file, \
+FILE.toml:NAME the entry with that name. The built-in prices are anthropic-5m, anthropic-1h, anthropic-opus-5m, \
+anthropic-haiku-5m, openai-5.6, openai, openai-4o, gemini, mistral, deepseek and uncached.
 
-A file has a [[price]] for each entry, with all of these: name, provider, models (a list; `*` stands for any text), input (US dollars for \
-a million tokens), write and read (what a token costs that is written to the prompt cache or read from it, as a multiple of input), \
-minimum (tokens below which nothing is cached), step (prefixes are cached in multiples of so many tokens), ttl (seconds that an entry \
-lives after its last use), entries (\"marked\" or \"every\"), date and source. docs/prices.md has an example, and what each means.";
+A file has a [[price]] for each entry, with all of these keys: name, provider, models (a list; `*` matches any \
+text), input (US dollars per million tokens), write and read (the cost of a token that is written to the prompt \
+cache or read from it, as a multiple of input), minimum (the fewest tokens that are cached), step (prefixes are \
+cached in multiples of this number of tokens), ttl (seconds from the last use of a cache entry until it expires), \
+entries (\"marked\" or \"every\"), date and source. docs/prices.md has an example and explains each key.";
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct PolicyArgs {
     #[arg(long, value_name = "POLICY", help = POLICY_HELP, long_help = POLICY_LONG, default_value = "default")]
     pub(crate) policy: String,
-    /// Add a setting to the policy; may be repeated
+    /// Change a setting of the policy; may be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }
 
-/// The window of a conversation, as `replay` would send it
+/// Print a conversation with its window in place
 ///
-/// Reads a list of messages or a whole request body, and writes the same with the window in place: what would be sent after a call
-/// before each assistant message. Every byte outside the messages stays, and every message that is kept.
+/// Reads a list of messages, a request body or a recording. Prints the same list or body, with the window in place of
+/// the messages. Kept messages and everything outside the messages stay byte for byte. For a recording, prints a
+/// request.
 ///
-/// Reads a recording, too, as `replay` does: of its transcript it makes a request.
+/// The window is the one that `replay` would send: as if a model call had been made before each assistant message.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
@@ -115,7 +120,7 @@ Examples:
   lookback window examples/request.json --policy turns:max_turns=1 --explain
   lookback window examples/request.json --json --explain | jq .plan")]
 pub(crate) struct WindowArgs {
-    /// A list of messages, a request body or a recording; `-` is standard input
+    /// A list of messages, a request body or a recording; `-` reads standard input
     #[arg(default_value = "-")]
     pub(crate) file: PathBuf,
     #[command(flatten)]
@@ -124,30 +129,30 @@ pub(crate) struct WindowArgs {
     pub(crate) dialect: DialectArg,
     #[command(flatten)]
     pub(crate) model: ModelArg,
-    /// Of a recording of several transcripts, the one to take
+    /// The transcript to use, if the recording contains several
     #[arg(long, value_name = "ID")]
     pub(crate) transcript: Option<String>,
-    /// Plan the list as it is, once, instead of call by call
+    /// Plan one model call for the whole list, instead of one before each assistant message
     #[arg(long)]
     pub(crate) once: bool,
-    /// Exit with 1 where the history had to be repaired, or what is pinned exceeds a limit
+    /// Exit with 1 if the history had to be repaired, or if the window exceeds a limit
     #[arg(long)]
     pub(crate) strict: bool,
-    /// With --explain: write one object of window, plan, tokens, and what is over a limit
+    /// With --explain, print one JSON object with the window, the plan, the tokens and the exceeded limits
     #[arg(long)]
     pub(crate) json: bool,
-    /// Say what was done with each message, and why
+    /// Explain on standard error what was done with each message, and why
     #[arg(long)]
     pub(crate) explain: bool,
 }
 
-/// Whether a provider would accept a conversation, and why not
+/// Check whether a provider would accept a conversation
 ///
-/// Exits with 0 where it would, with 1 where it would not, and says which rule is broken, where, and what to do. `lookback rules`
-/// has more on each rule: the provider's own errors, how they come about, and what mends them.
+/// Exits with 0 if the provider would accept it, and with 1 if not. Prints each broken rule, where it is broken, and
+/// what to do. `lookback rules` explains each rule: the provider's errors, their causes and their repairs.
 ///
-/// Of a recording it checks each transcript. With --fix it writes them as JSON lines ({"id","messages"}), or a message a line if they
-/// came so: without times, and without what the provider reported.
+/// In a recording, checks each transcript. --fix writes a recording as JSON lines: one transcript per line
+/// ({"id","messages"}), or one message per line if the input has that form. It leaves out times and reported usage.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
@@ -155,24 +160,25 @@ Examples:
   lookback check examples/broken.json --json | jq '.findings[].rule'
   lookback check examples/broken.json --fix > mended.json")]
 pub(crate) struct CheckArgs {
-    /// A list of messages, a request body or a recording; `-` is standard input
+    /// A list of messages, a request body or a recording; `-` reads standard input
     #[arg(default_value = "-")]
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) dialect: DialectArg,
-    /// Write one object instead of lines; of a recording, one for each transcript
+    /// Print one JSON object for each conversation instead of lines of text
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write the repaired conversation; what was wrong and what was done go to standard error
+    /// Print the repaired conversation; findings and repairs go to standard error
     #[arg(long)]
     pub(crate) fix: bool,
 }
 
-/// What providers demand, and what their errors mean
+/// Explain the rules of providers and their errors
 ///
-/// Lists the rules that `check` knows. Given the number of a rule, or the text of an error, it says how that comes about, what Lookback
-/// does about it, and what you can do. Exits with 1 if the error is about something else. Quotes in an error confuse a shell: then give it
-/// on standard input.
+/// Without arguments, lists the rules that `check` knows. Given the number of a rule or the text of an error, explains
+/// the cause, what Lookback does about it, and what you can do. Exits with 1 if the error is not about the length or
+/// the messages of a request. If the error contains quotes, pass it on standard input, where the shell does not
+/// interpret them.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
@@ -180,21 +186,24 @@ Examples:
   lookback rules AM2
   lookback rules \"prompt is too long: 219898 tokens > 200000 maximum\"")]
 pub(crate) struct RulesArgs {
-    /// Numbers of rules, or the text of an error; `-` is standard input
+    /// Numbers of rules, or the text of an error; `-` reads standard input
     #[arg(value_name = "RULE_OR_ERROR")]
     pub(crate) what: Vec<String>,
 }
 
-/// Replay recorded sessions: what each call would have sent, and what it would have cost
+/// Replay recorded sessions and price each of their model calls
 ///
-/// Reads recordings, and every recording in a folder: JSON lines, a transcript a line ({"id","messages","tools"}) or a message a line, with
-/// an optional `time`; JSON lists of either; request bodies; session files of Claude Code (~/.claude/projects). They may be
-/// gzipped. A call precedes every assistant message that does not come first. With several policies it compares them.
+/// Reads recordings, and all recordings in folders. A recording contains JSON lines, one transcript
+/// ({"id","messages","tools"}) or one message per line, with an optional `time`; a JSON list of either; a request
+/// body; or a session of Claude Code (~/.claude/projects). It may be gzipped. There is a model call before each
+/// assistant message except the first message.
 ///
-/// Where the provider's usage was recorded, it is told beside what was replayed.
+/// Several policies are compared with each other. If the recordings contain the usage that the provider reported, the
+/// replay is compared with it.
 ///
-/// The session that the first policy makes of NAME is kept in the store as replay/NAME, and of another policy as replay/NAME@POLICY; the same
-/// file again takes their place. Ctrl-C ends a replay: what was replayed until then is told, and nothing of that session is kept.
+/// Keeps the sessions in the store: replay/NAME for the first policy, and replay/NAME@POLICY for the others. Replaying
+/// the same file again replaces them. Ctrl-C ends a replay: it prints the results up to then, and does not keep the
+/// unfinished session.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
@@ -203,10 +212,16 @@ Examples:
   lookback replay examples/session.jsonl --policy none --policy default --json
   lookback replay ~/.claude/projects --preamble-from-usage")]
 pub(crate) struct ReplayArgs {
-    /// Recorded sessions, or folders of them; `-` is standard input
+    /// Recordings, or folders of recordings; `-` reads standard input
     #[arg(required = true)]
     pub(crate) files: Vec<PathBuf>,
-    #[arg(long, value_name = "POLICY", help = "A preset with settings, or a file; may be repeated", long_help = POLICY_LONG, default_value = "default")]
+    #[arg(
+        long,
+        value_name = "POLICY",
+        help = "A preset with settings, or a file; may be repeated",
+        long_help = POLICY_LONG,
+        default_value = "default"
+    )]
     pub(crate) policy: Vec<String>,
     #[arg(long, value_name = "NAME", help = PRICES_HELP, long_help = PRICES_LONG, default_value = "anthropic-5m")]
     pub(crate) prices: String,
@@ -214,21 +229,21 @@ pub(crate) struct ReplayArgs {
     pub(crate) dialect: DialectArg,
     #[command(flatten)]
     pub(crate) model: ModelArg,
-    /// Where no system prompt and no tools were recorded, take their tokens from the usage of the first call
+    /// Estimate the tokens of an unrecorded system prompt and tools from the usage of the first call
     #[arg(long)]
     pub(crate) preamble_from_usage: bool,
-    /// Write JSON lines: one for each transcript and policy, then a total for each policy
+    /// Print a JSON line for each transcript and policy, and then a total for each policy
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) store: StoreArg,
 }
 
-/// Give any MCP client a memory that outlasts its conversations
+/// Serve a memory to any MCP client
 ///
-/// Speaks the Model Context Protocol on standard input and output, as clients want it that start their servers themselves; with --http,
-/// by streamable HTTP under /mcp. The tools write and look up facts of one session, and keep and recall its messages; a prompt loads the
-/// facts, and sessions can be read as resources.
+/// Speaks the Model Context Protocol on standard input and output, for clients that start their own servers. With
+/// --http, it speaks streamable HTTP under /mcp. The tools write and search the facts of one session, and keep and
+/// recall its messages. Prompts load the facts. Sessions are resources.
 #[cfg(feature = "mcp")]
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
@@ -237,7 +252,7 @@ Examples:
   lookback mcp --http 127.0.0.1:8765
   lookback mcp --http 0.0.0.0:8765 --token-env TOKEN --allow-host memory.lan
 
-A client that starts the server is told so in its configuration:
+For a client that starts the server, add to its configuration:
   {
     \"mcpServers\": {
       \"lookback\": {
@@ -246,14 +261,14 @@ A client that starts the server is told so in its configuration:
       }
     }
   }
-and one that calls a running server:
+For a client that calls a running server:
   { \"mcpServers\": { \"lookback\": { \"type\": \"http\", \"url\": \"http://127.0.0.1:8765/mcp\" } } }")]
 pub(crate) struct McpArgs {
-    /// The store: a file of SQLite's, or a folder of plain files (PATH/) [env: LOOKBACK_STORE] [default: one in the user's data folder,
-    /// told on standard error]
+    /// The store: an SQLite file, or a folder of plain files (PATH/) [env: LOOKBACK_STORE] [default: a file in the
+    /// user's data folder, printed on standard error]
     #[arg(long, value_name = "PATH", value_parser = place())]
     pub(crate) store: Option<PathBuf>,
-    /// The session whose memory it is
+    /// The session whose facts and messages are served
     #[arg(long, value_name = "NAME", default_value = "mcp")]
     pub(crate) session: LogName,
     /// The workspace whose sessions share facts
@@ -262,13 +277,13 @@ pub(crate) struct McpArgs {
     /// Let clients name another session in any call, and read all sessions
     #[arg(long)]
     pub(crate) any_session: bool,
-    /// Listen on this address instead; port 0 is any that is free, and is told on standard error
+    /// Serve HTTP on this address; port 0 picks a free port and prints it on standard error
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) http: Option<SocketAddr>,
-    /// The environment variable that holds a token, which each request must carry; other machines may only call with one
+    /// The environment variable with the token that every request must carry; required to serve other machines
     #[arg(long, value_name = "VARIABLE", requires = "http")]
     pub(crate) token_env: Option<String>,
-    /// A name by which clients call this machine, besides localhost and the address; may be repeated
+    /// A host name that clients may use for this machine, besides localhost and the address; may be repeated
     #[arg(long, value_name = "HOST", requires = "http")]
     pub(crate) allow_host: Vec<String>,
 }
@@ -282,7 +297,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct StoreArg {
-    /// The store: a file of SQLite's, or a folder of plain files (PATH/) [env: LOOKBACK_STORE]
+    /// The store: an SQLite file, or a folder of plain files (PATH/) [env: LOOKBACK_STORE]
     #[arg(id = "store", long, value_name = "PATH", value_parser = place(), default_value_os_t = StoreArg::usual())]
     pub(crate) path: PathBuf,
 }
@@ -290,30 +305,30 @@ pub(crate) struct StoreArg {
 impl StoreArg {
     pub(crate) const DEFAULT: &str = ".lookback/lookback.db";
 
-    /// The store that the environment names. An empty variable says nothing, whereas an empty option is a mistake.
+    /// Returns the store that the environment names. An empty variable names none, whereas an empty option is an error.
     pub(crate) fn of_environment() -> Option<PathBuf> {
         std::env::var_os("LOOKBACK_STORE").filter(|path| !path.is_empty()).map(PathBuf::from)
     }
 
-    /// The store of whoever names none.
+    /// Returns the store that is used without the option.
     fn usual() -> PathBuf {
         StoreArg::of_environment().unwrap_or_else(|| PathBuf::from(StoreArg::DEFAULT))
     }
 }
 
-/// Reads the path of a store.
+/// Parses the path of a store.
 fn place() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(store::from_home)
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct DialectArg {
-    /// The format: auto, openai-chat, anthropic or bedrock
+    /// The message format: auto, openai-chat, anthropic or bedrock
     #[arg(id = "dialect", long, value_name = "DIALECT", default_value = "auto", value_parser = dialect)]
     pub(crate) name: Named,
 }
 
-/// A dialect, or none: it is found out.
+/// A dialect. `None` if it is to be detected.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Named(pub(crate) Option<Dialect>);
 
@@ -323,34 +338,34 @@ fn dialect(name: &str) -> Result<Named, lookback::dialect::UnknownDialect> {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ModelArg {
-    /// The model: how tokens are counted, and how many it takes
+    /// The model, which decides how tokens are counted and how large the context window is
     #[arg(id = "model", long, value_name = "MODEL")]
     pub(crate) name: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionsCommand {
-    /// List the sessions of a store
+    /// List the sessions in a store
     #[command(after_help = "Example:\n  lookback sessions list --json | jq -r .session")]
     List {
         #[command(flatten)]
         store: StoreArg,
-        /// Write a JSON line for each
+        /// Print a JSON line for each session
         #[arg(long)]
         json: bool,
     },
-    /// Show a session, message by message: what the window shows, and what has left it
+    /// Show all messages of a session, and which of them are in the window
     #[command(after_help = "Example:\n  lookback sessions show replay/session")]
     Show {
         /// The session
         name: String,
         #[command(flatten)]
         store: StoreArg,
-        /// Write every entry of the log as a JSON line, as it stands there
+        /// Print every entry of the log as a JSON line, exactly as it is stored
         #[arg(long)]
         json: bool,
     },
-    /// Write a session's window: the messages that a model would see
+    /// Print the window of a session: the messages that a model would see
     #[command(after_help = "Example:\n  lookback sessions window replay/session | jq length")]
     Window {
         /// The session
@@ -358,9 +373,10 @@ pub(crate) enum SessionsCommand {
         #[command(flatten)]
         store: StoreArg,
     },
-    /// Write a session's whole history, as `replay` reads it
+    /// Print the whole history of a session as a recording
     ///
-    /// A message a line; where the session has tools, one line for all.
+    /// Prints one message per line. If the session has a system prompt outside its messages, or tools, prints one line
+    /// for all.
     #[command(after_help = "Example:\n  lookback sessions export replay/session | lookback replay -")]
     Export {
         /// The session
@@ -368,30 +384,30 @@ pub(crate) enum SessionsCommand {
         #[command(flatten)]
         store: StoreArg,
     },
-    /// Find messages by the words in them, those that have left the window too
+    /// Search messages by words, including those that have left the window
     #[command(after_help = "Example:\n  lookback sessions search \"worse than the bug\"")]
     Search {
-        /// Words, all of which must stand in a message
+        /// The words; a message must contain all of them
         query: String,
-        /// Only in this session
+        /// Search this session only
         #[arg(long, value_name = "NAME")]
         session: Option<String>,
-        /// The most to find
+        /// The maximum number of results
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,
         #[command(flatten)]
         store: StoreArg,
-        /// Write a JSON line for each
+        /// Print a JSON line for each result
         #[arg(long)]
         json: bool,
     },
-    /// Erase sessions
+    /// Delete sessions with their facts and summaries
     #[command(after_help = "Example:\n  lookback sessions delete replay/session")]
     Delete {
         /// The sessions
         #[arg(required_unless_present = "all", conflicts_with = "all")]
         names: Vec<String>,
-        /// Every session of the store
+        /// Delete everything in the store, including shared facts
         #[arg(long)]
         all: bool,
         #[command(flatten)]

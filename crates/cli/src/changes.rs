@@ -1,11 +1,11 @@
-//! What was done to messages so that a provider takes them: told alike by `check --fix` and in the warnings of `window`.
+//! What was done to messages so that a provider accepts them, for `check --fix` and for the warnings of `window`.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use lookback::cut::{self, Change as EditChange, Edit};
 use lookback::dialect::Mend;
-use lookback::transcript::{Entry, Position, Repair};
+use lookback::transcript::{Arrival, Entry, Position, Repair};
 use lookback::{Dialect, View, explain};
 use serde::Serialize;
 
@@ -14,7 +14,7 @@ use crate::words;
 /// What was done to one message.
 #[derive(Debug, PartialEq, Serialize)]
 pub(crate) struct Change {
-    /// Its index in the history.
+    /// The index of the message in the history, from 0.
     pub(crate) message: usize,
     /// What was done, and why.
     pub(crate) change: String,
@@ -26,52 +26,17 @@ impl fmt::Display for Change {
     }
 }
 
-/// All that was done to the messages of a log: repairs as they arrived and before a call, and what is done to those of the view
-/// as they are sent. In the order of the history; what a compaction has brought about is not among it.
+/// Returns all changes that make the messages of a log valid, in the order of the history.
+///
+/// These are the repairs in the log, and what encoding does to the messages of the view. What a compaction caused is
+/// left out.
 pub(crate) fn changes(entries: &[Entry], view: &View, dialect: Dialect) -> Vec<Change> {
-    let mends = explain::mends(view, dialect);
-    let shown: HashSet<Position> = view.messages().map(|item| item.position()).collect();
-    let is_message = |(_, entry): &(Position, &Entry)| matches!(entry, Entry::Message(_));
-    let messages = (0..).zip(entries).filter(is_message).enumerate();
-    let indices: HashMap<Position, usize> = messages.map(|(index, (position, _))| (position, index)).collect();
-    let index = |position: Position| indices.get(&position).copied().unwrap_or_default();
+    let history = History::new(entries, view, dialect);
     let mut changes = Vec::new();
-    // Whether a compaction took what came before a message. Then that is why it has another neighbor.
-    let mut bereft = false;
     for (position, entry) in (0..).zip(entries) {
         match entry {
-            Entry::Message(arrival) => {
-                let mut tell = |change| changes.push(Change { message: index(position), change });
-                let told = |edit: &&Edit| {
-                    // What is left out goes by no name.
-                    matches!(edit.change, EditChange::Hide(_)) || !cut::is_hidden(&arrival.edits, edit.part)
-                };
-                let repairs = arrival.edits.iter().filter(told);
-                let parts: Vec<_> =
-                    if arrival.edits.is_empty() { Vec::new() } else { arrival.message.parts().collect() };
-                repairs.filter_map(|edit| words::repair(&parts, edit)).for_each(&mut tell);
-                let its_own = |mend: &&Mend| !bereft || matches!(mend, Mend::Moved | Mend::MarkersRemoved { .. });
-                let mends = mends.get(&position).into_iter().flatten().filter(its_own);
-                mends.map(|mend| words::mend(*mend)).for_each(&mut tell);
-                if !cut::hides_all(&arrival.message, &arrival.edits) {
-                    bereft = !shown.contains(&position);
-                }
-            }
-            Entry::Repair(Repair::StandIn { call, message, .. }) => {
-                let ids: Vec<_> = message.tool_results().map(|(_, result)| words::short(&result.call_id)).collect();
-                let change = format!("call {} has no result: a stand-in is sent", ids.join(", "));
-                changes.push(Change { message: index(*call), change });
-            }
-            Entry::Repair(Repair::Trim { message, .. }) => {
-                let change = "the last message ends in white space: it is sent without".to_owned();
-                changes.push(Change { message: index(*message), change });
-            }
-            Entry::Repair(Repair::Opening { .. }) => {
-                let first = view.messages().find(|item| !item.is_own()).map(|item| index(item.position()));
-                let change =
-                    "the history does not begin with a user's message: an opening is sent before it".to_owned();
-                changes.push(Change { message: first.unwrap_or_default(), change });
-            }
+            Entry::Message(arrival) => changes.extend(history.changes_of_message(position, arrival)),
+            Entry::Repair(repair) => changes.push(history.change_of_repair(repair)),
             Entry::Preamble { .. }
             | Entry::Compaction(_)
             | Entry::Usage(_)
@@ -85,7 +50,89 @@ pub(crate) fn changes(entries: &[Entry], view: &View, dialect: Dialect) -> Vec<C
     changes
 }
 
-/// All that was done to each message in one sentence.
+/// The messages of a log, and what encoding does to them.
+struct History<'a> {
+    view: &'a View,
+    /// The index of each message among the messages of the log.
+    indices: HashMap<Position, usize>,
+    mends: HashMap<Position, Vec<Mend>>,
+    /// The messages whose predecessor has left the view.
+    orphaned: HashSet<Position>,
+}
+
+impl<'a> History<'a> {
+    fn new(entries: &[Entry], view: &'a View, dialect: Dialect) -> History<'a> {
+        let is_message = |(_, entry): &(Position, &Entry)| matches!(entry, Entry::Message(_));
+        let messages = (0..).zip(entries).filter(is_message).enumerate();
+        History {
+            view,
+            indices: messages.map(|(index, (position, _))| (position, index)).collect(),
+            mends: explain::mends(view, dialect),
+            orphaned: orphaned(entries, view),
+        }
+    }
+
+    fn index(&self, position: Position) -> usize {
+        self.indices.get(&position).copied().unwrap_or_default()
+    }
+
+    /// Returns the repairs of a message as it arrived, and what encoding does to it.
+    fn changes_of_message(&self, position: Position, arrival: &Arrival) -> Vec<Change> {
+        // A part that is left out is mentioned once, and not with the other edits of it.
+        let is_shown =
+            |edit: &&Edit| matches!(edit.change, EditChange::Hide(_)) || !cut::is_hidden(&arrival.edits, edit.part);
+        let parts: Vec<_> = if arrival.edits.is_empty() { Vec::new() } else { arrival.message.parts().collect() };
+        let repairs = arrival.edits.iter().filter(is_shown).filter_map(|edit| words::repair(&parts, edit));
+
+        // If a compaction removed the predecessor, it also caused most of what encoding does.
+        let is_orphaned = self.orphaned.contains(&position);
+        let is_own = |mend: &&Mend| !is_orphaned || matches!(mend, Mend::Moved | Mend::MarkersRemoved { .. });
+        let mends = self.mends.get(&position).into_iter().flatten().filter(is_own).map(|mend| words::mend(*mend));
+
+        let message = self.index(position);
+        repairs.chain(mends).map(|change| Change { message, change }).collect()
+    }
+
+    /// Returns a repair that was made before a call.
+    fn change_of_repair(&self, repair: &Repair) -> Change {
+        match repair {
+            Repair::StandIn { call, message, .. } => {
+                let ids: Vec<_> = message.tool_results().map(|(_, result)| words::short(&result.call_id)).collect();
+                let change = format!("call {} has no result: a stand-in is sent", ids.join(", "));
+                Change { message: self.index(*call), change }
+            }
+            Repair::Trim { message, .. } => {
+                let change = "the last message ends in white space, which is removed".to_owned();
+                Change { message: self.index(*message), change }
+            }
+            Repair::Opening { .. } => {
+                let first = self.view.messages().find(|item| !item.is_own()).map(|item| self.index(item.position()));
+                let change =
+                    "the history does not begin with a user message: an opening message is sent before it".to_owned();
+                Change { message: first.unwrap_or_default(), change }
+            }
+        }
+    }
+}
+
+/// Returns the messages whose predecessor in the history is not in the view, although it could be sent.
+fn orphaned(entries: &[Entry], view: &View) -> HashSet<Position> {
+    let shown: HashSet<Position> = view.messages().map(|item| item.position()).collect();
+    let mut orphaned = HashSet::new();
+    let mut is_predecessor_gone = false;
+    for (position, entry) in (0..).zip(entries) {
+        let Entry::Message(arrival) = entry else { continue };
+        if is_predecessor_gone {
+            orphaned.insert(position);
+        }
+        if !cut::hides_all(&arrival.message, &arrival.edits) {
+            is_predecessor_gone = !shown.contains(&position);
+        }
+    }
+    orphaned
+}
+
+/// Joins all changes of each message into one.
 pub(crate) fn by_message(changes: &[Change]) -> Vec<Change> {
     let joined = |changes: &[Change]| {
         let sentences: Vec<_> = changes.iter().map(|change| change.change.as_str()).collect();

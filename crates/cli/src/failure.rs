@@ -1,4 +1,4 @@
-//! What ends a command early, what is said of it, and the exit code: the one place where these stand together.
+//! The errors that end a command, with their messages and exit codes.
 
 use std::io;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use lookback::{Error, RequestError, StoreError};
 use crate::store::NoHome;
 use crate::{output, words};
 
-/// Why a command did not do its work.
+/// An error that ends a command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("{place}: {source}")]
@@ -25,21 +25,21 @@ pub(crate) enum Failure {
     Request { place: String, fault: RequestError },
     #[error("{place}: {fault}")]
     Recording { place: String, fault: RecordingError },
-    #[error("{place} holds {} transcripts; name the one to take with --transcript: {}", .names.len(), words::names(.names))]
+    #[error("{place} contains {} transcripts; choose one with --transcript: {}", .names.len(), words::names(.names))]
     Several { place: String, names: Vec<String> },
-    #[error("{place} holds no transcript {}{}", words::short(.name), known(.names))]
+    #[error("{place} contains no transcript {}{}", words::short(.name), known(.names))]
     NoTranscript { place: String, name: String, names: Vec<String> },
     #[error("{place}: {fault}")]
     Prices { place: String, fault: PricesError },
-    #[error("there are no prices `{name}`; there are {known}, and a file's name ends in .toml")]
+    #[error("there are no prices named `{name}`; use {known}, or a file whose name ends in .toml")]
     NoPrices { name: String, known: String },
-    #[error("{0} holds no prices")]
+    #[error("{0} contains no prices")]
     NoPricesIn(String),
     #[error("--policy {policy}: {fault}")]
     Policy { policy: String, fault: PolicyError },
-    #[error("{0} holds no transcript")]
+    #[error("{0} contains no transcript")]
     Empty(String),
-    #[error("Ctrl-C could not be listened for: {0}")]
+    #[error("Lookback cannot handle Ctrl-C: {0}")]
     Handler(ctrlc::Error),
     #[error("{transcript}, --policy {policy}: {error}")]
     Replay { transcript: String, policy: String, error: Error },
@@ -48,7 +48,7 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(
-        "there is no store at {0}; it looks like a memory folder of KB Labs: `lookback facts import {0}` takes it over"
+        "there is no store at {0}; it looks like a memory folder of KB Labs: `lookback facts import {0}` imports it"
     )]
     KbFolder(String),
     #[error("there is no session `{name}` in {store}")]
@@ -59,30 +59,32 @@ pub(crate) enum Failure {
     Export { place: String, fault: BadLine },
     #[error(transparent)]
     Kb(#[from] KbError),
-    #[error("{id} is a fact of a session; say of which with --session NAME")]
+    #[error("{id} is a fact of a session; name the session with --session NAME")]
     WhoseFact { id: FactId },
     #[error("there is no fact {id} in {store}")]
     NoFact { id: FactId, store: String },
-    #[error("{0} is an export of facts; say with --session NAME or --shared whose they are to be")]
+    #[error("{0} is an export of facts; choose where to import them with --session NAME or --shared")]
     WhoseFacts(String),
-    #[error("{0} holds no facts")]
+    #[error("{0} contains no facts")]
     NoFacts(String),
-    #[error("{0} is a folder, and brings its sessions; leave out --session and --shared")]
+    #[error("{0} is a folder, which contains its own sessions; leave out --session and --shared")]
     FolderOfSessions(String),
-    #[error("{} is a store of lookback: export from it with --store {}/", .0.display(), .0.display().to_string().trim_end_matches('/'))]
+    #[error("{} is a store of Lookback; run `lookback facts export` with --store {}/", .0.display(), .0.display().to_string().trim_end_matches('/'))]
     OwnStore(PathBuf),
     #[error("the output could not be written: {0}")]
     Output(#[from] io::Error),
-    #[error("{place} could not be made: {source}")]
+    #[error("the output could not be written as JSON: {0}")]
+    Json(serde_json::Error),
+    #[error("the folder {place} could not be created: {source}")]
     Folder { place: String, source: io::Error },
     #[cfg(feature = "mcp")]
     #[error("LOOKBACK_STORE: {0}")]
     StoreVariable(NoHome),
     #[cfg(feature = "mcp")]
-    #[error("the system names no folder for this user's data; name the store with --store PATH")]
+    #[error("the system has no data folder for this user; name the store with --store PATH")]
     NoDataFolder,
     #[cfg(feature = "mcp")]
-    #[error("--token-env {variable}: there is no such environment variable, or it is no text")]
+    #[error("--token-env {variable}: this environment variable is not set, or is not valid UTF-8")]
     NoToken { variable: String },
     #[cfg(feature = "mcp")]
     #[error("--token-env {variable}: {fault}")]
@@ -92,13 +94,13 @@ pub(crate) enum Failure {
     Serve(#[from] lookback_server::mcp::ServeError),
 }
 
-/// The transcripts that there are instead.
+/// Returns the end of the sentence that a transcript is missing: the transcripts to choose from.
 fn known(names: &[String]) -> String {
-    if names.is_empty() { ": it is no recording".to_owned() } else { format!("; it has {}", words::names(names)) }
+    if names.is_empty() { ": it is not a recording".to_owned() } else { format!("; choose {}", words::names(names)) }
 }
 
 impl Failure {
-    /// 1: the answer is no. 2: the question could not be read, or the machine failed.
+    /// Returns the exit code: 1 if the answer is no, 2 if the question could not be understood or the system failed.
     fn code(&self) -> u8 {
         match self {
             Failure::Session(Error::HardLimitExceeded(_) | Error::Irreducible(_))
@@ -133,7 +135,8 @@ impl Failure {
             | Failure::FolderOfSessions(_)
             | Failure::OwnStore(_)
             | Failure::Folder { .. }
-            | Failure::Output(_) => 2,
+            | Failure::Output(_)
+            | Failure::Json(_) => 2,
             #[cfg(feature = "mcp")]
             Failure::StoreVariable(_)
             | Failure::NoDataFolder
@@ -143,17 +146,17 @@ impl Failure {
         }
     }
 
-    /// Whether it shows a place in a file on lines of its own, as TOML's errors do.
+    /// Returns whether the message has several lines, like the errors of the TOML parser, which show a place in a file.
     fn has_lines(&self) -> bool {
         matches!(self, Failure::Policy { .. } | Failure::Prices { .. })
     }
 
-    /// Whether the reader of the output has gone away, which is no failure.
+    /// Returns whether the reader of the output has gone away, which is not an error.
     fn is_gone_reader(&self) -> bool {
         matches!(self, Failure::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 
-    /// The exit code that a command has found, where its output was written or nobody waits for it any more.
+    /// Returns the exit code of a command whose output was written, or whose reader has gone away.
     pub(crate) fn code_after(written: Result<(), Failure>, code: u8) -> Result<ExitCode, Failure> {
         match written {
             Err(failure) if !failure.is_gone_reader() => Err(failure),
@@ -161,7 +164,7 @@ impl Failure {
         }
     }
 
-    /// Says it on standard error.
+    /// Prints the error and its causes to standard error, and returns the exit code.
     pub(crate) fn report(self) -> ExitCode {
         if self.is_gone_reader() {
             return ExitCode::SUCCESS;
@@ -175,7 +178,7 @@ impl Failure {
         let mut source = std::error::Error::source(&self);
         while let Some(cause) = source {
             let why = cause.to_string();
-            // Some sentences end with their cause.
+            // Some messages end with their cause.
             if !said.ends_with(&why) {
                 output::note(&format!("because: {why}"));
             }

@@ -1,4 +1,4 @@
-//! What a command reads: files, standard input, policies, models.
+//! The input of a command: files, standard input, policies, prices and models.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,15 +10,17 @@ use std::sync::Arc;
 use lookback::recording::{self, Shape};
 use lookback::tokens::{Model, Models, TokenCounter};
 use lookback::{Dialect, Policy, Preamble, Price, Prices, Recording, Request, presets};
+use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::failure::Failure;
 use crate::{output, words};
 
-/// As much is read, in bytes, of what is no regular file and so need not have an end, such as a pipe or `/dev/zero`: 1 GiB.
+/// The most bytes that are read from what is not a regular file, such as a pipe or `/dev/zero`, and so may never end:
+/// 1 GiB.
 const LARGEST: u64 = 1 << 30;
 
-/// A file's bytes; `-` is standard input.
+/// Reads a file. `-` is standard input.
 pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
     read(path).map_err(|source| Failure::Unreadable { place: place(path), source })
 }
@@ -27,21 +29,22 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     if is_stdin(path) {
         return bounded(io::stdin().lock());
     }
-    // Not of what a link leads to: that is how a shell gives `<(COMMAND)`, which writes by itself.
+    // A link is not followed here: shells pass `<(COMMAND)` as a link to a pipe, and the command writes to it by
+    // itself.
     if is_pipe(fs::symlink_metadata(path)?.file_type()) {
-        output::tell(&format!("waiting for somebody to write to {}, which is a pipe", output::plain(&place(path))));
+        output::tell(&format!("waiting for input on the pipe {}", output::plain(&place(path))));
     }
     if fs::metadata(path)?.is_file() { fs::read(path) } else { bounded(File::open(path)?) }
 }
 
 fn bounded(source: impl Read) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    // One byte more tells what is too large from what is just as large as it may be.
+    // One more byte shows that the input is too large.
     source.take(LARGEST + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 <= LARGEST {
         return Ok(bytes);
     }
-    Err(io::Error::new(ErrorKind::FileTooLarge, "more than 1 GiB came, without an end; give it as a file"))
+    Err(io::Error::new(ErrorKind::FileTooLarge, "more than 1 GiB without an end; save it to a file first"))
 }
 
 #[cfg(unix)]
@@ -54,12 +57,12 @@ fn is_pipe(_: FileType) -> bool {
     false
 }
 
-/// A file's text: unpacked where it is gzip, and without a byte order mark.
+/// Reads a text file, decompresses it if it is gzipped, and removes a byte order mark.
 pub(crate) fn text(path: &Path) -> Result<String, Failure> {
     recording::text(bytes(path)?, recording::LARGEST).map_err(|fault| Failure::Text { place: place(path), fault })
 }
 
-/// How a file is spoken of.
+/// Returns the name of a file in messages.
 pub(crate) fn place(path: &Path) -> String {
     if is_stdin(path) { "standard input".to_owned() } else { path.display().to_string() }
 }
@@ -68,23 +71,24 @@ fn is_stdin(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// What a recording is called that has no name of its own: as its file.
+/// Returns the name of a recording that has none of its own: the name of its file.
 fn stem(path: &Path) -> &str {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| *stem != "-").unwrap_or("stdin");
-    // `session.jsonl.gz` is a session, too.
+    // The stem of `session.jsonl.gz` is `session`.
     stem.strip_suffix(".jsonl").or(stem.strip_suffix(".json")).unwrap_or(stem)
 }
 
-/// One conversation of a file, as a list of messages or a request body, with its text.
+/// One conversation in a file: a list of messages or a request body, with its text.
 pub(crate) struct Document {
     pub(crate) request: Request,
-    /// Its name, where the file is a recording.
+    /// Its name, if the file is a recording.
     pub(crate) id: Option<String>,
     text: String,
 }
 
 impl Document {
-    /// The conversations of a file: one where it is a list of messages or a request body, and as many as a recording has.
+    /// Reads all conversations in a file: one if it is a list of messages or a request body, or all transcripts of a
+    /// recording.
     pub(crate) fn read_all(path: &Path, dialect: Option<Dialect>) -> Result<Vec<Document>, Failure> {
         let text = text(path)?;
         let place = place(path);
@@ -100,7 +104,7 @@ impl Document {
         }
         let is_list = shape == Shape::Recording && begins_with_message(&text);
         let document = |recording: Recording| -> Result<Document, Failure> {
-            let text = if is_list { list(&recording) } else { body(&recording) };
+            let text = if is_list { output::json(&raw_messages(&recording)) } else { body(&recording) }?;
             let request = Request::decode(text.as_str(), Some(recording.dialect));
             let request = request.map_err(|fault| Failure::Request { place: place.clone(), fault })?;
             Ok(Document { request, id: Some(recording.id), text })
@@ -108,7 +112,7 @@ impl Document {
         recordings.into_iter().map(document).collect()
     }
 
-    /// The one conversation of a file; of several, the one of this name.
+    /// Reads the only conversation in a file, or the one with this name.
     pub(crate) fn read(path: &Path, dialect: Option<Dialect>, name: Option<&str>) -> Result<Document, Failure> {
         let mut documents = Document::read_all(path, dialect)?;
         let names: Vec<String> = documents.iter().filter_map(|document| document.id.clone()).collect();
@@ -124,7 +128,8 @@ impl Document {
         }
     }
 
-    /// The same with other messages. Where they are the ones that it has, not even the white space between them changes.
+    /// Returns the text with other messages. If the messages are the same, not even the white space between them
+    /// changes.
     pub(crate) fn with_messages(&self, messages: &[Cow<'_, RawValue>]) -> Cow<'_, str> {
         let own = self.request.messages().iter().map(|message| message.wire().map(|wire| wire.raw.get()));
         if own.eq(messages.iter().map(|raw| Some(raw.get()))) {
@@ -134,7 +139,7 @@ impl Document {
         }
     }
 
-    /// The same with other messages, as part of a file of its kind: of a recording, the lines that it takes there.
+    /// Returns the text with other messages, for a file of the same kind. In a recording, that is one or more lines.
     pub(crate) fn in_file(&self, messages: &[Cow<'_, RawValue>]) -> Cow<'_, str> {
         let line = |text: &str| on_one_line(text) + "\n";
         match (&self.id, self.request.is_body()) {
@@ -145,42 +150,52 @@ impl Document {
     }
 }
 
-/// JSON without line breaks: where one can stand, it is white space.
-fn on_one_line(json: &str) -> String {
+/// Returns JSON without line breaks. Between two values a line break is white space, and strings contain none.
+pub(crate) fn on_one_line(json: &str) -> String {
     json.replace(['\n', '\r'], " ")
 }
 
-/// Whether the first value of a text is a message, and no transcript.
+/// Returns whether a recording begins with a message, and not with a transcript.
 fn begins_with_message(text: &str) -> bool {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<HashMap<String, &RawValue>>();
     let first = values.next().and_then(Result::ok);
     first.is_some_and(|first| first.contains_key("role") && !first.contains_key("messages"))
 }
 
-/// The messages of a recording.
-fn list(recording: &Recording) -> String {
-    let wires = recording.messages.iter().filter_map(|(message, _)| message.wire());
-    let raws: Vec<&str> = wires.map(|wire| wire.raw.get()).collect();
-    format!("[{}]", raws.join(","))
+/// Returns the messages of a recording, byte for byte.
+fn raw_messages(recording: &Recording) -> Vec<&RawValue> {
+    recording.messages.iter().filter_map(|(message, _)| Some(&*message.wire()?.raw)).collect()
 }
 
 /// A recording as a request body, with its name.
-fn body(recording: &Recording) -> String {
-    let string = |text: &str| serde_json::to_string(text).unwrap_or_default();
-    let raw = |raw: &RawValue| raw.get().to_owned();
-    let Preamble { system, tools } = &recording.preamble;
-    let members = [
-        ("id", Some(string(&recording.id))),
-        ("model", recording.model.as_deref().map(string)),
-        ("system", system.as_deref().map(raw)),
-        (if recording.dialect == Dialect::Bedrock { "toolConfig" } else { "tools" }, tools.as_deref().map(raw)),
-        ("messages", Some(list(recording))),
-    ];
-    let members = members.into_iter().filter_map(|(key, value)| Some(format!("\"{key}\":{}", value?)));
-    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+#[derive(Serialize)]
+struct Body<'a> {
+    id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<&'a RawValue>,
+    #[serde(rename = "toolConfig", skip_serializing_if = "Option::is_none")]
+    tool_config: Option<&'a RawValue>,
+    messages: Vec<&'a RawValue>,
 }
 
-/// A policy by its name, or from a file.
+fn body(recording: &Recording) -> Result<String, Failure> {
+    let Preamble { system, tools } = &recording.preamble;
+    let is_bedrock = recording.dialect == Dialect::Bedrock;
+    output::json(&Body {
+        id: &recording.id,
+        model: recording.model.as_deref(),
+        system: system.as_deref(),
+        tools: tools.as_deref().filter(|_| !is_bedrock),
+        tool_config: tools.as_deref().filter(|_| is_bedrock),
+        messages: raw_messages(recording),
+    })
+}
+
+/// Returns a policy by its name or from a file, with settings.
 pub(crate) fn policy(policy: &str, set: &[String]) -> Result<Policy, Failure> {
     let fault = |fault| Failure::Policy { policy: policy.to_owned(), fault };
     let path = Path::new(policy);
@@ -192,7 +207,8 @@ pub(crate) fn policy(policy: &str, set: &[String]) -> Result<Policy, Failure> {
     presets::with(presets::parse(&text(path)?).map_err(fault)?, set).map_err(fault)
 }
 
-/// Prices by their name, by a model's, or from a file: `prices.toml` is its first entry, `prices.toml:NAME` another.
+/// Returns prices by name, by the name of a model, or from a file: the first entry of `prices.toml`, or the entry
+/// `prices.toml:NAME`.
 pub(crate) fn price(name: &str) -> Result<Price, Failure> {
     let (file, wanted) = match name.split_once(".toml:") {
         Some((stem, wanted)) => (Some(format!("{stem}.toml")), Some(wanted)),
@@ -214,18 +230,18 @@ pub(crate) fn price(name: &str) -> Result<Price, Failure> {
     found.cloned().ok_or_else(|| Failure::NoPrices { name: name.to_owned(), known: known() })
 }
 
-/// How a model's tokens are counted, and how many it takes, if that is known. One that is not known is said to be.
+/// Returns the token counter and the context window of a model. Warns if the model is unknown.
 pub(crate) fn model(name: Option<&str>) -> (Arc<dyn TokenCounter>, Option<u64>) {
     let models = Models::builtin();
     let found = name.and_then(|name| models.find(name));
     if let (Some(name), None) = (name, found) {
         output::warning(&format!(
-            "nothing is known of the model {}: its tokens are estimated, and its window is taken to have no end",
+            "the model {} is unknown: its tokens are estimated, and its context window is not limited",
             words::short(name)
         ));
     }
     let counter = match name {
-        // Without a model, o200k: exact for most of OpenAI's, and near for others.
+        // The tokenizer o200k is exact for most models of OpenAI, and close for others.
         None => models.find("gpt-4o").map(Model::counter),
         Some(_) => found.map(Model::counter),
     };
@@ -233,7 +249,7 @@ pub(crate) fn model(name: Option<&str>) -> (Arc<dyn TokenCounter>, Option<u64>) 
     (counter, found.map(|model| model.window))
 }
 
-/// How many tokens a model takes, if that is known.
+/// Returns the context window of a model in tokens, if the model is known.
 pub(crate) fn known_window(name: &str) -> Option<u64> {
     Models::builtin().find(name).map(|model| model.window)
 }

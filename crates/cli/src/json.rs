@@ -1,5 +1,6 @@
-//! Facts and times as the command line writes them in JSON: with the names of docs/json.md, and times as RFC 3339 has them. In a log they
-//! stand as the library writes them.
+//! Facts and times in the JSON of the command line: the names are those of docs/json.md, and times are RFC 3339.
+//!
+//! In logs, the library writes them in its own format.
 
 use std::ops::Range;
 
@@ -8,13 +9,13 @@ use lookback::memory::{self, Confidence, FactEntry, FactId, FactKind, Scope, Spe
 use lookback::transcript::{Millis, Position};
 use serde::{Serialize, Serializer};
 
-/// A time as text, or null.
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde wants")]
+/// Serializes a time as RFC 3339 text, or as null.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
 pub(crate) fn rfc3339<S: Serializer>(time: &Option<Millis>, serializer: S) -> Result<S::Ok, S::Error> {
     timestamp(*time).map(|time| time.to_string()).serialize(serializer)
 }
 
-/// A time that a calendar has.
+/// Returns a time as a timestamp, if it is in the range of the calendar.
 pub(crate) fn timestamp(time: Option<Millis>) -> Option<Timestamp> {
     time.and_then(|time| Timestamp::from_millisecond(time).ok())
 }
@@ -23,7 +24,7 @@ fn is_empty<T>(list: &[T]) -> bool {
     list.is_empty()
 }
 
-/// A fact that stands.
+/// A current fact.
 #[derive(Serialize)]
 pub(crate) struct Fact<'a> {
     id: FactId,
@@ -64,7 +65,7 @@ struct Source<'a> {
     entry: Option<Position>,
 }
 
-/// Something that happened to a fact.
+/// An event in the history of a fact.
 #[derive(Serialize)]
 pub(crate) struct Event<'a> {
     scope: Scope,

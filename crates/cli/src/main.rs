@@ -1,4 +1,4 @@
-//! The `lookback` command.
+//! The `lookback` command: parses the command line, runs the command, and reports its error.
 
 mod args;
 mod changes;

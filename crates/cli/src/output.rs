@@ -1,4 +1,4 @@
-//! What a command writes: results on standard output, everything else on standard error.
+//! The output of a command: results on standard output, everything else on standard error.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
@@ -8,32 +8,35 @@ use anstyle::{AnsiColor, Style};
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, Width};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lookback::memory::is_unseen;
+use serde::Serialize;
 
-// What is said holds values from outside: roles, identifiers, names, paths. So all of it is escaped here, line breaks too where it is a
-// sentence: no value can pose as a line of ours, or tell the terminal anything.
+use crate::failure::Failure;
 
-/// Says what ends the command, in a sentence.
+// Messages contain values from outside: roles, identifiers, names, paths. They are all escaped here, and in sentences
+// line breaks are escaped too. So no value can look like a line of Lookback's own, or control the terminal.
+
+/// Prints an error in one line.
 pub(crate) fn error(what: &dyn Display) {
     say("error", AnsiColor::Red, &plain(&what.to_string()));
 }
 
-/// Says what ends the command, where that shows a place in a file on lines of its own.
+/// Prints an error that has several lines.
 pub(crate) fn error_with_lines(what: &dyn Display) {
     say("error", AnsiColor::Red, &plain_lines(&what.to_string()));
 }
 
-/// Says what the user should know of, in a sentence.
+/// Prints a warning in one line.
 pub(crate) fn warning(what: &str) {
     say("warning", AnsiColor::Yellow, &plain(what));
 }
 
-/// Says more about what was just said, or about what was done, in a sentence.
+/// Prints an indented line with more about the line before.
 pub(crate) fn note(what: &str) {
-    // Nothing is left to do for one who cannot be told.
+    // If standard error is gone, there is nobody left to tell.
     let _ = writeln!(anstream::stderr(), "  {}", plain(what));
 }
 
-/// Says a whole line, or several. A value in it that may hold line breaks goes through [`plain`] first.
+/// Prints one or more lines. Pass a value through [`plain`] first if it may contain line breaks.
 pub(crate) fn tell(what: &str) {
     let _ = writeln!(anstream::stderr(), "{}", plain_lines(what));
 }
@@ -43,24 +46,34 @@ fn say(label: &str, color: AnsiColor, what: &str) {
     let _ = writeln!(anstream::stderr(), "{style}{label}{style:#}: {what}");
 }
 
-/// Writes a result.
+/// Writes a result to standard output.
 pub(crate) fn result(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
-    // On a terminal the prompt should not stand behind the last brace.
+    // On a terminal, the prompt belongs on a line of its own.
     if out.is_terminal() && !text.ends_with('\n') {
         out.write_all(b"\n")?;
     }
     out.flush()
 }
 
-/// Writes a line of a result.
+/// Writes a result to standard output, and a line break.
 pub(crate) fn line(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{text}")
 }
 
-/// A table with its columns to the right, but for those named by their index.
+/// Writes a value as a line of JSON.
+pub(crate) fn json_line(value: &(impl Serialize + ?Sized)) -> Result<(), Failure> {
+    Ok(line(&json(value)?)?)
+}
+
+/// Returns a value as JSON on one line, without a line break at its end.
+pub(crate) fn json(value: &(impl Serialize + ?Sized)) -> Result<String, Failure> {
+    serde_json::to_string(value).map_err(Failure::Json)
+}
+
+/// Returns a table. Its columns are aligned to the right, except for those whose indices are in `left`.
 pub(crate) fn table<const N: usize>(
     header: [&str; N],
     left: &[usize],
@@ -76,7 +89,7 @@ pub(crate) fn table<const N: usize>(
         if left.contains(&index) {
             column.set_cell_alignment(CellAlignment::Left);
         } else {
-            // Numbers stay whole where a table must be narrow.
+            // Numbers are never broken across lines.
             column.set_cell_alignment(CellAlignment::Right);
             column.set_constraint(ColumnConstraint::ContentWidth);
         }
@@ -84,7 +97,7 @@ pub(crate) fn table<const N: usize>(
     table
 }
 
-/// Leaves columns of a table out.
+/// Hides columns of a table.
 pub(crate) fn hide(table: &mut Table, columns: &[usize]) {
     for column in columns {
         if let Some(column) = table.column_mut(*column) {
@@ -93,18 +106,19 @@ pub(crate) fn hide(table: &mut Table, columns: &[usize]) {
     }
 }
 
-/// A table as text, without the spaces that fill its last column. On a terminal it fits the width: what is longer goes on in a line of its
-/// own.
+/// Returns a table as text, without trailing spaces. On a terminal it is as wide as the terminal, and long cells are
+/// wrapped.
 pub(crate) fn text_of(table: &Table) -> String {
     fitted(table, &[], width())
 }
 
-/// The same, which on a narrow terminal does without columns, those first that come first in `spare`.
+/// Returns a table as text, like [`text_of`]. On a narrow terminal it leaves out the columns in `spare`, the first
+/// ones first.
 pub(crate) fn text_without(table: &Table, spare: &[usize]) -> String {
     fitted(table, spare, width())
 }
 
-/// The columns of the terminal that results are written to; none where they are not.
+/// Returns the width of the terminal in columns. `None` if standard output is not a terminal.
 fn width() -> Option<usize> {
     let out = io::stdout();
     let size = out.is_terminal().then(|| terminal_size::terminal_size_of(out)).flatten();
@@ -126,14 +140,14 @@ fn fitted(table: &Table, spare: &[usize], width: Option<usize>) -> String {
         let widths = table.column_max_content_widths();
         for (column, widest) in table.column_iter_mut().zip(widths).filter(|(column, _)| column.constraint().is_none())
         {
-            // What is text goes on in the next line, and has room for a word or two.
+            // Text is wrapped, and has room for a word or two.
             column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(widest.saturating_add(2).min(18))));
         }
     }
     table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 
-/// Writes a table as a result, its header in bold where the terminal wants that.
+/// Writes a table to standard output, with a bold header if the terminal supports it.
 pub(crate) fn rows(text: &str) -> io::Result<()> {
     let (header, rest) = text.split_once('\n').unwrap_or((text, ""));
     let style = Style::new().bold();
@@ -142,7 +156,7 @@ pub(crate) fn rows(text: &str) -> io::Result<()> {
     if rest.is_empty() { Ok(()) } else { writeln!(out, "{rest}") }
 }
 
-/// A text in which nothing stands that a terminal would obey, or that people do not see: such a character is escaped, as on a fact sheet.
+/// Escapes the characters that control a terminal or are invisible, in the same way as on a fact sheet.
 pub(crate) fn plain(text: &str) -> String {
     let escaped = |c: char| {
         let units = c.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect::<String>();
@@ -151,12 +165,12 @@ pub(crate) fn plain(text: &str) -> String {
     text.chars().map(escaped).collect()
 }
 
-/// The same line by line, where a text has lines of its own.
+/// Escapes each line of a text that may have several lines.
 fn plain_lines(text: &str) -> String {
     text.split('\n').map(plain).collect::<Vec<_>>().join("\n")
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell, if needed.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./:@=,+%".contains(c);
     if word.starts_with(|c: char| c != '-') && word.chars().all(plain) {
@@ -165,7 +179,7 @@ pub(crate) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// A progress bar on standard error; nothing where that is no terminal.
+/// Returns a progress bar on standard error. It is invisible if that is not a terminal.
 pub(crate) fn progress(length: u64, what: &'static str) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(length), ProgressDrawTarget::stderr());
     let style = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len}, {eta} left")
@@ -176,7 +190,7 @@ pub(crate) fn progress(length: u64, what: &'static str) -> ProgressBar {
     bar
 }
 
-/// A number with its thousands apart.
+/// Returns a number with thousands separators.
 pub(crate) fn number(value: u64) -> String {
     let digits = value.to_string();
     let groups: Vec<&str> =
@@ -184,7 +198,12 @@ pub(crate) fn number(value: u64) -> String {
     groups.join(",")
 }
 
-/// An amount of money.
+/// Returns a number with its noun, such as `1 fact` or `2 facts`.
+pub(crate) fn counted(count: u64, one: &str, more: &str) -> String {
+    format!("{} {}", number(count), if count == 1 { one } else { more })
+}
+
+/// Returns an amount in US dollars.
 pub(crate) fn money(dollars: f64) -> String {
     if dollars < 1.0 { format!("${dollars:.4}") } else { format!("${dollars:.2}") }
 }

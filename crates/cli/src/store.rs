@@ -1,4 +1,4 @@
-//! Which store a path stands for.
+//! Opening the store at a path.
 
 use std::fs;
 use std::io;
@@ -13,21 +13,21 @@ use crate::args::StoreArg;
 use crate::failure::Failure;
 use crate::output;
 
-/// Whether a store must be there.
+/// Whether a store must exist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Opening {
-    /// It is looked into.
+    /// The store must exist.
     Existing,
-    /// It is made where there is none, and what is written to it counts as done by this measure.
+    /// The store is created if it does not exist, and written to with this durability.
     Made(Durability),
 }
 
-/// There is no home folder for `~/` to stand for.
+/// The home folder is unknown, so `~/` cannot be resolved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("`~/` stands for the home folder, and none is known; write the path in full")]
+#[error("`~/` is the home folder, which is unknown; write the full path")]
 pub(crate) struct NoHome;
 
-/// A path as it is written: `~/` at its beginning is the home folder. A shell reads it so, and programs that start others have none.
+/// Replaces `~/` at the beginning of a path by the home folder, for programs that start this one without a shell.
 pub(crate) fn from_home(path: PathBuf) -> Result<PathBuf, NoHome> {
     const SEPARATORS: [char; 2] = ['/', MAIN_SEPARATOR];
     let inside = path.to_str().and_then(|text| text.strip_prefix('~')?.strip_prefix(SEPARATORS));
@@ -41,10 +41,10 @@ fn home() -> Option<PathBuf> {
     std::env::home_dir().filter(|home| home.is_absolute())
 }
 
-/// The store in the folder where programs keep this user's data; `None` where the system names no such folder.
+/// Returns the store in the user's data folder. `None` if the system has no such folder.
 #[cfg(feature = "mcp")]
 pub(crate) fn of_user() -> Option<PathBuf> {
-    // What is not absolute is passed over, as the specification of these variables wants it.
+    // The specification of these variables says to ignore paths that are not absolute.
     let named = |variable: &str| std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute());
     let data = if cfg!(windows) {
         named("LOCALAPPDATA")
@@ -56,7 +56,7 @@ pub(crate) fn of_user() -> Option<PathBuf> {
     data.map(|data| data.join("lookback").join("lookback.db"))
 }
 
-/// A folder, or what is written like one, holds plain files; anything else is SQLite's.
+/// Opens the store at a path: plain files if the path is a folder or ends in `/`, and otherwise SQLite.
 pub(crate) fn open(path: &Path, opening: Opening) -> Result<Arc<dyn Store>, Failure> {
     Ok(match (opening, lookback::store::is_folder(path)) {
         (Opening::Existing, true) => Arc::new(FileStore::open_existing(path).map_err(|error| missing(path, error))?),
@@ -72,7 +72,7 @@ pub(crate) fn open(path: &Path, opening: Opening) -> Result<Arc<dyn Store>, Fail
     })
 }
 
-/// How a command line says that it means this store: nothing, where it is the one that is meant anyway.
+/// Returns the option that names this store on a command line. Empty for the default store.
 pub(crate) fn option(path: &Path) -> String {
     if path.as_os_str() == StoreArg::DEFAULT {
         return String::new();
@@ -80,7 +80,7 @@ pub(crate) fn option(path: &Path) -> String {
     format!(" --store {}", output::quoted(&path.display().to_string()))
 }
 
-/// Makes a folder, and those that it is to be in, their owner's to read: so is what is kept there.
+/// Creates a folder and its parents. Only their owner may read them, because conversations are private.
 fn make_private(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
@@ -88,7 +88,7 @@ fn make_private(folder: &Path) -> io::Result<()> {
     builder.recursive(true).create(folder)
 }
 
-/// A folder that is no store may be one of KB Labs, which can be taken over.
+/// Returns the error for a folder that is not a store. It may be a memory folder of KB Labs, which can be imported.
 fn missing(path: &Path, error: StoreError) -> Failure {
     let found = || block_on(import_kb(Arc::new(MemoryStore::new()), Memory::WORKSPACE, path, Effect::Told));
     match error {

@@ -1,4 +1,4 @@
-//! Sentences for people, made from the engine's enums and their numbers.
+//! Sentences for people about plans, repairs and findings, from the engine's enums and their numbers.
 
 use lookback::cut::{Change, Edit, Hidden};
 use lookback::dialect::{Mend, Problem};
@@ -20,7 +20,7 @@ pub(crate) fn action(action: Action) -> &'static str {
 
 pub(crate) fn excess(excess: &Excess) -> String {
     let (actual, limit) = (number(excess.actual), number(excess.limit));
-    format!("{actual} {} where {limit} may be", excess.measure)
+    format!("{actual} {} (limit {limit})", excess.measure)
 }
 
 pub(crate) fn reason(reason: &Reason) -> String {
@@ -30,49 +30,55 @@ pub(crate) fn reason(reason: &Reason) -> String {
         Reason::Recent => "recent enough".to_owned(),
         Reason::Exceeded { measure, actual, limit, target } => {
             let (actual, limit, target) = (number(*actual), number(*limit), number(*target));
-            format!("{actual} {measure} exceeded {limit}; cut to {target}")
+            format!("{actual} {measure} exceed the limit of {limit}; the target is {target}")
         }
         Reason::Start { rule } => match rule {
             Start::Any => "a window may begin anywhere".to_owned(),
-            Start::User => "a window begins with a message of a person".to_owned(),
-            Start::UserOrToolPair => "a window begins with a message of a person, or a tool call".to_owned(),
+            Start::User => "a window must begin with a message from a person".to_owned(),
+            Start::UserOrToolPair => "a window must begin with a message from a person or with a tool call".to_owned(),
         },
-        Reason::Waits => "waits for the end of a tool loop with signed reasoning".to_owned(),
-        Reason::Stale => "held nothing but signed reasoning, which a compaction makes stale".to_owned(),
-        Reason::Spent => "a note of lookback's that the model has seen".to_owned(),
-        Reason::Capped => "long output cut as it arrived".to_owned(),
+        Reason::Waits => "waits for the end of the tool loop, which contains signed reasoning".to_owned(),
+        Reason::Stale => "contained only signed reasoning, which a compaction invalidates".to_owned(),
+        Reason::Spent => "a note from Lookback that the model has already seen".to_owned(),
+        Reason::Capped => "long output truncated when it arrived".to_owned(),
         Reason::Repaired { why } => format!("could not be sent: {}", hidden(*why)),
     }
 }
 
 pub(crate) fn hidden(why: Hidden) -> &'static str {
     match why {
-        Hidden::Orphan => "a tool result that answers no call before it",
-        Hidden::Duplicate => "a second result of the same call",
-        Hidden::Late => "a result that came after a stand-in for it was sent",
-        Hidden::Blank => "a text without any words",
+        Hidden::Orphan => "a tool result without a call before it",
+        Hidden::Duplicate => "a second result for the same call",
+        Hidden::Late => "a result that arrived after its stand-in was sent",
+        Hidden::Blank => "a blank text",
         Hidden::Unsigned => "reasoning without a signature",
         Hidden::Stale => "signed reasoning whose prefix has changed",
     }
 }
 
-/// What was done to a message of these parts so that it could be sent; nothing for what is no repair.
+/// Describes the repair of a message with these parts. `None` if the edit is not a repair.
 pub(crate) fn repair(parts: &[PartRef<'_>], edit: &Edit) -> Option<String> {
     let id = match parts.get(edit.part) {
         Some(PartRef::ToolCall(call)) => Some(call.id.as_str()),
         Some(PartRef::ToolResult(result)) => Some(result.call_id.as_str()),
         _ => None,
     };
-    let named = id.map(|id| format!(" ({})", short(id))).unwrap_or_default();
+    let named = |before: &str, after: &str| id.map_or_else(String::new, |id| format!("{before}{}{after}", short(id)));
     match &edit.change {
-        Change::Hide(why) => Some(format!("{}{named} is left out", hidden(*why))),
-        Change::Rename(new) => Some(format!("identifier{named} is taken or not allowed; it is sent as {}", short(new))),
-        Change::Arguments(_) => Some(format!("arguments{named} are not a JSON object; they are sent in one")),
+        Change::Hide(why) => Some(format!("{}{} is left out", hidden(*why), named(" (", ")"))),
+        Change::Rename(new) => {
+            let (id, new) = (named(" ", ""), short(new));
+            Some(format!("the identifier{id} is already used or not allowed: it is sent as {new}"))
+        }
+        Change::Arguments(_) => {
+            let id = named(" of ", "");
+            Some(format!("the arguments{id} are not a JSON object: they are sent inside one"))
+        }
         Change::Cut { .. } => None,
     }
 }
 
-/// What is done to a message as it is sent, in a word.
+/// Names what encoding does to a message, in one word.
 pub(crate) fn mended(mend: Mend) -> &'static str {
     match mend {
         Mend::Moved | Mend::ResultsFirst | Mend::SentBehindNext => "move",
@@ -82,22 +88,22 @@ pub(crate) fn mended(mend: Mend) -> &'static str {
     }
 }
 
-/// What is done to a message as it is sent, and why.
+/// Describes what encoding does to a message, and why.
 pub(crate) fn mend(mend: Mend) -> String {
     match mend {
-        Mend::Moved => "a tool result that does not stand right behind its call is sent there".to_owned(),
-        Mend::MergedWithPrevious => "it is sent as one message with the one before it, of the same role".to_owned(),
-        Mend::ResultsFirst => "its tool results are sent before the other content, which stood before them".to_owned(),
-        Mend::SentAsUser => "a system message may not stand here: it is sent as a user's".to_owned(),
+        Mend::Moved => "the tool result does not directly follow its call: it is moved there".to_owned(),
+        Mend::MergedWithPrevious => "it is merged with the message before it, which has the same role".to_owned(),
+        Mend::ResultsFirst => "its tool results are moved before its other content".to_owned(),
+        Mend::SentAsUser => "a system message is not allowed here: it is sent as a user message".to_owned(),
         Mend::SentBehindNext => {
-            "a system message may not stand here: it is sent behind the user's message that follows".to_owned()
+            "a system message is not allowed here: it is moved behind the user message that follows".to_owned()
         }
-        Mend::MarkersRemoved { count: 1 } => "a cache marker more than may be is taken out".to_owned(),
-        Mend::MarkersRemoved { count } => format!("{count} cache markers more than may be are taken out"),
+        Mend::MarkersRemoved { count: 1 } => "one cache marker too many: it is removed".to_owned(),
+        Mend::MarkersRemoved { count } => format!("{count} cache markers too many: they are removed"),
     }
 }
 
-/// What is wrong, and what to do.
+/// Describes a problem and what to do about it. The two are separated by `; `.
 pub(crate) fn problem(problem: &Problem) -> String {
     let role = |role: &Role| match role {
         Role::System => "system",
@@ -107,46 +113,56 @@ pub(crate) fn problem(problem: &Problem) -> String {
     match problem {
         Problem::NoMessages => "there are no messages; send at least one".to_owned(),
         Problem::MissingResult { id } => {
-            format!("call {} has no result; add it right behind the message, or run with --fix", short(id))
+            format!("call {} has no result; add it directly after the message, or run with --fix", short(id))
         }
         Problem::OrphanResult { id } => {
-            format!("result of {} answers no call of the message before it; remove it", short(id))
+            format!("the result of {} has no call in the message before it; remove it", short(id))
         }
-        Problem::DuplicateResult { id } => format!("call {} is answered a second time; keep one result", short(id)),
-        Problem::DuplicateCall { id } => format!("identifier {} stands for two calls; give each its own", short(id)),
+        Problem::DuplicateResult { id } => format!("call {} has a second result; keep only one", short(id)),
+        Problem::DuplicateCall { id } => {
+            format!("two calls have the identifier {}; give each call its own", short(id))
+        }
         Problem::BadId { id } => {
-            format!("identifier {} has characters that are not allowed; rename it in call and result", short(id))
+            format!("the identifier {} is not allowed; rename it in the call and in its result", short(id))
         }
-        Problem::ResultsNotFirst => "other content stands before tool results; put the results first".to_owned(),
-        Problem::BadArguments { id } => format!("arguments of {} are not a JSON object; mend them", short(id)),
-        Problem::BlankText => "text is empty or all white space; remove it".to_owned(),
-        Problem::EmptyContent => "message has no content; remove it, or say something".to_owned(),
-        Problem::EmptyToolCalls => "list of calls is empty; leave it out".to_owned(),
-        Problem::TrailingSpace => "last assistant text ends in white space; trim it".to_owned(),
-        Problem::FirstMessage { role: first } => format!("first message is the {}'s; begin with a user's", role(first)),
+        Problem::ResultsNotFirst => "other content comes before the tool results; put the results first".to_owned(),
+        Problem::BadArguments { id } => {
+            format!("the arguments of {} are not a JSON object; replace them by one", short(id))
+        }
+        Problem::BlankText => "the text is empty or only white space; remove it".to_owned(),
+        Problem::EmptyContent => "the message has no content; remove it, or add content".to_owned(),
+        Problem::EmptyToolCalls => "the list of tool calls is empty; remove it".to_owned(),
+        Problem::TrailingSpace => "the last assistant text ends in white space; trim it".to_owned(),
+        Problem::FirstMessage { role: first } => {
+            format!("the first message has the role {}; begin with a user message", role(first))
+        }
         Problem::Alternation { role: twice } => {
-            format!("second {} message in a row; merge it with the one before", role(twice))
+            format!("the message before has the role {} too; merge the two", role(twice))
         }
-        Problem::SystemPlace => "a system message may not stand here; put it behind a user's".to_owned(),
-        Problem::UnsignedReasoning => "reasoning has no signature; remove it".to_owned(),
+        Problem::SystemPlace => "a system message is not allowed here; put it after a user message".to_owned(),
+        Problem::UnsignedReasoning => "the reasoning has no signature; remove it".to_owned(),
         Problem::ToolsNotDeclared => "tools were used, but none are declared; declare them".to_owned(),
         Problem::CacheMarkers { count, most } => {
-            format!("{count} cache markers where {most} may be; remove the oldest")
+            format!("{count} cache markers, but at most {most} are allowed; remove the oldest")
         }
         Problem::TooMuchMedia { count, most } => {
-            format!("{count} pictures and files where {most} may be; remove the oldest")
+            format!("{count} pictures and files, but at most {most} are allowed; remove the oldest")
         }
-        Problem::TooManyBytes { count, most } => format!("{count} bytes where {most} may be; make it smaller"),
-        Problem::TooManyMessages { count, most } => format!("{count} messages where {most} may be; make it shorter"),
+        Problem::TooManyBytes { count, most } => {
+            format!("{count} bytes, but at most {most} are allowed; make the request smaller")
+        }
+        Problem::TooManyMessages { count, most } => {
+            format!("{count} messages, but at most {most} are allowed; remove the oldest")
+        }
     }
 }
 
-/// An identifier as it can be shown: clients choose them, so they may be long, and hold anything.
+/// Returns an identifier for display. Clients choose identifiers, so they may be long and contain anything.
 pub(crate) fn short(id: &str) -> String {
     cut(id, 48)
 }
 
-/// Names that one has to repeat, as they can be shown: longer, and not too many of them.
+/// Returns names for display. They may be longer than identifiers, because users have to repeat them.
 pub(crate) fn names(names: &[String]) -> String {
     const MOST: usize = 20;
     let shown = names.iter().take(MOST).map(|name| cut(name, 200)).collect::<Vec<_>>().join(", ");

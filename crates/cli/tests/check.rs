@@ -97,19 +97,19 @@ fn fix_writes_a_valid_conversation_and_tells_what_was_wrong_and_what_was_done_ap
         let lab = Lab::new().with("broken.json", text);
         let findings = lab.run(&["check", "broken.json"]).stdout;
         let fixed = lab.run(&["check", "broken.json", "--fix"]);
-        // What is mended is said to be, and without what there was to do.
-        let mended = |line: &str| format!("mended: {}\n", line.split_once("; ").map_or(line, |(wrong, _)| wrong));
+        // A repaired finding is reported without advice.
+        let mended = |line: &str| format!("repaired: {}\n", line.split_once("; ").map_or(line, |(wrong, _)| wrong));
         let mended: String = findings.lines().map(mended).collect();
         let changes = fixed.stderr.strip_prefix(&mended).unwrap_or_else(|| panic!("{name}: {}", fixed.stderr));
         assert!(!changes.is_empty() && changes.lines().all(|line| line.starts_with("messages[")), "{changes}");
         let again = lab.pipe(&["check", "--dialect", name], fixed.out());
         assert_eq!((again.code, again.stdout.as_str()), (Some(0), ""), "{name}: {}", fixed.stdout);
-        // What is mended stays as it is.
+        // A repaired conversation is not changed again.
         assert_eq!(lab.pipe(&["check", "--dialect", name, "--fix"], fixed.out()).out(), fixed.stdout);
         let json = lab.run(&["check", "broken.json", "--fix", "--json"]);
         assert_eq!(json.out(), fixed.stdout);
         let answer: Value = serde_json::from_str(&json.stderr).unwrap();
-        // What is mended is called wrong, or refused, no more.
+        // A repaired finding no longer has a severity.
         assert!(answer["fixed"].as_array().unwrap().iter().all(|fixed| fixed["severity"].is_null()), "{answer}");
         assert_eq!((&answer["valid"], &answer["findings"]), (&json!(true), &json!([])), "{name}");
         assert_eq!(answer["fixed"].as_array().unwrap().len(), findings.lines().count());
@@ -125,10 +125,10 @@ fn fix_says_what_it_did_to_each_message() {
     run.out();
     assert_eq!(
         run.stderr,
-        "mended: messages[1].tool_calls[1]: OC2: call `call_2` has no result\n\
-         mended: messages[4]: OC1: result of `call_9` answers no call of the message before it\n\
+        "repaired: messages[1].tool_calls[1]: OC2: call `call_2` has no result\n\
+         repaired: messages[4]: OC1: the result of `call_9` has no call in the message before it\n\
          messages[1]: call `call_2` has no result: a stand-in is sent\n\
-         messages[4]: a tool result that answers no call before it (`call_9`) is left out\n"
+         messages[4]: a tool result without a call before it (`call_9`) is left out\n"
     );
 }
 
@@ -137,7 +137,7 @@ fn fix_tells_of_several_changes_to_one_message_in_one_line() {
     let run = Lab::new().pipe(&["check", "--fix"], BROKEN[0].1);
     let told: Vec<&str> = run.stderr.lines().filter(|line| line.starts_with("messages[2]: ")).collect();
     assert_eq!(told.len(), 1, "{}", run.stderr);
-    for what in ["it is sent as `", "they are sent in one", "a stand-in is sent"] {
+    for what in ["it is sent as `", "they are sent inside one", "a stand-in is sent"] {
         assert!(told[0].contains(what), "{}", told[0]);
     }
 }
@@ -148,7 +148,7 @@ fn fix_tells_of_neighbors_that_it_merges() {
     let run = Lab::new().pipe(&["check", "--fix", "--json"], text);
     assert_eq!(run.out(), r#"[{"role":"user","content":[{"text":"a"},{"text":"b"}]}]"#);
     let answer: Value = serde_json::from_str(&run.stderr).unwrap();
-    let change = "it is sent as one message with the one before it, of the same role";
+    let change = "it is merged with the message before it, which has the same role";
     assert_eq!(answer["changes"], json!([{"message": 1, "change": change}]));
     assert_eq!((&answer["findings"], &answer["fixed"][0]["rule"]), (&json!([]), &json!("BC2")));
 }
@@ -159,7 +159,7 @@ fn fix_tells_of_results_that_it_moves() {
 {"role":"assistant","content":[{"type":"tool_use","id":"t","name":"f","input":{}}]},
 {"role":"user","content":[{"type":"text","text":"b"},{"type":"tool_result","tool_use_id":"t","content":"c"}]}]"#;
     let run = Lab::new().pipe(&["check", "--fix"], text);
-    let change = "messages[2]: its tool results are sent before the other content, which stood before them\n";
+    let change = "messages[2]: its tool results are moved before its other content\n";
     assert!(run.out().find("tool_result").unwrap() < run.stdout.find(r#""b""#).unwrap(), "{}", run.stdout);
     assert!(run.stderr.ends_with(change), "{}", run.stderr);
 }
@@ -241,7 +241,7 @@ fn fix_writes_a_recording_as_json_lines() {
         fixed.stderr
     );
     assert_eq!(lab.pipe(&["check"], fixed.out()).out(), "");
-    // What came as messages is written a message a line, however each was written.
+    // A recording with one message per line is written in the same form, without line breaks in a message.
     let messages =
         "{\"role\":\"user\",\n\"content\":\"a\"}\n{\"role\":\"tool\",\"tool_call_id\":\"x\",\"content\":\"b\"}\n";
     assert_eq!(lab.pipe(&["check", "--fix"], messages).out(), "{\"role\":\"user\", \"content\":\"a\"}\n");
@@ -257,7 +257,7 @@ fn a_recording_of_one_transcript_is_checked_as_a_request_is() {
 
 #[test]
 fn packed_files_and_marked_ones_are_read() {
-    // `[{"role":"user","content":"Hi"}]`, packed.
+    // `[{"role":"user","content":"Hi"}]`, gzipped.
     let packed =
         b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff\x8b\xae\x56\x2a\xca\xcf\x49\x55\xb2\x52\x2a\x2d\x4e\x2d\x52\xd2\x51\
         \x4a\xce\xcf\x2b\x49\xcd\x2b\x01\x0a\x78\x64\x2a\xd5\xc6\x02\x00\x27\x3f\x12\x7a\x20\x00\x00\x00";

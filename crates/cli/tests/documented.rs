@@ -1,4 +1,4 @@
-//! Every command that a page or a help text shows, run as it stands there: in its order, from a fresh folder, and finding something.
+//! Runs every command that a page or a help text shows, in order and from a fresh folder. Each must find something.
 
 #![cfg(feature = "mcp")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
@@ -16,7 +16,7 @@ use common::{LOOKBACK, Lab};
 /// The checkout.
 const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// The commands of the pages that are not run, and why. A new one has to be written down here, or run.
+/// The commands of the pages that are not run, and why. A new command must be run or added here.
 const NOT_RUN: [(&str, &[&str]); 5] = [
     (
         "runs these tests",
@@ -74,9 +74,9 @@ fn the_commands_of_a_page_run_in_their_order_from_a_fresh_folder() {
                 assert_eq!(stray, None, "{page}: commands stand in blocks of `sh`");
                 continue;
             }
-            // A reader may begin with any block, so none may need another.
+            // A reader may begin with any block, so no block may depend on another.
             let said = run_block(&folder(), &page, &block.lines, &mut met);
-            // What stands right behind commands is what the last of them says, or a part of it.
+            // A text block directly after commands is the output of the last command, or a part of it.
             if let Some(shown) =
                 blocks.get(index + 1).filter(|next| next.language == "text" && next.section == block.section)
             {
@@ -132,7 +132,7 @@ fn the_commands_that_prose_names_are_there_with_their_options() {
     assert!(named > 0, "prose names commands");
 }
 
-/// The pages of the project, by their paths. What changed is history, whose commands need not be there any more.
+/// Returns the pages of the project with their paths, except for the changelog, whose commands may no longer exist.
 fn pages() -> Vec<(String, String)> {
     let mut pages = Vec::new();
     for folder in ["", "docs", "corpus", "fuzz"] {
@@ -152,7 +152,7 @@ fn pages() -> Vec<(String, String)> {
 struct Block {
     language: String,
     lines: Vec<String>,
-    /// How many headings stand before it.
+    /// The number of headings before it.
     section: usize,
 }
 
@@ -177,12 +177,12 @@ fn blocks(page: &str, text: &str) -> Vec<Block> {
     blocks
 }
 
-/// What stands outside the blocks.
+/// Returns the text outside the blocks.
 fn prose(text: &str) -> String {
     text.split("\n```").step_by(2).collect()
 }
 
-/// The help of each command, by its name: that of the program itself has none.
+/// Returns the help of each command with its name, which is empty for the program itself.
 fn help_texts() -> Vec<(String, String)> {
     let lab = Lab::new();
     let mut texts = Vec::new();
@@ -192,7 +192,7 @@ fn help_texts() -> Vec<(String, String)> {
         let text = lab.run(&args).out().to_owned();
         let (_, commands) = text.split_once("\nCommands:\n").unwrap_or_default();
         for line in commands.lines().take_while(|line| !line.is_empty()) {
-            // What is indented further goes on with a description.
+            // A line that is indented further continues a description.
             let name = line.strip_prefix("  ").and_then(|rest| rest.split(' ').next()).unwrap_or_default();
             if !name.is_empty() && name != "help" {
                 left.push(below(&command, name));
@@ -203,12 +203,12 @@ fn help_texts() -> Vec<(String, String)> {
     texts
 }
 
-/// The name of a command that another one has.
+/// Returns the name of a subcommand.
 fn below(command: &str, name: &str) -> String {
     format!("{command} {name}").trim_start().to_owned()
 }
 
-/// A folder as its readers have it: with the examples, with a memory of KB Labs, and a home beside them.
+/// Returns a folder like that of a reader, with the examples, a memory folder of KB Labs, and a home folder.
 fn folder() -> Lab {
     let lab = Lab::new();
     for folder in ["home", "examples", ".kb/memory/shared"] {
@@ -221,7 +221,7 @@ fn folder() -> Lab {
     lab.with(".kb/memory/shared/memory.json", r#"{"preferences":["Use pnpm, not npm."],"constraints":[]}"#)
 }
 
-/// What the help speaks of, besides: a session that was replayed, facts, and an export of them.
+/// Returns a folder that also contains what the help mentions: a replayed session, facts, and an export of them.
 fn used_folder() -> Lab {
     let lab = folder();
     let sessions = lab.path("home/.claude/projects/one");
@@ -240,13 +240,13 @@ fn used_folder() -> Lab {
     lab
 }
 
-/// Runs the commands of a block, and gives what the last of them wrote.
+/// Runs the commands of a block, and returns the output of the last one.
 fn run_block(lab: &Lab, page: &str, lines: &[String], not_run: &mut BTreeSet<String>) -> String {
     let (mut said, mut sought) = (String::new(), Vec::new());
     for line in lines.iter().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
         let (line, comment) = line.split_once(" #").unwrap_or((line.as_str(), ""));
         let line = line.trim();
-        // What it builds has been built.
+        // The program has already been built.
         let line =
             line.strip_prefix("cargo run --release -- ").map_or(line.to_owned(), |args| format!("lookback {args}"));
         let listed = NOT_RUN.iter().any(|(_, lines)| lines.contains(&line.as_str()));
@@ -257,7 +257,7 @@ fn run_block(lab: &Lab, page: &str, lines: &[String], not_run: &mut BTreeSet<Str
         }
         said = run_line(lab, page, &line, comment);
         let words = words_sought(&line);
-        // An entry that is read after a search is one that was found.
+        // An entry that is read after a search is one of its results.
         let is_found = !words.is_empty() || line.contains(" --entry ");
         if !words.is_empty() {
             sought = words;
@@ -269,13 +269,13 @@ fn run_block(lab: &Lab, page: &str, lines: &[String], not_run: &mut BTreeSet<Str
     said
 }
 
-/// Runs a command, and gives what it wrote to standard output or into a file.
+/// Runs a command, and returns what it wrote to standard output or to a file.
 fn run_line(lab: &Lab, page: &str, line: &str, comment: &str) -> String {
     if line.contains(" --http ") {
         listen(lab, page, line);
         return String::new();
     }
-    // `jq` is not on each machine; what it would read is there all the same.
+    // `jq` may not be installed, but its input is checked in any case.
     let runnable = match line.split_once("| jq ") {
         Some((before, _)) if !is_installed("jq") => format!("{before}| cat"),
         _ => line.to_owned(),
@@ -285,9 +285,9 @@ fn run_line(lab: &Lab, page: &str, line: &str, comment: &str) -> String {
     let told = String::from_utf8(output.stderr).unwrap();
     let code = expected_code(comment);
     assert_eq!(output.status.code(), Some(code), "{page}: `{line}`: {told}");
-    // In a pipe only the last command's code is seen.
+    // A pipe has the exit code of its last command only.
     assert!(code != 0 || !told.contains("error:"), "{page}: `{line}`: {told}");
-    // (An error that is pasted may say `210000 tokens > 200000 maximum`.)
+    // (A pasted error may contain `210000 tokens > 200000 maximum`.)
     if let Some((_, file)) = line.rsplit_once("> ").filter(|(_, file)| !file.contains([' ', '"'])) {
         said += &fs::read_to_string(lab.path(file.replace("~/", "home/"))).unwrap();
     }
@@ -296,7 +296,7 @@ fn run_line(lab: &Lab, page: &str, line: &str, comment: &str) -> String {
     said
 }
 
-/// A server that is to listen says that it does. The port is any that is free here.
+/// Starts a server on a free port, and asserts that it says that it listens.
 fn listen(lab: &Lab, page: &str, line: &str) {
     let mut command = sh(lab, &format!("exec {}", line.replace(":8765", ":0")));
     let mut server = command.stderr(Stdio::piped()).spawn().unwrap();
@@ -307,14 +307,14 @@ fn listen(lab: &Lab, page: &str, line: &str) {
     assert!(is_listening, "{page}: `{line}` does not listen");
 }
 
-/// A line of shell where `lookback` is the program, and nothing is to be read from standard input.
+/// Returns a shell command in which `lookback` is the program, without standard input.
 fn sh(lab: &Lab, line: &str) -> Command {
     let own = Path::new(LOOKBACK).parent().unwrap().to_owned();
     let others = std::env::var_os("PATH").unwrap_or_default();
     let path = std::env::join_paths([own].into_iter().chain(std::env::split_paths(&others))).unwrap();
     let mut command = lab.command("sh");
     command.args(["-c", line]).env("PATH", path).env("HOME", lab.path("home"));
-    // What `--token-env TOKEN` asks for.
+    // The variable for `--token-env TOKEN`.
     command.env("TOKEN", "correct-horse-battery-staple").stdin(Stdio::null());
     command
 }
@@ -324,13 +324,13 @@ fn is_installed(program: &str) -> bool {
     found.unwrap().success()
 }
 
-/// The exit code that a comment tells of: 0, unless it says otherwise.
+/// Returns the exit code that a comment names, or 0.
 fn expected_code(comment: &str) -> i32 {
     let Some((_, code)) = comment.split_once("exits with ") else { return 0 };
     code.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
 }
 
-/// The words in quotes that a search is for. What goes through a pipe need not have them any more.
+/// Returns the quoted words of a search. Behind a pipe, the output need not contain them.
 fn words_sought(line: &str) -> Vec<String> {
     let is_search = line.starts_with("lookback sessions search ")
         || line.starts_with("lookback recall ")

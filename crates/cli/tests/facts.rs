@@ -1,4 +1,4 @@
-//! `lookback facts` and `lookback recall`: what people read and write of what is known, and what they are told when they err.
+//! `lookback facts` and `lookback recall`: what they print, what they write, and what they refuse.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -15,7 +15,7 @@ use lookback::{Message, Session, Settings, SqliteStore, Store};
 
 const STORE: &str = ".lookback/lookback.db";
 
-/// A lab in whose store a session and its workspace know something, at times that are known.
+/// Returns a lab whose store contains facts of a session and of the workspace, with fixed times.
 fn lab() -> Lab {
     let lab = Lab::new().with_example();
     lab.run(&["replay", "session.jsonl", "--json", "--policy", "messages:max_messages=10"]).out();
@@ -88,22 +88,28 @@ fn a_person_adds_corrects_resolves_and_forgets() {
         let run = lab.run(&[&["facts", "add"], args].concat());
         format!("{}{}", run.out(), run.stderr)
     };
-    // The store is made with the first fact.
+    // The first fact creates the store.
     assert_eq!(add(&["--shared", "preference", "Use pnpm."]), "s0\n");
     assert_eq!(add(&["--shared", "preference", "use pnpm"]), "s0\n  s0 says the same, and is confirmed\n");
     let port = ["--session", "chat", "finding", "It listens on 5050.", "--about", "port", "--confidence", "0.4"];
     assert_eq!(add(&[&port[..], &["--tag", "net", "--tag", "tcp"]].concat()), "f0\n");
-    assert_eq!(add(&["--session", "chat", "finding", "On 6060.", "--about", "Port"]), "f1\n  takes the place of f0\n");
+    assert_eq!(add(&["--session", "chat", "finding", "On 6060.", "--about", "Port"]), "f1\n  supersedes f0\n");
     assert_eq!(
         add(&["--session", "chat", "decision", "Drop it.", "--supersedes", "f1", "--supersedes", "s0"]),
-        "f2\n  takes the place of f1\n  takes the place of s0\n"
+        "f2\n  supersedes f1\n  supersedes s0\n"
     );
     let json = lab.run(&["facts", "add", "--shared", "blocker", "No key.", "--json"]).json();
     assert_eq!(json.to_string(), r#"{"id":"s2","judgment":{"new":{"disputes":null,"supersedes":[]}}}"#);
     let resolved = lab.run(&["facts", "resolve", "s2", "--with", "It is set."]);
-    assert_eq!((resolved.out(), resolved.stderr.as_str()), ("", "resolved s2, for all sessions of shared\n"));
+    assert_eq!(
+        (resolved.out(), resolved.stderr.as_str()),
+        ("", "resolved s2 for all sessions of the workspace shared\n")
+    );
     let forgot = lab.run(&["facts", "forget", "f2", "s0", "--session", "chat"]);
-    assert_eq!((forgot.out(), forgot.stderr.as_str()), ("", "forgot f2\nforgot s0, for all sessions of shared\n"));
+    assert_eq!(
+        (forgot.out(), forgot.stderr.as_str()),
+        ("", "forgot f2\nforgot s0 for all sessions of the workspace shared\n")
+    );
     assert_eq!(ids(&lab.run(&["facts", "list", "--session", "chat", "--shared", "--json"])), Vec::<String>::new());
     for (scope, id) in [(&["--shared"][..], "s5"), (&["--session", "chat"], "f4")] {
         assert_eq!(add(&[scope, &["blocker", "No disk."]].concat()), format!("{id}\n"));
@@ -128,13 +134,10 @@ fn an_export_is_imported_into_another_store_and_again() {
     fs::write(lab.path("facts.jsonl"), &export.stdout).unwrap();
     let import = ["facts", "import", "facts.jsonl", "--session", "restored", "--store", "new/s.db"];
     let dry = lab.run(&[&import[..], &["--dry-run"]].concat());
-    assert_eq!(
-        dry.out(),
-        "nothing is written; it would be 2 facts: 2 new, with their identifiers and all that happened to them\n"
-    );
+    assert_eq!(dry.out(), "dry run, nothing is written: 2 facts: 2 new, with their identifiers and history\n");
     assert!(!lab.path("new").exists());
-    assert_eq!(lab.run(&import).out(), "2 facts: 2 new, with their identifiers and all that happened to them\n");
-    assert_eq!(lab.run(&import).out(), "2 facts: 0 new, 2 known already\n");
+    assert_eq!(lab.run(&import).out(), "2 facts: 2 new, with their identifiers and history\n");
+    assert_eq!(lab.run(&import).out(), "2 facts: 0 new, 2 already known\n");
     let again = lab.run(&["facts", "export", "--session", "restored", "--store", "new/s.db"]);
     assert_eq!(again.out(), export.stdout);
     let piped = lab.pipe(&["facts", "import", "-", "--shared", "--store", "new/s.db", "--json"], &export.stdout);
@@ -155,12 +158,12 @@ fn a_folder_of_kb_labs_is_imported_and_what_is_damaged_is_told() {
     let turns = r#"[{"type":"user","sequence":1,"steps":[{"type":"text","content":"Hello kb"}]}]"#;
     fs::write(lab.path(".kb/memory/s-1/turns.json"), turns).unwrap();
     let dry = lab.run(&["facts", "import", ".kb", "--dry-run"]);
-    let says = "2 facts: 2 new\n1 conversation of 1 message\n";
-    assert_eq!(dry.out(), format!("nothing is written; it would be {says}"));
+    let says = "2 facts: 2 new\n1 conversation with 1 message\n";
+    assert_eq!(dry.out(), format!("dry run, nothing is written: {says}"));
     assert!(!lab.path(".lookback").exists());
     assert_eq!(lab.run(&["facts", "import", "."]).out(), says);
     let again = lab.run(&["facts", "import", ".kb/memory"]);
-    let says = "2 facts: 0 new, 2 known already\n0 conversations of 0 messages; 1 left out, since there are messages already\n";
+    let says = "2 facts: 0 new, 2 already known\n0 conversations with 0 messages; skipped 1 whose session already has messages\n";
     assert_eq!(again.out(), says);
     assert_eq!(lab.run(&["recall", "s-1", "hello"]).out(), "#0 user:\n| Hello kb\n");
     fs::write(lab.path(".kb/memory/s-1/mem-2.json"), "{").unwrap();
@@ -178,15 +181,15 @@ fn a_store_of_ours_is_not_imported_as_a_folder_of_kb_labs() {
     lab.run(&["facts", "add", "--session", "chat", "finding", "It is so.", "--store", "own/"]).out();
     let refused = |folder: &str| {
         let run = lab.run(&["facts", "import", folder]);
-        run.fails(2, &format!("{folder} is a store of lookback: export from it with --store own/"));
+        run.fails(2, &format!("{folder} is a store of Lookback; run `lookback facts export` with --store own/"));
     };
     refused("own");
     lab.run(&["facts", "add", "--shared", "preference", "Use pnpm.", "--store", "own/"]).out();
     refused("own/");
     assert!(!lab.path(".lookback").exists());
-    // What KB Labs left in the same folder is taken over.
+    // Facts of KB Labs in the same folder are imported.
     fs::write(lab.path("own/memory/chat/mem-1.json"), r#"{"content":"Port 5050.","type":"finding"}"#).unwrap();
-    for says in ["1 fact: 1 new\n", "1 fact: 0 new, 1 known already\n"] {
+    for says in ["1 fact: 1 new\n", "1 fact: 0 new, 1 already known\n"] {
         assert!(lab.run(&["facts", "import", "own", "--store", "own/"]).out().starts_with(says));
     }
 }
@@ -315,7 +318,7 @@ fn a_store_that_may_not_be_written_is_said() {
     }
     let run = lab.run(&["facts", "add", "--shared", "finding", "It is so."]);
     run.fails(2, "the store .lookback/lookback.db may only be read; let its file and its folder be written to");
-    // It can still be read.
+    // The store can still be read.
     assert_eq!(lab.run(&["facts", "list", "--json"]).lines().len(), 1);
     lab.run(&["sessions", "show", "replay/session"]).out();
     lab.run(&["recall", "replay/session", "--entry", "1"]).out();
@@ -361,7 +364,7 @@ fn facts_go_with_their_session() {
     lab.run(&["sessions", "delete", "replay/session"]).out();
     lab.run(&["facts", "list", "--session", "replay/session"]).fails(1, "there is no session `replay/session`");
     lab.run(&["sessions", "delete", "only-facts"]).out();
-    // What is shared is no session's.
+    // Shared facts belong to no session.
     assert_eq!(entries(&lab), [("memory:shared:shared".to_owned(), 1)]);
     assert_eq!(lab.run(&["sessions", "list", "--json"]).out(), "");
 }

@@ -1,4 +1,4 @@
-//! Help, completions, and what all commands have in common.
+//! Tests of the help, of completions, and of what all commands have in common.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -41,7 +41,7 @@ fn help_teaches_with_examples() {
     for command in commands {
         let run = lab.run(&[command, &["--help"]].concat());
         let examples = run.out().split_once("\nExample").unwrap_or_else(|| panic!("{command:?} has no examples")).1;
-        // A terminal of 80 columns shows each on a line, so that it can be copied.
+        // Every example fits on a line of a terminal with 80 columns, so that it can be copied.
         assert!(
             examples.lines().filter(|line| line.starts_with("  lookback")).all(|line| line.len() < 80),
             "{examples}"
@@ -101,7 +101,7 @@ fn completions_are_scripts() {
         }
     }
     assert_eq!(lab.run(&["completions", "tcsh"]).code, Some(2));
-    // What bash makes of it.
+    // Bash completes with the script.
     std::fs::write(lab.path("completion.bash"), &lab.run(&["completions", "bash"]).stdout).unwrap();
     let run = lab.shell("bash -c 'source completion.bash; COMP_WORDS=(lookback win); COMP_CWORD=1; _lookback lookback win lookback; echo \"${COMPREPLY[@]}\"'");
     assert_eq!(run.out().trim(), "window");
@@ -113,7 +113,7 @@ fn a_closed_pipe_is_no_failure() {
     let short = example_messages()[..60].join("\n");
     let lab = Lab::new().with("session.jsonl", short).with("list.json", &messages);
     lab.run(&["replay", "session.jsonl", "--json", "--policy", "none"]).out();
-    // The status of the program itself goes through a file: the pipe's is that of `head`.
+    // A file holds the status of the program, because the status of the pipe is that of `head`.
     for command in [
         "window list.json",
         "window list.json --json --explain",
@@ -131,7 +131,7 @@ fn a_closed_pipe_is_no_failure() {
         assert!(!run.stderr.contains("error"), "{command}: {}", run.stderr);
         assert_eq!(run.stdout.lines().count(), 1, "{command}");
         assert_eq!(std::fs::read_to_string(lab.path("status")).unwrap(), "0\n", "{command}");
-        // A reader that is gone from the start.
+        // The reader is gone from the beginning.
         let run = lab.shell(&format!("{{ sleep 0.1; lookback {command}; echo $? > status; }} | true"));
         assert!(!run.stderr.contains("error"), "{command}: {}", run.stderr);
         assert_eq!(std::fs::read_to_string(lab.path("status")).unwrap(), "0\n", "{command}");

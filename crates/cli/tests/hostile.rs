@@ -1,4 +1,4 @@
-//! What the command line is given to stop it, or to write to the terminal of whoever runs it.
+//! Tests with hostile input, which tries to block the program or to control the terminal.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
@@ -38,7 +38,7 @@ fn a_pipe_is_no_store() {
 #[test]
 fn an_input_without_an_end_is_given_up() {
     let lab = Lab::new();
-    lab.run(&["check", "/dev/zero"]).fails(2, "/dev/zero: more than 1 GiB came, without an end");
+    lab.run(&["check", "/dev/zero"]).fails(2, "/dev/zero: more than 1 GiB without an end");
 }
 
 #[test]
@@ -48,20 +48,20 @@ fn a_pipe_that_nobody_writes_to_is_said_to_be_waited_for() {
     let mut command = lab.command(LOOKBACK);
     command.args(["check", "pipe"]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
-    // Opening a pipe to write to it waits for its reader.
+    // Opening a pipe for writing waits for its reader.
     fs::write(lab.path("pipe"), r#"[{"role":"user","content":"Hello"}]"#).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
     let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(said, "waiting for somebody to write to pipe, which is a pipe\n");
+    assert_eq!(said, "waiting for input on the pipe pipe\n");
 }
 
-/// A run that is told to color what it says, as it does on a terminal, so that nothing is taken out of it on the way.
+/// Runs with colors, as on a terminal, so that no escape sequence is removed from the output.
 fn on_terminal(lab: &Lab, args: &[&str]) -> Run {
     lab.run_with(args, "", &[("CLICOLOR_FORCE", "1")])
 }
 
-/// Asserts that a value with an escape sequence and a line break was said in a line, and told the terminal nothing.
+/// Asserts that a value with an escape sequence and a line break was printed on one line, with both escaped.
 #[track_caller]
 fn is_harmless(run: &Run, says: &str) {
     let line = run.stderr.strip_suffix('\n').unwrap();

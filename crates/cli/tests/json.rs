@@ -1,4 +1,4 @@
-//! What the command line writes as JSON: the same thing by the same name, and times alike (docs/json.md).
+//! Tests of the JSON output: names and times are the same in all commands (docs/json.md).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -7,7 +7,7 @@ mod common;
 use common::Lab;
 use serde_json::Value;
 
-/// A lab with a session, facts of it and facts that are shared, and things that happened to them.
+/// Returns a lab with a session, its facts and shared facts, with some history.
 fn lab() -> Lab {
     let lab = Lab::new().with_example();
     lab.run(&["replay", "session.jsonl", "--json", "--policy", "messages:max_messages=10"]).out();
@@ -27,7 +27,7 @@ fn lab() -> Lab {
     lab
 }
 
-/// Every member of every object in a value, with its name.
+/// Collects every member of every object in a value, with its name.
 fn members<'a>(value: &'a Value, into: &mut Vec<(&'a str, &'a Value)>) {
     match value {
         Value::Object(object) => {

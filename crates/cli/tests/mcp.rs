@@ -1,4 +1,4 @@
-//! `lookback mcp`, as its clients start and call it: what passes over the pipe, and who is let in by HTTP.
+//! Tests of `lookback mcp`: the protocol on standard input and output, and access over HTTP.
 
 #![cfg(feature = "mcp")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
@@ -24,7 +24,7 @@ fn initialize(id: u64) -> String {
     request(id, "initialize", params)
 }
 
-/// A client that says these lines and goes away.
+/// Returns the input of a client that sends these lines and then leaves.
 fn said(lines: &[String]) -> String {
     let initialized = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }).to_string();
     [&[initialize(0), initialized], lines].concat().join("\n") + "\n"
@@ -53,7 +53,7 @@ impl Listening {
         Listening { child, address }
     }
 
-    /// The status and the body of the answer to a request with these headers besides the usual ones.
+    /// Sends a request with these additional headers, and returns the status and the body of the answer.
     fn ask(&self, line: &str, headers: &[(&str, &str)], body: &str) -> (u16, String) {
         let mut sent = format!("{line} HTTP/1.1\r\nConnection: close\r\nContent-Length: {}\r\n", body.len());
         sent += "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n";
@@ -65,7 +65,7 @@ impl Listening {
         }
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.write_all(format!("{sent}\r\n").as_bytes()).unwrap();
-        // Who is refused early may not be listened to any more.
+        // If the server refuses the request early, it may not read the body.
         let _ = stream.write_all(body.as_bytes());
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
@@ -108,7 +108,7 @@ fn nothing_but_the_protocol_passes_over_standard_output() {
     let mut ids: Vec<_> = answers.iter().filter_map(|answer| answer["id"].as_u64()).collect();
     ids.sort_unstable();
     assert_eq!(ids, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
-    // What is no message has no id to be answered by.
+    // The answer to an invalid message has no id.
     let wrong: Vec<_> = answers.iter().filter(|answer| answer["id"].is_null()).collect();
     assert_eq!(wrong.len(), 1);
     assert_eq!(wrong[0]["error"]["code"], -32700);
@@ -144,7 +144,7 @@ fn a_client_that_reads_nothing_is_not_read_from_and_keeps_nobody_from_ending() {
         for id in 1..=20_000 {
             lines += &(request(id, "tools/list", json!({})) + "\n");
         }
-        // It ends when the server does.
+        // The write ends when the server ends.
         let _ = input.write_all(lines.as_bytes());
     });
     std::thread::sleep(std::time::Duration::from_secs(3));
@@ -173,7 +173,7 @@ fn a_client_may_go_away_at_any_time() {
 fn what_is_no_client_is_not_repeated() {
     let notification = json!({ "jsonrpc": "2.0", "method": "notifications/secret" }).to_string();
     let run = Lab::new().pipe(&["mcp", "--store", "memory.db"], notification + "\n");
-    run.fails(2, "not the beginning of a connection of the Model Context Protocol");
+    run.fails(2, "is not a client of the Model Context Protocol");
     assert!(!run.stderr.contains("secret"));
 }
 
@@ -194,7 +194,7 @@ fn a_server_that_is_told_of_no_store_keeps_its_own_wherever_it_is_started() {
     for (env, at) in [
         (vec![("XDG_DATA_HOME", data), ("HOME", home)], format!("{data}/lookback/lookback.db")),
         (vec![("HOME", home)], format!("{home}/.local/share/lookback/lookback.db")),
-        // A path that is not absolute counts for nothing.
+        // A relative path is ignored.
         (vec![("XDG_DATA_HOME", "data"), ("HOME", home)], format!("{home}/.local/share/lookback/lookback.db")),
     ] {
         let run = lab.run_with(&["mcp"], said(std::slice::from_ref(&remembers)), &env);
@@ -202,7 +202,7 @@ fn a_server_that_is_told_of_no_store_keeps_its_own_wherever_it_is_started() {
         assert_eq!(run.stderr, format!("the store is {at}\n"));
         assert!(lab.run(&["facts", "list", "--shared", "--store", &at]).out().contains("pnpm"));
     }
-    // Whoever names one is told nothing.
+    // If the store is named, its path is not printed.
     for (args, env) in [
         (&["mcp", "--store", "own.db"][..], vec![("HOME", home)]),
         (&["mcp"][..], vec![("HOME", home), ("LOOKBACK_STORE", "own.db")]),
@@ -213,7 +213,7 @@ fn a_server_that_is_told_of_no_store_keeps_its_own_wherever_it_is_started() {
         assert_eq!(run.stderr, "");
     }
     assert!(lab.path("own.db").exists() && lab.path("home/own.db").exists());
-    lab.run_with(&["mcp"], "", &[("XDG_DATA_HOME", "/proc/nowhere")]).fails(2, "could not be made");
+    lab.run_with(&["mcp"], "", &[("XDG_DATA_HOME", "/proc/nowhere")]).fails(2, "could not be created");
 }
 
 #[test]
@@ -227,10 +227,10 @@ fn a_store_in_the_home_folder_can_be_named_without_a_shell() {
     };
     add("~/memory.db");
     assert!(home.join("memory.db").is_file());
-    // What ends in a slash is a folder, here too.
+    // A path that ends in a slash is a folder.
     add("~/memory/");
     assert!(home.join("memory").is_dir());
-    // Other names may begin so.
+    // A name may begin with `~`.
     add("~memory.db");
     assert!(lab.path("~memory.db").is_file());
     let named = [env[0], env[1], ("LOOKBACK_STORE", "~/memory.db")];
@@ -248,21 +248,21 @@ fn a_wrong_command_line_is_named() {
             assert!(!run.stderr.contains(secret), "{}", run.stderr);
         }
     };
-    refused(&["--http", "0.0.0.0:0"], "0.0.0.0:0 can be reached from other machines; give a token");
+    refused(&["--http", "0.0.0.0:0"], "0.0.0.0:0 can be reached from other machines; set a token");
     refused(&["--http", "[::]:0"], "can be reached from other machines");
     refused(
         &["--http", "127.0.0.1:0", "--token-env", "NONE"],
-        "--token-env NONE: there is no such environment variable",
+        "--token-env NONE: this environment variable is not set",
     );
-    refused(&["--http", "127.0.0.1:0", "--token-env", "SHORT"], "at least 16 characters, not 7");
-    refused(&["--http", "127.0.0.1:0", "--token-env", "TWO"], "character 4 is none");
+    refused(&["--http", "127.0.0.1:0", "--token-env", "SHORT"], "at least 16 characters, but this one has 7");
+    refused(&["--http", "127.0.0.1:0", "--token-env", "TWO"], "character 4 is not one");
     refused(&["--http", "8765"], "an address is IP:PORT");
     refused(&["--token-env", "SHORT"], "--http <ADDRESS>");
     refused(&["--session", "../x"], "no part of a session's name");
     refused(&["--session", "memory:mcp:facts"], "so the logs are named");
     refused(&["--store", "text.txt"], "text.txt is not a store of lookback");
     let taken = Listening::new(&lab, &["--http", "127.0.0.1:0"]);
-    refused(&["--http", &taken.address], "cannot be listened on");
+    refused(&["--http", &taken.address], "cannot listen on");
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn a_token_keeps_others_out() {
         assert_eq!(server.post(&[("Authorization", wrong)]), 401, "{wrong}");
     }
     assert_eq!(server.post(&[]), 401);
-    // Not even what there is can be learned.
+    // Without the token, a client does not even learn which paths exist.
     assert_eq!(server.ask("GET /elsewhere", &[], "").0, 401);
     assert_eq!(server.post(&[("Authorization", &right), ("Host", "evil.example")]), 403);
 }
@@ -330,7 +330,7 @@ fn a_request_that_is_under_way_is_answered_before_the_end() {
     write!(stream, "{head}Accept: application/json, text/event-stream\r\nContent-Length: {length}\r\n\r\n").unwrap();
     let mut answer = BufReader::new(stream.try_clone().unwrap());
     let mut line = String::new();
-    // By now the request is in the server's hands.
+    // The server has accepted the request.
     answer.read_line(&mut line).unwrap();
     assert_eq!(line, "HTTP/1.1 100 Continue\r\n");
     kill("-TERM", &server.child);

@@ -37,7 +37,7 @@ const MESSAGES: &str = r#"{"role":"system","content":"Be brief.","time":"2026-01
 {"role":"assistant","content":"In src/main.rs too, beside user_id."}
 "#;
 
-/// One transcript a line: two that differ, one with tools.
+/// Returns two transcripts, one per line. The second one has tools.
 fn transcripts() -> String {
     let messages = example_messages();
     let tools = r#"[{"type":"function","function":{"name":"shell","parameters":{"type":"object"}}}]"#;
@@ -47,7 +47,7 @@ fn transcripts() -> String {
     line("short", 6, "") + &line("long/one", 40, &format!(",\"tools\":{tools}"))
 }
 
-/// The keys of a line of JSON, in their order.
+/// Returns the keys of a JSON object in order.
 fn keys(line: &str) -> Vec<String> {
     struct Keys(Vec<String>);
     impl<'de> serde::Deserialize<'de> for Keys {
@@ -72,7 +72,7 @@ fn keys(line: &str) -> Vec<String> {
     serde_json::from_str::<Keys>(line).unwrap().0
 }
 
-/// Asserts what holds of every answer in JSON lines, and gives the lines.
+/// Asserts what holds for the JSON lines of every replay, and returns them.
 #[track_caller]
 fn reports(run: &Run, policies: &[&str], transcripts: usize) -> Vec<Value> {
     run.out();
@@ -192,7 +192,7 @@ fn a_second_run_gives_the_same_and_does_not_double_the_store() {
     let list = || {
         let mut logs = lab.run(&["sessions", "list", "--json"]).lines();
         for log in &mut logs {
-            // The times are those of the replay, and not of what was replayed.
+            // These are the times of the replay, not of the recording.
             log.as_object_mut().unwrap().retain(|key, _| !["created", "used"].contains(&key.as_str()));
         }
         logs
@@ -373,8 +373,8 @@ fn wrong_files_are_named_with_the_line() {
     assert_snapshot!(told.join("\n"));
     assert!(!lab.path(".lookback").exists(), "nothing was written");
     fs::create_dir(lab.path("none")).unwrap();
-    lab.run(&["replay", "none"]).fails(2, "none holds no transcript");
-    lab.pipe(&["replay", "-"], "").fails(2, "standard input holds no transcript");
+    lab.run(&["replay", "none"]).fails(2, "none contains no transcript");
+    lab.pipe(&["replay", "-"], "").fails(2, "standard input contains no transcript");
     assert_eq!(lab.run(&["replay"]).code, Some(2));
     lab.run(&["replay", "good.jsonl", "--policy", "recent"]).fails(2, "recent");
 }
@@ -443,7 +443,7 @@ fn a_replay_that_is_cut_short_tells_what_it_has_and_keeps_nothing() {
     let lab = Lab::new().with_example();
     lab.run(&["replay", "session.jsonl", "--json"]).out();
     let kept = lab.run(&["sessions", "show", "replay/session", "--json"]).out().to_owned();
-    // Hundreds of copies take a while: the signal comes somewhere within them, or between two.
+    // Hundreds of copies take a while, so the signal arrives during one of them, or between two.
     let text = fs::read_to_string(lab.path("session.jsonl")).unwrap();
     let messages: Vec<&str> = text.lines().collect();
     let line = |id: usize| format!("{{\"id\":\"s{id}\",\"messages\":[{}]}}\n", messages.join(","));
@@ -466,7 +466,7 @@ fn a_replay_that_is_cut_short_tells_what_it_has_and_keeps_nothing() {
     let mut lines: Vec<Value> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
     let total = lines.pop().unwrap();
     assert_eq!((&total["id"], &total["cut_short"]), (&"total".into(), &true.into()));
-    // Whole sessions were kept, and one that was cut short was not.
+    // Complete sessions are kept, and the one that was cut short is not.
     let (cut, whole): (Vec<_>, Vec<_>) = lines.into_iter().partition(|line| line["cut_short"] == true);
     assert!(cut.len() <= 1 && !whole.is_empty() && whole.len() < 200, "{cut:?} {whole:?}");
     let list = lab.run(&["sessions", "list", "--json"]).lines();
@@ -491,7 +491,7 @@ fn a_window_that_cannot_keep_to_its_limit_says_so() {
     assert_eq!(lines[0]["over_limit_calls"], 0);
 }
 
-/// Two sessions of Claude Code, the second with a side chain, in a folder as they are kept.
+/// Returns a lab with a folder of two Claude Code sessions, the second one with a side chain.
 fn claude_code() -> Lab {
     let lab = Lab::new();
     let fixtures = concat!(env!("CARGO_MANIFEST_DIR"), "/../lookback/tests/claude_code");
@@ -508,7 +508,7 @@ fn a_folder_of_claude_codes_sessions_is_told_session_by_session() {
     let lab = claude_code();
     let run = lab.run(&["replay", "projects"]);
     assert!(run.out().contains("session") && run.out().contains("/agent-"), "{}", run.stdout);
-    assert!(run.stderr.contains("passed over: projects/two/sessions-index.json"), "{}", run.stderr);
+    assert!(run.stderr.contains("skipped: projects/two/sessions-index.json"), "{}", run.stderr);
     assert_snapshot!(lab.told(&run));
     let lines = lab.run(&["replay", "projects", "--json"]).lines();
     assert!(lines.iter().all(|line| line["invalid_requests"] == 0));
@@ -516,7 +516,7 @@ fn a_folder_of_claude_codes_sessions_is_told_session_by_session() {
 
 #[test]
 fn what_the_provider_reported_stands_beside_what_was_replayed() {
-    // A system prompt and tools of 5,000 tokens, of which nothing is in the recording.
+    // The reported usage includes a system prompt and tools of 5,000 tokens, which were not recorded.
     let usage = "[[1,3,5000,0,9],[3,2,20,5003,9]]";
     let said = |role: &str, text: &str| format!("{{\"role\":\"{role}\",\"content\":\"{text}\"}}");
     let messages = [
@@ -590,7 +590,7 @@ fn tables_fit_the_terminal_that_they_are_shown_on() {
         }
         assert!(!run.stdout.contains('\u{1b}'));
     }
-    // What is more than there is room for stands in lines of its own, or is left out where the totals have it.
+    // Wide cells are wrapped, and columns that the totals have too are left out.
     assert!(shown("", 100).stdout.contains("\u{1b}[1m"), "headers are bold");
 }
 

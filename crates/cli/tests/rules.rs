@@ -35,7 +35,7 @@ fn a_rule_is_found_by_its_number() {
     assert!(both.out().starts_with(&run.stdout) && both.stdout.contains("\nOC0\n"), "{}", both.stdout);
 }
 
-/// Every rule that a check may name has more to be read.
+/// Every rule that `check` may name has a section.
 #[test]
 fn no_rule_is_without_a_section() {
     let lab = Lab::new();
@@ -58,7 +58,7 @@ fn a_rule_is_found_by_the_error_that_somebody_pastes() {
     begins("The toolConfig field must be defined when using toolUse and toolResult content blocks.", "BC3");
     begins("prompt is too long: 219898 tokens > 200000 maximum", "Too long");
     begins("This model does not support assistant message prefill.", "Other refusals");
-    // Claude says it behind Bedrock, too.
+    // Claude behind Bedrock returns the same error.
     begins(WORDS, "AM2");
     assert!(lab.run(&["rules", WORDS]).out().contains("\nBC2\n\n"));
     // Without quotes for the shell, and on standard input.

@@ -13,7 +13,7 @@ use insta::assert_snapshot;
 use lookback::store::Record;
 use lookback::{Dialect, FileStore, LogName, Message, Request, Session, Settings, SqliteStore, Store};
 
-/// A lab with the example replayed.
+/// Returns a lab with the replayed example.
 fn replayed() -> Lab {
     let lab = Lab::new().with_example();
     lab.run(&["replay", "session.jsonl", "--json", "--policy", "messages:max_messages=10"]).out();
@@ -44,7 +44,7 @@ fn a_store_is_listed_and_shown() {
     // The beginning and the end are enough to see.
     let lines: Vec<_> = show.stdout.lines().collect();
     assert_snapshot!([&lines[..8], &["..."], &lines[lines.len() - 8..]].concat().join("\n"));
-    // Each row is numbered as `recall` numbers it, though not every entry is a message.
+    // A row has the number that `recall` takes, although not every entry is a message.
     let last: Vec<_> = lines[lines.len() - 3].split_whitespace().collect();
     assert!(last[0].parse::<usize>().unwrap() > 215, "{last:?}");
     let recalled = lab.run(&["recall", "replay/session", "--entry", last[0]]);
@@ -53,7 +53,7 @@ fn a_store_is_listed_and_shown() {
     assert_eq!(entries.lines().len() as u64, json[0]["entries"].as_u64().unwrap());
 }
 
-/// A lab with a store `s.db`: a session with a summary, and one of which no times are known.
+/// Returns a lab with a store `s.db`, which contains a session with a summary and a session without times.
 fn with_summary() -> Lab {
     let lab = Lab::new();
     let store = SqliteStore::open(lab.path("s.db")).unwrap();
@@ -186,7 +186,7 @@ fn all_sessions_are_deleted_only_where_that_is_asked_for() {
     assert_ne!(lab.run(&["sessions", "delete", "lived", "--all", "--store", "s.db"]).code, Some(0));
     assert_ne!(lab.run(&["sessions", "list", "--json", "--store", "s.db"]).out(), "");
     let run = lab.run(&["sessions", "delete", "--all", "--store", "s.db"]);
-    assert_eq!((run.out(), run.stderr.as_str()), ("", "deleted all 2\n"));
+    assert_eq!((run.out(), run.stderr.as_str()), ("", "deleted 2 sessions\n"));
     assert_eq!(lab.run(&["sessions", "list", "--json", "--store", "s.db"]).out(), "");
 }
 
@@ -233,7 +233,7 @@ fn an_empty_variable_names_no_store() {
     list("", &[]).fails(2, "there is no store at .lookback/lookback.db");
     list("other.db", &[]).fails(2, "there is no store at other.db");
     list("other.db", &["--store", "own.db"]).fails(2, "there is no store at own.db");
-    // An option is no variable: where one is empty, something went wrong.
+    // An empty option is an error, unlike an empty variable.
     list("", &["--store", ""]).fails(2, "a value is required for '--store <PATH>'");
 }
 
@@ -263,7 +263,7 @@ fn names_that_leave_their_place_are_refused() {
 fn a_file_that_is_no_store_is_left_alone() {
     let other = Lab::new();
     let mut lab = Lab::new().with_example().with("text.db", "hello\n");
-    // Another program's database, and a store of a version to come.
+    // The database of another program, and a store of a future version.
     SqliteStore::open(other.path("s.db")).unwrap();
     let store = fs::read(other.path("s.db")).unwrap();
     let mut foreign = store.clone();
@@ -288,7 +288,7 @@ fn a_file_that_is_no_store_is_left_alone() {
 fn a_folder_is_a_store_of_plain_files() {
     let lab = Lab::new().with_example();
     let replay = |store| lab.run(&["replay", "session.jsonl", "--json", "--policy", "messages", "--store", store]);
-    // A folder that there is, and one that is only written like one; a path like any other is SQLite's.
+    // An existing folder and a path that ends in a slash are plain files. Any other path is SQLite.
     fs::create_dir(lab.path("there")).unwrap();
     let told = replay("s.db").out().to_owned();
     for (store, folder) in [("there", "there"), ("new/in/", "new/in")] {
@@ -307,7 +307,7 @@ fn a_folder_is_a_store_of_plain_files() {
             lines.iter().map(|line| line["entry"].as_u64().unwrap()).collect::<std::collections::BTreeSet<_>>()
         };
         assert_eq!(positions(&files), positions(&sqlite));
-        // The same file again takes its place.
+        // Replaying the same file again replaces the session.
         assert_eq!(replay(store).out(), told);
         lab.run(&["sessions", "delete", "replay/session", "--store", store]).out();
         lab.run(&["sessions", "show", "replay/session", "--store", store]).fails(1, "there is no session");
@@ -319,7 +319,7 @@ fn a_folder_is_a_store_of_plain_files() {
 #[test]
 fn a_path_that_is_neither_a_file_nor_a_folder_is_no_store() {
     let lab = Lab::new().with_example().with("file", "");
-    lab.run(&["replay", "session.jsonl", "--store", "file/s.db"]).fails(2, "file could not be made");
+    lab.run(&["replay", "session.jsonl", "--store", "file/s.db"]).fails(2, "file could not be created");
     lab.run(&["sessions", "list", "--store", "file/s.db"]).fails(2, "there is no store");
     for args in COMMANDS {
         lab.run(&[args, &["--store", "none/"]].concat()).fails(2, "there is no store at none/");
@@ -344,7 +344,7 @@ fn a_folder_that_is_no_store_is_not_taken_for_an_empty_one() {
             "there is no store at .kb/; it looks like a memory folder of KB Labs: `lookback facts import .kb/`",
         );
     }
-    // What writes makes one there.
+    // A command that writes creates a store there.
     for store in ["examples", ".kb/"] {
         lab.run(&["facts", "import", ".kb", "--dry-run", "--store", store]).out();
         lab.run(&["sessions", "list", "--store", store]).fails(2, "there is no store");
@@ -391,7 +391,7 @@ fn a_folder_that_may_not_be_written_to_is_said() {
         return;
     }
     lab.run(&["replay", "session.jsonl", "--store", "shut/s.db"]).fails(2, "shut/s.db");
-    lab.run(&["replay", "session.jsonl", "--store", "shut/in/s.db"]).fails(2, "shut/in could not be made");
+    lab.run(&["replay", "session.jsonl", "--store", "shut/in/s.db"]).fails(2, "shut/in could not be created");
 }
 
 #[test]
@@ -408,7 +408,7 @@ fn a_locked_store_is_said_to_be() {
     let mut line = String::new();
     std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
     if line == "held\n" {
-        // Readers go on, writers wait for a while and then say why.
+        // Readers continue. Writers wait for a while and then return an error.
         lab.run(&["sessions", "list"]).out();
         lab.run(&["sessions", "export", "replay/session"]).out();
         lab.run(&["sessions", "delete", "replay/session"]).fails(2, "locked by another process; try again");
@@ -440,6 +440,6 @@ fn a_session_that_is_listed_can_be_shown_though_it_has_nothing_but_facts() {
         assert_eq!(lab.run(&["sessions", "export", session]).out(), "");
     }
     lab.run(&["sessions", "show", "nobody"]).fails(1, "there is no session `nobody`");
-    assert_eq!(lab.run(&["sessions", "delete", "--all"]).stderr, "deleted all 1\n");
+    assert_eq!(lab.run(&["sessions", "delete", "--all"]).stderr, "deleted 1 session\n");
     assert_eq!(lab.run(&["sessions", "list", "--json"]).out(), "");
 }

@@ -16,7 +16,7 @@ const OPENAI: &str = include_str!("bodies/openai-chat.json");
 const ANTHROPIC: &str = include_str!("bodies/anthropic.json");
 const BEDROCK: &str = include_str!("bodies/bedrock.json");
 
-/// A result that comes after the conversation has gone on.
+/// A result that arrives after the conversation has continued.
 const LATE: &str = r#"[{"role":"user","content":"go"},
 {"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"run","arguments":"{}"}}]},
 {"role":"user","content":"still there?"},
@@ -24,7 +24,7 @@ const LATE: &str = r#"[{"role":"user","content":"go"},
 {"role":"tool","tool_call_id":"c1","content":"done"},
 {"role":"user","content":"and?"}]"#;
 
-/// Two calls of one identifier, arguments that are no object, and a result of a call that nobody made.
+/// Two calls with the same identifier, arguments that are not an object, and a result without a call.
 const BROKEN: &str = r#"[{"role":"user","content":"go"},
 {"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"run","arguments":"{}"}},
 {"id":"c1","type":"function","function":{"name":"run","arguments":"{"}}]},
@@ -32,7 +32,7 @@ const BROKEN: &str = r#"[{"role":"user","content":"go"},
 {"role":"tool","tool_call_id":"c1","content":"2"},
 {"role":"tool","tool_call_id":"zz","content":"3"}]"#;
 
-/// A conversation of so many turns, of a question and an answer each.
+/// Returns a conversation with this number of turns, each with a question and an answer.
 fn talk(turns: usize) -> String {
     let turn = |turn: usize| {
         [
@@ -95,7 +95,7 @@ fn a_body_keeps_every_byte_outside_its_messages() {
     let (_, after) = rest.rsplit_once("],").unwrap();
     assert!(run.out().starts_with(&format!("{before}\"messages\": [")), "{}", run.stdout);
     assert!(run.stdout.ends_with(&format!("],{after}")), "{}", run.stdout);
-    // The messages that are kept are there as they came.
+    // Kept messages are unchanged.
     assert!(run.stdout.contains(r#"{"role": "system", "content": "Be brief.", "x_note": 1.50}"#), "{}", run.stdout);
     assert!(run.stdout.contains(r#"{"role": "assistant", "content": "Noon.", "score": 1E+2}"#), "{}", run.stdout);
 }
@@ -108,7 +108,7 @@ fn json_alone_changes_nothing() {
     assert_eq!((plain.out(), &plain.stderr), (json.out(), &json.stderr));
 }
 
-/// Asserts that an answer of `--json --explain` is what the contract says, for an input of so many messages.
+/// Asserts that the output of `--json --explain` has the documented form, for an input with this number of messages.
 #[track_caller]
 fn assert_explained(answer: &Value, messages: usize) {
     let keys: Vec<_> = answer.as_object().unwrap().keys().collect();
@@ -136,7 +136,7 @@ fn explain_as_json_is_one_object() {
     let run = lab.run(&["window", "talk.json", "--policy", "messages:max_messages=5", "--json", "--explain"]);
     assert_explained(&run.json(), 12);
     assert_eq!(run.stderr, "");
-    // The members stand in the order of the contract.
+    // The members have the documented order.
     assert!(
         run.stdout.starts_with(r#"{"window":[{"role":"user","content":"#)
             || run.stdout.starts_with(r#"{"window":[{"role":"assistant""#)
@@ -348,7 +348,7 @@ fn standard_input_is_read_without_a_file_and_for_a_dash() {
 fn an_unknown_model_is_said_to_be() {
     let lab = Lab::new().with("talk.json", talk(2)).with("body.json", OPENAI.replace("gpt-4o", "brain-9"));
     assert_snapshot!(lab.all(&[&["window", "talk.json", "--model", "brain-9"], &["window", "body.json"]]));
-    // It is no fault of the history's.
+    // An unknown model is not a fault of the history.
     assert_eq!(lab.run(&["window", "talk.json", "--model", "brain-9", "--strict"]).code, Some(0));
     assert_eq!(lab.run(&["window", "talk.json", "--model", "gpt-4o"]).stderr, "");
 }
@@ -421,8 +421,8 @@ fn a_wrong_command_line_is_a_wrong_question() {
     assert_snapshot!(lab.told(&lab.run(&["window", "--dialect", "latin"])));
 }
 
-/// What a session gives that is pushed message by message, with a window before each assistant message that does not come
-/// first, and one at the end.
+/// Returns the window of a session after all messages were pushed one by one, with a window before each assistant message
+/// except the first message.
 fn session_window(list: &str, policy: &str, dialect: Dialect) -> String {
     let request = Request::decode(list, Some(dialect)).unwrap();
     let settings = Settings {
@@ -480,7 +480,7 @@ fn a_running_summary_takes_the_place_of_what_leaves() {
     assert_eq!(window[0]["role"], "system");
     assert!(window[0]["content"].as_str().unwrap().contains("question 0"), "{window}");
     assert_eq!(contents(&window)[1..], ["question 4", "answer 4", "question 5", "answer 5"]);
-    // A model's window below what there is: what the summary is of is dropped, and the summary comes all the same.
+    // Above a hard limit, the messages are dropped at once, and their summary is still made.
     let policy = "rolling-summary:window_size=8,summary_budget=8,hard.tokens=70";
     let run = lab.run(&["window", "talk.json", "--policy", policy, "--once"]);
     assert_eq!((run.code, run.stderr.as_str()), (Some(0), ""));
@@ -520,20 +520,20 @@ fn what_exceeds_a_limit_is_part_of_the_explanation() {
     let run = lab.run(&["window", "talk.json", "--policy", "tokens:max_tokens=3", "--json", "--explain"]);
     assert_eq!(run.json()["over"], json!([{"measure": "tokens", "actual": 12, "limit": 3}]));
     let sentence = run.stderr.trim_start_matches("warning: ").trim_end();
-    assert!(sentence.starts_with("the window has 12 tokens where 3 may be: "), "{sentence}");
+    assert!(sentence.starts_with("the window has 12 tokens (limit 3); these may not be dropped: "), "{sentence}");
     let run = lab.run(&["window", "talk.json", "--policy", "tokens:max_tokens=3", "--explain"]);
     assert_eq!(run.stderr.lines().last(), Some(sentence));
     let fits = lab.run(&["window", "talk.json", "--policy", "messages", "--json", "--explain"]);
     assert_eq!(fits.json()["over"], json!([]));
 }
 
-/// Two neighbors of one role, which a block format sends as one message.
+/// Two consecutive messages of the same role, which a block format sends as one.
 const NEIGHBORS: &str = r#"[{"role":"user","content":[{"text":"a"}]},{"role":"user","content":[{"text":"b"}]}]"#;
 
 #[test]
 fn neighbors_that_are_merged_are_told_of_and_explained() {
     let lab = Lab::new().with("two.json", NEIGHBORS);
-    let sentence = "it is sent as one message with the one before it, of the same role";
+    let sentence = "it is merged with the message before it, which has the same role";
     let run = lab.run(&["window", "two.json", "--strict"]);
     assert_eq!((run.code, run.stderr), (Some(1), format!("warning: messages[1]: {sentence}\n")));
     let run = lab.run(&["window", "two.json", "--explain"]);
@@ -579,12 +579,12 @@ fn of_several_transcripts_one_is_named() {
     let transcript = |id: &str| format!(r#"{{"id":"{id}","messages":[{{"role":"user","content":"I am {id}."}}]}}"#);
     let lab = Lab::new().with("some.jsonl", ["a", "b"].map(transcript).join("\n")).with("talk.json", talk(1));
     lab.run(&["window", "some.jsonl"])
-        .fails(2, "some.jsonl holds 2 transcripts; name the one to take with --transcript: `a`, `b`");
+        .fails(2, "some.jsonl contains 2 transcripts; choose one with --transcript: `a`, `b`");
     assert_eq!(lab.run(&["window", "some.jsonl", "--transcript", "b"]).out(), transcript("b"));
     lab.run(&["window", "some.jsonl", "--transcript", "c"])
-        .fails(2, "some.jsonl holds no transcript `c`; it has `a`, `b`");
+        .fails(2, "some.jsonl contains no transcript `c`; choose `a`, `b`");
     lab.run(&["window", "talk.json", "--transcript", "a"])
-        .fails(2, "talk.json holds no transcript `a`: it is no recording");
+        .fails(2, "talk.json contains no transcript `a`: it is not a recording");
 }
 
 #[test]

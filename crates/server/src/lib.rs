@@ -1,3 +1,3 @@
-//! Doors onto sessions, for programs that are not in Rust. There is one so far: [`mcp`].
+//! Servers that give programs in any language access to sessions. So far there is one: [`mcp`].
 
 pub mod mcp;

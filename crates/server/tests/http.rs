@@ -1,4 +1,4 @@
-//! What clients may keep busy of a server that listens: connections, heads and bodies of requests, each for so long and no longer.
+//! Tests of the limits of the HTTP server: connections, heads and bodies of requests.
 
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic)]
@@ -15,7 +15,7 @@ use lookback::memory::Memory;
 use lookback_server::mcp::Server;
 use lookback_server::mcp::http::{Door, Limits, serve};
 
-/// A server with these limits, until the tests end.
+/// Starts a server with these limits, which runs until the tests end.
 fn listening(limits: Limits) -> SocketAddr {
     let server = Server::new(block_on(Memory::open(MemoryStore::new(), "mcp")).unwrap());
     let address = "127.0.0.1:0".parse().unwrap();
@@ -61,7 +61,7 @@ fn ask(stream: &mut TcpStream) -> String {
     }
 }
 
-/// What comes until the server closes the connection; that it was closed roughly is the same.
+/// Returns what the server sends until it closes the connection, even if it resets it.
 fn rest(stream: &mut TcpStream) -> String {
     let mut rest = Vec::new();
     match stream.read_to_end(&mut rest) {
@@ -140,7 +140,7 @@ fn a_client_that_takes_nothing_of_its_answers_is_not_waited_for() {
     let address = listening(Limits { connections: 1, ..short() });
     let mut deaf = connect(address);
     deaf.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
-    // More answers than its buffers hold, until nothing more is taken of what it asks, or it is sent away.
+    // The client requests more answers than the buffers hold, until a write fails.
     let foreign = "GET /mcp HTTP/1.1\r\nHost: elsewhere.example\r\n\r\n".repeat(1_000);
     while deaf.write_all(foreign.as_bytes()).is_ok() {}
     assert!(ask(&mut connect(address)).starts_with("HTTP/1.1 200 OK"));

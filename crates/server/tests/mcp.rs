@@ -1,4 +1,4 @@
-//! The server, asked by the official client: what it lists, shows, and keeps to itself.
+//! Tests of the server with the official client: what it lists, what it shows, and what it hides.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -42,7 +42,7 @@ fn name(name: &str) -> LogName {
 }
 
 async fn write(store: &Arc<dyn Store>, session: &str, messages: Vec<Message>) {
-    // The one in which everything can be said.
+    // This dialect can express all messages.
     let settings = Settings { dialect: Dialect::Anthropic, ..Settings::default() };
     let mut session = Session::open(store.clone(), session, settings).await.unwrap();
     session.extend(messages).await.unwrap();
@@ -190,7 +190,7 @@ async fn other_sessions_are_seen_only_where_that_is_allowed() {
     assert!(!listed.iter().any(|address| address.contains("private")), "{listed:?}");
     let missing = read(&client, "lookback://sessions/nonesuch").await.unwrap_err();
     for address in private.into_iter().chain(["lookback://facts/sessions/private"]) {
-        // As though it were not there.
+        // A hidden session looks as if it did not exist.
         assert_eq!(read(&client, address).await.unwrap_err(), missing);
     }
     let templates = client.list_all_resource_templates().await.unwrap();
@@ -239,7 +239,7 @@ async fn what_is_remembered_can_be_read() {
     assert_eq!(read(&client, "lookback://facts/shared").await.unwrap(), nothing);
 }
 
-/// The text of a prompt, or what is wrong with asking for it.
+/// Returns the text of a prompt, or the error of the protocol.
 async fn prompt(client: &Client, name: &str, session: Option<&str>) -> Result<String, ErrorData> {
     let mut asked = GetPromptRequestParams::new(name);
     if let Some(session) = session {

@@ -1,4 +1,4 @@
-//! The tools of a memory, called by the official client: carried out for the right session, and told of what is wrong.
+//! Tests of the tools: the official client calls them, for the right session, and gets errors that say what is wrong.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -33,7 +33,7 @@ fn store() -> Arc<dyn Store> {
     Arc::new(MemoryStore::new())
 }
 
-/// What a tool answers: its text, or that of its error.
+/// Calls a tool and returns its text, or the text of its error.
 async fn call(client: &Client, tool: &'static str, arguments: Value) -> Result<String, String> {
     let Value::Object(arguments) = arguments else { panic!("{arguments}") };
     let result = client.call_tool(CallToolRequestParams::new(tool).with_arguments(arguments)).await.unwrap();
@@ -52,7 +52,7 @@ async fn the_tools_are_the_librarys_and_one_that_gives_recall_something_to_read(
     let known = tools::tools();
     for (listed, known) in listed.iter().zip(&known) {
         assert_eq!(&*listed.name, known.name);
-        // What `recall` reads is told by where it comes from.
+        // The server describes `recall` in its own words.
         assert_eq!(listed.description.as_deref() == Some(known.description), known.name != "recall");
         assert_eq!(Value::Object((*listed.input_schema).clone()), known.parameters);
     }
@@ -88,16 +88,19 @@ async fn messages_that_are_passed_on_again_are_kept_once() {
     let client = connect(server(&store()).await).await;
     let first = [("user", "one"), ("assistant", "two"), ("user", "three")];
     call(&client, "remember_messages", messages(&first)).await.unwrap();
-    assert_eq!(call(&client, "remember_messages", messages(&first)).await.unwrap(), "All of it was kept before.");
+    assert_eq!(
+        call(&client, "remember_messages", messages(&first)).await.unwrap(),
+        "All of these messages were already kept."
+    );
     let on = [("assistant", "two"), ("user", "three"), ("assistant", "four")];
     assert_eq!(
         call(&client, "remember_messages", messages(&on)).await.unwrap(),
-        "1 message is kept as #3; recall finds them. Before them 2 were kept already."
+        "1 message is kept as #3; recall finds them. The 2 before them were already kept."
     );
-    // The same words from somebody else are something else.
+    // The same text with another role is a different message.
     let other = [("user", "four")];
     assert!(call(&client, "remember_messages", messages(&other)).await.unwrap().contains("as #4"));
-    // What is said again later is said again.
+    // Messages that are repeated later are kept again.
     let again = [("user", "one"), ("assistant", "two")];
     assert!(call(&client, "remember_messages", messages(&again)).await.unwrap().contains("as #5 to #6"));
 }
@@ -110,7 +113,7 @@ async fn messages_that_cannot_be_kept_are_told_and_none_is() {
         (json!({}), "`messages` is missing"),
         (json!({"messages": []}), "`messages` is empty"),
         (json!({"messages": "Hello"}), "must be a list"),
-        (json!({"messages": vec![good.clone(); 51]}), "has 51 members, and may have 50"),
+        (json!({"messages": vec![good.clone(); 51]}), "has 51 messages, but at most 50 are allowed"),
         (json!({"messages": [good], "session": "x"}), "no argument \"session\""),
         (json!({"messages": [good, "Hello"]}), "`messages[1]` must be"),
         (json!({"messages": [good, {"role": "system", "text": "Obey."}]}), "`user` or `assistant`"),
@@ -118,7 +121,7 @@ async fn messages_that_cannot_be_kept_are_told_and_none_is() {
         (json!({"messages": [good, {"role": "user", "text": " "}]}), "empty `text`"),
         (
             json!({"messages": [good, {"role": "user", "text": "x".repeat(20_001)}]}),
-            "20001 characters, and may have 20000",
+            "20001 characters, but at most 20000 are allowed",
         ),
         (json!({"messages": [good, {"role": "user", "text": "x", "time": 3}]}), "besides `role` and `text`"),
     ] {
@@ -127,7 +130,7 @@ async fn messages_that_cannot_be_kept_are_told_and_none_is() {
     }
     let nothing = call(&client, "recall", json!({"from": 0})).await.unwrap();
     assert!(nothing.contains("nothing is kept"), "{nothing}");
-    // So messages are written in requests.
+    // Requests call this member `content`.
     let other = json!({"messages": [{"role": "user", "content": "Hello"}]});
     assert_eq!(call(&client, "remember_messages", other).await.unwrap(), "1 message is kept as #0; recall finds them.");
 }
@@ -216,7 +219,7 @@ async fn what_is_wrong_is_told_in_the_result() {
         ("memory_forget", json!({"id": "f7"}), "f7"),
         ("memory_get", json!({"id": "seven"}), "names no fact"),
         ("memory_preference", json!({"content": "x".repeat(100_000)}), "nothing was done"),
-        // Whoever may not name a session is not told that one could.
+        // A client that may not name a session does not learn that others may.
         ("memory_get", json!({"session": "private"}), "memory_get has no argument \"session\""),
     ] {
         let told = call(&client, tool, arguments).await.unwrap_err();

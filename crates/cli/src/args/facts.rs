@@ -1,4 +1,4 @@
-//! `lookback facts` and `lookback recall`, as their users write them.
+//! The command line of `lookback facts` and `lookback recall`.
 
 use std::path::PathBuf;
 
@@ -7,24 +7,24 @@ use lookback::memory::{Confidence, FactId, FactKind};
 
 use super::{ModelArg, StoreArg};
 
-/// Whose facts, and where they are kept.
+/// The session of the facts, if they are not shared, and the store.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Whose {
-    /// The session whose facts they are
+    /// The session whose facts to use
     #[arg(long, value_name = "NAME")]
     pub(crate) session: Option<String>,
     #[command(flatten)]
     pub(crate) place: Place,
 }
 
-/// Whose facts, where it must be said.
+/// The scope of the facts, for commands that require one, and the store.
 #[derive(Debug, ClapArgs)]
 #[command(group(ArgGroup::new("whose").required(true).args(["session", "shared"])))]
 pub(crate) struct WhoseExactly {
-    /// The session whose facts they are
+    /// Use the facts of this session
     #[arg(long, value_name = "NAME")]
     pub(crate) session: Option<String>,
-    /// All sessions of the workspace share them
+    /// Use the facts that all sessions of the workspace share
     #[arg(long)]
     pub(crate) shared: bool,
     #[command(flatten)]
@@ -33,7 +33,7 @@ pub(crate) struct WhoseExactly {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Place {
-    /// The workspace whose facts are shared
+    /// The workspace of the shared facts
     #[arg(long, value_name = "NAME", default_value = "shared")]
     pub(crate) workspace: String,
     #[command(flatten)]
@@ -42,9 +42,10 @@ pub(crate) struct Place {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum FactsCommand {
-    /// List the facts that stand
+    /// List the current facts
     ///
-    /// Those of a session with --session, those that all share without it or with --shared, and both with both.
+    /// Lists the facts of a session with --session, the shared facts with --shared or without both options, and all of
+    /// them with both options.
     #[command(after_help = "\
 Examples:
   lookback facts list
@@ -53,28 +54,28 @@ Examples:
     List {
         #[command(flatten)]
         whose: Whose,
-        /// Those that are shared, too
+        /// List the shared facts too
         #[arg(long)]
         shared: bool,
-        /// Only of this kind
+        /// List only facts of this kind
         #[arg(long)]
         kind: Option<FactKind>,
-        /// Only those that hold all these words, the newest first; exits with 1 where there is none
+        /// List only facts that contain all these words, the newest first; exits with 1 if there are none
         #[arg(long, value_name = "WORDS")]
         query: Option<String>,
-        /// Write a JSON line for each
+        /// Print a JSON line for each fact
         #[arg(long)]
         json: bool,
     },
-    /// Write a fact down, as a person says it
+    /// Add a fact as a person
     ///
-    /// Prints its identifier: that of a new fact, or of the one that says the same and is confirmed.
+    /// Prints the identifier of the new fact, or of the existing fact that says the same, which is confirmed.
     #[command(after_help = "\
 Examples:
   lookback facts add --shared preference \"Use pnpm, not npm.\"
   lookback facts add --shared finding \"It listens on 5050.\" --about port")]
     Add(AddArgs),
-    /// Say that a blocker stands in the way no longer
+    /// Mark a blocker as resolved
     #[command(after_help = "Example:\n  lookback facts resolve s0 --with \"API_KEY is set now.\"")]
     Resolve {
         /// The blocker
@@ -84,11 +85,11 @@ Examples:
         with: String,
         #[command(flatten)]
         whose: Whose,
-        /// Write one object
+        /// Print a JSON object
         #[arg(long)]
         json: bool,
     },
-    /// Show facts no more; their versions stay readable
+    /// Stop showing facts; their history stays readable
     #[command(after_help = "Example:\n  lookback facts forget s0 s1")]
     Forget {
         /// The facts
@@ -96,64 +97,65 @@ Examples:
         ids: Vec<FactId>,
         #[command(flatten)]
         whose: Whose,
-        /// Write a JSON line for each
+        /// Print a JSON line for each fact
         #[arg(long)]
         json: bool,
     },
-    /// Show all that happened to a fact, and to those whose place it took or that took its
+    /// Show the history of a fact, of the facts that it superseded, and of those that superseded it
     #[command(after_help = "Example:\n  lookback facts history s0")]
     History {
         /// The fact
         id: FactId,
         #[command(flatten)]
         whose: Whose,
-        /// Write a JSON line for each event
+        /// Print a JSON line for each event
         #[arg(long)]
         json: bool,
     },
-    /// Write the fact sheet: what a model would read
+    /// Print the fact sheet that a model would read
     #[command(after_help = "Example:\n  lookback facts sheet --session replay/session --budget 500")]
     Sheet {
         #[command(flatten)]
         whose: Whose,
-        /// The most tokens
+        /// The maximum number of tokens
         #[arg(long, value_name = "N", default_value_t = 2000)]
         budget: u64,
         #[command(flatten)]
         model: ModelArg,
-        /// Write one object: the text, its tokens, the facts on it, what is left out
+        /// Print a JSON object with the text, its tokens, the facts that it shows, and how many are left out
         #[arg(long)]
         json: bool,
     },
-    /// Write facts with their whole history, as `import` reads it
+    /// Print facts with their whole history, in the format that `import` reads
     #[command(after_help = "Example:\n  lookback facts export --shared > facts.jsonl")]
     Export {
         #[command(flatten)]
         whose: WhoseExactly,
     },
-    /// Take over facts from an export, or from a folder of KB Labs
+    /// Import facts from an export, or from a memory folder of KB Labs
     ///
-    /// Into a memory without facts an export goes as it is, with its identifiers. Otherwise the facts that stand in it are stated anew. The
-    /// same import again changes nothing. A folder brings its own sessions, and their messages. Exits with 1 where something was not taken.
+    /// If the target has no facts, an export is imported unchanged, with its identifiers and its history. Otherwise
+    /// its current facts are added. Importing the same export again changes nothing. A folder is imported with its
+    /// sessions and their messages. Exits with 1 if something could not be imported.
     #[command(after_help = "\
 Examples:
   lookback facts import --shared facts.jsonl
   lookback facts import .kb --dry-run")]
     Import {
-        /// An export, `-` for standard input, or a folder: `.kb`, or what holds one
+        /// An export (`-` reads standard input), or a folder: `.kb` or its parent
         file: PathBuf,
-        /// Into the facts of this session
+        /// Import into the facts of this session
         #[arg(long, value_name = "NAME", conflicts_with = "shared")]
         session: Option<String>,
-        /// Into those that all sessions of the workspace share
+        /// Import into the facts that all sessions of the workspace share
         #[arg(long)]
         shared: bool,
-        /// Say what it would come to, and write nothing
+        /// Print what would be imported, and write nothing
         #[arg(long)]
         dry_run: bool,
         #[command(flatten)]
         place: Place,
-        /// Write one object
+        /// Print a JSON object
         #[arg(long)]
         json: bool,
     },
@@ -163,23 +165,23 @@ Examples:
 pub(crate) struct AddArgs {
     /// correction, constraint, blocker, preference, decision or finding
     pub(crate) kind: FactKind,
-    /// What is so, in a sentence
+    /// The fact, as a sentence
     pub(crate) text: String,
-    /// What it is about: the next fact of the kind about the same takes its place
-    #[arg(long, value_name = "THING")]
+    /// The subject of the fact; a newer fact of the same kind about the same subject supersedes it
+    #[arg(long, value_name = "SUBJECT")]
     pub(crate) about: Option<String>,
-    /// How sure it is, from 0 to 1
+    /// The confidence, from 0 to 1
     #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = confidence)]
     pub(crate) confidence: Confidence,
-    /// A word to find it by; may be repeated
+    /// A word to find the fact by; may be repeated
     #[arg(long = "tag", value_name = "WORD")]
     pub(crate) tags: Vec<String>,
-    /// A fact whose place it takes; may be repeated
+    /// A fact that the new fact supersedes; may be repeated
     #[arg(long, value_name = "ID")]
     pub(crate) supersedes: Vec<FactId>,
     #[command(flatten)]
     pub(crate) whose: WhoseExactly,
-    /// Write one object
+    /// Print a JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -191,8 +193,8 @@ fn confidence(text: &str) -> Result<Confidence, String> {
 
 /// Read what has left the window of a session
 ///
-/// A search for words, one entry in full, or a range of entries; as a model reads it that has the tool `recall`. Exits with 1 where there is
-/// nothing.
+/// Searches for words, or reads one entry in full or a range of entries. The output is what a model reads with the tool
+/// `recall`. Exits with 1 if nothing is found.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
@@ -202,27 +204,28 @@ Examples:
 pub(crate) struct RecallArgs {
     /// The session
     pub(crate) session: String,
-    /// Words, all of which must stand in a message
+    /// The words to search for; a message must contain all of them
     #[arg(required_unless_present_any = ["entry", "from", "to"], conflicts_with_all = ["entry", "from", "to"])]
     pub(crate) query: Option<String>,
-    /// The message that is this entry of the log, in full
+    /// Read the message in this entry of the log in full
     #[arg(long, value_name = "N", conflicts_with_all = ["from", "to"])]
     pub(crate) entry: Option<u64>,
-    /// The messages from this entry on
+    /// Read the messages from this entry on
     #[arg(long, value_name = "N")]
     pub(crate) from: Option<u64>,
-    /// The messages up to this entry
+    /// Read the messages up to and including this entry
     #[arg(long, value_name = "N")]
     pub(crate) to: Option<u64>,
-    /// Pass so many found messages over, or characters of an entry
+    /// Skip N search results, or N characters of an entry
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with_all = ["from", "to"])]
     pub(crate) offset: u64,
-    /// The most messages (5 found or 20 of a range where nothing is said, up to 50), or characters of an entry (8000, and no more)
+    /// The maximum number of search results (default 5) or messages of a range (default 20), at most 50; or of
+    /// characters of an entry (default and maximum 8000)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) limit: Option<u64>,
     #[command(flatten)]
     pub(crate) store: StoreArg,
-    /// Write one object
+    /// Print a JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }

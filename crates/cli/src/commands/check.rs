@@ -1,4 +1,4 @@
-//! `lookback check`: whether a provider would accept a conversation.
+//! `lookback check`: checks whether a provider would accept a conversation.
 
 use std::collections::HashMap;
 use std::mem::{Discriminant, discriminant};
@@ -14,21 +14,21 @@ use crate::failure::Failure;
 use crate::input::Document;
 use crate::{output, words};
 
-/// What was found in a conversation.
+/// A conversation that was checked.
 struct Checked<'a> {
     document: &'a Document,
-    /// What is wrong; of one that was repaired, what still is.
+    /// What is wrong. If the conversation was repaired, what is still wrong.
     findings: Vec<Finding>,
     fix: Option<Fix>,
 }
 
-/// How a conversation was repaired.
+/// The repair of a conversation.
 struct Fix {
     /// What was wrong.
     fixed: Vec<Finding>,
-    /// What was done, to each message in one sentence.
+    /// What was done, joined for each message.
     changes: Vec<Change>,
-    /// The conversation now.
+    /// The repaired conversation.
     text: String,
 }
 
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
         let checked = if args.fix { repair(document)? } else { check(document) };
         valid &= checked.is_valid();
         let name = document.id.as_deref().filter(|_| several);
-        // Where nobody reads on, the answer is still wanted.
+        // The exit code needs every document, even if nobody reads the output any more.
         written = written.and_then(|()| checked.write(name, args.json));
     }
     Failure::code_after(written, u8::from(!valid))
@@ -74,7 +74,7 @@ fn check(document: &Document) -> Checked<'_> {
     Checked { document, findings: request.dialect().check(request), fix: None }
 }
 
-/// The same conversation as the provider accepts it.
+/// Repairs a conversation, so that the provider accepts it.
 fn repair(document: &Document) -> Result<Checked<'_>, Failure> {
     let request = &document.request;
     let dialect = request.dialect();
@@ -94,7 +94,8 @@ fn repair(document: &Document) -> Result<Checked<'_>, Failure> {
     Ok(Checked { document, findings, fix: Some(fix) })
 }
 
-/// What was found and is not among what is left. Messages may have moved, so a finding is known by its rule and by what it names.
+/// Returns the findings that are not among those that are left. Messages may have moved, so findings are compared by
+/// their rule and by what they name.
 fn fixed(found: Vec<Finding>, left: &[Finding]) -> Vec<Finding> {
     let mut open: HashMap<(&str, Discriminant<Problem>, String), usize> = HashMap::new();
     for finding in left {
@@ -128,10 +129,10 @@ impl Checked<'_> {
         !self.findings.iter().any(|finding| finding.severity == Severity::Refused)
     }
 
-    /// Writes what was found to standard output; what was repaired takes its place there. Lines begin with the conversation's
-    /// name where there are several.
+    /// Writes the findings to standard output, or, with --fix, the repaired conversation there and the findings to
+    /// standard error. If there is a name, every line begins with it.
     fn write(&self, name: Option<&str>, json: bool) -> Result<(), Failure> {
-        let lines = if json { vec![self.json()] } else { self.lines(name) };
+        let lines = if json { vec![self.json()?] } else { self.lines(name) };
         let Some(fix) = &self.fix else {
             return lines.iter().try_for_each(|line| Ok(output::line(line)?));
         };
@@ -139,7 +140,7 @@ impl Checked<'_> {
         Ok(output::result(&fix.text)?)
     }
 
-    fn json(&self) -> String {
+    fn json(&self) -> Result<String, Failure> {
         let answer = Answer {
             id: self.document.id.as_deref(),
             valid: self.is_valid(),
@@ -148,10 +149,11 @@ impl Checked<'_> {
             fixed: self.fix.as_ref().map(|fix| fix.fixed.iter().map(Mended::of).collect()),
             changes: self.fix.as_ref().map(|fix| fix.changes.as_slice()),
         };
-        serde_json::to_string(&answer).unwrap_or_default()
+        output::json(&answer)
     }
 
-    /// A line for each finding; of what was repaired, first for what was wrong, then for what was done, then for what is wrong still.
+    /// Returns a line for each finding. After a repair: the findings that were repaired, the repairs, and what is
+    /// still wrong.
     fn lines(&self, name: Option<&str>) -> Vec<String> {
         let (before, still) = match &self.fix {
             Some(fix) => (Some(fix), "still wrong: "),
@@ -165,7 +167,7 @@ impl Checked<'_> {
     }
 }
 
-/// A finding that is mended: what was wrong, without what it would have led to, and what there was to do.
+/// A finding that was repaired: what was wrong, without its severity and without advice.
 #[derive(Serialize)]
 struct Mended<'a> {
     rule: &'a str,
@@ -184,7 +186,7 @@ impl<'a> Mended<'a> {
 
     fn text(&self) -> String {
         let place = if self.path.is_empty() { "request" } else { self.path };
-        format!("mended: {place}: {}: {}", self.rule, self.message)
+        format!("repaired: {place}: {}: {}", self.rule, self.message)
     }
 }
 

@@ -1,4 +1,4 @@
-//! `lookback facts`: what is known from before, as people read and write it.
+//! `lookback facts`: reads and writes facts.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::store::{self, Opening};
 use crate::{input, json, output};
 
-/// The session of whoever types a command that is about no session.
+/// The session under which commands without a session open a memory.
 const NO_SESSION: &str = "command line";
 
 pub(crate) fn run(command: FactsCommand) -> Result<ExitCode, Failure> {
@@ -30,7 +30,7 @@ pub(crate) fn run(command: FactsCommand) -> Result<ExitCode, Failure> {
             done("resolved", id, &whose, json)?;
         }
         FactsCommand::Forget { ids, whose, json } => {
-            // All or none, as far as can be told before.
+            // Check all facts before the first is forgotten, so that a mistake changes nothing.
             let memories = ids.iter().map(|id| standing(*id, &whose)).collect::<Result<Vec<_>, _>>()?;
             for (id, memory) in ids.into_iter().zip(memories) {
                 block_on(memory.forget(id, person()))?;
@@ -44,28 +44,29 @@ pub(crate) fn run(command: FactsCommand) -> Result<ExitCode, Failure> {
             output::result(&text)?;
         }
         FactsCommand::Import { file, session, shared, dry_run, place, json } => {
-            let told = Told { dry_run, json };
+            let options = ImportOptions { dry_run, json };
             return if file.is_dir() {
                 if session.is_some() || shared {
                     return Err(Failure::FolderOfSessions(input::place(&file)));
                 }
-                import_folder(&file, &place, told)
+                import_folder(&file, &place, options)
             } else {
-                import_export(&file, session.as_deref(), shared, &place, told)
+                import_export(&file, session.as_deref(), shared, &place, options)
             };
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says what was done to a fact, and for whom: a shared one is no session's, whichever is named.
+/// Reports what was done to a fact. A shared fact belongs to the workspace, even if a session is named.
 fn done(what: &str, id: FactId, whose: &Whose, json: bool) -> Result<(), Failure> {
     let workspace = Some(&whose.place.workspace).filter(|_| id.scope == Scope::Shared);
     if json {
         let done = serde_json::json!({"id": id, "done": what, "workspace": workspace});
         return Ok(output::line(&done.to_string())?);
     }
-    let whom = workspace.map_or_else(String::new, |workspace| format!(", for all sessions of {workspace}"));
+    let whom =
+        workspace.map_or_else(String::new, |workspace| format!(" for all sessions of the workspace {workspace}"));
     output::tell(&format!("{what} {id}{whom}"));
     Ok(())
 }
@@ -78,7 +79,7 @@ fn scope(shared: bool) -> Scope {
     if shared { Scope::Shared } else { Scope::Session }
 }
 
-/// What a session knows that must be there, in a store that must be there.
+/// Opens the memory of a session. The session and the store must exist.
 fn existing(session: Option<&str>, place: &Place) -> Result<Memory, Failure> {
     let store = sessions::open(&place.store)?;
     if let Some(name) = session {
@@ -87,7 +88,7 @@ fn existing(session: Option<&str>, place: &Place) -> Result<Memory, Failure> {
     memory(store, session, place)
 }
 
-/// The same, for a fact that names its scope.
+/// Opens the memory that contains a fact.
 fn existing_with(id: FactId, whose: &Whose) -> Result<Memory, Failure> {
     if id.scope == Scope::Session && whose.session.is_none() {
         return Err(Failure::WhoseFact { id });
@@ -95,9 +96,9 @@ fn existing_with(id: FactId, whose: &Whose) -> Result<Memory, Failure> {
     existing(whose.session.as_deref(), &whose.place)
 }
 
-/// The store that an import is written to; one that is only told of makes none.
-fn target(place: &Place, told: Told) -> Result<Arc<dyn Store>, Failure> {
-    if !told.dry_run {
+/// Opens the store that an import is written to. A dry run does not create one.
+fn target(place: &Place, options: ImportOptions) -> Result<Arc<dyn Store>, Failure> {
+    if !options.dry_run {
         return store::open(&place.store.path, Opening::Made(Durability::Disk));
     }
     match sessions::open(&place.store) {
@@ -106,7 +107,7 @@ fn target(place: &Place, told: Told) -> Result<Arc<dyn Store>, Failure> {
     }
 }
 
-/// The same, for a fact that must stand.
+/// Opens the memory that contains a fact, which must be current.
 fn standing(id: FactId, whose: &Whose) -> Result<Memory, Failure> {
     let memory = existing_with(id, whose)?;
     match block_on(memory.get(id))? {
@@ -138,13 +139,13 @@ fn list(
     facts.retain(|fact| wanted(fact.id.scope) && kind.is_none_or(|kind| fact.statement.kind == kind));
     if json {
         for fact in &facts {
-            output::line(&serde_json::to_string(&json::Fact::from(fact)).unwrap_or_default())?;
+            output::json_line(&json::Fact::from(fact))?;
         }
     } else if facts.is_empty() {
         output::tell(if query.is_some() { "nothing found" } else { "no facts" });
     } else {
-        let header = ["fact", "kind", "trust", "sure", "confirmed", "said (UTC)", "text"];
-        output::line(&output::text_of(&output::table(header, &[0, 1, 2, 5, 6], facts.iter().map(row))))?;
+        let header = ["fact", "kind", "trust", "confidence", "confirmed", "stated (UTC)", "text"];
+        output::line(&output::text_of(&output::table(header, &[0, 1, 2, 5, 6], facts.iter().map(fact_row))))?;
     }
     if whose.session.is_none() && !shared && !json {
         tell_others(memory.store())?;
@@ -152,7 +153,7 @@ fn list(
     Ok(ExitCode::from(u8::from(query.is_some() && facts.is_empty())))
 }
 
-/// Says which sessions have facts of their own, so that nobody need know their names.
+/// Names the sessions that have facts of their own.
 fn tell_others(store: &Arc<dyn Store>) -> Result<(), Failure> {
     const NAMED: usize = 5;
     let logs = block_on(store.list(""))?;
@@ -171,12 +172,12 @@ fn tell_others(store: &Arc<dyn Store>) -> Result<(), Failure> {
     if others.len() > NAMED {
         named.push(format!("{} more", others.len() - NAMED));
     }
-    let facts = many(total, "fact", "facts");
+    let facts = output::counted(total, "fact", "facts");
     output::tell(&format!("sessions have {facts} of their own: {}; --session NAME lists them", named.join(", ")));
     Ok(())
 }
 
-fn row(fact: &Fact) -> [String; 7] {
+fn fact_row(fact: &Fact) -> [String; 7] {
     let Statement { kind, text, about, .. } = &fact.statement;
     let about = about.as_ref().map_or_else(String::new, |about| format!("{about}: "));
     [
@@ -190,7 +191,7 @@ fn row(fact: &Fact) -> [String; 7] {
     ]
 }
 
-/// As much of a text as a line takes.
+/// Returns a text on one line of at most 72 characters.
 fn short(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().nth(72).is_none() {
@@ -206,17 +207,17 @@ fn add(args: AddArgs) -> Result<(), Failure> {
     let statement = Statement { about, confidence, tags, supersedes, ..Statement::new(kind, text, person()) };
     let stated = block_on(memory.state(scope(whose.shared), statement))?;
     if json {
-        return Ok(output::line(&serde_json::to_string(&stated).unwrap_or_default())?);
+        return output::json_line(&stated);
     }
     output::line(&stated.id.to_string())?;
     match stated.judgment {
         Judgment::Again { id } => output::note(&format!("{id} says the same, and is confirmed")),
         Judgment::New { supersedes, disputes } => {
             for old in supersedes {
-                output::note(&format!("takes the place of {old}"));
+                output::note(&format!("supersedes {old}"));
             }
             if let Some(other) = disputes {
-                output::note(&format!("disputes {other}, which may be relied on further: both stand"));
+                output::note(&format!("disputes {other}, which has a higher trust; both facts are kept"));
             }
         }
     }
@@ -230,22 +231,23 @@ fn history(id: FactId, whose: &Whose, json: bool) -> Result<(), Failure> {
     }
     if json {
         for event in &events {
-            output::line(&serde_json::to_string(&json::Event::from(event)).unwrap_or_default())?;
+            output::json_line(&json::Event::from(event))?;
         }
         return Ok(());
     }
     let header = ["fact", "what", "by", "time (UTC)", "text"];
-    let rows = events.iter().map(told);
+    let rows = events.iter().map(event_row);
     Ok(output::line(&output::text_of(&output::table(header, &[0, 1, 2, 3, 4], rows)))?)
 }
 
-fn told(event: &Event) -> [String; 5] {
+fn event_row(event: &Event) -> [String; 5] {
     let own = FactId { scope: event.scope, position: event.position };
     let (id, what, source, time, text) = match &event.entry {
         FactEntry::Stated(statement) => {
             let Statement { source, time, text, supersedes, .. } = statement;
             let old: Vec<_> = supersedes.iter().map(FactId::to_string).collect();
-            let what = if old.is_empty() { "stated".to_owned() } else { format!("took over from {}", old.join(", ")) };
+            let what =
+                if old.is_empty() { "stated".to_owned() } else { format!("stated, supersedes {}", old.join(", ")) };
             (own, what, Some(source), *time, text.as_str())
         }
         FactEntry::Confirmed { id, source, time, .. } => (*id, "confirmed".to_owned(), Some(source), *time, ""),
@@ -270,10 +272,10 @@ fn sheet(whose: &Whose, budget: u64, model: &ModelArg, json: bool) -> Result<(),
     let (counter, _) = input::model(model.name.as_deref());
     let sheet = block_on(memory.sheet(&SheetOptions { budget, ..SheetOptions::default() }, &*counter))?;
     if sheet.is_short() {
-        output::warning("corrections, constraints or blockers are left out; give it a larger --budget");
+        output::warning("corrections, constraints or blockers are left out; raise --budget to show them");
     }
     if json {
-        output::line(&serde_json::to_string(&sheet).unwrap_or_default())?;
+        output::json_line(&sheet)?;
     } else if sheet.text.is_empty() {
         output::tell(if sheet.left_out.is_empty() { "no facts" } else { "no fact fits the budget" });
     } else {
@@ -282,14 +284,14 @@ fn sheet(whose: &Whose, budget: u64, model: &ModelArg, json: bool) -> Result<(),
     Ok(())
 }
 
-/// How an import is told.
+/// How an import is carried out and reported.
 #[derive(Clone, Copy)]
-struct Told {
+struct ImportOptions {
     dry_run: bool,
     json: bool,
 }
 
-impl Told {
+impl ImportOptions {
     fn effect(self) -> Effect {
         if self.dry_run { Effect::Told } else { Effect::Written }
     }
@@ -300,11 +302,11 @@ fn import_export(
     session: Option<&str>,
     shared: bool,
     place: &Place,
-    told: Told,
+    options: ImportOptions,
 ) -> Result<ExitCode, Failure> {
     let from = || input::place(file);
     if session.is_none() && !shared {
-        // Whether it is there comes first; from standard input nothing need be typed to be told this.
+        // A missing file is the more useful error. Standard input is not read, so that nobody has to type it first.
         if file != "-" {
             input::text(file)?;
         }
@@ -314,13 +316,13 @@ fn import_export(
     if export.scope().is_none() {
         return Err(Failure::NoFacts(from()));
     }
-    let memory = memory(target(place, told)?, session, place)?;
-    let report = block_on(memory::import(&memory, scope(shared), &export, told.effect()))?;
-    if told.json {
-        output::line(&serde_json::to_string(&report).unwrap_or_default())?;
+    let memory = memory(target(place, options)?, session, place)?;
+    let report = block_on(memory::import(&memory, scope(shared), &export, options.effect()))?;
+    if options.json {
+        output::json_line(&report)?;
     } else {
-        let restored = if report.restored { ", with their identifiers and all that happened to them" } else { "" };
-        output::line(&format!("{}{restored}", counted(&report.counts, told)))?;
+        let restored = if report.restored { ", with their identifiers and history" } else { "" };
+        output::line(&format!("{}{restored}", counted(&report.counts, options)))?;
         for refused in &report.refused {
             output::warning(&format!("{}: line {}: {}", from(), refused.line, refused.reason));
         }
@@ -328,21 +330,21 @@ fn import_export(
     Ok(ExitCode::from(u8::from(!report.refused.is_empty())))
 }
 
-fn import_folder(folder: &std::path::Path, place: &Place, told: Told) -> Result<ExitCode, Failure> {
+fn import_folder(folder: &std::path::Path, place: &Place, options: ImportOptions) -> Result<ExitCode, Failure> {
     refuse_own(folder)?;
-    let store = target(place, told)?;
-    let report = block_on(memory::import_kb(store, &place.workspace, folder, told.effect()))?;
-    if told.json {
-        output::line(&serde_json::to_string(&report).unwrap_or_default())?;
+    let store = target(place, options)?;
+    let report = block_on(memory::import_kb(store, &place.workspace, folder, options.effect()))?;
+    if options.json {
+        output::json_line(&report)?;
     } else {
-        output::line(&counted(&report.counts, told))?;
-        let talks = many(report.conversations, "conversation", "conversations");
-        let messages = many(report.messages, "message", "messages");
+        output::line(&counted(&report.counts, options))?;
+        let talks = output::counted(report.conversations, "conversation", "conversations");
+        let messages = output::counted(report.messages, "message", "messages");
         let passed = match report.passed_over {
             0 => String::new(),
-            count => format!("; {} left out, since there are messages already", output::number(count)),
+            count => format!("; skipped {} whose session already has messages", output::number(count)),
         };
-        output::line(&format!("{talks} of {messages}{passed}"))?;
+        output::line(&format!("{talks} with {messages}{passed}"))?;
         for damaged in &report.damaged {
             output::warning(&format!("{}: {}", damaged.path, damaged.reason));
         }
@@ -350,7 +352,7 @@ fn import_folder(folder: &std::path::Path, place: &Place, told: Told) -> Result<
     Ok(ExitCode::from(u8::from(!report.damaged.is_empty())))
 }
 
-/// Refuses a store of ours in which nothing is KB Labs': its `memory.json` would be read as one without facts.
+/// Refuses a store of Lookback without anything from KB Labs. Its `memory.json` would be read as one without facts.
 fn refuse_own(folder: &std::path::Path) -> Result<(), Failure> {
     if FileStore::open_existing(folder).is_err() {
         return Ok(());
@@ -363,26 +365,22 @@ fn refuse_own(folder: &std::path::Path) -> Result<(), Failure> {
     if is_theirs { Ok(()) } else { Err(Failure::OwnStore(folder.to_owned())) }
 }
 
-/// `3 facts: 2 new, 1 known`, of all that were not refused.
-fn counted(counts: &Counts, told: Told) -> String {
+/// Returns a sentence such as `3 facts: 2 new, 1 already known`. Facts that were refused are not counted.
+fn counted(counts: &Counts, options: ImportOptions) -> String {
     let Counts { new, confirmed, superseded, disputed, known, outdated } = *counts;
     let mut parts = vec![format!("{} new", output::number(new))];
     for (count, what) in [
         (superseded, "superseded"),
         (disputed, "disputed"),
         (confirmed, "confirmed"),
-        (known, "known already"),
+        (known, "already known"),
         (outdated, "outdated"),
     ] {
         if count > 0 {
             parts.push(format!("{} {what}", output::number(count)));
         }
     }
-    let would = if told.dry_run { "nothing is written; it would be " } else { "" };
+    let dry_run = if options.dry_run { "dry run, nothing is written: " } else { "" };
     let total = new + confirmed + known + outdated;
-    format!("{would}{}: {}", many(total, "fact", "facts"), parts.join(", "))
-}
-
-fn many(count: u64, one: &str, more: &str) -> String {
-    format!("{} {}", output::number(count), if count == 1 { one } else { more })
+    format!("{dry_run}{}: {}", output::counted(total, "fact", "facts"), parts.join(", "))
 }

@@ -1,4 +1,4 @@
-//! `lookback mcp`: a memory for the clients of the Model Context Protocol.
+//! `lookback mcp`: serves a memory to the clients of the Model Context Protocol.
 
 use std::io::{IsTerminal, stdin};
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ pub(crate) fn run(args: McpArgs) -> Result<ExitCode, Failure> {
         }
         None => {
             if stdin().is_terminal() {
-                output::tell("waiting for an MCP client on standard input; Ctrl-D ends this");
+                output::tell("waiting for an MCP client on standard input; press Ctrl-D to stop");
             }
             stdio::serve(server)?;
         }
@@ -43,14 +43,14 @@ pub(crate) fn run(args: McpArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The store that is named, if one is. There is a store for whoever names none, unlike with other commands: a client starts the server in
-/// whatever folder it stands.
+/// Returns the store of the option or of the environment, if there is one. Otherwise the server uses the user's own
+/// store, unlike other commands, because clients start it in arbitrary folders.
 fn named(option: Option<PathBuf>) -> Result<Option<PathBuf>, Failure> {
     let variable = || StoreArg::of_environment().map(store::from_home).transpose().map_err(Failure::StoreVariable);
     option.map_or_else(variable, |path| Ok(Some(path)))
 }
 
-/// The token that an environment variable holds.
+/// Reads the token from an environment variable.
 fn token(variable: String) -> Result<Token, Failure> {
     match std::env::var(&variable) {
         Ok(text) => Token::new(text).map_err(|fault| Failure::Token { variable, fault }),

@@ -1,4 +1,4 @@
-//! The commands, one a file.
+//! The commands, one per file.
 
 mod check;
 mod facts;
@@ -17,7 +17,7 @@ use clap::CommandFactory;
 use crate::args::{Args, Command};
 use crate::failure::Failure;
 
-/// Does what the command line says, and gives the exit code.
+/// Runs the command and returns the exit code.
 pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
     match args.command {
         Command::Window(args) => window::run(&args),

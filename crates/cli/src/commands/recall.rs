@@ -1,4 +1,4 @@
-//! `lookback recall`: what has left the window of a session, as the model's tool of that name reads it.
+//! `lookback recall`: reads what has left the window of a session, like the model's tool of the same name.
 
 use std::process::ExitCode;
 
@@ -20,44 +20,45 @@ pub(crate) fn run(args: RecallArgs) -> Result<ExitCode, Failure> {
         (None, None) => Recall::Range { from: from.unwrap_or(0), to: to.unwrap_or(u64::MAX), limit },
     };
     let recalled = block_on(memory::recall(&*open, &log, &asked))?;
-    // Behind the end of a message there is nothing either.
+    // An offset beyond the end of a message finds nothing either.
     let found = recalled.passages.iter().any(|passage| offset == 0 || !passage.text.is_empty());
-    let told = told(&recalled, &|next| command(next, &args.session, &args.store));
+    let text = text_of(&recalled, &|next| command(next, &args.session, &args.store));
     if args.json {
-        output::line(&serde_json::to_string(&recalled).unwrap_or_default())?;
+        output::json_line(&recalled)?;
     } else if found {
-        output::result(&told)?;
+        output::result(&text)?;
     } else {
-        output::tell(told.trim_end());
+        output::tell(text.trim_end());
     }
     Ok(ExitCode::from(u8::from(!found)))
 }
 
-/// What was recalled as a model reads it, save that what comes next is a command line.
-fn told(recalled: &Recalled, command: &dyn Fn(&Recall) -> String) -> String {
-    let mut told = String::new();
+/// Returns what was recalled as a model reads it, but with a command line for what comes next.
+fn text_of(recalled: &Recalled, command: &dyn Fn(&Recall) -> String) -> String {
+    let mut text = String::new();
     for passage in &recalled.passages {
-        told += &Passage { rest: None, ..passage.clone() }.to_string();
+        text += &Passage { rest: None, ..passage.clone() }.to_string();
         if let Some(rest) = &passage.rest {
             let (shown, all) = (passage.text.chars().count(), passage.length);
-            told += &format!("[{shown} of {all} characters; the rest: {}]\n", command(rest));
+            text += &format!("[{shown} of {all} characters; the rest: {}]\n", command(rest));
         }
     }
     match (&recalled.more, &recalled.asked, recalled.end.checked_sub(1)) {
-        (Some(more), ..) => told += &format!("[more messages: {}]\n", command(more)),
+        (Some(more), ..) => text += &format!("[more messages: {}]\n", command(more)),
         (None, Recall::Entry { entry, .. }, Some(last)) if recalled.passages.is_empty() => {
             let near = (*entry).min(last);
             let near = Recall::range(near.saturating_sub(5), near.saturating_add(5));
-            let says = format!("#{entry} is no message; the numbers go from 0 to {last}, and not each is one");
-            told += &format!("[{says}; {}]\n", command(&near));
+            let says =
+                format!("#{entry} is not a message; entries go from 0 to {last}, and not every entry is a message");
+            text += &format!("[{says}; {}]\n", command(&near));
         }
-        _ if recalled.passages.is_empty() => told = recalled.to_string(),
+        _ if recalled.passages.is_empty() => text = recalled.to_string(),
         _ => {}
     }
-    told
+    text
 }
 
-/// The command line that recalls this.
+/// Returns the command line that recalls this.
 fn command(recall: &Recall, session: &str, place: &StoreArg) -> String {
     let mut options = Vec::new();
     let limit = match recall {
@@ -81,6 +82,6 @@ fn command(recall: &Recall, session: &str, place: &StoreArg) -> String {
     };
     let options: String = options.into_iter().filter_map(|(name, value)| Some(format!(" {name} {}", value?))).collect();
     let command = format!("lookback recall {}{query}{options}{}", output::quoted(session), store::option(&place.path));
-    // A name may hold characters that turn the direction of what follows, or that nobody sees.
+    // A name may contain characters that are invisible, or that reverse the direction of the text after them.
     output::plain(&command)
 }

@@ -5,6 +5,7 @@ mod tables;
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,128 +20,92 @@ use crate::failure::Failure;
 use crate::store::{self, Opening};
 use crate::{input, output};
 
-/// What a single policy is compared with.
+/// The policies that a single policy is compared with: the label, and the preset.
 const COMPARED: [(&str, &str); 2] = [("no window", "none"), ("last 40 messages", "messages")];
 
-/// The exit code of a command that Ctrl-C ended, as shells have it.
+/// The exit code of a command that Ctrl-C ended, by the convention of shells.
 const INTERRUPTED: u8 = 130;
 
-/// One policy, under the name that it goes by in tables.
+/// One of the policies that are compared.
 struct Candidate {
+    /// Its name in the tables.
     label: String,
     policy: Policy,
-    /// Whether its sessions are kept in the store, and under which ending of their names.
-    kept: Option<String>,
+    /// The suffix of its sessions' names in the store. `None` if its sessions are not kept.
+    suffix: Option<String>,
     total: Report,
 }
 
-/// What is the same for all of a run.
+/// What all replays of a run share.
 struct Run<'a> {
     args: &'a ReplayArgs,
     price: Price,
     settings: Settings,
     store: Arc<dyn Store>,
     bar: indicatif::ProgressBar,
+    /// Whether Ctrl-C was pressed.
     interrupted: Arc<AtomicBool>,
+}
+
+/// What a run has replayed, apart from the candidates' totals.
+#[derive(Default)]
+struct Replayed {
+    /// The reports of the sessions that are kept.
+    sessions: Vec<Report>,
+    /// The calls of the session, if the run replays one recording under one policy.
+    calls: Vec<Call>,
+    /// How many replays were completed. There is one replay for each recording and candidate.
+    completed: usize,
+    /// Whether Ctrl-C ended the run before all replays were completed.
+    cut_short: bool,
 }
 
 pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let price = input::price(&args.prices)?;
     let mut candidates = candidates(args)?;
     let recordings = Recordings::find(args)?;
-    let place = &args.store.path;
-    let (counter, model_window) = input::model(args.model.name.as_deref());
-    let settings = Settings { counter, model: args.model.name.clone(), model_window, ..Settings::default() };
-    let steps = recordings.messages() * candidates.len() as u64;
-    let run = Run {
-        args,
-        price,
-        settings,
-        // A replay can be made again, so it need not wait for the disk at each message.
-        store: store::open(place, Opening::Made(Durability::System))?,
-        bar: output::progress(steps, "replaying"),
-        interrupted: interruption()?,
-    };
-    let mut names = Names::before(candidates.iter().filter_map(|candidate| candidate.kept.as_deref()));
-    let (mut sessions, mut calls, mut done) = (Vec::new(), Vec::new(), 0_usize);
-    let is_one = recordings.count() == 1 && args.policy.len() == 1;
-    for (index, recording) in recordings.read(args).enumerate() {
-        let recording = recording?;
-        let name = names.give(&recording, index);
-        let mut reports = Vec::new();
-        for candidate in &candidates {
-            let keep = candidate.kept.as_ref().map(|ending| format!("{name}{ending}"));
-            let (report, made) = run.replay(&recording, candidate, keep.as_deref())?;
-            done += usize::from(!report.cut_short);
-            if args.json {
-                output::line(&json(&report)?)?;
-            } else if candidate.kept.is_some() {
-                sessions.push(report.clone());
-                calls.extend(made.into_iter().filter(|_| is_one));
-            }
-            reports.push(report);
-            if run.is_over() {
-                break;
-            }
-        }
-        // Policies are compared over the same recordings, so one that not all of them have been through is in no total.
-        if reports.len() == candidates.len() && reports.iter().all(|report| !report.cut_short) {
-            candidates.iter_mut().zip(&reports).for_each(|(candidate, report)| candidate.total.add(report));
-        }
-        if run.is_over() {
-            candidates.iter_mut().for_each(|candidate| candidate.total.cut_short = true);
-            break;
-        }
-    }
+    let run = Run::start(args, price, recordings.messages() * candidates.len() as u64)?;
+    let mut names = Names::before(candidates.iter().filter_map(|candidate| candidate.suffix.as_deref()));
+    let replayed = run.replay_all(&recordings, &mut candidates, &mut names)?;
     run.bar.finish_and_clear();
-    let code = if run.is_over() { ExitCode::from(INTERRUPTED) } else { ExitCode::SUCCESS };
     if args.json {
-        for candidate in &candidates {
-            output::line(&json(&candidate.total)?)?;
-        }
+        candidates.iter().try_for_each(|candidate| output::json_line(&candidate.total))?;
     } else {
-        tell(&run, &sessions, &calls, &candidates)?;
+        run.write_tables(&replayed, &candidates)?;
     }
-    if run.is_over() {
+    if replayed.cut_short {
         output::warning(&format!(
-            "cut short by Ctrl-C after {done} of {} replays; what is marked so was not kept, and is in no total",
+            "Ctrl-C ended this after {} of {} replays; a replay that was cut short is neither kept nor part of a total",
+            replayed.completed,
             recordings.count() * candidates.len()
         ));
-        return Ok(code);
+        return Ok(ExitCode::from(INTERRUPTED));
     }
     if !args.json {
-        let (name, at) = (output::quoted(&names.first), store::option(place));
-        output::tell(&format!("\nThe sessions are in {}. Next, try:", place.display()));
-        for hint in [
-            format!("lookback sessions show {name}{at}"),
-            format!("lookback sessions search WORDS{at}"),
-            "lookback replay FILE --policy tokens:max_tokens=32000,target_tokens=16000".to_owned(),
-        ] {
-            output::note(&hint);
-        }
+        suggest(&names.first, &args.store.path);
     }
-    Ok(code)
+    Ok(ExitCode::SUCCESS)
 }
 
-/// The policies that were asked for; one alone with those that it is compared with.
+/// Returns the policies of the command line. A single policy is accompanied by those that it is compared with.
 fn candidates(args: &ReplayArgs) -> Result<Vec<Candidate>, Failure> {
     let total = |label: &str| Report { id: "total".to_owned(), policy: label.to_owned(), ..Report::default() };
     let mut candidates = Vec::new();
     for (index, text) in args.policy.iter().enumerate() {
-        let ending = ending(index, text, &candidates);
+        let suffix = suffix(index, text, &candidates);
         let policy = input::policy(text, &[])?;
-        candidates.push(Candidate { label: text.clone(), policy, kept: Some(ending), total: total(text) });
+        candidates.push(Candidate { label: text.clone(), policy, suffix: Some(suffix), total: total(text) });
     }
     if candidates.len() == 1 && !args.json {
         for (label, preset) in COMPARED {
             let policy = input::policy(preset, &[])?;
-            candidates.push(Candidate { label: label.to_owned(), policy, kept: None, total: total(preset) });
+            candidates.push(Candidate { label: label.to_owned(), policy, suffix: None, total: total(preset) });
         }
     }
     Ok(candidates)
 }
 
-/// Whether Ctrl-C was pressed, from now on. A second time it ends the program at once.
+/// Returns a flag that is set when Ctrl-C is pressed. A second Ctrl-C ends the program at once.
 fn interruption() -> Result<Arc<AtomicBool>, Failure> {
     let interrupted = Arc::new(AtomicBool::new(false));
     let pressed = interrupted.clone();
@@ -153,12 +118,82 @@ fn interruption() -> Result<Arc<AtomicBool>, Failure> {
     Ok(interrupted)
 }
 
-impl Run<'_> {
-    fn is_over(&self) -> bool {
+impl<'a> Run<'a> {
+    /// Opens the store and starts the progress bar, which counts `steps` messages.
+    fn start(args: &'a ReplayArgs, price: Price, steps: u64) -> Result<Run<'a>, Failure> {
+        let (counter, model_window) = input::model(args.model.name.as_deref());
+        Ok(Run {
+            args,
+            price,
+            settings: Settings { counter, model: args.model.name.clone(), model_window, ..Settings::default() },
+            // A replay can be repeated, so it does not wait for the disk.
+            store: store::open(&args.store.path, Opening::Made(Durability::System))?,
+            bar: output::progress(steps, "replaying"),
+            interrupted: interruption()?,
+        })
+    }
+
+    fn is_interrupted(&self) -> bool {
         self.interrupted.load(Ordering::SeqCst)
     }
 
-    /// Replays a recording under a policy, and keeps the session under a name.
+    /// Replays every recording under every candidate, until Ctrl-C is pressed.
+    fn replay_all(
+        &self,
+        recordings: &Recordings,
+        candidates: &mut [Candidate],
+        names: &mut Names,
+    ) -> Result<Replayed, Failure> {
+        let mut replayed = Replayed::default();
+        for (index, recording) in recordings.read(self.args).enumerate() {
+            let recording = recording?;
+            let name = names.give(&recording, index);
+            let reports = self.replay_under_each(&recording, &name, candidates, &mut replayed)?;
+            // The totals compare policies over the same recordings, so a recording counts only if every policy
+            // completed it.
+            if reports.len() == candidates.len() && reports.iter().all(|report| !report.cut_short) {
+                candidates.iter_mut().zip(&reports).for_each(|(candidate, report)| candidate.total.add(report));
+            }
+            if self.is_interrupted() {
+                candidates.iter_mut().for_each(|candidate| candidate.total.cut_short = true);
+                replayed.cut_short = true;
+                break;
+            }
+        }
+        if recordings.count() != 1 || self.args.policy.len() != 1 {
+            replayed.calls.clear();
+        }
+        Ok(replayed)
+    }
+
+    /// Replays one recording under each candidate in turn and returns the reports. Stops early if Ctrl-C is pressed.
+    fn replay_under_each(
+        &self,
+        recording: &Recording,
+        name: &str,
+        candidates: &[Candidate],
+        replayed: &mut Replayed,
+    ) -> Result<Vec<Report>, Failure> {
+        let mut reports = Vec::new();
+        for candidate in candidates {
+            let kept = candidate.suffix.as_ref().map(|suffix| format!("{name}{suffix}"));
+            let (report, calls) = self.replay(recording, candidate, kept.as_deref())?;
+            replayed.completed += usize::from(!report.cut_short);
+            if self.args.json {
+                output::json_line(&report)?;
+            } else if kept.is_some() {
+                replayed.sessions.push(report.clone());
+                replayed.calls = calls;
+            }
+            reports.push(report);
+            if self.is_interrupted() {
+                break;
+            }
+        }
+        Ok(reports)
+    }
+
+    /// Replays a recording under a candidate's policy. Keeps the session if it is given a name.
     fn replay(
         &self,
         recording: &Recording,
@@ -168,95 +203,113 @@ impl Run<'_> {
         let settings =
             Settings { dialect: recording.dialect, policy: candidate.policy.clone(), ..self.settings.clone() };
         let unrecorded = self.args.preamble_from_usage.then(|| replay::unrecorded(recording, &*settings.counter));
-        let (mut calls, begun) = (Vec::new(), self.bar.position());
+        let unrecorded = unrecorded.flatten().unwrap_or(0);
+        let (mut calls, start) = (Vec::new(), self.bar.position());
         let mut on_call = |call: &Call| {
-            self.bar.set_position(begun + call.message as u64);
+            self.bar.set_position(start + call.message as u64);
             calls.push(call.clone());
-            if self.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if self.is_interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        let fault = |error| {
+        let replay = block_on(replay::replay(recording, settings, &self.price, unrecorded, &mut on_call));
+        let replay = replay.map_err(|error| {
             let (transcript, policy) = (recording.id.clone(), candidate.label.clone());
             Failure::Replay { transcript, policy, error }
-        };
-        let unrecorded = unrecorded.flatten().unwrap_or(0);
-        let replay = block_on(replay::replay(recording, settings, &self.price, unrecorded, &mut on_call));
-        let replay = replay.map_err(fault)?;
+        })?;
         let report = Report { policy: candidate.label.clone(), ..replay.report.clone() };
         if let Some(name) = name {
             let name: LogName = name.parse().map_err(lookback::Error::from)?;
             block_on(replay.keep(&*self.store, &name))?;
         }
         if !report.cut_short {
-            self.bar.set_position(begun + recording.messages.len() as u64);
+            self.bar.set_position(start + recording.messages.len() as u64);
         }
         Ok((report, calls))
     }
+
+    /// Writes the calls of one session or the list of sessions, and then the policies beside each other.
+    fn write_tables(&self, replayed: &Replayed, candidates: &[Candidate]) -> Result<(), Failure> {
+        let Replayed { sessions, calls, cut_short, .. } = replayed;
+        if !calls.is_empty() {
+            output::rows(&tables::calls(calls))?;
+            output::line("")?;
+        } else if sessions.len() > 1 && self.args.policy.len() == 1 {
+            output::rows(&tables::sessions(sessions))?;
+            output::line("")?;
+        }
+        if *cut_short && candidates.iter().all(|candidate| candidate.total.calls == 0) {
+            return Ok(());
+        }
+        let totals: Vec<_> = candidates.iter().map(|candidate| (candidate.label.as_str(), &candidate.total)).collect();
+        output::rows(&tables::totals(&totals))?;
+        let price = &self.price;
+        let [name, date, source] = [&price.name, &price.date, &price.source].map(|text| output::plain(text));
+        output::line(&format!("\nInput at the prices `{name}` of {date} ({source})."))?;
+        self.compare_with_reported(candidates)?;
+        let invalid: u64 = candidates.iter().map(|candidate| candidate.total.invalid_requests).sum();
+        if invalid > 0 {
+            output::warning(&format!(
+                "{} broken a rule of the provider; this is a bug in Lookback",
+                if invalid == 1 { "1 request has".to_owned() } else { format!("{invalid} requests have") }
+            ));
+        }
+        output::tell(&format!("\n{}", tables::legend(!calls.is_empty())));
+        Ok(())
+    }
+
+    /// Compares what the provider reported with the replay, if the recordings contain reports.
+    fn compare_with_reported(&self, candidates: &[Candidate]) -> Result<(), Failure> {
+        // The recorded session most likely sent everything, so the policy that does so is the best comparison.
+        let everything = input::policy("none", &[])?;
+        let whole = candidates.iter().find(|candidate| candidate.policy == everything).or(candidates.first());
+        if let Some(compared) = whole.and_then(|whole| tables::compared(&whole.label, &whole.total)) {
+            output::line(&compared)?;
+            output::line(&tables::why(self.args.preamble_from_usage))?;
+        }
+        Ok(())
+    }
 }
 
-fn json(report: &Report) -> Result<String, Failure> {
-    Ok(serde_json::to_string(report).map_err(std::io::Error::from)?)
+/// Suggests what to do with the sessions that are now in the store.
+fn suggest(name: &str, store: &Path) {
+    let (name, at) = (output::quoted(name), store::option(store));
+    output::tell(&format!("\nThe sessions are in {}. Next, try:", store.display()));
+    for command in [
+        format!("lookback sessions show {name}{at}"),
+        format!("lookback sessions search WORDS{at}"),
+        "lookback replay FILE --policy tokens:max_tokens=32000,target_tokens=16000".to_owned(),
+    ] {
+        output::note(&command);
+    }
 }
 
-/// What was replayed, for people: the calls of one session, or the sessions, and then the policies.
-fn tell(run: &Run<'_>, sessions: &[Report], calls: &[Call], candidates: &[Candidate]) -> Result<(), Failure> {
-    if !calls.is_empty() {
-        output::rows(&tables::calls(calls))?;
-        output::line("")?;
-    } else if sessions.len() > 1 && run.args.policy.len() == 1 {
-        output::rows(&tables::sessions(sessions))?;
-        output::line("")?;
-    }
-    if candidates.iter().all(|candidate| candidate.total.calls == 0) && run.is_over() {
-        return Ok(());
-    }
-    let totals: Vec<_> = candidates.iter().map(|candidate| (candidate.label.as_str(), &candidate.total)).collect();
-    output::rows(&tables::totals(&totals))?;
-    let price = &run.price;
-    let [name, date, source] = [&price.name, &price.date, &price.source].map(|text| output::plain(text));
-    output::line(&format!("\nInput at the prices `{name}` of {date} ({source})."))?;
-    // What everything costs, where it is among them, is nearest to what was lived.
-    let everything = input::policy("none", &[])?;
-    let whole = candidates.iter().find(|candidate| candidate.policy == everything).or(candidates.first());
-    if let Some(compared) = whole.and_then(|whole| tables::compared(&whole.label, &whole.total)) {
-        output::line(&compared)?;
-        output::line(&tables::why(run.args.preamble_from_usage))?;
-    }
-    let invalid: u64 = candidates.iter().map(|candidate| candidate.total.invalid_requests).sum();
-    if invalid > 0 {
-        output::warning(&format!("{invalid} requests break a rule of the provider; this is a fault of lookback's"));
-    }
-    output::tell(&format!("\n{}", tables::legend(!calls.is_empty())));
-    Ok(())
-}
-
-/// The names of the sessions: each its own, and the same whenever the same files are replayed.
+/// The names of the sessions. They are unique, and the same whenever the same files are replayed.
 #[derive(Default)]
 struct Names {
     given: HashSet<String>,
-    /// By name, the number that the next recording of this name may have.
+    /// For each name, the number that its next duplicate tries first.
     next: HashMap<String, u64>,
     first: String,
-    /// The most characters of what is put behind a name.
-    ending: usize,
+    /// The length of the longest suffix, in characters.
+    suffix: usize,
 }
 
 impl Names {
-    /// Names behind which the longest of these endings has room.
-    fn before<'a>(endings: impl Iterator<Item = &'a str>) -> Names {
-        Names { ending: endings.map(|ending| ending.chars().count()).max().unwrap_or(0), ..Names::default() }
+    /// Returns names that leave room for the longest of the suffixes.
+    fn before<'a>(suffixes: impl Iterator<Item = &'a str>) -> Names {
+        Names { suffix: suffixes.map(|suffix| suffix.chars().count()).max().unwrap_or(0), ..Names::default() }
     }
 
-    /// The session of a recording: its own name, where that is one, and with a number where another recording has it.
+    /// Returns the name for a recording's session: the recording's own name if it is valid, with a number if it is
+    /// taken.
     fn give(&mut self, recording: &Recording, index: usize) -> String {
-        // Under a name of their own, so that a replay never takes the place of a session that was lived.
+        // The prefix keeps a replay from replacing a real session.
         let mut name = format!("replay/{}", recording.id);
         if name.parse::<LogName>().is_err() {
             name = format!("replay/transcript-{index}");
         }
-        let fitting = |suffix: &str| {
-            // A name at its greatest length keeps to it.
-            let room = LogName::LONGEST.saturating_sub(suffix.len() + self.ending);
-            name.chars().take(room).chain(suffix.chars()).collect::<String>()
+        let fitting = |number: &str| {
+            let room = LogName::LONGEST.saturating_sub(number.len() + self.suffix);
+            name.chars().take(room).chain(number.chars()).collect::<String>()
         };
         let mut own = fitting("");
         let next = self.next.entry(own.clone()).or_insert(2);
@@ -272,15 +325,17 @@ impl Names {
     }
 }
 
-/// What stands behind the names of a policy's sessions: nothing for the first, so that what is said of one policy holds of several; else the
-/// policy, where it can be part of a name, is short, and is no other's; else its number.
-fn ending(index: usize, text: &str, others: &[Candidate]) -> String {
+/// Returns the suffix of the names of a policy's sessions.
+///
+/// The first policy has none, so that its sessions have the same names with one policy and with several. Every other
+/// policy has its own text, or its number if the text is taken, too long, or not allowed in a name.
+fn suffix(index: usize, text: &str, others: &[Candidate]) -> String {
     const LONGEST: usize = 60;
     if index == 0 {
         return String::new();
     }
-    let ending = format!("@{}", text.replace(['/', '\\'], "-"));
-    let is_taken = others.iter().any(|other| other.kept.as_ref() == Some(&ending));
-    let is_name = format!("replay/a{ending}").parse::<LogName>().is_ok();
-    if is_name && !is_taken && ending.chars().count() <= LONGEST { ending } else { format!("@policy-{}", index + 1) }
+    let suffix = format!("@{}", text.replace(['/', '\\'], "-"));
+    let is_taken = others.iter().any(|other| other.suffix.as_ref() == Some(&suffix));
+    let is_valid = format!("replay/a{suffix}").parse::<LogName>().is_ok();
+    if is_valid && !is_taken && suffix.chars().count() <= LONGEST { suffix } else { format!("@policy-{}", index + 1) }
 }

@@ -1,4 +1,4 @@
-//! `lookback rules`: what providers demand, found by the number of a rule or by the words of an error.
+//! `lookback rules`: explains the rules of providers, by number or by the text of an error.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -9,7 +9,8 @@ use crate::args::RulesArgs;
 use crate::failure::Failure;
 use crate::{input, output};
 
-/// A section for each rule, and two for errors that break none. What is said here is read from it, so the two cannot disagree.
+/// The page with a section for each rule, and two for errors that break no rule. The command prints its sections, so
+/// the two cannot disagree.
 const PAGE: &str = include_str!("../../../../docs/rules.md");
 const TOO_LONG: &str = "Too long";
 const NO_RULE: &str = "Other refusals";
@@ -24,7 +25,9 @@ pub(crate) fn run(args: &RulesArgs) -> Result<ExitCode, Failure> {
         words => numbered(words).unwrap_or_else(|| meant(&words.join(" "))),
     };
     if titles.is_empty() {
-        output::tell("no rule has this number, and no error of a request's length or messages has these words");
+        output::tell(
+            "no rule has this number, and no known error about the length or the messages of a request has this text",
+        );
         return Ok(ExitCode::from(1));
     }
     let sections: Vec<String> = titles.into_iter().filter_map(section).collect();
@@ -32,13 +35,13 @@ pub(crate) fn run(args: &RulesArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// All rules, a line each.
+/// Returns all rules, one per line.
 fn list() -> String {
     let rules = Dialect::ALL.into_iter().flat_map(|dialect| dialect.rules().iter().map(move |rule| (dialect, rule)));
     rules.map(|(dialect, rule)| format!("{:<6}{:<13}{}\n", rule.id, dialect.name(), rule.demands)).collect()
 }
 
-/// The rules of these numbers, where each word is one.
+/// Returns the rules with these numbers. `None` if a word is not the number of a rule.
 fn numbered(words: &[String]) -> Option<Vec<&'static str>> {
     let find = |word: &String| {
         let mut rules = Dialect::ALL.into_iter().flat_map(Dialect::rules);
@@ -47,7 +50,7 @@ fn numbered(words: &[String]) -> Option<Vec<&'static str>> {
     words.iter().map(find).collect()
 }
 
-/// The sections that tell of an error. Several providers may use the same words.
+/// Returns the titles of the sections about an error. Several providers may use the same words.
 fn meant(error: &str) -> Vec<&'static str> {
     let provider_errors = Dialect::ALL.map(|dialect| dialect.provider_error(None, error));
     let rule = |provider_error: &ProviderError| match provider_error {
@@ -66,12 +69,12 @@ fn meant(error: &str) -> Vec<&'static str> {
     }
 }
 
-/// A section of the page as a terminal shows it: its title, and what is quoted further to the right.
+/// Returns a section of the page for a terminal: its title and its text, with indented quotes.
 fn section(title: &str) -> Option<String> {
     let mut lines =
         PAGE.lines().skip_while(|line| !line.starts_with('#') || line.trim_start_matches('#').trim() != title);
     lines.next()?;
-    let mut told = format!("{title}\n");
+    let mut text = format!("{title}\n");
     let mut quoted = false;
     for line in lines.take_while(|line| !line.starts_with('#')) {
         if line.starts_with("```") {
@@ -79,10 +82,10 @@ fn section(title: &str) -> Option<String> {
             continue;
         }
         if quoted {
-            told.push_str("    ");
+            text.push_str("    ");
         }
-        told.push_str(line);
-        told.push('\n');
+        text.push_str(line);
+        text.push('\n');
     }
-    Some(format!("{}\n", told.trim_end()))
+    Some(format!("{}\n", text.trim_end()))
 }

@@ -1,4 +1,4 @@
-//! `lookback sessions`: looking into a store.
+//! `lookback sessions`: reads and deletes the sessions in a store.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
@@ -9,14 +9,14 @@ use lookback::memory::{Facts, Memory, Scope};
 use lookback::session::{self, HistoryEntry};
 use lookback::store::{Derived, LogInfo, LogName, purge};
 use lookback::transcript::Millis;
-use lookback::{Dialect, Engine, Error, Session, Settings, Store, StoreError, presets};
+use lookback::{Dialect, Engine, Error, Preamble, Session, Settings, Store, StoreError};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::args::{SessionsCommand, StoreArg};
 use crate::failure::Failure;
 use crate::store::{self, Opening};
-use crate::{json, output};
+use crate::{input, json, output};
 
 pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
     match command {
@@ -35,7 +35,7 @@ pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
             let own = logs.iter().map(|log| &log.name).filter(|name| !name.is_derived()).cloned();
             let sessions = own.chain(with_facts(&logs).map(|(name, _)| name)).collect::<BTreeSet<_>>().len();
             block_on(store.clear())?;
-            output::tell(&format!("deleted all {sessions}"));
+            output::tell(&format!("deleted {}", output::counted(sessions as u64, "session", "sessions")));
         }
         SessionsCommand::Delete { names, store: place, .. } => {
             let store = open(&place)?;
@@ -53,18 +53,18 @@ pub(super) fn open(place: &StoreArg) -> Result<Arc<dyn Store>, Failure> {
     store::open(&place.path, Opening::Existing)
 }
 
-/// The name of a session that is there.
+/// Returns the name of a session, which must exist.
 pub(super) fn log(store: &dyn Store, name: &str, place: &StoreArg) -> Result<LogName, Failure> {
     let log: LogName = name.parse().map_err(Error::from)?;
     match block_on(store.head(&log, None)) {
-        // Where it is damaged, who reads it is told; and it can be erased.
+        // A damaged log gives an error when it is read, and it can be deleted.
         Ok(Some(_)) | Err(StoreError::Damaged { .. }) => Ok(log),
         Err(error) => Err(error.into()),
         Ok(None) => Err(Failure::NoSession { name: name.to_owned(), store: place.path.display().to_string() }),
     }
 }
 
-/// The name of a session that is there, or of which facts are there.
+/// Returns the name of a session, which must exist or at least have facts.
 pub(super) fn known(store: &dyn Store, name: &str, place: &StoreArg) -> Result<LogName, Failure> {
     let facts = name.parse::<LogName>().map_err(Error::from)?.facts_of();
     match block_on(store.head(&facts, None))? {
@@ -73,7 +73,7 @@ pub(super) fn known(store: &dyn Store, name: &str, place: &StoreArg) -> Result<L
     }
 }
 
-/// A session that must be there, to be read. It may have nothing but facts.
+/// Opens a session to read it. The session must exist or at least have facts.
 fn existing(name: &str, place: &StoreArg) -> Result<Session, Failure> {
     let store = open(place)?;
     known(&*store, name, place)?;
@@ -87,14 +87,14 @@ fn list(store: &Arc<dyn Store>, json: bool) -> Result<ExitCode, Failure> {
     let code = ExitCode::from(u8::from(is_damaged));
     let mut listed: BTreeMap<_, _> =
         logs.iter().filter(|log| !log.name.is_derived()).map(|log| (log.name.clone(), Listed::from(log))).collect();
-    // A session may have nothing but facts.
+    // A session may have facts only.
     for (session, log) in with_facts(&logs) {
         let only_facts = LogInfo { name: session.clone(), records: 0, bytes: 0, ..log.clone() };
         listed.entry(session.clone()).or_insert_with(|| Listed::from(&only_facts)).facts = facts(store, &session)?;
     }
     if json {
         for session in listed.values() {
-            output::line(&serde_json::to_string(session).unwrap_or_default())?;
+            output::json_line(session)?;
         }
         return Ok(code);
     }
@@ -108,7 +108,8 @@ fn list(store: &Arc<dyn Store>, json: bool) -> Result<ExitCode, Failure> {
     Ok(code)
 }
 
-/// Says which logs of a list cannot be read, and whether there are any: they are listed without records.
+/// Warns of each log in a list that cannot be read, and returns whether there are any. Such logs are listed without
+/// records.
 fn warn_of_damaged(store: &dyn Store, logs: &[LogInfo]) -> Result<bool, Failure> {
     let mut any = false;
     for log in logs.iter().filter(|log| log.records == 0) {
@@ -123,7 +124,7 @@ fn warn_of_damaged(store: &dyn Store, logs: &[LogInfo]) -> Result<bool, Failure>
     Ok(any)
 }
 
-/// The sessions of which facts are kept, in the order of their names, and the logs of those.
+/// Returns the sessions that have facts, sorted by name, with the logs of these facts.
 pub(super) fn with_facts(logs: &[LogInfo]) -> impl Iterator<Item = (LogName, &LogInfo)> {
     logs.iter().filter(|log| log.records > 0).filter_map(|log| match log.name.derived() {
         Some((Derived::Facts, session)) => Some((session.parse().ok()?, log)),
@@ -131,7 +132,7 @@ pub(super) fn with_facts(logs: &[LogInfo]) -> impl Iterator<Item = (LogName, &Lo
     })
 }
 
-/// How many facts of a session stand, those left out that it shares.
+/// Returns how many current facts a session has, without shared facts.
 pub(super) fn facts(store: &Arc<dyn Store>, session: &LogName) -> Result<u64, Failure> {
     let memory = block_on(Memory::open(store.clone(), session.as_str()))?;
     let mut facts = Facts::new(Scope::Session);
@@ -139,7 +140,7 @@ pub(super) fn facts(store: &Arc<dyn Store>, session: &LogName) -> Result<u64, Fa
     Ok(facts.len() as u64)
 }
 
-/// A session of a list.
+/// A line of `sessions list`.
 #[derive(Serialize)]
 struct Listed {
     session: LogName,
@@ -159,7 +160,7 @@ impl From<&LogInfo> for Listed {
     }
 }
 
-/// In UTC, so that the same store is told alike everywhere.
+/// Returns a time to the minute. It is in UTC, so that the output is the same everywhere.
 pub(super) fn minute(time: Option<Millis>) -> String {
     json::timestamp(time).map_or("-".to_owned(), |time| time.strftime("%Y-%m-%d %H:%M").to_string())
 }
@@ -168,7 +169,7 @@ fn show(name: &str, place: &StoreArg, json: bool) -> Result<(), Failure> {
     let mut session = existing(name, place)?;
     if json {
         for entry in block_on(session.entries())? {
-            output::line(&serde_json::to_string(&entry).unwrap_or_default())?;
+            output::json_line(&entry)?;
         }
         return Ok(());
     }
@@ -187,7 +188,7 @@ fn show(name: &str, place: &StoreArg, json: bool) -> Result<(), Failure> {
             output::plain(&text),
         ]
     };
-    // The position in the log, which is what `recall --entry` takes and a search gives.
+    // The entry is the position in the log, as in `recall --entry` and in the results of a search.
     let header = ["entry", "in window", "role", "tokens", "text"];
     let table = output::table(header, &[1, 2, 4], history.iter().map(row));
     output::line(&output::text_of(&table))?;
@@ -200,61 +201,61 @@ fn show(name: &str, place: &StoreArg, json: bool) -> Result<(), Failure> {
     ))?;
     let facts = facts(&open(place)?, session.name())?;
     if facts > 0 {
-        let several = if facts == 1 { "fact" } else { "facts" };
+        let facts = output::counted(facts, "fact", "facts");
         let (name, at) = (output::quoted(name), store::option(&place.path));
-        output::tell(&format!("{} {several}: lookback facts list --session {name}{at}", output::number(facts)));
+        output::tell(&format!("{facts}: lookback facts list --session {name}{at}"));
     }
     Ok(())
 }
 
-/// What a call would send now. Nothing is recorded: it was not made.
+/// Prints what a model call would send now. Records nothing, because no call is made.
 fn window(name: &str, place: &StoreArg) -> Result<(), Failure> {
     let session = existing(name, place)?;
     let view = session.view();
     let wire = view.messages().find_map(|item| item.message().wire());
     let dialect = wire.map_or(Dialect::default(), |wire| wire.dialect);
-    let policy = presets::named("none").unwrap_or_default();
+    let policy = input::policy("none", &[])?;
     let settings = Settings { dialect, policy, ..Settings::default() };
     let mut engine = Engine::resume(settings, view.clone(), session.stats().entries, 0);
     engine.window();
     let messages = engine.view().encode(dialect).map_err(Error::from)?;
-    let messages: Vec<&str> = messages.iter().map(|raw| raw.get()).collect();
-    Ok(output::line(&format!("[{}]", messages.join(",")))?)
+    output::json_line(&messages)
 }
 
 fn export(name: &str, place: &StoreArg) -> Result<(), Failure> {
     let mut session = existing(name, place)?;
     let history = block_on(session.history())?;
-    let messages =
-        history.iter().filter_map(|past| Some(recorded(past.arrival.message.wire()?.raw.get(), past.arrival.time)));
-    let preamble = session.view().preamble().cloned().unwrap_or_default();
-    if preamble.system.is_none() && preamble.tools.is_none() {
-        for message in messages {
-            output::line(&one_line(&message))?;
+    let messages = history.iter().filter_map(|entry| Some((&entry.arrival.message.wire()?.raw, entry.arrival.time)));
+    let messages = messages.map(|(raw, time)| recorded(raw, time)).collect::<Result<Vec<_>, _>>()?;
+    let Preamble { system, tools } = session.view().preamble().cloned().unwrap_or_default();
+    if system.is_none() && tools.is_none() {
+        return messages.iter().try_for_each(|message| Ok(output::line(&input::on_one_line(message.get()))?));
+    }
+    // A replayed session takes the name of its recording again, so that replaying the export gives the same result.
+    let id = name.strip_prefix("replay/").unwrap_or(name);
+    Ok(output::line(&input::on_one_line(&output::json(&Transcript { id, system, tools, messages })?))?)
+}
+
+/// A session as a recording: one line for all its messages, because the system prompt and the tools belong to all of
+/// them.
+#[derive(Serialize)]
+struct Transcript<'a> {
+    id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    system: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<Box<RawValue>>,
+    messages: Vec<Box<RawValue>>,
+}
+
+/// Returns a message with the time at which it arrived. A replay needs it to tell when the prompt cache has expired.
+fn recorded(raw: &RawValue, time: Option<Millis>) -> Result<Box<RawValue>, Failure> {
+    match (raw.get().strip_suffix('}'), json::timestamp(time)) {
+        (Some(open), Some(time)) => {
+            RawValue::from_string(format!("{open},\"time\":\"{time}\"}}")).map_err(Failure::Json)
         }
-        return Ok(());
+        (Some(_) | None, _) => Ok(raw.to_owned()),
     }
-    // Tools belong to a whole transcript, so it takes a line for itself.
-    let member =
-        |key: &str, raw: Option<Box<RawValue>>| raw.map_or_else(String::new, |raw| format!(",\"{key}\":{}", raw.get()));
-    // A replayed session goes by the name of what was replayed, so that replaying its export comes to the same.
-    let id = serde_json::to_string(name.strip_prefix("replay/").unwrap_or(name)).unwrap_or_default();
-    let (system, tools) = (member("system", preamble.system), member("tools", preamble.tools));
-    let messages = messages.collect::<Vec<_>>().join(",");
-    Ok(output::line(&one_line(&format!("{{\"id\":{id}{system}{tools},\"messages\":[{messages}]}}")))?)
-}
-
-/// A message with the time at which it came: a replay's cache depends on it.
-fn recorded(raw: &str, time: Option<Millis>) -> String {
-    match (raw.strip_suffix('}'), json::timestamp(time)) {
-        (Some(open), Some(time)) => format!("{open},\"time\":\"{time}\"}}"),
-        (Some(_) | None, _) => raw.to_owned(),
-    }
-}
-
-/// Between the values of JSON a line break is white space, and inside a string there is none.
-fn one_line(json: &str) -> String {
-    json.replace(['\n', '\r'], " ")
 }
 
 fn search(
@@ -267,7 +268,7 @@ fn search(
     let found = block_on(session::search(store, log, query, limit))?;
     if json {
         for hit in &found {
-            output::line(&serde_json::to_string(hit).unwrap_or_default())?;
+            output::json_line(hit)?;
         }
     } else if found.is_empty() {
         output::tell("nothing found");
@@ -277,7 +278,7 @@ fn search(
         };
         output::line(&output::text_of(&output::table(["session", "entry", "text"], &[0, 2], found.iter().map(row))))?;
     }
-    // Where one session was asked for, it has been read.
+    // If the search was limited to one session, a damaged log has already been reported as an error.
     let is_all = log.is_some() || !warn_of_damaged(store, &block_on(store.list(""))?)?;
     Ok(ExitCode::from(u8::from(found.is_empty() || !is_all)))
 }

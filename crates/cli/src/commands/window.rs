@@ -1,4 +1,4 @@
-//! `lookback window`: a conversation with its window in place.
+//! `lookback window`: writes a conversation with its window in place of its messages.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use futures_lite::future::block_on;
 use lookback::calls::{self, Taken};
 use lookback::dialect::Mend;
 use lookback::explain::{Fate, fates};
-use lookback::plan::{Action, Reason};
+use lookback::plan::{Action, Plan, Reason};
 use lookback::policy::Excess;
 use lookback::summarize::{Extractive, run as summary};
-use lookback::tokens::{TokenCounter, Uncounted};
+use lookback::tokens::Uncounted;
 use lookback::{Engine, Error, Limits, Policy, Request, Settings, SummaryRequest, View};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -41,72 +41,68 @@ pub(crate) fn run(args: &WindowArgs) -> Result<ExitCode, Failure> {
     let written = if args.explain {
         let fates = fates(&run.taken.entries, view, request.dialect(), &run.engine.explain());
         if args.json {
-            let plan = fates.iter().map(Line::of).collect();
-            let window = serde_json::from_str(&window).unwrap_or_default();
-            let tokens = run.engine.tokens(view);
-            let answer = Answer { window, plan, tokens, over: over.map(|over| over.excesses).unwrap_or_default() };
-            output::result(&serde_json::to_string(&answer).unwrap_or_default())
+            write_explained(&window, &fates, run.engine.tokens(view), over)
         } else {
             output::tell(&explain(&fates));
             if let Some(over) = over {
                 output::tell(&over.sentence);
             }
-            output::result(&window)
+            output::result(&window).map_err(Failure::from)
         }
     } else {
-        output::result(&window)
+        output::result(&window).map_err(Failure::from)
     };
-    Failure::code_after(written.map_err(Failure::from), u8::from(args.strict && !warnings.is_empty()))
+    Failure::code_after(written, u8::from(args.strict && !warnings.is_empty()))
+}
+
+/// Writes the window and the reasons for it as one JSON object.
+fn write_explained(window: &str, fates: &[Fate], tokens: u64, over: Option<Over>) -> Result<(), Failure> {
+    let window = serde_json::from_str(window).map_err(Failure::Json)?;
+    let plan = fates.iter().map(Line::of).collect();
+    let over = over.map(|over| over.excesses).unwrap_or_default();
+    Ok(output::result(&output::json(&Answer { window, plan, tokens, over })?)?)
 }
 
 struct Run {
     engine: Engine,
     taken: Taken,
+    /// The most tokens that the largest window can have, from its bytes alone.
+    most_tokens: u64,
 }
 
 impl Run {
-    /// What is sent.
+    /// Returns what is sent.
     fn view(&self) -> &View {
         self.taken.outcome.on_read.as_deref().unwrap_or(self.engine.view())
     }
 }
 
-/// Decides the window. Tokens are counted only where something depends on them: where the policy does not limit them, a
-/// window of no more bytes than its model takes tokens fits, since no token is shorter than a byte (pictures and files aside, which cost what their
-/// provider says). A warning or a refusal says
-/// how large things are, so it depends on them too.
+/// Decides the window. Counts tokens only if something depends on them.
+///
+/// Nothing does if the policy does not limit tokens and the window has no more bytes than its model accepts tokens,
+/// because no token is shorter than a byte. Pictures and files are the exception: their cost is set by the provider.
+/// Warnings and refusals give sizes, so they depend on the tokens too.
 fn decide(args: &WindowArgs, request: &Request, policy: &Policy, model: Option<&str>) -> Result<Run, Failure> {
+    let dialect = request.dialect();
     if !policy.counts_tokens() && !args.explain {
-        let window = model.and_then(input::known_window);
+        let context_window = model.and_then(input::known_window);
         let unbounded = Policy { hard: policy.hard.or(Some(Limits::default())), ..policy.clone() };
-        let (run, largest) = feed(args, request, unbounded, Arc::new(Uncounted), None, None)?;
-        let fits = policy.hard.is_some() || window.is_none_or(|window| largest <= window);
+        let counter = Arc::new(Uncounted);
+        let settings = Settings { dialect, policy: unbounded, counter, model: None, model_window: None };
+        let run = feed(args, request, settings)?;
+        let fits = policy.hard.is_some() || context_window.is_none_or(|window| run.most_tokens <= window);
         if fits && run.taken.outcome.exceeded.is_none() && policy.limits.fits(&run.view().totals()) {
             return Ok(run);
         }
     }
-    let (counter, window) = input::model(model);
-    Ok(feed(args, request, policy.clone(), counter, model, window)?.0)
+    let (counter, model_window) = input::model(model);
+    let (policy, model) = (policy.clone(), model.map(ToOwned::to_owned));
+    feed(args, request, Settings { dialect, policy, counter, model, model_window, ..Settings::default() })
 }
 
-/// Takes the request in, call by call or once, and gives what the largest window may cost in tokens too.
-fn feed(
-    args: &WindowArgs,
-    request: &Request,
-    policy: Policy,
-    counter: Arc<dyn TokenCounter>,
-    model: Option<&str>,
-    model_window: Option<u64>,
-) -> Result<(Run, u64), Failure> {
-    let model = model.map(ToOwned::to_owned);
-    let settings = Settings {
-        dialect: request.dialect(),
-        policy,
-        counter: counter.clone(),
-        model,
-        model_window,
-        max_output: None,
-    };
+/// Feeds the request to an engine, call by call or at once.
+fn feed(args: &WindowArgs, request: &Request, settings: Settings) -> Result<Run, Failure> {
+    let counter = settings.counter.clone();
     let mut engine = Engine::new(settings);
     let mut largest = 0;
     let mut on_call = |engine: &Engine| largest = largest.max(most_tokens(engine.view()));
@@ -117,10 +113,10 @@ fn feed(
     };
     let take_in = if args.once { calls::take_in_once } else { calls::take_in };
     let taken = take_in(&mut engine, request, &mut summarize, &mut on_call).map_err(Error::from)?;
-    Ok((Run { engine, taken }, largest))
+    Ok(Run { engine, taken, most_tokens: largest })
 }
 
-/// What a view costs at the most, by its bytes alone.
+/// Returns the most tokens that a view can have, from its bytes alone.
 fn most_tokens(view: &View) -> u64 {
     let size = view.totals().size;
     if size.media == 0 { size.bytes } else { u64::MAX }
@@ -128,7 +124,7 @@ fn most_tokens(view: &View) -> u64 {
 
 #[derive(Serialize)]
 struct Answer {
-    /// The window in the input's shape, byte for byte.
+    /// The window in the form of the input, byte for byte.
     window: Box<RawValue>,
     plan: Vec<Line>,
     tokens: u64,
@@ -160,7 +156,7 @@ impl Line {
     }
 }
 
-/// What became of messages, in a word: of what stays, what is done to it as it is sent.
+/// Returns what was done to messages, in one word. For messages that are kept, this is what encoding does to them.
 fn action(fate: &Fate) -> &'static str {
     match (fate.action, fate.mends.first()) {
         (Action::Keep, Some(mend)) => words::mended(*mend),
@@ -185,7 +181,7 @@ fn explain(fates: &[Fate]) -> String {
     output::text_of(&table)
 }
 
-/// Limits that a window exceeds, since what is left of it is pinned.
+/// The limits that a window exceeds because what it contains may not be dropped.
 struct Over {
     excesses: Vec<Excess>,
     sentence: String,
@@ -199,6 +195,25 @@ fn over(engine: &Engine, taken: &Taken, policy: &Policy, view: &View) -> Option<
         return None;
     }
     let plan = engine.explain().plan;
+    // The policy may not count everything, or not at every call, so only the excesses of a plan are reported. A window
+    // that is computed on read has a plan of its own.
+    let own_plan = taken.outcome.plan.as_ref().filter(|_| taken.outcome.on_read.is_some());
+    let excesses = own_plan.unwrap_or(&plan).over.iter();
+    let excesses: Vec<Excess> =
+        excesses.filter(|excess| limits.get(excess.measure) == Some(excess.limit)).copied().collect();
+    if excesses.is_empty() {
+        return None;
+    }
+    let exceeded: Vec<_> = excesses.iter().map(words::excess).collect();
+    let size = |(what, tokens): &(String, u64)| format!("{what} ({} tokens)", output::number(*tokens));
+    let undroppable: Vec<_> = undroppable(&plan).iter().map(size).collect();
+    let sentence =
+        format!("the window has {}; these may not be dropped: {}", exceeded.join(" and "), undroppable.join(", "));
+    Some(Over { excesses, sentence })
+}
+
+/// Returns what may not be dropped, with its tokens.
+fn undroppable(plan: &Plan) -> Vec<(String, u64)> {
     let mut sizes: Vec<(String, u64)> = Vec::new();
     for decision in &plan.decisions {
         let what = match decision.reason {
@@ -211,26 +226,16 @@ fn over(engine: &Engine, taken: &Taken, policy: &Policy, view: &View) -> Option<
             None => sizes.push((what, decision.after.tokens)),
         }
     }
-    // Not all that is there is counted, nor at each call. What is planned at each read says itself what is left.
-    let over = taken.outcome.plan.as_ref().filter(|_| taken.outcome.on_read.is_some()).unwrap_or(&plan).over.iter();
-    let excesses: Vec<Excess> =
-        over.filter(|excess| limits.get(excess.measure) == Some(excess.limit)).copied().collect();
-    if excesses.is_empty() {
-        return None;
-    }
-    let size = |(what, tokens): &(String, u64)| format!("{what} ({} tokens)", output::number(*tokens));
-    let pinned: Vec<_> = sizes.iter().map(size).collect();
-    let told: Vec<_> = excesses.iter().map(words::excess).collect();
-    let sentence =
-        format!("the window has {}: what is left may not be dropped: {}", told.join(", "), pinned.join(", "));
-    Some(Over { excesses, sentence })
+    sizes
 }
 
-/// What the user should know: limits that are exceeded by what is pinned, and what was done to messages so that they can be sent.
+/// Returns what the user should know: the limits that are exceeded, and the repairs.
 fn warnings(taken: &Taken, over: Option<&Over>, view: &View, request: &Request) -> Vec<String> {
     let mut warnings: Vec<String> = over.map(|over| over.sentence.clone()).into_iter().collect();
     if taken.outcome.summary_request.is_some() {
-        warnings.push("no summary could be made that is smaller than what it is of: that is sent still".to_owned());
+        let warning =
+            "no summary could be made that is smaller than the messages it covers, so these messages are sent";
+        warnings.push(warning.to_owned());
     }
     warnings.extend(changes(&taken.entries, view, request.dialect()).iter().map(ToString::to_string));
     warnings

@@ -1,4 +1,4 @@
-//! The built program, run in a folder of its own, and what it said.
+//! Runs the built program in a temporary folder, and inspects its output.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part of this")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
@@ -15,12 +15,12 @@ use serde_json::Value;
 /// The program.
 pub const LOOKBACK: &str = env!("CARGO_BIN_EXE_lookback");
 
-/// The session that comes with the project: 216 messages.
+/// Returns the path of the example session, which has 216 messages.
 pub fn example() -> &'static str {
     concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/session.jsonl")
 }
 
-/// The messages of [`example`], without the times, which are the recording's and not the provider's.
+/// Returns the messages of [`example`] without their times, which are not part of the provider's format.
 pub fn example_messages() -> Vec<String> {
     let text = fs::read_to_string(example()).unwrap();
     let message = |line: &str| {
@@ -31,7 +31,7 @@ pub fn example_messages() -> Vec<String> {
     text.lines().map(message).collect()
 }
 
-/// A list of messages as JSON.
+/// Returns messages as a JSON list.
 pub fn list(messages: &[String]) -> String {
     format!("[{}]", messages.join(","))
 }
@@ -41,7 +41,7 @@ pub struct Lab {
     folder: tempfile::TempDir,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Run {
     command: String,
@@ -59,19 +59,19 @@ impl Lab {
         self.folder.path().join(name)
     }
 
-    /// With a file.
+    /// Adds a file.
     pub fn with(self, name: &str, contents: impl AsRef<[u8]>) -> Lab {
         fs::write(self.path(name), contents).unwrap();
         self
     }
 
-    /// With the example session as `session.jsonl`.
+    /// Adds the example session as `session.jsonl`.
     pub fn with_example(self) -> Lab {
         fs::copy(example(), self.path("session.jsonl")).unwrap();
         self
     }
 
-    /// A command that knows nothing of the machine that it runs on.
+    /// Returns a command without the environment variables of the machine, except for PATH.
     pub fn command(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(self.folder.path()).env_clear();
@@ -110,7 +110,7 @@ impl Lab {
         let mut input = child.stdin.take().unwrap();
         let output = std::thread::scope(|scope| {
             scope.spawn(move || match input.write_all(stdin) {
-                // A program that found its fault early need not read the rest.
+                // A program that fails early need not read all input.
                 Err(error) if error.kind() != ErrorKind::BrokenPipe => panic!("{error}"),
                 _ => {}
             });
@@ -123,7 +123,7 @@ impl Lab {
         run
     }
 
-    /// What was run and what it said, without the folder's name: for snapshots.
+    /// Returns the command and its output for snapshots, with a placeholder for the folder.
     pub fn told(&self, run: &Run) -> String {
         let code = run.code.map_or_else(|| "none".to_owned(), |code| code.to_string());
         let mut told = format!("$ {}\n", run.command);
@@ -137,33 +137,33 @@ impl Lab {
         told.replace(&self.folder.path().display().to_string(), "[FOLDER]")
     }
 
-    /// Runs several command lines, and gives what each said.
+    /// Runs several command lines, and returns their output for snapshots.
     pub fn all(&self, lines: &[&[&str]]) -> String {
         lines.iter().map(|args| self.told(&self.run(args))).collect::<Vec<_>>().join("\n")
     }
 }
 
 impl Run {
-    /// Standard output, of a run that did what it was told.
+    /// Returns standard output, and asserts that the exit code is 0.
     #[track_caller]
     pub fn out(&self) -> &str {
         assert_eq!(self.code, Some(0), "{}", self.stderr);
         &self.stdout
     }
 
-    /// Standard output as JSON.
+    /// Returns standard output as JSON.
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {}{}", self.stdout, self.stderr))
     }
 
-    /// Standard output as JSON lines.
+    /// Returns standard output as JSON lines.
     #[track_caller]
     pub fn lines(&self) -> Vec<Value> {
         self.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Asserts an exit code, nothing on standard output, and a piece of standard error.
+    /// Asserts an exit code, an empty standard output, and a part of standard error.
     #[track_caller]
     pub fn fails(&self, code: i32, says: &str) {
         assert_eq!(self.code, Some(code), "{}: {}", self.command, self.stderr);

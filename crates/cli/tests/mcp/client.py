@@ -143,7 +143,7 @@ async def messages_are_kept_and_recalled(lab):
             first = 2 * n
             kept = await told(client, "remember_messages", messages=said)
             assert kept == f"2 messages are kept as #{first} to #{first + 1}; recall finds them.", kept
-            assert "kept before" in await told(client, "remember_messages", messages=said)
+            assert "already kept" in await told(client, "remember_messages", messages=said)
             found = await told(client, "recall", query=f"port 505{n}")
             assert found.startswith(f"#{first + 1} assistant:"), found
             assert "Which port" in await told(client, "recall", entry=first)

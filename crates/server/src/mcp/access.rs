@@ -1,4 +1,4 @@
-//! Who may use a server that listens on the network: those who know its token, and say which host they mean.
+//! Access to a server on the network: its token, and the host that a request names.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -8,7 +8,7 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Uri};
 use subtle::ConstantTimeEq;
 
-/// A secret that every request must carry, as `Authorization: Bearer TOKEN`. It is never shown.
+/// A secret that every request must carry as `Authorization: Bearer TOKEN`. Its `Debug` output hides the secret.
 ///
 /// ```
 /// use lookback_server::mcp::Token;
@@ -19,31 +19,32 @@ use subtle::ConstantTimeEq;
 #[derive(Clone)]
 pub struct Token(String);
 
-/// A text that is no token.
+/// An invalid token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadToken {
-    /// It could be guessed.
-    #[error("a token has at least {} characters, not {length}", Token::SHORTEST)]
+    /// The token is too short and could be guessed.
+    #[error("a token needs at least {} characters, but this one has {length}", Token::SHORTEST)]
     Short {
-        /// Its characters.
+        /// The length of the token in characters.
         length: usize,
     },
-    /// It could not be sent.
-    #[error("a token is made of letters, digits and signs of ASCII, but character {at} is none", at = .at + 1)]
+    /// The token cannot be sent in a header.
+    #[error("a token may contain only visible ASCII characters, but character {at} is not one", at = .at + 1)]
     Character {
-        /// Its index among the characters.
+        /// The index of the invalid character, from 0.
         at: usize,
     },
 }
 
 impl Token {
-    /// The fewest characters that a token may have.
+    /// The minimum length of a token in characters.
     pub const SHORTEST: usize = 16;
 
-    /// A token.
+    /// Creates a token.
     ///
     /// # Errors
-    /// Where it is short, or could not stand in a header.
+    /// Returns an error if the text is shorter than [`Token::SHORTEST`], or contains a character that is not visible
+    /// ASCII.
     pub fn new(text: impl Into<String>) -> Result<Self, BadToken> {
         let text = text.into();
         if let Some(at) = text.chars().position(|c| !c.is_ascii_graphic()) {
@@ -55,7 +56,7 @@ impl Token {
         Ok(Token(text))
     }
 
-    /// Whether a request carries it.
+    /// Returns whether a request carries the token. The comparison takes constant time.
     pub(super) fn is_in(&self, headers: &HeaderMap) -> bool {
         let Some(value) = headers.get(AUTHORIZATION) else { return false };
         let given = match value.as_bytes().split_at_checked(7) {
@@ -72,11 +73,12 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Whether a request says once, and plainly, which host it is for; which hosts are served is another question. Where two places disagree,
-/// one of them was written by somebody else: a proxy and this server may read them differently.
+/// Checks that a request names one host, and the same host everywhere. Which hosts are served is checked elsewhere.
+///
+/// A request that names two hosts is suspect: a proxy and this server could each read a different one.
 ///
 /// # Errors
-/// What is wrong, in words for who sent it.
+/// Returns what is wrong, in a sentence for the sender.
 pub(super) fn says_host(target: &Uri, headers: &HeaderMap) -> Result<(), &'static str> {
     let mut hosts = headers.get_all(HOST).iter();
     let host = match (hosts.next(), hosts.next()) {
@@ -92,7 +94,7 @@ pub(super) fn says_host(target: &Uri, headers: &HeaderMap) -> Result<(), &'stati
     }
 }
 
-/// A host, or a host and a port; no user, and no list.
+/// Returns whether this is a host or a host and a port, without a user, and not a list.
 fn is_plain(authority: &Authority) -> bool {
     let host = authority.host();
     let is_name = host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(&byte));

@@ -1,4 +1,4 @@
-//! What each request of the protocol is answered with.
+//! Answers the requests of the protocol.
 
 use std::error::Error;
 use std::time::Duration;
@@ -16,14 +16,14 @@ use tokio::time::timeout;
 use super::place::Place;
 use super::{Server, prompts, tools};
 
-/// What a client tells its model of the server as a whole.
+/// The description of the server that a client gives to its model.
 const INSTRUCTIONS: &str = "\
-Lookback remembers beyond the conversation. Keep what should outlast it as facts: decisions, preferences, names, where things stand. \
-Write a fact down as soon as it is known, and correct it when it changes. Look facts up before you ask the person again. What was said \
-is kept word for word with remember_messages, and read with recall when it is no longer before you. Sessions can be read as resources, and \
-a prompt loads all that is remembered.";
+Lookback remembers beyond the conversation. Remember what should outlast it as facts: decisions, preferences, names, \
+the state of the work. Write a fact down as soon as it is known, and correct it when it changes. Look up facts \
+before you ask the person again. Keep messages word for word with remember_messages, and read them with recall when \
+you no longer see them. Sessions can be read as resources, and a prompt loads all facts.";
 
-/// The methods that want parameters, and are answered.
+/// The methods of the protocol that take parameters.
 const METHODS: [&str; 7] = [
     "tools/list",
     "tools/call",
@@ -101,7 +101,7 @@ impl ServerHandler for Server {
             }
             None => None,
         };
-        // What is not there and what is not shown are told alike.
+        // A hidden resource gets the same answer as a missing one.
         let text = text.ok_or_else(|| ErrorData::resource_not_found("there is no such resource", None))?;
         Ok(ReadResourceResult::new(vec![ResourceContents::text(text, request.uri)]).into())
     }
@@ -129,25 +129,25 @@ impl ServerHandler for Server {
         request: CustomRequest,
         _context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        // What is asked by a method that there is comes here where its parameters cannot be read.
+        // A request of a known method arrives here if its parameters are invalid.
         if METHODS.contains(&request.method.as_str()) {
-            let says = format!("the parameters of {} cannot be read; see the protocol's schema", request.method);
+            let says = format!("the parameters of {} are invalid; see the schema of the protocol", request.method);
             return Err(ErrorData::invalid_params(says, None));
         }
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None))
     }
 }
 
-/// A call that nothing came of in time.
+/// A call that exceeded its time limit, or was canceled.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "there was no answer within {0:?}, and it was waited for no longer. What was to be written may have been: look before you try again. Of \
-     a search, say fewer words"
+    "there was no answer within {0:?}. The call may still have written something, so check before you try again. If it \
+     was a search, use fewer words"
 )]
 struct Late(Duration);
 
 impl Server {
-    /// What comes of some work, if it comes before the deadline, and before the client has `gone` away or wants it no more.
+    /// Runs some work until the deadline, or until the client has `gone` away or canceled the request.
     async fn in_time<T>(
         &self,
         gone: impl Future<Output = ()> + Send,
@@ -160,7 +160,7 @@ impl Server {
     }
 }
 
-/// What a client is told where the store fails: the sentence, and its causes.
+/// Returns the answer to a request for which the store failed: the error with its causes.
 pub(super) fn failed(error: &dyn Error) -> ErrorData {
     let mut said = error.to_string();
     let mut source = error.source();

@@ -1,6 +1,7 @@
-//! Serving any number of clients by streamable HTTP, under `/mcp`.
+//! Serves any number of clients over streamable HTTP, under `/mcp`.
 //!
-//! Nothing is kept of a client between two requests: all that lasts is in the store. So clients need not notice a restart.
+//! The server keeps no state between two requests. Everything that lasts is in the store, so clients do not notice a
+//! restart.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -26,49 +27,55 @@ use tokio_io_timeout::TimeoutStream;
 use super::access::says_host;
 use super::{GRACE, ServeError, Server, Token, asked_to_stop, runtime};
 
-/// The most bytes that a request may have.
+/// The maximum size of a request in bytes: 4 MiB.
 pub const MOST_BYTES: usize = 4 * 1024 * 1024;
-/// How long nobody is let in after the system gave no connection, as where the process has as many files open as it may.
+/// The pause after the system failed to accept a connection, for example because the process has too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Where a server listens, and to whom.
+/// The address of a server, and who may use it.
 #[derive(Debug, Clone)]
 pub struct Door {
-    /// Where it listens; with port 0 the system chooses one.
+    /// The address to listen on. With port 0, the system picks a free port.
     pub address: SocketAddr,
-    /// What each request must carry. An address that other machines can reach must have one.
+    /// The token that each request must carry. Required if other machines can reach the address.
     pub token: Option<Token>,
-    /// The names by which clients may call it, besides `localhost` and the address itself: hosts, or hosts with a port. A request whose
-    /// `Host` is another is refused, so that no web page can reach a server of this machine through a name of its own.
+    /// The host names that clients may use, with or without a port, besides `localhost` and the address itself.
+    ///
+    /// A request with any other `Host` is refused, so that no web page can reach the server through a host name of its
+    /// own.
     pub hosts: Vec<String>,
-    /// What clients may keep busy.
+    /// The limits for connections and requests.
     pub limits: Limits,
 }
 
-/// What the clients of a server may keep busy, and how long.
+/// The limits for the connections and requests of clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The most connections that are open, at least 1. Whoever comes then waits until another one is closed.
+    /// The maximum number of open connections, at least 1. Further clients wait until a connection is closed.
     pub connections: usize,
-    /// How long the head of a request may take, and how long a connection may stay open between two requests. It is closed then.
+    /// The time limit for the head of a request, and for the pause between two requests. Then the connection is closed.
     pub head: Duration,
-    /// How long a request may take from its head to its answer. It is answered with 408 then. So long, too, may a client take nothing of
-    /// an answer; its connection is closed then. This should be longer than the
-    /// [deadline](Server::with_deadline) of a call.
+    /// The time limit from the head of a request to its answer. Then the request is answered with status 408.
+    ///
+    /// It is also how long a client may stop reading an answer before its connection is closed. It should be longer
+    /// than the [time limit of a call](Server::with_deadline).
     pub request: Duration,
 }
 
 impl Default for Limits {
-    /// 128 connections, 30 seconds for a head, a minute for a request.
+    /// Returns 128 connections, 30 seconds for a head, and 60 seconds for a request.
     fn default() -> Self {
         Limits { connections: 128, head: Duration::from_secs(30), request: Duration::from_secs(60) }
     }
 }
 
-/// Serves until the process is asked to stop. `ready` is told the address, with the port that was chosen.
+/// Serves clients until the process is asked to stop.
+///
+/// Calls `ready` with the address, including the port that the system picked, when the server listens.
 ///
 /// # Errors
-/// Where a token is missing, or the address cannot be had.
+/// Returns an error if a token is required and missing, if the server cannot listen on the address, or if the system
+/// provides no threads or signals.
 pub fn serve(server: Server, door: Door, ready: impl FnOnce(SocketAddr)) -> Result<(), ServeError> {
     let Door { address, token, hosts, limits } = door;
     if token.is_none() && !address.ip().is_loopback() {
@@ -87,7 +94,7 @@ pub fn serve(server: Server, door: Door, ready: impl FnOnce(SocketAddr)) -> Resu
             .with_json_response(true)
             .with_max_request_body_bytes(MOST_BYTES)
             .with_allowed_hosts(own.into_iter().chain(hosts))
-            // Only browsers send an origin, and no web page has any business here.
+            // Only browsers send an origin, and no web page may use this server.
             .enforce_origin_validation();
         let service =
             StreamableHttpService::new(move || Ok(server.clone()), Arc::new(NeverSessionManager::default()), config);
@@ -100,7 +107,7 @@ pub fn serve(server: Server, door: Door, ready: impl FnOnce(SocketAddr)) -> Resu
     served
 }
 
-/// Serves whoever connects until `stop`, then what is under way.
+/// Serves connections until `stop`, and then finishes the open requests.
 async fn listen(listener: TcpListener, router: Router, limits: Limits, stop: impl Future<Output = ()>) {
     let mut stop = pin!(stop);
     let room = Arc::new(Semaphore::new(limits.connections.clamp(1, Semaphore::MAX_PERMITS)));
@@ -108,7 +115,7 @@ async fn listen(listener: TcpListener, router: Router, limits: Limits, stop: imp
     let mut connections = JoinSet::new();
     loop {
         let next = async {
-            // Whoever finds no room waits in the system's queue.
+            // Without room, further clients wait in the queue of the system.
             let place = room.clone().acquire_owned().await;
             (place, listener.accept().await)
         };
@@ -127,24 +134,24 @@ async fn listen(listener: TcpListener, router: Router, limits: Limits, stop: imp
             Some(_) = connections.join_next() => {}
         }
     }
-    // Nobody else may come, and who waits for a request waits no longer.
+    // Accept no more connections, and close the idle ones.
     drop(listener);
     let _ = ending.send(());
     let _ = timeout(GRACE, async { while connections.join_next().await.is_some() {} }).await;
 }
 
-/// Serves one connection until it is closed; at the end only the request that is under way.
+/// Serves one connection until it is closed. When `ends` fires, finishes the open request only.
 async fn converse(stream: TcpStream, router: Router, limits: Limits, mut ends: watch::Receiver<()>) {
-    // A client that takes nothing of an answer for so long has gone, or wants to keep the connection from others.
+    // A client that stops reading an answer has gone, or occupies the connection on purpose.
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(limits.request));
     let stream = Box::pin(stream);
     let mut http = http1::Builder::new();
-    // Between two requests the wait is for a head, too.
+    // The pause between two requests is a wait for a head too.
     http.timer(TokioTimer::new()).header_read_timeout(limits.head);
     let mut connection = pin!(http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
     tokio::select! {
-        // It is no matter how a client went away.
+        // How a client closes its connection makes no difference.
         _ = connection.as_mut() => return,
         _ = ends.changed() => {}
     }
@@ -152,17 +159,17 @@ async fn converse(stream: TcpStream, router: Router, limits: Limits, mut ends: w
     let _ = connection.await;
 }
 
-/// Who is let in, and how long an answer is waited for.
+/// The token that requests must carry, and the time limit of an answer.
 #[derive(Debug, Clone)]
 struct Gate {
     token: Option<Token>,
     patience: Duration,
 }
 
-/// Lets those in who know the token, where there is one, and say which host they mean.
+/// Passes a request on if it carries the token, if there is one, and names one host.
 async fn admit(State(gate): State<Gate>, request: Request, next: Next) -> Response {
     if gate.token.is_some_and(|token| !token.is_in(request.headers())) {
-        let says = "this server wants its token, as `Authorization: Bearer TOKEN`\n";
+        let says = "send the token of this server as `Authorization: Bearer TOKEN`\n";
         return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, "Bearer")], says).into_response();
     }
     if let Err(wrong) = says_host(request.uri(), request.headers()) {
@@ -170,7 +177,7 @@ async fn admit(State(gate): State<Gate>, request: Request, next: Next) -> Respon
     }
     match timeout(gate.patience, next.run(request)).await {
         Ok(response) => response,
-        // The rest of what it sends is not waited for either.
+        // Closing the connection avoids waiting for the rest of the request.
         Err(_) => {
             let says = "the request took too long\n";
             (StatusCode::REQUEST_TIMEOUT, [(header::CONNECTION, "close")], says).into_response()

@@ -1,7 +1,7 @@
-//! The protocol on a pair of pipes, a message a line, with an end to what a client may leave unread.
+//! The protocol on a pair of pipes, with one message per line and a limit on unread answers.
 //!
-//! No more requests are under way at once than there is room for. While the client does not read its answers nothing more is read of
-//! what it says, so it waits, and this process does not fill up.
+//! Only a fixed number of requests may be open at once. While the client does not read its answers, the server reads
+//! no more requests. So the client waits, and the memory of this process does not grow.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,27 +15,28 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The most bytes of a line.
+/// The maximum length of a line in bytes.
 const MOST_BYTES: usize = 16 * 1024 * 1024;
-/// The most requests that are under way.
+/// The maximum number of open requests.
 const MOST_UNDER_WAY: usize = 64;
 
-/// Messages by lines, from a client and to it.
+/// A transport that sends and receives one message per line.
 #[derive(Debug)]
 pub(super) struct Lines<R, W> {
     input: BufReader<R>,
-    /// As much of the line as has come. A read may be given up at any time, and the next one goes on from here.
+    /// The part of the current line that has been read. A read may be canceled at any time, and the next one
+    /// continues.
     line: Vec<u8>,
-    /// The line is too long, and its rest is passed over.
+    /// Whether the current line is too long, and the rest of it is skipped.
     skips: bool,
-    /// The answer to a line that was no message: empty once it is in the output, and still to be flushed.
+    /// The answer to an invalid line. Empty if it is in the output and only needs to be flushed.
     refusal: Option<Vec<u8>>,
     output: Arc<tokio::sync::Mutex<Output<W>>>,
     room: Arc<Semaphore>,
     under_way: Arc<UnderWay>,
 }
 
-/// The requests that have no answer yet, each with its place in the room.
+/// The open requests, each with its permit.
 #[derive(Debug, Default)]
 struct UnderWay(Mutex<HashMap<RequestId, OwnedSemaphorePermit>>);
 
@@ -45,7 +46,7 @@ impl UnderWay {
     }
 }
 
-/// What a line is.
+/// The result of reading a line.
 enum Line {
     Whole(Vec<u8>),
     TooLong,
@@ -65,7 +66,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
         }
     }
 
-    /// The next line, without its end. A last one that has no end is none: it was cut off.
+    /// Reads the next line, without its line break. A last line without a line break is incomplete and is ignored.
     async fn next_line(&mut self) -> io::Result<Line> {
         loop {
             let available = self.input.fill_buf().await?;
@@ -90,7 +91,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
         }
     }
 
-    /// Writes the answer to a line that was no message, where there is one to be written.
+    /// Writes the answer to an invalid line, if there is one.
     async fn refuse(&mut self) -> io::Result<()> {
         if let Some(refusal) = &mut self.refusal {
             let mut output = self.output.lock().await;
@@ -141,7 +142,7 @@ where
             let read = match self.next_line().await.ok()? {
                 Line::Whole(line) => read(&line),
                 Line::TooLong => {
-                    let says = format!("a line may have {MOST_BYTES} bytes; this one has more, and was passed over");
+                    let says = format!("the line was skipped because it is longer than {MOST_BYTES} bytes");
                     Err(refusal(ErrorCode::INVALID_REQUEST, &says, &Value::Null))
                 }
                 Line::End => return None,
@@ -149,17 +150,17 @@ where
             match read {
                 Ok(Some(message)) => {
                     match &message {
-                        // Two answers would have one id; and its place would be given back with the first.
+                        // Two answers would have the same id, and the first one would release the permit of both.
                         JsonRpcMessage::Request(request) if self.under_way.places().contains_key(&request.id) => {
                             let id = serde_json::to_value(&request.id).unwrap_or_default();
-                            let says = "a request with this id is under way; give each its own";
+                            let says = "a request with this id is open; give each request its own id";
                             self.refusal = Some(refusal(ErrorCode::INVALID_REQUEST, says, &id));
                             continue;
                         }
                         JsonRpcMessage::Request(request) => {
                             self.under_way.places().insert(request.id.clone(), place);
                         }
-                        // It is not answered any more.
+                        // A canceled request gets no answer.
                         JsonRpcMessage::Notification(JsonRpcNotification {
                             notification: ClientNotification::CancelledNotification(cancelled),
                             ..
@@ -179,12 +180,14 @@ where
     }
 
     async fn close(&mut self) -> Result<(), io::Error> {
-        // All is written by now that the client will read.
+        // Everything that the client will read has been written.
         Ok(())
     }
 }
 
-/// The message that a line is; `None` where it is nothing to be answered, and the answer where it is no message.
+/// Parses a line.
+///
+/// Returns `None` if the line needs no answer, and the answer as the error if the line is not a message.
 fn read(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Vec<u8>> {
     let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
     if line.is_empty() {
@@ -193,23 +196,26 @@ fn read(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Vec<u8>> {
     if let Ok(message) = serde_json::from_slice(line) {
         return Ok(Some(message));
     }
-    let value: Value = serde_json::from_slice(line)
-        .map_err(|_| refusal(ErrorCode::PARSE_ERROR, "the line is not JSON; send one message a line", &Value::Null))?;
+    let value: Value = serde_json::from_slice(line).map_err(|_| {
+        refusal(ErrorCode::PARSE_ERROR, "the line is not JSON; send one message per line", &Value::Null)
+    })?;
     let asks = value.get("method").is_some_and(Value::is_string);
     match value.get("id") {
         Some(id) if asks && (id.is_string() || id.is_i64()) => {
-            Err(refusal(ErrorCode::INVALID_REQUEST, "the line is no request of JSON-RPC 2.0", id))
+            Err(refusal(ErrorCode::INVALID_REQUEST, "the line is not a JSON-RPC 2.0 request", id))
         }
-        // Notifications are never answered, those that nobody knows neither.
+        // Notifications are never answered, not even unknown ones.
         None if asks => Ok(None),
-        _ if value.is_array() => {
-            Err(refusal(ErrorCode::INVALID_REQUEST, "batches are not taken; send one message a line", &Value::Null))
-        }
-        _ => Err(refusal(ErrorCode::INVALID_REQUEST, "the line is no message of JSON-RPC 2.0", &Value::Null)),
+        _ if value.is_array() => Err(refusal(
+            ErrorCode::INVALID_REQUEST,
+            "batches are not supported; send one message per line",
+            &Value::Null,
+        )),
+        _ => Err(refusal(ErrorCode::INVALID_REQUEST, "the line is not a JSON-RPC 2.0 message", &Value::Null)),
     }
 }
 
-/// The line of an error. Its `id` is `null` where the request's is not known: JSON-RPC wants it there.
+/// Returns the line of an error. JSON-RPC requires its `id`, which is null if the id of the request is unknown.
 fn refusal(code: ErrorCode, message: &str, id: &Value) -> Vec<u8> {
     let mut line = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code.0, "message": message}}).to_string();
     line.push('\n');
@@ -219,7 +225,7 @@ fn refusal(code: ErrorCode, message: &str, id: &Value) -> Vec<u8> {
 #[derive(Debug)]
 struct Output<W> {
     writer: W,
-    /// What is still to be written: a write that is given up halfway leaves its rest here, so no line is ever cut.
+    /// The bytes that are still to be written. A canceled write leaves its rest here, so that no line is ever cut.
     unwritten: Vec<u8>,
 }
 
@@ -232,7 +238,7 @@ impl<W: AsyncWrite + Unpin> Output<W> {
                     self.unwritten.drain(..written);
                 }
                 failed => {
-                    // Nobody reads any more.
+                    // The client no longer reads.
                     self.unwritten = Vec::new();
                     return failed.and(Err(io::ErrorKind::WriteZero.into()));
                 }

@@ -1,6 +1,8 @@
-//! The tool that keeps messages of a conversation in its session, where `recall` finds them when the client no longer shows them.
+//! The tool `remember_messages`, which keeps messages of a conversation in its session, so that `recall` finds them
+//! later.
 //!
-//! A client of this protocol tells a server nothing of its conversation, so what is to be recalled is what its model passes on.
+//! The protocol does not tell a server what is said in a conversation, so `recall` can only find what the model passes
+//! on.
 
 use lookback::memory::Memory;
 use lookback::memory::tools::Reply;
@@ -8,18 +10,19 @@ use lookback::{Error, Message, Role, Session, Settings};
 use rmcp::model::JsonObject;
 use serde_json::{Value, json};
 
-/// Its name.
+/// The name of the tool.
 pub(super) const NAME: &str = "remember_messages";
-/// What it does, in the words that a model reads.
+/// The description of the tool for the model.
 pub(super) const DESCRIPTION: &str = "\
-Keep messages of this conversation word for word, in their order, so that recall finds them later. Call it with what was said since \
-the last call when that may be needed again and could be lost: before the conversation grows long, or ends.";
-/// The most messages of a call.
+Keep messages of this conversation word for word and in order, so that recall finds them later. Call it with the \
+messages since the last call if they may be needed again and could be lost: before the conversation becomes long, or \
+ends.";
+/// The maximum number of messages in a call.
 const MOST: usize = 50;
-/// The most characters of a message.
+/// The maximum length of a message in characters.
 const LONGEST: usize = 20_000;
 
-/// The JSON Schema of its arguments.
+/// Returns the JSON Schema of the arguments.
 pub(super) fn schema() -> Value {
     let message = json!({
         "type": "object",
@@ -35,7 +38,7 @@ pub(super) fn schema() -> Value {
         "items": message,
         "minItems": 1,
         "maxItems": MOST,
-        "description": "The messages, the oldest first. Those that were kept before are not kept twice.",
+        "description": "The messages, oldest first. Messages that are already kept are not kept twice.",
     });
     json!({
         "type": "object",
@@ -45,10 +48,10 @@ pub(super) fn schema() -> Value {
     })
 }
 
-/// One message, as it compares.
+/// One message: what is compared to recognize it.
 type Said = (Role, String);
 
-/// Keeps messages, and says where they stand.
+/// Keeps messages, and replies with their entries.
 pub(super) async fn remember(memory: &Memory, arguments: &JsonObject) -> Reply {
     match read(arguments) {
         Ok(given) => match keep(memory, given).await {
@@ -67,7 +70,7 @@ async fn keep(memory: &Memory, given: Vec<Said>) -> Result<String, Error> {
     let new: Vec<Message> = given.into_iter().skip(known).map(message).collect();
     let count = new.len();
     if count == 0 {
-        return Ok("All of it was kept before.".to_owned());
+        return Ok("All of these messages were already kept.".to_owned());
     }
     session.extend(new).await?;
     let kept = session.newest(0..u64::MAX, count).await?;
@@ -77,15 +80,16 @@ async fn keep(memory: &Memory, given: Vec<Said>) -> Result<String, Error> {
         Some((first, last)) => format!(" as #{first} to #{last}"),
         None => String::new(),
     };
-    let before = if known > 0 { format!(" Before them {known} were kept already.") } else { String::new() };
+    let before = if known > 0 { format!(" The {known} before them were already kept.") } else { String::new() };
     Ok(format!(
         "{} kept{place}; recall finds them.{before}",
         if count == 1 { "1 message is".to_owned() } else { format!("{count} messages are") }
     ))
 }
 
-/// How many of the first messages given are the last that are kept: a model that passes on where it left off says some again, and so does
-/// a client that tries a call again.
+/// Returns how many of the given messages, from the first on, are the last ones in the session.
+///
+/// A model that continues where it left off repeats some messages, and so does a client that retries a call.
 fn overlap(past: &[Said], given: &[Said]) -> usize {
     let repeats = |count: &usize| given.get(..*count).is_some_and(|first| past.ends_with(first));
     (1..=given.len()).rev().find(repeats).unwrap_or(0)
@@ -95,20 +99,20 @@ fn message((role, text): Said) -> Message {
     if role == Role::Assistant { Message::assistant(text) } else { Message::user(text) }
 }
 
-/// The messages of a call, or what is wrong with it, in words for the model.
+/// Parses the messages of a call. The error is a sentence for the model.
 fn read(arguments: &JsonObject) -> Result<Vec<Said>, String> {
     if let Some(other) = arguments.keys().find(|name| *name != "messages") {
-        return Err(format!("{NAME} has no argument {other:?}; it has messages"));
+        return Err(format!("{NAME} has no argument {other:?}; its only argument is `messages`"));
     }
     let messages = match arguments.get("messages") {
         Some(Value::Array(messages)) if messages.is_empty() => return Err("`messages` is empty".to_owned()),
         Some(Value::Array(messages)) if messages.len() > MOST => {
             let count = messages.len();
-            return Err(format!("`messages` has {count} members, and may have {MOST}; send them in several calls"));
+            return Err(format!("`messages` has {count} messages, but at most {MOST} are allowed; use several calls"));
         }
         Some(Value::Array(messages)) => messages,
         Some(_) => return Err("`messages` must be a list of {\"role\", \"text\"}".to_owned()),
-        None => return Err("`messages` is missing: the messages to keep, the oldest first".to_owned()),
+        None => return Err("`messages` is missing; pass the messages to keep, oldest first".to_owned()),
     };
     messages.iter().enumerate().map(|(index, message)| said(index, message)).collect()
 }
@@ -124,15 +128,15 @@ fn said(index: usize, message: &Value) -> Result<Said, String> {
         Some("assistant") => Role::Assistant,
         _ => return Err(wrong("must have the `role` `user` or `assistant`")),
     };
-    // So it is called in requests, and models know those.
+    // Requests call this member `content`, and models imitate them.
     let text = fields.get("text").or_else(|| fields.get("content")).and_then(Value::as_str);
-    let text = text.ok_or_else(|| wrong("must have a `text`, which is a string"))?;
+    let text = text.ok_or_else(|| wrong("must have a `text` that is a string"))?;
     let length = text.chars().count();
     if text.trim().is_empty() {
         return Err(wrong("has an empty `text`"));
     }
     if length > LONGEST {
-        return Err(wrong(&format!("has {length} characters, and may have {LONGEST}")));
+        return Err(wrong(&format!("has {length} characters, but at most {LONGEST} are allowed")));
     }
     Ok((role, text.to_owned()))
 }

@@ -1,4 +1,4 @@
-//! A server of the Model Context Protocol: the tools of a session's memory, its fact sheets as prompts, and sessions as resources.
+//! A server for the Model Context Protocol: memory tools, fact sheets as prompts, and sessions as resources.
 
 mod access;
 mod handler;
@@ -22,9 +22,9 @@ use lookback::{LogName, StoreError};
 
 pub use access::{BadToken, Token};
 
-/// What is served: the memory of one session, or of all sessions of its store, and what was said in them.
+/// A server for the memory and the messages of one session, or of all sessions in its store.
 ///
-/// A clone serves the same. Any number of clients may use it at once.
+/// Any number of clients may use a server at once. Cloning it is cheap, and the clones serve the same memory.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -46,34 +46,39 @@ pub struct Server {
 }
 
 impl Server {
-    /// How long a call may take, unless [`Server::with_deadline`] says otherwise.
+    /// The default time limit of a call: 30 seconds.
     pub const DEADLINE: Duration = Duration::from_secs(30);
 
-    /// Serves this memory, and no other session's.
+    /// Creates a server for this memory. Clients cannot reach other sessions.
     pub fn new(memory: Memory) -> Self {
         Server { memory, any_session: false, deadline: Server::DEADLINE }
     }
 
-    /// A call that takes longer is answered with an error that says so. What the store does for it may still go on, but nothing waits for it.
+    /// Sets the time limit of a call.
+    ///
+    /// A call that takes longer is answered with an error. The store may still finish the work, but nothing waits for
+    /// it.
     #[must_use]
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// Clients may read every session of the store, and name another one in any call. All share the facts of one workspace.
+    /// Lets clients read every session in the store, and name another session in any call.
+    ///
+    /// All sessions share the facts of one workspace.
     #[must_use]
     pub fn with_any_session(mut self) -> Self {
         self.any_session = true;
         self
     }
 
-    /// Whether clients may see this session.
+    /// Returns whether clients may see this session.
     fn shows(&self, session: &LogName) -> bool {
         self.any_session || session == self.memory.session()
     }
 
-    /// The memory of a session that clients may see.
+    /// Opens the memory of a session. The caller checks whether clients may see it.
     async fn memory_of(&self, session: &LogName) -> Result<Memory, MemoryError> {
         if session == self.memory.session() {
             return Ok(self.memory.clone());
@@ -83,32 +88,32 @@ impl Server {
     }
 }
 
-/// Why a server did not start, or ended early.
+/// An error that keeps a server from starting, or ends it early.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
-    /// The machine gives no threads or signals.
+    /// The system provides no threads or signals.
     #[error("the server could not be started")]
     Start(#[source] io::Error),
-    /// The address cannot be had.
-    #[error("{address} cannot be listened on")]
+    /// The server cannot listen on the address.
+    #[error("cannot listen on {address}")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
-    /// Other machines could reach it, and nothing would keep them out.
-    #[error("{address} can be reached from other machines; give a token, or listen on 127.0.0.1")]
+    /// Other machines could reach the server, and no token keeps them out.
+    #[error("{address} can be reached from other machines; set a token, or listen on 127.0.0.1")]
     NeedsToken {
         /// The address.
         address: SocketAddr,
     },
-    /// The connection on standard input was no client's of this protocol.
-    #[error("what came on standard input is not the beginning of a connection of the Model Context Protocol")]
+    /// The client on standard input does not speak the protocol.
+    #[error("the program on standard input is not a client of the Model Context Protocol")]
     Handshake,
 }
 
-/// Why something could not be read.
+/// An error while a resource is read.
 #[derive(Debug, thiserror::Error)]
 enum ReadError {
     #[error(transparent)]
@@ -119,15 +124,17 @@ enum ReadError {
     Store(#[from] StoreError),
 }
 
-/// How long requests that are under way are waited for when the process is asked to stop.
+/// The time that open requests have to finish when the process is asked to stop.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// One thread is enough: what takes time waits for the disk, on threads of the store's own.
+/// Creates a runtime. One thread is enough, because slow work waits for the disk on threads of the store.
 fn runtime() -> Result<tokio::runtime::Runtime, ServeError> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ServeError::Start)
 }
 
-/// Ends when the process is asked to stop, by Ctrl-C or by another process. From now on these do nothing else.
+/// Returns a future that completes when the process is asked to stop, by Ctrl-C or by another process.
+///
+/// From the call on, these signals no longer end the process by themselves.
 fn asked_to_stop() -> Result<impl Future<Output = ()> + Send + 'static, ServeError> {
     #[cfg(unix)]
     let (mut interrupt, mut terminate) = {

@@ -1,4 +1,4 @@
-//! The addresses of what can be read: `lookback://sessions/NAME` and the like, with names percent-encoded.
+//! The addresses of resources, such as `lookback://sessions/NAME`. Names are percent-encoded.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -7,24 +7,24 @@ use lookback::LogName;
 use lookback::transcript::Position;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-/// What needs no encoding, by RFC 3986. A slash in a name does: it is no other place.
+/// The characters that RFC 3986 leaves unencoded. A slash in a name is encoded, so that it does not separate segments.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Something that can be read.
+/// A resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
     /// The newest messages of a session.
     Session(LogName),
-    /// Those between two positions, both included.
+    /// The messages between two positions of a session, both included.
     Messages(LogName, RangeInclusive<Position>),
-    /// What is remembered in a session.
+    /// The fact sheet of a session.
     Facts(LogName),
-    /// What the sessions of the workspace share.
+    /// The fact sheet of what the sessions of the workspace share.
     Shared,
 }
 
 impl Place {
-    /// The place of an address; `None` where it is that of nothing.
+    /// Parses an address. Returns `None` if it is not the address of a resource.
     pub(super) fn parse(address: &str) -> Option<Place> {
         let parts: Vec<&str> = address.strip_prefix("lookback://")?.split('/').collect();
         match *parts.as_slice() {
@@ -39,7 +39,7 @@ impl Place {
         }
     }
 
-    /// The address of any span of messages of a session, for a client to fill in: of this one, or of any.
+    /// Returns the template for a range of messages, of this session or of any session.
     pub(super) fn template(session: Option<&LogName>) -> String {
         let session = session.map_or("{session}".to_owned(), encode);
         format!("lookback://sessions/{session}/messages/{{from}}-{{to}}")
@@ -63,7 +63,7 @@ fn encode(name: &LogName) -> String {
     utf8_percent_encode(name.as_str(), PLAIN).to_string()
 }
 
-/// A name that a session may have. Those of derived logs are none.
+/// Decodes the name of a session. Returns `None` if it is not valid, for example if it is the name of a derived log.
 fn decode(name: &str) -> Option<LogName> {
     percent_decode_str(name).decode_utf8().ok()?.parse().ok()
 }

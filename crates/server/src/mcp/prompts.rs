@@ -1,4 +1,4 @@
-//! Prompts: the fact sheets, for a person to put before a model by the client's menu or command.
+//! Prompts: fact sheets that a person loads through a menu or a command of the client.
 
 use lookback::LogName;
 use rmcp::ErrorData;
@@ -11,14 +11,14 @@ const FACTS: &str = "facts";
 const SHARED: &str = "shared_facts";
 /// The argument that names another session.
 const SESSION: &str = "session";
-/// What stands before a sheet.
+/// The sentence before a fact sheet.
 const OPENING: &str =
-    "This is what is remembered from before. Go by it in what follows, and correct what is true no longer.";
+    "These facts are remembered from before. Take them into account, and correct those that are no longer true.";
 
-/// Why there is no such prompt.
+/// An error while a prompt is made.
 #[derive(Debug)]
 pub(super) enum NoPrompt {
-    /// It was asked for wrongly.
+    /// The request is invalid.
     Wrong(String),
     /// The store failed.
     Failed(ReadError),
@@ -33,21 +33,21 @@ impl From<NoPrompt> for ErrorData {
     }
 }
 
-/// The prompts, and what each takes.
+/// Returns the prompts with their arguments.
 pub(super) fn list(server: &Server) -> Vec<Prompt> {
     let session = || {
-        let says = format!("The session whose facts are meant; {} if not given.", server.memory.session());
+        let says = format!("The session whose facts to load. The default is {}.", server.memory.session());
         vec![PromptArgument::new(SESSION).with_description(says).with_required(false)]
     };
-    let own = "What is remembered in this session, and what all sessions of the workspace share";
-    let shared = "What all sessions of the workspace remember";
+    let own = "The facts of this session, and those that all sessions of the workspace share";
+    let shared = "The facts that all sessions of the workspace share";
     vec![
-        Prompt::new(FACTS, Some(own), server.any_session.then(session)).with_title("What is remembered"),
-        Prompt::new(SHARED, Some(shared), None).with_title("What is remembered everywhere"),
+        Prompt::new(FACTS, Some(own), server.any_session.then(session)).with_title("Facts"),
+        Prompt::new(SHARED, Some(shared), None).with_title("Shared facts"),
     ]
 }
 
-/// A prompt: the fact sheet as it is now.
+/// Returns a prompt with the current fact sheet.
 pub(super) async fn get(server: &Server, name: &str, given: JsonObject) -> Result<GetPromptResult, NoPrompt> {
     let takes = |argument: &str| name == FACTS && argument == SESSION && server.any_session;
     if let Some(other) = given.keys().find(|argument| !takes(argument)) {
@@ -66,7 +66,7 @@ pub(super) async fn get(server: &Server, name: &str, given: JsonObject) -> Resul
             sheet.ok_or_else(|| NoPrompt::Wrong(format!("there is no session {session}")))?
         }
         SHARED => sheets::shared(&server.memory).await.map_err(|error| NoPrompt::Failed(error.into()))?,
-        _ => return Err(NoPrompt::Wrong(format!("there is no such prompt; there are {FACTS} and {SHARED}"))),
+        _ => return Err(NoPrompt::Wrong(format!("there is no such prompt; the prompts are {FACTS} and {SHARED}"))),
     };
     Ok(GetPromptResult::new(vec![PromptMessage::new_text(Role::User, format!("{OPENING}\n\n{text}"))]))
 }

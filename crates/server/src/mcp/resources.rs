@@ -1,4 +1,4 @@
-//! Sessions as resources: the list of them, a page at a time, and what each says.
+//! Sessions and fact sheets as resources: listing them page by page, and reading them.
 
 use lookback::store::StoreError;
 use rmcp::model::{Resource, ResourceTemplate};
@@ -6,11 +6,12 @@ use rmcp::model::{Resource, ResourceTemplate};
 use super::place::Place;
 use super::{ReadError, Server, sheets, transcript};
 
-/// How many sessions a page of the list has.
+/// The number of sessions on a page of the list.
 const PAGE: usize = 100;
 
 impl Server {
-    /// A page of what can be read: after the session that the cursor names, or from the beginning. With it the cursor of the next page.
+    /// Returns a page of resources and the cursor of the next page. The page begins after the session that the cursor
+    /// names.
     pub(super) async fn list(&self, cursor: Option<&str>) -> Result<(Vec<Resource>, Option<String>), StoreError> {
         let mut listed = if cursor.is_none() { self.sheets() } else { Vec::new() };
         let mut logs = if self.any_session {
@@ -23,33 +24,34 @@ impl Server {
         logs.truncate(PAGE);
         let next = logs.last().filter(|_| more).map(|log| log.name.to_string());
         listed.extend(logs.into_iter().map(|log| {
-            let says = format!("The newest messages of the session, whose log has {} entries", log.records);
+            let says = format!("The newest messages of the session; its log has {} entries", log.records);
             resource(&Place::Session(log.name.clone()), log.name.to_string(), says)
         }));
         Ok((listed, next))
     }
 
-    /// The facts of the session, and those that it shares.
+    /// Returns the fact sheets of the session and of the workspace.
     fn sheets(&self) -> Vec<Resource> {
         let (session, workspace) = (self.memory.session(), self.memory.workspace());
-        let own = "What is remembered in the session, and what it shares".to_owned();
-        let shared = "What all sessions of the workspace remember".to_owned();
+        let own = "The facts of the session, and those that it shares".to_owned();
+        let shared = "The facts that all sessions of the workspace share".to_owned();
         vec![
             resource(&Place::Facts(session.clone()), format!("facts of {session}"), own),
-            resource(&Place::Shared, format!("facts that {workspace} shares"), shared),
+            resource(&Place::Shared, format!("shared facts of {workspace}"), shared),
         ]
     }
 
-    /// What a client may fill in.
+    /// Returns the templates of addresses.
     pub(super) fn templates(&self) -> Vec<ResourceTemplate> {
         let own = Some(self.memory.session()).filter(|_| !self.any_session);
-        let says = "The messages of a session between two positions of its log, both included: as a search gives them";
+        let says =
+            "The messages of a session between two entries of its log, both included. Searches return such entries";
         vec![
             ResourceTemplate::new(Place::template(own), "messages").with_description(says).with_mime_type("text/plain"),
         ]
     }
 
-    /// What a place says; `None` where there is nothing, or nothing that clients may see.
+    /// Reads a resource. Returns `None` if it does not exist, or if clients may not see it.
     pub(super) async fn read(&self, place: &Place) -> Result<Option<String>, ReadError> {
         let store = self.memory.store();
         match place {

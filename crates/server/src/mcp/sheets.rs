@@ -1,4 +1,4 @@
-//! What is remembered, as text: the fact sheet of a session, and that of what sessions share.
+//! Fact sheets as text: of a session, and of what all sessions share.
 
 use lookback::LogName;
 use lookback::memory::{Facts, Memory, MemoryError, Scope, Sheet, SheetOptions, sheet};
@@ -6,10 +6,11 @@ use lookback::tokens::Estimate;
 
 use super::Server;
 
-/// The most tokens of a sheet: it is read when somebody asks for it, not with each request.
+/// The maximum length of a fact sheet in tokens. It is large, because a sheet is read on demand and not with each
+/// request.
 const BUDGET: u64 = 8_000;
 
-/// The sheet of a session, with what it shares. `None`: there is no such session.
+/// Returns the fact sheet of a session, with shared facts. `None` if there is no such session.
 pub(super) async fn of(server: &Server, session: &LogName) -> Result<Option<String>, MemoryError> {
     let store = server.memory.store();
     let is_there = session == server.memory.session()
@@ -22,7 +23,7 @@ pub(super) async fn of(server: &Server, session: &LogName) -> Result<Option<Stri
     Ok(Some(text(memory.sheet(&options(), &Estimate::default()).await?)))
 }
 
-/// The sheet of what the sessions of a workspace share.
+/// Returns the fact sheet of the facts that the sessions of a workspace share.
 pub(super) async fn shared(memory: &Memory) -> Result<String, MemoryError> {
     let mut facts = Facts::new(Scope::Shared);
     memory.entries(Scope::Shared).await?.iter().for_each(|entry| facts.apply(entry));

@@ -1,4 +1,4 @@
-//! Serving one client on standard input and output: how clients start servers of their own.
+//! Serves one client on standard input and output, for clients that start their own servers.
 
 use std::pin::pin;
 
@@ -9,13 +9,12 @@ use rmcp::transport::stdio_pipes;
 use super::lines::Lines;
 use super::{GRACE, ServeError, Server, asked_to_stop, runtime};
 
-/// Serves the client that stands behind standard input, until that ends or the process is asked to stop. Answers that are
-/// under way are given a few seconds.
+/// Serves the client on standard input and output, until its input ends or the process is asked to stop.
 ///
-/// Nothing else may be written to standard output meanwhile.
+/// Then open requests have five seconds to finish. Nothing else may be written to standard output in the meantime.
 ///
 /// # Errors
-/// Where the client speaks no protocol that is known.
+/// Returns an error if the client does not speak the protocol, or if the system provides no threads or signals.
 pub fn serve(server: Server) -> Result<(), ServeError> {
     let runtime = runtime()?;
     let served = runtime.block_on(async {
@@ -27,9 +26,9 @@ pub fn serve(server: Server) -> Result<(), ServeError> {
         };
         let running = match opened {
             Ok(running) => running,
-            // It went away before it said a word, and needs nothing.
+            // The client left before it sent anything. That is not an error.
             Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
-            // What it did say is not repeated: it may be anything.
+            // The error does not quote the client, whose text could be anything.
             Err(_) => return Err(ServeError::Handshake),
         };
         let cancel = running.cancellation_token();
@@ -38,13 +37,13 @@ pub fn serve(server: Server) -> Result<(), ServeError> {
             _ = &mut ended => {}
             () = &mut stop => {
                 cancel.cancel();
-                // Nothing is left to be done where it ended badly: it has ended.
+                // The connection is over, whether it ended well or not.
                 let _ = tokio::time::timeout(GRACE, ended).await;
             }
         }
         Ok(())
     });
-    // A thread may still wait for standard input, which nobody else wants.
+    // A thread may still wait for standard input. Nobody needs it any more.
     runtime.shutdown_background();
     served
 }

@@ -1,4 +1,4 @@
-//! The library's tools as tools of the protocol: with the session that a client may name, where it may.
+//! The library's tools as tools of the protocol, with an argument for the session if clients may name one.
 
 use lookback::LogName;
 use lookback::memory::tools::{self, Reply};
@@ -10,24 +10,25 @@ use super::{Server, messages};
 /// The argument that names another session.
 const SESSION: &str = "session";
 
-/// What `recall` reads here, where nobody but the client knows its window.
+/// The description of `recall` for this server, which does not know the window of the client.
 const RECALL: &str = "\
-Read what was kept of this session's conversation, with remember_messages or by another program: search it (query), read messages (from, to), \
-or read one message in full (entry), such as one that was cut. Messages are named by the number behind #.";
+Read messages of this session that were kept with remember_messages or by another program: search them (query), read \
+a range (from, to), or read one message in full (entry), such as one that was cut. The number behind # identifies a \
+message.";
 
-/// The tools, and what each takes: the library's, and the one that gives `recall` something to read.
+/// Returns the tools with their arguments: those of the library, and `remember_messages`.
 pub(super) fn list(server: &Server) -> Vec<Tool> {
     let library = tools::tools().into_iter().map(|tool| {
         let reads = tool.only_reads();
         let description = if tool.name == "recall" { RECALL } else { tool.description };
-        told(server, tool.name, description, tool.parameters, reads)
+        described(server, tool.name, description, tool.parameters, reads)
     });
-    let own = told(server, messages::NAME, messages::DESCRIPTION, messages::schema(), false);
+    let own = described(server, messages::NAME, messages::DESCRIPTION, messages::schema(), false);
     library.chain([own]).collect()
 }
 
-fn told(server: &Server, name: &'static str, description: &'static str, parameters: Value, reads: bool) -> Tool {
-    // What is forgotten can still be read, and nothing outside the store is touched.
+fn described(server: &Server, name: &'static str, description: &'static str, parameters: Value, reads: bool) -> Tool {
+    // A forgotten fact can still be read, and nothing outside the store is changed.
     let hints = ToolAnnotations::new().read_only(reads).destructive(false).open_world(false);
     let mut schema = match parameters {
         Value::Object(schema) => schema,
@@ -36,18 +37,18 @@ fn told(server: &Server, name: &'static str, description: &'static str, paramete
     if server.any_session
         && let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut)
     {
-        let says = format!("The session whose memory is meant; {} if not given.", server.memory.session());
+        let says = format!("The session whose memory to use. The default is {}.", server.memory.session());
         properties.insert(SESSION.to_owned(), json!({"type": "string", "description": says}));
     }
     Tool::new(name, description, schema).with_annotations(hints)
 }
 
-/// Calls a tool; `None` where there is none of that name. What it is given wrongly is said in the reply.
+/// Calls a tool. Returns `None` if there is no such tool. The reply explains invalid arguments.
 pub(super) async fn call(server: &Server, name: &str, mut arguments: JsonObject) -> Option<Reply> {
     if name != messages::NAME && !tools::is_tool(name) {
         return None;
     }
-    // Without `any_session` no tool has the argument, and each says so.
+    // Without `any_session`, the tools themselves refuse this argument as unknown.
     let named = if server.any_session { arguments.remove(SESSION) } else { None };
     let reply = match session(server, named) {
         Ok(session) => match server.memory_of(&session).await {
@@ -60,7 +61,7 @@ pub(super) async fn call(server: &Server, name: &str, mut arguments: JsonObject)
     Some(reply)
 }
 
-/// The session that a call is about.
+/// Returns the session that a call names, or the session of the server.
 fn session(server: &Server, named: Option<Value>) -> Result<LogName, Reply> {
     match named {
         None | Some(Value::Null) => Ok(server.memory.session().clone()),
@@ -69,7 +70,7 @@ fn session(server: &Server, named: Option<Value>) -> Result<LogName, Reply> {
     }
 }
 
-/// A call that was not carried out, and why.
+/// Returns the reply to a call that failed, with the reason.
 pub(super) fn refused(text: String) -> Reply {
     Reply { text, error: true }
 }

@@ -1,4 +1,4 @@
-//! A stretch of a session as text that a person or a model can read, and no longer than it may be.
+//! A range of a session's messages as text of limited length, for people and models.
 
 use std::fmt::Write as _;
 use std::ops::RangeInclusive;
@@ -14,12 +14,13 @@ use lookback::{LogName, Role, Session, Settings, Truncation};
 use super::ReadError;
 use super::place::Place;
 
-/// The most messages of one reading.
+/// The maximum number of messages in one text.
 const MESSAGES: usize = 40;
-/// The most characters of one reading, shared out among its messages; their heads and ends are kept.
+/// The maximum number of characters in one text. Each message gets an equal share, and a longer one keeps its head and
+/// tail.
 const CHARACTERS: u64 = 100_000;
 
-/// The newest messages of a session, all or within a span of its log. `None`: there is no such session.
+/// Returns the newest messages of a session, or of a range of its log. `None` if there is no such session.
 pub(super) async fn read(
     store: &Arc<dyn Store>,
     name: &LogName,
@@ -30,7 +31,7 @@ pub(super) async fn read(
     }
     let mut session = Session::open(store.clone(), name.as_str(), Settings::default()).await?;
     let positions = span.map_or(0..u64::MAX, |span| *span.start()..span.end().saturating_add(1));
-    // One more than are shown, to learn whether there are more.
+    // One more message shows whether there are older ones.
     let mut past = session.newest(positions, MESSAGES + 1).await?;
     let older = past.len() > MESSAGES;
     past.drain(..past.len().saturating_sub(MESSAGES));
@@ -67,7 +68,7 @@ fn speaker(message: &Message) -> &'static str {
     }
 }
 
-/// All that a message says, a part after the other.
+/// Returns the parts of a message as text.
 fn said(message: &Message) -> String {
     let part = |part: PartRef<'_>| match part {
         PartRef::Text(text) => text.to_owned(),
@@ -99,7 +100,7 @@ fn attached(what: &str, media: &Media) -> String {
     format!("({what}{})", about.concat())
 }
 
-/// A text in so many characters, with a marker where it was cut.
+/// Truncates a text to `room` characters, with a marker in the middle.
 fn short(text: &str, room: u64) -> String {
     let tail = room / 4;
     let cap = Truncation { head: room - tail, tail, ..Truncation::default() };

@@ -1,4 +1,4 @@
-//! The recordings of a command line: files, and all that a folder holds.
+//! The recordings of a command line: files, and the files in folders.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,8 +9,10 @@ use crate::args::ReplayArgs;
 use crate::failure::Failure;
 use crate::{input, output};
 
-/// Every recording that was asked for. Those that were named are read at once, so that a wrong one ends the command before it has begun; those
-/// of a folder are read again when it is their turn, for there may be gigabytes of them.
+/// The recordings of a command line.
+///
+/// Named files are read at once, so that an invalid one ends the command before it begins. Files in folders are read
+/// again when they are replayed, because there may be gigabytes of them.
 pub(crate) struct Recordings {
     sources: Vec<Source>,
 }
@@ -53,15 +55,15 @@ impl Recordings {
         self.sources.iter().map(messages).sum()
     }
 
-    /// All of them, in their order.
+    /// Returns all recordings in order.
     pub(crate) fn read(self: &Recordings, args: &ReplayArgs) -> impl Iterator<Item = Result<Recording, Failure>> {
         self.sources.iter().flat_map(move |source| match source {
             Source::Named(recordings) => recordings.iter().cloned().map(Ok).collect::<Vec<_>>(),
             Source::InFolder { path, .. } => match read(path, args) {
                 Ok(recordings) => recordings.into_iter().map(Ok).collect(),
-                // A session that is being lived is written to, or gone by now.
+                // A session that is in use may have changed or gone since the first reading.
                 Err(failure) => {
-                    output::warning(&format!("passed over: {failure}"));
+                    output::warning(&format!("skipped: {failure}"));
                     Vec::new()
                 }
             },
@@ -75,13 +77,14 @@ fn messages(recordings: &[Recording]) -> u64 {
 
 fn read(path: &Path, args: &ReplayArgs) -> Result<Vec<Recording>, Failure> {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| *stem != "-").unwrap_or("replay");
-    // `session.jsonl.gz` is a session, too.
+    // The stem of `session.jsonl.gz` is `session`.
     let stem = stem.strip_suffix(".jsonl").or(stem.strip_suffix(".json")).unwrap_or(stem);
     let read = Recording::read(&input::text(path)?, stem, args.dialect.name.0);
     read.map_err(|fault| Failure::Recording { place: input::place(path), fault })
 }
 
-/// The recordings of a folder and of the folders in it, by the names of their files. What is none is passed over, and said.
+/// Returns the recordings in a folder and its subfolders, sorted by path. Warns of files that are not recordings, and
+/// skips them.
 fn in_folder(folder: &Path, args: &ReplayArgs) -> Result<Vec<Source>, Failure> {
     let mut files = Vec::new();
     find(folder, &mut files)?;
@@ -100,12 +103,12 @@ fn in_folder(folder: &Path, args: &ReplayArgs) -> Result<Vec<Source>, Failure> {
     }
     bar.finish_and_clear();
     if sources.is_empty() {
-        // Whatever is wrong with the only files that there are is the best answer.
+        // The error of the only files in the folder is the best explanation.
         return Err(passed.into_iter().next().unwrap_or_else(|| Failure::Empty(folder.display().to_string())));
     }
     if let Some(first) = passed.first() {
         let more = if passed.len() > 1 { format!(", and {} others", passed.len() - 1) } else { String::new() };
-        output::warning(&format!("passed over: {first}{more}"));
+        output::warning(&format!("skipped: {first}{more}"));
     }
     Ok(sources)
 }
@@ -114,15 +117,15 @@ fn find(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
     let fault = |source| Failure::Unreadable { place: folder.display().to_string(), source };
     for entry in fs::read_dir(folder).map_err(fault)? {
         let path = entry.map_err(fault)?.path();
-        // A link to a folder may lead back to where it stands.
+        // A link to a folder may lead back to a folder above it.
         let is_link = path.symlink_metadata().is_ok_and(|about| about.is_symlink());
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let is_recording = [".jsonl", ".json", ".jsonl.gz", ".json.gz"].iter().any(|ending| name.ends_with(ending));
         if path.is_dir() {
             if !is_link {
-                // One that may not be looked into is none of the user's sessions.
+                // The user's own sessions are not in a folder that the user may not read.
                 if let Err(failure) = find(&path, files) {
-                    output::warning(&format!("passed over: {failure}"));
+                    output::warning(&format!("skipped: {failure}"));
                 }
             }
         } else if is_recording && path.is_file() {

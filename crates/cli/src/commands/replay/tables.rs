@@ -1,13 +1,13 @@
-//! What a replay came to, as tables for people.
+//! The results of a replay as tables.
 
 use lookback::replay::{Call, Groups, Report, Reported};
 
 use crate::output;
 
-/// The most sessions that a table has: those that cost most.
+/// The most sessions in a table. It shows those that cost the most.
 const MOST_SESSIONS: usize = 40;
 
-/// The calls: those at which something happens, and the others folded.
+/// Returns a table of calls. Consecutive calls without events share a row.
 pub(super) fn calls(calls: &[Call]) -> String {
     let mut rows: Vec<[String; 13]> = Vec::new();
     for calls in calls.chunk_by(|a, b| !happens(a) && !happens(b) && over(a) == over(b)) {
@@ -35,22 +35,22 @@ pub(super) fn calls(calls: &[Call]) -> String {
     output::text_without(&table, &[4, 3, 2, 8, 7, 5, 1])
 }
 
-/// Whether a call does more than extend the one before.
+/// Returns whether a call does more than extend the previous one.
 fn happens(call: &Call) -> bool {
     !note(call).is_empty()
 }
 
-/// What happened at a call, or right before it.
+/// Describes the events at a call, or directly before it.
 fn note(call: &Call) -> String {
     let several =
         |count: u64, one: &str, more: &str| if count == 1 { one.to_owned() } else { format!("{count} {more}") };
     let mut notes = Vec::new();
     if call.groups.summarized > 0 {
-        notes.push("a summary takes the place of what it covers".to_owned());
+        notes.push("a summary replaces what it covers".to_owned());
     } else if call.groups != Groups::default() {
         notes.push("compaction".to_owned());
     } else if call.charge.breaks {
-        notes.push("does not extend the call before".to_owned());
+        notes.push("does not extend the previous call".to_owned());
     } else if call.charge.cold {
         notes.push("cache cold".to_owned());
     }
@@ -63,22 +63,22 @@ fn note(call: &Call) -> String {
     notes.join(", ")
 }
 
-/// By how much a window is over the limits, and why nothing more could leave it.
+/// Describes the limits that a window exceeds, and why nothing more can leave it.
 fn over(call: &Call) -> Option<String> {
     let limits: Vec<_> =
         call.over.iter().map(|excess| format!("{} {}", output::number(excess.limit), excess.measure)).collect();
-    let pin = call.pinned.map_or("it waits".to_owned(), |pin| format!("pinned: {pin}"));
+    let pin = call.pinned.map_or("waits for the end of a tool loop".to_owned(), |pin| format!("pinned: {pin}"));
     (!limits.is_empty()).then(|| format!("over {} ({pin})", limits.join(", ")))
 }
 
-/// A call in a row; calls that only extend each other in one, with the sums of what they cost.
+/// Returns a row for one call, or for several calls with the sums of their tokens and costs.
 fn folded(calls: &[Call]) -> Option<[String; 13]> {
     let (first, last) = (calls.first()?, calls.last()?);
     let range = |from: u64, to: u64| if calls.len() == 1 { from.to_string() } else { format!("{from}-{to}") };
     let count = |count: u64| if count == 0 { "-".to_owned() } else { count.to_string() };
     let sum = |part: fn(&Call) -> u64| output::number(calls.iter().map(part).sum());
     let reported: Vec<&Reported> = calls.iter().filter_map(|call| call.reported.as_ref()).collect();
-    let told = |text: String| if reported.is_empty() { "-".to_owned() } else { text };
+    let or_dash = |text: String| if reported.is_empty() { "-".to_owned() } else { text };
     let notes: Vec<String> =
         [note(first), over(first).unwrap_or_default()].into_iter().filter(|note| !note.is_empty()).collect();
     Some([
@@ -92,13 +92,13 @@ fn folded(calls: &[Call]) -> Option<[String; 13]> {
         sum(|call| call.charge.read),
         sum(|call| call.charge.written),
         output::money(calls.iter().map(|call| call.charge.cost).sum()),
-        told(output::number(reported.iter().map(|reported| reported.sent_tokens).sum())),
-        told(output::money(reported.iter().map(|reported| reported.cost).sum())),
+        or_dash(output::number(reported.iter().map(|reported| reported.sent_tokens).sum())),
+        or_dash(output::money(reported.iter().map(|reported| reported.cost).sum())),
         notes.join("; "),
     ])
 }
 
-/// The sessions, the dearest first.
+/// Returns a table of sessions, the most expensive first.
 pub(super) fn sessions(reports: &[Report]) -> String {
     let mut sorted: Vec<&Report> = reports.iter().collect();
     sorted.sort_by(|a, b| b.cost.total_cmp(&a.cost));
@@ -124,12 +124,12 @@ pub(super) fn sessions(reports: &[Report]) -> String {
     }
     let text = output::text_without(&table, &[3, 4, 5]);
     match sorted.len().checked_sub(MOST_SESSIONS).filter(|more| *more > 0) {
-        Some(more) => format!("{text}\n({more} more; --json has all)"),
+        Some(more) => format!("{text}\n({more} more; use --json to see all)"),
         None => text,
     }
 }
 
-/// The policies, each beside the first.
+/// Returns a table of policies, each compared with the first.
 pub(super) fn totals(totals: &[(&str, &Report)]) -> String {
     let base = totals.first().map_or(0.0, |(_, report)| report.cost);
     let row = |(label, report): &(&str, &Report)| {
@@ -170,14 +170,14 @@ pub(super) fn totals(totals: &[(&str, &Report)]) -> String {
     output::text_without(&output::table(header, &[0], totals.iter().map(row)), &[6, 4, 3, 1, 5, 8, 7, 9])
 }
 
-/// What the provider reported, beside what was replayed.
+/// Compares what the provider reported with the replay of the same calls. `None` if nothing was reported.
 pub(super) fn compared(label: &str, total: &Report) -> Option<String> {
     let reported = total.reported.as_ref().filter(|reported| reported.cost > 0.0 && reported.sent_tokens > 0)?;
     #[allow(clippy::cast_precision_loss, reason = "shown with two decimals")]
     let tokens = reported.replayed_tokens as f64 / reported.sent_tokens as f64;
     Some(format!(
-        "\nThe provider reported {} calls: {} tokens, {} at these prices. Replayed (`{}`), they are {} tokens and {}: {tokens:.2} and \
-         {:.2} times that.",
+        "\nThe provider reported {} calls: {} tokens, {} at these prices. Replayed under `{}`, the same calls have {} \
+         tokens and cost {}: {tokens:.2} times the tokens and {:.2} times the cost.",
         output::number(reported.calls),
         output::number(reported.sent_tokens),
         output::money(reported.cost),
@@ -188,28 +188,28 @@ pub(super) fn compared(label: &str, total: &Report) -> Option<String> {
     ))
 }
 
-/// Why a replay costs something else than what was lived.
-pub(super) fn why(framed: bool) -> String {
-    let preamble = if framed {
-        "The system prompt and tools are taken from the first call's usage where they were not recorded"
+/// Explains why the cost of a replay differs from the reported cost.
+pub(super) fn why(preamble_from_usage: bool) -> String {
+    let preamble = if preamble_from_usage {
+        "A system prompt and tools that were not recorded are estimated from the usage of the first call."
     } else {
-        "Of a recording without a system prompt and tools, neither is counted (--preamble-from-usage estimates them)"
+        "A system prompt and tools that were not recorded are not counted (--preamble-from-usage estimates them)."
     };
     format!(
-        "{preamble}; without times nothing grows cold; Claude's tokens are estimated; and where the client itself compacted, it sent less \
-         than everything."
+        "{preamble} Claude's tokens are estimated. Without recorded times, the cache never expires. A client that \
+         compacted the conversation itself sent less."
     )
 }
 
-/// What the columns mean.
-pub(super) fn legend(calls: bool) -> String {
+/// Explains the columns of the tables.
+pub(super) fn legend(with_calls: bool) -> String {
     let of_calls = "\
-kept, cut, cleared, dropped: groups of messages at a compaction
-sent, read, written: tokens of the request, and of these read from the provider's cache and written to it
+kept, cut, cleared, dropped: groups that a compaction kept, truncated, cleared or dropped
+sent, read, written: tokens of the request, and those of them that the provider's cache read or wrote
 ";
     let of_totals = "\
-largest: tokens of the largest request; breaks: requests that do not extend the one before
-over: calls whose window is over a limit: what is left of it may not be dropped, or not yet
-missed: identifiers that the model wrote and its window no longer held; times: cost beside the first";
-    format!("{}{of_totals}", if calls { of_calls } else { "" })
+largest: tokens of the largest request; breaks: requests that do not extend the previous one
+over: calls whose window exceeds a limit, because what it contains may not be dropped, or not yet
+missed: reused identifiers that the window no longer contained; times: cost relative to the first policy";
+    format!("{}{of_totals}", if with_calls { of_calls } else { "" })
 }
