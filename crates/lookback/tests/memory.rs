@@ -603,3 +603,41 @@ fn facts_that_were_erased_are_gone_from_a_memory_that_is_open() {
         assert_eq!(texts, ["It is new", "It is unknown", "It is more than there was"], "{store:?}");
     }
 }
+
+#[test]
+fn the_short_way_to_state_a_fact_is_the_long_one() {
+    block_on(async {
+        let memory = Memory::open(MemoryStore::new(), "chat-1").await.unwrap();
+        let ids = [
+            memory.correct("It is not YAML.").await.unwrap().id,
+            memory.constrain("Never push to main.").await.unwrap().id,
+            memory.blocked_by("CI is down.").await.unwrap().id,
+            memory.prefer("Use pnpm, not npm.").await.unwrap().id,
+            memory.decide("Postgres is used.").await.unwrap().id,
+            memory.learn("It listens on port 5050.").await.unwrap().id,
+        ];
+        for (id, kind) in ids.into_iter().zip(FactKind::ALL) {
+            let fact = memory.get(id).await.unwrap().unwrap();
+            assert_eq!((fact.statement.kind, id.scope), (kind, kind.usual_scope()));
+            assert_eq!((fact.trust, fact.confidence), (Trust::High, Confidence::CERTAIN));
+        }
+        let shared = ids.into_iter().filter(|id| id.scope == Scope::Shared).count();
+        assert_eq!(shared, 2, "a constraint and a preference");
+    });
+}
+
+#[test]
+fn a_statement_is_built_or_written_out() {
+    let old = "f3".parse().unwrap();
+    let source = Source::of(Speaker::Model);
+    let long = Statement {
+        about: Some("the port".to_owned()),
+        confidence: Confidence::new(0.9),
+        tags: vec!["network".to_owned()],
+        supersedes: vec![old],
+        ..Statement::new(FactKind::Finding, "It listens on port 5050.", source)
+    };
+    let short = Statement::finding("It listens on port 5050.");
+    let short = short.about("the port").confidence(0.9).tag("network").superseding(old).by(Speaker::Model);
+    assert_eq!(short, long);
+}

@@ -44,6 +44,15 @@ impl FactKind {
         }
     }
 
+    /// The scope that facts of this kind have unless someone chooses another: preferences and constraints are shared with the workspace,
+    /// all others belong to the session.
+    pub fn usual_scope(self) -> Scope {
+        match self {
+            FactKind::Preference | FactKind::Constraint => Scope::Shared,
+            FactKind::Correction | FactKind::Blocker | FactKind::Decision | FactKind::Finding => Scope::Session,
+        }
+    }
+
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
@@ -279,16 +288,19 @@ impl Source {
     }
 }
 
-/// What someone states: a fact before it is written down.
+/// A fact before it is written to a memory: what someone says, and who says it.
+///
+/// The functions named after the six kinds ([`Statement::finding`] and so on) create a certain statement by a person. The methods that
+/// follow change one thing each.
 ///
 /// ```
-/// use lookback::memory::{Confidence, FactKind, Source, Speaker, Statement, Trust};
+/// use lookback::memory::{Confidence, Speaker, Statement, Trust};
 ///
-/// let port = Statement {
-///     about: Some("the service's port".into()),
-///     confidence: Confidence::new(0.9),
-///     ..Statement::new(FactKind::Finding, "It listens on port 5050.", Source::of(Speaker::Tool("read_file".into())))
-/// };
+/// let port = Statement::finding("It listens on port 5050.")
+///     .about("the service's port")
+///     .confidence(0.9)
+///     .by(Speaker::Tool("read_file".into()));
+/// assert_eq!(port.confidence, Confidence::new(0.9));
 /// assert_eq!(port.trust(), Trust::Low);
 /// ```
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -341,7 +353,72 @@ impl Statement {
         }
     }
 
-    /// How far it may be relied on: never above what its source is worth.
+    /// Creates a correction by a person: something that was believed is wrong, and this is true instead.
+    pub fn correction(text: impl Into<String>) -> Self {
+        Statement::new(FactKind::Correction, text, Source::of(Speaker::Person))
+    }
+
+    /// Creates a constraint by a person: something that must hold in any case.
+    pub fn constraint(text: impl Into<String>) -> Self {
+        Statement::new(FactKind::Constraint, text, Source::of(Speaker::Person))
+    }
+
+    /// Creates a blocker by a person: something that prevents progress until it is resolved.
+    pub fn blocker(text: impl Into<String>) -> Self {
+        Statement::new(FactKind::Blocker, text, Source::of(Speaker::Person))
+    }
+
+    /// Creates a preference by a person: how someone wants things done.
+    pub fn preference(text: impl Into<String>) -> Self {
+        Statement::new(FactKind::Preference, text, Source::of(Speaker::Person))
+    }
+
+    /// Creates a decision by a person.
+    pub fn decision(text: impl Into<String>) -> Self {
+        Statement::new(FactKind::Decision, text, Source::of(Speaker::Person))
+    }
+
+    /// Creates a finding by a person: something that was found out.
+    pub fn finding(text: impl Into<String>) -> Self {
+        Statement::new(FactKind::Finding, text, Source::of(Speaker::Person))
+    }
+
+    /// Sets what the fact is about. The next fact of the same kind about the same thing replaces it.
+    #[must_use]
+    pub fn about(mut self, thing: impl Into<String>) -> Self {
+        self.about = Some(thing.into());
+        self
+    }
+
+    /// Sets how certain the fact is, from 0 to 1 (see [`Confidence::new`]).
+    #[must_use]
+    pub fn confidence(mut self, value: f64) -> Self {
+        self.confidence = Confidence::new(value);
+        self
+    }
+
+    /// Sets who says it. The session and the message of the source stay.
+    #[must_use]
+    pub fn by(mut self, speaker: Speaker) -> Self {
+        self.source.by = speaker;
+        self
+    }
+
+    /// Adds a tag to find the fact by.
+    #[must_use]
+    pub fn tag(mut self, tag: impl Into<String>) -> Self {
+        self.tags.push(tag.into());
+        self
+    }
+
+    /// Names a fact that this one replaces.
+    #[must_use]
+    pub fn superseding(mut self, id: FactId) -> Self {
+        self.supersedes.push(id);
+        self
+    }
+
+    /// Returns how far the statement can be trusted: as far as its source, or less if its field `trust` is lower.
     pub fn trust(&self) -> Trust {
         let worth = self.source.by.trust();
         self.trust.map_or(worth, |trust| trust.min(worth))

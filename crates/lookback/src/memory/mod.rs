@@ -44,13 +44,12 @@ use crate::store::{BadName, LogName, Store, StoreError, folded, wanted, words};
 /// # futures_lite::future::block_on(async {
 /// use std::sync::Arc;
 /// use lookback::MemoryStore;
-/// use lookback::memory::{Judgment, FactKind, Memory, Scope, Source, Speaker, Statement};
+/// use lookback::memory::{Judgment, Memory};
 ///
 /// let store = Arc::new(MemoryStore::new());
 /// let memory = Memory::open(store.clone(), "chat-1").await?;
-/// let by = || Source::of(Speaker::Model);
-/// let port = memory.state(Scope::Session, Statement::new(FactKind::Finding, "It listens on port 5050.", by())).await?;
-/// memory.state(Scope::Shared, Statement::new(FactKind::Preference, "Use pnpm, not npm.", by())).await?;
+/// let port = memory.learn("It listens on port 5050.").await?;
+/// memory.prefer("Use pnpm, not npm.").await?;
 ///
 /// let other = Memory::open(store, "chat-2").await?;
 /// let texts: Vec<_> = other.facts().await?.into_iter().map(|fact| fact.statement.text).collect();
@@ -162,6 +161,80 @@ impl Memory {
             }
         }
         Err(self.overtaken(scope).into())
+    }
+
+    /// Writes down a correction by a person, for this session: something that was believed is wrong, and this is true instead.
+    ///
+    /// Like its five siblings it is short for [`Memory::state`] with a certain statement and the [usual scope](FactKind::usual_scope) of its
+    /// kind. To say more, or to choose the scope, build a [`Statement`].
+    ///
+    /// # Errors
+    /// As [`Memory::state`].
+    pub async fn correct(&self, text: impl Into<String>) -> Result<Stated, MemoryError> {
+        self.remember(Statement::correction(text)).await
+    }
+
+    /// Writes down a constraint by a person, shared with the workspace: something that must hold in any case.
+    ///
+    /// # Errors
+    /// As [`Memory::state`].
+    pub async fn constrain(&self, text: impl Into<String>) -> Result<Stated, MemoryError> {
+        self.remember(Statement::constraint(text)).await
+    }
+
+    /// Writes down a blocker by a person, for this session: something that prevents progress until [`Memory::resolve`] ends it.
+    ///
+    /// # Errors
+    /// As [`Memory::state`].
+    pub async fn blocked_by(&self, text: impl Into<String>) -> Result<Stated, MemoryError> {
+        self.remember(Statement::blocker(text)).await
+    }
+
+    /// Writes down a preference by a person, shared with the workspace: how someone wants things done.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// use lookback::MemoryStore;
+    /// use lookback::memory::{Memory, Scope, Speaker, Statement};
+    ///
+    /// let memory = Memory::open(MemoryStore::new(), "chat-1").await?;
+    /// memory.prefer("Use pnpm, not npm.").await?;
+    ///
+    /// // To say more than the text, build a statement.
+    /// let port = Statement::finding("It listens on port 5050.").about("the service's port").confidence(0.9).by(Speaker::Model);
+    /// memory.state(Scope::Shared, port).await?;
+    /// # Ok::<(), lookback::memory::MemoryError>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Memory::state`].
+    pub async fn prefer(&self, text: impl Into<String>) -> Result<Stated, MemoryError> {
+        self.remember(Statement::preference(text)).await
+    }
+
+    /// Writes down a decision by a person, for this session.
+    ///
+    /// # Errors
+    /// As [`Memory::state`].
+    pub async fn decide(&self, text: impl Into<String>) -> Result<Stated, MemoryError> {
+        self.remember(Statement::decision(text)).await
+    }
+
+    /// Writes down a finding by a person, for this session: something that was found out.
+    ///
+    /// # Errors
+    /// As [`Memory::state`].
+    pub async fn learn(&self, text: impl Into<String>) -> Result<Stated, MemoryError> {
+        self.remember(Statement::finding(text)).await
+    }
+
+    /// Writes a statement down in the [usual scope](FactKind::usual_scope) of its kind.
+    ///
+    /// # Errors
+    /// As [`Memory::state`].
+    pub async fn remember(&self, statement: Statement) -> Result<Stated, MemoryError> {
+        self.state(statement.kind.usual_scope(), statement).await
     }
 
     /// A blocker stands in the way no longer; `with` says what resolved it.

@@ -47,10 +47,10 @@ pub(super) async fn answer(memory: &Memory, name: &str, arguments: &str) -> Resu
     let done = match tool.name {
         "memory_finding" => finding(memory, &given).await,
         "memory_blocker" => blocker(memory, &given).await,
-        "memory_correction" => state(memory, Scope::Session, statement(FactKind::Correction, &given)).await,
-        "memory_preference" => state(memory, Scope::Shared, statement(FactKind::Preference, &given)).await,
-        "memory_constraint" => state(memory, Scope::Shared, statement(FactKind::Constraint, &given)).await,
-        "memory_decision" => state(memory, Scope::Session, statement(FactKind::Decision, &given)).await,
+        "memory_correction" => state(memory, statement(FactKind::Correction, &given)).await,
+        "memory_preference" => state(memory, statement(FactKind::Preference, &given)).await,
+        "memory_constraint" => state(memory, statement(FactKind::Constraint, &given)).await,
+        "memory_decision" => state(memory, statement(FactKind::Decision, &given)).await,
         "memory_get" => get(memory, &given).await,
         "memory_forget" => forget(memory, &given).await,
         "memory_search" => search(memory, &given).await,
@@ -113,12 +113,12 @@ async fn finding(memory: &Memory, given: &Arguments) -> Result<String, Trouble> 
     statement.confidence = Confidence::new(given.share("confidence").unwrap_or_default());
     statement.source.by = by;
     statement.tags.extend(sources.iter().cloned());
-    state(memory, Scope::Session, statement).await
+    state(memory, statement).await
 }
 
 async fn blocker(memory: &Memory, given: &Arguments) -> Result<String, Trouble> {
     match (given.has("content"), given.id("resolves"), given.text("with")) {
-        (true, None, None) => state(memory, Scope::Session, statement(FactKind::Blocker, given)).await,
+        (true, None, None) => state(memory, statement(FactKind::Blocker, given)).await,
         (false, Some(id), Some(with)) => {
             memory.resolve(id, with, Source::of(Speaker::Model)).await?;
             Ok(format!("{id} is resolved."))
@@ -135,8 +135,8 @@ async fn blocker(memory: &Memory, given: &Arguments) -> Result<String, Trouble> 
 }
 
 /// Writes a fact down, and says what that does to others.
-async fn state(memory: &Memory, scope: Scope, statement: Statement) -> Result<String, Trouble> {
-    let stated = memory.state(scope, statement).await?;
+async fn state(memory: &Memory, statement: Statement) -> Result<String, Trouble> {
+    let stated = memory.remember(statement).await?;
     let id = stated.id;
     let (supersedes, disputes) = match stated.judgment {
         Judgment::Again { .. } => return Ok(format!("{id} says so already, and is confirmed.")),
