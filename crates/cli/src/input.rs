@@ -159,7 +159,7 @@ fn begins_with_message(text: &str) -> bool {
 
 /// The messages of a recording.
 fn list(recording: &Recording) -> String {
-    let wires = recording.messages.iter().filter_map(|(message, _)| message.wire());
+    let wires = recording.messages.iter().filter_map(|recorded| recorded.message.wire());
     let raws: Vec<&str> = wires.map(|wire| wire.raw.get()).collect();
     format!("[{}]", raws.join(","))
 }

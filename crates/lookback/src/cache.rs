@@ -47,6 +47,7 @@ pub struct Block {
 
 /// What one request costs.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[non_exhaustive]
 pub struct Charge {
     /// Tokens read from the cache.
     pub read: u64,

@@ -51,6 +51,7 @@ pub fn task(wanted: &SummaryRequest) -> Task {
 
 /// What came of a conversation that was taken in.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct Taken {
     /// All that its log holds.
     pub entries: Vec<Entry>,

@@ -9,13 +9,15 @@ use lookback_core::dialect::Mend;
 use lookback_core::plan::{Action, Decision, Plan, Reason};
 use lookback_core::transcript::{Arrival, Entry, Position};
 use lookback_core::view::{Item, View};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 /// What became of neighboring messages that share a fate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Fate {
     /// The messages: half-open, by their index in the history.
-    pub span: (usize, usize),
+    #[serde(serialize_with = "as_pair")]
+    pub span: Range<usize>,
     /// What was done.
     pub action: Action,
     /// Why.
@@ -26,6 +28,10 @@ pub struct Fate {
     pub tokens: u64,
     /// Their tokens as they are sent.
     pub sent: u64,
+}
+
+fn as_pair<S: Serializer>(span: &Range<usize>, serializer: S) -> Result<S::Ok, S::Error> {
+    (span.start, span.end).serialize(serializer)
 }
 
 /// Tells what became of every message of a log, in the order of the history.
@@ -42,7 +48,7 @@ pub struct Fate {
 /// let mut entries = engine.push(Message::user("Is it done?"))?;
 /// entries.extend(engine.push(Message::user("Well?"))?);
 /// let fates = fates(&entries, engine.view(), Dialect::Anthropic, &engine.explain());
-/// assert_eq!(fates[1].span, (1, 2));
+/// assert_eq!(fates[1].span, 1..2);
 /// assert_eq!(fates[1].mends, [Mend::MergedWithPrevious]);
 /// # Ok::<(), lookback::ConversionError>(())
 /// ```
@@ -68,11 +74,11 @@ pub fn fates(entries: &[Entry], view: &View, dialect: Dialect, plan: &(Plan, Vec
         let shares = |before: &&mut Fate| (before.action, before.reason, &before.mends) == (action, reason, &mends);
         match fates.last_mut().filter(|before| last == Some(group) && shares(before)) {
             Some(fate) => {
-                fate.span.1 = index + 1;
+                fate.span.end = index + 1;
                 fate.tokens += tokens;
                 fate.sent += sent;
             }
-            None => fates.push(Fate { span: (index, index + 1), action, reason, mends, tokens, sent }),
+            None => fates.push(Fate { span: index..index + 1, action, reason, mends, tokens, sent }),
         }
         last = Some(group);
         index += 1;

@@ -53,6 +53,7 @@ pub struct Prices {
 
 /// A table of prices that cannot be read.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PricesError {
     /// It is not TOML, or not of the format.
     #[error("the table of prices cannot be read: {0}")]

@@ -20,7 +20,7 @@ use serde::Serialize;
 use crate::cache::{Block, Cache, Charge};
 use crate::identifiers::identifiers;
 use crate::prices::Price;
-use crate::recording::{RecordedUsage, Recording};
+use crate::recording::{RecordedMessage, RecordedUsage, Recording};
 use crate::session::{Error, Session, Window, now};
 use crate::store::{LogName, MemoryStore, Record, Store, StoreError};
 
@@ -72,6 +72,7 @@ fn is_false(value: &bool) -> bool {
 
 /// What the provider reported of calls, and what the replay made of the same calls.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[non_exhaustive]
 pub struct Reported {
     /// Calls of which something was reported.
     pub calls: u64,
@@ -146,6 +147,7 @@ impl Report {
 
 /// One model call of a replay.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Call {
     /// Its number, from 1.
     pub number: u64,
@@ -185,7 +187,7 @@ impl Replay {
     ///
     /// # Errors
     /// Where the store fails, or others keep theirs under the name again and again.
-    pub async fn keep(self, store: &dyn Store, name: &LogName) -> Result<bool, StoreError> {
+    pub async fn save(self, store: &dyn Store, name: &LogName) -> Result<bool, StoreError> {
         const TRIES: usize = 10;
         if self.report.cut_short {
             return Ok(false);
@@ -196,7 +198,7 @@ impl Replay {
             store.delete(name).await?;
             match store.append(name, 0, self.records.clone(), now()).await {
                 Err(StoreError::Conflict { .. }) => {}
-                kept => return kept.map(|()| true),
+                saved => return saved.map(|()| true),
             }
         }
         Err(StoreError::Overtaken { log: name.to_string(), tries: TRIES })
@@ -222,12 +224,13 @@ pub fn unrecorded(recording: &Recording, counter: &dyn TokenCounter) -> Option<u
         return None;
     }
     let before = recording.messages.iter().take(first.message);
-    let messages = before.map(|(message, _)| measure(message, &[], counter).tokens).fold(0, u64::saturating_add);
+    let messages = before.map(|recorded| measure(&recorded.message, &[], counter).tokens).fold(0, u64::saturating_add);
     first.sent().checked_sub(messages).filter(|tokens| *tokens > 0)
 }
 
 /// How many groups a compaction treated in which way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[non_exhaustive]
 pub struct Groups {
     /// Kept as they are.
     pub kept: u64,
@@ -262,7 +265,7 @@ impl Groups {
 }
 
 /// Replays a recording into a session, with a call before every assistant message that does not come first. The session is in process
-/// memory until it is [kept](Replay::keep).
+/// memory until it is [saved](Replay::save).
 ///
 /// `unrecorded` are the tokens of a system prompt and tools that the recording does not hold (see [`unrecorded`]): they are sent, and
 /// paid for, with each call, and count against no limit. `on_call` sees each call as it is made, and may break the replay off.
@@ -288,7 +291,7 @@ pub async fn replay(
     let mut report = Report { id: recording.id.clone(), ..Report::default() };
     let mut now: Option<Millis> = None;
     let mut capped = 0;
-    for (index, (message, time)) in recording.messages.iter().enumerate() {
+    for (index, RecordedMessage { message, time }) in recording.messages.iter().enumerate() {
         now = time.or(now);
         if index > 0 && message.role() == Role::Assistant {
             let window = session.window().await?;

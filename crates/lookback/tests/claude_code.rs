@@ -19,11 +19,11 @@ fn read(text: &str) -> Vec<Recording> {
 
 /// The messages as they would be sent.
 fn wire(recording: &Recording) -> Vec<&str> {
-    recording.messages.iter().map(|(message, _)| message.wire().unwrap().raw.get()).collect()
+    recording.messages.iter().map(|recorded| recorded.message.wire().unwrap().raw.get()).collect()
 }
 
 fn texts(recording: &Recording) -> Vec<String> {
-    recording.messages.iter().map(|(message, _)| message.text()).collect()
+    recording.messages.iter().map(|recorded| recorded.message.text()).collect()
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn of_the_lines_of_one_message_the_last_has_its_usage() {
     );
     assert_eq!(recording.model.as_deref(), Some("claude-sonnet-4-5-20250929"));
     // 2026-03-01T09:00:10Z: a message came with its first line.
-    assert_eq!(recording.messages[1].1, Some(1_772_355_610_000));
+    assert_eq!(recording.messages[1].time, Some(1_772_355_610_000));
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn an_old_file_that_is_being_written_is_read_up_to_the_line_that_is_cut_off() {
     assert_eq!(recordings.len(), 1);
     assert_eq!(recordings[0].id, "file");
     assert_eq!(texts(&recordings[0]), ["Hi", "Hello.", "Bye"]);
-    assert!(recordings[0].usage.is_empty() && recordings[0].model.is_none() && recordings[0].messages[0].1.is_none());
+    assert!(recordings[0].usage.is_empty() && recordings[0].model.is_none() && recordings[0].messages[0].time.is_none());
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn a_long_file_takes_time_by_its_length() {
     }
     let recordings = read(&lines.join("\n"));
     assert_eq!(recordings[0].messages.len(), 20_001);
-    let calls: HashSet<_> = recordings[0].messages[0].0.tool_calls().map(|(_, call)| call.id.clone()).collect();
+    let calls: HashSet<_> = recordings[0].messages[0].message.tool_calls().map(|(_, call)| call.id.clone()).collect();
     assert_eq!(calls.len(), 20_000);
 }
 
@@ -207,6 +207,6 @@ fn a_replay_of_a_session_makes_its_calls_and_none_is_invalid() {
     let price = prices.find(prices.names().next().unwrap()).unwrap();
     let mut on_call = |_: &Call| ControlFlow::Continue(());
     let report = block_on(replay(recording, settings, price, 0, &mut on_call)).unwrap().report;
-    let answers = recording.messages.iter().filter(|(message, _)| message.role() == Role::Assistant).count();
+    let answers = recording.messages.iter().filter(|recorded| recorded.message.role() == Role::Assistant).count();
     assert_eq!((report.calls, report.invalid_requests), (answers as u64, 0));
 }

@@ -37,7 +37,7 @@ fn fault(text: &str) -> String {
 }
 
 fn wire(recording: &Recording) -> Vec<&str> {
-    recording.messages.iter().map(|(message, _)| message.wire().unwrap().raw.get()).collect()
+    recording.messages.iter().map(|recorded| recorded.message.wire().unwrap().raw.get()).collect()
 }
 
 fn gzip(text: &str) -> Vec<u8> {

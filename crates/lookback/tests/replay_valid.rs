@@ -11,6 +11,7 @@ use std::ops::ControlFlow;
 use common::{Case, Run, case};
 use futures_lite::future::block_on;
 use lookback::dialect::Severity;
+use lookback::recording::RecordedMessage;
 use lookback::replay::{Call, Replay, replay};
 use lookback::transcript::Origin;
 use lookback::{Dialect, MemoryStore, Prices, Recording, Request, Role, Session, Settings};
@@ -39,7 +40,7 @@ fn windows(recording: &Recording, settings: Settings) -> Result<Vec<String>, loo
         let mut session = Session::open(MemoryStore::new(), "replay", settings).await?.with_spawner(block_on);
         session.set_preamble(&recording.preamble).await?;
         let mut windows = Vec::new();
-        for (index, (message, time)) in recording.messages.iter().enumerate() {
+        for (index, RecordedMessage { message, time }) in recording.messages.iter().enumerate() {
             if index > 0 && message.role() == Role::Assistant {
                 windows.push(session.window().await?.to_json()?);
             }
@@ -96,7 +97,8 @@ proptest! {
         let recordings = Recording::read(&messages.join("\n"), "case", None);
         let recordings = recordings.map_err(|fault| TestCaseError::fail(fault.to_string()))?;
         for recording in &recordings {
-            let plain = Dialect::detect(None, recording.messages.iter().map(|(message, _)| &*message.wire().unwrap().raw));
+            let raws = recording.messages.iter().map(|recorded| &*recorded.message.wire().unwrap().raw);
+            let plain = Dialect::detect(None, raws);
             if plain.unwrap().is_some() {
                 prop_assert_eq!(recording.dialect, case.dialect);
             }

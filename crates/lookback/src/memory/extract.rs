@@ -27,6 +27,7 @@ const MOST: usize = 32;
 
 /// Why no facts were drawn.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum DrawError {
     /// The model gave none that can be read.
     #[error("no facts were drawn from the messages that left the window")]

@@ -67,6 +67,7 @@ pub enum FactEntry {
 
 /// Why something is not written down.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Refused {
     /// There is nothing to remember.
     #[error("{field} is empty; say in a sentence what is so")]

@@ -11,6 +11,7 @@ use super::{Memory, MemoryError};
 
 /// One thing that happened to a fact, as its history tells it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Event {
     /// Whose log it is.
     pub scope: Scope,

@@ -70,6 +70,7 @@ pub struct Memory {
 
 /// What came of a statement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Stated {
     /// The fact: a new one, or the one that was confirmed.
     pub id: FactId,
@@ -79,6 +80,7 @@ pub struct Stated {
 
 /// Why a memory did not do as it was told.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum MemoryError {
     /// The name is none that a session or a workspace may have.
     #[error(transparent)]

@@ -27,6 +27,7 @@ impl Default for SheetOptions {
 /// Each fact stands on a line of its own, its text as a JSON string without angle brackets, control characters or invisible ones. So no
 /// fact can end its line, pose as another, or close the frame around all of them.
 #[derive(Clone, PartialEq, Eq, Default, Serialize)]
+#[non_exhaustive]
 pub struct Sheet {
     /// What the model is to read. Empty where there are no facts, or not even a line fits the budget.
     pub text: String,

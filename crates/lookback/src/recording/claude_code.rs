@@ -7,7 +7,7 @@ use lookback_core::{Dialect, Role};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Draft, RecordedUsage, Recording, RecordingError, Undecoded, millis, most, parse, values};
+use super::{Draft, RecordedMessage, RecordedUsage, Recording, RecordingError, Undecoded, millis, most, parse, values};
 
 /// Reads the conversations of a file. A line that is no part of one is passed over: there are many kinds, and new ones come.
 pub(super) fn read(text: &str, name: &str) -> Result<Vec<Recording>, RecordingError> {
@@ -24,7 +24,8 @@ pub(super) fn read(text: &str, name: &str) -> Result<Vec<Recording>, RecordingEr
         }
     }
     // Commands that never reached the model leave conversations without an answer.
-    let is_answered = |recording: &Recording| recording.messages.iter().any(|(said, _)| said.role() == Role::Assistant);
+    let is_answer = |recorded: &RecordedMessage| recorded.message.role() == Role::Assistant;
+    let is_answered = |recording: &Recording| recording.messages.iter().any(is_answer);
     if recordings.iter().any(is_answered) {
         recordings.retain(is_answered);
     }

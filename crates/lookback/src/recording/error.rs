@@ -7,6 +7,7 @@ use super::Shape;
 
 /// Why recordings could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RecordingError {
     /// A line is not JSON.
     #[error("line {line}: not valid JSON: {reason}")]
@@ -32,10 +33,12 @@ pub enum RecordingError {
     #[error("{}", .0.advice())]
     Foreign(Shape),
     /// A transcript whose messages are not all in one dialect.
-    #[error("{}: {contradiction}; no dialect has both: name the one to read it in with --dialect", places(.lines))]
+    #[error("{}: {contradiction}; no dialect has both: name the one to read it in with --dialect", places(*.line, *.other))]
     Contradiction {
-        /// The lines of the two, from 1.
-        lines: (usize, usize),
+        /// The line of the first, from 1.
+        line: usize,
+        /// The line of the other, from 1.
+        other: usize,
         /// What was seen.
         contradiction: Box<Contradiction>,
     },
@@ -61,11 +64,8 @@ pub enum RecordingError {
     },
 }
 
-fn places(lines: &(usize, usize)) -> String {
-    match lines {
-        (one, other) if one == other => format!("line {one}"),
-        (one, other) => format!("lines {one} and {other}"),
-    }
+fn places(line: usize, other: usize) -> String {
+    if line == other { format!("line {line}") } else { format!("lines {line} and {other}") }
 }
 
 fn why(clue: &Option<Box<Clue>>) -> String {

@@ -25,8 +25,8 @@ pub struct Recording {
     pub id: String,
     /// The dialect of its messages.
     pub dialect: Dialect,
-    /// The messages, with the times at which they came where these are known.
-    pub messages: Vec<(Message, Option<Millis>)>,
+    /// The messages, in order.
+    pub messages: Vec<RecordedMessage>,
     /// The system prompt and tools that stand beside them.
     pub preamble: Preamble,
     /// What the provider reported of its calls, in their order. Empty where that was not recorded.
@@ -35,6 +35,15 @@ pub struct Recording {
     pub compactions: Vec<usize>,
     /// The model, where it is known; of several the one that made most calls.
     pub model: Option<String>,
+}
+
+/// One message of a recording.
+#[derive(Debug, Clone)]
+pub struct RecordedMessage {
+    /// The message.
+    pub message: Message,
+    /// When it arrived, if the recording says so.
+    pub time: Option<Millis>,
 }
 
 /// What a provider reported of one call, in tokens.
@@ -102,7 +111,7 @@ impl Recording {
     /// let text = r#"{"role":"user","content":[{"text":"Hi"}],"time":"2026-01-01T00:00:00Z"}"#;
     /// let recordings = Recording::read(text, "notes", None)?;
     /// assert_eq!(recordings[0].dialect, Dialect::Bedrock);
-    /// assert_eq!(recordings[0].messages[0].1, Some(1_767_225_600_000));
+    /// assert_eq!(recordings[0].messages[0].time, Some(1_767_225_600_000));
     /// # Ok::<(), lookback::recording::RecordingError>(())
     /// ```
     pub fn read(text: &str, name: &str, dialect: impl Into<Option<Dialect>>) -> Result<Vec<Recording>, RecordingError> {
@@ -242,7 +251,7 @@ impl<'a> Draft<'a> {
         let clue = if dialect.is_none() { self.detect()? } else { None };
         let dialect = dialect.or(clue.map(|clue| clue.dialect)).unwrap_or_default();
         let decode = |(index, raw): (usize, Undecoded)| match dialect.decode_raw(&raw.message) {
-            Ok(message) => Ok((message, raw.time)),
+            Ok(message) => Ok(RecordedMessage { message, time: raw.time }),
             Err(fault) => Err(RecordingError::Message { line: raw.line, index, fault, clue: clue.map(Box::new) }),
         };
         let messages: Vec<_> = self.messages.into_iter().enumerate().map(decode).collect::<Result<_, _>>()?;
@@ -255,7 +264,7 @@ impl<'a> Draft<'a> {
         let given = |raw: Option<&RawValue>| raw.filter(|raw| raw.get() != "null").map(ToOwned::to_owned);
         let preamble = Preamble { system: given(system), tools: given(tools) };
         let is_answer =
-            |index: usize| messages.get(index).is_some_and(|(message, _)| message.role() == Role::Assistant);
+            |index: usize| messages.get(index).is_some_and(|recorded| recorded.message.role() == Role::Assistant);
         let usage = self.usage.into_iter().filter(|usage| is_answer(usage.message) && usage.is_possible()).collect();
         let compactions = self.compactions.into_iter().filter(|index| *index < messages.len()).collect();
         Ok(Recording { id: self.id, dialect, preamble, usage, compactions, model: self.model, messages })
@@ -267,8 +276,8 @@ impl<'a> Draft<'a> {
             message.map_or(self.line, |raw| raw.line)
         };
         let contradicted = |contradiction: Contradiction| {
-            let lines = (line(contradiction.first), line(contradiction.other));
-            RecordingError::Contradiction { lines, contradiction: Box::new(contradiction) }
+            let (first, other) = (line(contradiction.first), line(contradiction.other));
+            RecordingError::Contradiction { line: first, other, contradiction: Box::new(contradiction) }
         };
         Dialect::detect(self.beside, self.messages.iter().map(|raw| &*raw.message)).map_err(contradicted)
     }

@@ -13,6 +13,7 @@ pub(super) const UTF16: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
 
 /// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Shape {
     /// A list of messages.
     Messages,

@@ -11,6 +11,7 @@ pub const LARGEST: u64 = 4 << 30;
 
 /// Why bytes are no text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TextError {
     /// The bytes are not UTF-8.
     #[error("not valid UTF-8 at byte {at}")]

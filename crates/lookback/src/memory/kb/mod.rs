@@ -37,6 +37,7 @@ pub struct KbImported {
 
 /// Something in the folder that could not be taken over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Damaged {
     /// The file, or the folder, relative to the one that was imported.
     pub path: String,
@@ -46,6 +47,7 @@ pub struct Damaged {
 
 /// Why a folder was not imported.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum KbError {
     /// The folder cannot be read.
     #[error("{place} cannot be read: {source}")]

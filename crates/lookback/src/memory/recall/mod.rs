@@ -91,6 +91,7 @@ const BACK: u64 = 256;
 
 /// What was recalled. As text it is what a model reads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Recalled {
     /// What was asked for.
     pub asked: Recall,

@@ -21,6 +21,7 @@ pub(crate) const UNAVAILABLE: &str = "memory is not available now";
 
 /// A tool that a model may call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Tool {
     /// Its name.
     pub name: &'static str,

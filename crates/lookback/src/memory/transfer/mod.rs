@@ -64,6 +64,7 @@ pub struct Imported {
 
 /// A fact that was not imported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct RefusedLine {
     /// The line that states it, from 1.
     pub line: usize,

@@ -19,6 +19,7 @@ pub struct Export {
 
 /// What is wrong with an export.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BadLine {
     /// A line is not JSON.
     #[error("line {line}: not valid JSON: {reason}")]
