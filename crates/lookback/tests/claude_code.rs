@@ -140,7 +140,9 @@ fn an_old_file_that_is_being_written_is_read_up_to_the_line_that_is_cut_off() {
     assert_eq!(recordings.len(), 1);
     assert_eq!(recordings[0].id, "file");
     assert_eq!(texts(&recordings[0]), ["Hi", "Hello.", "Bye"]);
-    assert!(recordings[0].usage.is_empty() && recordings[0].model.is_none() && recordings[0].messages[0].time.is_none());
+    assert!(
+        recordings[0].usage.is_empty() && recordings[0].model.is_none() && recordings[0].messages[0].time.is_none()
+    );
 }
 
 #[test]
