@@ -412,12 +412,12 @@ fn arguments_of_any_length_and_depth_are_answered() {
     let memory = memory(&store, "one");
     let long = "x".repeat(3_000);
     for (arguments, told) in [
-        (format!("{{\"content\": \"{}\"}}", "x".repeat(70_000)), "and may have 65536"),
-        (format!("{{\"content\": \"{long}\", \"confidence\": 1}}"), "`content` has 3000 characters, and may have 2000"),
+        (format!("{{\"content\": \"{}\"}}", "x".repeat(70_000)), "the most is 65536"),
+        (format!("{{\"content\": \"{long}\", \"confidence\": 1}}"), "`content` has 3000 characters; the most is 2000"),
         ("[".repeat(60_000), "not JSON"),
         (
             format!("{{\"content\": \"x\", \"confidence\": 1, \"tags\": {:?}}}", ["x"; 40]),
-            "has 40 members, and may have 32",
+            "has 40 members; the most is 32",
         ),
         (format!("{{\"content\": \"x\", \"confidence\": 1, \"{long}\": 1}}"), "has no argument"),
         ("{\"content\": \"\\ud800\", \"confidence\": 1}".to_owned(), "not JSON"),
@@ -512,7 +512,9 @@ fn an_entry_is_recalled_in_pages_that_make_the_whole() {
             "#2 tool result of read_file:\n[no more text; it has 24000 characters]\n"
         );
         let odd = Recall::Entry { entry: u64::MAX, offset: u64::MAX, limit: Some(u64::MAX) };
-        assert!(recalled(&store, &odd).starts_with("[#18446744073709551615 is no message; the numbers go from 0 to "));
+        assert!(
+            recalled(&store, &odd).starts_with("[#18446744073709551615 is not a message; the numbers go from 0 to ")
+        );
     }
 }
 
@@ -536,7 +538,7 @@ fn words_are_found_in_what_left_the_window_and_in_no_other_log() {
         assert_eq!((derived.passages.len(), derived.end), (0, 0));
         assert_eq!(
             recalled(&store, &Recall::query("nowhere")),
-            "[no message holds all of these words; fewer find more]\n"
+            "[no message contains all of these words; use fewer]\n"
         );
     }
 }
@@ -546,7 +548,7 @@ fn an_erased_session_is_told_to_be() {
     for (store, _folder) in stores() {
         block_on(talk(&store));
         block_on(lookback::store::purge(&*store, &"one".parse().unwrap())).unwrap();
-        let told = "[nothing is kept of this session: nothing was said, or it was erased]\n";
+        let told = "[this session has no messages: nothing was said, or it was erased]\n";
         assert_eq!(recalled(&store, &Recall::entry(0)), told);
         assert_eq!(recalled(&store, &Recall::query("port")), told);
     }
@@ -560,7 +562,7 @@ fn a_way_that_was_left_is_found_and_marked() {
         block_on(session.sync(vec![say("first"), say("the red way")])).unwrap();
         block_on(session.sync(vec![say("first"), say("the green way")])).unwrap();
         let text = recalled(&store, &Recall::query("way"));
-        assert!(text.contains("user, on a way that was left:\n| the red way"), "{text}");
+        assert!(text.contains("user, on an abandoned branch:\n| the red way"), "{text}");
         assert!(text.contains("user:\n| the green way"), "{text}");
     }
 }

@@ -250,12 +250,12 @@ fn a_bad_line_is_named_and_nothing_is_taken() {
         (r#"{"scope":"session","position":9}"#.to_owned(), "missing field `entry`"),
         (r#"{"scope":"secret","position":9}"#.to_owned(), "expected `session` or `shared` at column 17"),
         (r#"{"scope":"session","position":"secret"}"#.to_owned(), "expected u64 at column "),
-        (stated(9, "a", r#","supersedes":["x1"]"#), "`x1` is no fact's identifier"),
+        (stated(9, "a", r#","supersedes":["x1"]"#), "`x1` is not a fact's identifier"),
         (stated(8, "a", ""), "line 10: entry 8 does not come behind entry 8"),
         (stated(9, "a", "").replace("session", "shared"), "line 10: facts of a session and shared ones"),
         (stated(9, "a", r#","supersedes":["f9"]"#), "line 10: entry 9 is about f9, which cannot have been stated"),
         (stated(9, " ", ""), "line 10: the text is empty"),
-        (stated(9, &long, ""), "line 10: the text has 2001 characters, and may have 2000"),
+        (stated(9, &long, ""), "line 10: the text has 2001 characters; the most is 2000"),
         (r#"{"scope":"session","position":9,"entry":{"drawn":{"from":[]}},"secret":1}"#.to_owned(), "unknown field"),
     ] {
         let error = Export::read(&format!("{good}{line}\n{good}")).unwrap_err().to_string();

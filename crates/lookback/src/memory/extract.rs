@@ -202,16 +202,16 @@ fn answered(message: &Message, messages: &[(Position, Arc<Message>)]) -> Option<
 fn schema() -> Value {
     json!({
         "type": "object",
-        "description": "What is worth knowing after the conversation: not what was done, but what is so. No fact twice, and none that the \
-                        conversation itself corrects.",
+        "description": "What is worth knowing after the conversation: what is true, not what was done. State each fact once, and leave \
+                        out what the conversation itself corrects.",
         "properties": {"facts": {"type": "array", "maxItems": MOST, "items": {
             "type": "object",
             "properties": {
                 "kind": {"enum": FactKind::ALL.map(FactKind::name)},
-                "text": {"type": "string", "maxLength": Statement::LONGEST, "description": "One sentence that stands alone."},
-                "about": {"type": "string", "maxLength": Statement::LONGEST_NAME, "description": "What it is about, as a name."},
+                "text": {"type": "string", "maxLength": Statement::LONGEST, "description": "One sentence that can be understood on its own."},
+                "about": {"type": "string", "maxLength": Statement::LONGEST_NAME, "description": "What the fact is about, as a name."},
                 "confidence": {"type": "number", "minimum": 0, "maximum": 1},
-                "message": {"type": "integer", "minimum": 1, "description": "The number of the message that says so."},
+                "message": {"type": "integer", "minimum": 1, "description": "The number of the message that says it."},
             },
             "required": ["kind", "text", "confidence", "message"],
             "additionalProperties": false,

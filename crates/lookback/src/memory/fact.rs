@@ -87,7 +87,7 @@ impl FromStr for FactKind {
 
 /// There is no such kind of fact.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{name}` is no kind of fact; there are correction, constraint, blocker, preference, decision and finding")]
+#[error("unknown kind of fact `{name}`; use correction, constraint, blocker, preference, decision or finding")]
 pub struct UnknownKind {
     /// What was asked for.
     pub name: String,
@@ -133,7 +133,7 @@ impl fmt::Display for FactId {
 
 /// No fact can have this identifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{given}` is no fact's identifier, such as `f12`, or `s3` for a shared one")]
+#[error("`{given}` is not a fact's identifier, which looks like `f12`, or `s3` for a shared fact")]
 pub struct BadFactId {
     /// What was given.
     pub given: String,

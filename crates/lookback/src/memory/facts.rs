@@ -70,13 +70,13 @@ pub enum FactEntry {
 #[non_exhaustive]
 pub enum Refused {
     /// There is nothing to remember.
-    #[error("{field} is empty; say in a sentence what is so")]
+    #[error("{field} is empty; it needs at least one visible character")]
     Empty {
         /// Which part of the statement.
         field: &'static str,
     },
     /// It is too long to be remembered as one fact.
-    #[error("{field} has {length} characters, and may have {most}; say it shorter, or as several facts")]
+    #[error("{field} has {length} characters; the most is {most}. Shorten it, or state several facts")]
     Long {
         /// Which part of the statement.
         field: &'static str,
@@ -86,7 +86,7 @@ pub enum Refused {
         most: usize,
     },
     /// Too many at once.
-    #[error("{field} are {count}, and may be {most}")]
+    #[error("there are {count} {field}; the most is {most}")]
     Many {
         /// Which part of the statement.
         field: &'static str,
@@ -96,14 +96,14 @@ pub enum Refused {
         most: usize,
     },
     /// No such fact stands.
-    #[error("no fact {id} stands; it may have been superseded, resolved or forgotten, or never stated")]
+    #[error("there is no current fact {id}; it was superseded, resolved or forgotten, or never stated")]
     Gone {
         /// What was asked for.
         id: FactId,
     },
     /// It is one session's alone, and what is shared cannot take its place.
     #[error(
-        "{id} is this session's alone, and a shared fact cannot take its place; forget it, or correct it in the session"
+        "{id} belongs to the session, and a shared fact cannot replace it; forget it, or replace it in the session"
     )]
     Private {
         /// The fact.
@@ -118,7 +118,7 @@ pub enum Refused {
         kind: FactKind,
     },
     /// Whoever says so is relied on less than the fact.
-    #[error("{id} has {trust} trust, and a source of {worth} trust cannot take it away; ask whoever said it")]
+    #[error("{id} has {trust} trust, and a source of {worth} trust cannot remove it; ask whoever stated it")]
     Trusted {
         /// The fact.
         id: FactId,
@@ -432,6 +432,6 @@ pub(super) fn check(statement: &Statement) -> Result<(), Refused> {
     text("the text", &statement.text, Statement::LONGEST)?;
     statement.about.as_deref().map_or(Ok(()), |about| text("`about`", about, Statement::LONGEST_NAME))?;
     statement.tags.iter().try_for_each(|tag| text("a tag", tag, Statement::LONGEST_NAME))?;
-    many("the tags", statement.tags.len())?;
-    many("the superseded facts", statement.supersedes.len())
+    many("tags", statement.tags.len())?;
+    many("superseded facts", statement.supersedes.len())
 }

@@ -15,7 +15,7 @@ fn plain(line: &str) -> String {
 impl fmt::Display for Passage {
     /// A line that says what it is, then each of its lines behind `| `, so that none can pose as another message.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let left = if self.left { ", on a way that was left" } else { "" };
+        let left = if self.left { ", on an abandoned branch" } else { "" };
         writeln!(f, "#{} {}{left}:", self.position, plain(&self.who))?;
         for line in self.text.lines() {
             writeln!(f, "| {}", plain(line))?;
@@ -36,15 +36,19 @@ impl fmt::Display for Recalled {
             (Some(more), _) => writeln!(f, "[more messages: recall {}]", arguments(more)),
             (None, _) if !self.passages.is_empty() => Ok(()),
             (None, _) if self.end == 0 => {
-                writeln!(f, "[nothing is kept of this session: nothing was said, or it was erased]")
+                writeln!(f, "[this session has no messages: nothing was said, or it was erased]")
             }
-            (None, Recall::Query { .. }) => writeln!(f, "[no message holds all of these words; fewer find more]"),
+            (None, Recall::Query { .. }) => writeln!(f, "[no message contains all of these words; use fewer]"),
             (None, Recall::Range { .. }) => {
-                writeln!(f, "[no message stands there; the numbers go from 0 to {}]", self.end.saturating_sub(1))
+                writeln!(
+                    f,
+                    "[there are no messages in this range; the numbers go from 0 to {}]",
+                    self.end.saturating_sub(1)
+                )
             }
             (None, Recall::Entry { entry, .. }) => writeln!(
                 f,
-                "[#{entry} is no message; the numbers go from 0 to {}, and not each is one; recall {}]",
+                "[#{entry} is not a message; the numbers go from 0 to {}, and not all are messages; recall {}]",
                 self.end.saturating_sub(1),
                 arguments(&Recall::range(entry.saturating_sub(5), entry.saturating_add(5)))
             ),

@@ -15,7 +15,7 @@ const MOST_BYTES: usize = 64 * 1024;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(super) enum Wrong {
     #[error(
-        "the arguments have {bytes} bytes, and may have {MOST_BYTES}; nothing was done. Say it shorter, or in several calls"
+        "the arguments have {bytes} bytes; the most is {MOST_BYTES}. Nothing was done. Shorten them, or make several calls"
     )]
     Large { bytes: usize },
     #[error("the arguments are not JSON ({reason}); send one JSON object")]
@@ -26,19 +26,21 @@ pub(super) enum Wrong {
     Unknown { tool: &'static str, name: String, nearest: &'static str, known: String },
     #[error("`{name}` is missing: {description}")]
     Missing { name: &'static str, description: &'static str },
-    #[error("`{name}` must be {wanted}, and is {found}")]
+    #[error("`{name}` must be {wanted}, not {found}")]
     Type { name: &'static str, wanted: &'static str, found: &'static str },
-    #[error("`{name}` must be from {least} to {most}, and is {found}")]
+    #[error("`{name}` must be from {least} to {most}, not {found}")]
     Range { name: &'static str, least: u64, most: u64, found: String },
-    #[error("`{name}` is empty; leave it out, or say something")]
+    #[error("`{name}` is empty; give it a text, or leave it out")]
     Empty { name: &'static str },
-    #[error("`{name}` has {length} characters, and may have {most}; say it shorter, or in several calls")]
+    #[error("`{name}` has {length} characters; the most is {most}. Shorten it, or make several calls")]
     Long { name: &'static str, length: usize, most: usize },
-    #[error("`{name}` has {count} members, and may have {most}")]
+    #[error("`{name}` has {count} members; the most is {most}")]
     Many { name: &'static str, count: usize, most: usize },
-    #[error("`{name}` names no fact: an identifier is such as `f12`, or `s3` for a shared one; memory_get lists them")]
+    #[error(
+        "`{name}` is not a fact's identifier, which looks like `f12`, or `s3` for a shared fact; memory_get lists them"
+    )]
     NoId { name: &'static str },
-    #[error("`source` must be `model` or `tool:NAME`; nobody else can be spoken for")]
+    #[error("`source` must be `model` or `tool:NAME`; you cannot speak for anyone else")]
     Source,
     #[error("{0}")]
     Combination(&'static str),
@@ -126,13 +128,13 @@ fn given(parameter: &Parameter, value: &Value) -> Result<Option<Given>, Wrong> {
             Given::Texts(vec![text(name, value, most)?])
         }
         Shape::Names => {
-            let names = strings(name, value).ok_or_else(|| wrong("a list of strings and of nothing else"))??;
+            let names = strings(name, value).ok_or_else(|| wrong("a list of strings"))??;
             let names = names.into_iter().map(|value| text(name, value, Statement::LONGEST_NAME));
             Given::Texts(names.collect::<Result<_, _>>()?)
         }
         Shape::Id => Given::Ids(vec![id(name, value.as_str().ok_or_else(|| wrong("a string"))?)?]),
         Shape::Ids => {
-            let ids = strings(name, value).ok_or_else(|| wrong("a list of strings and of nothing else"))??;
+            let ids = strings(name, value).ok_or_else(|| wrong("a list of strings"))??;
             Given::Ids(ids.into_iter().map(|value| id(name, value)).collect::<Result<_, _>>()?)
         }
         Shape::Share => {

@@ -96,7 +96,7 @@ pub async fn call(memory: &Memory, name: &str, arguments: &str) -> Reply {
         Err(Trouble::Told(text)) => Reply { text, error: true },
         Err(Trouble::Memory(MemoryError::Store(error))) => {
             tracing::warn!(session = %memory.session(), %error, "a model could not reach its memory");
-            let text = format!("{UNAVAILABLE}; nothing was changed. Go on without it, and try again later");
+            let text = format!("{UNAVAILABLE}; nothing was changed. Continue without it, and try again later");
             Reply { text, error: true }
         }
         Err(Trouble::Memory(error)) => Reply { text: error.to_string(), error: true },
