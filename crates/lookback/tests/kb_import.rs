@@ -290,7 +290,7 @@ fn damaged_files_are_told_of_and_the_others_taken() {
             "memory/s/mem-9.json: not UTF-8",
             "memory/s/mem-a.json: not a file",
             "memory/s/turns.json: not in the form of KB Labs",
-            "memory/shared/memory.json: not the shared memory: no object",
+            "memory/shared/memory.json: not a shared memory: not an object",
             "memory/t/fact-sheet.json: 2 of its entries have no text",
         ]
     );

@@ -210,7 +210,7 @@ impl Memory {
     /// memory.prefer("Use pnpm, not npm.").await?;
     ///
     /// // To say more than the text, build a statement.
-    /// let port = Statement::finding("It listens on port 5050.").about("the service's port").confidence(0.9).by(Speaker::Model);
+    /// let port = Statement::finding("It listens on port 5050.").about("the port").confidence(0.9).by(Speaker::Model);
     /// memory.state(Scope::Shared, port).await?;
     /// # Ok::<(), lookback::memory::MemoryError>(())
     /// # }).unwrap();

@@ -1,4 +1,4 @@
-//! What comes of a call: each tool's deed, and the words in which a model is told of it.
+//! Carrying out a call, and the answer that the model reads.
 
 use lookback_core::tokens::Estimate;
 
@@ -13,19 +13,19 @@ use crate::memory::{
 
 /// The most tokens of all facts together.
 const SHEET: u64 = 8_000;
-/// The most characters of a fact's history, and of the facts that a search found.
+/// The most characters of a fact's history, and of the facts that a search finds.
 const LONGEST: usize = 16_000;
-/// Facts that are shown where one was asked for that does not stand.
+/// How many facts are shown when a fact was asked for that is not current.
 const NEAR: usize = 3;
-/// Facts that a search gives, unless it is told how many.
+/// How many facts a search returns by default.
 const FOUND: u64 = 10;
 
 /// Why a call was not carried out.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// In words for the model.
+    /// The reason, in words for the model.
     Told(String),
-    /// The memory did not do it.
+    /// An error of the memory.
     Memory(MemoryError),
 }
 
@@ -69,7 +69,7 @@ fn no_tool(name: &str) -> Trouble {
     Trouble::Told(format!("there is no tool {}; the tools are {}", quoted(&name), known.join(", ")))
 }
 
-/// No such fact stands, and these are near.
+/// Explains that a fact is not current, and shows facts near it.
 async fn gone(memory: &Memory, id: FactId) -> Result<Trouble, Trouble> {
     let mut facts: Vec<Fact> = memory.facts().await?.into_iter().filter(|fact| fact.id.scope == id.scope).collect();
     facts.sort_by_key(|fact| fact.id.position.abs_diff(id.position));
@@ -87,7 +87,7 @@ async fn gone(memory: &Memory, id: FactId) -> Result<Trouble, Trouble> {
     Ok(Trouble::Told(text))
 }
 
-/// What the model states of this kind, on its own word.
+/// Builds the model's statement of a fact.
 fn statement(kind: FactKind, given: &Arguments) -> Statement {
     let tags = given.texts("tags").iter().map(String::as_str).chain(given.text("taskId"));
     Statement {
@@ -98,7 +98,7 @@ fn statement(kind: FactKind, given: &Arguments) -> Statement {
     }
 }
 
-/// The tool that a source names.
+/// Returns the tool that a source names.
 fn tool(source: &str) -> Option<&str> {
     source.strip_prefix("tool:").map(str::trim).filter(|name| !name.is_empty())
 }
@@ -108,7 +108,7 @@ async fn finding(memory: &Memory, given: &Arguments) -> Result<String, Trouble> 
     let by = match given.text("source") {
         Some("model") => Speaker::Model,
         Some(source) => Speaker::Tool(tool(source).ok_or(Wrong::Source)?.to_owned()),
-        // What any tool said is relied on no further than tools are.
+        // If any tool is among the sources, the finding has no more trust than a tool.
         None => {
             sources.iter().find_map(|source| tool(source)).map_or(Speaker::Model, |it| Speaker::Tool(it.to_owned()))
         }
@@ -137,7 +137,7 @@ async fn blocker(memory: &Memory, given: &Arguments) -> Result<String, Trouble> 
     }
 }
 
-/// Writes a fact down, and says what that does to others.
+/// Writes a fact, and says what that does to others.
 async fn state(memory: &Memory, statement: Statement) -> Result<String, Trouble> {
     let stated = memory.remember(statement).await?;
     let id = stated.id;
@@ -151,7 +151,8 @@ async fn state(memory: &Memory, statement: Statement) -> Result<String, Trouble>
         && let Some(near) = near(memory, id).await
     {
         text.push_str(&format!(
-            "\nIt is similar to a current fact: {}\nDoes it replace {old}? If so, state it again with `supersedes`: [\"{old}\"]. If not, keep both.",
+            "\nIt is similar to a current fact: {}\nDoes it replace {old}? \
+             If so, state it again with `supersedes`: [\"{old}\"]. If not, keep both.",
             line(&near),
             old = near.id
         ));
@@ -170,8 +171,8 @@ async fn state(memory: &Memory, statement: Statement) -> Result<String, Trouble>
     Ok(text)
 }
 
-/// A fact that says nearly what this one says, stands beside it, and may be superseded by whoever stated it. It is only offered, so where the
-/// store fails now there is none.
+/// Returns a fact that says almost the same as a new one, and that its speaker may replace. It is only a suggestion, so
+/// an error of the store means that there is none.
 async fn near(memory: &Memory, id: FactId) -> Option<Fact> {
     let mut known = memory.caught_up().await.ok()?;
     let facts = known.of(id.scope);
@@ -196,7 +197,7 @@ async fn get(memory: &Memory, given: &Arguments) -> Result<String, Trouble> {
     Ok(format!("{now}\nIts history, the newest first:\n{}", bounded(events)))
 }
 
-/// What happened to a fact, in a line.
+/// Describes an event in one line.
 fn told(scope: Scope, event: &Event) -> String {
     let by = |source: &Source| match &source.by {
         Speaker::Person => "a person".to_owned(),
@@ -267,7 +268,7 @@ async fn recalled(memory: &Memory, given: &Arguments) -> Result<String, Trouble>
     Ok(recall(&**memory.store(), memory.session(), &asked).await?.to_string().trim_end().to_owned())
 }
 
-/// As many of these lines as are not too long together, and how many are not there.
+/// Joins as many lines as fit, and says how many are missing.
 fn bounded(lines: Vec<String>) -> String {
     let mut room = LONGEST;
     let fits = |line: &&String| {

@@ -1,4 +1,4 @@
-//! The arguments of a call: text that a model wrote, held to the shapes that its tool wants.
+//! The arguments of a call: text that a model wrote, checked against the tool's definition.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::memory::{BadFactId, FactId, Statement};
 /// The most bytes of a call's arguments.
 const MOST_BYTES: usize = 64 * 1024;
 
-/// Why a call cannot be carried out as it is. It tells the model what to change.
+/// What is wrong with the arguments. The text tells the model what to change.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(super) enum Wrong {
     #[error(
@@ -46,7 +46,7 @@ pub(super) enum Wrong {
     Combination(&'static str),
 }
 
-/// The arguments of one call, each of the shape that its tool wants.
+/// The checked arguments of one call.
 #[derive(Debug, Default)]
 pub(super) struct Arguments {
     values: HashMap<&'static str, Given>,
@@ -61,7 +61,7 @@ enum Given {
 }
 
 impl Arguments {
-    /// Reads what a model wrote. No text at all is an empty object, and `null` is an argument that is not given.
+    /// Reads what a model wrote. An empty text is an empty object, and `null` is an argument that is not given.
     pub(super) fn read(tool: &'static Definition, text: &str) -> Result<Self, Wrong> {
         if text.len() > MOST_BYTES {
             return Err(Wrong::Large { bytes: text.len() });
@@ -117,7 +117,7 @@ impl Arguments {
     }
 }
 
-/// One argument; `None` where it is passed over.
+/// Reads one argument. Returns `None` if it is ignored.
 fn given(parameter: &Parameter, value: &Value) -> Result<Option<Given>, Wrong> {
     let name = parameter.name;
     let wrong = |wanted| Wrong::Type { name, wanted, found: kind(value) };
@@ -156,7 +156,7 @@ fn given(parameter: &Parameter, value: &Value) -> Result<Option<Given>, Wrong> {
     Ok(Some(given))
 }
 
-/// The strings of a list, or the one that stands for a list; `None` where it is neither.
+/// Returns the strings of a list. One string alone is a list, too. Returns `None` if it is neither.
 fn strings<'a>(name: &'static str, value: &'a Value) -> Option<Result<Vec<&'a str>, Wrong>> {
     let strings: Vec<&str> = match value {
         Value::String(one) => vec![one],

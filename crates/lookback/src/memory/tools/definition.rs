@@ -1,10 +1,10 @@
-//! The tools of a memory as they are told to a model: names, descriptions and the shapes of their arguments, in one table.
+//! The tools of a memory in one table: names, descriptions and arguments.
 
 use serde_json::{Value, json};
 
 use crate::memory::Statement;
 
-/// A tool, as it is told to a model and as its arguments are read.
+/// A tool: what the model is told about it, and how its arguments are read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Definition {
     pub(super) name: &'static str,
@@ -26,26 +26,26 @@ pub(super) struct Parameter {
 pub(super) enum Need {
     Required,
     Optional,
-    /// Taken where a model was taught another system's tools, and not told to those that were not.
+    // Accepted from models that know another system's tools, but not described to others.
     Untold,
 }
 
 /// What an argument may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// A text of at most so many characters, not blank.
+    /// A text of at most this many characters, which is not blank.
     Text(usize),
-    /// A list of names; one alone is a list too.
+    /// A list of names. One name alone is a list, too.
     Names,
     /// A fact's identifier.
     Id,
-    /// A list of facts' identifiers; one alone is a list too.
+    /// A list of facts' identifiers. One identifier alone is a list, too.
     Ids,
     /// A number from 0 to 1.
     Share,
-    /// A whole number within these bounds.
+    /// A whole number in this range.
     Count(u64, u64),
-    /// Whatever it is, it is passed over.
+    /// Anything. It is ignored.
     Ignored,
 }
 
@@ -80,7 +80,7 @@ const fn untold(name: &'static str, shape: Shape) -> Parameter {
 
 /// The most characters of a query.
 const LONGEST_QUERY: usize = 500;
-/// Positions and offsets, as far as every JSON parser reads them exactly.
+/// The largest position or offset: every JSON parser reads integers up to it exactly.
 const FAR: u64 = (1 << 53) - 1;
 
 const TEXT: Shape = Shape::Text(Statement::LONGEST);
@@ -89,16 +89,17 @@ const CONTENT: Parameter = required("content", TEXT, "The fact, in one sentence 
 const ABOUT: Parameter = optional(
     "about",
     NAME,
-    "What the fact is about, such as `the service's port`. The next fact of this kind about the same thing replaces it.",
+    "What the fact is about, such as `the service's port`. \
+     The next fact of this kind about the same thing replaces it.",
 );
 const TAGS: Parameter = optional("tags", Shape::Names, "Words to find the fact by.");
 const SUPERSEDES: Parameter =
     optional("supersedes", Shape::Ids, "Facts that are no longer true and that this one replaces, such as [\"f3\"].");
-/// There is one session, and a memory knows which.
+/// Ignored, because a memory belongs to one session.
 const SESSION: Parameter = untold("sessionId", Shape::Ignored);
 
 impl Definition {
-    /// All of them, in the order in which they are told.
+    /// All tools, in the order in which a model sees them.
     pub(super) const ALL: [Definition; 10] = [
         Definition {
             name: "memory_finding",
@@ -116,7 +117,8 @@ impl Definition {
         },
         Definition {
             name: "memory_blocker",
-            description: "Remember something that blocks your work (content), or report that a blocker is resolved (resolves, with).",
+            description: "Remember something that blocks your work (content), \
+                          or report that a blocker is resolved (resolves, with).",
             parameters: &[
                 optional("content", TEXT, "What blocks your work, in one sentence that can be understood on its own."),
                 ABOUT,
@@ -130,7 +132,8 @@ impl Definition {
         },
         Definition {
             name: "memory_correction",
-            description: "Remember that an earlier belief was wrong, and what is true instead. The fact sheet shows corrections before all other facts.",
+            description: "Remember that an earlier belief was wrong, and what is true instead. \
+                          The fact sheet shows corrections before all other facts.",
             parameters: &[CONTENT, SUPERSEDES, ABOUT, untold("invalidates", Shape::Ids), SESSION],
         },
         Definition {
@@ -158,7 +161,8 @@ impl Definition {
         },
         Definition {
             name: "memory_forget",
-            description: "Remove a fact that should never have been remembered. If something has changed, state the new fact instead.",
+            description: "Remove a fact that should never have been remembered. \
+                          If something has changed, state the new fact instead.",
             parameters: &[
                 required("id", Shape::Id, "The fact to remove, such as f3."),
                 optional("reason", TEXT, "Why it should be removed."),
@@ -176,8 +180,9 @@ impl Definition {
         },
         Definition {
             name: "recall",
-            description: "Read earlier messages of this conversation that you no longer see: search them (query), read a range (from, to), or \
-                          read one in full (entry), for example one that was shortened. The number after # names a message.",
+            description: "Read earlier messages of this conversation that you no longer see: search them (query), \
+                          read a range (from, to), or read one in full (entry), for example one that was shortened. \
+                          The number after # names a message.",
             parameters: &[
                 optional("query", Shape::Text(LONGEST_QUERY), "Words that the message must contain, all of them."),
                 optional("from", Shape::Count(0, FAR), "The number of the first message."),
@@ -202,13 +207,13 @@ impl Definition {
         },
     ];
 
-    /// The tool of a name.
+    /// Returns the tool with a name.
     pub(super) fn of(name: &str) -> Option<&'static Definition> {
         const ALL: &[Definition] = &Definition::ALL;
         ALL.iter().find(|definition| definition.name == name)
     }
 
-    /// The JSON Schema of its arguments.
+    /// Returns the JSON Schema of the arguments.
     pub(super) fn schema(&self) -> Value {
         let told = || self.parameters.iter().filter(|parameter| parameter.need != Need::Untold);
         let property = |parameter: &Parameter| {
