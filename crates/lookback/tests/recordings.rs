@@ -99,7 +99,7 @@ fn a_given_dialect_is_not_found_out() {
 
 #[test]
 fn messages_of_two_dialects_in_one_transcript_are_named_with_their_lines() {
-    let told = "no dialect has both: name the one to read it in with --dialect";
+    let told = "no dialect has both: choose one with --dialect";
     assert_eq!(
         fault(&[OPENAI[0], OPENAI[1], ANTHROPIC[2]].join("\n")),
         format!(
@@ -120,7 +120,7 @@ fn a_message_that_does_not_fit_the_dialect_found_out_says_what_told_it() {
     assert_eq!(
         fault(&[ANTHROPIC[1], r#"{"role":"wizard","content":"x"}"#].join("\n")),
         "line 2: messages[1]: unknown role `wizard`; anthropic has user, assistant and system (messages[0] has a block `tool_use`, \
-         as in anthropic; --dialect reads it in another)"
+         as in anthropic; choose another with --dialect)"
     );
 }
 
@@ -224,7 +224,7 @@ fn a_format_that_is_not_read_yet_is_called_by_its_name() {
     assert_eq!(
         fault(r#"{"model":"m","input":[{"role":"user","content":"Hi"}]}"#),
         "this looks like an OpenAI Responses body (`input` items); Lookback reads Chat Completions, Anthropic Messages, Bedrock \
-         Converse and sessions of Claude Code so far: write its items as Chat Completions messages"
+         Converse and Claude Code sessions: convert its items to Chat Completions messages"
     );
     for (text, name) in [
         (r#"{"contents":[{"parts":[{"text":"Hi"}]}]}"#, "a Gemini body"),

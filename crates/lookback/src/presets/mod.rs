@@ -1,7 +1,7 @@
 //! Presets: ready-made policies, as typed values or by name with settings.
 //!
-//! In Rust, a function returns a preset, methods change its options, and `into` makes it a [`Policy`]. In text, such as an argument of the
-//! command line, the same preset is `tokens:max_tokens=32000,target_tokens=16000` (see [`named`]).
+//! In Rust, a function returns a preset, methods change its options, and `into` makes it a [`Policy`]. In text, such as
+//! an argument of the command line, the same preset is `tokens:max_tokens=32000,target_tokens=16000` (see [`named`]).
 //!
 //! ```
 //! use lookback::{Policy, presets};
@@ -11,8 +11,8 @@
 //! # Ok::<(), presets::PolicyError>(())
 //! ```
 //!
-//! Any value of an option makes a policy. [`Policy::faults`] finds values that make no sense, such as a limit of 0; the functions that
-//! read text return an error instead.
+//! Any value of an option makes a policy. [`Policy::faults`] finds values that make no sense, such as a limit of 0; the
+//! functions that read text return an error instead.
 
 mod newest;
 mod options;
@@ -56,8 +56,8 @@ pub const PRESETS: &[Preset] = &[
     preset("turn-window", "AgentLIB's: the newest turns, within a number of tokens (max_turns=50, max_tokens=4000)"),
     preset(
         "rolling-summary",
-        "Crux's: the newest messages behind a running summary (window_size=20, summary_budget=1000, summary_role=system, \
-         batch=a quarter of window_size)",
+        "Crux's: the newest messages behind a running summary (window_size=20, summary_budget=1000, \
+         summary_role=system, batch=a quarter of window_size)",
     ),
     preset(
         "two-tier",
@@ -183,8 +183,8 @@ pub fn none() -> Policy {
 
 /// Returns the policy of a preset, given by name, with settings after a colon.
 ///
-/// Any path of the policy is a key. `max_messages` is short for `limits.messages`, and `target_messages` for `target.messages`. The presets
-/// that are named after other systems also have those systems' own options.
+/// Any path of the policy is a key. `max_messages` is short for `limits.messages`, and `target_messages` for
+/// `target.messages`. The presets that are named after other systems also have those systems' own options.
 ///
 /// ```
 /// use lookback::presets::named;
@@ -242,8 +242,8 @@ pub fn with<'a>(policy: Policy, settings: impl IntoIterator<Item = &'a str>) -> 
     apply(policy, pairs(settings)?)
 }
 
-/// Reads a policy from the text of a file: JSON if it begins with a brace, TOML otherwise. If the file names a `preset`, the other keys
-/// change that preset.
+/// Reads a policy from the text of a file: JSON if it begins with a brace, TOML otherwise. If the file names a
+/// `preset`, the other keys change that preset.
 ///
 /// ```
 /// use lookback::presets::{named, parse};
@@ -435,8 +435,8 @@ mod tests {
         let message = |text| named(text).unwrap_err().to_string();
         assert_eq!(
             message("windows"),
-            "there is no policy `windows`; use a preset (default, none, messages, turns, rounds, tokens, turn-window, rolling-summary, \
-             two-tier, message-window, managed-window), or a file whose name ends in .toml or .json"
+            "there is no policy `windows`; use a preset (default, none, messages, turns, rounds, tokens, turn-window, \
+             rolling-summary, two-tier, message-window, managed-window), or a file whose name ends in .toml or .json"
         );
         assert_eq!(message("messages:max_messages"), "`max_messages` is not a setting: write KEY=VALUE");
         assert!(

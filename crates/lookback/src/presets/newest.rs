@@ -32,8 +32,8 @@ pub fn rounds(max: u64) -> Newest {
 
 /// A preset with one limit, made by [`tokens`], [`messages`], [`turns`] or [`rounds`].
 ///
-/// Set a [target](Newest::target): without one, a window that is full drops a little at each call, which breaks the provider's prompt cache
-/// each time.
+/// Set a [target](Newest::target): without one, a window that is full drops a little at each call, which breaks the
+/// provider's prompt cache each time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use = "a preset does nothing until it becomes a policy"]
 pub struct Newest {
@@ -43,7 +43,8 @@ pub struct Newest {
 }
 
 impl Newest {
-    /// Sets the target, in the unit of the limit: a window that exceeds the limit is made smaller until it meets the target.
+    /// Sets the target, in the unit of the limit: a window that exceeds the limit is made smaller until it meets the
+    /// target.
     pub fn target(self, target: u64) -> Self {
         Newest { target: Some(target), ..self }
     }

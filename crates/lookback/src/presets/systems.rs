@@ -4,7 +4,8 @@ use lookback_core::cut::Truncation;
 use lookback_core::message::Role;
 use lookback_core::policy::{Keep, Limits, Pace, Policy, Stage, Start, Summarize, SystemRule, Tokens};
 
-/// Returns `AgentLIB`'s window: the newest turns that fit a number of tokens. It keeps 50 turns and 4,000 tokens unless told otherwise.
+/// Returns `AgentLIB`'s window: the newest turns that fit a number of tokens. It keeps 50 turns and 4,000 tokens unless
+/// told otherwise.
 ///
 /// `AgentLIB` does not store system messages. Here they come before the window, and they count in tokens only.
 ///
@@ -47,11 +48,11 @@ impl From<TurnWindow> for Policy {
     }
 }
 
-/// Returns Crux's window: the newest messages behind a running summary. It keeps 20 messages and a summary of at most 1,000 tokens unless
-/// told otherwise.
+/// Returns Crux's window: the newest messages behind a running summary. It keeps 20 messages and a summary of at most
+/// 1,000 tokens unless told otherwise.
 ///
-/// Crux asks its model for a new summary at every message once the window is full. Here a summary takes in several messages at a time
-/// (see [`RollingSummary::batch`]).
+/// Crux asks its model for a new summary at every message once the window is full. Here a summary takes in several
+/// messages at a time (see [`RollingSummary::batch`]).
 ///
 /// ```
 /// use lookback::{Policy, presets};
@@ -117,8 +118,8 @@ pub(crate) fn rolling_batch(window_size: u64) -> u64 {
     (window_size / 4).max(1)
 }
 
-/// Returns the window of KB Labs' agents: the newest rounds, in which older tool results are cleared and long ones truncated. It keeps 10
-/// rounds, and 8,000 characters of each tool result, unless told otherwise.
+/// Returns the window of KB Labs' agents: the newest rounds, in which older tool results are cleared and long ones
+/// truncated. It keeps 10 rounds, and 8,000 characters of each tool result, unless told otherwise.
 ///
 /// ```
 /// use lookback::{Policy, presets};
@@ -172,8 +173,8 @@ impl From<TwoTier> for Policy {
         );
         Policy {
             limits: Limits { rounds: Some(rounds), ..Limits::default() },
-            // The first message is kept because it is the task in a run of KB Labs' agents; the current task is kept in any case. System
-            // messages are kept wherever they are.
+            // The first message is kept because it is the task in a run of KB Labs' agents; the current task is kept in
+            // any case. System messages are kept wherever they are.
             keep: Keep { first: 1, system: true, ..Keep::default() },
             arrival: Some(Truncation { head: length, marker: Some(marker), ..Truncation::default() }),
             stages: vec![Stage::ClearResults { keep: 3, marker: None }, last],
@@ -182,7 +183,8 @@ impl From<TwoTier> for Policy {
     }
 }
 
-/// Returns `LangChain4j`'s window: the newest messages, at most `max_messages` (from 1), with at most one system message.
+/// Returns `LangChain4j`'s window: the newest messages, at most `max_messages` (from 1), with at most one system
+/// message.
 ///
 /// ```
 /// use lookback::{Policy, presets};
@@ -221,8 +223,8 @@ impl From<MessageWindow> for Policy {
     }
 }
 
-/// Returns Strands' window: the newest messages, which begin with a person's. It keeps 40 messages, and checks its limits between turns,
-/// unless told otherwise.
+/// Returns Strands' window: the newest messages, which begin with a person's. It keeps 40 messages, and checks its
+/// limits between turns, unless told otherwise.
 ///
 /// ```
 /// use lookback::{Pace, Policy, presets};
@@ -256,14 +258,14 @@ impl ManagedWindow {
         ManagedWindow { should_truncate_results, ..self }
     }
 
-    /// Sets at which calls the limits are checked. Strands writes `true` for [`Pace::Call`], `false` for [`Pace::Turn`], and a number for
-    /// [`Pace::Calls`].
+    /// Sets at which calls the limits are checked. Strands writes `true` for [`Pace::Call`], `false` for
+    /// [`Pace::Turn`], and a number for [`Pace::Calls`].
     pub fn per_turn(self, pace: Pace) -> Self {
         ManagedWindow { per_turn: pace, ..self }
     }
 
-    /// Sets the share of the model's context window, above 0 and at most 1, that a window may fill. It is checked before every call,
-    /// whatever [`ManagedWindow::per_turn`] says. Strands writes `true` for 0.7.
+    /// Sets the share of the model's context window, above 0 and at most 1, that a window may fill. It is checked
+    /// before every call, whatever [`ManagedWindow::per_turn`] says. Strands writes `true` for 0.7.
     pub fn proactive_compression(self, share: f64) -> Self {
         ManagedWindow { proactive_compression: Some(share), ..self }
     }
