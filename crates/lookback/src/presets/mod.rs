@@ -368,6 +368,11 @@ fn set(policy: &Policy, key: &str, value: &str) -> Result<Policy, PolicyError> {
     serde_json::from_value(whole).map_err(|error| fault(error.to_string()))
 }
 
+/// Compiles the example of the page on policies.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/policies.md")]
+struct Page;
+
 #[cfg(test)]
 mod tests {
     use lookback_core::{Pace, Role};
