@@ -121,6 +121,10 @@ impl Arguments {
 fn given(parameter: &Parameter, value: &Value) -> Result<Option<Given>, Wrong> {
     let name = parameter.name;
     let wrong = |wanted| Wrong::Type { name, wanted, found: kind(value) };
+    let no_list = || {
+        let found = if value.is_array() { "a list with other members" } else { kind(value) };
+        Wrong::Type { name, wanted: "a list of strings", found }
+    };
     let given = match parameter.shape {
         Shape::Ignored => return Ok(None),
         Shape::Text(most) => {
@@ -128,13 +132,13 @@ fn given(parameter: &Parameter, value: &Value) -> Result<Option<Given>, Wrong> {
             Given::Texts(vec![text(name, value, most)?])
         }
         Shape::Names => {
-            let names = strings(name, value).ok_or_else(|| wrong("a list of strings"))??;
+            let names = strings(name, value).ok_or_else(no_list)??;
             let names = names.into_iter().map(|value| text(name, value, Statement::LONGEST_NAME));
             Given::Texts(names.collect::<Result<_, _>>()?)
         }
         Shape::Id => Given::Ids(vec![id(name, value.as_str().ok_or_else(|| wrong("a string"))?)?]),
         Shape::Ids => {
-            let ids = strings(name, value).ok_or_else(|| wrong("a list of strings"))??;
+            let ids = strings(name, value).ok_or_else(no_list)??;
             Given::Ids(ids.into_iter().map(|value| id(name, value)).collect::<Result<_, _>>()?)
         }
         Shape::Share => {
