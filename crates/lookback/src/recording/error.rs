@@ -33,7 +33,7 @@ pub enum RecordingError {
     #[error("{}", .0.advice())]
     Foreign(Shape),
     /// The messages of a transcript are in different dialects.
-    #[error("{}: {contradiction}; no dialect has both: choose one with --dialect", places(*.line, *.other))]
+    #[error("{}: {contradiction}; no dialect has both: choose one with --dialect", places(.line, .other))]
     Contradiction {
         /// The line of the first, from 1.
         line: usize,
@@ -64,7 +64,7 @@ pub enum RecordingError {
     },
 }
 
-fn places(line: usize, other: usize) -> String {
+fn places(line: &usize, other: &usize) -> String {
     if line == other { format!("line {line}") } else { format!("lines {line} and {other}") }
 }
 
