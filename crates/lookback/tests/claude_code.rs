@@ -1,4 +1,4 @@
-//! Session files of Claude Code, from files of its format with invented contents.
+//! Session files of Claude Code, from files in its format with invented contents.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -17,7 +17,7 @@ fn read(text: &str) -> Vec<Recording> {
     Recording::read(text, "file", None).unwrap()
 }
 
-/// The messages as they would be sent.
+/// Returns the messages as they would be sent.
 fn wire(recording: &Recording) -> Vec<&str> {
     recording.messages.iter().map(|recorded| recorded.message.wire().unwrap().raw.get()).collect()
 }
@@ -83,7 +83,7 @@ fn of_the_lines_of_one_message_the_last_has_its_usage() {
         [usage(1, [4, 1000, 0, 120]), usage(6, [7, 200, 1004, 40]), usage(8, [2, 50, 1204, 33])]
     );
     assert_eq!(recording.model.as_deref(), Some("claude-sonnet-4-5-20250929"));
-    // 2026-03-01T09:00:10Z: a message came with its first line.
+    // 2026-03-01T09:00:10Z: a message has the time of its first line.
     assert_eq!(recording.messages[1].time, Some(1_772_355_610_000));
 }
 
@@ -185,7 +185,8 @@ fn lines_of_no_conversation_are_no_recording() {
 fn a_long_file_takes_time_by_its_length() {
     let mut lines = Vec::new();
     for n in 0..20_000_usize {
-        // One message of many lines, each with its call and a result beside it: the worst that ties can be.
+        // One message of many lines, each with a call and a result beside it: the worst case for putting a message
+        // together.
         let call = format!(r#"[{{"type":"tool_use","id":"t{n}","name":"f","input":{{}}}}]"#);
         let parent = if n == 0 { "null".to_owned() } else { format!("\"a{}\"", n - 1) };
         lines.push(format!(

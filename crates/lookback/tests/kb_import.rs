@@ -1,4 +1,4 @@
-//! Import of memory folders of KB Labs: both layouts, damaged files, and the same again.
+//! Importing memory folders of KB Labs: both layouts, damaged files, and a second import.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -29,7 +29,7 @@ fn imported(store: &Arc<dyn Store>, folder: &Path) -> KbImported {
     block_on(import_kb(store.clone(), Memory::WORKSPACE, folder, Effect::Written)).unwrap()
 }
 
-/// Each fact that a session knows, on a line.
+/// The facts that a session knows, one per line.
 fn told(store: &Arc<dyn Store>, session: &str) -> Vec<String> {
     let memory = block_on(Memory::open(store.clone(), session)).unwrap();
     let line = |fact: lookback::memory::Fact| {

@@ -1,4 +1,5 @@
-//! Facts, their sheet and the tools for them, against the vectors of `corpus/memory/`, over every store; and the faults of other systems.
+//! Facts, the fact sheet and the memory tools, over every store: the vectors of `corpus/memory/`, and faults of other
+//! systems.
 
 #![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
@@ -30,7 +31,7 @@ fn vectors<T: DeserializeOwned>(file: &str) -> Vec<T> {
     vectors.into_iter().map(|vector| serde_json::from_value(vector).unwrap_or_else(|e| panic!("{file}: {e}"))).collect()
 }
 
-/// Both stores, empty.
+/// All stores, empty.
 fn stores() -> [(Arc<dyn Store>, Option<tempfile::TempDir>); 3] {
     let folder = || tempfile::tempdir().unwrap();
     let (database, files) = (folder(), folder());
@@ -95,9 +96,9 @@ impl Said {
 struct FactsVector {
     name: String,
     steps: Vec<Step>,
-    /// What stands in the end.
+    /// The facts that are current in the end.
     stands: Vec<String>,
-    /// What stands for another session.
+    /// The facts that are current in another session.
     elsewhere: Option<Vec<String>>,
 }
 
@@ -144,7 +145,7 @@ impl Step {
     }
 }
 
-/// What stands, as a sheet with room for everything writes it, in the order in which it was stated.
+/// The current facts in the order in which they were stated, as a sheet with room for all of them writes them.
 fn stands(memory: &Memory) -> Vec<String> {
     let all = SheetOptions { budget: u64::MAX, surer_than: Confidence::new(0.0) };
     let sheet = block_on(memory.sheet(&all, &Estimate::default())).unwrap();
@@ -171,7 +172,7 @@ fn facts_stand_as_the_vectors_say() {
                 }
             }
             assert_eq!(stands(&memory), vector.stands, "{}", vector.name);
-            // Who reads the log anew knows the same.
+            // A new reader of the log knows the same.
             assert_eq!(stands(&self::memory(&store, "one")), vector.stands, "{}", vector.name);
             if let Some(elsewhere) = &vector.elsewhere {
                 assert_eq!(stands(&self::memory(&store, "two")), *elsewhere, "{}", vector.name);
@@ -240,7 +241,7 @@ struct ToolsVector {
 #[serde(deny_unknown_fields)]
 struct Call {
     tool: String,
-    /// The arguments: a string is their text, anything else their JSON.
+    /// The arguments: a string is their text, anything else is their JSON.
     with: Value,
     gives: Option<String>,
     fails: Option<String>,
@@ -272,7 +273,7 @@ fn finding(text: &str) -> Statement {
     Statement::new(FactKind::Finding, text, Source::of(Speaker::Model))
 }
 
-/// Fault K3: a sheet that protected facts alone overflowed was evicted from for ever.
+/// Fault K3: once protected facts alone exceeded the budget, nothing else was ever shown again.
 #[test]
 fn k3_protected_facts_beyond_the_budget_end_in_a_sheet_and_are_all_kept() {
     let mut facts = Facts::new(Scope::Session);
@@ -288,7 +289,7 @@ fn k3_protected_facts_beyond_the_budget_end_in_a_sheet_and_are_all_kept() {
     assert_eq!(facts.len(), 500);
 }
 
-/// Fault K4: facts that contradict each other became one, and the longer text won.
+/// Fault K4: facts that contradicted each other were merged, and the longer text won.
 #[test]
 fn k4_facts_that_contradict_each_other_are_never_one() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
@@ -301,7 +302,7 @@ fn k4_facts_that_contradict_each_other_are_never_one() {
     assert_eq!(texts, ["service listens on port 5050, as its file says", "the service listens on port 6060"]);
 }
 
-/// Fault K7: what a session wrote down was never read again, not even by itself.
+/// Fault K7: what a session wrote was never read again, not even by itself.
 #[test]
 fn k7_a_finding_and_a_blocker_are_read_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
@@ -339,7 +340,7 @@ fn write(store: Arc<dyn Store>, writer: usize) {
     }
 }
 
-/// Every writer's facts are there once, and those that all wrote are there once and confirmed by the others.
+/// Checks that each writer's facts are there once, and that those written by all are there once, with confirmations.
 fn holds_all(store: &Arc<dyn Store>) {
     let facts = block_on(memory(store, "one").facts()).unwrap();
     let texts: BTreeSet<_> = facts.iter().map(|fact| fact.statement.text.clone()).collect();
@@ -369,7 +370,7 @@ fn memories_that_write_at_once_lose_and_double_nothing() {
     }
 }
 
-/// Where a process of [`another_process_writes`] is to write.
+/// Where a process of [`another_process_writes`] writes.
 const STORE: &str = "LOOKBACK_TEST_FACTS";
 
 #[test]
@@ -446,7 +447,7 @@ fn a_store_that_fails_is_told_without_a_path() {
     }
 }
 
-/// A session with text, a call and its result, a picture, reasoning, and a way that was left.
+/// A session with text, a call and its result, a picture, reasoning, and an abandoned branch.
 async fn talk(store: &Arc<dyn Store>) -> Session {
     let settings = Settings { dialect: Dialect::Anthropic, ..Settings::default() };
     let mut session = Session::open(store.clone(), "one", settings).await.unwrap();
@@ -594,7 +595,7 @@ fn facts_that_were_erased_are_gone_from_a_memory_that_is_open() {
         state(&open, "It is old");
         state(&open, "It is known");
         block_on(lookback::store::purge(&*store, open.session())).unwrap();
-        // Logs are told apart by when they began, in milliseconds.
+        // Logs are told apart by their creation times, in milliseconds.
         std::thread::sleep(std::time::Duration::from_millis(3));
         let other = memory(&store, "one");
         state(&other, "It is new");

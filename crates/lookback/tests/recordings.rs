@@ -1,4 +1,4 @@
-//! The formats in which recordings come, and the dialects that their messages tell.
+//! The file formats of recordings, and how the dialect of their messages is recognized.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -46,7 +46,7 @@ fn gzip(text: &str) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// One conversation in every form that a file may have: all are read as the same messages.
+/// Writes one conversation in every form that a file may have. All are read as the same messages.
 #[test]
 fn a_recording_may_have_many_forms() {
     for (dialect, messages) in
@@ -149,9 +149,9 @@ fn what_the_provider_reported_is_read() {
         r#""usage":[[1,3,20,100,7]]"#,
         r#""usage":[{"message":1,"input":3,"cache_write":20,"cache_read":100,"output":7}]"#,
         r#""meta":{"usage":[[1,3,20,100,7]],"compactions":[2],"models":{"small":1,"large":4}}"#,
-        // Of a message that is no answer, or is not there.
+        // Usage of a message that is not an answer, or does not exist.
         r#""usage":[[0,1,1,1,1],[1,3,20,100,7],[9,1,1,1,1]]"#,
-        // A provider's own object is none of ours.
+        // A provider's own usage object is not in this format.
         r#""usage":{"prompt_tokens":3},"meta":{"usage":[[1,3,20,100,7]]}"#,
     ] {
         let recording = read(&format!(r#"{{{more},"messages":[{messages}]}}"#)).remove(0);

@@ -1,4 +1,4 @@
-//! Exports of facts: what an import restores, what it adds to what is there, and what it refuses to read.
+//! Exports of facts: what an import restores, what it adds to existing facts, and what it refuses to read.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -41,7 +41,7 @@ fn texts(memory: &Memory) -> Vec<String> {
     facts(memory).into_iter().map(|fact| fact.statement.text).collect()
 }
 
-/// A memory in which a fact was superseded, one confirmed, one resolved, one forgotten, and one is disputed.
+/// A memory with a fact that was superseded, one that was confirmed, one resolved, one forgotten and one disputed.
 fn lived() -> Memory {
     let memory = open();
     state(&memory, FactKind::Finding, "It listens on port 5050.", Speaker::Model, 1);
@@ -88,7 +88,7 @@ fn what_is_restored_hides_no_shared_facts_and_counts_no_messages_as_drawn_from()
     let yarn = said(FactKind::Preference, "Use yarn here.", Speaker::Model, 2);
     block_on(old.state(Scope::Session, Statement { supersedes: vec![npm, "f0".parse().unwrap()], ..yarn })).unwrap();
     assert_eq!(texts(&old), ["Use yarn here."]);
-    // Here `s0` is another fact, and the message another one too.
+    // Here `s0` is a different fact, and the message is a different one, too.
     let new = open();
     let never = said(FactKind::Constraint, "Never push to main.", Speaker::Person, 1);
     block_on(new.state(Scope::Shared, never)).unwrap();
@@ -137,7 +137,7 @@ fn what_is_known_already_is_confirmed_once_and_what_is_new_is_added() {
         [
             ("Write it in Rust.", Trust::Medium, 0),
             ("never touch `legacy`", Trust::High, 1),
-            // It comes with the person who confirmed it.
+            // The fact comes with the person who confirmed it.
             ("It listens on port 6060.", Trust::High, 1),
             ("It listens on port 7070.", Trust::Low, 0),
         ]
@@ -276,7 +276,7 @@ fn entries_that_refer_to_each_other_in_every_way_come_to_an_end() {
             ids.join(",")
         )
     };
-    // The first position is left out, so it cannot go in as it is.
+    // The first position is missing, so the log cannot be restored as it was.
     let text: String = (1..2_000).map(line).collect();
     let memory = open();
     assert_eq!(imported(&memory, &text).counts, Counts { new: 1, ..Counts::default() });
