@@ -26,7 +26,7 @@ fn store() -> Arc<dyn Store> {
 }
 
 fn imported(store: &Arc<dyn Store>, folder: &Path) -> KbImported {
-    block_on(import_kb(store.clone(), Memory::WORKSPACE, folder, Effect::Written)).unwrap()
+    block_on(import_kb(store.clone(), Memory::WORKSPACE, folder, Effect::Write)).unwrap()
 }
 
 /// The facts that a session knows, one per line.
@@ -170,7 +170,7 @@ fn both_layouts_become_facts_and_messages() {
 #[test]
 fn the_same_folder_again_changes_nothing() {
     let (store, root) = (store(), whole());
-    let first = block_on(import_kb(store.clone(), Memory::WORKSPACE, root.path(), Effect::Told)).unwrap();
+    let first = block_on(import_kb(store.clone(), Memory::WORKSPACE, root.path(), Effect::DryRun)).unwrap();
     assert_eq!(block_on(store.list("")).unwrap(), [], "it was only told of");
     assert_eq!(imported(&store, root.path()), first);
     let logs = || block_on(store.list("")).unwrap().into_iter().map(|log| (log.name, log.records)).collect::<Vec<_>>();
@@ -213,11 +213,11 @@ fn a_folder_is_found_by_its_kb_its_memory_or_what_holds_it() {
         assert_eq!((report.counts.new, report.conversations), (21, conversations), "{place}");
     }
     for empty in [folder(&[]), folder(&[("a/b.json", "{}"), ("memory/s/other.json", "{")])] {
-        let error = block_on(import_kb(store(), Memory::WORKSPACE, empty.path(), Effect::Written)).unwrap_err();
+        let error = block_on(import_kb(store(), Memory::WORKSPACE, empty.path(), Effect::Write)).unwrap_err();
         assert!(matches!(error, KbError::Nothing { .. }), "{error}");
     }
     let missing =
-        block_on(import_kb(store(), Memory::WORKSPACE, Path::new("/nonesuch/kb"), Effect::Written)).unwrap_err();
+        block_on(import_kb(store(), Memory::WORKSPACE, Path::new("/nonesuch/kb"), Effect::Write)).unwrap_err();
     assert!(matches!(missing, KbError::Unreadable { .. }), "{missing}");
 }
 

@@ -273,7 +273,7 @@ fn finding(text: &str) -> Statement {
     Statement::new(FactKind::Finding, text, Source::of(Speaker::Model))
 }
 
-/// Fault K3: once protected facts alone exceeded the budget, nothing else was ever shown again.
+/// Fault K3: if protected facts alone exceeded the budget, eviction from the sheet never ended.
 #[test]
 fn k3_protected_facts_beyond_the_budget_end_in_a_sheet_and_are_all_kept() {
     let mut facts = Facts::new(Scope::Session);

@@ -30,7 +30,7 @@ fn exported(memory: &Memory) -> String {
 }
 
 fn imported(memory: &Memory, text: &str) -> Imported {
-    block_on(import(memory, Scope::Session, &Export::read(text).unwrap(), Effect::Written)).unwrap()
+    block_on(import(memory, Scope::Session, &Export::read(text).unwrap(), Effect::Write)).unwrap()
 }
 
 fn facts(memory: &Memory) -> Vec<Fact> {
@@ -216,9 +216,9 @@ fn telling_what_an_import_would_come_to_writes_nothing() {
     let export = Export::read(&exported(&lived())).unwrap();
     for memory in [open(), lived()] {
         let before = exported(&memory);
-        let told = block_on(import(&memory, Scope::Session, &export, Effect::Told)).unwrap();
+        let told = block_on(import(&memory, Scope::Session, &export, Effect::DryRun)).unwrap();
         assert_eq!(exported(&memory), before);
-        assert_eq!(told, block_on(import(&memory, Scope::Session, &export, Effect::Written)).unwrap());
+        assert_eq!(told, block_on(import(&memory, Scope::Session, &export, Effect::Write)).unwrap());
     }
 }
 
@@ -227,7 +227,7 @@ fn facts_of_a_session_may_become_shared_and_lines_may_be_left_out() {
     let text: String = exported(&lived()).lines().skip(1).map(|line| format!("{line}\r\n\n")).collect();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let memory = block_on(Memory::open(store, "chat-2")).unwrap();
-    let report = block_on(import(&memory, Scope::Shared, &Export::read(&text).unwrap(), Effect::Written)).unwrap();
+    let report = block_on(import(&memory, Scope::Shared, &Export::read(&text).unwrap(), Effect::Write)).unwrap();
     assert_eq!((report.restored, report.counts.new), (false, 3));
     let ids: Vec<_> = facts(&memory).iter().map(|fact| fact.id.to_string()).collect();
     assert_eq!(ids, ["s0", "s2", "s3"]);
@@ -298,7 +298,7 @@ fn imports_at_once_take_each_fact_once() {
     let new: u64 = std::thread::scope(|scope| {
         let import_one = || {
             let memory = block_on(Memory::open(store.clone(), "chat-1")).unwrap();
-            block_on(import(&memory, Scope::Session, &export, Effect::Written)).unwrap().counts.new
+            block_on(import(&memory, Scope::Session, &export, Effect::Write)).unwrap().counts.new
         };
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(import_one)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()

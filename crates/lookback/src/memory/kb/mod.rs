@@ -139,7 +139,7 @@ impl KbImported {
     ) -> Result<(), KbError> {
         let count = messages.len() as u64;
         let is_free = store.head(name, None).await.map_err(MemoryError::from)?.is_none();
-        if is_free && (effect == Effect::Told || begin(&**store, name, messages).await?) {
+        if is_free && (effect == Effect::DryRun || begin(&**store, name, messages).await?) {
             self.conversations += 1;
             self.messages += count;
         } else {

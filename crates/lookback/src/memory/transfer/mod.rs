@@ -27,9 +27,9 @@ struct Line {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// The import writes.
-    Written,
+    Write,
     /// A dry run: the report says what the import would do, and nothing is written.
-    Told,
+    DryRun,
 }
 
 /// How many facts an import accepted, and what became of the others.
@@ -93,7 +93,7 @@ pub(super) fn as_text<S: Serializer>(value: &impl std::fmt::Display, serializer:
 /// let text = export(&old, Scope::Session).await?;
 ///
 /// let new = Memory::open(MemoryStore::new(), "chat-1").await?;
-/// let report = import(&new, Scope::Session, &Export::read(&text)?, Effect::Written).await?;
+/// let report = import(&new, Scope::Session, &Export::read(&text)?, Effect::Write).await?;
 /// assert!(report.restored);
 /// assert_eq!(new.facts().await?, old.facts().await?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -89,7 +89,7 @@ impl Memory {
     pub(super) async fn restore(&self, scope: Scope, export: &Export, effect: Effect) -> Result<bool, MemoryError> {
         let mut known = self.caught_up().await?;
         let facts = known.of(scope);
-        if facts.end() > 0 || effect == Effect::Told {
+        if facts.end() > 0 || effect == Effect::DryRun {
             return Ok(facts.end() == 0);
         }
         let entries = export.entries();
@@ -112,7 +112,7 @@ impl Memory {
             }
             let mut taking = Taking { facts: facts.clone(), said: Said::of(scope, &before), entries: Vec::new() };
             let outcomes = incoming.iter().map(|fact| taking.take(fact)).collect();
-            if effect == Effect::Told || taking.entries.is_empty() || self.append(facts, &taking.entries).await? {
+            if effect == Effect::DryRun || taking.entries.is_empty() || self.append(facts, &taking.entries).await? {
                 return Ok(outcomes);
             }
         }
