@@ -11,6 +11,7 @@ use lookback::cache::{Block, Cache};
 use lookback::memory::{FactKind, Memory, Scope, SheetOptions, Source, Speaker, Statement};
 use lookback::middleware::{Event, FactSheet, Middleware, Run, ToolUse};
 use lookback::presets::named;
+use lookback::recording::RecordedMessage;
 use lookback::replay::{Call, Report, blocks, replay};
 use lookback::tokens::{Model, Models, TokenCounter};
 use lookback::transcript::{Entry, Millis, Origin};
@@ -236,7 +237,7 @@ fn play(recording: &Recording, policy: &Policy, mut on_call: impl FnMut(&mut Ses
         let mut session = Session::open(MemoryStore::new(), "notes", settings(policy.clone())).await?;
         session.set_preamble(&recording.preamble).await?;
         let (mut call, mut now) = (0, None);
-        for (index, (message, time)) in recording.messages.iter().enumerate() {
+        for (index, RecordedMessage { message, time }) in recording.messages.iter().enumerate() {
             now = time.or(now);
             if index > 0 && message.role() == Role::Assistant {
                 call += 1;

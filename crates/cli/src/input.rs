@@ -164,7 +164,7 @@ fn begins_with_message(text: &str) -> bool {
 
 /// Returns the messages of a recording, byte for byte.
 fn raw_messages(recording: &Recording) -> Vec<&RawValue> {
-    recording.messages.iter().filter_map(|(message, _)| Some(&*message.wire()?.raw)).collect()
+    recording.messages.iter().filter_map(|recorded| Some(&*recorded.message.wire()?.raw)).collect()
 }
 
 /// A recording as a request body, with its name.

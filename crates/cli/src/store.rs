@@ -90,7 +90,7 @@ fn make_private(folder: &Path) -> io::Result<()> {
 
 /// Returns the error for a folder that is not a store. It may be a memory folder of KB Labs, which can be imported.
 fn missing(path: &Path, error: StoreError) -> Failure {
-    let found = || block_on(import_kb(Arc::new(MemoryStore::new()), Memory::WORKSPACE, path, Effect::Told));
+    let found = || block_on(import_kb(Arc::new(MemoryStore::new()), Memory::WORKSPACE, path, Effect::DryRun));
     match error {
         StoreError::Missing { place } if path.is_dir() && found().is_ok() => Failure::KbFolder(place),
         error => error.into(),

@@ -268,7 +268,7 @@ fn packed_files_and_marked_ones_are_read() {
         assert_eq!(Lab::new().pipe(&["check", "--fix"], bytes).out(), plain);
         assert_eq!(Lab::new().pipe(&["window"], bytes).out(), plain);
     }
-    Lab::new().pipe(&["check"], &packed[..30]).fails(2, "standard input: gzip that cannot be unpacked");
+    Lab::new().pipe(&["check"], &packed[..30]).fails(2, "standard input: cannot unpack the gzip data");
 }
 
 #[test]

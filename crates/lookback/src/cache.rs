@@ -1,4 +1,4 @@
-//! A provider's prompt cache, simulated: what of each request it would read, write, or pass over.
+//! A simulation of a provider's prompt cache: which tokens of each request it would read or write.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,11 @@ use serde::Serialize;
 
 use crate::prices::{Entries, Price};
 
-/// A prompt cache as one conversation meets it, by the rules of its price.
+/// The prompt cache of one conversation, with the rules and prices of a provider.
 ///
-/// A cache holds exact prefixes. Where entries are marked, we place markers as a careful client does: behind the system
-/// prompt and tools, and at the end of each request, so that the next request finds the end of the last.
+/// A cache keeps exact prefixes. If it keeps only marked ones, the simulation places markers as a careful client does:
+/// after the system prompt and tools, and at the end of each request, so that the next request finds the end of the
+/// last one.
 ///
 /// ```
 /// use lookback::cache::{Block, Cache};
@@ -29,57 +30,58 @@ use crate::prices::{Entries, Price};
 #[derive(Debug, Clone)]
 pub struct Cache {
     price: Price,
-    /// When each prefix was last used.
+    // When each prefix was last used.
     entries: HashMap<u128, Option<Millis>>,
     last: Option<u128>,
 }
 
-/// A piece of a request that is the same or another, as a whole.
+/// A piece of a request, which is the same in two requests or different as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Block {
-    /// Two blocks of one digest hold the same bytes.
+    /// The digest. Two blocks with the same digest contain the same bytes.
     pub digest: u128,
-    /// Its tokens.
+    /// The tokens of the block.
     pub tokens: u64,
-    /// Whether it belongs to the system prompt or the tools, behind which a marker stands.
+    /// Whether it belongs to the system prompt or the tools, which are followed by a marker.
     pub fixed: bool,
 }
 
 /// What one request costs.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[non_exhaustive]
 pub struct Charge {
-    /// Tokens read from the cache.
+    /// Tokens that were read from the cache.
     pub read: u64,
-    /// Tokens written to it.
+    /// Tokens that were written to the cache.
     pub written: u64,
-    /// Tokens that touched no cache.
+    /// Tokens that were neither read nor written.
     pub uncached: u64,
-    /// US dollars.
+    /// The cost in US dollars.
     pub cost: f64,
     /// Whether the request does not extend the one before it.
     pub breaks: bool,
-    /// Whether what it would have read had grown cold.
+    /// Whether the cache had the beginning of the request, but it had expired.
     pub cold: bool,
 }
 
 impl Charge {
-    /// All tokens of the request.
+    /// Returns all tokens of the request.
     pub fn sent(&self) -> u64 {
         self.read + self.written + self.uncached
     }
 }
 
 impl Cache {
-    /// An empty cache.
+    /// Creates an empty cache.
     pub fn new(price: Price) -> Self {
         Cache { price, entries: HashMap::new(), last: None }
     }
 
-    /// One request, at a time where the transcript has times; without them nothing ever grows cold.
+    /// Simulates one request, and returns what it costs. Without a time, nothing in the cache expires.
     pub fn call(&mut self, blocks: &[Block], time: Option<Millis>) -> Charge {
         let mut prefix = 0;
         let mut tokens = 0;
-        // Every prefix of the request: its chain, its tokens, and whether a marker stands there.
+        // Every prefix of the request: its chained digest, its tokens, and whether a marker follows it.
         let mut prefixes = Vec::with_capacity(blocks.len());
         for (index, block) in blocks.iter().enumerate() {
             prefix = chain(prefix, block.digest);
@@ -151,7 +153,7 @@ mod tests {
     fn a_changed_middle_reads_no_further_than_the_marker_before_it() {
         let mut marked = cache("anthropic-5m");
         marked.call(&blocks(&[0, 1, 2, 3]), None);
-        // [0] is below the minimum of 1,024 tokens, so nothing of it was kept.
+        // [0] is below the minimum of 1,024 tokens, so it was not kept.
         let charge = marked.call(&blocks(&[0, 1, 9]), None);
         assert_eq!((charge.read, charge.breaks), (0, true));
         let mut every = cache("openai");

@@ -1,4 +1,4 @@
-//! Driving an engine alone, without a store: calls that answer what the engine asks for, and a whole conversation call by call.
+//! Using an engine without a store: windows with their summaries, and a whole conversation call by call.
 
 use lookback_core::engine::{Engine, SummaryRequest, WindowOutcome};
 use lookback_core::message::{Message, Role};
@@ -7,17 +7,18 @@ use lookback_core::{ConversionError, Request};
 
 use crate::summarize::{Task, passages};
 
-/// What makes a summary that is wanted: its text, or nothing where there is none to be had.
+/// A function that makes a summary. It returns `None` if it cannot.
 pub type MakeSummary<'a> = dyn FnMut(&SummaryRequest) -> Option<String> + 'a;
 
-/// The window for a call that is about to be made, with the summaries in it that the policy wants.
+/// Returns the window for the next call, with the summaries that the policy asks for.
 ///
-/// [`WindowOutcome::summary_request`] is left only where there was no summary, or none that fits; then what it was to cover is in the window still.
+/// [`WindowOutcome::summary_request`] is left only if there was no summary for it, or if the engine rejected it. Then
+/// the window still contains what the summary should have covered.
 ///
 /// ```
 /// use lookback::{Engine, Message, Settings, calls, presets};
 ///
-/// let policy = presets::named("rolling-summary:window_size=2")?;
+/// let policy = presets::rolling_summary().window_size(2).into();
 /// let mut engine = Engine::new(Settings { policy, ..Settings::default() });
 /// for text in ["My name is Ada.", "And?", "What is it?"] {
 ///     engine.push(Message::user(text))?;
@@ -29,7 +30,7 @@ pub type MakeSummary<'a> = dyn FnMut(&SummaryRequest) -> Option<String> + 'a;
 /// ```
 pub fn window(engine: &mut Engine, summarize: &mut MakeSummary<'_>) -> WindowOutcome {
     let mut outcome = engine.window();
-    // Each summary covers at least one message that the one before it did not.
+    // Each summary covers at least one message that the one before it did not, so this ends.
     for _ in 0..engine.view().messages().count() {
         let Some(wanted) = &outcome.summary_request else { break };
         let made = summarize(wanted).and_then(|text| engine.accept_summary(&wanted.claim, &text).ok());
@@ -43,34 +44,37 @@ pub fn window(engine: &mut Engine, summarize: &mut MakeSummary<'_>) -> WindowOut
     outcome
 }
 
-/// What a summarizer is asked for a summary that is wanted.
+/// Returns the task for a summarizer that fulfills a summary request.
 pub fn task(wanted: &SummaryRequest) -> Task {
     let passages = passages(wanted.messages.iter().map(|message| &**message));
     Task { previous: wanted.previous.clone(), aim: Some(wanted.aim), ..Task::new(passages, wanted.budget) }
 }
 
-/// What came of a conversation that was taken in.
+/// The result of running a conversation through an engine.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct Taken {
-    /// All that its log holds.
+    /// All entries of its log.
     pub entries: Vec<Entry>,
-    /// The last call. Its entries are among the others.
+    /// The outcome of the last call. Its entries are among the others.
     pub outcome: WindowOutcome,
 }
 
-/// Takes a request in as a session would have seen it: message by message, with a call before every assistant message that does not
-/// come first, and one at the end.
+/// Runs a request through an engine as a session would have seen it: message by message, with a call before every
+/// assistant message except one that comes first, and a call at the end.
 ///
 /// `on_call` sees the engine after each call.
 ///
 /// # Errors
-/// Where a message cannot be said in the engine's dialect.
+/// Returns an error if a message cannot be expressed in the engine's dialect.
 ///
 /// ```
 /// use lookback::{Engine, Request, Settings, calls, presets};
 ///
-/// let request = Request::decode(r#"[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]"#, None)?;
-/// let mut engine = Engine::new(Settings { policy: presets::named("messages:max_messages=1")?, ..Settings::default() });
+/// let text = r#"[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]"#;
+/// let request = Request::decode(text, None)?;
+/// let policy = presets::messages(1).into();
+/// let mut engine = Engine::new(Settings { policy, ..Settings::default() });
 /// let mut calls = 0;
 /// calls::take_in(&mut engine, &request, &mut |_| None, &mut |_| calls += 1)?;
 /// assert_eq!((calls, engine.view().messages().count()), (2, 1));
@@ -86,7 +90,7 @@ pub fn take_in(
     feed(engine, request, &precedes, summarize, on_call)
 }
 
-/// Takes a request in as one piece, with one call at the end.
+/// Runs a request through an engine in one piece, with one call at the end.
 ///
 /// # Errors
 /// As [`take_in`].
@@ -99,7 +103,7 @@ pub fn take_in_once(
     feed(engine, request, &|_, _| false, summarize, on_call)
 }
 
-/// `precedes` says whether a call precedes a message.
+/// `precedes` says whether a call comes before a message.
 fn feed(
     engine: &mut Engine,
     request: &Request,

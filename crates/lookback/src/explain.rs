@@ -1,6 +1,7 @@
-//! What became of each message of a history, and why.
+//! What happened to each message of a history, and why.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use lookback_core::Dialect;
 use lookback_core::Explanation;
@@ -9,29 +10,35 @@ use lookback_core::dialect::Mend;
 use lookback_core::plan::{Action, Decision, Reason};
 use lookback_core::transcript::{Arrival, Entry, Position};
 use lookback_core::view::{Item, View};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
-/// What became of neighboring messages that share a fate.
+/// What happened to a run of neighboring messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Fate {
-    /// The messages: half-open, by their index in the history.
-    pub span: (usize, usize),
-    /// What was done.
+    /// The indices of the messages in the history.
+    #[serde(serialize_with = "as_pair")]
+    pub span: Range<usize>,
+    /// What was done with them.
     pub action: Action,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
-    /// What is done to each of them beyond that as it is sent, so that the provider takes it. Mostly nothing.
+    /// Further changes that are made when each of them is sent, so that the provider accepts it. Usually empty.
     pub mends: Vec<Mend>,
-    /// Their tokens as they arrived.
+    /// Their tokens when they arrived.
     pub tokens: u64,
-    /// Their tokens as they are sent.
+    /// Their tokens when they are sent.
     pub sent: u64,
 }
 
-/// Tells what became of every message of a log, in the order of the history.
+fn as_pair<S: Serializer>(span: &Range<usize>, serializer: S) -> Result<S::Ok, S::Error> {
+    (span.start, span.end).serialize(serializer)
+}
+
+/// Returns what happened to every message of a log, in the order of the history.
 ///
-/// `explanation` is that of the window as it is (see [`Session::explain`](crate::Session::explain)); `view` is what is sent, in this
-/// dialect.
+/// `explanation` is that of the current window (see [`Session::explain`](crate::Session::explain)). `view` is what is
+/// sent, in this dialect.
 ///
 /// ```
 /// use lookback::dialect::Mend;
@@ -42,7 +49,7 @@ pub struct Fate {
 /// let mut entries = engine.push(Message::user("Is it done?"))?;
 /// entries.extend(engine.push(Message::user("Well?"))?);
 /// let fates = fates(&entries, engine.view(), Dialect::Anthropic, &engine.explain());
-/// assert_eq!(fates[1].span, (1, 2));
+/// assert_eq!(fates[1].span, 1..2);
 /// assert_eq!(fates[1].mends, [Mend::MergedWithPrevious]);
 /// # Ok::<(), lookback::ConversionError>(())
 /// ```
@@ -67,11 +74,11 @@ pub fn fates(entries: &[Entry], view: &View, dialect: Dialect, explanation: &Exp
         let shares = |before: &&mut Fate| (before.action, before.reason, &before.mends) == (action, reason, &mends);
         match fates.last_mut().filter(|before| last == Some(group) && shares(before)) {
             Some(fate) => {
-                fate.span.1 = index + 1;
+                fate.span.end = index + 1;
                 fate.tokens += tokens;
                 fate.sent += sent;
             }
-            None => fates.push(Fate { span: (index, index + 1), action, reason, mends, tokens, sent }),
+            None => fates.push(Fate { span: index..index + 1, action, reason, mends, tokens, sent }),
         }
         last = Some(group);
         index += 1;
@@ -79,12 +86,12 @@ pub fn fates(entries: &[Entry], view: &View, dialect: Dialect, explanation: &Exp
     fates
 }
 
-/// What is done to messages as they are sent, by where they stand in the log: see [`View::mends`].
+/// Returns the changes that are made when messages are sent, by their positions in the log (see [`View::mends`]).
 pub fn mends(view: &View, dialect: Dialect) -> HashMap<Position, Vec<Mend>> {
     let positions: Vec<Position> = view.messages().map(Item::position).collect();
     let mut mends: HashMap<Position, Vec<Mend>> = HashMap::new();
     for (index, mend) in view.mends(dialect) {
-        // A message is shown twice where a part of it waited for its place, and is told of once.
+        // If part of a message waited for its place, the view contains the message twice.
         let of_message = positions.get(index).map(|position| mends.entry(*position).or_default());
         if let Some(known) = of_message.filter(|known| !known.contains(&mend)) {
             known.push(mend);
@@ -93,7 +100,8 @@ pub fn mends(view: &View, dialect: Dialect) -> HashMap<Position, Vec<Mend>> {
     mends
 }
 
-/// Which messages may share a line: those of one group of the window, or of one outcome of a past compaction.
+/// The messages that can be described together: those of one group of the window, or of one outcome of a past
+/// compaction.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Group {
     Present(usize),
@@ -101,7 +109,7 @@ enum Group {
     Alone(Position),
 }
 
-/// What compactions did, by entry: the last that shortened it, and the one that dropped it.
+/// What past compactions did to each entry: the last one that shortened it, and the one that dropped it.
 #[derive(Default)]
 struct Past<'a> {
     shortened: HashMap<Position, &'a Decision>,

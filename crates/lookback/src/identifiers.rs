@@ -1,6 +1,7 @@
-//! The names and numbers in a text by which a model refers back: what is missed when it has left the window.
+//! Identifiers: the names and numbers in a text that a model uses again later.
 
-/// The identifiers in a text: paths, dotted, snake_case and camelCase names, numbers of four digits and more, hashes.
+/// Returns the identifiers in a text: paths, dotted, snake_case and camelCase names, numbers of four digits or more,
+/// and hashes.
 ///
 /// ```
 /// use lookback::identifiers::identifiers;
@@ -13,7 +14,7 @@ pub fn identifiers(text: &str) -> impl Iterator<Item = &str> {
     text.split(joined).map(trim).filter(|word| is_identifier(word))
 }
 
-/// Without the punctuation of the sentence around it.
+/// Removes the punctuation of the sentence around a word.
 fn trim(word: &str) -> &str {
     word.trim_matches(['.', '-', '/'])
 }

@@ -1,4 +1,4 @@
-//! What input tokens cost, as data: `data/prices.toml`, or a table of one's own.
+//! The prices of input tokens, as data: `data/prices.toml`, or a table of your own.
 
 use lookback_core::tokens::glob;
 use serde::{Deserialize, Serialize};
@@ -7,29 +7,29 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
-    /// By what it is asked for.
+    /// The name by which it is chosen.
     pub name: String,
     /// Who charges it.
     pub provider: String,
     /// The models that it is for; `*` stands for any text.
     pub models: Vec<String>,
-    /// US dollars for a million tokens that touch no cache.
+    /// US dollars for a million tokens that are neither read from the cache nor written to it.
     pub input: f64,
-    /// What writing a token to the cache costs, as a multiple of `input`; 1, nothing more.
+    /// The price of writing a token to the cache, as a multiple of `input`. With 1, writing costs nothing extra.
     pub write: f64,
-    /// What reading one costs, as a multiple of `input`.
+    /// The price of reading a token from the cache, as a multiple of `input`.
     pub read: f64,
-    /// Tokens below which nothing is cached.
+    /// The least tokens of a prefix that is cached.
     pub minimum: u64,
-    /// Prefixes are cached in multiples of so many tokens.
+    /// Prefixes are cached in multiples of this many tokens.
     pub step: u64,
-    /// Seconds that an entry lives after it was last used.
+    /// Seconds that a prefix is kept after its last use.
     pub ttl: u64,
     /// Which prefixes are kept.
     pub entries: Entries,
-    /// When the figures were read.
+    /// When the figures were looked up.
     pub date: String,
-    /// Where.
+    /// Where the figures were looked up.
     pub source: String,
 }
 
@@ -39,7 +39,7 @@ pub struct Price {
 pub enum Entries {
     /// Those that end at a cache marker.
     Marked,
-    /// All.
+    /// All prefixes that were sent.
     Every,
 }
 
@@ -51,33 +51,34 @@ pub struct Prices {
     prices: Vec<Price>,
 }
 
-/// A table of prices that cannot be read.
+/// The errors of reading a table of prices.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PricesError {
-    /// It is not TOML, or not of the format.
-    #[error("the table of prices cannot be read: {0}")]
+    /// The text is not TOML, or does not have the format of a table.
+    #[error("cannot read the table of prices: {0}")]
     Format(#[from] toml::de::Error),
-    /// A number that no price has.
+    /// A number is negative or not finite.
     #[error("price `{name}`: {member} must be a number of at least 0")]
     Number {
-        /// The entry.
+        /// The name of the price.
         name: String,
-        /// Its member.
+        /// The member with the number.
         member: &'static str,
     },
 }
 
 impl Prices {
-    /// The table that comes with Lookback.
+    /// Returns the table that comes with Lookback.
     pub fn builtin() -> Self {
-        // A test reads it.
+        // A test checks that it can be read.
         Prices::from_toml(include_str!("../data/prices.toml")).unwrap_or(Prices { prices: Vec::new() })
     }
 
-    /// A table of one's own, in the format of `data/prices.toml`, which `docs/prices.md` explains.
+    /// Reads a table of your own, in the format of `data/prices.toml`, which `docs/prices.md` explains.
     ///
     /// # Errors
-    /// Where the text is not TOML, not of this format, or holds a number that makes no sense.
+    /// Returns an error if the text is not TOML, does not have this format, or contains a number that makes no sense.
     pub fn from_toml(text: &str) -> Result<Self, PricesError> {
         let prices: Prices = toml::from_str(text)?;
         for price in &prices.prices {
@@ -89,7 +90,7 @@ impl Prices {
         Ok(prices)
     }
 
-    /// The price of a name, else the first that is for a model of that name.
+    /// Returns the price with a name, or else the first one that is for a model with that name.
     ///
     /// ```
     /// use lookback::Prices;
@@ -104,7 +105,7 @@ impl Prices {
         self.prices.iter().find(|price| price.name == name).or_else(|| self.prices.iter().find(model))
     }
 
-    /// The names of all.
+    /// Returns the names of all prices.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.prices.iter().map(|price| price.name.as_str())
     }

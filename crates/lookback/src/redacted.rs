@@ -1,4 +1,5 @@
-//! What `Debug` says of the types that hold what was said, or remembered of it: their shape and how long their texts are.
+//! `Debug` for types that contain what people said, or what is remembered of it: it prints their shape, and the lengths
+//! of their texts.
 
 use std::fmt;
 

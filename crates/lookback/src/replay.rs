@@ -21,47 +21,47 @@ use serde::Serialize;
 use crate::cache::{Block, Cache, Charge};
 use crate::identifiers::identifiers;
 use crate::prices::Price;
-use crate::recording::{RecordedUsage, Recording};
+use crate::recording::{RecordedMessage, RecordedUsage, Recording};
 use crate::session::{Error, Session, Window, now};
 use crate::store::{LogName, MemoryStore, Record, Store, StoreError};
 
-/// What a replay came to. The fields are those of the command line's JSON.
+/// The figures of a replay. The fields are those of the command line's JSON.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Report {
-    /// The transcript; `total` for the sum of several.
+    /// The name of the transcript; `total` for the sum of several.
     pub id: String,
     /// The policy, as it was given.
     pub policy: String,
-    /// Model calls.
+    /// The number of model calls.
     pub calls: u64,
-    /// Input tokens, system prompts and tools included.
+    /// Input tokens, including system prompts and tools.
     pub sent_tokens: u64,
-    /// Of these, read from the cache.
+    /// Input tokens that were read from the cache.
     pub cache_read_tokens: u64,
-    /// Of these, written to the cache.
+    /// Input tokens that were written to the cache.
     pub cache_write_tokens: u64,
-    /// Of these, neither.
+    /// Input tokens that were neither read from the cache nor written to it.
     pub uncached_tokens: u64,
-    /// US dollars.
+    /// The cost of the input, in US dollars.
     pub cost: f64,
-    /// Later calls that do not extend the one before.
+    /// Calls, from the second on, that do not extend the call before.
     pub prefix_breaks: u64,
-    /// Compactions.
+    /// The number of compactions.
     pub compactions: u64,
-    /// Tokens of the largest window.
+    /// The tokens of the largest window.
     pub max_window_tokens: u64,
     /// Requests that break a rule of the provider.
     pub invalid_requests: u64,
-    /// Calls whose window exceeded a limit of the policy: what was left of it may not be dropped, or not yet.
+    /// Calls whose window exceeded a limit of the policy, because what was left may not be dropped, or not yet.
     pub over_limit_calls: u64,
-    /// Identifiers in what the model wrote next that stood earlier in its history.
+    /// Identifiers in the model's next message that were in its history.
     pub reused_identifiers: u64,
-    /// Those of them that its window no longer held.
+    /// Identifiers among these that were no longer in its window.
     pub missed_identifiers: u64,
-    /// What the provider reported when the session was lived; absent where that was not recorded.
+    /// What the provider reported when the conversation took place, if that was recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reported: Option<Reported>,
-    /// It was broken off: the figures are those of the calls before.
+    /// Whether the replay was stopped early. The figures are those of the calls before.
     #[serde(skip_serializing_if = "is_false")]
     pub cut_short: bool,
 }
@@ -71,24 +71,25 @@ fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// What the provider reported of calls, and what the replay made of the same calls.
+/// What the provider reported about calls, beside what the replay computed for the same calls.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[non_exhaustive]
 pub struct Reported {
-    /// Calls of which something was reported.
+    /// The number of calls with a report.
     pub calls: u64,
-    /// Input tokens, cached ones included.
+    /// Input tokens, including cached ones.
     pub sent_tokens: u64,
-    /// Of these, read from the cache.
+    /// Input tokens that were read from the cache.
     pub cache_read_tokens: u64,
-    /// Of these, written to the cache.
+    /// Input tokens that were written to the cache.
     pub cache_write_tokens: u64,
-    /// Of these, neither.
+    /// Input tokens that were neither read from the cache nor written to it.
     pub uncached_tokens: u64,
-    /// What they cost at the prices of the replay, in US dollars.
+    /// What the input cost at the prices of the replay, in US dollars.
     pub cost: f64,
-    /// Input tokens of the same calls, as they were replayed.
+    /// Input tokens of the same calls in the replay.
     pub replayed_tokens: u64,
-    /// What these cost, in US dollars.
+    /// The cost of the same calls in the replay, in US dollars.
     pub replayed_cost: f64,
 }
 
@@ -147,65 +148,70 @@ impl Report {
 
 /// One model call of a replay.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Call {
-    /// Its number, from 1.
+    /// The number of the call, from 1.
     pub number: u64,
-    /// Index of the assistant message that answers it.
+    /// The index of the assistant message that answers it.
     pub message: usize,
-    /// Messages in the window.
+    /// How many messages are in the window.
     pub messages: u64,
     /// What it costs.
     pub charge: Charge,
-    /// What a compaction right before it did, group by group.
+    /// What a compaction right before the call did to each group.
     pub groups: Groups,
-    /// Tool results that were cut as they arrived since the call before.
+    /// How many tool results were truncated as they arrived since the call before.
     pub capped: u64,
-    /// What was repaired for it: stand-ins for results that are missing.
+    /// How many stand-ins were added for missing results.
     pub repairs: u64,
-    /// The limits of the policy that its window exceeded.
+    /// The limits of the policy that the window exceeded.
     pub over: Vec<Excess>,
-    /// What of the window may not be dropped, the largest, where it exceeded a limit.
+    /// The largest pinned group, if the window exceeded a limit.
     pub pinned: Option<Pin>,
-    /// What the provider reported of it, where that was recorded.
+    /// What the provider reported about the call, if that was recorded.
     pub reported: Option<Reported>,
 }
 
-/// A replay: what it came to, and the log of the session that it made.
+/// A replay: its figures, and the log of the session that it created.
 #[derive(Debug)]
 pub struct Replay {
-    /// What it came to.
+    /// The figures.
     pub report: Report,
     records: Vec<Record>,
 }
 
 impl Replay {
-    /// Keeps the session in a store, in the place of the one that has this name, whose facts stay. It is written as one piece, so whoever else keeps a
-    /// replay under the name at the same time keeps the whole of it, or this is the whole of what is there.
+    /// Saves the session in a store, in place of a session with this name. That session's facts stay.
     ///
-    /// One that was cut short is not kept: `false`.
+    /// The log is written in one piece. So if others save a replay under the same name at the same time, the store has
+    /// the whole of one of them.
+    ///
+    /// Returns `false`, and saves nothing, if the replay was cut short.
     ///
     /// # Errors
-    /// Where the store fails, or others keep theirs under the name again and again.
-    pub async fn keep(self, store: &dyn Store, name: &LogName) -> Result<bool, StoreError> {
+    /// Returns an error if the store fails, or if others keep writing under the name.
+    pub async fn save(self, store: &dyn Store, name: &LogName) -> Result<bool, StoreError> {
         const TRIES: usize = 10;
         if self.report.cut_short {
             return Ok(false);
         }
         for _ in 0..TRIES {
-            // Its facts stay: they were not replayed.
+            // Facts are not replayed, so they stay.
             store.delete(&name.summary_of()).await?;
             store.delete(name).await?;
             match store.append(name, 0, self.records.clone(), now()).await {
                 Err(StoreError::Conflict { .. }) => {}
-                kept => return kept.map(|()| true),
+                saved => return saved.map(|()| true),
             }
         }
         Err(StoreError::Overtaken { log: name.to_string(), tries: TRIES })
     }
 }
 
-/// An estimate of the system prompt and tools of a recording that has neither, in tokens: what the provider reported of its first call,
-/// without the messages before it. Nothing where they were recorded, or nothing was reported.
+/// Estimates the tokens of a system prompt and tools that were not recorded: what the provider reported for the first
+/// call, minus the messages before it.
+///
+/// Returns `None` if the recording contains them, or if nothing was reported.
 ///
 /// ```
 /// use lookback::{Recording, replay, tokens::Estimate};
@@ -223,18 +229,19 @@ pub fn unrecorded(recording: &Recording, counter: &dyn TokenCounter) -> Option<u
         return None;
     }
     let before = recording.messages.iter().take(first.message);
-    let messages = before.map(|(message, _)| measure(message, &[], counter).tokens).fold(0, u64::saturating_add);
+    let messages = before.map(|recorded| measure(&recorded.message, &[], counter).tokens).fold(0, u64::saturating_add);
     first.sent().checked_sub(messages).filter(|tokens| *tokens > 0)
 }
 
-/// How many groups a compaction treated in which way.
+/// How many groups of a window a compaction kept, made smaller or dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[non_exhaustive]
 pub struct Groups {
-    /// Kept as they are.
+    /// Kept unchanged.
     pub kept: u64,
-    /// With tool results shortened.
+    /// Kept with truncated tool results.
     pub truncated: u64,
-    /// With tool results, or media in them, replaced by a note.
+    /// Kept with cleared tool results or pictures.
     pub cleared: u64,
     /// Merged into the running summary.
     pub summarized: u64,
@@ -262,14 +269,15 @@ impl Groups {
     }
 }
 
-/// Replays a recording into a session, with a call before every assistant message that does not come first. The session is in process
-/// memory until it is [kept](Replay::keep).
+/// Replays a recording into a session, with a model call before every assistant message except one that comes first.
+/// The session is in memory until it is [saved](Replay::save).
 ///
-/// `unrecorded` are the tokens of a system prompt and tools that the recording does not hold (see [`unrecorded`]): they are sent, and
-/// paid for, with each call, and count against no limit. `on_call` sees each call as it is made, and may break the replay off.
+/// `unrecorded` are the tokens of a system prompt and tools that the recording does not contain (see [`unrecorded`]).
+/// They are sent and paid for with each call, and count against no limit. `on_call` is called after each call, and can
+/// stop the replay.
 ///
 /// # Errors
-/// Where a window exceeds a hard limit.
+/// Returns an error if a window exceeds a hard limit.
 pub async fn replay(
     recording: &Recording,
     settings: Settings,
@@ -279,7 +287,7 @@ pub async fn replay(
 ) -> Result<Replay, Error> {
     let dialect = settings.dialect;
     let store = Arc::new(MemoryStore::new());
-    // A summary is there at the call after the one that began it, however fast the machine.
+    // Summaries run at once, so that each is there at the next call, however slow the machine.
     let mut session = Session::open(store.clone(), "replay", settings).await?.with_spawner(block_on);
     session.set_preamble(&recording.preamble).await?;
     let mut cache = Cache::new(price.clone());
@@ -289,7 +297,7 @@ pub async fn replay(
     let mut report = Report { id: recording.id.clone(), ..Report::default() };
     let mut now: Option<Millis> = None;
     let mut capped = 0;
-    for (index, (message, time)) in recording.messages.iter().enumerate() {
+    for (index, RecordedMessage { message, time }) in recording.messages.iter().enumerate() {
         now = time.or(now);
         if index > 0 && message.role() == Role::Assistant {
             let window = session.window().await?;
@@ -334,7 +342,7 @@ pub async fn replay(
     Ok(Replay { report, records })
 }
 
-/// With a first block of what the recording does not hold.
+/// Puts a block for the unrecorded tokens before the others.
 fn with_unrecorded(tokens: u64, blocks: Vec<Block>) -> Vec<Block> {
     let unrecorded = (tokens > 0).then_some(Block { digest: u128::MAX - 1, tokens, fixed: true });
     unrecorded.into_iter().chain(blocks).collect()
@@ -359,14 +367,14 @@ fn call(window: &Window<'_>, number: u64, message: usize, charge: Charge) -> Cal
     Call { number, message, messages, charge, groups, capped: 0, repairs, over, pinned, reported: None }
 }
 
-/// Whether the provider accepts the window: the bytes that would be sent, read again and checked.
+/// Returns whether the provider would accept the window. The bytes to be sent are read again and checked.
 fn is_valid(dialect: Dialect, window: &Window<'_>) -> Result<bool, Error> {
     let Ok(request) = Request::from_raw(dialect, &window.messages()?) else { return Ok(false) };
     Ok(!dialect.check(&request).iter().any(|finding| finding.severity == Severity::Refused))
 }
 
-/// The window as a cache sees it: the preamble, then message by message. Messages of one position and the same edits have
-/// the same bytes, so these stand for them. The preamble's digest is [`u128::MAX`].
+/// Returns the blocks that a cache sees of a window: the preamble, then message by message. The digest of a message is
+/// made of its position and its edits, which determine its bytes. The digest of the preamble is [`u128::MAX`].
 pub fn blocks(window: &Window<'_>) -> Vec<Block> {
     let view = window.view();
     let items = view.messages().map(|item| item.size().tokens).sum::<u64>();
@@ -385,7 +393,7 @@ pub fn blocks(window: &Window<'_>) -> Vec<Block> {
 
 fn shown_as(item: &Item) -> u128 {
     if item.is_own() {
-        // Where nothing is recorded, another stand-in may have had its position.
+        // If nothing is recorded, another stand-in may have had this position.
         return item.message().digest();
     }
     let position = u128::from(item.position());
@@ -401,14 +409,14 @@ fn shown_as(item: &Item) -> u128 {
     )
 }
 
-/// The identifiers of a history, and where each stood.
+/// The identifiers of a history, and where each was.
 #[derive(Default)]
 struct Seen {
     numbers: HashMap<String, usize>,
-    /// For each identifier, the messages that it stood in.
+    // The messages that contain each identifier.
     places: Vec<Vec<Position>>,
     in_preamble: HashSet<usize>,
-    /// What edited messages show: by position, the edits and the identifiers.
+    // The identifiers that edited messages show, by position and edits.
     edited: HashMap<u128, HashSet<usize>>,
 }
 
@@ -441,7 +449,8 @@ impl Seen {
         }
     }
 
-    /// How many identifiers of what the model writes stood in its history, and how many of those not in its window.
+    /// Counts the identifiers in the model's next message that were in its history, and those of them that were not in
+    /// its window.
     fn compare(&mut self, next: &str, window: &Window<'_>) -> (u64, u64) {
         let words: HashSet<usize> = identifiers(next).filter_map(|word| self.numbers.get(word).copied()).collect();
         let reused: Vec<usize> = words

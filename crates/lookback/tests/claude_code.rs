@@ -1,4 +1,4 @@
-//! Session files of Claude Code, from files of its format with invented contents.
+//! Session files of Claude Code, from files in its format with invented contents.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -17,13 +17,13 @@ fn read(text: &str) -> Vec<Recording> {
     Recording::read(text, "file", None).unwrap()
 }
 
-/// The messages as they would be sent.
+/// Returns the messages as they would be sent.
 fn wire(recording: &Recording) -> Vec<&str> {
-    recording.messages.iter().map(|(message, _)| message.wire().unwrap().raw.get()).collect()
+    recording.messages.iter().map(|recorded| recorded.message.wire().unwrap().raw.get()).collect()
 }
 
 fn texts(recording: &Recording) -> Vec<String> {
-    recording.messages.iter().map(|(message, _)| message.text()).collect()
+    recording.messages.iter().map(|recorded| recorded.message.text()).collect()
 }
 
 #[test]
@@ -83,8 +83,8 @@ fn of_the_lines_of_one_message_the_last_has_its_usage() {
         [usage(1, [4, 1000, 0, 120]), usage(6, [7, 200, 1004, 40]), usage(8, [2, 50, 1204, 33])]
     );
     assert_eq!(recording.model.as_deref(), Some("claude-sonnet-4-5-20250929"));
-    // 2026-03-01T09:00:10Z: a message came with its first line.
-    assert_eq!(recording.messages[1].1, Some(1_772_355_610_000));
+    // 2026-03-01T09:00:10Z: a message has the time of its first line.
+    assert_eq!(recording.messages[1].time, Some(1_772_355_610_000));
 }
 
 #[test]
@@ -140,7 +140,9 @@ fn an_old_file_that_is_being_written_is_read_up_to_the_line_that_is_cut_off() {
     assert_eq!(recordings.len(), 1);
     assert_eq!(recordings[0].id, "file");
     assert_eq!(texts(&recordings[0]), ["Hi", "Hello.", "Bye"]);
-    assert!(recordings[0].usage.is_empty() && recordings[0].model.is_none() && recordings[0].messages[0].1.is_none());
+    assert!(
+        recordings[0].usage.is_empty() && recordings[0].model.is_none() && recordings[0].messages[0].time.is_none()
+    );
 }
 
 #[test]
@@ -183,7 +185,8 @@ fn lines_of_no_conversation_are_no_recording() {
 fn a_long_file_takes_time_by_its_length() {
     let mut lines = Vec::new();
     for n in 0..20_000_usize {
-        // One message of many lines, each with its call and a result beside it: the worst that ties can be.
+        // One message of many lines, each with a call and a result beside it: the worst case for putting a message
+        // together.
         let call = format!(r#"[{{"type":"tool_use","id":"t{n}","name":"f","input":{{}}}}]"#);
         let parent = if n == 0 { "null".to_owned() } else { format!("\"a{}\"", n - 1) };
         lines.push(format!(
@@ -195,7 +198,7 @@ fn a_long_file_takes_time_by_its_length() {
     }
     let recordings = read(&lines.join("\n"));
     assert_eq!(recordings[0].messages.len(), 20_001);
-    let calls: HashSet<_> = recordings[0].messages[0].0.tool_calls().map(|(_, call)| call.id.clone()).collect();
+    let calls: HashSet<_> = recordings[0].messages[0].message.tool_calls().map(|(_, call)| call.id.clone()).collect();
     assert_eq!(calls.len(), 20_000);
 }
 
@@ -207,6 +210,6 @@ fn a_replay_of_a_session_makes_its_calls_and_none_is_invalid() {
     let price = prices.find(prices.names().next().unwrap()).unwrap();
     let mut on_call = |_: &Call| ControlFlow::Continue(());
     let report = block_on(replay(recording, settings, price, 0, &mut on_call)).unwrap().report;
-    let answers = recording.messages.iter().filter(|(message, _)| message.role() == Role::Assistant).count();
+    let answers = recording.messages.iter().filter(|recorded| recorded.message.role() == Role::Assistant).count();
     assert_eq!((report.calls, report.invalid_requests), (answers as u64, 0));
 }

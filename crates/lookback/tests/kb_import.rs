@@ -1,4 +1,4 @@
-//! Import of memory folders of KB Labs: both layouts, damaged files, and the same again.
+//! Importing memory folders of KB Labs: both layouts, damaged files, and a second import.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -26,10 +26,10 @@ fn store() -> Arc<dyn Store> {
 }
 
 fn imported(store: &Arc<dyn Store>, folder: &Path) -> KbImported {
-    block_on(import_kb(store.clone(), Memory::WORKSPACE, folder, Effect::Written)).unwrap()
+    block_on(import_kb(store.clone(), Memory::WORKSPACE, folder, Effect::Write)).unwrap()
 }
 
-/// Each fact that a session knows, on a line.
+/// The facts that a session knows, one per line.
 fn told(store: &Arc<dyn Store>, session: &str) -> Vec<String> {
     let memory = block_on(Memory::open(store.clone(), session)).unwrap();
     let line = |fact: lookback::memory::Fact| {
@@ -170,7 +170,7 @@ fn both_layouts_become_facts_and_messages() {
 #[test]
 fn the_same_folder_again_changes_nothing() {
     let (store, root) = (store(), whole());
-    let first = block_on(import_kb(store.clone(), Memory::WORKSPACE, root.path(), Effect::Told)).unwrap();
+    let first = block_on(import_kb(store.clone(), Memory::WORKSPACE, root.path(), Effect::DryRun)).unwrap();
     assert_eq!(block_on(store.list("")).unwrap(), [], "it was only told of");
     assert_eq!(imported(&store, root.path()), first);
     let logs = || block_on(store.list("")).unwrap().into_iter().map(|log| (log.name, log.records)).collect::<Vec<_>>();
@@ -213,11 +213,11 @@ fn a_folder_is_found_by_its_kb_its_memory_or_what_holds_it() {
         assert_eq!((report.counts.new, report.conversations), (21, conversations), "{place}");
     }
     for empty in [folder(&[]), folder(&[("a/b.json", "{}"), ("memory/s/other.json", "{")])] {
-        let error = block_on(import_kb(store(), Memory::WORKSPACE, empty.path(), Effect::Written)).unwrap_err();
+        let error = block_on(import_kb(store(), Memory::WORKSPACE, empty.path(), Effect::Write)).unwrap_err();
         assert!(matches!(error, KbError::Nothing { .. }), "{error}");
     }
     let missing =
-        block_on(import_kb(store(), Memory::WORKSPACE, Path::new("/nonesuch/kb"), Effect::Written)).unwrap_err();
+        block_on(import_kb(store(), Memory::WORKSPACE, Path::new("/nonesuch/kb"), Effect::Write)).unwrap_err();
     assert!(matches!(missing, KbError::Unreadable { .. }), "{missing}");
 }
 
@@ -282,7 +282,7 @@ fn damaged_files_are_told_of_and_the_others_taken() {
             "memory/s/fact-sheet.json: not in the form of KB Labs",
             "memory/s/mem-2.json: not valid JSON: EOF while parsing a string at line 1 column 19",
             "memory/s/mem-3.json: not an entry: no text in `content`",
-            "memory/s/mem-4.json: the text has 2001 characters, and may have 2000; say it shorter, or as several facts",
+            "memory/s/mem-4.json: the text has 2001 characters; the most is 2000. Shorten it, or state several facts",
             "memory/s/mem-5.json: larger than 16 MiB",
             "memory/s/mem-6.json: not valid JSON: EOF while parsing a value at line 1 column 0",
             "memory/s/mem-7.json: not valid JSON: recursion limit exceeded at line 1 column 128",
@@ -290,7 +290,7 @@ fn damaged_files_are_told_of_and_the_others_taken() {
             "memory/s/mem-9.json: not UTF-8",
             "memory/s/mem-a.json: not a file",
             "memory/s/turns.json: not in the form of KB Labs",
-            "memory/shared/memory.json: not the shared memory: no object",
+            "memory/shared/memory.json: not a shared memory: not an object",
             "memory/t/fact-sheet.json: 2 of its entries have no text",
         ]
     );

@@ -1,4 +1,5 @@
-//! Facts, their sheet and the tools for them, against the vectors of `corpus/memory/`, over every store; and the faults of other systems.
+//! Facts, the fact sheet and the memory tools, over every store: the vectors of `corpus/memory/`, and faults of other
+//! systems.
 
 #![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
@@ -30,7 +31,7 @@ fn vectors<T: DeserializeOwned>(file: &str) -> Vec<T> {
     vectors.into_iter().map(|vector| serde_json::from_value(vector).unwrap_or_else(|e| panic!("{file}: {e}"))).collect()
 }
 
-/// Both stores, empty.
+/// All stores, empty.
 fn stores() -> [(Arc<dyn Store>, Option<tempfile::TempDir>); 3] {
     let folder = || tempfile::tempdir().unwrap();
     let (database, files) = (folder(), folder());
@@ -95,9 +96,9 @@ impl Said {
 struct FactsVector {
     name: String,
     steps: Vec<Step>,
-    /// What stands in the end.
+    /// The facts that are current in the end.
     stands: Vec<String>,
-    /// What stands for another session.
+    /// The facts that are current in another session.
     elsewhere: Option<Vec<String>>,
 }
 
@@ -144,7 +145,7 @@ impl Step {
     }
 }
 
-/// What stands, as a sheet with room for everything writes it, in the order in which it was stated.
+/// The current facts in the order in which they were stated, as a sheet with room for all of them writes them.
 fn stands(memory: &Memory) -> Vec<String> {
     let all = SheetOptions { budget: u64::MAX, surer_than: Confidence::new(0.0) };
     let sheet = block_on(memory.sheet(&all, &Estimate::default())).unwrap();
@@ -171,7 +172,7 @@ fn facts_stand_as_the_vectors_say() {
                 }
             }
             assert_eq!(stands(&memory), vector.stands, "{}", vector.name);
-            // Who reads the log anew knows the same.
+            // A new reader of the log knows the same.
             assert_eq!(stands(&self::memory(&store, "one")), vector.stands, "{}", vector.name);
             if let Some(elsewhere) = &vector.elsewhere {
                 assert_eq!(stands(&self::memory(&store, "two")), *elsewhere, "{}", vector.name);
@@ -240,7 +241,7 @@ struct ToolsVector {
 #[serde(deny_unknown_fields)]
 struct Call {
     tool: String,
-    /// The arguments: a string is their text, anything else their JSON.
+    /// The arguments: a string is their text, anything else is their JSON.
     with: Value,
     gives: Option<String>,
     fails: Option<String>,
@@ -272,7 +273,7 @@ fn finding(text: &str) -> Statement {
     Statement::new(FactKind::Finding, text, Source::of(Speaker::Model))
 }
 
-/// Fault K3: a sheet that protected facts alone overflowed was evicted from for ever.
+/// Fault K3: if protected facts alone exceeded the budget, eviction from the sheet never ended.
 #[test]
 fn k3_protected_facts_beyond_the_budget_end_in_a_sheet_and_are_all_kept() {
     let mut facts = Facts::new(Scope::Session);
@@ -288,7 +289,7 @@ fn k3_protected_facts_beyond_the_budget_end_in_a_sheet_and_are_all_kept() {
     assert_eq!(facts.len(), 500);
 }
 
-/// Fault K4: facts that contradict each other became one, and the longer text won.
+/// Fault K4: facts that contradicted each other were merged, and the longer text won.
 #[test]
 fn k4_facts_that_contradict_each_other_are_never_one() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
@@ -301,7 +302,7 @@ fn k4_facts_that_contradict_each_other_are_never_one() {
     assert_eq!(texts, ["service listens on port 5050, as its file says", "the service listens on port 6060"]);
 }
 
-/// Fault K7: what a session wrote down was never read again, not even by itself.
+/// Fault K7: what a session wrote was never read again, not even by itself.
 #[test]
 fn k7_a_finding_and_a_blocker_are_read_after_a_restart() {
     let folder = tempfile::tempdir().unwrap();
@@ -339,7 +340,7 @@ fn write(store: Arc<dyn Store>, writer: usize) {
     }
 }
 
-/// Every writer's facts are there once, and those that all wrote are there once and confirmed by the others.
+/// Checks that each writer's facts are there once, and that those written by all are there once, with confirmations.
 fn holds_all(store: &Arc<dyn Store>) {
     let facts = block_on(memory(store, "one").facts()).unwrap();
     let texts: BTreeSet<_> = facts.iter().map(|fact| fact.statement.text.clone()).collect();
@@ -369,7 +370,7 @@ fn memories_that_write_at_once_lose_and_double_nothing() {
     }
 }
 
-/// Where a process of [`another_process_writes`] is to write.
+/// Where a process of [`another_process_writes`] writes.
 const STORE: &str = "LOOKBACK_TEST_FACTS";
 
 #[test]
@@ -412,12 +413,12 @@ fn arguments_of_any_length_and_depth_are_answered() {
     let memory = memory(&store, "one");
     let long = "x".repeat(3_000);
     for (arguments, told) in [
-        (format!("{{\"content\": \"{}\"}}", "x".repeat(70_000)), "and may have 65536"),
-        (format!("{{\"content\": \"{long}\", \"confidence\": 1}}"), "`content` has 3000 characters, and may have 2000"),
+        (format!("{{\"content\": \"{}\"}}", "x".repeat(70_000)), "the most is 65536"),
+        (format!("{{\"content\": \"{long}\", \"confidence\": 1}}"), "`content` has 3000 characters; the most is 2000"),
         ("[".repeat(60_000), "not JSON"),
         (
             format!("{{\"content\": \"x\", \"confidence\": 1, \"tags\": {:?}}}", ["x"; 40]),
-            "has 40 members, and may have 32",
+            "has 40 members; the most is 32",
         ),
         (format!("{{\"content\": \"x\", \"confidence\": 1, \"{long}\": 1}}"), "has no argument"),
         ("{\"content\": \"\\ud800\", \"confidence\": 1}".to_owned(), "not JSON"),
@@ -446,7 +447,7 @@ fn a_store_that_fails_is_told_without_a_path() {
     }
 }
 
-/// A session with text, a call and its result, a picture, reasoning, and a way that was left.
+/// A session with text, a call and its result, a picture, reasoning, and an abandoned branch.
 async fn talk(store: &Arc<dyn Store>) -> Session {
     let settings = Settings { dialect: Dialect::Anthropic, ..Settings::default() };
     let mut session = Session::open(store.clone(), "one", settings).await.unwrap();
@@ -512,7 +513,9 @@ fn an_entry_is_recalled_in_pages_that_make_the_whole() {
             "#2 tool result of read_file:\n[no more text; it has 24000 characters]\n"
         );
         let odd = Recall::Entry { entry: u64::MAX, offset: u64::MAX, limit: Some(u64::MAX) };
-        assert!(recalled(&store, &odd).starts_with("[#18446744073709551615 is no message; the numbers go from 0 to "));
+        assert!(
+            recalled(&store, &odd).starts_with("[#18446744073709551615 is not a message; the numbers go from 0 to ")
+        );
     }
 }
 
@@ -536,7 +539,7 @@ fn words_are_found_in_what_left_the_window_and_in_no_other_log() {
         assert_eq!((derived.passages.len(), derived.end), (0, 0));
         assert_eq!(
             recalled(&store, &Recall::query("nowhere")),
-            "[no message holds all of these words; fewer find more]\n"
+            "[no message contains all of these words; use fewer]\n"
         );
     }
 }
@@ -546,7 +549,7 @@ fn an_erased_session_is_told_to_be() {
     for (store, _folder) in stores() {
         block_on(talk(&store));
         block_on(lookback::store::purge(&*store, &"one".parse().unwrap())).unwrap();
-        let told = "[nothing is kept of this session: nothing was said, or it was erased]\n";
+        let told = "[this session has no messages: nothing was said, or it was erased]\n";
         assert_eq!(recalled(&store, &Recall::entry(0)), told);
         assert_eq!(recalled(&store, &Recall::query("port")), told);
     }
@@ -560,7 +563,7 @@ fn a_way_that_was_left_is_found_and_marked() {
         block_on(session.sync(vec![say("first"), say("the red way")])).unwrap();
         block_on(session.sync(vec![say("first"), say("the green way")])).unwrap();
         let text = recalled(&store, &Recall::query("way"));
-        assert!(text.contains("user, on a way that was left:\n| the red way"), "{text}");
+        assert!(text.contains("user, on an abandoned branch:\n| the red way"), "{text}");
         assert!(text.contains("user:\n| the green way"), "{text}");
     }
 }
@@ -592,7 +595,7 @@ fn facts_that_were_erased_are_gone_from_a_memory_that_is_open() {
         state(&open, "It is old");
         state(&open, "It is known");
         block_on(lookback::store::purge(&*store, open.session())).unwrap();
-        // Logs are told apart by when they began, in milliseconds.
+        // Logs are told apart by their creation times, in milliseconds.
         std::thread::sleep(std::time::Duration::from_millis(3));
         let other = memory(&store, "one");
         state(&other, "It is new");
@@ -602,4 +605,42 @@ fn facts_that_were_erased_are_gone_from_a_memory_that_is_open() {
         let texts: Vec<_> = facts.iter().map(|fact| fact.statement.text.as_str()).collect();
         assert_eq!(texts, ["It is new", "It is unknown", "It is more than there was"], "{store:?}");
     }
+}
+
+#[test]
+fn the_short_way_to_state_a_fact_is_the_long_one() {
+    block_on(async {
+        let memory = Memory::open(MemoryStore::new(), "chat-1").await.unwrap();
+        let ids = [
+            memory.correct("It is not YAML.").await.unwrap().id,
+            memory.constrain("Never push to main.").await.unwrap().id,
+            memory.blocked_by("CI is down.").await.unwrap().id,
+            memory.prefer("Use pnpm, not npm.").await.unwrap().id,
+            memory.decide("Postgres is used.").await.unwrap().id,
+            memory.learn("It listens on port 5050.").await.unwrap().id,
+        ];
+        for (id, kind) in ids.into_iter().zip(FactKind::ALL) {
+            let fact = memory.get(id).await.unwrap().unwrap();
+            assert_eq!((fact.statement.kind, id.scope), (kind, kind.usual_scope()));
+            assert_eq!((fact.trust, fact.confidence), (Trust::High, Confidence::CERTAIN));
+        }
+        let shared = ids.into_iter().filter(|id| id.scope == Scope::Shared).count();
+        assert_eq!(shared, 2, "a constraint and a preference");
+    });
+}
+
+#[test]
+fn a_statement_is_built_or_written_out() {
+    let old = "f3".parse().unwrap();
+    let source = Source::of(Speaker::Model);
+    let long = Statement {
+        about: Some("the port".to_owned()),
+        confidence: Confidence::new(0.9),
+        tags: vec!["network".to_owned()],
+        supersedes: vec![old],
+        ..Statement::new(FactKind::Finding, "It listens on port 5050.", source)
+    };
+    let short = Statement::finding("It listens on port 5050.");
+    let short = short.about("the port").confidence(0.9).tag("network").superseding(old).by(Speaker::Model);
+    assert_eq!(short, long);
 }

@@ -1,4 +1,4 @@
-//! A million random deeds on facts: nothing hangs, no sheet is over its budget, and no fact is lost but by what was said of it.
+//! A million random changes to facts: nothing hangs, no sheet exceeds its budget, and no fact is lost without a reason.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::panic)]
 
@@ -11,7 +11,7 @@ use lookback::memory::{
 use lookback::tokens::Estimate;
 
 const DEEDS: u64 = 1_000_000;
-/// Deeds between two sheets.
+/// Changes between two sheets.
 const SHEETS: u64 = 2_000;
 const THINGS: u64 = 40;
 
@@ -37,13 +37,13 @@ impl Dice {
 enum Form {
     /// By name.
     About,
-    /// It ends with a number.
+    /// By the words before a number at its end.
     Measured,
-    /// Not at all.
+    /// It does not say.
     Alone,
 }
 
-/// A statement as the model of the test knows it: no texts.
+/// A statement in the test's model, which has no texts.
 #[derive(Debug, Clone, Copy)]
 struct Said {
     kind: FactKind,
@@ -63,7 +63,7 @@ impl Said {
         Said { kind: dice.of(&FactKind::ALL), form, thing: dice.below(THINGS), value, confidence, trust }
     }
 
-    /// In words, spelled in one of the ways that make no difference.
+    /// Writes it in words, with one of the variations that make no difference.
     fn statement(&self, dice: &mut Dice) -> Statement {
         let Said { thing, value, .. } = self;
         let text = match self.form {
@@ -99,7 +99,7 @@ struct Standing {
     confirmations: u64,
 }
 
-/// The model: what stands, in lists by what it is about.
+/// The test's model: the current facts, in lists by what they are about.
 struct Model {
     scope: Scope,
     end: u64,
@@ -149,7 +149,7 @@ fn same(fact: &Fact, it: &Standing) -> bool {
         && fact.statement.kind == it.said.kind
 }
 
-/// Facts and their model, and where each fact of the model lies.
+/// The facts and their model, and the place of each fact in the model.
 struct Both {
     facts: Facts,
     model: Model,
@@ -161,7 +161,7 @@ impl Both {
         Both { facts: Facts::new(scope), model: Model::new(scope), slot_of: Vec::new() }
     }
 
-    /// Some fact, standing or not, with its slot where it stands.
+    /// Picks any fact, current or not, with its slot if it is current.
     fn any(&self, dice: &mut Dice) -> Option<(FactId, Option<usize>)> {
         let position = dice.below(self.model.end.max(1));
         let slot = *self.slot_of.get(position as usize)?;
@@ -208,7 +208,7 @@ impl Both {
         }
     }
 
-    /// A blocker is resolved, or a fact forgotten, whether or not it stands still.
+    /// Resolves a blocker or forgets a fact, current or not.
     fn end(&mut self, dice: &mut Dice) {
         let Some((id, slot)) = self.any(dice) else { return };
         let source = Source::of(Speaker::Person);
@@ -229,7 +229,7 @@ impl Both {
         self.slot_of.push(slot);
     }
 
-    /// Everything that stands is what the model says.
+    /// Checks that the current facts are those of the model.
     fn compare(&self) {
         let mut count = 0;
         for it in self.model.slots.iter().flatten() {

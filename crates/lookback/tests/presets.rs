@@ -1,4 +1,4 @@
-//! The presets that are named after other systems, against vectors of what those systems promise.
+//! The presets that are named after other systems, checked against vectors of what those systems promise.
 
 #![allow(clippy::unwrap_used)]
 
@@ -29,7 +29,7 @@ fn managed_window() {
     hold("managed-window", "presets/managed-window.json");
 }
 
-/// The rounds that each call of a run sees, under `managed-window` as a stage.
+/// Returns the rounds that each call of a run sees, with `managed-window` as middleware.
 fn rounds_as_stage(per_turn: &str) -> Vec<u64> {
     block_on(async {
         let settings = Settings { dialect: Dialect::Bedrock, policy: Policy::unlimited(), ..Settings::default() };

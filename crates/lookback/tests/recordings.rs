@@ -1,4 +1,4 @@
-//! The formats in which recordings come, and the dialects that their messages tell.
+//! The file formats of recordings, and how the dialect of their messages is recognized.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 
@@ -37,7 +37,7 @@ fn fault(text: &str) -> String {
 }
 
 fn wire(recording: &Recording) -> Vec<&str> {
-    recording.messages.iter().map(|(message, _)| message.wire().unwrap().raw.get()).collect()
+    recording.messages.iter().map(|recorded| recorded.message.wire().unwrap().raw.get()).collect()
 }
 
 fn gzip(text: &str) -> Vec<u8> {
@@ -46,7 +46,7 @@ fn gzip(text: &str) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-/// One conversation in every form that a file may have: all are read as the same messages.
+/// Writes one conversation in every form that a file may have. All are read as the same messages.
 #[test]
 fn a_recording_may_have_many_forms() {
     for (dialect, messages) in
@@ -99,7 +99,7 @@ fn a_given_dialect_is_not_found_out() {
 
 #[test]
 fn messages_of_two_dialects_in_one_transcript_are_named_with_their_lines() {
-    let told = "no dialect has both: name the one to read it in with --dialect";
+    let told = "no dialect has both: choose one with --dialect";
     assert_eq!(
         fault(&[OPENAI[0], OPENAI[1], ANTHROPIC[2]].join("\n")),
         format!(
@@ -120,7 +120,7 @@ fn a_message_that_does_not_fit_the_dialect_found_out_says_what_told_it() {
     assert_eq!(
         fault(&[ANTHROPIC[1], r#"{"role":"wizard","content":"x"}"#].join("\n")),
         "line 2: messages[1]: unknown role `wizard`; anthropic has user, assistant and system (messages[0] has a block `tool_use`, \
-         as in anthropic; --dialect reads it in another)"
+         as in anthropic; choose another with --dialect)"
     );
 }
 
@@ -149,9 +149,9 @@ fn what_the_provider_reported_is_read() {
         r#""usage":[[1,3,20,100,7]]"#,
         r#""usage":[{"message":1,"input":3,"cache_write":20,"cache_read":100,"output":7}]"#,
         r#""meta":{"usage":[[1,3,20,100,7]],"compactions":[2],"models":{"small":1,"large":4}}"#,
-        // Of a message that is no answer, or is not there.
+        // Usage of a message that is not an answer, or does not exist.
         r#""usage":[[0,1,1,1,1],[1,3,20,100,7],[9,1,1,1,1]]"#,
-        // A provider's own object is none of ours.
+        // A provider's own usage object is not in this format.
         r#""usage":{"prompt_tokens":3},"meta":{"usage":[[1,3,20,100,7]]}"#,
     ] {
         let recording = read(&format!(r#"{{{more},"messages":[{messages}]}}"#)).remove(0);
@@ -224,7 +224,7 @@ fn a_format_that_is_not_read_yet_is_called_by_its_name() {
     assert_eq!(
         fault(r#"{"model":"m","input":[{"role":"user","content":"Hi"}]}"#),
         "this looks like an OpenAI Responses body (`input` items); Lookback reads Chat Completions, Anthropic Messages, Bedrock \
-         Converse and sessions of Claude Code so far: write its items as Chat Completions messages"
+         Converse and Claude Code sessions: convert its items to Chat Completions messages"
     );
     for (text, name) in [
         (r#"{"contents":[{"parts":[{"text":"Hi"}]}]}"#, "a Gemini body"),

@@ -1,4 +1,5 @@
-//! What a replay counts as valid, `check` calls valid: over generated histories in each dialect, which is found out.
+//! A replay and `check` agree on which requests are valid, for generated histories in each dialect, which is
+//! recognized.
 
 #![allow(clippy::disallowed_methods, reason = "a test may read the environment")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
@@ -11,13 +12,14 @@ use std::ops::ControlFlow;
 use common::{Case, Run, case};
 use futures_lite::future::block_on;
 use lookback::dialect::Severity;
+use lookback::recording::RecordedMessage;
 use lookback::replay::{Call, Replay, replay};
 use lookback::transcript::Origin;
 use lookback::{Dialect, MemoryStore, Prices, Recording, Request, Role, Session, Settings};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
 
-/// The same cases each time; `PROPTEST_CASES` and `PROPTEST_RNG_SEED` hunt for others.
+/// The same cases each time. Set `PROPTEST_CASES` and `PROPTEST_RNG_SEED` to search for others.
 fn config() -> Config {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     Config {
@@ -28,18 +30,18 @@ fn config() -> Config {
     }
 }
 
-/// The dialect that `check` finds in a list of messages.
+/// Returns the dialect that `check` recognizes in a list of messages.
 fn checked(messages: &[String]) -> Dialect {
     Request::decode(format!("[{}]", messages.join(",")), None).unwrap().dialect()
 }
 
-/// The windows of a replay, as files that `check` might be given.
+/// Returns the windows of a replay, as files for `check`.
 fn windows(recording: &Recording, settings: Settings) -> Result<Vec<String>, lookback::Error> {
     block_on(async {
         let mut session = Session::open(MemoryStore::new(), "replay", settings).await?.with_spawner(block_on);
         session.set_preamble(&recording.preamble).await?;
         let mut windows = Vec::new();
-        for (index, (message, time)) in recording.messages.iter().enumerate() {
+        for (index, RecordedMessage { message, time }) in recording.messages.iter().enumerate() {
             if index > 0 && message.role() == Role::Assistant {
                 windows.push(session.window().await?.to_json()?);
             }
@@ -67,7 +69,7 @@ fn holds(case: &Case) -> Result<(), TestCaseError> {
         let prices = Prices::builtin();
         let price = prices.find(prices.names().next().unwrap()).unwrap();
         let replayed = replay(recording, settings.clone(), price, 0, &mut on_call);
-        // A hard limit may end it; then it ends both.
+        // A hard limit may end the replay. Then it ends both.
         let (Ok(Replay { report, .. }), Ok(windows)) = (block_on(replayed), windows(recording, settings)) else {
             return Ok(());
         };
@@ -89,14 +91,15 @@ proptest! {
         holds(&case)?;
     }
 
-    /// A recording in a dialect that something in it tells is never read in another.
+    /// A recording is never read in another dialect than the one that something in it identifies.
     #[test]
     fn a_recording_is_read_in_the_dialect_that_it_was_written_in(case in case()) {
         let messages = Run::of(&case).pushed;
         let recordings = Recording::read(&messages.join("\n"), "case", None);
         let recordings = recordings.map_err(|fault| TestCaseError::fail(fault.to_string()))?;
         for recording in &recordings {
-            let plain = Dialect::detect(None, recording.messages.iter().map(|(message, _)| &*message.wire().unwrap().raw));
+            let raws = recording.messages.iter().map(|recorded| &*recorded.message.wire().unwrap().raw);
+            let plain = Dialect::detect(None, raws);
             if plain.unwrap().is_some() {
                 prop_assert_eq!(recording.dialect, case.dialect);
             }

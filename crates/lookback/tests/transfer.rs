@@ -1,4 +1,4 @@
-//! Exports of facts: what an import restores, what it adds to what is there, and what it refuses to read.
+//! Exports of facts: what an import restores, what it adds to existing facts, and what it refuses to read.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -30,7 +30,7 @@ fn exported(memory: &Memory) -> String {
 }
 
 fn imported(memory: &Memory, text: &str) -> Imported {
-    block_on(import(memory, Scope::Session, &Export::read(text).unwrap(), Effect::Written)).unwrap()
+    block_on(import(memory, Scope::Session, &Export::read(text).unwrap(), Effect::Write)).unwrap()
 }
 
 fn facts(memory: &Memory) -> Vec<Fact> {
@@ -41,7 +41,7 @@ fn texts(memory: &Memory) -> Vec<String> {
     facts(memory).into_iter().map(|fact| fact.statement.text).collect()
 }
 
-/// A memory in which a fact was superseded, one confirmed, one resolved, one forgotten, and one is disputed.
+/// A memory with a fact that was superseded, one that was confirmed, one resolved, one forgotten and one disputed.
 fn lived() -> Memory {
     let memory = open();
     state(&memory, FactKind::Finding, "It listens on port 5050.", Speaker::Model, 1);
@@ -88,7 +88,7 @@ fn what_is_restored_hides_no_shared_facts_and_counts_no_messages_as_drawn_from()
     let yarn = said(FactKind::Preference, "Use yarn here.", Speaker::Model, 2);
     block_on(old.state(Scope::Session, Statement { supersedes: vec![npm, "f0".parse().unwrap()], ..yarn })).unwrap();
     assert_eq!(texts(&old), ["Use yarn here."]);
-    // Here `s0` is another fact, and the message another one too.
+    // Here `s0` is a different fact, and the message is a different one, too.
     let new = open();
     let never = said(FactKind::Constraint, "Never push to main.", Speaker::Person, 1);
     block_on(new.state(Scope::Shared, never)).unwrap();
@@ -137,7 +137,7 @@ fn what_is_known_already_is_confirmed_once_and_what_is_new_is_added() {
         [
             ("Write it in Rust.", Trust::Medium, 0),
             ("never touch `legacy`", Trust::High, 1),
-            // It comes with the person who confirmed it.
+            // The fact comes with the person who confirmed it.
             ("It listens on port 6060.", Trust::High, 1),
             ("It listens on port 7070.", Trust::Low, 0),
         ]
@@ -216,9 +216,9 @@ fn telling_what_an_import_would_come_to_writes_nothing() {
     let export = Export::read(&exported(&lived())).unwrap();
     for memory in [open(), lived()] {
         let before = exported(&memory);
-        let told = block_on(import(&memory, Scope::Session, &export, Effect::Told)).unwrap();
+        let told = block_on(import(&memory, Scope::Session, &export, Effect::DryRun)).unwrap();
         assert_eq!(exported(&memory), before);
-        assert_eq!(told, block_on(import(&memory, Scope::Session, &export, Effect::Written)).unwrap());
+        assert_eq!(told, block_on(import(&memory, Scope::Session, &export, Effect::Write)).unwrap());
     }
 }
 
@@ -227,7 +227,7 @@ fn facts_of_a_session_may_become_shared_and_lines_may_be_left_out() {
     let text: String = exported(&lived()).lines().skip(1).map(|line| format!("{line}\r\n\n")).collect();
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let memory = block_on(Memory::open(store, "chat-2")).unwrap();
-    let report = block_on(import(&memory, Scope::Shared, &Export::read(&text).unwrap(), Effect::Written)).unwrap();
+    let report = block_on(import(&memory, Scope::Shared, &Export::read(&text).unwrap(), Effect::Write)).unwrap();
     assert_eq!((report.restored, report.counts.new), (false, 3));
     let ids: Vec<_> = facts(&memory).iter().map(|fact| fact.id.to_string()).collect();
     assert_eq!(ids, ["s0", "s2", "s3"]);
@@ -246,16 +246,16 @@ fn a_bad_line_is_named_and_nothing_is_taken() {
     for (line, says) in [
         ("{".to_owned(), "line 10: not valid JSON: EOF while parsing"),
         ("secret".to_owned(), "line 10: not valid JSON: expected value"),
-        ("[]".to_owned(), "line 10: no line of an export of facts: "),
+        ("[]".to_owned(), "line 10: not a line of a facts export: "),
         (r#"{"scope":"session","position":9}"#.to_owned(), "missing field `entry`"),
         (r#"{"scope":"secret","position":9}"#.to_owned(), "expected `session` or `shared` at column 17"),
         (r#"{"scope":"session","position":"secret"}"#.to_owned(), "expected u64 at column "),
-        (stated(9, "a", r#","supersedes":["x1"]"#), "`x1` is no fact's identifier"),
-        (stated(8, "a", ""), "line 10: entry 8 does not come behind entry 8"),
-        (stated(9, "a", "").replace("session", "shared"), "line 10: facts of a session and shared ones"),
-        (stated(9, "a", r#","supersedes":["f9"]"#), "line 10: entry 9 is about f9, which cannot have been stated"),
+        (stated(9, "a", r#","supersedes":["x1"]"#), "`x1` is not a fact's identifier"),
+        (stated(8, "a", ""), "line 10: entry 8 comes after entry 8"),
+        (stated(9, "a", "").replace("session", "shared"), "line 10: the file contains both a session's facts"),
+        (stated(9, "a", r#","supersedes":["f9"]"#), "line 10: entry 9 refers to f9, which is not stated before it"),
         (stated(9, " ", ""), "line 10: the text is empty"),
-        (stated(9, &long, ""), "line 10: the text has 2001 characters, and may have 2000"),
+        (stated(9, &long, ""), "line 10: the text has 2001 characters; the most is 2000"),
         (r#"{"scope":"session","position":9,"entry":{"drawn":{"from":[]}},"secret":1}"#.to_owned(), "unknown field"),
     ] {
         let error = Export::read(&format!("{good}{line}\n{good}")).unwrap_err().to_string();
@@ -276,7 +276,7 @@ fn entries_that_refer_to_each_other_in_every_way_come_to_an_end() {
             ids.join(",")
         )
     };
-    // The first position is left out, so it cannot go in as it is.
+    // The first position is missing, so the log cannot be restored as it was.
     let text: String = (1..2_000).map(line).collect();
     let memory = open();
     assert_eq!(imported(&memory, &text).counts, Counts { new: 1, ..Counts::default() });
@@ -298,7 +298,7 @@ fn imports_at_once_take_each_fact_once() {
     let new: u64 = std::thread::scope(|scope| {
         let import_one = || {
             let memory = block_on(Memory::open(store.clone(), "chat-1")).unwrap();
-            block_on(import(&memory, Scope::Session, &export, Effect::Written)).unwrap().counts.new
+            block_on(import(&memory, Scope::Session, &export, Effect::Write)).unwrap().counts.new
         };
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(import_one)).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).sum()

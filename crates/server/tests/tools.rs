@@ -70,7 +70,7 @@ async fn what_was_said_is_recalled_by_the_next_client() {
     let store = store();
     let client = connect(server(&store).await).await;
     let nothing = call(&client, "recall", json!({"query": "port"})).await.unwrap();
-    assert!(nothing.contains("nothing is kept of this session"), "{nothing}");
+    assert!(nothing.contains("this session has no messages"), "{nothing}");
     let said = [("user", "Which port is it?"), ("assistant", "It is port 5050."), ("user", "Thank you.")];
     let kept = call(&client, "remember_messages", messages(&said)).await.unwrap();
     assert_eq!(kept, "3 messages are kept as #0 to #2; recall finds them.");
@@ -129,8 +129,8 @@ async fn messages_that_cannot_be_kept_are_told_and_none_is() {
         assert!(told.contains(says), "{told}");
     }
     let nothing = call(&client, "recall", json!({"from": 0})).await.unwrap();
-    assert!(nothing.contains("nothing is kept"), "{nothing}");
-    // Requests call this member `content`.
+    assert!(nothing.contains("this session has no messages"), "{nothing}");
+    // So messages are written in requests.
     let other = json!({"messages": [{"role": "user", "content": "Hello"}]});
     assert_eq!(call(&client, "remember_messages", other).await.unwrap(), "1 message is kept as #0; recall finds them.");
 }
@@ -217,9 +217,9 @@ async fn what_is_wrong_is_told_in_the_result() {
         ("memory_finding", json!({"content": "It is slow."}), "`confidence` is missing"),
         ("memory_search", json!({"query": 5}), "`query` must be a string"),
         ("memory_forget", json!({"id": "f7"}), "f7"),
-        ("memory_get", json!({"id": "seven"}), "names no fact"),
-        ("memory_preference", json!({"content": "x".repeat(100_000)}), "nothing was done"),
-        // A client that may not name a session does not learn that others may.
+        ("memory_get", json!({"id": "seven"}), "is not a fact's identifier"),
+        ("memory_preference", json!({"content": "x".repeat(100_000)}), "Nothing was done"),
+        // Whoever may not name a session is not told that one could.
         ("memory_get", json!({"session": "private"}), "memory_get has no argument \"session\""),
     ] {
         let told = call(&client, tool, arguments).await.unwrap_err();

@@ -293,7 +293,7 @@ struct ImportOptions {
 
 impl ImportOptions {
     fn effect(self) -> Effect {
-        if self.dry_run { Effect::Told } else { Effect::Written }
+        if self.dry_run { Effect::DryRun } else { Effect::Write }
     }
 }
 
@@ -357,7 +357,7 @@ fn refuse_own(folder: &std::path::Path) -> Result<(), Failure> {
     if FileStore::open_existing(folder).is_err() {
         return Ok(());
     }
-    let found = block_on(memory::import_kb(Arc::new(MemoryStore::new()), Memory::WORKSPACE, folder, Effect::Told));
+    let found = block_on(memory::import_kb(Arc::new(MemoryStore::new()), Memory::WORKSPACE, folder, Effect::DryRun));
     let is_theirs = match found {
         Err(error) => !matches!(error, KbError::Nothing { .. }),
         Ok(found) => found != KbImported { files: found.files, ..KbImported::default() },

@@ -218,7 +218,7 @@ impl<'a> Run<'a> {
         let report = Report { policy: candidate.label.clone(), ..replay.report.clone() };
         if let Some(name) = name {
             let name: LogName = name.parse().map_err(lookback::Error::from)?;
-            block_on(replay.keep(&*self.store, &name))?;
+            block_on(replay.save(&*self.store, &name))?;
         }
         if !report.cut_short {
             self.bar.set_position(start + recording.messages.len() as u64);

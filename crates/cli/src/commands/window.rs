@@ -146,7 +146,7 @@ struct Line {
 impl Line {
     fn of(fate: &Fate) -> Line {
         Line {
-            span: fate.span,
+            span: (fate.span.start, fate.span.end),
             action: action(fate),
             reason: fate.reason,
             mends: fate.mends.clone(),
@@ -172,7 +172,7 @@ fn why(fate: &Fate) -> String {
 
 fn explain(fates: &[Fate]) -> String {
     let row = |fate: &Fate| {
-        let (first, end) = fate.span;
+        let (first, end) = (fate.span.start, fate.span.end);
         let messages = if end - first == 1 { format!("{first}") } else { format!("{first}-{}", end - 1) };
         let (tokens, sent) = (output::number(fate.tokens), output::number(fate.sent));
         [messages, action(fate).to_owned(), tokens, sent, why(fate)]

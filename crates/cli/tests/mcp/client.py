@@ -172,9 +172,9 @@ async def a_fact_that_is_close_to_another_is_told(lab):
         for client in clients:
             one = (await told(client, "memory_decision", content="Deploys go out on Fridays.")).split()[0]
             close = await told(client, "memory_decision", content="A deploy goes out on Friday.")
-            assert f"Supersede {one}?" in close, close
+            assert f"Does it replace {one}?" in close, close
             over = await told(client, "memory_decision", content="A deploy goes out on Friday.", supersedes=[one])
-            assert f"takes the place of {one}" in over, over
+            assert f"It replaces {one}" in over, over
             await told(client, "memory_forget", id=over.split()[0])
 
 

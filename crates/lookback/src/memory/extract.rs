@@ -1,8 +1,8 @@
-//! Facts drawn from messages that leave the window, by a model behind the seam for summaries.
+//! Facts drawn by a model from messages that leave the window.
 //!
-//! What was drawn is written down in one piece with the messages that it was drawn from, so of two who draw from the same messages one
-//! wins, and nothing is drawn twice. A drawn fact is the model's word at most; one that was drawn from a tool's output is a finding of the
-//! tool's.
+//! The facts are written in one piece with the messages that they were drawn from. So if two processes draw from the
+//! same messages, one wins, and nothing is drawn twice. A drawn fact has at most the model's trust. A fact drawn from a
+//! tool result is a finding by that tool.
 
 use std::sync::Arc;
 
@@ -20,18 +20,19 @@ use crate::summarize::{Summarizer, SummarizerError, Task, passages, run};
 
 /// The most tokens of one answer.
 const BUDGET: u64 = 2_000;
-/// A tool whose name is not known.
+/// The name used for a tool whose name is not known.
 const UNKNOWN: &str = "unknown";
-/// The most facts that are taken of one answer.
+/// The most facts that are taken from one answer.
 const MOST: usize = 32;
 
-/// Why no facts were drawn.
+/// The errors of drawing facts.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum DrawError {
-    /// The model gave none that can be read.
+    /// The model gave no usable answer.
     #[error("no facts were drawn from the messages that left the window")]
     Summarizer(#[from] SummarizerError),
-    /// What it gave is not what was asked for.
+    /// The answer does not follow the schema.
     #[error("no facts were drawn: the answer of `{model}` is not an object of facts")]
     Answer {
         /// The model.
@@ -60,16 +61,18 @@ struct Drawn {
 }
 
 impl Memory {
-    /// Draws facts from messages of this session, given with their positions in its log, and writes them down. Messages from which facts were
-    /// drawn before are passed over; where none is left, no model is asked. Where others drew from some of them meanwhile, the facts from the
-    /// rest are written.
+    /// Draws facts from messages of this session, given with their positions in its log, and writes them.
     ///
-    /// Which message a fact is from is the model's word. One from a message that holds a tool's result is a finding of low trust, as is one from
-    /// nobody knows which, where any message holds a result. But a result may tell the model to name another message, and then what the tool said
-    /// has the model's medium trust, and whichever kind it likes. It is never a person's word.
+    /// Messages that facts were drawn from before are skipped. If none is left, the model is not asked. If another
+    /// process has drawn from some of the messages in the meantime, only the facts from the rest are written.
+    ///
+    /// The model says which message a fact is from. A fact from a message with a tool result becomes a finding of low
+    /// trust. So does a fact without a known message, if any of the messages has a tool result. But a tool result can
+    /// tell the model to name another message. Then its text gets the model's medium trust, in any kind, but never a
+    /// person's trust.
     ///
     /// # Errors
-    /// Where the model gives no facts that can be read, or the store fails. Then nothing was written.
+    /// Returns an error if the model gives no facts that can be read, or if the store fails. Then nothing was written.
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
@@ -114,7 +117,7 @@ impl Memory {
         } else {
             let answer: Answer =
                 serde_json::from_str(&text).map_err(|_| DrawError::Answer { model: summarizer.model().to_owned() })?;
-            // A fact that is not as it was asked for is left out, and the others stand.
+            // A fact that does not follow the schema is left out; the others count.
             let drawn = answer.facts.into_iter().filter_map(|fact| serde_json::from_value::<Drawn>(fact).ok());
             drawn.take(MOST).map(|drawn| self.statement_of(drawn, &messages)).collect()
         };
@@ -126,11 +129,11 @@ impl Memory {
         let from = index.and_then(|index| messages.get(index));
         let tool = match from {
             Some((_, message)) => answered(message, messages),
-            // It may be from any of them.
+            // The fact may be from any of the messages.
             None => messages.iter().any(|(_, message)| holds_result(message)).then(|| UNKNOWN.to_owned()),
         };
         let (by, kind) = match tool {
-            // Whatever it was called: a page that was read must not crowd what a person wants off the sheet.
+            // Whatever kind the model chose: a page that a tool has read must not crowd a person's facts off the sheet.
             Some(tool) => (Speaker::Tool(tool), FactKind::Finding),
             None => (Speaker::Model, drawn.kind),
         };
@@ -144,7 +147,8 @@ impl Memory {
         }
     }
 
-    /// Writes facts down with the messages that they are from, all or none; but none of those messages that others drew from meanwhile.
+    /// Writes all facts together with the messages that they are from, or nothing. Facts from messages that another
+    /// process has drawn from in the meantime are left out.
     async fn write_drawn(
         &self,
         messages: &[(Position, Arc<Message>)],
@@ -164,7 +168,7 @@ impl Memory {
             let mut draft = facts.clone();
             let (mut entries, mut stated) = (Vec::new(), Vec::new());
             for statement in statements.iter().filter(|statement| is_left(statement.source.message)) {
-                // What cannot be a fact is left out.
+                // A statement that cannot be a fact is left out.
                 let Ok(judgment) = draft.judge(statement) else { continue };
                 let (id, entry) = draft.entry(statement, &judgment);
                 draft.apply(&entry);
@@ -184,12 +188,12 @@ fn is_drawn(facts: &Facts, position: Position) -> bool {
     facts.drawn().iter().any(|span| span.contains(&position))
 }
 
-/// Whether a tool speaks in a message, perhaps beside a person.
+/// Returns whether a message contains a tool result, perhaps beside a person's text.
 fn holds_result(message: &Message) -> bool {
     message.tool_results().next().is_some()
 }
 
-/// The tool whose result a message holds; `None` where it holds none.
+/// Returns the tool whose result a message contains, or `None` if it contains no result.
 fn answered(message: &Message, messages: &[(Position, Arc<Message>)]) -> Option<String> {
     let (_, result) = message.tool_results().next()?;
     let mut calls = messages.iter().flat_map(|(_, message)| message.tool_calls());
@@ -197,20 +201,28 @@ fn answered(message: &Message, messages: &[(Position, Arc<Message>)]) -> Option<
     Some(call.map_or_else(|| UNKNOWN.to_owned(), |(_, call)| call.name.clone()))
 }
 
-/// What is asked for.
+/// Returns the schema of the answer.
 fn schema() -> Value {
     json!({
         "type": "object",
-        "description": "What is worth knowing after the conversation: not what was done, but what is so. No fact twice, and none that the \
-                        conversation itself corrects.",
+        "description": "What is worth knowing after the conversation: what is true, not what was done. State each fact \
+                        once, and leave out what the conversation itself corrects.",
         "properties": {"facts": {"type": "array", "maxItems": MOST, "items": {
             "type": "object",
             "properties": {
                 "kind": {"enum": FactKind::ALL.map(FactKind::name)},
-                "text": {"type": "string", "maxLength": Statement::LONGEST, "description": "One sentence that stands alone."},
-                "about": {"type": "string", "maxLength": Statement::LONGEST_NAME, "description": "What it is about, as a name."},
+                "text": {
+                    "type": "string",
+                    "maxLength": Statement::LONGEST,
+                    "description": "One sentence that can be understood on its own.",
+                },
+                "about": {
+                    "type": "string",
+                    "maxLength": Statement::LONGEST_NAME,
+                    "description": "What the fact is about, as a name.",
+                },
                 "confidence": {"type": "number", "minimum": 0, "maximum": 1},
-                "message": {"type": "integer", "minimum": 1, "description": "The number of the message that says so."},
+                "message": {"type": "integer", "minimum": 1, "description": "The number of the message that says it."},
             },
             "required": ["kind", "text", "confidence", "message"],
             "additionalProperties": false,

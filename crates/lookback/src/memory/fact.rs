@@ -1,4 +1,4 @@
-//! A fact: what is known, how surely, and on whose word.
+//! A fact: what is known, how certain it is, and who said so.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -7,26 +7,26 @@ use std::str::FromStr;
 use lookback_core::transcript::{Millis, Position};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What kind of thing is known, in the order in which a fact sheet shows them.
+/// The kinds of facts, in the order in which a fact sheet shows them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FactKind {
-    /// What was believed, and is not so.
+    /// Something that was believed is wrong, and this is true instead.
     Correction,
-    /// What must hold whatever is done.
+    /// Something that must hold in any case.
     Constraint,
-    /// What stands in the way. It is open until it is resolved.
+    /// Something that prevents progress, until it is resolved.
     Blocker,
     /// How someone wants things done.
     Preference,
-    /// What was decided.
+    /// Something that was decided.
     Decision,
-    /// What was found out.
+    /// Something that was found out.
     Finding,
 }
 
 impl FactKind {
-    /// All of them, in the order of a fact sheet.
+    /// All kinds, in the order of a fact sheet.
     pub const ALL: [FactKind; 6] = [
         FactKind::Correction,
         FactKind::Constraint,
@@ -36,7 +36,8 @@ impl FactKind {
         FactKind::Finding,
     ];
 
-    /// Whether a fact sheet leaves everything else out before one of these.
+    /// Returns whether facts of this kind are protected: a fact sheet leaves out everything else before it leaves out
+    /// one of them.
     pub fn is_protected(self) -> bool {
         match self {
             FactKind::Correction | FactKind::Constraint | FactKind::Blocker => true,
@@ -44,7 +45,16 @@ impl FactKind {
         }
     }
 
-    /// Its name.
+    /// Returns the scope that facts of this kind have unless you choose another: preferences and constraints are shared
+    /// with the workspace, all others belong to the session.
+    pub fn usual_scope(self) -> Scope {
+        match self {
+            FactKind::Preference | FactKind::Constraint => Scope::Shared,
+            FactKind::Correction | FactKind::Blocker | FactKind::Decision | FactKind::Finding => Scope::Session,
+        }
+    }
+
+    /// Returns the name, such as `finding`.
     pub fn name(self) -> &'static str {
         match self {
             FactKind::Correction => "correction",
@@ -56,7 +66,7 @@ impl FactKind {
         }
     }
 
-    /// Where it stands in [`FactKind::ALL`].
+    /// Returns the index in [`FactKind::ALL`].
     pub(super) fn index(self) -> usize {
         self as usize
     }
@@ -76,15 +86,15 @@ impl FromStr for FactKind {
     }
 }
 
-/// There is no such kind of fact.
+/// The error for an unknown kind of fact.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{name}` is no kind of fact; there are correction, constraint, blocker, preference, decision and finding")]
+#[error("unknown kind of fact `{name}`; use correction, constraint, blocker, preference, decision or finding")]
 pub struct UnknownKind {
-    /// What was asked for.
+    /// The name that was given.
     pub name: String,
 }
 
-/// Who knows a fact: one session, or all of a workspace.
+/// Who knows a fact: one session, or all sessions of a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
@@ -94,7 +104,8 @@ pub enum Scope {
     Shared,
 }
 
-/// Names a fact for good: `f12` is the one that entry 12 of the session's facts stated, `s3` one of the workspace's.
+/// The permanent identifier of a fact: `f12` was stated by entry 12 of the session's facts, `s3` by entry 3 of the
+/// workspace's.
 ///
 /// ```
 /// use lookback::memory::{FactId, Scope};
@@ -106,9 +117,9 @@ pub enum Scope {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FactId {
-    /// Whose it is.
+    /// Which facts it belongs to.
     pub scope: Scope,
-    /// The entry that stated it.
+    /// The entry that stated the fact.
     pub position: Position,
 }
 
@@ -122,11 +133,11 @@ impl fmt::Display for FactId {
     }
 }
 
-/// No fact can have this identifier.
+/// The error for a text that is not a fact's identifier.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{given}` is no fact's identifier, such as `f12`, or `s3` for a shared one")]
+#[error("`{given}` is not a fact's identifier, which looks like `f12`, or `s3` for a shared fact")]
 pub struct BadFactId {
-    /// What was given.
+    /// The text that was given.
     pub given: String,
 }
 
@@ -157,7 +168,7 @@ impl<'de> Deserialize<'de> for FactId {
     }
 }
 
-/// How sure a fact is: from 0, a guess, to 1.
+/// How certain a fact is, from 0 (a guess) to 1.
 ///
 /// ```
 /// use lookback::memory::Confidence;
@@ -171,20 +182,20 @@ impl<'de> Deserialize<'de> for FactId {
 pub struct Confidence(f64);
 
 impl Confidence {
-    /// Nothing speaks against it.
+    /// Full certainty: 1.
     pub const CERTAIN: Confidence = Confidence(1.0);
 
-    /// A confidence; what is outside of 0 to 1 is brought to the nearer of both, and no number to 0.
+    /// Creates a confidence. Values outside 0 to 1 are clamped, and NaN becomes 0.
     pub fn new(value: f64) -> Self {
         Confidence(if value.is_nan() { 0.0 } else { value.clamp(0.0, 1.0) })
     }
 
-    /// One that is known to be between 0 and 1.
+    /// Creates a confidence from a value that is known to be between 0 and 1.
     pub(super) const fn of(value: f64) -> Self {
         Confidence(value)
     }
 
-    /// Between 0 and 1.
+    /// Returns the value, between 0 and 1.
     pub fn value(self) -> f64 {
         self.0
     }
@@ -214,15 +225,15 @@ impl<'de> Deserialize<'de> for Confidence {
     }
 }
 
-/// How far a fact may be relied on. It is never above what its source is worth.
+/// How far a fact can be trusted. A fact never has more trust than its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trust {
-    /// A tool said so: what it read may have been written by anyone.
+    /// A tool said it. What a tool reads can be written by anyone.
     Low,
-    /// The model said so.
+    /// The model said it.
     Medium,
-    /// A person said so.
+    /// A person said it.
     High,
 }
 
@@ -236,20 +247,20 @@ impl fmt::Display for Trust {
     }
 }
 
-/// Who said something.
+/// Who states something.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Speaker {
-    /// A person, or the application for one.
+    /// A person, or the application on behalf of one.
     Person,
     /// The model.
     Model,
-    /// A tool, by its name.
+    /// A tool, with its name.
     Tool(String),
 }
 
 impl Speaker {
-    /// The most that its word is worth.
+    /// Returns the most trust that a statement by this speaker can have.
     pub fn trust(&self) -> Trust {
         match self {
             Speaker::Person => Trust::High,
@@ -259,74 +270,78 @@ impl Speaker {
     }
 }
 
-/// Where a fact comes from.
+/// Where a statement comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Source {
     /// Who said it.
     pub by: Speaker,
-    /// The session in which it was said, where that is known.
+    /// The session in which it was said, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// The message of that session, by its position in the log.
+    /// The message of that session, as a position in its log, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<Position>,
 }
 
 impl Source {
-    /// A source of which no more is known than who speaks.
+    /// Creates a source of which only the speaker is known.
     pub fn of(by: Speaker) -> Self {
         Source { by, session: None, message: None }
     }
 }
 
-/// What someone states: a fact before it is written down.
+/// A fact before it is written to a memory: what someone says, and who says it.
+///
+/// The functions named after the six kinds ([`Statement::finding`] and so on) create a certain statement by a person.
+/// The methods that follow change one thing each.
 ///
 /// ```
-/// use lookback::memory::{Confidence, FactKind, Source, Speaker, Statement, Trust};
+/// use lookback::memory::{Confidence, Speaker, Statement, Trust};
 ///
-/// let port = Statement {
-///     about: Some("the service's port".into()),
-///     confidence: Confidence::new(0.9),
-///     ..Statement::new(FactKind::Finding, "It listens on port 5050.", Source::of(Speaker::Tool("read_file".into())))
-/// };
+/// let port = Statement::finding("It listens on port 5050.")
+///     .about("the service's port")
+///     .confidence(0.9)
+///     .by(Speaker::Tool("read_file".into()));
+/// assert_eq!(port.confidence, Confidence::new(0.9));
 /// assert_eq!(port.trust(), Trust::Low);
 /// ```
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statement {
-    /// What kind of thing it is.
+    /// The kind of fact.
     pub kind: FactKind,
-    /// What is so, in a sentence: 1 to [`Statement::LONGEST`] characters.
+    /// The fact in one sentence, of 1 to [`Statement::LONGEST`] characters.
     pub text: String,
-    /// What it is about, such as `the service's port`: the next fact of the kind about the same thing takes its place.
+    /// What the fact is about, such as `the service's port`. The next fact of the same kind about the same thing
+    /// replaces it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub about: Option<String>,
-    /// How sure it is.
+    /// How certain it is.
     pub confidence: Confidence,
     /// Where it comes from.
     pub source: Source,
-    /// How far it is to be relied on, where that is less than its source is worth.
+    /// How far it can be trusted, if that is less than the source allows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<Trust>,
-    /// When it was stated.
+    /// When it was stated. The memory fills in the current time if it is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Millis>,
     /// Words to find it by.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// The facts whose place it takes.
+    /// The facts that it replaces.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub supersedes: Vec<FactId>,
 }
 
 impl Statement {
-    /// The most characters that its text may have.
+    /// The most characters of the text.
     pub const LONGEST: usize = 2_000;
-    /// The most characters of what it is about, and of a tag.
+    /// The most characters of `about`, and of a tag.
     pub const LONGEST_NAME: usize = 200;
-    /// The most tags, and the most facts whose place one statement takes.
+    /// The most tags, and the most facts that one statement can name in `supersedes`.
     pub const MOST: usize = 32;
 
-    /// A certain statement.
+    /// Creates a statement with full certainty.
     pub fn new(kind: FactKind, text: impl Into<String>, source: Source) -> Self {
         Statement {
             kind,
@@ -341,30 +356,95 @@ impl Statement {
         }
     }
 
-    /// How far it may be relied on: never above what its source is worth.
+    /// Creates a correction by a person: something that was believed is wrong, and this is true instead.
+    pub fn correction(text: impl Into<String>) -> Self {
+        Statement::new(FactKind::Correction, text, Source::of(Speaker::Person))
+    }
+
+    /// Creates a constraint by a person: something that must hold in any case.
+    pub fn constraint(text: impl Into<String>) -> Self {
+        Statement::new(FactKind::Constraint, text, Source::of(Speaker::Person))
+    }
+
+    /// Creates a blocker by a person: something that prevents progress until it is resolved.
+    pub fn blocker(text: impl Into<String>) -> Self {
+        Statement::new(FactKind::Blocker, text, Source::of(Speaker::Person))
+    }
+
+    /// Creates a preference by a person: how someone wants things done.
+    pub fn preference(text: impl Into<String>) -> Self {
+        Statement::new(FactKind::Preference, text, Source::of(Speaker::Person))
+    }
+
+    /// Creates a decision by a person.
+    pub fn decision(text: impl Into<String>) -> Self {
+        Statement::new(FactKind::Decision, text, Source::of(Speaker::Person))
+    }
+
+    /// Creates a finding by a person: something that was found out.
+    pub fn finding(text: impl Into<String>) -> Self {
+        Statement::new(FactKind::Finding, text, Source::of(Speaker::Person))
+    }
+
+    /// Sets what the fact is about. The next fact of the same kind about the same thing replaces it.
+    #[must_use]
+    pub fn about(mut self, thing: impl Into<String>) -> Self {
+        self.about = Some(thing.into());
+        self
+    }
+
+    /// Sets how certain the fact is, from 0 to 1 (see [`Confidence::new`]).
+    #[must_use]
+    pub fn confidence(mut self, value: f64) -> Self {
+        self.confidence = Confidence::new(value);
+        self
+    }
+
+    /// Sets who says it. The session and the message of the source stay.
+    #[must_use]
+    pub fn by(mut self, speaker: Speaker) -> Self {
+        self.source.by = speaker;
+        self
+    }
+
+    /// Adds a tag to find the fact by.
+    #[must_use]
+    pub fn tag(mut self, tag: impl Into<String>) -> Self {
+        self.tags.push(tag.into());
+        self
+    }
+
+    /// Names a fact that this one replaces.
+    #[must_use]
+    pub fn superseding(mut self, id: FactId) -> Self {
+        self.supersedes.push(id);
+        self
+    }
+
+    /// Returns how far the statement can be trusted: as far as its source, or less if its field `trust` is lower.
     pub fn trust(&self) -> Trust {
         let worth = self.source.by.trust();
         self.trust.map_or(worth, |trust| trust.min(worth))
     }
 }
 
-/// A fact that stands.
+/// A fact that is known now: nothing has superseded, resolved or forgotten it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fact {
-    /// Its name.
+    /// The identifier.
     pub id: FactId,
-    /// What was stated, by the first to say it.
+    /// The first statement of it.
     pub statement: Statement,
-    /// How sure it is, by the surest of those who said it.
+    /// The highest confidence of all who said it.
     pub confidence: Confidence,
-    /// How far it may be relied on, by the best of those who said it.
+    /// The highest trust of all who said it.
     pub trust: Trust,
-    /// How often the same was said again.
+    /// How often it was said again.
     pub confirmations: u64,
-    /// Another fact about the same thing that stands too, since neither may take the other's place.
+    /// Another current fact about the same thing, if neither may replace the other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disputes: Option<FactId>,
-    /// When it was last said, where that is known.
+    /// When it was last said, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub said: Option<Millis>,
 }

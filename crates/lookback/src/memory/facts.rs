@@ -1,7 +1,8 @@
-//! The facts that stand: a fold over the log of what was stated, confirmed, resolved and forgotten.
+//! The current facts: a fold over the log of what was stated, confirmed, resolved and forgotten.
 //!
-//! A fact is never merged with another. Who states one may say which it supersedes; else it takes the place of the fact of its kind that is
-//! about the same thing (see the module on sameness), unless that may be relied on further. The same again confirms.
+//! Facts are never merged. A new fact replaces the facts that it names. It also replaces the fact of its kind that is
+//! about the same thing (see the module `sameness`), unless that fact has more trust. A fact that says the same as
+//! another confirms it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
@@ -12,28 +13,28 @@ use serde::{Deserialize, Serialize};
 use super::fact::{Confidence, Fact, FactId, FactKind, Scope, Source, Statement, Trust};
 use super::sameness::Sameness;
 
-/// One thing that happened to the facts of a scope.
+/// One event in the log of a scope's facts.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FactEntry {
-    /// A fact was stated. It is named by the position of this entry.
+    /// A fact was stated. The position of this entry is part of the fact's identifier.
     Stated(Statement),
-    /// It was said again.
+    /// A fact was said again.
     Confirmed {
         /// The fact.
         id: FactId,
-        /// How sure whoever said it is.
+        /// How certain the speaker is.
         confidence: Confidence,
         /// Who said it.
         source: Source,
-        /// How far that is to be relied on, where that is less than the source is worth.
+        /// How far that can be trusted, if less than the source allows.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         trust: Option<Trust>,
-        /// When.
+        /// When it was said.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         time: Option<Millis>,
     },
-    /// A blocker stands in the way no longer.
+    /// A blocker was resolved.
     Resolved {
         /// The blocker.
         id: FactId,
@@ -41,127 +42,128 @@ pub enum FactEntry {
         with: String,
         /// Who said so.
         source: Source,
-        /// When.
+        /// When it was said.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         time: Option<Millis>,
     },
-    /// A fact is to be shown no more.
+    /// A fact was forgotten: it is no longer shown.
     Forgotten {
         /// The fact.
         id: FactId,
-        /// Why, where that was said.
+        /// The reason, if one was given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         why: Option<String>,
         /// Who said so.
         source: Source,
-        /// When.
+        /// When it was said.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         time: Option<Millis>,
     },
-    /// Facts were drawn from messages of a session, so they need not be drawn from them again.
+    /// Facts were drawn from messages of the session, which need not be looked at again.
     Drawn {
-        /// The messages, by their positions in the session's log.
+        /// The messages, as positions in the session's log.
         from: Vec<std::ops::Range<Position>>,
     },
 }
 
-/// Why something is not written down.
+/// The reasons why a statement is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Refused {
-    /// There is nothing to remember.
-    #[error("{field} is empty; say in a sentence what is so")]
+    /// A text is blank.
+    #[error("{field} is empty; it needs at least one visible character")]
     Empty {
-        /// Which part of the statement.
+        /// Which part of the statement it is.
         field: &'static str,
     },
-    /// It is too long to be remembered as one fact.
-    #[error("{field} has {length} characters, and may have {most}; say it shorter, or as several facts")]
+    /// A text is too long.
+    #[error("{field} has {length} characters; the most is {most}. Shorten it, or state several facts")]
     Long {
-        /// Which part of the statement.
+        /// Which part of the statement it is.
         field: &'static str,
-        /// Its characters.
+        /// Its length in characters.
         length: usize,
-        /// The most.
+        /// The most characters that it may have.
         most: usize,
     },
-    /// Too many at once.
-    #[error("{field} are {count}, and may be {most}")]
+    /// There are too many of something.
+    #[error("there are {count} {field}; the most is {most}")]
     Many {
-        /// Which part of the statement.
+        /// Which part of the statement it is.
         field: &'static str,
-        /// How many.
+        /// How many there are.
         count: usize,
-        /// The most.
+        /// How many there may be.
         most: usize,
     },
-    /// No such fact stands.
-    #[error("no fact {id} stands; it may have been superseded, resolved or forgotten, or never stated")]
+    /// The fact is not current.
+    #[error("there is no current fact {id}; it was superseded, resolved or forgotten, or never stated")]
     Gone {
-        /// What was asked for.
+        /// The identifier that was given.
         id: FactId,
     },
-    /// It is one session's alone, and what is shared cannot take its place.
+    /// The fact belongs to a session, so a shared fact cannot replace it.
     #[error(
-        "{id} is this session's alone, and a shared fact cannot take its place; forget it, or correct it in the session"
+        "{id} belongs to the session, and a shared fact cannot replace it; forget it, or replace it in the session"
     )]
     Private {
         /// The fact.
         id: FactId,
     },
-    /// It is no blocker, so there is nothing to resolve.
+    /// The fact is not a blocker, so it cannot be resolved.
     #[error("{id} is a {kind}; only a blocker can be resolved")]
     NoBlocker {
         /// The fact.
         id: FactId,
-        /// What it is.
+        /// Its kind.
         kind: FactKind,
     },
-    /// Whoever says so is relied on less than the fact.
-    #[error("{id} has {trust} trust, and a source of {worth} trust cannot take it away; ask whoever said it")]
+    /// The fact has more trust than the source.
+    #[error("{id} has {trust} trust, and a source of {worth} trust cannot remove it; ask whoever stated it")]
     Trusted {
         /// The fact.
         id: FactId,
-        /// How far it may be relied on.
+        /// The trust that it has.
         trust: Trust,
-        /// What the source is worth.
+        /// The most trust that the source can give.
         worth: Trust,
     },
 }
 
-/// What comes of a statement.
+/// What a statement does to the facts that are there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Judgment {
-    /// It is new.
+    /// It is a new fact.
     New {
-        /// The facts whose place it takes.
+        /// The facts that it replaces.
         supersedes: Vec<FactId>,
-        /// What it contradicts and may not replace, since that may be relied on further: both stand.
+        /// A current fact that it contradicts and may not replace, because that one has more trust. Both are kept.
         disputes: Option<FactId>,
     },
-    /// It stands already, and is confirmed.
+    /// It says the same as a current fact, which is confirmed.
     Again {
         /// The fact.
         id: FactId,
     },
 }
 
-/// The facts of one scope that stand.
+/// The current facts of one scope.
 #[derive(Clone)]
 pub struct Facts {
     scope: Scope,
     end: Position,
     standing: BTreeMap<Position, Fact>,
     by_kind: [BTreeSet<Position>; FactKind::ALL.len()],
-    /// Those that say the same, and those that are about the same thing: several where one disputes another.
+    // Facts that say the same, or are about the same thing. There are several in a set if they dispute one another.
     same: HashMap<Sameness, BTreeSet<Position>>,
-    /// Shared facts whose place those of a session take, for that session.
+    // Shared facts that the session has replaced for itself, with the facts that replace them.
     over: HashMap<FactId, FactId>,
     drawn: Vec<std::ops::Range<Position>>,
 }
 
 impl fmt::Debug for Facts {
-    /// Says how many there are, and nothing of what they say.
+    /// Prints how many facts there are, and nothing of what they say.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Facts")
             .field("scope", &self.scope)
@@ -172,7 +174,7 @@ impl fmt::Debug for Facts {
 }
 
 impl Facts {
-    /// None yet.
+    /// Creates an empty set of facts.
     pub fn new(scope: Scope) -> Self {
         Facts {
             scope,
@@ -185,65 +187,65 @@ impl Facts {
         }
     }
 
-    /// How many entries their log has, as far as they were applied.
+    /// Returns how many entries of the log were applied.
     pub fn end(&self) -> Position {
         self.end
     }
 
-    /// Whose they are.
+    /// Returns the scope of the facts.
     pub fn scope(&self) -> Scope {
         self.scope
     }
 
-    /// How many stand.
+    /// Returns how many facts are current.
     pub fn len(&self) -> usize {
         self.standing.len()
     }
 
-    /// Whether none stands.
+    /// Returns whether no fact is current.
     pub fn is_empty(&self) -> bool {
         self.standing.is_empty()
     }
 
-    /// Those that stand, in the order in which they were stated.
+    /// Returns the current facts, in the order in which they were stated.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Fact> {
         self.standing.values()
     }
 
-    /// Those of a kind that stand, in the order in which they were stated.
+    /// Returns the current facts of a kind, in the order in which they were stated.
     pub fn of_kind(&self, kind: FactKind) -> impl DoubleEndedIterator<Item = &Fact> {
         self.by_kind.get(kind.index()).into_iter().flatten().filter_map(|position| self.standing.get(position))
     }
 
-    /// How many of a kind stand.
+    /// Returns how many facts of a kind are current.
     pub fn count(&self, kind: FactKind) -> usize {
         self.by_kind.get(kind.index()).map_or(0, BTreeSet::len)
     }
 
-    /// One that stands.
+    /// Returns a fact, or `None` if it is not current.
     pub fn get(&self, id: FactId) -> Option<&Fact> {
         self.standing.get(&id.position).filter(|_| id.scope == self.scope)
     }
 
-    /// The fact of a session that takes the place of a shared one, for that session.
+    /// Returns the fact by which this session has replaced a shared one for itself.
     pub fn over(&self, shared: FactId) -> Option<FactId> {
         self.over.get(&shared).copied()
     }
 
-    /// How many of a kind of these others' facts have their places taken by these, for this session.
+    /// Returns how many facts of a kind among `others` these facts replace for this session.
     pub(super) fn hides(&self, others: &Facts, kind: FactKind) -> usize {
         self.over.keys().filter(|id| others.get(**id).is_some_and(|fact| fact.statement.kind == kind)).count()
     }
 
-    /// The messages from which facts were drawn.
+    /// Returns the messages that facts were already drawn from.
     pub fn drawn(&self) -> &[std::ops::Range<Position>] {
         &self.drawn
     }
 
-    /// What would come of a statement now.
+    /// Judges a statement: is it new, and what does it replace?
     ///
     /// # Errors
-    /// Where the statement cannot be a fact, or names facts that it may not take the place of.
+    /// Returns an error if the statement cannot be a fact, or if it names facts that it may not replace.
     ///
     /// ```
     /// use lookback::memory::{FactEntry, Facts, Judgment, FactKind, Scope, Source, Speaker, Statement};
@@ -266,14 +268,14 @@ impl Facts {
         let thing: Vec<FactId> = thing.collect();
         if statement.supersedes.is_empty()
             && let Some(id) = same.first()
-            // It may settle a dispute, and then it stands alone.
+            // A statement that says the same may still settle a dispute. Then it is new, and the only one left.
             && !(takes(id) && thing.iter().any(takes))
         {
             return Ok(Judgment::Again { id: *id });
         }
         let mut supersedes = Vec::new();
         for id in &statement.supersedes {
-            // What a session says of a shared fact holds for that session alone.
+            // A session replaces a shared fact only for itself.
             if id.scope == self.scope {
                 self.may_take(*id, statement.trust())?;
             } else if self.scope == Scope::Shared {
@@ -292,7 +294,7 @@ impl Facts {
         Ok(Judgment::New { supersedes, disputes })
     }
 
-    /// The entry that writes a statement down as it was judged, and the fact that it is about.
+    /// Returns the entry to write for a statement that was judged, and the identifier of its fact.
     pub fn entry(&self, statement: &Statement, judgment: &Judgment) -> (FactId, FactEntry) {
         match judgment {
             Judgment::Again { id } => {
@@ -306,22 +308,22 @@ impl Facts {
         }
     }
 
-    /// The one that stands and says the same, whoever said it.
+    /// Returns the current fact that says the same, whoever said it.
     pub(super) fn same(&self, statement: &Statement) -> Option<FactId> {
         self.alike(Some(Sameness::of(statement).0)).next()
     }
 
-    /// Whether someone whose word is worth so much may take a fact away.
+    /// Checks that a source with this much trust may remove or replace a fact.
     ///
     /// # Errors
-    /// Where it does not stand, or may be relied on further than that.
+    /// Returns an error if the fact is not current, or has more trust.
     pub fn may_take(&self, id: FactId, worth: Trust) -> Result<(), Refused> {
         let fact = self.get(id).ok_or(Refused::Gone { id })?;
         if fact.trust > worth { Err(Refused::Trusted { id, trust: fact.trust, worth }) } else { Ok(()) }
     }
 
-    /// Adds one entry, that at [`Facts::end`]. What it says of a fact that does not stand is passed over, as of one that another has
-    /// forgotten meanwhile.
+    /// Applies the entry at [`Facts::end`]. An entry about a fact that is not current has no effect: another writer may
+    /// have removed the fact in the meantime.
     pub fn apply(&mut self, entry: &FactEntry) {
         let position = self.end;
         self.end += 1;
@@ -351,7 +353,7 @@ impl Facts {
             if self.scope == Scope::Session && old.scope == Scope::Shared {
                 self.over.insert(*old, id);
             } else if self.take(*old) {
-                // What it stood over for this session must not come back.
+                // The shared fact that it replaced must stay replaced.
                 self.over.values_mut().filter(|by| *by == old).for_each(|by| *by = id);
             }
         }
@@ -367,7 +369,7 @@ impl Facts {
         self.settle(statement);
     }
 
-    /// Takes a fact away; `false` where it does not stand.
+    /// Removes a fact. Returns `false` if it is not current.
     fn take(&mut self, id: FactId) -> bool {
         if id.scope != self.scope {
             return false;
@@ -388,7 +390,8 @@ impl Facts {
         true
     }
 
-    /// Says of all that are about the same thing as a statement whether they dispute one another: each the newest other one.
+    /// Updates the disputes between the facts that are about the same thing as a statement: each names the newest of
+    /// the others.
     fn settle(&mut self, statement: &Statement) {
         let about: Vec<FactId> = self.alike(Sameness::of(statement).1).collect();
         for id in &about {
@@ -398,7 +401,7 @@ impl Facts {
         }
     }
 
-    /// Those that have this in common, the newest first.
+    /// Returns the facts that have a key in common, newest first.
     fn alike(&self, key: Option<Sameness>) -> impl Iterator<Item = FactId> {
         key.and_then(|key| self.same.get(&key)).into_iter().flatten().rev().map(|position| self.id(*position))
     }
@@ -408,13 +411,13 @@ impl Facts {
     }
 }
 
-/// What others may have in common with a statement.
+/// Returns the keys by which other facts can be like a statement.
 fn keys(statement: &Statement) -> impl Iterator<Item = Sameness> {
     let (same, thing) = Sameness::of(statement);
     [same].into_iter().chain(thing)
 }
 
-/// Whether a statement can be a fact at all.
+/// Checks that a statement can be a fact.
 pub(super) fn check(statement: &Statement) -> Result<(), Refused> {
     let text = |field, text: &str, most| {
         let length = text.chars().count();
@@ -431,6 +434,6 @@ pub(super) fn check(statement: &Statement) -> Result<(), Refused> {
     text("the text", &statement.text, Statement::LONGEST)?;
     statement.about.as_deref().map_or(Ok(()), |about| text("`about`", about, Statement::LONGEST_NAME))?;
     statement.tags.iter().try_for_each(|tag| text("a tag", tag, Statement::LONGEST_NAME))?;
-    many("the tags", statement.tags.len())?;
-    many("the superseded facts", statement.supersedes.len())
+    many("tags", statement.tags.len())?;
+    many("superseded facts", statement.supersedes.len())
 }

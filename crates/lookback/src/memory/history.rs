@@ -9,23 +9,24 @@ use super::fact::{FactId, Scope};
 use super::facts::FactEntry;
 use super::{Memory, MemoryError};
 
-/// One thing that happened to a fact, as its history tells it.
+/// One event in the history of a fact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Event {
-    /// Whose log it is.
+    /// Whose log the entry is in.
     pub scope: Scope,
-    /// The entry in the log of its scope.
+    /// The position of the entry in that log.
     pub position: Position,
     /// What happened.
     pub entry: FactEntry,
 }
 
 impl Memory {
-    /// All that happened to a fact and to those whose place it took or that took its: what all sessions share first, then what is this
-    /// session's, each in order. It reads both logs whole.
+    /// Returns all events of a fact, of the facts that it replaced, and of the facts that replaced it: first those in
+    /// the shared log, then those in the session's, each in order. It reads both logs from the beginning.
     ///
     /// # Errors
-    /// Where the store fails.
+    /// Returns an error if the store fails.
     pub async fn history(&self, id: FactId) -> Result<Vec<Event>, MemoryError> {
         let mut events = Vec::new();
         for scope in [Scope::Shared, Scope::Session] {
@@ -40,7 +41,7 @@ impl Memory {
                 _ => None,
             })
         };
-        // Those whose place it took, and theirs; then those that took the place of any of these.
+        // First the facts that it replaced, and those that they replaced. Then the facts that replaced any of these.
         let mut family = HashSet::from([id]);
         grow(&mut family, |family| {
             stated().filter(|(own, _)| family.contains(own)).flat_map(|(_, old)| old).copied().collect()
@@ -58,7 +59,7 @@ impl Memory {
     }
 }
 
-/// Adds to a family, as long as there is anyone to add.
+/// Adds to a family until nothing is left to add.
 fn grow(family: &mut HashSet<FactId>, more: impl Fn(&HashSet<FactId>) -> Vec<FactId>) {
     loop {
         let before = family.len();

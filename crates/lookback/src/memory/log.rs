@@ -1,4 +1,4 @@
-//! The logs of a memory: read on, as far as others have written, and appended to.
+//! Reading a memory's logs up to their end, and appending to them.
 
 use async_lock::MutexGuard;
 use lookback_core::transcript::{Millis, Position};
@@ -9,7 +9,7 @@ use super::{Memory, MemoryError, TRIES};
 use crate::session::now;
 use crate::store::{LogName, Record, Store, StoreError};
 
-/// Entries that are read at a time.
+/// How many entries are read at a time.
 const PAGE: u64 = 1_024;
 
 /// What was read of both logs.
@@ -17,7 +17,7 @@ const PAGE: u64 = 1_024;
 pub(super) struct Known {
     pub(super) session: Facts,
     pub(super) shared: Facts,
-    /// When either log was begun.
+    // When each log was created.
     begun: [Option<Millis>; 2],
 }
 
@@ -43,10 +43,10 @@ impl Known {
 }
 
 impl Memory {
-    /// Every entry of a log of facts.
+    /// Returns every entry of a log of facts.
     ///
     /// # Errors
-    /// Where the store fails.
+    /// Returns an error if the store fails.
     pub async fn entries(&self, scope: Scope) -> Result<Vec<FactEntry>, MemoryError> {
         let end = self.caught_up().await?.of(scope).end();
         let log = self.log(scope);
@@ -69,7 +69,7 @@ impl Memory {
         }
     }
 
-    /// What is known once all is read that others have written.
+    /// Returns what is known after reading what other writers have written.
     pub(super) async fn caught_up(&self) -> Result<MutexGuard<'_, Known>, StoreError> {
         let mut known = self.known.lock().await;
         self.read_on(&mut known).await?;
@@ -86,7 +86,7 @@ impl Memory {
             *begun = created;
             let facts = known.of(scope);
             if erased || facts.end() > end {
-                // Perhaps it was begun again.
+                // The log was erased, and perhaps created again.
                 *facts = Facts::new(scope);
             }
             while facts.end() < end {
@@ -100,7 +100,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Appends entries behind what is known, all or none; `false` where another writer was faster.
+    /// Appends entries after those that are known: all, or none. Returns `false` if another writer was faster.
     pub(super) async fn append(&self, facts: &mut Facts, entries: &[FactEntry]) -> Result<bool, StoreError> {
         let log = self.log(facts.scope());
         let record = |(position, entry): (Position, &FactEntry)| {

@@ -1,7 +1,8 @@
-//! Persistent memory: facts that outlive the window and the session, written by the model with tools and read from a fact sheet.
+//! Memory: facts that outlive the window and the session. The model writes them with tools and reads them on a fact
+//! sheet.
 //!
-//! A [`Memory`] is what one session knows: its own facts, and those that all sessions of a workspace share. Both are logs in the store of
-//! the sessions, so every version of a fact stays readable.
+//! A [`Memory`] holds what one session knows: its own facts, and those that all sessions of a workspace share. Both are
+//! logs in the store of the sessions, so every version of a fact stays readable.
 
 mod extract;
 mod fact;
@@ -36,21 +37,21 @@ use self::log::{Known, read};
 use crate::session::now;
 use crate::store::{BadName, LogName, Store, StoreError, folded, wanted, words};
 
-/// What one session knows: its facts, and those that it shares with its workspace.
+/// What one session knows: its own facts, and those that it shares with its workspace.
 ///
-/// Clones know the same. Several memories of one session, in any processes, may write at once: nothing is lost or doubled.
+/// Clones share their state. Several memories of one session, in any processes, can write at the same time: nothing is
+/// lost or written twice.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
 /// use std::sync::Arc;
 /// use lookback::MemoryStore;
-/// use lookback::memory::{Judgment, FactKind, Memory, Scope, Source, Speaker, Statement};
+/// use lookback::memory::{Judgment, Memory};
 ///
 /// let store = Arc::new(MemoryStore::new());
 /// let memory = Memory::open(store.clone(), "chat-1").await?;
-/// let by = || Source::of(Speaker::Model);
-/// let port = memory.state(Scope::Session, Statement::new(FactKind::Finding, "It listens on port 5050.", by())).await?;
-/// memory.state(Scope::Shared, Statement::new(FactKind::Preference, "Use pnpm, not npm.", by())).await?;
+/// let port = memory.learn("It listens on port 5050.").await?;
+/// memory.prefer("Use pnpm, not npm.").await?;
 ///
 /// let other = Memory::open(store, "chat-2").await?;
 /// let texts: Vec<_> = other.facts().await?.into_iter().map(|fact| fact.statement.text).collect();
@@ -64,86 +65,91 @@ pub struct Memory {
     store: Arc<dyn Store>,
     session: LogName,
     workspace: LogName,
-    /// The message of the session in which what follows is said.
+    /// The message of the session that new statements come from.
     at: Option<Position>,
     known: Arc<Mutex<Known>>,
 }
 
-/// What came of a statement.
+/// The result of stating a fact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Stated {
     /// The fact: a new one, or the one that was confirmed.
     pub id: FactId,
-    /// What it was taken for.
+    /// Whether it is new, and which facts it replaces or contradicts.
     pub judgment: Judgment,
 }
 
-/// Why a memory did not do as it was told.
+/// The errors of a memory.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum MemoryError {
-    /// The name is none that a session or a workspace may have.
+    /// The name cannot be a session's or a workspace's.
     #[error(transparent)]
     Name(#[from] BadName),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// What was stated cannot be written down.
+    /// The memory does not accept the statement.
     #[error(transparent)]
     Refused(#[from] Refused),
 }
 
-/// How often a write is tried that other writers keep overtaking.
+/// How often a write is tried again after another writer was faster.
 const TRIES: usize = 100;
 
 impl Memory {
-    /// The workspace whose facts are shared, unless another is named.
+    /// The name of the workspace that is used unless another is given.
     pub const WORKSPACE: &str = "shared";
 
-    /// What a session knows, in the workspace `shared` of this store. Nothing is read yet: an agent begins though its memory is damaged, and
-    /// is told of that when it asks.
+    /// Opens the memory of a session, in the workspace `shared`.
+    ///
+    /// Nothing is read yet. So an agent can start even if its memory is damaged, and gets the error when it uses the
+    /// memory.
     ///
     /// # Errors
-    /// Where the name is none.
+    /// Returns an error if the name is invalid.
     pub async fn open(store: impl Store + 'static, session: &str) -> Result<Self, MemoryError> {
         Memory::open_in(store, session, Memory::WORKSPACE).await
     }
 
-    /// What a session knows, in this workspace. Nothing is read yet.
+    /// Opens the memory of a session, in a workspace of your choice. Nothing is read yet.
     ///
     /// # Errors
-    /// Where either name is none.
+    /// Returns an error if either name is invalid.
     pub async fn open_in(store: impl Store + 'static, session: &str, workspace: &str) -> Result<Self, MemoryError> {
         let (session, workspace) = (session.parse()?, workspace.parse()?);
         let known = Arc::new(Mutex::new(Known::new()));
         Ok(Memory { store: Arc::new(store), session, workspace, at: None, known })
     }
 
-    /// The same memory, for what is said in this message of the session: what is stated through it comes from there, where its source names
-    /// no other.
+    /// Returns the same memory for a message of the session: statements through it come from this message, unless their
+    /// source names another session.
     #[must_use]
     pub fn at(&self, message: Position) -> Self {
         Memory { at: Some(message), ..self.clone() }
     }
 
-    /// The store in which it is kept.
+    /// Returns the store.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    /// The session whose memory it is.
+    /// Returns the name of the session.
     pub fn session(&self) -> &LogName {
         &self.session
     }
 
-    /// The workspace whose facts it shares.
+    /// Returns the name of the workspace.
     pub fn workspace(&self) -> &LogName {
         &self.workspace
     }
 
-    /// Writes a fact down, or confirms the one that says the same.
+    /// Writes a fact, or confirms the one that says the same.
     ///
     /// # Errors
-    /// Where the statement cannot be a fact, names facts that it may not take the place of, or the store fails.
+    /// Returns an error if the statement cannot be a fact, if it names facts that it may not replace, or if the store
+    /// fails.
     pub async fn state(&self, scope: Scope, mut statement: Statement) -> Result<Stated, MemoryError> {
         statement.time = statement.time.or_else(now);
         self.place(&mut statement.source);
@@ -164,11 +170,90 @@ impl Memory {
         Err(self.overtaken(scope).into())
     }
 
-    /// A blocker stands in the way no longer; `with` says what resolved it.
+    /// Writes a correction by a person, for this session: something that was believed is wrong, and this is true
+    /// instead.
+    ///
+    /// This method and the five like it are short for [`Memory::state`] with a certain statement, in the
+    /// [usual scope](FactKind::usual_scope) of its kind. To say more, or to choose the scope, build a [`Statement`].
     ///
     /// # Errors
-    /// Where it does not stand, or is no blocker; where nothing is said of what resolved it; and where the store fails. (What stands in the
-    /// way is a matter of fact: whoever finds it gone may say so, also of a person's.)
+    /// As [`Memory::state`].
+    pub async fn correct(&self, text: impl Into<String>) -> Result<Stated, MemoryError> {
+        self.remember(Statement::correction(text)).await
+    }
+
+    /// Writes a constraint by a person, shared with the workspace: something that must hold in any case.
+    ///
+    /// # Errors
+    /// As [`Memory::state`].
+    pub async fn constrain(&self, text: impl Into<String>) -> Result<Stated, MemoryError> {
+        self.remember(Statement::constraint(text)).await
+    }
+
+    /// Writes a blocker by a person, for this session: something that prevents progress until [`Memory::resolve`] ends
+    /// it.
+    ///
+    /// # Errors
+    /// As [`Memory::state`].
+    pub async fn blocked_by(&self, text: impl Into<String>) -> Result<Stated, MemoryError> {
+        self.remember(Statement::blocker(text)).await
+    }
+
+    /// Writes a preference by a person, shared with the workspace: how someone wants things done.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// use lookback::MemoryStore;
+    /// use lookback::memory::{Memory, Scope, Speaker, Statement};
+    ///
+    /// let memory = Memory::open(MemoryStore::new(), "chat-1").await?;
+    /// memory.prefer("Use pnpm, not npm.").await?;
+    ///
+    /// // To say more than the text, build a statement.
+    /// let port = Statement::finding("It listens on port 5050.").about("the port").confidence(0.9).by(Speaker::Model);
+    /// memory.state(Scope::Shared, port).await?;
+    /// # Ok::<(), lookback::memory::MemoryError>(())
+    /// # }).unwrap();
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Memory::state`].
+    pub async fn prefer(&self, text: impl Into<String>) -> Result<Stated, MemoryError> {
+        self.remember(Statement::preference(text)).await
+    }
+
+    /// Writes a decision by a person, for this session.
+    ///
+    /// # Errors
+    /// As [`Memory::state`].
+    pub async fn decide(&self, text: impl Into<String>) -> Result<Stated, MemoryError> {
+        self.remember(Statement::decision(text)).await
+    }
+
+    /// Writes a finding by a person, for this session: something that was found out.
+    ///
+    /// # Errors
+    /// As [`Memory::state`].
+    pub async fn learn(&self, text: impl Into<String>) -> Result<Stated, MemoryError> {
+        self.remember(Statement::finding(text)).await
+    }
+
+    /// Writes a statement in the [usual scope](FactKind::usual_scope) of its kind.
+    ///
+    /// # Errors
+    /// As [`Memory::state`].
+    pub async fn remember(&self, statement: Statement) -> Result<Stated, MemoryError> {
+        self.state(statement.kind.usual_scope(), statement).await
+    }
+
+    /// Ends a blocker. `with` says what resolved it.
+    ///
+    /// Any source may resolve any blocker, even a person's: whether something still blocks the work is a matter of
+    /// fact, not of trust.
+    ///
+    /// # Errors
+    /// Returns an error if the fact is not current or not a blocker, if `with` is blank or longer than
+    /// [`Statement::LONGEST`], or if the store fails.
     pub async fn resolve(&self, id: FactId, with: &str, source: Source) -> Result<(), MemoryError> {
         let length = with.chars().count();
         if with.trim().is_empty() {
@@ -184,18 +269,18 @@ impl Memory {
         .await
     }
 
-    /// A fact is shown no more. Its versions stay readable by [`Memory::history`].
+    /// Removes a fact from the fact sheet. [`Memory::history`] still returns its versions.
     ///
     /// # Errors
-    /// Where it does not stand, or may be relied on further than who says so; and where the store fails.
+    /// Returns an error if the fact is not current, if it has more trust than the source, or if the store fails.
     pub async fn forget(&self, id: FactId, source: Source) -> Result<(), MemoryError> {
         self.forget_because(id, None, source).await
     }
 
-    /// The same, saying why.
+    /// Removes a fact from the fact sheet, and writes down why.
     ///
     /// # Errors
-    /// As [`Memory::forget`], and where the reason is longer than [`Statement::LONGEST`].
+    /// As [`Memory::forget`]. Also returns an error if the reason is longer than [`Statement::LONGEST`].
     pub async fn forget_because(&self, id: FactId, why: Option<&str>, source: Source) -> Result<(), MemoryError> {
         let length = why.map_or(0, |why| why.chars().count());
         if length > Statement::LONGEST {
@@ -230,48 +315,49 @@ impl Memory {
         Err(self.overtaken(id.scope).into())
     }
 
-    /// The facts that stand: the session's, then those that it shares, each in the order in which they were stated.
+    /// Returns the current facts: the session's, then the shared ones, each in the order in which they were stated.
     ///
     /// # Errors
-    /// Where the store fails.
+    /// Returns an error if the store fails.
     pub async fn facts(&self) -> Result<Vec<Fact>, MemoryError> {
         let known = self.caught_up().await?;
         let shared = known.shared.iter().filter(|fact| known.session.over(fact.id).is_none());
         Ok(known.session.iter().chain(shared).cloned().collect())
     }
 
-    /// The names of the facts that stand, those of the session and the shared.
+    /// Returns the identifiers of the current facts, both the session's and the shared ones.
     ///
     /// # Errors
-    /// Where the store fails.
+    /// Returns an error if the store fails.
     pub async fn ids(&self) -> Result<BTreeSet<FactId>, MemoryError> {
         let known = self.caught_up().await?;
         let shared = known.shared.iter().map(|fact| fact.id).filter(|id| known.session.over(*id).is_none());
         Ok(known.session.iter().map(|fact| fact.id).chain(shared).collect())
     }
 
-    /// One fact that stands.
+    /// Returns a fact, or `None` if it is not current.
     ///
     /// # Errors
-    /// Where the store fails.
+    /// Returns an error if the store fails.
     pub async fn get(&self, id: FactId) -> Result<Option<Fact>, MemoryError> {
         Ok(self.caught_up().await?.of(id.scope).get(id).cloned())
     }
 
-    /// What was stated under a name, whether or not it stands.
+    /// Returns what was stated under an identifier, even if the fact is no longer current.
     ///
     /// # Errors
-    /// Where the store fails.
+    /// Returns an error if the store fails.
     pub async fn stated(&self, id: FactId) -> Result<Option<Statement>, MemoryError> {
         let end = id.position.saturating_add(1);
         let entries = read(&*self.store, &self.log(id.scope), id.position..end).await?;
         Ok(entries.into_iter().find_map(|entry| if let FactEntry::Stated(said) = entry { Some(said) } else { None }))
     }
 
-    /// The facts that stand and hold every word of a query, in their text, in what they are about or in their tags; the newest first.
+    /// Returns the current facts that contain every word of a query, newest first, at most `most`. The words may be in
+    /// the text, in what the fact is about, in its tags, or the name of its kind.
     ///
     /// # Errors
-    /// Where the store fails.
+    /// Returns an error if the store fails.
     pub async fn search(&self, query: &str, most: usize) -> Result<Vec<Fact>, MemoryError> {
         let wanted = wanted(query);
         let holds = |fact: &Fact| {
@@ -284,23 +370,23 @@ impl Memory {
             return Ok(Vec::new());
         }
         let mut found: Vec<Fact> = self.facts().await?.into_iter().filter(holds).collect();
-        // Of those that were said at the same time, the later one first too.
+        // Of facts with the same time, the later one comes first, too.
         found.reverse();
         found.sort_by_key(|fact| std::cmp::Reverse(fact.said));
         found.truncate(most);
         Ok(found)
     }
 
-    /// The fact sheet (see [`sheet`]).
+    /// Returns the fact sheet (see [`sheet`]).
     ///
     /// # Errors
-    /// Where the store fails.
+    /// Returns an error if the store fails.
     pub async fn sheet(&self, options: &SheetOptions, counter: &dyn TokenCounter) -> Result<Sheet, MemoryError> {
         let known = self.caught_up().await?;
         Ok(sheet(&[&known.session, &known.shared], options, counter))
     }
 
-    /// Says where a source speaks that does not say so itself.
+    /// Fills in the session and the message of a source that does not name a session.
     fn place(&self, source: &mut Source) {
         if source.session.is_none() {
             source.session = Some(self.session.to_string());

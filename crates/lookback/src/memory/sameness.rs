@@ -1,33 +1,36 @@
 //! When two statements say the same, and when they are about the same thing.
 //!
-//! They say the same where they are of one kind, about one thing, and have the same words; white space, a capital at the beginning, a full
-//! stop at the end and the article `the` make no difference, and everything else does: `!x` is not `x`, nor `API_KEY` `api_key`.
+//! Two statements say the same if they have the same kind, the same `about` and the same words. White space, a capital
+//! at the beginning, a full stop at the end and the article `the` make no difference. Everything else does: `!x` is not
+//! `x`, and `API_KEY` is not `api_key`.
 //!
-//! They are about the same thing where whoever stated them says so (`about`); and where nobody says what they are about, if they differ in
-//! nothing but the number at their end: "listens on port 5050", "listens on port 6060". A number that stands elsewhere, or is a
-//! name, tells things apart: "issue 12 is open", "issue 13 is open"; "closed issue 12", "closed issue 13".
+//! Two statements are about the same thing if they have the same kind and the same `about`. If they have no `about`,
+//! they are about the same thing if they differ only in the number at their end: "listens on port 5050", "listens on
+//! port 6060". A number elsewhere, or one that is a name, tells things apart: "issue 12 is open", "issue 13 is open";
+//! "closed issue 12", "closed issue 13".
 
 use super::fact::{FactKind, Statement};
 
-/// What two statements have in common that say the same, or are about the same thing.
+/// A key that statements share if they say the same, or are about the same thing.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Sameness {
     /// The words of the text, and what it is about.
     Text(FactKind, String, Option<String>),
     /// What it is about, by name.
     About(FactKind, String),
-    /// The words before the number at its end.
+    /// The words before the number at the end.
     Measured(FactKind, String),
 }
 
 impl Sameness {
-    /// What those have in common who say the same, and what those have who are about the same thing; `None` where that cannot be told.
+    /// Returns the key of statements that say the same, and the key of statements about the same thing. The second is
+    /// `None` if nothing says what the statement is about.
     pub(super) fn of(statement: &Statement) -> (Self, Option<Self>) {
         let kind = statement.kind;
         let text = words(&statement.text);
         let about = statement.about.as_deref().map(words);
         let thing = match &about {
-            // Names of things are given in passing, so capitals tell none apart.
+            // Names are typed casually, so capitals make no difference.
             Some(about) => Some(Sameness::About(kind, about.to_lowercase())),
             None => {
                 let measured = text.rsplit_once(' ').filter(|(before, last)| is_number(last) && !is_name(before));
@@ -38,26 +41,27 @@ impl Sameness {
     }
 }
 
-/// `5050`, `3.14`, `40%`, `10ms`: digits, perhaps behind a sign and before a unit. `3f2a` is a name.
+/// Returns whether a word is a number such as `5050`, `3.14`, `40%` or `10ms`: digits, with an optional sign before and
+/// an optional unit after them. `3f2a` is a name.
 fn is_number(word: &str) -> bool {
     let digits = word.trim_start_matches(['-', '+', '$', '€']);
     let unit = digits.trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | ',' | ':'));
     digits.starts_with(|c: char| c.is_ascii_digit()) && unit.chars().all(|c| c.is_alphabetic() || c == '%')
 }
 
-/// Whether the number behind these words is a name, as in `closed issue 12`.
+/// Returns whether a number after these words is a name, as in `closed issue 12`.
 fn is_name(before: &str) -> bool {
     let last = before.rsplit(' ').next().unwrap_or_default().to_lowercase();
     NUMBERED.contains(&last.as_str())
 }
 
-/// What goes by numbers.
+/// Words for things that have numbers as names.
 const NUMBERED: [&str; 16] = [
     "issue", "bug", "ticket", "task", "step", "item", "pr", "request", "commit", "revision", "line", "page", "chapter",
     "phase", "part", "test",
 ];
 
-/// The words of a text, as they compare, with one space between.
+/// Returns the words of a text in the form in which they are compared, separated by single spaces.
 fn words(text: &str) -> String {
     let text = text.trim();
     let plain = text.strip_suffix(['.', '!']).filter(|rest| !rest.is_empty() && !rest.ends_with(['.', '!']));
@@ -80,7 +84,7 @@ fn words(text: &str) -> String {
             out.truncate(start);
         }
     }
-    // At the beginning it is an article where anything follows.
+    // At the beginning, `the` is an article if a word follows.
     match out.strip_prefix("the ") {
         Some(rest) => rest.to_owned(),
         None => out,

@@ -1,4 +1,4 @@
-//! The fact sheet: the facts that stand, as a text within a token budget that a model reads as data.
+//! The fact sheet: the current facts as a text within a token budget, which a model reads as data.
 
 use lookback_core::tokens::TokenCounter;
 use serde::Serialize;
@@ -6,40 +6,41 @@ use serde::Serialize;
 use super::fact::{Confidence, Fact, FactId, FactKind, Statement, Trust};
 use super::facts::Facts;
 
-/// How a fact sheet is made.
+/// Options of a fact sheet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SheetOptions {
-    /// The most tokens that it may have.
+    /// The most tokens of the sheet.
     pub budget: u64,
-    /// Facts that are less sure than this are left out, but for protected ones.
+    /// The least confidence of the facts on it. Protected facts are shown in any case.
     pub surer_than: Confidence,
 }
 
 impl Default for SheetOptions {
-    /// 2,000 tokens, and nothing less sure than a half.
+    /// Returns a budget of 2,000 tokens, and a least confidence of 0.5.
     fn default() -> Self {
         SheetOptions { budget: 2_000, surer_than: Confidence::new(0.5) }
     }
 }
 
-/// A fact sheet, and what it left out.
+/// A fact sheet, and how many facts it leaves out.
 ///
-/// Each fact stands on a line of its own, its text as a JSON string without angle brackets, control characters or invisible ones. So no
-/// fact can end its line, pose as another, or close the frame around all of them.
+/// Each fact is on one line. Its text is a JSON string in which angle brackets, control characters and invisible
+/// characters are escaped. So no fact can end its line, pretend to be another, or close the frame around all of them.
 #[derive(Clone, PartialEq, Eq, Default, Serialize)]
+#[non_exhaustive]
 pub struct Sheet {
-    /// What the model is to read. Empty where there are no facts, or not even a line fits the budget.
+    /// The text for the model. It is empty if there are no facts, or if not even one line fits the budget.
     pub text: String,
-    /// Its tokens: never more than the budget.
+    /// The tokens of the text, at most the budget.
     pub tokens: u64,
-    /// The facts on it, in their order.
+    /// The facts on the sheet, in order.
     pub shown: Vec<FactId>,
-    /// How many facts of each kind stand and are not on it.
+    /// How many current facts of each kind are not on the sheet.
     pub left_out: Vec<(FactKind, u64)>,
 }
 
 impl Sheet {
-    /// Whether protected facts are left out, since the budget is too small for them.
+    /// Returns whether protected facts are left out because the budget is too small.
     pub fn is_short(&self) -> bool {
         self.left_out.iter().any(|(kind, _)| kind.is_protected())
     }
@@ -54,16 +55,18 @@ const CHANGED: Heading = Heading {
     short: "[memory, changed: ",
 };
 const CLOSING: &str = "</memory>";
-/// What is as sure as this is not said to be unsure.
+/// From this confidence on, the sheet does not show the confidence.
 const SURE: Confidence = Confidence::of(0.8);
-/// After so many facts of a kind that do not fit, no smaller one is looked for.
+/// After this many facts of a kind that do not fit, no smaller one is searched for.
 const MISSES: usize = 16;
 
-/// The facts of a session and those that it shares, on one sheet: by kind, the newest first, those of the session before the shared.
+/// Writes the facts of a session and those that it shares on one sheet: by kind, newest first, the session's before the
+/// shared ones.
 ///
-/// Where the budget does not hold them all, findings are left out before decisions, and so on up to corrections; of a kind the oldest first, but for one that is
-/// longer than the room that is left. Nothing that is not protected is shown while something protected is left out.
-/// What is left out is counted on the sheet. It costs what is shown, and what is left out for being unsure.
+/// If the budget is too small, findings are left out first, then decisions, and so on up to corrections. Within a kind
+/// the oldest are left out first, as are facts that are longer than the room that is left. While a protected fact is
+/// left out, no unprotected fact is shown. The sheet says how many facts it leaves out. The time that it takes grows
+/// with the facts that it shows, and those that it leaves out for their low confidence.
 ///
 /// ```
 /// use lookback::memory::{FactEntry, Facts, FactKind, Scope, SheetOptions, Source, Speaker, Statement, sheet};
@@ -87,7 +90,8 @@ pub fn sheet(facts: &[&Facts], options: &SheetOptions, counter: &dyn TokenCounte
     draft.finish(&|lines| left_out(facts, lines))
 }
 
-/// What was stated, and what no longer stands, since the last sheet: a sheet of changes, in the same order. Empty where there are none.
+/// Writes a sheet of changes since the last sheet, in the same order: new facts, and facts that are no longer current.
+/// It is empty if there are no changes.
 pub(crate) fn changes(new: &[Fact], gone: &[FactId], options: &SheetOptions, counter: &dyn TokenCounter) -> Sheet {
     if new.is_empty() && gone.is_empty() {
         return Sheet::default();
@@ -105,17 +109,17 @@ pub(crate) fn changes(new: &[Fact], gone: &[FactId], options: &SheetOptions, cou
     draft.finish(&|lines| counts(|kind| of(kind).count(), lines))
 }
 
-/// Whether a text is a sheet of all that stands, and not one of changes.
+/// Returns whether a text is a sheet of all facts, not one of changes.
 pub(crate) fn is_sheet(text: &str) -> bool {
     text.starts_with(WHOLE.opening) || text.starts_with(WHOLE.short)
 }
 
-/// Whether a text is a sheet, of all that stands or of changes.
+/// Returns whether a text is a sheet, of all facts or of changes.
 pub(crate) fn is_any_sheet(text: &str) -> bool {
     is_sheet(text) || text.starts_with(CHANGED.opening) || text.starts_with(CHANGED.short)
 }
 
-/// How a sheet begins: one with facts on it, and one on which none has room.
+/// How a sheet begins: one with facts, and one that has no room for any.
 struct Heading {
     opening: &'static str,
     short: &'static str,
@@ -127,16 +131,16 @@ struct Line {
     text: String,
 }
 
-/// How many facts of each kind are on none of these lines.
+/// Counts the facts of each kind that are on none of these lines.
 type LeftOut<'a> = dyn Fn(&[Line]) -> Vec<(FactKind, u64)> + 'a;
 
-/// A sheet in the making.
+/// A sheet that is being written.
 struct Draft<'a> {
     heading: &'static Heading,
-    /// What no longer stands.
+    // Facts that are no longer current.
     gone: Option<String>,
     lines: Vec<Line>,
-    /// A protected fact has no room.
+    // Whether a protected fact did not fit.
     short: bool,
     tokens: u64,
     budget: u64,
@@ -151,12 +155,12 @@ impl<'a> Draft<'a> {
         draft
     }
 
-    /// Tokens of a line with its line break. What tokens may gain where lines meet is looked at in the end.
+    /// Returns the tokens of a line and its line break. Tokens that arise where lines meet are counted at the end.
     fn cost(&self, text: &str) -> u64 {
         self.counter.text(text).saturating_add(1)
     }
 
-    /// Takes those of a kind that have room. Where a protected one has none, nothing that is not protected is taken any more.
+    /// Takes the facts of a kind that fit. After a protected fact that does not fit, unprotected ones are not taken.
     fn take<'f>(&mut self, kind: FactKind, facts: impl Iterator<Item = &'f Fact>) {
         if self.short && !kind.is_protected() {
             return;
@@ -188,7 +192,7 @@ impl<'a> Draft<'a> {
                 return Sheet { text, tokens, shown, left_out };
             }
             if self.lines.pop().is_none() {
-                // The least that can be said, and where even that has no room, nothing.
+                // The shortest sheet only counts the facts. If even that does not fit, the sheet is empty.
                 let count: u64 = left_out.iter().map(|(_, count)| count).sum();
                 let text = format!("{}{count} left out]", self.heading.short);
                 let tokens = self.counter.text(&text);
@@ -202,7 +206,7 @@ impl<'a> Draft<'a> {
     fn written(&self, left_out: &[(FactKind, u64)]) -> String {
         let told: Vec<String> = self.gone.iter().cloned().chain(told(left_out)).collect();
         if self.lines.is_empty() {
-            // Not even the frame may fit, and this much can be said without one.
+            // The frame may not fit, and counts need no frame.
             return if told.is_empty() { String::new() } else { format!("{}{}]", self.heading.short, told.join("; ")) };
         }
         let lines = self.lines.iter().map(|line| &line.text).chain(&told);
@@ -211,7 +215,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// How many facts of each kind stand and are on none of the lines.
+/// Counts the current facts of each kind that are on none of the lines.
 fn left_out(facts: &[&Facts], lines: &[Line]) -> Vec<(FactKind, u64)> {
     let standing = |kind: FactKind| {
         let hidden = |facts_of: &Facts| facts.iter().map(|by| by.hides(facts_of, kind)).sum();
@@ -220,7 +224,7 @@ fn left_out(facts: &[&Facts], lines: &[Line]) -> Vec<(FactKind, u64)> {
     counts(standing, lines)
 }
 
-/// Of each kind, how many of these are on none of the lines.
+/// Counts, for each kind, how many of these are on none of the lines.
 fn counts(all: impl Fn(FactKind) -> usize, lines: &[Line]) -> Vec<(FactKind, u64)> {
     let of = |kind: FactKind| {
         let shown = lines.iter().filter(|line| line.kind == kind).count();
@@ -235,7 +239,7 @@ fn told(left_out: &[(FactKind, u64)]) -> Option<String> {
     (!counts.is_empty()).then(|| format!("left out: {}; memory_search finds them", counts.join(", ")))
 }
 
-/// A fact on a line: `f3 finding (0.7, from a tool): "It listens on port 5050."`
+/// Writes a fact on one line: `f3 finding (0.7, from a tool): "It listens on port 5050."`
 pub(super) fn line(fact: &Fact) -> String {
     let mut notes = Vec::new();
     if fact.confidence < SURE {
@@ -254,7 +258,8 @@ pub(super) fn line(fact: &Fact) -> String {
     format!("{} {}{notes}{about}: {}", fact.id, fact.statement.kind, quoted(&fact.statement.text))
 }
 
-/// A text as a JSON string of one line, in which nothing stands that ends a frame (so no angle bracket) or cannot be seen.
+/// Writes a text as a JSON string on one line. Angle brackets, which could end the frame, and invisible characters are
+/// escaped.
 pub(super) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -276,8 +281,8 @@ pub(super) fn quoted(text: &str) -> String {
     out
 }
 
-/// Whether people do not see a character: control characters, those without width, those that turn the direction of text, separators of lines,
-/// and tags. A model reads them all the same.
+/// Returns whether people cannot see a character: control characters, characters without width, those that change the
+/// direction of text, line separators and tags. A model reads them all.
 ///
 /// ```
 /// use lookback::memory::is_unseen;

@@ -1,5 +1,21 @@
-//! Policies by name, with settings: `messages:max_messages=40,target_messages=20`.
+//! Presets: ready-made policies, as typed values or by name with settings.
+//!
+//! In Rust, a function returns a preset, methods change its options, and `into` makes it a [`Policy`]. In text, such as
+//! an argument of the command line, the same preset is `tokens:max_tokens=32000,target_tokens=16000` (see [`named`]).
+//!
+//! ```
+//! use lookback::{Policy, presets};
+//!
+//! let policy: Policy = presets::tokens(32_000).target(16_000).into();
+//! assert_eq!(policy, presets::named("tokens:max_tokens=32000,target_tokens=16000")?);
+//! # Ok::<(), presets::PolicyError>(())
+//! ```
+//!
+//! Any value of an option makes a policy. [`Policy::faults`] finds values that make no sense, such as a limit of 0; the
+//! functions that read text return an error instead.
 
+mod newest;
+mod options;
 mod systems;
 
 use lookback_core::cut::Truncation;
@@ -7,64 +23,86 @@ use lookback_core::policy::{Keep, Limits, Measure, Policy, PolicyFault, Stage, S
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+pub use self::newest::{Newest, messages, rounds, tokens, turns};
+use self::options::{Options, SYSTEMS};
 pub(crate) use self::systems::rolling_batch;
-use self::systems::{Options, SYSTEMS};
+pub use self::systems::{
+    ManagedWindow, MessageWindow, RollingSummary, TurnWindow, TwoTier, managed_window, message_window, rolling_summary,
+    turn_window, two_tier,
+};
 
-/// The presets, each with what it is for.
-pub const PRESETS: [(&str, &str); 11] = [
-    ("default", "what we would run in production: large outputs capped as they arrive, then cuts in large batches"),
-    ("none", "everything is sent, whatever the model's window"),
-    ("messages", "the newest messages (max_messages=40)"),
-    ("turns", "the newest turns (max_turns=50)"),
-    ("rounds", "the newest rounds (max_rounds=10)"),
-    ("tokens", "the newest that fit a number of tokens (max_tokens=8000)"),
-    ("turn-window", "AgentLIB's: the newest turns, within a number of tokens (max_turns=50, max_tokens=4000)"),
-    (
+/// A preset's name, and what it is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Preset {
+    /// The name that [`named`] knows it by.
+    pub name: &'static str,
+    /// What it keeps, and its options with their defaults.
+    pub purpose: &'static str,
+}
+
+const fn preset(name: &'static str, purpose: &'static str) -> Preset {
+    Preset { name, purpose }
+}
+
+/// All presets.
+pub const PRESETS: &[Preset] = &[
+    preset("default", "for production: caps large tool results as they arrive, then drops in large batches"),
+    preset("none", "everything, whatever the model's context window"),
+    preset("messages", "the newest messages (max_messages=40)"),
+    preset("turns", "the newest turns (max_turns=50)"),
+    preset("rounds", "the newest rounds (max_rounds=10)"),
+    preset("tokens", "the newest messages that fit a number of tokens (max_tokens=8000)"),
+    preset("turn-window", "AgentLIB's: the newest turns, within a number of tokens (max_turns=50, max_tokens=4000)"),
+    preset(
         "rolling-summary",
-        "Crux's: the newest messages behind a running summary (window_size=20, summary_budget=1000, summary_role=system, batch=a quarter of it)",
+        "Crux's: the newest messages behind a running summary (window_size=20, summary_budget=1000, \
+         summary_role=system, batch=a quarter of window_size)",
     ),
-    (
+    preset(
         "two-tier",
-        "KB Labs': the newest rounds, old tool output cleared (sliding_window_size=10, max_output_length=8000, \
+        "KB Labs': the newest rounds, with older tool results cleared (sliding_window_size=10, max_output_length=8000, \
          enable_compaction=false)",
     ),
-    (
+    preset(
         "message-window",
-        "LangChain4j's: the newest messages and the one system message (max_messages, always_keep_system_message_first=false)",
+        "LangChain4j's: the newest messages and at most one system message (max_messages, \
+         always_keep_system_message_first=false)",
     ),
-    (
+    preset(
         "managed-window",
-        "Strands': the newest messages, from a person's on (window_size=40, should_truncate_results=true, per_turn=false, \
-         proactive_compression=false)",
+        "Strands': the newest messages, beginning with a person's (window_size=40, should_truncate_results=true, \
+         per_turn=false, proactive_compression=false)",
     ),
 ];
 
-/// Why a policy could not be made of a text.
+/// The errors of reading a policy from text.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PolicyError {
-    /// There is no preset of this name.
-    #[error("there is no policy `{name}`; the presets are {}, and a file's name ends in .toml or .json", names())]
+    /// No preset has this name.
+    #[error("there is no policy `{name}`; use a preset ({}), or a file whose name ends in .toml or .json", names())]
     Unknown {
-        /// The name.
+        /// The name that was given.
         name: String,
     },
-    /// A setting without a value.
+    /// A setting has no value.
     #[error("`{setting}` is not a setting: write KEY=VALUE")]
     Setting {
-        /// The setting.
+        /// The setting that was given.
         setting: String,
     },
-    /// A key that policies do not have, or a value that it cannot take.
+    /// No policy has this key, or the key cannot have this value.
     #[error("{key}={value}: {reason}")]
     Value {
-        /// The key, as it was given.
+        /// The key that was given.
         key: String,
-        /// The value.
+        /// The value that was given.
         value: String,
         /// What is wrong.
         reason: String,
     },
-    /// An option that a preset does not have.
+    /// The preset does not have this option.
     #[error(
         "{preset} has no option `{option}`; it has {}, and takes any path of a policy, such as keep.first=2",
         known.join(", ")
@@ -72,22 +110,22 @@ pub enum PolicyError {
     NoOption {
         /// The preset.
         preset: &'static str,
-        /// The option.
+        /// The option that was given.
         option: String,
-        /// Those that it has.
+        /// The options that it has.
         known: &'static [&'static str],
     },
-    /// A value that an option of a preset cannot take.
+    /// The option cannot have this value.
     #[error("{option} must be {demand}, got {value}")]
     Refused {
         /// The option.
         option: &'static str,
         /// What its value must be.
         demand: &'static str,
-        /// The value.
+        /// The value that was given.
         value: String,
     },
-    /// An option without which a preset says nothing.
+    /// The preset needs an option that was not given.
     #[error("{preset} needs {option}, as in `{preset}:{option}=20`")]
     Missing {
         /// The preset.
@@ -95,19 +133,19 @@ pub enum PolicyError {
         /// The option.
         option: &'static str,
     },
-    /// A file that is not a policy.
+    /// The text is not a policy in TOML or JSON.
     #[error("not a policy: {0}")]
     Format(String),
-    /// A policy that makes no sense.
+    /// The policy makes no sense.
     #[error(transparent)]
     Fault(#[from] PolicyFault),
 }
 
 fn names() -> String {
-    PRESETS.map(|(name, _)| name).join(", ")
+    PRESETS.iter().map(|preset| preset.name).collect::<Vec<_>>().join(", ")
 }
 
-/// The default policy, which is the one to run in production. `docs/default-policy.md` has the reasons, with figures.
+/// Returns the default policy, which is made for production. `docs/default-policy.md` gives the reasons, with figures.
 pub fn default_policy() -> Policy {
     Policy {
         limits: Limits {
@@ -130,9 +168,23 @@ pub fn default_policy() -> Policy {
     }
 }
 
-/// A policy by a preset's name, with settings after a colon.
+/// Returns the policy that sends everything, even if it exceeds the model's context window.
 ///
-/// `max_messages` is short for `limits.messages`, and `target_messages` for `target.messages`; any path of the policy is a key.
+/// ```
+/// use lookback::presets;
+///
+/// assert_eq!(presets::none(), presets::named("none")?);
+/// # Ok::<(), presets::PolicyError>(())
+/// ```
+pub fn none() -> Policy {
+    // Empty hard limits take the place of the model's context window, which would be one.
+    Policy { hard: Some(Limits::default()), ..Policy::default() }
+}
+
+/// Returns the policy of a preset, given by name, with settings after a colon.
+///
+/// Any path of the policy is a key. `max_messages` is short for `limits.messages`, and `target_messages` for
+/// `target.messages`. The presets that are named after other systems also have those systems' own options.
 ///
 /// ```
 /// use lookback::presets::named;
@@ -144,14 +196,12 @@ pub fn default_policy() -> Policy {
 /// ```
 ///
 /// # Errors
-/// Where there is no such preset, or a setting that makes no sense.
+/// Returns an error if no preset has the name, or if a setting makes no sense.
 pub fn named(text: &str) -> Result<Policy, PolicyError> {
     named_with(text, [])
 }
 
-/// A policy by a preset's name, with settings after a colon, and more settings.
-///
-/// The presets that are named after other systems have those systems' own options too.
+/// Returns the policy of a preset like [`named`], with more settings, which take precedence.
 ///
 /// ```
 /// use lookback::presets::named_with;
@@ -164,7 +214,7 @@ pub fn named(text: &str) -> Result<Policy, PolicyError> {
 /// ```
 ///
 /// # Errors
-/// Where there is no such preset, or a setting that makes no sense.
+/// Returns an error if no preset has the name, or if a setting makes no sense.
 pub fn named_with<'a>(text: &'a str, more: impl IntoIterator<Item = &'a str>) -> Result<Policy, PolicyError> {
     let (name, settings) = text.split_once(':').unwrap_or((text, ""));
     let settings = pairs(settings.split(',').filter(|setting| !setting.is_empty()).chain(more))?;
@@ -172,30 +222,28 @@ pub fn named_with<'a>(text: &'a str, more: impl IntoIterator<Item = &'a str>) ->
         let (own, others) = Options::take(system, settings)?;
         return apply((system.policy)(&own)?, others);
     }
-    let limited = |limits| Policy { limits, ..Policy::default() };
     let policy = match name {
         "default" => default_policy(),
-        // An empty hard limit, so that not even the model's window binds.
-        "none" => Policy { hard: Some(Limits::default()), ..Policy::default() },
-        "messages" => limited(Limits::messages(40)),
-        "turns" => limited(Limits { turns: Some(50), ..Limits::default() }),
-        "rounds" => limited(Limits { rounds: Some(10), ..Limits::default() }),
-        "tokens" => limited(Limits::tokens(8_000)),
+        "none" => none(),
+        "messages" => messages(40).into(),
+        "turns" => turns(50).into(),
+        "rounds" => rounds(10).into(),
+        "tokens" => tokens(8_000).into(),
         _ => return Err(PolicyError::Unknown { name: name.to_owned() }),
     };
     apply(policy, settings)
 }
 
-/// A policy with settings added: each is `KEY=VALUE`, with a short key or a path of the policy.
+/// Changes settings of a policy. Each is `KEY=VALUE`, with a path of the policy as its key, or the short form of one.
 ///
 /// # Errors
-/// Where a setting makes no sense, or the policy that comes of them.
+/// Returns an error if a setting, or the policy that results, makes no sense.
 pub fn with<'a>(policy: Policy, settings: impl IntoIterator<Item = &'a str>) -> Result<Policy, PolicyError> {
     apply(policy, pairs(settings)?)
 }
 
-/// A policy from a file's text: JSON where it begins with a brace, else TOML. With `preset`, it is that preset but for what else the file
-/// says.
+/// Reads a policy from the text of a file: JSON if it begins with a brace, TOML otherwise. If the file names a
+/// `preset`, the other keys change that preset.
 ///
 /// ```
 /// use lookback::presets::{named, parse};
@@ -206,7 +254,7 @@ pub fn with<'a>(policy: Policy, settings: impl IntoIterator<Item = &'a str>) -> 
 /// ```
 ///
 /// # Errors
-/// Where the text is neither, or not a policy.
+/// Returns an error if the text is neither JSON nor TOML, or is not a policy.
 pub fn parse(text: &str) -> Result<Policy, PolicyError> {
     let fault = |error: serde_json::Error| PolicyError::Format(error.to_string());
     let mut whole: Value = read(text)?;
@@ -229,7 +277,7 @@ fn read<T: DeserializeOwned>(text: &str) -> Result<T, PolicyError> {
     }
 }
 
-/// `base`, but for what `over` says.
+/// Returns `base` with the members of `over` in place of its own.
 fn merged(base: Value, over: Value) -> Value {
     match (base, over) {
         (Value::Object(mut base), Value::Object(over)) => {
@@ -278,11 +326,11 @@ const MEMBERS: [&str; 12] = [
     "drop_block",
 ];
 
-/// Whether a key is one of any policy's: a path, or short for one.
+/// Returns whether any policy has the key: a path, or the short form of one.
 fn is_key(key: &str) -> bool {
     let measure = key.strip_prefix("max_").or(key.strip_prefix("target_"));
     match measure {
-        // Pictures and files go by a name of their own.
+        // `Measure` displays media as `pictures and files`.
         Some("media") => true,
         Some(measure) => Measure::ALL.iter().any(|known| known.to_string() == measure),
         None => key.split('.').next().is_some_and(|member| MEMBERS.contains(&member)),
@@ -309,10 +357,10 @@ fn set(policy: &Policy, key: &str, value: &str) -> Result<Policy, PolicyError> {
                 let index = step.parse::<usize>().ok();
                 index
                     .and_then(|index| elements.get_mut(index))
-                    .ok_or_else(|| fault(format!("`{step}` is none of {count} elements")))?
+                    .ok_or_else(|| fault(format!("there is no element `{step}`: the list has {count}")))?
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-                return Err(fault(format!("there is nothing below `{step}`")));
+                return Err(fault(format!("`{step}` has no parent: the value before it is not an object or a list")));
             }
         };
     }
@@ -320,16 +368,64 @@ fn set(policy: &Policy, key: &str, value: &str) -> Result<Policy, PolicyError> {
     serde_json::from_value(whole).map_err(|error| fault(error.to_string()))
 }
 
+/// Compiles the example of the page on policies.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/policies.md")]
+struct Page;
+
 #[cfg(test)]
 mod tests {
+    use lookback_core::{Pace, Role};
+
     use super::*;
 
     #[test]
     fn every_preset_is_a_policy() {
-        for (name, _) in PRESETS {
-            let needed = if name == "message-window" { ":max_messages=20" } else { "" };
+        for Preset { name, .. } in PRESETS {
+            let needed = if *name == "message-window" { ":max_messages=20" } else { "" };
             assert!(named(&format!("{name}{needed}")).unwrap().faults().is_empty(), "{name}");
         }
+    }
+
+    #[test]
+    fn a_typed_preset_is_the_policy_of_its_text() {
+        let same = |typed: Policy, text: &str| assert_eq!(typed, named(text).unwrap(), "{text}");
+        same(default_policy(), "default");
+        same(none(), "none");
+        same(messages(40).into(), "messages");
+        same(turns(50).into(), "turns");
+        same(rounds(10).into(), "rounds");
+        same(tokens(8_000).into(), "tokens");
+        same(messages(30).target(20).into(), "messages:max_messages=30,target_messages=20");
+        same(turns(30).target(20).into(), "turns:max_turns=30,target_turns=20");
+        same(rounds(30).target(20).into(), "rounds:max_rounds=30,target_rounds=20");
+        same(tokens(32_000).target(16_000).into(), "tokens:max_tokens=32000,target_tokens=16000");
+        same(turn_window().into(), "turn-window");
+        same(turn_window().max_turns(3).max_tokens(500).into(), "turn-window:max_turns=3,max_tokens=500");
+        same(rolling_summary().into(), "rolling-summary");
+        let preset = rolling_summary().window_size(6).summary_budget(50).summary_role(Role::User).batch(4);
+        same(preset.into(), "rolling-summary:window_size=6,summary_budget=50,summary_role=user,batch=4");
+        same(two_tier().into(), "two-tier");
+        let preset = two_tier().sliding_window_size(5).max_output_length(100).enable_compaction(true);
+        same(preset.into(), "two-tier:sliding_window_size=5,max_output_length=100,enable_compaction=true");
+        same(message_window(20).into(), "message-window:max_messages=20");
+        let preset = message_window(20).always_keep_system_message_first(true);
+        same(preset.into(), "message-window:max_messages=20,always_keep_system_message_first=true");
+        same(managed_window().into(), "managed-window");
+        same(managed_window().window_size(0).per_turn(Pace::Call).into(), "managed-window:window_size=0,per_turn=true");
+        let preset = managed_window().window_size(9).should_truncate_results(false).per_turn(Pace::Calls(3));
+        let text = "managed-window:window_size=9,should_truncate_results=false,per_turn=3,proactive_compression=true";
+        same(preset.proactive_compression(0.7).into(), text);
+    }
+
+    #[test]
+    fn a_typed_preset_that_makes_no_sense_is_a_policy_with_a_fault() {
+        let faulty = |policy: Policy| !policy.faults().is_empty();
+        assert!(faulty(tokens(0).into()) && faulty(tokens(10).target(11).into()));
+        assert!(faulty(rolling_summary().window_size(0).into()) && faulty(rolling_summary().summary_budget(0).into()));
+        assert!(faulty(managed_window().per_turn(Pace::Calls(0)).into()));
+        assert!(faulty(managed_window().proactive_compression(1.5).into()));
+        assert!(!faulty(rolling_summary().batch(0).into()), "one message at a time");
     }
 
     #[test]
@@ -344,7 +440,8 @@ mod tests {
         let message = |text| named(text).unwrap_err().to_string();
         assert_eq!(
             message("windows"),
-            "there is no policy `windows`; the presets are default, none, messages, turns, rounds, tokens, turn-window, rolling-summary, two-tier, message-window, managed-window, and a file's name ends in .toml or .json"
+            "there is no policy `windows`; use a preset (default, none, messages, turns, rounds, tokens, turn-window, \
+             rolling-summary, two-tier, message-window, managed-window), or a file whose name ends in .toml or .json"
         );
         assert_eq!(message("messages:max_messages"), "`max_messages` is not a setting: write KEY=VALUE");
         assert!(
@@ -375,7 +472,7 @@ mod tests {
     #[test]
     fn a_preset_of_a_system_has_the_options_of_its_documents() {
         for system in &SYSTEMS {
-            let (_, purpose) = PRESETS.into_iter().find(|(name, _)| *name == system.name).unwrap();
+            let Preset { purpose, .. } = PRESETS.iter().find(|preset| preset.name == system.name).unwrap();
             assert!(system.options.iter().all(|option| purpose.contains(option)), "{purpose}");
         }
         let policy = named("messageWindow:maxMessages=3");
@@ -385,9 +482,8 @@ mod tests {
         assert!(policy.system.first && policy.system.one && !policy.keep.task);
         let policy = named("rolling-summary:window_size=6,batch=4,summary_role=user").unwrap();
         assert_eq!((policy.limits, policy.target), (Limits::messages(9), Some(Limits::messages(6))));
-        assert_eq!(policy.summary().unwrap().role, lookback_core::Role::User);
+        assert_eq!(policy.summary().unwrap().role, Role::User);
         let pace = |text: &str| named(&format!("managed-window:{text}")).unwrap().pace;
-        use lookback_core::Pace;
         assert_eq!(
             [pace("per_turn=False"), pace("per_turn=true"), pace("per_turn=3")],
             [Pace::Turn, Pace::Call, Pace::Calls(3)]

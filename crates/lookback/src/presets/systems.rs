@@ -1,235 +1,294 @@
-//! The five systems that Lookback stands in for, each as a preset with that system's own options, defaults and refusals.
-//!
-//! Options go by the names that the system's documents give them, in `snake_case` or in `camelCase`.
-
-use std::str::FromStr;
+//! The windows of five other systems as presets, with those systems' own options and defaults.
 
 use lookback_core::cut::Truncation;
 use lookback_core::message::Role;
 use lookback_core::policy::{Keep, Limits, Pace, Policy, Stage, Start, Summarize, SystemRule, Tokens};
 
-use super::PolicyError;
-
-/// One of the systems.
-pub(super) struct System {
-    pub(super) name: &'static str,
-    /// The options that it has of its own.
-    pub(super) options: &'static [&'static str],
-    pub(super) policy: fn(&Options<'_>) -> Result<Policy, PolicyError>,
+/// Returns `AgentLIB`'s window: the newest turns that fit a number of tokens. It keeps 50 turns and 4,000 tokens unless
+/// told otherwise.
+///
+/// `AgentLIB` does not store system messages. Here they come before the window, and they count in tokens only.
+///
+/// ```
+/// use lookback::{Policy, presets};
+///
+/// let policy: Policy = presets::turn_window().max_turns(20).into();
+/// assert_eq!(policy, presets::named("turn-window:max_turns=20")?);
+/// # Ok::<(), presets::PolicyError>(())
+/// ```
+pub fn turn_window() -> TurnWindow {
+    TurnWindow { max_turns: 50, max_tokens: 4_000 }
 }
 
-pub(super) const SYSTEMS: [System; 5] = [
-    System { name: "turn-window", options: &["max_turns", "max_tokens"], policy: turn_window },
-    System {
-        name: "rolling-summary",
-        options: &["window_size", "summary_budget", "summary_role", "batch"],
-        policy: rolling_summary,
-    },
-    System {
-        name: "two-tier",
-        options: &["sliding_window_size", "max_output_length", "enable_compaction"],
-        policy: two_tier,
-    },
-    System {
-        name: "message-window",
-        options: &["max_messages", "always_keep_system_message_first"],
-        policy: message_window,
-    },
-    System {
-        name: "managed-window",
-        options: &["window_size", "should_truncate_results", "per_turn", "proactive_compression"],
-        policy: managed_window,
-    },
-];
-
-const POSITIVE: &str = "a positive integer";
-const TRUTH: &str = "true or false";
-
-/// `AgentLIB`'s turns within a number of tokens. It stores no system messages: here they stand before the window, and count in tokens alone.
-fn turn_window(options: &Options<'_>) -> Result<Policy, PolicyError> {
-    let max_turns = options.get("max_turns", POSITIVE, positive)?.unwrap_or(50);
-    let max_tokens = options.get("max_tokens", POSITIVE, positive)?.unwrap_or(4_000);
-    let limits = Limits { turns: Some(max_turns), tokens: Some(Tokens::Count(max_tokens)), ..Limits::default() };
-    Ok(Policy { limits, keep: Keep { task: false, ..Keep::default() }, ..Policy::default() })
+/// The preset `turn-window`, made by [`turn_window`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "a preset does nothing until it becomes a policy"]
+pub struct TurnWindow {
+    max_turns: u64,
+    max_tokens: u64,
 }
 
-/// How many messages a running summary takes in at a time where nothing else is said: `compat::crux` says why.
+impl TurnWindow {
+    /// Sets the most turns, from 1.
+    pub fn max_turns(self, max_turns: u64) -> Self {
+        TurnWindow { max_turns, ..self }
+    }
+
+    /// Sets the most tokens, from 1.
+    pub fn max_tokens(self, max_tokens: u64) -> Self {
+        TurnWindow { max_tokens, ..self }
+    }
+}
+
+impl From<TurnWindow> for Policy {
+    fn from(preset: TurnWindow) -> Policy {
+        let tokens = Some(Tokens::Count(preset.max_tokens));
+        let limits = Limits { turns: Some(preset.max_turns), tokens, ..Limits::default() };
+        Policy { limits, keep: Keep { task: false, ..Keep::default() }, ..Policy::default() }
+    }
+}
+
+/// Returns Crux's window: the newest messages behind a running summary. It keeps 20 messages and a summary of at most
+/// 1,000 tokens unless told otherwise.
+///
+/// Crux asks its model for a new summary at every message once the window is full. Here a summary takes in several
+/// messages at a time (see [`RollingSummary::batch`]).
+///
+/// ```
+/// use lookback::{Policy, presets};
+///
+/// let policy: Policy = presets::rolling_summary().window_size(40).into();
+/// assert_eq!(policy, presets::named("rolling-summary:window_size=40")?);
+/// # Ok::<(), presets::PolicyError>(())
+/// ```
+pub fn rolling_summary() -> RollingSummary {
+    RollingSummary { window_size: 20, summary_budget: 1_000, summary_role: Role::System, batch: None }
+}
+
+/// The preset `rolling-summary`, made by [`rolling_summary`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "a preset does nothing until it becomes a policy"]
+pub struct RollingSummary {
+    window_size: u64,
+    summary_budget: u64,
+    summary_role: Role,
+    batch: Option<u64>,
+}
+
+impl RollingSummary {
+    /// Sets how many messages stay behind the summary, from 1.
+    pub fn window_size(self, window_size: u64) -> Self {
+        RollingSummary { window_size, ..self }
+    }
+
+    /// Sets the most tokens of the summary, from 1.
+    pub fn summary_budget(self, summary_budget: u64) -> Self {
+        RollingSummary { summary_budget, ..self }
+    }
+
+    /// Sets the role of the summary's message.
+    pub fn summary_role(self, summary_role: Role) -> Self {
+        RollingSummary { summary_role, ..self }
+    }
+
+    /// Sets how many messages a summary takes in at a time, from 1. The default is a quarter of the window.
+    pub fn batch(self, batch: u64) -> Self {
+        RollingSummary { batch: Some(batch), ..self }
+    }
+}
+
+impl From<RollingSummary> for Policy {
+    fn from(preset: RollingSummary) -> Policy {
+        let RollingSummary { window_size, summary_budget: budget, summary_role: role, batch } = preset;
+        let batch = batch.unwrap_or_else(|| rolling_batch(window_size));
+        let summary = Summarize { budget, role, wording: "{summary}".to_owned() };
+        Policy {
+            limits: Limits::messages(window_size.saturating_add(batch.saturating_sub(1))),
+            target: Some(Limits::messages(window_size)),
+            keep: Keep { task: false, ..Keep::default() },
+            system: SystemRule { counted: false, ..SystemRule::default() },
+            stages: vec![Stage::Summarize(summary)],
+            ..Policy::default()
+        }
+    }
+}
+
+/// Returns how many messages a running summary takes in at a time by default. `compat::crux` gives the reason.
 pub(crate) fn rolling_batch(window_size: u64) -> u64 {
     (window_size / 4).max(1)
 }
 
-/// Crux's newest messages behind a running summary. `batch` is ours: how many messages a summary takes in at a time, where Crux asks its
-/// model at every message once the window is full.
-fn rolling_summary(options: &Options<'_>) -> Result<Policy, PolicyError> {
-    let window_size = options.get("window_size", POSITIVE, positive)?.unwrap_or(20);
-    let budget = options.get("summary_budget", POSITIVE, positive)?.unwrap_or(1_000);
-    let role = options.get("summary_role", "system, user or assistant", role)?.unwrap_or(Role::System);
-    let batch: u64 = options.get("batch", POSITIVE, positive)?.unwrap_or_else(|| rolling_batch(window_size));
-    let summary = Summarize { budget, role, wording: "{summary}".to_owned() };
-    Ok(Policy {
-        limits: Limits::messages(window_size.saturating_add(batch - 1)),
-        target: Some(Limits::messages(window_size)),
-        keep: Keep { task: false, ..Keep::default() },
-        system: SystemRule { counted: false, ..SystemRule::default() },
-        stages: vec![Stage::Summarize(summary)],
-        ..Policy::default()
-    })
-}
-
-/// The working memory of KB Labs' agents: the newest rounds, of which the older show no tool output, and no output at its full length.
-fn two_tier(options: &Options<'_>) -> Result<Policy, PolicyError> {
-    let rounds = options.get("sliding_window_size", POSITIVE, positive)?.unwrap_or(10);
-    let length = options.get("max_output_length", "a non-negative integer", number)?.unwrap_or(8_000);
-    let last = if options.get("enable_compaction", TRUTH, truth)?.unwrap_or(false) {
-        let wording = "[Compacted summary of earlier iterations]\n\n{summary}".to_owned();
-        Stage::Summarize(Summarize { budget: 800, role: Role::System, wording })
-    } else {
-        Stage::Drop
-    };
-    let marker = format!(
-        "\n\n[TRUNCATED: {{cut}} more characters are not shown, since tool output is cut at {length} characters. If what you \
-         need may be among them, ask more narrowly, or for a smaller range.]"
-    );
-    Ok(Policy {
-        limits: Limits { rounds: Some(rounds), ..Limits::default() },
-        // The message before the first round stays, which in an agent's run is its task; the current task does in any case.
-        // So do system messages, wherever they stand.
-        keep: Keep { first: 1, system: true, ..Keep::default() },
-        arrival: Some(Truncation { head: length, marker: Some(marker), ..Truncation::default() }),
-        stages: vec![Stage::ClearResults { keep: 3, marker: None }, last],
-        ..Policy::default()
-    })
-}
-
-/// `LangChain4j`'s newest messages, among them the one system message that there may be.
-fn message_window(options: &Options<'_>) -> Result<Policy, PolicyError> {
-    let max_messages = options.get("max_messages", "greater than zero", positive)?;
-    let max_messages = max_messages.ok_or(PolicyError::Missing { preset: "message-window", option: "max_messages" })?;
-    let first = options.get("always_keep_system_message_first", TRUTH, truth)?.unwrap_or(false);
-    Ok(Policy {
-        limits: Limits::messages(max_messages),
-        keep: Keep { task: false, ..Keep::default() },
-        system: SystemRule { one: true, first, counted: true },
-        ..Policy::default()
-    })
-}
-
-/// Strands' newest messages, beginning with a person's: looked at between turns, or before every call, or before every so many.
+/// Returns the window of KB Labs' agents: the newest rounds, in which older tool results are cleared and long ones
+/// truncated. It keeps 10 rounds, and 8,000 characters of each tool result, unless told otherwise.
 ///
-/// A window of 0 is emptied when a turn is done, so what a call sees is the turn that it is in. `proactive_compression` is looked at before
-/// every call, whatever `per_turn` says.
-fn managed_window(options: &Options<'_>) -> Result<Policy, PolicyError> {
-    let window_size = options.get("window_size", "a non-negative integer", number)?.unwrap_or(40);
-    let truncates = options.get("should_truncate_results", TRUTH, truth)?.unwrap_or(true);
-    let pace = options.get("per_turn", "a positive integer, true or false", pace)?.unwrap_or(Pace::Turn);
-    let share = "true, false, or between 0 (exclusive) and 1 (inclusive)";
-    let share = options.get("proactive_compression", share, threshold)?.flatten();
-    let limits = match window_size {
-        0 => Limits { turns: Some(1), ..Limits::default() },
-        size => Limits::messages(size),
-    };
-    let marker = "...\n\n... [truncated: {cut} chars removed] ...\n\n...".to_owned();
-    let to = Truncation { head: 200, tail: 200, marker: Some(marker), ..Truncation::default() };
-    let shorten = [Stage::TruncateResults { to, keep: 0 }, Stage::ClearMedia { keep: 0 }];
-    Ok(Policy {
-        limits: Limits { tokens: share.map(Tokens::Share), ..limits },
-        system: SystemRule { counted: false, ..SystemRule::default() },
-        start: Start::User,
-        overflow: shorten.into_iter().filter(|_| truncates).chain([Stage::Drop]).collect(),
-        pace,
-        ..Policy::default()
-    })
+/// ```
+/// use lookback::{Policy, presets};
+///
+/// let policy: Policy = presets::two_tier().sliding_window_size(5).into();
+/// assert_eq!(policy, presets::named("two-tier:sliding_window_size=5")?);
+/// # Ok::<(), presets::PolicyError>(())
+/// ```
+pub fn two_tier() -> TwoTier {
+    TwoTier { sliding_window_size: 10, max_output_length: 8_000, enable_compaction: false }
 }
 
-/// The options of its own that a preset was given.
-pub(super) struct Options<'a> {
-    given: Vec<(&'static str, &'a str)>,
+/// The preset `two-tier`, made by [`two_tier`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "a preset does nothing until it becomes a policy"]
+pub struct TwoTier {
+    sliding_window_size: u64,
+    max_output_length: u64,
+    enable_compaction: bool,
 }
 
-impl<'a> Options<'a> {
-    /// Takes a system's own options out of settings, and leaves those that any policy has.
-    pub(super) fn take(
-        system: &System,
-        settings: Vec<(&'a str, &'a str)>,
-    ) -> Result<(Self, Settings<'a>), PolicyError> {
-        let mut given = Vec::new();
-        let mut others = Vec::new();
-        for (key, value) in settings {
-            let own = snake(key);
-            match system.options.iter().find(|option| **option == own) {
-                Some(option) => given.push((*option, value)),
-                None if super::is_key(key) => others.push((key, value)),
-                None => {
-                    let known = system.options;
-                    return Err(PolicyError::NoOption { preset: system.name, option: key.to_owned(), known });
-                }
-            }
+impl TwoTier {
+    /// Sets how many rounds stay, from 1.
+    pub fn sliding_window_size(self, sliding_window_size: u64) -> Self {
+        TwoTier { sliding_window_size, ..self }
+    }
+
+    /// Sets how many characters stay of each text of a tool result, from its beginning.
+    pub fn max_output_length(self, max_output_length: u64) -> Self {
+        TwoTier { max_output_length, ..self }
+    }
+
+    /// Sets whether older rounds are merged into a running summary. By default they are dropped.
+    pub fn enable_compaction(self, enable_compaction: bool) -> Self {
+        TwoTier { enable_compaction, ..self }
+    }
+}
+
+impl From<TwoTier> for Policy {
+    fn from(preset: TwoTier) -> Policy {
+        let TwoTier { sliding_window_size: rounds, max_output_length: length, enable_compaction } = preset;
+        let last = if enable_compaction {
+            let wording = "[Compacted summary of earlier iterations]\n\n{summary}".to_owned();
+            Stage::Summarize(Summarize { budget: 800, role: Role::System, wording })
+        } else {
+            Stage::Drop
+        };
+        let marker = format!(
+            "\n\n[TRUNCATED: {{cut}} more characters are not shown, since tool output is cut at {length} characters. If what you \
+             need may be among them, ask more narrowly, or for a smaller range.]"
+        );
+        Policy {
+            limits: Limits { rounds: Some(rounds), ..Limits::default() },
+            // The first message is kept because it is the task in a run of KB Labs' agents; the current task is kept in
+            // any case. System messages are kept wherever they are.
+            keep: Keep { first: 1, system: true, ..Keep::default() },
+            arrival: Some(Truncation { head: length, marker: Some(marker), ..Truncation::default() }),
+            stages: vec![Stage::ClearResults { keep: 3, marker: None }, last],
+            ..Policy::default()
         }
-        Ok((Options { given }, others))
-    }
-
-    /// What an option was set to last; `demand` is what its value must be.
-    fn get<T>(
-        &self,
-        option: &'static str,
-        demand: &'static str,
-        read: fn(&str) -> Option<T>,
-    ) -> Result<Option<T>, PolicyError> {
-        let Some((_, value)) = self.given.iter().rev().find(|(given, _)| *given == option) else { return Ok(None) };
-        let refused = || PolicyError::Refused { option, demand, value: (*value).to_owned() };
-        read(value).map(Some).ok_or_else(refused)
     }
 }
 
-/// Settings, as keys and values.
-type Settings<'a> = Vec<(&'a str, &'a str)>;
+/// Returns `LangChain4j`'s window: the newest messages, at most `max_messages` (from 1), with at most one system
+/// message.
+///
+/// ```
+/// use lookback::{Policy, presets};
+///
+/// let policy: Policy = presets::message_window(20).into();
+/// assert_eq!(policy, presets::named("message-window:max_messages=20")?);
+/// # Ok::<(), presets::PolicyError>(())
+/// ```
+pub fn message_window(max_messages: u64) -> MessageWindow {
+    MessageWindow { max_messages, always_keep_system_message_first: false }
+}
 
-/// `maxTurns` as `max_turns`.
-fn snake(key: &str) -> String {
-    let mut snake = String::with_capacity(key.len());
-    for c in key.chars() {
-        if c.is_ascii_uppercase() {
-            snake.push('_');
+/// The preset `message-window`, made by [`message_window`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "a preset does nothing until it becomes a policy"]
+pub struct MessageWindow {
+    max_messages: u64,
+    always_keep_system_message_first: bool,
+}
+
+impl MessageWindow {
+    /// Sets whether the system message is always the first. By default it stays where it arrived.
+    pub fn always_keep_system_message_first(self, always_keep_system_message_first: bool) -> Self {
+        MessageWindow { always_keep_system_message_first, ..self }
+    }
+}
+
+impl From<MessageWindow> for Policy {
+    fn from(preset: MessageWindow) -> Policy {
+        Policy {
+            limits: Limits::messages(preset.max_messages),
+            keep: Keep { task: false, ..Keep::default() },
+            system: SystemRule { one: true, first: preset.always_keep_system_message_first, counted: true },
+            ..Policy::default()
         }
-        snake.push(c.to_ascii_lowercase());
-    }
-    snake
-}
-
-fn number<T: FromStr>(value: &str) -> Option<T> {
-    value.parse().ok()
-}
-
-fn positive(value: &str) -> Option<u64> {
-    number(value).filter(|number| *number > 0)
-}
-
-fn truth(value: &str) -> Option<bool> {
-    number(&value.to_ascii_lowercase())
-}
-
-fn role(value: &str) -> Option<Role> {
-    match value {
-        "system" => Some(Role::System),
-        "user" => Some(Role::User),
-        "assistant" => Some(Role::Assistant),
-        _ => None,
     }
 }
 
-fn pace(value: &str) -> Option<Pace> {
-    match truth(value) {
-        Some(true) => Some(Pace::Call),
-        Some(false) => Some(Pace::Turn),
-        None => positive(value).map(Pace::Calls),
+/// Returns Strands' window: the newest messages, which begin with a person's. It keeps 40 messages, and checks its
+/// limits between turns, unless told otherwise.
+///
+/// ```
+/// use lookback::{Pace, Policy, presets};
+///
+/// let policy: Policy = presets::managed_window().window_size(20).per_turn(Pace::Calls(3)).into();
+/// assert_eq!(policy, presets::named("managed-window:window_size=20,per_turn=3")?);
+/// # Ok::<(), presets::PolicyError>(())
+/// ```
+pub fn managed_window() -> ManagedWindow {
+    ManagedWindow { window_size: 40, should_truncate_results: true, per_turn: Pace::Turn, proactive_compression: None }
+}
+
+/// The preset `managed-window`, made by [`managed_window`].
+#[derive(Debug, Clone, PartialEq)]
+#[must_use = "a preset does nothing until it becomes a policy"]
+pub struct ManagedWindow {
+    window_size: u64,
+    should_truncate_results: bool,
+    per_turn: Pace,
+    proactive_compression: Option<f64>,
+}
+
+impl ManagedWindow {
+    /// Sets the most messages. With 0, a call sees only the current turn.
+    pub fn window_size(self, window_size: u64) -> Self {
+        ManagedWindow { window_size, ..self }
+    }
+
+    /// Sets whether an overflow truncates tool results before it drops messages. By default it does.
+    pub fn should_truncate_results(self, should_truncate_results: bool) -> Self {
+        ManagedWindow { should_truncate_results, ..self }
+    }
+
+    /// Sets at which calls the limits are checked. Strands writes `true` for [`Pace::Call`], `false` for
+    /// [`Pace::Turn`], and a number for [`Pace::Calls`].
+    pub fn per_turn(self, pace: Pace) -> Self {
+        ManagedWindow { per_turn: pace, ..self }
+    }
+
+    /// Sets the share of the model's context window, above 0 and at most 1, that a window may fill. It is checked
+    /// before every call, whatever [`ManagedWindow::per_turn`] says. Strands writes `true` for 0.7.
+    pub fn proactive_compression(self, share: f64) -> Self {
+        ManagedWindow { proactive_compression: Some(share), ..self }
     }
 }
 
-/// The share of the model's window from which on it compresses: `Some(None)` is none.
-fn threshold(value: &str) -> Option<Option<f64>> {
-    match (value.to_ascii_lowercase().as_str(), truth(value)) {
-        (_, Some(on)) => Some(on.then_some(0.7)),
-        ("none" | "null", None) => Some(None),
-        (_, None) => number::<f64>(value).filter(|share| *share > 0.0 && *share <= 1.0).map(Some),
+impl From<ManagedWindow> for Policy {
+    fn from(preset: ManagedWindow) -> Policy {
+        let limits = match preset.window_size {
+            // Strands empties such a window when a turn is done, so a call sees the turn that it is in.
+            0 => Limits { turns: Some(1), ..Limits::default() },
+            size => Limits::messages(size),
+        };
+        let marker = "...\n\n... [truncated: {cut} chars removed] ...\n\n...".to_owned();
+        let to = Truncation { head: 200, tail: 200, marker: Some(marker), ..Truncation::default() };
+        let shorten = [Stage::TruncateResults { to, keep: 0 }, Stage::ClearMedia { keep: 0 }];
+        let truncates = preset.should_truncate_results;
+        Policy {
+            limits: Limits { tokens: preset.proactive_compression.map(Tokens::Share), ..limits },
+            system: SystemRule { counted: false, ..SystemRule::default() },
+            start: Start::User,
+            overflow: shorten.into_iter().filter(|_| truncates).chain([Stage::Drop]).collect(),
+            pace: preset.per_turn,
+            ..Policy::default()
+        }
     }
 }

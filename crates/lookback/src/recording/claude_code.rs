@@ -1,4 +1,4 @@
-//! Session files of Claude Code: a tree of lines, of which the newest branch is what the model was told.
+//! Session files of Claude Code: a tree of lines, in which the newest branch is what the model saw.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -7,9 +7,10 @@ use lookback_core::{Dialect, Role};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Draft, RecordedUsage, Recording, RecordingError, Undecoded, millis, most, parse, values};
+use super::{Draft, RecordedMessage, RecordedUsage, Recording, RecordingError, Undecoded, millis, most, parse, values};
 
-/// Reads the conversations of a file. A line that is no part of one is passed over: there are many kinds, and new ones come.
+/// Reads the conversations of a file. Lines that are not part of one are skipped: there are many kinds, and new ones
+/// are added.
 pub(super) fn read(text: &str, name: &str) -> Result<Vec<Recording>, RecordingError> {
     let nodes = nodes(values::read_growing(text)?);
     let parents = parents(&nodes);
@@ -24,7 +25,8 @@ pub(super) fn read(text: &str, name: &str) -> Result<Vec<Recording>, RecordingEr
         }
     }
     // Commands that never reached the model leave conversations without an answer.
-    let is_answered = |recording: &Recording| recording.messages.iter().any(|(said, _)| said.role() == Role::Assistant);
+    let is_answer = |recorded: &RecordedMessage| recorded.message.role() == Role::Assistant;
+    let is_answered = |recording: &Recording| recording.messages.iter().any(is_answer);
     if recordings.iter().any(is_answered) {
         recordings.retain(is_answered);
     }
@@ -39,7 +41,7 @@ pub(super) fn read(text: &str, name: &str) -> Result<Vec<Recording>, RecordingEr
     Ok(recordings)
 }
 
-/// A line, as it is written. Members came with versions, so none must be there.
+/// A line of the file. All members are optional, because older versions do not write them.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Line<'a> {
@@ -47,12 +49,12 @@ struct Line<'a> {
     kind: Option<String>,
     uuid: Option<String>,
     parent_uuid: Option<String>,
-    /// Of a compaction: the last line before it.
+    // In a compaction: the last line before it.
     logical_parent_uuid: Option<String>,
     is_sidechain: Option<bool>,
     agent_id: Option<String>,
     session_id: Option<String>,
-    /// What the stream of the SDK has for the two.
+    // The names that the SDK's stream has for the two.
     #[serde(rename = "parent_tool_use_id")]
     parent_tool: Option<String>,
     #[serde(rename = "session_id")]
@@ -68,7 +70,7 @@ struct Line<'a> {
     attachment: Option<&'a RawValue>,
 }
 
-/// A provider's message with what was reported of it.
+/// A provider's message, with what the provider reported about it.
 #[derive(Deserialize)]
 struct Inner<'a> {
     id: Option<String>,
@@ -107,9 +109,9 @@ struct Block {
 struct Node<'a> {
     line: usize,
     uuid: Option<String>,
-    /// The line before it, by either name.
+    // The line before this one, which has one of two names.
     parents: [Option<String>; 2],
-    /// The side chain that it belongs to.
+    // The side chain that it belongs to.
     side: Option<String>,
     session: Option<String>,
     time: Option<Millis>,
@@ -120,7 +122,7 @@ struct Node<'a> {
 struct Said<'a> {
     role: &'static str,
     content: &'a RawValue,
-    /// The provider's message that it is a part of.
+    // The provider's message that it is a part of.
     id: Option<String>,
     model: Option<String>,
     usage: Option<Reported>,
@@ -129,7 +131,7 @@ struct Said<'a> {
     results: Vec<String>,
 }
 
-/// The lines that have a place, each once: a session that is resumed may have copies.
+/// Returns the lines that have a place in the tree, each once: a resumed session may contain copies.
 fn nodes<'a>(values: Vec<(usize, &'a RawValue)>) -> Vec<Node<'a>> {
     let mut known = HashSet::new();
     let node = |(line, value): (usize, &'a RawValue)| {
@@ -153,7 +155,7 @@ fn nodes<'a>(values: Vec<(usize, &'a RawValue)>) -> Vec<Node<'a>> {
 fn said<'a>(line: &Line<'a>) -> Option<Said<'a>> {
     let is_summary = line.is_compact_summary == Some(true);
     let role = match line.kind.as_deref()? {
-        // A summary has this mark, too, and was sent.
+        // A summary has this mark, too, but it was sent.
         "user" if line.is_visible_in_transcript_only == Some(true) && !is_summary => return None,
         "user" => "user",
         "assistant" => "assistant",
@@ -161,7 +163,7 @@ fn said<'a>(line: &Line<'a>) -> Option<Said<'a>> {
         _ => return None,
     };
     let inner: Inner<'a> = parse(line.message?)?;
-    // What Claude Code says in the model's place: that a request failed, for one.
+    // These are written by Claude Code in the model's place, for example after a failed request.
     if line.is_api_error_message == Some(true) || inner.model.as_deref() == Some("<synthetic>") {
         return None;
     }
@@ -171,7 +173,7 @@ fn said<'a>(line: &Line<'a>) -> Option<Said<'a>> {
     Some(Said { role, content, id: inner.id, model: inner.model, usage, is_summary, calls, results })
 }
 
-/// What a person wrote while the model was at work: it has no line of its own.
+/// Returns what a person wrote while the model was working. It has no line of its own.
 fn queued<'a>(line: &Line<'a>) -> Option<Said<'a>> {
     let attachment: Attachment<'a> = parse(line.attachment?)?;
     let content = attachment.prompt.filter(|_| attachment.kind.as_deref() == Some("queued_command"))?;
@@ -183,7 +185,7 @@ fn blocks(content: &RawValue) -> Vec<&RawValue> {
     parse(content).unwrap_or_default()
 }
 
-/// The calls that stand in a message, and those that it answers.
+/// Returns the identifiers of a message's tool calls, and those of the calls that it answers.
 fn pairs(content: &RawValue) -> (Vec<String>, Vec<String>) {
     let (mut calls, mut results) = (Vec::new(), Vec::new());
     for block in blocks(content).into_iter().filter_map(parse::<Block>) {
@@ -196,10 +198,10 @@ fn pairs(content: &RawValue) -> (Vec<String>, Vec<String>) {
     (calls, results)
 }
 
-/// The line before each. No side chain goes on in another, whatever its lines say.
+/// Returns the line before each line. A side chain never continues another, whatever its lines say.
 fn parents(nodes: &[Node<'_>]) -> Vec<Option<usize>> {
     if !nodes.iter().any(|node| node.parents.iter().any(Option::is_some)) {
-        // The stream of the SDK names none: each line follows the one before it.
+        // The SDK's stream names no parents: each line follows the one before it.
         let mut last = HashMap::new();
         return nodes.iter().enumerate().map(|(at, node)| last.insert(&node.side, at)).collect();
     }
@@ -212,7 +214,7 @@ fn parents(nodes: &[Node<'_>]) -> Vec<Option<usize>> {
     nodes.iter().map(parent).collect()
 }
 
-/// The first line of the tree that each stands in. A circle, which real files have, is a tree of its own.
+/// Returns the first line of the tree that each line is in. A circle, which real files contain, is a tree of its own.
 fn roots(parents: &[Option<usize>]) -> Vec<usize> {
     let mut roots: Vec<Option<usize>> = vec![None; parents.len()];
     for start in 0..parents.len() {
@@ -238,7 +240,7 @@ fn roots(parents: &[Option<usize>]) -> Vec<usize> {
     roots.into_iter().enumerate().map(|(at, root)| root.unwrap_or(at)).collect()
 }
 
-/// The lines from the first to this one.
+/// Returns the lines from the first one to this one.
 fn chain(parents: &[Option<usize>], newest: usize) -> Vec<usize> {
     let (mut chain, mut seen) = (vec![newest], HashSet::from([newest]));
     let mut at = newest;
@@ -250,10 +252,10 @@ fn chain(parents: &[Option<usize>], newest: usize) -> Vec<usize> {
     chain
 }
 
-/// The newest branch of a tree.
+/// Builds a draft of a tree's newest branch.
 ///
-/// Lines of one message may stand on several branches: each call of several is followed by its own result, and only one of these by
-/// the next message. So what belongs to a message of the branch is taken from wherever it is.
+/// The lines of one message may be on several branches. If it has several calls, each is followed by its own result,
+/// and only one of these by the next message. So the parts of a message are taken from all branches.
 fn draft<'a>(nodes: &[Node<'a>], parents: &[Option<usize>], members: &[usize], name: &str) -> Option<Draft<'a>> {
     let get = |at: usize| nodes.get(at).and_then(|node| Some((node, node.said.as_ref()?)));
     let newest = members.iter().copied().rev().find(|at| get(*at).is_some())?;
@@ -288,7 +290,7 @@ fn draft<'a>(nodes: &[Node<'a>], parents: &[Option<usize>], members: &[usize], n
         let lines = said.id.as_deref().and_then(|id| parts.get(id)).map_or(own.as_slice(), Vec::as_slice);
         done.extend(lines.iter().copied());
         let lines: Vec<_> = lines.iter().filter_map(|at| get(*at)).collect();
-        // Of the lines of one message the last has what it came to.
+        // The last line of a message has its final usage.
         if let Some(reported) = lines.iter().rev().find_map(|(_, said)| said.usage) {
             draft.usage.push(usage(draft.messages.len(), reported));
         }
@@ -315,7 +317,7 @@ fn draft<'a>(nodes: &[Node<'a>], parents: &[Option<usize>], members: &[usize], n
     Some(draft)
 }
 
-/// A message as the provider was sent it, or gave it: the blocks of all lines, each once.
+/// Builds a message as the provider received or returned it: with the blocks of all its lines, each once.
 fn message(node: &Node<'_>, role: &str, contents: &[&RawValue]) -> Option<Undecoded> {
     let content = match contents {
         [only] => only.get().to_owned(),

@@ -1,4 +1,4 @@
-//! Recorded conversations, in the formats in which people have them.
+//! Recorded conversations, read from the file formats that people have.
 
 mod claude_code;
 mod error;
@@ -21,41 +21,50 @@ pub use unpack::{LARGEST, TextError, text};
 /// A recorded conversation.
 #[derive(Debug, Clone)]
 pub struct Recording {
-    /// Its name.
+    /// The name.
     pub id: String,
     /// The dialect of its messages.
     pub dialect: Dialect,
-    /// The messages, with the times at which they came where these are known.
-    pub messages: Vec<(Message, Option<Millis>)>,
-    /// The system prompt and tools that stand beside them.
+    /// The messages, in order.
+    pub messages: Vec<RecordedMessage>,
+    /// The system prompt and the tools, if they are outside the messages.
     pub preamble: Preamble,
-    /// What the provider reported of its calls, in their order. Empty where that was not recorded.
+    /// What the provider reported about the calls, in order. Empty if it was not recorded.
     pub usage: Vec<RecordedUsage>,
-    /// Indices of the summaries with which the recorded client began a window anew.
+    /// The indices of summaries with which the recorded client began a new window.
     pub compactions: Vec<usize>,
-    /// The model, where it is known; of several the one that made most calls.
+    /// The model, if known. If there were several, the one that made the most calls.
     pub model: Option<String>,
 }
 
-/// What a provider reported of one call, in tokens.
+/// One message of a recording.
+#[derive(Debug, Clone)]
+pub struct RecordedMessage {
+    /// The message.
+    pub message: Message,
+    /// When it arrived, if the recording says so.
+    pub time: Option<Millis>,
+}
+
+/// The tokens that a provider reported for one call.
 ///
-/// It is read from an object of these members, or from a list of the five numbers in this order.
+/// It is read from an object with these members, or from a list of the five numbers in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordedUsage {
-    /// Index of the assistant message that answers the call.
+    /// The index of the assistant message that answers the call.
     pub message: usize,
-    /// Input that was neither read from the cache nor written to it.
+    /// Input tokens that were neither read from the cache nor written to it.
     pub input: u64,
-    /// Input that was written to the cache.
+    /// Input tokens that were written to the cache.
     pub cache_write: u64,
-    /// Input that was read from the cache.
+    /// Input tokens that were read from the cache.
     pub cache_read: u64,
-    /// Output.
+    /// Output tokens.
     pub output: u64,
 }
 
 impl RecordedUsage {
-    /// All input, cached or not.
+    /// Returns all input tokens, cached or not.
     ///
     /// ```
     /// use lookback::recording::RecordedUsage;
@@ -69,32 +78,37 @@ impl RecordedUsage {
 }
 
 impl RecordedUsage {
-    /// Whether a call can have had so many tokens: a number beyond a million millions is damage, and sums of it would be none.
+    /// Returns whether the numbers are plausible. More than 2^40 tokens mean that the file is damaged, and sums of such
+    /// numbers would overflow.
     fn is_possible(&self) -> bool {
         [self.input, self.cache_write, self.cache_read, self.output].into_iter().all(|tokens| tokens < 1 << 40)
     }
 }
 
 impl Recording {
-    /// Reads a file's text. It may be
+    /// Reads the text of a file. The file may contain
     ///
-    /// - transcripts: objects with `messages`, and `id`, `system`, `tools`, `model` and `usage` where they are known;
-    /// - messages, which together are one transcript of the name `name`;
-    /// - a session file of Claude Code (see below).
+    /// - transcripts: objects with `messages`, and with `id`, `system`, `tools`, `model` and `usage` if these are
+    ///   known;
+    /// - messages, which together are one transcript named `name`;
+    /// - a session of Claude Code (see below).
     ///
-    /// Transcripts and messages stand one a line, in one JSON list, or pretty-printed one after the other. A list of messages is a
-    /// transcript, too, and so is a request body. A message's `time` is taken out of it: it is the recording's, not the provider's.
+    /// Transcripts and messages are one per line, in one JSON list, or pretty-printed one after the other. A list of
+    /// messages is a transcript, too, and so is a request body. The `time` of a message is removed from it, because it
+    /// belongs to the recording and not to the provider's message.
     ///
-    /// Without a dialect, that of each transcript is found out by all of its messages and by what stands beside them; where nothing
-    /// tells, as in plain text, it is the default, as for [`Request::decode`](crate::Request::decode).
+    /// If no dialect is given, it is recognized for each transcript by all its messages and the members beside them. If
+    /// nothing tells, as in plain text, it is the default, as for [`Request::decode`](crate::Request::decode).
     ///
-    /// **Claude Code.** A session file is a tree of lines. Its main chain is one recording, from the first message to the newest; what
-    /// was edited or tried again is left out. Each side chain is a recording of its own, and so is each conversation that has no
-    /// tie to another. The messages are Anthropic's, whatever `dialect` says. What the file does not hold is not there: the system
-    /// prompt, the tools, and the reminders that Claude Code adds to a request as it sends it.
+    /// **Claude Code.** A session file is a tree of lines. Its main chain, from the first message to the newest, is one
+    /// recording, without messages that were edited or tried again. Each side chain is a recording of its own, and so
+    /// is each conversation that is not connected to another. The messages are in Anthropic's dialect, whatever
+    /// `dialect` says. The file does not contain the system prompt, the tools, or the reminders that Claude Code adds
+    /// to a request when it sends it.
     ///
     /// # Errors
-    /// Where the text is something else, a line cannot be read, or messages of one transcript are in several dialects.
+    /// Returns an error if the text has another format, if a line cannot be read, or if the messages of one transcript
+    /// are in different dialects.
     ///
     /// ```
     /// use lookback::{Dialect, Recording};
@@ -102,7 +116,7 @@ impl Recording {
     /// let text = r#"{"role":"user","content":[{"text":"Hi"}],"time":"2026-01-01T00:00:00Z"}"#;
     /// let recordings = Recording::read(text, "notes", None)?;
     /// assert_eq!(recordings[0].dialect, Dialect::Bedrock);
-    /// assert_eq!(recordings[0].messages[0].1, Some(1_767_225_600_000));
+    /// assert_eq!(recordings[0].messages[0].time, Some(1_767_225_600_000));
     /// # Ok::<(), lookback::recording::RecordingError>(())
     /// ```
     pub fn read(text: &str, name: &str, dialect: impl Into<Option<Dialect>>) -> Result<Vec<Recording>, RecordingError> {
@@ -146,7 +160,7 @@ struct Line<'a> {
     meta: Option<&'a RawValue>,
 }
 
-/// What is known of how a transcript was made.
+/// What is known about how a transcript was made.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Meta<'a> {
@@ -154,17 +168,17 @@ struct Meta<'a> {
     usage: Option<&'a RawValue>,
     #[serde(borrow)]
     compactions: Option<&'a RawValue>,
-    /// How many calls each model made.
+    // How many calls each model made.
     #[serde(borrow)]
     models: Option<&'a RawValue>,
 }
 
-/// A recording whose dialect is not known yet.
+/// A recording before its dialect is known.
 #[derive(Default)]
 struct Draft<'a> {
     id: String,
     line: usize,
-    /// The object that the messages stand in.
+    // The object that contains the messages.
     beside: Option<&'a RawValue>,
     messages: Vec<Undecoded>,
     system: Option<&'a RawValue>,
@@ -237,17 +251,17 @@ impl<'a> Draft<'a> {
         })
     }
 
-    /// Reads the messages, in this dialect or in the one that they tell.
+    /// Decodes the messages in the given dialect, or in the one that they are recognized by.
     fn decode(self, dialect: Option<Dialect>) -> Result<Recording, RecordingError> {
         let clue = if dialect.is_none() { self.detect()? } else { None };
         let dialect = dialect.or(clue.map(|clue| clue.dialect)).unwrap_or_default();
         let decode = |(index, raw): (usize, Undecoded)| match dialect.decode_raw(&raw.message) {
-            Ok(message) => Ok((message, raw.time)),
+            Ok(message) => Ok(RecordedMessage { message, time: raw.time }),
             Err(fault) => Err(RecordingError::Message { line: raw.line, index, fault, clue: clue.map(Box::new) }),
         };
         let messages: Vec<_> = self.messages.into_iter().enumerate().map(decode).collect::<Result<_, _>>()?;
         let (system, tools) = match dialect {
-            // OpenAI's system prompt is a message.
+            // OpenAI's system prompt is among the messages.
             Dialect::OpenAiChat => (None, self.tools),
             Dialect::Anthropic => (self.system, self.tools),
             Dialect::Bedrock => (self.system, self.tool_config.or(self.tools)),
@@ -255,7 +269,7 @@ impl<'a> Draft<'a> {
         let given = |raw: Option<&RawValue>| raw.filter(|raw| raw.get() != "null").map(ToOwned::to_owned);
         let preamble = Preamble { system: given(system), tools: given(tools) };
         let is_answer =
-            |index: usize| messages.get(index).is_some_and(|(message, _)| message.role() == Role::Assistant);
+            |index: usize| messages.get(index).is_some_and(|recorded| recorded.message.role() == Role::Assistant);
         let usage = self.usage.into_iter().filter(|usage| is_answer(usage.message) && usage.is_possible()).collect();
         let compactions = self.compactions.into_iter().filter(|index| *index < messages.len()).collect();
         Ok(Recording { id: self.id, dialect, preamble, usage, compactions, model: self.model, messages })
@@ -267,14 +281,14 @@ impl<'a> Draft<'a> {
             message.map_or(self.line, |raw| raw.line)
         };
         let contradicted = |contradiction: Contradiction| {
-            let lines = (line(contradiction.first), line(contradiction.other));
-            RecordingError::Contradiction { lines, contradiction: Box::new(contradiction) }
+            let (first, other) = (line(contradiction.first), line(contradiction.other));
+            RecordingError::Contradiction { line: first, other, contradiction: Box::new(contradiction) }
         };
         Dialect::detect(self.beside, self.messages.iter().map(|raw| &*raw.message)).map_err(contradicted)
     }
 }
 
-/// Takes the time out of a message.
+/// Separates the time from a message.
 fn undecoded(raw: &RawValue, line: usize, index: usize) -> Result<Undecoded, RecordingError> {
     let (message, time) = dialect::take(raw, "time");
     let time = match time.filter(|time| time.get() != "null") {
@@ -284,23 +298,23 @@ fn undecoded(raw: &RawValue, line: usize, index: usize) -> Result<Undecoded, Rec
     Ok(Undecoded { line, message, time })
 }
 
-/// Reads a value of which nothing depends on whether it can be read.
+/// Reads an optional value. One that cannot be read counts as absent.
 fn parse<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
     serde_json::from_str(raw.get()).ok()
 }
 
-/// A transcript's name: a text, or a number as it is written.
+/// Reads a transcript's name: a text, or a number as it is written.
 fn id(raw: &RawValue) -> Option<String> {
     let number = || raw.get().starts_with(|c: char| c.is_ascii_digit()).then(|| raw.get().to_owned());
     parse(raw).or_else(number)
 }
 
-/// The model that made most calls.
+/// Returns the model that made the most calls.
 fn most(models: BTreeMap<String, u64>) -> Option<String> {
     models.into_iter().max_by_key(|(_, calls)| *calls).map(|(model, _)| model)
 }
 
-/// A time as text, or in seconds since 1970.
+/// Reads a time: RFC 3339, or seconds since 1970.
 fn millis(time: &RawValue) -> Option<Millis> {
     if let Some(text) = parse::<&str>(time) {
         return text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond);

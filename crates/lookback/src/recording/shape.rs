@@ -1,4 +1,4 @@
-//! What a file is, told by its first values: the formats that people have conversations in.
+//! Recognizing the format of a file by its first values.
 
 use std::collections::HashMap;
 
@@ -6,46 +6,48 @@ use serde_json::value::RawValue;
 
 use super::parse;
 
-/// How a gzip file begins.
+/// The first bytes of a gzip file.
 pub(super) const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// How UTF-16 begins, with either byte first.
+/// The byte order marks of UTF-16.
 pub(super) const UTF16: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
 
 /// The format of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Shape {
     /// A list of messages.
     Messages,
     /// A request body: an object with `messages`.
     Request,
-    /// One recorded transcript: an object with `messages` and a name, or with what is known of how it was made.
+    /// One recorded transcript: an object with `messages` and a name, or with details of how it was made.
     Transcript,
-    /// Messages one a line, or several transcripts.
+    /// Messages, one per line, or several transcripts.
     Recording,
     /// A session file of Claude Code.
     ClaudeCode,
-    /// A request or items of OpenAI's Responses.
+    /// A request, or items, of OpenAI's Responses API.
     OpenAiResponses,
-    /// A request or contents of Gemini.
+    /// A request, or contents, of Gemini.
     Gemini,
     /// Messages of Vercel's AI SDK.
     VercelAi,
-    /// Messages of LangChain, as it dumps them.
+    /// Messages of LangChain, as it serializes them.
     LangChain,
-    /// Conversations as data sets have them: `from` and `value`.
+    /// Conversations of a data set, with `from` and `value`.
     ShareGpt,
-    /// Packed with gzip: [`text`](super::text) unpacks it.
+    /// A gzip file, which [`text`](super::text) unpacks.
     Gzip,
     /// UTF-16.
     Utf16,
-    /// Nothing, or white space.
+    /// Nothing but white space.
     Empty,
-    /// Something else.
+    /// Anything else.
     Unknown,
 }
 
 impl Shape {
-    /// Tells what a file's bytes are. It looks no further than it must, so the rest may be damaged, or something else.
+    /// Recognizes the format of a file. It reads only as much as it needs, so the rest of the file may be damaged, or
+    /// something else.
     ///
     /// ```
     /// use lookback::recording::Shape;
@@ -80,27 +82,27 @@ impl Shape {
         }
     }
 
-    /// Whether it is known, and cannot be read yet.
+    /// Returns whether the format is known, but Lookback cannot read it yet.
     pub fn is_foreign(self) -> bool {
         self.foreign().is_some()
     }
 
-    /// What a format that cannot be read yet looks like, and what to do about it.
+    /// Describes a format that Lookback cannot read yet, and says what to do about it.
     fn foreign(self) -> Option<(&'static str, &'static str)> {
         Some(match self {
             Shape::OpenAiResponses => {
-                ("an OpenAI Responses body (`input` items)", "write its items as Chat Completions messages")
+                ("an OpenAI Responses body (`input` items)", "convert its items to Chat Completions messages")
             }
-            Shape::Gemini => ("a Gemini body (`contents`)", "write its contents as Chat Completions messages"),
+            Shape::Gemini => ("a Gemini body (`contents`)", "convert its contents to Chat Completions messages"),
             Shape::VercelAi => ("messages of the Vercel AI SDK", "record the requests that it sends to the provider"),
             Shape::LangChain => {
-                ("messages of LangChain", "write what `convert_to_openai_messages` of langchain_core makes of them")
+                ("messages of LangChain", "convert them with `convert_to_openai_messages` of langchain_core")
             }
             Shape::ShareGpt => {
-                ("conversations of a data set (`from`, `value`)", "write `from` as `role` and `value` as `content`")
+                ("conversations of a data set (`from`, `value`)", "rename `from` to `role`, and `value` to `content`")
             }
             Shape::Gzip => ("a gzip file", "unpack it"),
-            Shape::Utf16 => ("UTF-16", "write it as UTF-8"),
+            Shape::Utf16 => ("UTF-16", "convert it to UTF-8"),
             Shape::Messages
             | Shape::Request
             | Shape::Transcript
@@ -111,17 +113,17 @@ impl Shape {
         })
     }
 
-    /// What it looks like, what is read instead, and what to do.
+    /// Says what the file looks like, what Lookback reads instead, and what to do.
     pub(super) fn advice(self) -> String {
-        let (what, how) = self.foreign().unwrap_or(("something else", "look whether it is the right file"));
+        let (what, how) = self.foreign().unwrap_or(("an unknown format", "check that it is the right file"));
         format!(
-            "this looks like {what}; Lookback reads Chat Completions, Anthropic Messages, Bedrock Converse and sessions of Claude \
-             Code so far: {how}"
+            "this looks like {what}; Lookback reads Chat Completions, Anthropic Messages, Bedrock Converse and Claude Code \
+             sessions: {how}"
         )
     }
 }
 
-/// The format of a list: of messages, of transcripts, or of lists of messages.
+/// Recognizes a list: of messages, of transcripts, or of lists of messages.
 fn of_list(value: &RawValue) -> Option<Shape> {
     let elements = elements(value)?;
     let told = of_messages(&elements).or_else(|| {
@@ -139,7 +141,7 @@ fn starts_with_object(elements: &[&RawValue]) -> bool {
     elements.first().is_some_and(|first| first.get().starts_with('{'))
 }
 
-/// The format of the messages of one conversation: what is not ours in any of them decides.
+/// Recognizes the messages of one conversation. If any of them has a foreign format, that decides.
 fn of_messages(elements: &[&RawValue]) -> Option<Shape> {
     let Some(first) = elements.first() else { return Some(Shape::Messages) };
     let told = |element: &RawValue| Object::read(element)?.of_message();
@@ -154,7 +156,7 @@ fn elements(value: &RawValue) -> Option<Vec<&RawValue>> {
     value.get().starts_with('[').then(|| parse(value))?
 }
 
-/// The format of an object. [`Shape::Recording`] is one message.
+/// Recognizes an object. [`Shape::Recording`] means one message.
 fn of_object(value: &RawValue) -> Option<Shape> {
     let object = Object::read(value)?;
     if let Some(shape) = object.of_message() {
@@ -174,7 +176,7 @@ fn of_object(value: &RawValue) -> Option<Shape> {
     }
 }
 
-/// The members of an object; one that is `null` is none.
+/// The members of an object, without those that are `null`.
 struct Object<'a>(HashMap<String, &'a RawValue>);
 
 impl<'a> Object<'a> {
@@ -207,7 +209,7 @@ impl<'a> Object<'a> {
         self.objects(key).into_iter().next()
     }
 
-    /// What it is as a message: [`Shape::Recording`] is one of ours.
+    /// Recognizes a message. [`Shape::Recording`] means one that Lookback reads.
     fn of_message(&self) -> Option<Shape> {
         let kind = self.text("type");
         if self.is_claude_code(&kind) {
@@ -223,7 +225,8 @@ impl<'a> Object<'a> {
         }
     }
 
-    /// A line of a session: a message in its envelope, or one of the many kinds of notes beside them.
+    /// Returns whether it is a line of a Claude Code session: a message in its envelope, or one of the many kinds of
+    /// notes.
     fn is_claude_code(&self, kind: &str) -> bool {
         let of_session = self.has_any(&["sessionId", "session_id"]);
         match kind {
@@ -241,7 +244,7 @@ impl<'a> Object<'a> {
             || (is_message && !self.has("role") && self.has_any(&["data", "content"]))
     }
 
-    /// A message with a role.
+    /// Recognizes a message with a role.
     fn with_role(&self) -> Shape {
         let parts = self.objects("parts");
         if self.has("toolInvocations") || parts.iter().any(|part| part.has("type")) {
@@ -260,7 +263,7 @@ impl<'a> Object<'a> {
         Shape::Recording
     }
 
-    /// An object with `messages`, by what these are.
+    /// Recognizes an object with `messages`.
     fn with_messages(&self) -> Option<Shape> {
         const OF_REQUESTS: [&str; 6] =
             ["max_tokens", "max_completion_tokens", "temperature", "stream", "inferenceConfig", "anthropic_version"];

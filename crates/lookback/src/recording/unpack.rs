@@ -1,4 +1,4 @@
-//! From a file's bytes to its text: unpacked, and without a byte order mark.
+//! Turning the bytes of a file into text: unpacked, and without a byte order mark.
 
 use std::io::Read;
 
@@ -6,37 +6,38 @@ use flate2::read::MultiGzDecoder;
 
 use super::shape;
 
-/// A bound for [`text`] that no real recording reaches: 4 GiB.
+/// A limit for [`text`] that no real recording reaches: 4 GiB.
 pub const LARGEST: u64 = 4 << 30;
 
-/// Why bytes are no text.
+/// The errors of turning bytes into text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum TextError {
     /// The bytes are not UTF-8.
     #[error("not valid UTF-8 at byte {at}")]
     Utf8 {
-        /// The first byte that is not.
+        /// The position of the first invalid byte.
         at: usize,
     },
-    /// The text is UTF-16, as some shells write it.
-    #[error("UTF-16 and not UTF-8: write it again as UTF-8")]
+    /// The text is UTF-16, which some shells write.
+    #[error("the text is UTF-16; convert it to UTF-8")]
     Utf16,
-    /// The bytes begin as gzip, and are damaged or cut off.
-    #[error("gzip that cannot be unpacked: {0}")]
+    /// The bytes begin like gzip, but are damaged or cut off.
+    #[error("cannot unpack the gzip data: {0}")]
     Gzip(String),
-    /// Unpacked it would be larger than it may be.
-    #[error("gzip of more than {largest} bytes: unpack it, and split it into several files")]
+    /// The unpacked text would be too large.
+    #[error("more than {largest} bytes after unpacking; unpack the file, and split it into several")]
     TooLarge {
-        /// The most bytes that it may have.
+        /// The most bytes that the text may have.
         largest: u64,
     },
 }
 
-/// The text of a file: unpacked where it is gzip, and without a byte order mark.
+/// Returns the text of a file. Gzip is unpacked, and a byte order mark is removed.
 ///
 /// # Errors
-/// Where the bytes are no UTF-8, cannot be unpacked, or would be more than `largest` bytes: a small file can say that it is
-/// a thousand times its size.
+/// Returns an error if the text is not UTF-8, if it cannot be unpacked, or if it would have more than `largest` bytes.
+/// The limit matters because a small gzip file can unpack to a thousand times its size.
 ///
 /// ```
 /// use lookback::recording::{LARGEST, text};
@@ -52,7 +53,8 @@ pub fn text(bytes: Vec<u8>, largest: u64) -> Result<String, TextError> {
     if let Err(error) = std::str::from_utf8(&bytes)
         && error.error_len().is_none()
     {
-        // It ends inside a letter: more of it is being written. Whether the line before is whole is the reader's to say.
+        // The file ends inside a character, because more of it is being written. The reader decides whether the last
+        // line is complete.
         bytes.truncate(error.valid_up_to());
     }
     let mut text =
@@ -65,7 +67,7 @@ pub fn text(bytes: Vec<u8>, largest: u64) -> Result<String, TextError> {
 
 fn unpacked(bytes: &[u8], largest: u64) -> Result<Vec<u8>, TextError> {
     let mut unpacked = Vec::new();
-    // One byte more tells a text that is too large from one that is just as large as it may be.
+    // One byte more than allowed tells a text that is too large from one that has exactly the most bytes.
     let mut reader = MultiGzDecoder::new(bytes).take(largest.saturating_add(1));
     reader.read_to_end(&mut unpacked).map_err(|error| TextError::Gzip(error.to_string()))?;
     if unpacked.len() as u64 > largest { Err(TextError::TooLarge { largest }) } else { Ok(unpacked) }

@@ -1,10 +1,10 @@
-//! The JSON values of a text, each with the line that it begins in.
+//! The JSON values of a text, each with the line on which it begins.
 
 use serde_json::value::RawValue;
 
 use super::{RecordingError, parse};
 
-/// Reads the elements of a list, one value a line, or pretty-printed values one after the other.
+/// Reads the elements of a list, one value per line, or pretty-printed values one after the other.
 pub(super) fn read(text: &str) -> Result<Vec<(usize, &RawValue)>, RecordingError> {
     let mut lines = Lines { text, at: 0, line: 1 };
     if let Ok(whole) = serde_json::from_str::<&RawValue>(text) {
@@ -31,7 +31,7 @@ pub(super) fn read(text: &str) -> Result<Vec<(usize, &RawValue)>, RecordingError
         .collect()
 }
 
-/// Reads a file that somebody may be writing just now: a last line that is cut off is left out.
+/// Reads a file that is perhaps still being written. A last line that is cut off is left out.
 pub(super) fn read_growing(text: &str) -> Result<Vec<(usize, &RawValue)>, RecordingError> {
     let torn = |line: &str| serde_json::from_str::<&RawValue>(line).is_err_and(|error| error.is_eof());
     match text.rsplit_once('\n') {
@@ -40,19 +40,19 @@ pub(super) fn read_growing(text: &str) -> Result<Vec<(usize, &RawValue)>, Record
     }
 }
 
-/// Whether a line begins a value that goes on in the next.
+/// Returns whether a line begins a value that continues on the next line.
 fn is_open(line: &str) -> bool {
     line.trim_end().ends_with(['{', '[', ',']) && serde_json::from_str::<&RawValue>(line).is_err()
 }
 
 fn syntax(line: usize, error: &serde_json::Error) -> RecordingError {
     let text = error.to_string();
-    // The parser counts lines, too, and may have been given only one.
+    // The parser's line number means nothing if it was given only one line.
     let reason = text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason).to_owned();
     RecordingError::Syntax { line, reason }
 }
 
-/// Counts lines up to values, which are asked for in their order.
+/// Counts lines up to values, which must be asked for in order.
 struct Lines<'a> {
     text: &'a str,
     at: usize,
@@ -60,7 +60,7 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// The line that a value begins in: raw values are slices of the text, so an address tells where one stands.
+    /// Returns the line on which a value begins. Raw values are slices of the text, so the address gives the position.
     fn of(&mut self, value: &RawValue) -> usize {
         let at = (value.get().as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
         let between = self.text.get(self.at..at).unwrap_or_default();

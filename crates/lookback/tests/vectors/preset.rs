@@ -1,4 +1,4 @@
-//! An engine under a preset, driven by vectors: the plainest face of a policy.
+//! An engine with a preset's policy, driven by vectors.
 
 use lookback::engine::SummaryRequest;
 use lookback::{Dialect, Engine, Limits, Settings, calls, presets};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Step, Vector, assert_valid, messages, vectors};
 
-/// Holds a preset to the vectors of a file.
+/// Checks a preset against the vectors of a file.
 pub fn hold(preset: &str, file: &str) {
     for vector in vectors(file) {
         let mut held = Preset::open(preset, &vector);
@@ -28,7 +28,7 @@ pub fn hold(preset: &str, file: &str) {
 
 struct Preset {
     engine: Engine,
-    /// What summaries were wanted of since that was last asked.
+    /// The messages for which summaries were requested since the last check.
     asked: Vec<Value>,
 }
 
@@ -72,7 +72,7 @@ impl Preset {
         }
     }
 
-    /// The messages that are sent, which a provider has to accept.
+    /// Returns the messages that are sent, which must be valid for the provider.
     fn sent(&self, here: &str) -> Value {
         let dialect = self.engine.settings().dialect;
         let encoded = self.engine.view().encode(dialect).unwrap();

@@ -1,4 +1,4 @@
-//! The entries: what stands in the files of KB Labs, and which facts and messages that is. Fields that are not known are passed over.
+//! The entries in the files of KB Labs, and the facts and messages that they become. Unknown fields are ignored.
 
 use jiff::Timestamp;
 use lookback_core::Message;
@@ -8,10 +8,10 @@ use serde_json::Value;
 use crate::memory::fact::{Confidence, FactKind, Source, Speaker, Statement};
 use crate::memory::transfer::Transferred;
 
-/// A message, and when it came.
+/// A message, and when it was said.
 pub(super) type Turn = (Message, Option<Millis>);
 
-/// A fact with the identifier that it had, and what it replaces there: another identifier, or a text.
+/// A fact with the identifier that it had at KB Labs, and what it replaces there: an identifier, or a text.
 #[derive(Debug)]
 pub(super) struct Named {
     pub(super) id: Option<String>,
@@ -19,17 +19,18 @@ pub(super) struct Named {
     pub(super) replaces: Option<String>,
 }
 
-/// What stands in a shared memory.
+/// The contents of a shared memory.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     pub(super) facts: Vec<Transferred>,
-    /// What was learned in sessions, by their names.
+    // What was learned in sessions, by their names.
     pub(super) learnings: Vec<(String, Transferred)>,
-    /// How many entries have no text.
+    // How many entries have no text.
     pub(super) none: usize,
 }
 
-/// `{preferences, constraints, sessions, projectContext}`, and the older `{facts}`. `None`: it is no object.
+/// Reads `{preferences, constraints, sessions, projectContext}`, and the older `{facts}`. Returns `None` if it is not
+/// an object.
 pub(super) fn shared(json: &Value) -> Option<Shared> {
     json.as_object()?;
     let mut shared = Shared::default();
@@ -72,13 +73,14 @@ pub(super) fn shared(json: &Value) -> Option<Shared> {
     Some(shared)
 }
 
-/// An entry of a memory: a text, or an object with one. `kind` is what it is where it stands. `None`: it has no text.
+/// Reads an entry of a memory: a text, or an object with one. `kind` is given if its place determines it. Returns
+/// `None` if it has no text.
 pub(super) fn entry(json: &Value, kind: Option<FactKind>) -> Option<Named> {
     let content = match json {
         Value::String(text) => Some(text.clone()).filter(|text| !text.trim().is_empty()),
         _ => text_of(json, &["content", "text", "fact"]),
     }?;
-    // Older files have beside the text what newer ones have in `metadata`.
+    // Newer files have these fields in `metadata`, older ones beside the text.
     let field = |key: &str| json.get("metadata").and_then(|data| data.get(key)).or_else(|| json.get(key));
     let called = text_of(json, &["type"]);
     let (kind, tag) = match (kind, called.as_deref()) {
@@ -93,7 +95,7 @@ pub(super) fn entry(json: &Value, kind: Option<FactKind>) -> Option<Named> {
     };
     let by = match field("source").and_then(Value::as_str) {
         Some("user") => Speaker::Person,
-        // Where it does not say, a tool of the agent's wrote it, even a preference.
+        // An entry without a source was written by a tool of the agent, even if it is a preference.
         Some(_) | None => Speaker::Model,
     };
     let given = field("tags").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
@@ -109,14 +111,15 @@ pub(super) fn entry(json: &Value, kind: Option<FactKind>) -> Option<Named> {
     Some(Named { id: text_of(json, &["id"]), fact: alone(statement), replaces })
 }
 
-/// `{facts: [[id, entry]], nextId}`, and how many entries have no text. `None`: it is no fact sheet.
+/// Reads `{facts: [[id, entry]], nextId}`, and counts the entries without a text. Returns `None` if it is not a fact
+/// sheet.
 pub(super) fn sheet(json: &Value) -> Option<(Vec<Named>, usize)> {
     let facts = json.get("facts")?.as_array()?;
     let read = |pair: &Value| {
         let (id, entry) = (pair.get(0)?.as_str()?, pair.get(1)?);
         let text = text_of(entry, &["fact", "content", "text"])?;
         let category = text_of(entry, &["category"]).unwrap_or_default();
-        // Of these no model has thought: they are what a tool said.
+        // These were not written by a model: they are copies of what a tool returned.
         let (kind, tag, is_output) = match category.as_str() {
             "correction" => (FactKind::Correction, None, false),
             "blocker" => (FactKind::Blocker, None, false),
@@ -147,7 +150,8 @@ pub(super) fn sheet(json: &Value) -> Option<(Vec<Named>, usize)> {
     Some((entries, none))
 }
 
-/// A list of turns, or an object that has one: what users and assistants said in words. `None`: there is no such list.
+/// Reads a list of turns, or an object that has one: the texts of users and assistants. Returns `None` if there is no
+/// such list.
 pub(super) fn turns(json: &Value) -> Option<Vec<Turn>> {
     let turns = json.as_array().or_else(|| json.get("turns")?.as_array())?;
     let mut turns: Vec<&Value> = turns.iter().collect();
@@ -166,7 +170,7 @@ pub(super) fn turns(json: &Value) -> Option<Vec<Turn>> {
     Some(turns.into_iter().filter_map(message).collect())
 }
 
-/// What a text may be that is to be replaced: of whichever kind, and about the same or about nothing.
+/// Returns the statements that a text to be replaced may have come from: one of each kind, about nothing.
 pub(super) fn of_text(by: &Statement, text: &str) -> Vec<Statement> {
     FactKind::ALL.into_iter().map(|kind| Statement::new(kind, text, by.source.clone())).collect()
 }
@@ -179,20 +183,20 @@ fn list<'a>(json: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
     json.get(key).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// The first of these fields that has a text.
+/// Returns the first of these fields that has a text.
 fn text_of(json: &Value, keys: &[&str]) -> Option<String> {
     let mut texts = keys.iter().filter_map(|key| json.get(key)?.as_str());
     texts.find(|text| !text.trim().is_empty()).map(str::to_owned)
 }
 
-/// When it was said: RFC 3339, or milliseconds since 1970.
+/// Reads when something was said: RFC 3339, or milliseconds since 1970.
 fn time(json: &Value) -> Option<Millis> {
     let time = ["timestamp", "updatedAt", "startedAt", "createdAt"].iter().find_map(|key| json.get(key))?;
     let text = || time.as_str()?.parse().ok().map(Timestamp::as_millisecond);
     time.as_i64().or_else(text)
 }
 
-/// Those that can be tags, each once.
+/// Returns the texts that can be tags, each once.
 fn tags(given: impl Iterator<Item = String>) -> Vec<String> {
     let mut tags = Vec::new();
     for tag in given.filter(|tag| !tag.trim().is_empty() && tag.chars().count() <= Statement::LONGEST_NAME) {
@@ -203,7 +207,7 @@ fn tags(given: impl Iterator<Item = String>) -> Vec<String> {
     tags
 }
 
-/// The file of `Read src/main.rs (120 lines)`: what is read of it next takes the place of this.
+/// Returns the file of `Read src/main.rs (120 lines)`, so that the next reading of the file replaces this one.
 fn file(text: &str) -> Option<String> {
     let (path, _) = text.strip_prefix("Read ")?.split_once(" (")?;
     Some(path.to_owned())

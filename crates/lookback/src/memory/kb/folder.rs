@@ -1,4 +1,4 @@
-//! The folder: which files there are, and whose. Nothing outside of it is read, and nothing that is too large.
+//! Finding the files in a folder of KB Labs. Files outside the folder, and files that are too large, are not read.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
@@ -12,7 +12,7 @@ use super::{Damaged, KbError};
 use crate::memory::transfer::Transferred;
 use crate::store::LogName;
 
-/// The most bytes that a file may have.
+/// The most bytes of a file.
 const LARGEST: u64 = 16 * 1024 * 1024;
 
 /// What was found in a folder.
@@ -34,7 +34,7 @@ pub(super) struct Conversation {
 struct Reader {
     root: PathBuf,
     found: Found,
-    /// The folders of each session, in the order in which they are read.
+    // The folders of each session, in the order in which they are read.
     folders: BTreeMap<String, Vec<PathBuf>>,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn read(folder: &Path) -> Result<Found, KbError> {
     reader.shared(&memory.join("shared").join("memory.json"));
     reader.list(&memory, &["shared", "sessions"]);
     reader.list(&memory.join("sessions"), &[]);
-    // Where their agents keep turns.
+    // KB Labs' agents keep turns here.
     reader.list(&base.join("agents").join("sessions"), &[]);
     for (name, folders) in std::mem::take(&mut reader.folders) {
         reader.session(&name, &folders);
@@ -64,7 +64,7 @@ impl Reader {
         let Some(json) = self.json(path) else { return };
         let name = self.relative(path);
         let Some(shared) = entries::shared(&json) else {
-            return self.damaged(path, "not the shared memory: no object");
+            return self.damaged(path, "not a shared memory: not an object");
         };
         self.found.shared.extend(shared.facts.into_iter().map(|fact| (name.clone(), fact)));
         for (session, fact) in shared.learnings {
@@ -76,7 +76,7 @@ impl Reader {
         self.some_are_none(path, shared.none);
     }
 
-    /// Entries, then the fact sheet, then the turns, from all folders of a session.
+    /// Reads entries, then fact sheets, then turns, from all folders of a session.
     fn session(&mut self, name: &str, folders: &[PathBuf]) {
         let (mut facts, mut sheets, mut turns) = (Vec::new(), Vec::new(), Vec::new());
         for folder in folders {
@@ -118,11 +118,11 @@ impl Reader {
         facts.append(&mut sheets);
         let conversation = self.found.sessions.entry(log).or_default();
         conversation.facts.extend(resolved(facts));
-        // Where both layouts have turns, the longer conversation is the whole one.
+        // If both layouts have turns, the longer conversation is the complete one.
         conversation.messages = turns.into_iter().max_by_key(Vec::len).unwrap_or_default();
     }
 
-    /// Notes the folders in a folder that are sessions'.
+    /// Notes the subfolders that belong to sessions.
     fn list(&mut self, folder: &Path, but: &[&str]) {
         for path in self.listed(folder) {
             let name = path.file_name().and_then(|name| name.to_str());
@@ -138,14 +138,14 @@ impl Reader {
         }
     }
 
-    /// What is in a folder, by name; nothing where it is not there.
+    /// Returns the paths in a folder, by name, or nothing if the folder does not exist.
     fn listed(&mut self, folder: &Path) -> Vec<PathBuf> {
         let listed = self.inside(folder).and_then(fs::read_dir);
         let paths = listed.and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>());
         match paths {
             Ok(mut paths) => {
                 paths.sort();
-                // As it was named: what it is a link to has another place.
+                // Paths keep the name that the folder was given, even if it is a link.
                 paths.into_iter().filter_map(|path| path.file_name().map(|name| folder.join(name))).collect()
             }
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Vec::new(),
@@ -156,7 +156,7 @@ impl Reader {
         }
     }
 
-    /// A file's JSON; `None` where it is not there, or damaged.
+    /// Reads a file's JSON. Returns `None` if the file does not exist or is damaged.
     fn json(&mut self, path: &Path) -> Option<Value> {
         let read = self.inside(path).and_then(|path| {
             let fault = |reason: &str| io::Error::new(ErrorKind::InvalidData, reason.to_owned());
@@ -185,7 +185,7 @@ impl Reader {
         }
     }
 
-    /// Where a path leads to, which must be in the folder.
+    /// Resolves a path, which must be in the folder.
     fn inside(&self, path: &Path) -> io::Result<PathBuf> {
         let real = path.canonicalize()?;
         if real.starts_with(&self.root) {
@@ -210,7 +210,7 @@ impl Reader {
     }
 }
 
-/// The entries of a session, which may name each other, or say by its text what they replace.
+/// Resolves what the entries of a session replace, which they name by identifier or by text.
 fn resolved(facts: Vec<(String, Named)>) -> Vec<(String, Transferred)> {
     let by_id: HashMap<String, _> =
         facts.iter().filter_map(|(_, named)| Some((named.id.clone()?, named.fact.statement.clone()))).collect();

@@ -1,4 +1,5 @@
-//! Import of a memory folder of KB Labs: its shared memory, its sessions' entries and fact sheets, and their turns.
+//! Importing a memory folder of KB Labs: its shared memory, the entries and fact sheets of its sessions, and their
+//! turns.
 
 mod entries;
 mod folder;
@@ -17,47 +18,50 @@ use crate::session::log::record;
 use crate::session::now;
 use crate::store::{LogName, Store, StoreError};
 
-/// What came of an import.
+/// The report of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct KbImported {
     /// How many files were read.
     pub files: u64,
-    /// How many facts were taken over.
+    /// What became of the facts.
     #[serde(flatten)]
     pub counts: Counts,
-    /// How many conversations were taken over.
+    /// How many conversations were imported.
     pub conversations: u64,
-    /// How many messages these have.
+    /// How many messages they have.
     pub messages: u64,
-    /// How many conversations were left out, since their sessions have messages already.
+    /// How many conversations were skipped because their sessions already have messages.
     pub passed_over: u64,
-    /// What could not be taken over, and why; all else was.
+    /// What could not be imported, and why. Everything else was.
     pub damaged: Vec<Damaged>,
 }
 
-/// Something in the folder that could not be taken over.
+/// Something in the folder that could not be imported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Damaged {
-    /// The file, or the folder, relative to the one that was imported.
+    /// The file or folder, relative to the folder that was imported.
     pub path: String,
-    /// Why not; none of its contents.
+    /// The reason, without the file's contents.
     pub reason: String,
 }
 
-/// Why a folder was not imported.
+/// The errors of importing a folder.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum KbError {
     /// The folder cannot be read.
     #[error("{place} cannot be read: {source}")]
     Unreadable {
         /// The folder.
         place: String,
-        /// What the system says.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// There is nothing of KB Labs in it.
+    /// The folder contains no memory of KB Labs.
     #[error(
-        "{place} holds no memory of KB Labs; name its `.kb`, or a folder that has `memory/shared/memory.json` or `memory/SESSION/mem-*.json`"
+        "{place} contains no memory of KB Labs; give a `.kb` folder, or one with `memory/shared/memory.json` or \
+         `memory/SESSION/mem-*.json`"
     )]
     Nothing {
         /// The folder.
@@ -71,17 +75,19 @@ pub enum KbError {
     Session(#[from] crate::Error),
 }
 
-/// Takes over a memory folder of KB Labs, of either layout, or tells what that would come to.
+/// Imports a memory folder of KB Labs, in either layout, or says what an import would do.
 ///
-/// `folder` is a `.kb`, what holds one, or its `memory`. Preferences, constraints and the project's description become facts that the workspace
-/// shares; findings, blockers and corrections, and what stands on fact sheets, those of their sessions. Turns become messages of a session
-/// of their name, where that has none. Times are kept, and facts are relied on by who said them: a user as a person, an agent as the model, and
-/// where nobody is named, the model too, since tools of the agent wrote it.
+/// `folder` is a `.kb`, a folder that contains one, or its `memory`. Preferences, constraints and the project's
+/// description become shared facts of the workspace. Findings, blockers, corrections and the facts on fact sheets
+/// become facts of their sessions. Turns become the messages of a session with their name, unless it already has
+/// messages. Times are kept. A user's facts have a person's trust, an agent's have the model's. Facts without a source
+/// have the model's trust too, because a tool of the agent wrote them.
 ///
-/// The same folder again changes nothing. Damaged files are told of and left out; a link that leads out of the folder is not followed.
+/// Importing the same folder again changes nothing. Damaged files are reported and left out. Links that lead out of the
+/// folder are not followed.
 ///
 /// # Errors
-/// Where there is nothing to import, or the store fails.
+/// Returns an error if there is nothing to import, or if the store fails.
 pub async fn import_kb(
     store: Arc<dyn Store>,
     workspace: &str,
@@ -91,7 +97,7 @@ pub async fn import_kb(
     let path: PathBuf = folder.to_owned();
     let read = blocking::unblock(move || folder::read(&path)).await?;
     let mut report = KbImported { files: read.files, damaged: read.damaged, ..KbImported::default() };
-    // Shared facts are no session's, but a memory wants one.
+    // Shared facts belong to no session, but a memory needs one.
     let shared = Memory::open_in(store.clone(), Memory::WORKSPACE, workspace).await?;
     report.take(&shared, Scope::Shared, &read.shared, effect).await?;
     for (name, session) in read.sessions {
@@ -133,7 +139,7 @@ impl KbImported {
     ) -> Result<(), KbError> {
         let count = messages.len() as u64;
         let is_free = store.head(name, None).await.map_err(MemoryError::from)?.is_none();
-        if is_free && (effect == Effect::Told || begin(&**store, name, messages).await?) {
+        if is_free && (effect == Effect::DryRun || begin(&**store, name, messages).await?) {
             self.conversations += 1;
             self.messages += count;
         } else {
@@ -143,7 +149,8 @@ impl KbImported {
     }
 }
 
-/// Writes a conversation into a log that is not there; `false` where it is there by now. A session would read on, and write it behind the other.
+/// Writes a conversation into a new log. Returns `false` if the log exists by now: a session would append to it
+/// instead.
 async fn begin(store: &dyn Store, name: &LogName, messages: Vec<entries::Turn>) -> Result<bool, crate::Error> {
     let mut engine = Engine::new(Settings::default());
     let mut entries = Vec::new();

@@ -1,7 +1,7 @@
-//! Recall: what has left the window, read again from the session's log as data for a model.
+//! Recall: reading messages that have left the window from the session's log, as data for a model.
 //!
-//! It reads the log alone, so no session need be open, and nothing but this one log. Whatever is asked, what comes is bounded, and says
-//! how to get the rest.
+//! It reads this one log and nothing else, and the session need not be open. Every answer is bounded, and says how to
+//! get the rest.
 
 mod told;
 mod words;
@@ -14,39 +14,40 @@ use self::words::{short, who, written};
 use crate::session::{excerpt, log};
 use crate::store::{LogName, Store, StoreError};
 
-/// What is to be recalled. As JSON it is the arguments of the tool `recall`.
+/// A request to recall messages. As JSON it is the arguments of the tool `recall`.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Recall {
-    /// One message in full, in pages.
+    /// One message in full, page by page.
     Entry {
-        /// Its position in the log.
+        /// The message's position in the log.
         entry: Position,
-        /// Characters to pass over.
+        /// How many characters to skip.
         #[serde(skip_serializing_if = "is_zero")]
         offset: u64,
-        /// The most characters, up to [`Recall::LONGEST`], which it also is where nothing is said.
+        /// The most characters, up to [`Recall::LONGEST`], which is the default.
         #[serde(skip_serializing_if = "Option::is_none")]
         limit: Option<u64>,
     },
-    /// The messages of a span of the log, long ones cut.
+    /// The messages in a range of the log. Long ones are shortened.
     Range {
         /// The first position.
         from: Position,
-        /// The last position.
+        /// The last position, inclusive.
         to: Position,
-        /// The most messages, up to [`Recall::MOST`]; 20 where nothing is said.
+        /// The most messages, up to [`Recall::MOST`]; the default is 20.
         #[serde(skip_serializing_if = "Option::is_none")]
         limit: Option<u64>,
     },
-    /// A piece of each message that holds every word of a query, the best first. Branches that were left are searched too.
+    /// An excerpt of each message that contains every word of a query, best match first. Abandoned branches are
+    /// searched too.
     Query {
         /// The words.
         query: String,
-        /// Messages found to pass over.
+        /// How many messages to skip.
         #[serde(skip_serializing_if = "is_zero")]
         offset: u64,
-        /// The most messages, up to [`Recall::MOST`]; 5 where nothing is said.
+        /// The most messages, up to [`Recall::MOST`]; the default is 5.
         #[serde(skip_serializing_if = "Option::is_none")]
         limit: Option<u64>,
     },
@@ -63,70 +64,72 @@ impl Recall {
     /// The most messages at a time.
     pub const MOST: u64 = 50;
 
-    /// One message in full.
+    /// Asks for one message in full.
     pub fn entry(entry: Position) -> Self {
         Recall::Entry { entry, offset: 0, limit: None }
     }
 
-    /// The messages of a span of the log.
+    /// Asks for the messages in a range of the log.
     pub fn range(from: Position, to: Position) -> Self {
         Recall::Range { from, to, limit: None }
     }
 
-    /// The messages that hold every word of a query.
+    /// Asks for the messages that contain every word of a query.
     pub fn query(query: impl Into<String>) -> Self {
         Recall::Query { query: query.into(), offset: 0, limit: None }
     }
 }
 
-/// Messages of a range, and messages found, where nothing is said.
+/// The default numbers of messages, for a range and for a query.
 const IN_RANGE: u64 = 20;
 const FOUND: u64 = 5;
-/// Characters of one message among others, and of all of them.
+/// The most characters of one message in a range, and of all messages of a range together.
 const OF_EACH: usize = 1_000;
 const OF_ALL: usize = 16_000;
-/// Entries that are read at a time, and how far back the call is looked for that a result answers.
+/// How many entries are read at a time, and how far before a result its call is searched for.
 const PAGE: u64 = 64;
 const BACK: u64 = 256;
 
-/// What was recalled. As text it is what a model reads.
+/// The messages that were recalled. Its `Display` is the text that a model reads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Recalled {
-    /// What was asked for.
+    /// The request.
     pub asked: Recall,
-    /// The messages, or pieces of them.
+    /// The messages, or excerpts of them.
     pub passages: Vec<Passage>,
-    /// What to ask for next, where there are more messages.
+    /// The next request, if there are more messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub more: Option<Recall>,
-    /// How many entries the log has; 0 where nothing was ever said in it, or it was erased.
+    /// How many entries the log has: 0 if nothing was ever said, or if the session was erased.
     pub end: Position,
 }
 
-/// A message, or a piece of one.
+/// A message, or an excerpt of one.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct Passage {
-    /// Its position in the log; as JSON it is `entry`, which is also how it is asked for.
+    /// Its position in the log, named `entry` in JSON and in requests.
     #[serde(rename = "entry")]
     pub position: Position,
     /// Who speaks: `user`, `assistant`, `system`, `lookback`, or `tool result of NAME`.
     pub who: String,
-    /// Whether it stands on a way that the conversation has left, as when a person changed an earlier message.
+    /// Whether it is on an abandoned branch, for example because a person changed an earlier message.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub left: bool,
-    /// What is shown of it.
+    /// The text that is shown.
     pub text: String,
-    /// Characters of all of it.
+    /// The characters of the whole message.
     pub length: u64,
-    /// How to get what is not shown.
+    /// The request for the rest, if something is not shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rest: Option<Recall>,
 }
 
-/// Reads from a session's log. Logs that are derived from a session's hold no messages, and nothing is recalled from them.
+/// Reads messages from a session's log. Logs that belong to a session, such as its facts, contain no messages, so
+/// nothing is recalled from them.
 ///
 /// # Errors
-/// Where the store fails.
+/// Returns an error if the store fails.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -167,9 +170,9 @@ pub async fn recall(store: &dyn Store, session: &LogName, asked: &Recall) -> Res
     Ok(recalled)
 }
 
-/// Which entries are of the conversation as it is.
+/// The entries that belong to the current branch.
 struct Path {
-    /// Since here, all are: each branch begins with a checkpoint.
+    // From here on, all entries do: each branch begins with a checkpoint.
     since: Position,
     before: Vec<std::ops::Range<Position>>,
 }
@@ -227,7 +230,7 @@ impl Reader<'_> {
 
     async fn query(&self, query: &str, offset: u64, limit: u64, into: &mut Recalled) -> Result<(), StoreError> {
         let (skip, most) = (as_usize(offset), as_usize(limit));
-        // One more, to know whether there is one.
+        // One more hit than needed tells whether there are more.
         let hits = self.store.search(Some(self.session), query, skip.saturating_add(most).saturating_add(1)).await?;
         let mut hits = hits.into_iter().filter(|hit| hit.log == *self.session).skip(skip);
         for hit in hits.by_ref().take(most) {
@@ -247,7 +250,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// A piece of a message.
+    /// Returns a page of a message.
     async fn page(&self, at: Position, arrival: &Arrival, offset: u64, limit: u64) -> Result<Passage, StoreError> {
         let message = &arrival.message;
         let mut tools = Vec::new();
@@ -262,7 +265,7 @@ impl Reader<'_> {
         Ok(Passage { position: at, who: who(arrival, &tools), left: !self.path.has(at), text: shown, length, rest })
     }
 
-    /// The tool that a result is of: the nearest call before it that has its identifier.
+    /// Returns the tool that a result is from: the nearest call before it with its identifier.
     async fn tool(&self, at: Position, result: &ToolResult) -> Result<Option<String>, StoreError> {
         let mut end = at;
         let least = at.saturating_sub(BACK);

@@ -1,21 +1,22 @@
-//! What was recalled, as a model reads it: data, of which no line can pose as another message.
+//! Recalled messages as a model reads them: as data, in which no line can pretend to be another message.
 
 use std::fmt;
 
 use super::{Passage, Recall, Recalled};
 use crate::memory::sheet::is_unseen;
 
-/// A line of a message, in which nothing stands that people do not see, or that ends the line.
+/// Escapes the invisible characters of a line, and those that would end it.
 fn plain(line: &str) -> String {
-    // Those that join letters are part of how some scripts, and pictographs, are written.
+    // Joiners and variation selectors are part of how some scripts and emoji are written.
     let stays = |c: char| !is_unseen(c) || matches!(c, '\t' | '\u{200c}' | '\u{200d}' | '\u{fe0f}');
     line.chars().map(|c| if stays(c) { c.to_string() } else { format!("\\u{{{:x}}}", u32::from(c)) }).collect()
 }
 
 impl fmt::Display for Passage {
-    /// A line that says what it is, then each of its lines behind `| `, so that none can pose as another message.
+    /// Writes a line that says which message it is, then each of its lines after `| `, so that none can pretend to be
+    /// another message.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let left = if self.left { ", on a way that was left" } else { "" };
+        let left = if self.left { ", on an abandoned branch" } else { "" };
         writeln!(f, "#{} {}{left}:", self.position, plain(&self.who))?;
         for line in self.text.lines() {
             writeln!(f, "| {}", plain(line))?;
@@ -36,15 +37,19 @@ impl fmt::Display for Recalled {
             (Some(more), _) => writeln!(f, "[more messages: recall {}]", arguments(more)),
             (None, _) if !self.passages.is_empty() => Ok(()),
             (None, _) if self.end == 0 => {
-                writeln!(f, "[nothing is kept of this session: nothing was said, or it was erased]")
+                writeln!(f, "[this session has no messages: nothing was said, or it was erased]")
             }
-            (None, Recall::Query { .. }) => writeln!(f, "[no message holds all of these words; fewer find more]"),
+            (None, Recall::Query { .. }) => writeln!(f, "[no message contains all of these words; use fewer]"),
             (None, Recall::Range { .. }) => {
-                writeln!(f, "[no message stands there; the numbers go from 0 to {}]", self.end.saturating_sub(1))
+                writeln!(
+                    f,
+                    "[there are no messages in this range; the numbers go from 0 to {}]",
+                    self.end.saturating_sub(1)
+                )
             }
             (None, Recall::Entry { entry, .. }) => writeln!(
                 f,
-                "[#{entry} is no message; the numbers go from 0 to {}, and not each is one; recall {}]",
+                "[#{entry} is not a message; the numbers go from 0 to {}, and not all are messages; recall {}]",
                 self.end.saturating_sub(1),
                 arguments(&Recall::range(entry.saturating_sub(5), entry.saturating_add(5)))
             ),
@@ -52,7 +57,7 @@ impl fmt::Display for Recalled {
     }
 }
 
-/// What is to be asked, as the arguments of the tool.
+/// Writes a request as the arguments of the tool.
 fn arguments(recall: &Recall) -> String {
     plain(&serde_json::to_string(recall).unwrap_or_default())
 }

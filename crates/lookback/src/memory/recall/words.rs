@@ -1,10 +1,10 @@
-//! A message in words, as it is read again: who speaks, and all that can be read of it.
+//! A message as text: who speaks, and all its readable parts.
 
 use lookback_core::cut::Cut;
 use lookback_core::message::{Media, MediaSource, Message, PartRef, ResultItem, Role};
 use lookback_core::transcript::{Arrival, Origin};
 
-/// Whether a message has nothing but results of tools.
+/// Returns whether a message consists of tool results only.
 fn is_all_results(message: &Message) -> bool {
     let mut parts = message.parts().filter(|part| !part.is_cache_marker()).peekable();
     parts.peek().is_some() && parts.all(|part| matches!(part, PartRef::ToolResult(_)))
@@ -30,7 +30,7 @@ pub(super) fn who(arrival: &Arrival, tools: &[Option<String>]) -> String {
     who.to_owned()
 }
 
-/// All that can be read of a message, but for reasoning.
+/// Returns all readable parts of a message, except for reasoning.
 pub(super) fn written(message: &Message, tools: &[Option<String>]) -> String {
     let alone = is_all_results(message) && tools.len() == 1;
     let mut tools = tools.iter();
@@ -60,7 +60,7 @@ fn item(item: &ResultItem) -> String {
     }
 }
 
-/// A picture or file: its text, where it is one, and else a placeholder.
+/// Returns a placeholder for a picture or file, followed by its text if it is a text file.
 fn shown(media: &Media, kind: &'static str) -> String {
     let placeholder = Cut::placeholder(media, kind).marker;
     match &media.source {
@@ -69,7 +69,7 @@ fn shown(media: &Media, kind: &'static str) -> String {
     }
 }
 
-/// A name that a client or a model chose, so short that it can stand in a line of ours.
+/// Shortens a name that a client or a model chose, so that it fits a line.
 pub(super) fn short(name: &str) -> String {
     const SHOWN: usize = 64;
     name.chars().take(SHOWN).collect()

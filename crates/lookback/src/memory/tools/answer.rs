@@ -1,4 +1,4 @@
-//! What comes of a call: each tool's deed, and the words in which a model is told of it.
+//! Carrying out a call, and the answer that the model reads.
 
 use lookback_core::tokens::Estimate;
 
@@ -13,19 +13,19 @@ use crate::memory::{
 
 /// The most tokens of all facts together.
 const SHEET: u64 = 8_000;
-/// The most characters of a fact's history, and of the facts that a search found.
+/// The most characters of a fact's history, and of the facts that a search finds.
 const LONGEST: usize = 16_000;
-/// Facts that are shown where one was asked for that does not stand.
+/// How many facts are shown when a fact was asked for that is not current.
 const NEAR: usize = 3;
-/// Facts that a search gives, unless it is told how many.
+/// How many facts a search returns by default.
 const FOUND: u64 = 10;
 
 /// Why a call was not carried out.
 #[derive(Debug)]
 pub(super) enum Trouble {
-    /// In words for the model.
+    /// The reason, in words for the model.
     Told(String),
-    /// The memory did not do it.
+    /// An error of the memory.
     Memory(MemoryError),
 }
 
@@ -47,10 +47,10 @@ pub(super) async fn answer(memory: &Memory, name: &str, arguments: &str) -> Resu
     let done = match tool.name {
         "memory_finding" => finding(memory, &given).await,
         "memory_blocker" => blocker(memory, &given).await,
-        "memory_correction" => state(memory, Scope::Session, statement(FactKind::Correction, &given)).await,
-        "memory_preference" => state(memory, Scope::Shared, statement(FactKind::Preference, &given)).await,
-        "memory_constraint" => state(memory, Scope::Shared, statement(FactKind::Constraint, &given)).await,
-        "memory_decision" => state(memory, Scope::Session, statement(FactKind::Decision, &given)).await,
+        "memory_correction" => state(memory, statement(FactKind::Correction, &given)).await,
+        "memory_preference" => state(memory, statement(FactKind::Preference, &given)).await,
+        "memory_constraint" => state(memory, statement(FactKind::Constraint, &given)).await,
+        "memory_decision" => state(memory, statement(FactKind::Decision, &given)).await,
         "memory_get" => get(memory, &given).await,
         "memory_forget" => forget(memory, &given).await,
         "memory_search" => search(memory, &given).await,
@@ -66,16 +66,20 @@ pub(super) async fn answer(memory: &Memory, name: &str, arguments: &str) -> Resu
 fn no_tool(name: &str) -> Trouble {
     let name: String = name.chars().take(40).collect();
     let known: Vec<_> = Definition::ALL.iter().map(|tool| tool.name).collect();
-    Trouble::Told(format!("there is no tool {}; there are {}", quoted(&name), known.join(", ")))
+    Trouble::Told(format!("there is no tool {}; the tools are {}", quoted(&name), known.join(", ")))
 }
 
-/// No such fact stands, and these are near.
+/// Explains that a fact is not current, and shows facts near it.
 async fn gone(memory: &Memory, id: FactId) -> Result<Trouble, Trouble> {
     let mut facts: Vec<Fact> = memory.facts().await?.into_iter().filter(|fact| fact.id.scope == id.scope).collect();
     facts.sort_by_key(|fact| fact.id.position.abs_diff(id.position));
     facts.truncate(NEAR);
     let mut text = Refused::Gone { id }.to_string();
-    text.push_str(if facts.is_empty() { ". None like it stands" } else { ". These stand near:" });
+    text.push_str(match (facts.is_empty(), id.scope) {
+        (false, _) => ". The nearest are:",
+        (true, Scope::Session) => ". This session has no facts",
+        (true, Scope::Shared) => ". The workspace has no facts",
+    });
     for fact in &facts {
         text.push('\n');
         text.push_str(&line(fact));
@@ -83,7 +87,7 @@ async fn gone(memory: &Memory, id: FactId) -> Result<Trouble, Trouble> {
     Ok(Trouble::Told(text))
 }
 
-/// What the model states of this kind, on its own word.
+/// Builds the model's statement of a fact.
 fn statement(kind: FactKind, given: &Arguments) -> Statement {
     let tags = given.texts("tags").iter().map(String::as_str).chain(given.text("taskId"));
     Statement {
@@ -94,7 +98,7 @@ fn statement(kind: FactKind, given: &Arguments) -> Statement {
     }
 }
 
-/// The tool that a source names.
+/// Returns the tool that a source names.
 fn tool(source: &str) -> Option<&str> {
     source.strip_prefix("tool:").map(str::trim).filter(|name| !name.is_empty())
 }
@@ -104,7 +108,7 @@ async fn finding(memory: &Memory, given: &Arguments) -> Result<String, Trouble> 
     let by = match given.text("source") {
         Some("model") => Speaker::Model,
         Some(source) => Speaker::Tool(tool(source).ok_or(Wrong::Source)?.to_owned()),
-        // What any tool said is relied on no further than tools are.
+        // If any tool is among the sources, the finding has no more trust than a tool.
         None => {
             sources.iter().find_map(|source| tool(source)).map_or(Speaker::Model, |it| Speaker::Tool(it.to_owned()))
         }
@@ -113,33 +117,32 @@ async fn finding(memory: &Memory, given: &Arguments) -> Result<String, Trouble> 
     statement.confidence = Confidence::new(given.share("confidence").unwrap_or_default());
     statement.source.by = by;
     statement.tags.extend(sources.iter().cloned());
-    state(memory, Scope::Session, statement).await
+    state(memory, statement).await
 }
 
 async fn blocker(memory: &Memory, given: &Arguments) -> Result<String, Trouble> {
     match (given.has("content"), given.id("resolves"), given.text("with")) {
-        (true, None, None) => state(memory, Scope::Session, statement(FactKind::Blocker, given)).await,
+        (true, None, None) => state(memory, statement(FactKind::Blocker, given)).await,
         (false, Some(id), Some(with)) => {
             memory.resolve(id, with, Source::of(Speaker::Model)).await?;
             Ok(format!("{id} is resolved."))
         }
         (false, Some(_), None) => Err(Wrong::Combination("`with` is missing: say what resolved the blocker").into()),
         (false, None, _) => {
-            Err(Wrong::Combination("say `content` for a new blocker, or `resolves` and `with` for one that is gone")
-                .into())
+            Err(Wrong::Combination("give `content` to state a new blocker, or `resolves` and `with` to end one").into())
         }
         (true, ..) => {
-            Err(Wrong::Combination("`content` states a new blocker, and `resolves` ends one: send two calls").into())
+            Err(Wrong::Combination("`content` states a new blocker and `resolves` ends one: make two calls").into())
         }
     }
 }
 
-/// Writes a fact down, and says what that does to others.
-async fn state(memory: &Memory, scope: Scope, statement: Statement) -> Result<String, Trouble> {
-    let stated = memory.state(scope, statement).await?;
+/// Writes a fact, and says what that does to others.
+async fn state(memory: &Memory, statement: Statement) -> Result<String, Trouble> {
+    let stated = memory.remember(statement).await?;
     let id = stated.id;
     let (supersedes, disputes) = match stated.judgment {
-        Judgment::Again { .. } => return Ok(format!("{id} says so already, and is confirmed.")),
+        Judgment::Again { .. } => return Ok(format!("{id} already says so; it is now confirmed.")),
         Judgment::New { supersedes, disputes } => (supersedes, disputes),
     };
     let mut text = format!("{id} is remembered.");
@@ -148,27 +151,28 @@ async fn state(memory: &Memory, scope: Scope, statement: Statement) -> Result<St
         && let Some(near) = near(memory, id).await
     {
         text.push_str(&format!(
-            "\nIt is close to one that stands: {}\nSupersede {old}? If so, say this again with `supersedes`: [\"{old}\"]. Else leave both.",
+            "\nIt is similar to a current fact: {}\nDoes it replace {old}? \
+             If so, state it again with `supersedes`: [\"{old}\"]. If not, keep both.",
             line(&near),
             old = near.id
         ));
     }
     for old in supersedes {
         let said = memory.stated(old).await?.map_or_else(String::new, |old| format!(": {}", quoted(&old.text)));
-        text.push_str(&format!("\nIt takes the place of {old}{said}"));
+        text.push_str(&format!("\nIt replaces {old}{said}"));
     }
     if let Some(fact) = match disputes {
         Some(other) => memory.get(other).await?,
         None => None,
     } {
-        text.push_str("\nBoth stand, since it disputes one that is relied on further. Find out which holds: ");
+        text.push_str("\nIt contradicts a fact of higher trust, so both are kept. Find out which is true: ");
         text.push_str(&line(&fact));
     }
     Ok(text)
 }
 
-/// A fact that says nearly what this one says, stands beside it, and may be superseded by whoever stated it. It is only offered, so where the
-/// store fails now there is none.
+/// Returns a fact that says almost the same as a new one, and that its speaker may replace. It is only a suggestion, so
+/// an error of the store means that there is none.
 async fn near(memory: &Memory, id: FactId) -> Option<Fact> {
     let mut known = memory.caught_up().await.ok()?;
     let facts = known.of(id.scope);
@@ -188,12 +192,12 @@ async fn get(memory: &Memory, given: &Arguments) -> Result<String, Trouble> {
     if history.is_empty() {
         return Err(Refused::Gone { id }.into());
     }
-    let now = memory.get(id).await?.map_or_else(|| format!("{id} stands no longer."), |fact| line(&fact));
+    let now = memory.get(id).await?.map_or_else(|| format!("{id} is no longer current."), |fact| line(&fact));
     let events: Vec<_> = history.iter().rev().map(|event| told(id.scope, event)).collect();
     Ok(format!("{now}\nIts history, the newest first:\n{}", bounded(events)))
 }
 
-/// What happened to a fact, in a line.
+/// Describes an event in one line.
 fn told(scope: Scope, event: &Event) -> String {
     let by = |source: &Source| match &source.by {
         Speaker::Person => "a person".to_owned(),
@@ -205,7 +209,7 @@ fn told(scope: Scope, event: &Event) -> String {
             let id = FactId { scope, position: event.position };
             let (text, kind, by) = (quoted(&statement.text), statement.kind, by(&statement.source));
             let old: Vec<_> = statement.supersedes.iter().map(FactId::to_string).collect();
-            let over = if old.is_empty() { String::new() } else { format!(", in the place of {}", old.join(", ")) };
+            let over = if old.is_empty() { String::new() } else { format!(", replacing {}", old.join(", ")) };
             format!("{id} stated as a {kind} by {by}{over}: {text}")
         }
         FactEntry::Confirmed { id, source, .. } => format!("{id} confirmed by {}", by(source)),
@@ -221,20 +225,20 @@ fn told(scope: Scope, event: &Event) -> String {
 async fn forget(memory: &Memory, given: &Arguments) -> Result<String, Trouble> {
     let Some(id) = given.id("id") else { return Err(Wrong::Empty { name: "id" }.into()) };
     memory.forget_because(id, given.text("reason"), Source::of(Speaker::Model)).await?;
-    Ok(format!("{id} is forgotten; memory_get still tells its history."))
+    Ok(format!("{id} is forgotten; memory_get still shows its history."))
 }
 
 async fn search(memory: &Memory, given: &Arguments) -> Result<String, Trouble> {
     let most = usize::try_from(given.count("limit").unwrap_or(FOUND)).unwrap_or(usize::MAX);
     let mut found = memory.search(given.text("query").unwrap_or_default(), most.saturating_add(1)).await?;
     if found.is_empty() {
-        return Ok("No fact holds all of these words. Fewer find more; recall searches the conversation.".to_owned());
+        return Ok("No fact contains all of these words. Use fewer, or search the conversation with recall.".to_owned());
     }
     let more = found.len() > most;
     found.truncate(most);
     let mut text = bounded(found.iter().map(line).collect());
     if more {
-        text.push_str("\nThere are more: say more words, or a higher `limit`.");
+        text.push_str("\nThere are more: add words, or raise `limit`.");
     }
     Ok(text)
 }
@@ -246,22 +250,25 @@ async fn recalled(memory: &Memory, given: &Arguments) -> Result<String, Trouble>
         (Some(query), None, None) => Recall::Query { query: query.to_owned(), offset, limit },
         (None, Some(entry), None) => Recall::Entry { entry, offset, limit },
         (None, None, Some(_)) if offset > 0 => {
-            return Err(Wrong::Combination("`offset` goes with `entry` or `query`; go on with a later `from`").into());
+            return Err(Wrong::Combination(
+                "`offset` works only with `entry` or `query`; to continue, give a later `from`",
+            )
+            .into());
         }
         (None, None, Some(from)) if to.is_some_and(|to| to < from) => {
-            return Err(Wrong::Combination("`to` is before `from`; say the smaller number as `from`").into());
+            return Err(Wrong::Combination("`to` is less than `from`; give the smaller number as `from`").into());
         }
         (None, None, Some(from)) => Recall::Range { from, to: to.unwrap_or(from), limit },
         (None, None, None) => {
-            let what = "say one of `query` (words to find), `entry` (one message in full), or `from` and `to`";
+            let what = "give one of `query` (words to find), `entry` (one message in full), or `from` and `to`";
             return Err(Wrong::Combination(what).into());
         }
-        _ => return Err(Wrong::Combination("`query`, `entry`, and `from` with `to` are three ways: say one").into()),
+        _ => return Err(Wrong::Combination("give only one of `query`, `entry`, and `from` with `to`").into()),
     };
     Ok(recall(&**memory.store(), memory.session(), &asked).await?.to_string().trim_end().to_owned())
 }
 
-/// As many of these lines as are not too long together, and how many are not there.
+/// Joins as many lines as fit, and says how many are missing.
 fn bounded(lines: Vec<String>) -> String {
     let mut room = LONGEST;
     let fits = |line: &&String| {

@@ -1,4 +1,4 @@
-//! The arguments of a call: text that a model wrote, held to the shapes that its tool wants.
+//! The arguments of a call: text that a model wrote, checked against the tool's definition.
 
 use std::collections::HashMap;
 
@@ -11,11 +11,11 @@ use crate::memory::{BadFactId, FactId, Statement};
 /// The most bytes of a call's arguments.
 const MOST_BYTES: usize = 64 * 1024;
 
-/// Why a call cannot be carried out as it is. It tells the model what to change.
+/// What is wrong with the arguments. The text tells the model what to change.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(super) enum Wrong {
     #[error(
-        "the arguments have {bytes} bytes, and may have {MOST_BYTES}; nothing was done. Say it shorter, or in several calls"
+        "the arguments have {bytes} bytes; the most is {MOST_BYTES}. Nothing was done. Shorten them, or make several calls"
     )]
     Large { bytes: usize },
     #[error("the arguments are not JSON ({reason}); send one JSON object")]
@@ -26,25 +26,27 @@ pub(super) enum Wrong {
     Unknown { tool: &'static str, name: String, nearest: &'static str, known: String },
     #[error("`{name}` is missing: {description}")]
     Missing { name: &'static str, description: &'static str },
-    #[error("`{name}` must be {wanted}, and is {found}")]
+    #[error("`{name}` must be {wanted}, not {found}")]
     Type { name: &'static str, wanted: &'static str, found: &'static str },
-    #[error("`{name}` must be from {least} to {most}, and is {found}")]
+    #[error("`{name}` must be from {least} to {most}, not {found}")]
     Range { name: &'static str, least: u64, most: u64, found: String },
-    #[error("`{name}` is empty; leave it out, or say something")]
+    #[error("`{name}` is empty; give it a text, or leave it out")]
     Empty { name: &'static str },
-    #[error("`{name}` has {length} characters, and may have {most}; say it shorter, or in several calls")]
+    #[error("`{name}` has {length} characters; the most is {most}. Shorten it, or make several calls")]
     Long { name: &'static str, length: usize, most: usize },
-    #[error("`{name}` has {count} members, and may have {most}")]
+    #[error("`{name}` has {count} members; the most is {most}")]
     Many { name: &'static str, count: usize, most: usize },
-    #[error("`{name}` names no fact: an identifier is such as `f12`, or `s3` for a shared one; memory_get lists them")]
+    #[error(
+        "`{name}` is not a fact's identifier, which looks like `f12`, or `s3` for a shared fact; memory_get lists them"
+    )]
     NoId { name: &'static str },
-    #[error("`source` must be `model` or `tool:NAME`; nobody else can be spoken for")]
+    #[error("`source` must be `model` or `tool:NAME`; you cannot speak for anyone else")]
     Source,
     #[error("{0}")]
     Combination(&'static str),
 }
 
-/// The arguments of one call, each of the shape that its tool wants.
+/// The checked arguments of one call.
 #[derive(Debug, Default)]
 pub(super) struct Arguments {
     values: HashMap<&'static str, Given>,
@@ -59,7 +61,7 @@ enum Given {
 }
 
 impl Arguments {
-    /// Reads what a model wrote. No text at all is an empty object, and `null` is an argument that is not given.
+    /// Reads what a model wrote. An empty text is an empty object, and `null` is an argument that is not given.
     pub(super) fn read(tool: &'static Definition, text: &str) -> Result<Self, Wrong> {
         if text.len() > MOST_BYTES {
             return Err(Wrong::Large { bytes: text.len() });
@@ -115,10 +117,14 @@ impl Arguments {
     }
 }
 
-/// One argument; `None` where it is passed over.
+/// Reads one argument. Returns `None` if it is ignored.
 fn given(parameter: &Parameter, value: &Value) -> Result<Option<Given>, Wrong> {
     let name = parameter.name;
     let wrong = |wanted| Wrong::Type { name, wanted, found: kind(value) };
+    let no_list = || {
+        let found = if value.is_array() { "a list with other members" } else { kind(value) };
+        Wrong::Type { name, wanted: "a list of strings", found }
+    };
     let given = match parameter.shape {
         Shape::Ignored => return Ok(None),
         Shape::Text(most) => {
@@ -126,13 +132,13 @@ fn given(parameter: &Parameter, value: &Value) -> Result<Option<Given>, Wrong> {
             Given::Texts(vec![text(name, value, most)?])
         }
         Shape::Names => {
-            let names = strings(name, value).ok_or_else(|| wrong("a list of strings and of nothing else"))??;
+            let names = strings(name, value).ok_or_else(no_list)??;
             let names = names.into_iter().map(|value| text(name, value, Statement::LONGEST_NAME));
             Given::Texts(names.collect::<Result<_, _>>()?)
         }
         Shape::Id => Given::Ids(vec![id(name, value.as_str().ok_or_else(|| wrong("a string"))?)?]),
         Shape::Ids => {
-            let ids = strings(name, value).ok_or_else(|| wrong("a list of strings and of nothing else"))??;
+            let ids = strings(name, value).ok_or_else(no_list)??;
             Given::Ids(ids.into_iter().map(|value| id(name, value)).collect::<Result<_, _>>()?)
         }
         Shape::Share => {
@@ -154,7 +160,7 @@ fn given(parameter: &Parameter, value: &Value) -> Result<Option<Given>, Wrong> {
     Ok(Some(given))
 }
 
-/// The strings of a list, or the one that stands for a list; `None` where it is neither.
+/// Returns the strings of a list. One string alone is a list, too. Returns `None` if it is neither.
 fn strings<'a>(name: &'static str, value: &'a Value) -> Option<Result<Vec<&'a str>, Wrong>> {
     let strings: Vec<&str> = match value {
         Value::String(one) => vec![one],

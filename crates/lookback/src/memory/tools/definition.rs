@@ -1,10 +1,10 @@
-//! The tools of a memory as they are told to a model: names, descriptions and the shapes of their arguments, in one table.
+//! The tools of a memory in one table: names, descriptions and arguments.
 
 use serde_json::{Value, json};
 
 use crate::memory::Statement;
 
-/// A tool, as it is told to a model and as its arguments are read.
+/// A tool: what the model is told about it, and how its arguments are read.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Definition {
     pub(super) name: &'static str,
@@ -26,26 +26,26 @@ pub(super) struct Parameter {
 pub(super) enum Need {
     Required,
     Optional,
-    /// Taken where a model was taught another system's tools, and not told to those that were not.
+    // Accepted from models that know another system's tools, but not described to others.
     Untold,
 }
 
 /// What an argument may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
-    /// A text of at most so many characters, not blank.
+    /// A text of at most this many characters, which is not blank.
     Text(usize),
-    /// A list of names; one alone is a list too.
+    /// A list of names. One name alone is a list, too.
     Names,
     /// A fact's identifier.
     Id,
-    /// A list of facts' identifiers; one alone is a list too.
+    /// A list of facts' identifiers. One identifier alone is a list, too.
     Ids,
     /// A number from 0 to 1.
     Share,
-    /// A whole number within these bounds.
+    /// A whole number in this range.
     Count(u64, u64),
-    /// Whatever it is, it is passed over.
+    /// Anything. It is ignored.
     Ignored,
 }
 
@@ -80,38 +80,35 @@ const fn untold(name: &'static str, shape: Shape) -> Parameter {
 
 /// The most characters of a query.
 const LONGEST_QUERY: usize = 500;
-/// Positions and offsets, as far as every JSON parser reads them exactly.
+/// The largest position or offset: every JSON parser reads integers up to it exactly.
 const FAR: u64 = (1 << 53) - 1;
 
 const TEXT: Shape = Shape::Text(Statement::LONGEST);
 const NAME: Shape = Shape::Text(Statement::LONGEST_NAME);
-const CONTENT: Parameter = required("content", TEXT, "What is so, in one sentence that can be understood alone.");
+const CONTENT: Parameter = required("content", TEXT, "The fact, in one sentence that can be understood on its own.");
 const ABOUT: Parameter = optional(
     "about",
     NAME,
-    "What it is about, such as `the service's port`. The next of its kind about the same thing takes its place.",
+    "What the fact is about, such as `the service's port`. \
+     The next fact of this kind about the same thing replaces it.",
 );
-const TAGS: Parameter = optional("tags", Shape::Names, "Words to find it by.");
+const TAGS: Parameter = optional("tags", Shape::Names, "Words to find the fact by.");
 const SUPERSEDES: Parameter =
-    optional("supersedes", Shape::Ids, "The facts that are true no longer and whose place it takes, such as [\"f3\"].");
-/// There is one session, and a memory knows which.
+    optional("supersedes", Shape::Ids, "Facts that are no longer true and that this one replaces, such as [\"f3\"].");
+/// Ignored, because a memory belongs to one session.
 const SESSION: Parameter = untold("sessionId", Shape::Ignored);
 
 impl Definition {
-    /// All of them, in the order in which they are told.
+    /// All tools, in the order in which a model sees them.
     pub(super) const ALL: [Definition; 10] = [
         Definition {
             name: "memory_finding",
-            description: "Remember something that you found out in this session, with how sure it is.",
+            description: "Remember something that you found out in this session, and how certain it is.",
             parameters: &[
                 CONTENT,
-                required("confidence", Shape::Share, "How sure it is, from 0 (a guess) to 1 (seen for yourself)."),
+                required("confidence", Shape::Share, "How certain it is, from 0 (a guess) to 1 (you saw it yourself)."),
                 ABOUT,
-                optional(
-                    "source",
-                    NAME,
-                    "Who says so: `model` (you; the default), or `tool:NAME` for what a tool said.",
-                ),
+                optional("source", NAME, "Who says it: `model` (you, the default), or `tool:NAME` if a tool said it."),
                 TAGS,
                 SUPERSEDES,
                 untold("sources", Shape::Names),
@@ -120,31 +117,33 @@ impl Definition {
         },
         Definition {
             name: "memory_blocker",
-            description: "Remember what stands in the way (content), or say that a blocker is resolved (resolves, with).",
+            description: "Remember something that blocks your work (content), \
+                          or report that a blocker is resolved (resolves, with).",
             parameters: &[
-                optional("content", TEXT, "What stands in the way, in one sentence that can be understood alone."),
+                optional("content", TEXT, "What blocks your work, in one sentence that can be understood on its own."),
                 ABOUT,
                 TAGS,
                 SUPERSEDES,
-                optional("resolves", Shape::Id, "The blocker that stands in the way no longer, such as f4."),
-                optional("with", TEXT, "What resolved it."),
+                optional("resolves", Shape::Id, "The blocker that is resolved, such as f4."),
+                optional("with", TEXT, "What resolved the blocker."),
                 untold("taskId", NAME),
                 SESSION,
             ],
         },
         Definition {
             name: "memory_correction",
-            description: "Remember that something believed before is wrong, and what is so instead. Never lost from the fact sheet.",
+            description: "Remember that an earlier belief was wrong, and what is true instead. \
+                          The fact sheet shows corrections before all other facts.",
             parameters: &[CONTENT, SUPERSEDES, ABOUT, untold("invalidates", Shape::Ids), SESSION],
         },
         Definition {
             name: "memory_preference",
-            description: "Remember how someone wants things done. All sessions of the workspace know it.",
+            description: "Remember how someone wants things done. Shared with all sessions of the workspace.",
             parameters: &[CONTENT, ABOUT, TAGS, SUPERSEDES, SESSION],
         },
         Definition {
             name: "memory_constraint",
-            description: "Remember what must hold whatever is done. All sessions of the workspace know it.",
+            description: "Remember a rule that must never be broken. Shared with all sessions of the workspace.",
             parameters: &[CONTENT, ABOUT, TAGS, SUPERSEDES, SESSION],
         },
         Definition {
@@ -154,50 +153,67 @@ impl Definition {
         },
         Definition {
             name: "memory_get",
-            description: "All facts that stand, by kind; or one of them with its history.",
-            parameters: &[optional("id", Shape::Id, "The fact, such as f3. Without it: all that stand."), SESSION],
+            description: "Read all current facts, by kind, or one fact with its history.",
+            parameters: &[
+                optional("id", Shape::Id, "The fact to read, such as f3. If not given: all current facts."),
+                SESSION,
+            ],
         },
         Definition {
             name: "memory_forget",
-            description: "Show a fact no more, since it should never have been remembered. For what has changed, state what is so now.",
+            description: "Remove a fact that should never have been remembered. \
+                          If something has changed, state the new fact instead.",
             parameters: &[
-                required("id", Shape::Id, "The fact, such as f3."),
-                optional("reason", TEXT, "Why."),
+                required("id", Shape::Id, "The fact to remove, such as f3."),
+                optional("reason", TEXT, "Why it should be removed."),
                 SESSION,
             ],
         },
         Definition {
             name: "memory_search",
-            description: "The facts that hold every word of a query, the newest first.",
+            description: "Find the facts that contain every word of a query, newest first.",
             parameters: &[
-                required("query", Shape::Text(LONGEST_QUERY), "Words, all of which the fact must have."),
-                optional("limit", Shape::Count(1, 50), "The most facts; 10 if not given."),
+                required("query", Shape::Text(LONGEST_QUERY), "Words that the fact must contain, all of them."),
+                optional("limit", Shape::Count(1, 50), "The most facts to return; 10 if not given."),
                 SESSION,
             ],
         },
         Definition {
             name: "recall",
-            description: "Read what has left this conversation's window: search it (query), read messages (from, to), or read one message \
-                          in full (entry), such as one that was cut. Messages are named by the number behind #.",
+            description: "Read earlier messages of this conversation that you no longer see: search them (query), \
+                          read a range (from, to), or read one in full (entry), for example one that was shortened. \
+                          The number after # names a message.",
             parameters: &[
-                optional("query", Shape::Text(LONGEST_QUERY), "Words, all of which the message must have."),
-                optional("from", Shape::Count(0, FAR), "The first message's number."),
-                optional("to", Shape::Count(0, FAR), "The last message's number; the same as `from` if not given."),
-                optional("entry", Shape::Count(0, FAR), "The number of one message to read in full."),
-                optional("limit", Shape::Count(1, FAR), "The most characters of an entry, or the most messages."),
-                optional("offset", Shape::Count(0, FAR), "Characters of the entry, or messages found, to pass over."),
+                optional("query", Shape::Text(LONGEST_QUERY), "Words that the message must contain, all of them."),
+                optional("from", Shape::Count(0, FAR), "The number of the first message."),
+                optional(
+                    "to",
+                    Shape::Count(0, FAR),
+                    "The number of the last message; the same as `from` if not given.",
+                ),
+                optional("entry", Shape::Count(0, FAR), "The number of the message to read in full."),
+                optional(
+                    "limit",
+                    Shape::Count(1, FAR),
+                    "With `entry`: the most characters. Otherwise: the most messages.",
+                ),
+                optional(
+                    "offset",
+                    Shape::Count(0, FAR),
+                    "With `entry`: how many characters to skip. With `query`: how many messages to skip.",
+                ),
                 SESSION,
             ],
         },
     ];
 
-    /// The tool of a name.
+    /// Returns the tool with a name.
     pub(super) fn of(name: &str) -> Option<&'static Definition> {
         const ALL: &[Definition] = &Definition::ALL;
         ALL.iter().find(|definition| definition.name == name)
     }
 
-    /// The JSON Schema of its arguments.
+    /// Returns the JSON Schema of the arguments.
     pub(super) fn schema(&self) -> Value {
         let told = || self.parameters.iter().filter(|parameter| parameter.need != Need::Untold);
         let property = |parameter: &Parameter| {

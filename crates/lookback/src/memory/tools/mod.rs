@@ -1,7 +1,7 @@
-//! The tools by which a model writes and reads its memory, and what carries their calls out.
+//! The tools with which a model writes and reads its memory, and the code that carries out their calls.
 //!
-//! A model speaks for itself, or for a tool that it names, and never for a person. What it is answered is short, names every fact
-//! that was touched, and says what to change where a call cannot be carried out.
+//! A model speaks for itself, or for a tool that it names, but never for a person. The replies are short, name every
+//! fact that they touch, and say what to change if a call cannot be carried out.
 
 mod answer;
 mod arguments;
@@ -16,28 +16,29 @@ use self::answer::{Trouble, answer};
 use self::definition::Definition;
 use super::{Memory, MemoryError};
 
-/// What a model is told where the store fails. Why it does is the operator's to know.
+/// What the model reads if the store fails. The cause is for the operator, in the log.
 pub(crate) const UNAVAILABLE: &str = "memory is not available now";
 
-/// A tool that a model may call.
+/// A tool that a model can call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Tool {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// What it does, in the words that a model reads.
+    /// What it does, in words for the model.
     pub description: &'static str,
-    /// The JSON Schema of its arguments.
+    /// The JSON Schema of the arguments.
     pub parameters: Value,
 }
 
 impl Tool {
-    /// Whether a call of it changes nothing.
+    /// Returns whether calls of this tool change nothing.
     #[must_use]
     pub fn only_reads(&self) -> bool {
         matches!(self.name, "memory_get" | "memory_search" | "recall")
     }
 
-    /// The tool as it stands in a request's list of tools.
+    /// Returns the tool as an element of a request's list of tools.
     ///
     /// ```
     /// use lookback::{Dialect, memory::tools};
@@ -51,29 +52,29 @@ impl Tool {
     }
 }
 
-/// What a model is answered.
+/// The answer to a call.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct Reply {
-    /// The text of the tool's result.
+    /// The text of the tool result.
     pub text: String,
     /// Whether the call was not carried out.
     pub error: bool,
 }
 
-/// The tools, in the order in which they are told to a model.
+/// Returns the tools, in the order in which a model should see them.
 pub fn tools() -> Vec<Tool> {
     let tool = |tool: &Definition| Tool { name: tool.name, description: tool.description, parameters: tool.schema() };
     Definition::ALL.iter().map(tool).collect()
 }
 
-/// Whether a memory carries out calls of this name.
+/// Returns whether there is a tool with this name.
 pub fn is_tool(name: &str) -> bool {
     Definition::of(name).is_some()
 }
 
-/// Carries out one call: `arguments` is the JSON text that the model wrote, at most 64 KiB.
+/// Carries out one call. `arguments` is the JSON text that the model wrote, at most 64 KiB.
 ///
-/// There is no error but that which the reply tells the model; why a store failed is said in the log.
+/// There is no error besides the one in the reply. If the store fails, the log says why.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -95,7 +96,7 @@ pub async fn call(memory: &Memory, name: &str, arguments: &str) -> Reply {
         Err(Trouble::Told(text)) => Reply { text, error: true },
         Err(Trouble::Memory(MemoryError::Store(error))) => {
             tracing::warn!(session = %memory.session(), %error, "a model could not reach its memory");
-            let text = format!("{UNAVAILABLE}; nothing was changed. Go on without it, and try again later");
+            let text = format!("{UNAVAILABLE}; nothing was changed. Continue without it, and try again later");
             Reply { text, error: true }
         }
         Err(Trouble::Memory(error)) => Reply { text: error.to_string(), error: true },

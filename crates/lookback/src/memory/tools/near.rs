@@ -1,8 +1,9 @@
-//! Facts that say nearly the same: of those that stand, the one that a new fact is closest to by its words.
+//! Facts that say almost the same: finds the current fact whose words are closest to a new one's.
 //!
-//! It is a guess, for a model to look at, and nothing is done by it. Facts are close that share most of their words, in whatever order; words
-//! that are forms of one (`deploy`, `deploys`) count as shared, and small words count nothing. Numbers and names with digits tell things
-//! apart: "issue 12 is open" is not close to "issue 13 is open". A number at the end is what was measured, and may differ.
+//! The result is a guess that a model should look at; it changes nothing. Two facts are close if they share most of
+//! their words, in any order. Forms of one word (`deploy`, `deploys`) count as shared, and small words do not count.
+//! Numbers and names with digits tell things apart: "issue 12 is open" is not close to "issue 13 is open". A number at
+//! the end is a measured value, and may differ.
 
 use strsim::normalized_levenshtein;
 
@@ -10,19 +11,20 @@ use crate::memory::sameness::Sameness;
 use crate::memory::{Fact, Statement};
 use crate::store::words;
 
-/// The share of their words that close facts have in common, from 0 to 1.
+/// The least share of their words that close facts have in common, from 0 to 1.
 const CLOSE: f64 = 0.7;
-/// How alike two forms of one word are, from 0 to 1.
+/// The least likeness of two forms of one word, from 0 to 1.
 const FORMS: f64 = 0.8;
-/// The most facts that are looked at, the newest first.
+/// The most facts that are compared, newest first.
 const MOST: usize = 1_000;
-/// Words that say little of what a sentence is about.
+/// Words that say little about the subject of a sentence.
 const SMALL: [&str; 26] = [
     "a", "an", "and", "are", "as", "at", "be", "by", "for", "from", "has", "have", "in", "is", "it", "its", "of", "on",
     "or", "that", "the", "this", "to", "was", "were", "with",
 ];
 
-/// The fact that is closest to a statement, where one is close; `facts` come the newest first, and of two that are as close it is the newer.
+/// Returns the fact that is closest to a statement, if one is close enough. `facts` come newest first, and of two that
+/// are equally close the newer one is returned.
 pub(super) fn closest<'a>(statement: &Statement, facts: impl Iterator<Item = &'a Fact>) -> Option<&'a Fact> {
     let said = Said::of(statement);
     let close = facts.take(MOST).filter_map(|fact| {
@@ -32,7 +34,7 @@ pub(super) fn closest<'a>(statement: &Statement, facts: impl Iterator<Item = &'a
     close.min_by(|(one, _), (other, _)| other.total_cmp(one)).map(|(_, fact)| fact)
 }
 
-/// The words of a fact, by which it is compared.
+/// The words by which a fact is compared.
 struct Said {
     text: Words,
     about: Option<Words>,
@@ -48,14 +50,14 @@ impl Said {
         Said { text, about: statement.about.as_deref().map(Words::of) }
     }
 
-    /// The share of what both say that they have in common; nothing where they are about different things.
+    /// Returns the share of their words that two facts have in common, or 0 if they are about different things.
     fn share(&self, other: &Said) -> f64 {
         let apart = self.about.as_ref().zip(other.about.as_ref()).is_some_and(|(one, other)| one.share(other) < CLOSE);
         if apart { 0.0 } else { self.text.share(&other.text) }
     }
 }
 
-/// The words of a text that matter, without those that come again, and what has digits for itself.
+/// The words of a text that matter, each once. Those with digits are kept apart.
 struct Words {
     plain: Vec<String>,
     numbers: Vec<String>,
@@ -76,7 +78,7 @@ impl Words {
     fn share(&self, other: &Words) -> f64 {
         let lacks = |one: &Words, other: &Words| one.numbers.iter().any(|number| !other.numbers.contains(number));
         let (most, least) = (self.plain.len().max(other.plain.len()), self.plain.len().min(other.plain.len()));
-        // Not even if all of the fewer were among the others.
+        // Even if all words of the shorter text were shared, it would not be enough.
         if least == 0 || dice(least, most, least) < CLOSE || (lacks(self, other) && lacks(other, self)) {
             return 0.0;
         }
@@ -102,7 +104,7 @@ impl Words {
     }
 }
 
-/// Twice what is shared by what there is: 1 where all is shared, 0 where nothing is.
+/// Returns twice the shared words divided by all words: 1 if all are shared, 0 if none is.
 #[allow(clippy::cast_precision_loss, reason = "a text has few words")]
 fn dice(shared: usize, one: usize, other: usize) -> f64 {
     2.0 * shared as f64 / (one + other) as f64

@@ -1,4 +1,4 @@
-//! Facts on their way between stores: an export has every entry of a log on a line, and an import takes over what is new in one.
+//! Exporting and importing facts: an export has one line for each entry of a log.
 
 mod read;
 mod taking;
@@ -23,51 +23,52 @@ struct Line {
     entry: FactEntry,
 }
 
-/// Whether an import is carried out.
+/// Whether an import writes anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// It is written.
-    Written,
-    /// It is only told what it would come to; nothing is written.
-    Told,
+    /// The import writes.
+    Write,
+    /// A dry run: the report says what the import would do, and nothing is written.
+    DryRun,
 }
 
-/// How many facts an import took over, and what became of the others.
+/// How many facts an import accepted, and what became of the others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
-    /// Facts that are new.
+    /// New facts.
     pub new: u64,
-    /// Facts that stood already, and were confirmed by what was imported.
+    /// Facts that were current already, and that the import confirmed.
     pub confirmed: u64,
-    /// Facts that stood before, and whose place was taken.
+    /// Facts that were current before, and that the import replaced.
     pub superseded: u64,
-    /// New facts that contradict one that may be relied on further: both stand.
+    /// New facts that contradict one with more trust. Both are kept.
     pub disputed: u64,
-    /// Facts that were imported, or said by the same speaker at the same time, before: nothing was written for them.
+    /// Facts that were imported before, or stated by the same speaker at the same time. Nothing was written for them.
     pub known: u64,
-    /// Facts that are older than what is known about the same thing: nothing was written for them.
+    /// Facts that are older than a current one about the same thing. Nothing was written for them.
     pub outdated: u64,
 }
 
-/// What came of an import.
+/// The report of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Imported {
-    /// Whether the log was empty, and is now as it was exported: with the same identifiers and the whole history, but for what was of elsewhere
-    /// (see [`import`]).
+    /// Whether the log was empty and is now a copy of the exported one, with the same identifiers and the whole
+    /// history, except for references to other logs (see [`import`]).
     pub restored: bool,
-    /// How many facts were taken over.
+    /// What became of the facts.
     #[serde(flatten)]
     pub counts: Counts,
-    /// The facts that were not, since they may not take the place of others.
+    /// The facts that were refused because they may not replace others.
     pub refused: Vec<RefusedLine>,
 }
 
-/// A fact that was not imported.
+/// A fact that was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct RefusedLine {
     /// The line that states it, from 1.
     pub line: usize,
-    /// Why not.
+    /// The reason.
     #[serde(serialize_with = "as_text")]
     pub reason: Refused,
 }
@@ -76,10 +77,10 @@ pub(super) fn as_text<S: Serializer>(value: &impl std::fmt::Display, serializer:
     serializer.collect_str(value)
 }
 
-/// The log of a scope as JSON lines, one entry each, superseded facts and all.
+/// Exports the log of a scope as JSON lines, one for each entry, including superseded facts.
 ///
 /// # Errors
-/// Where the store fails, or an entry cannot be written as JSON. No line is left out.
+/// Returns an error if the store fails, or if an entry cannot be written as JSON. No line is left out.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -92,7 +93,7 @@ pub(super) fn as_text<S: Serializer>(value: &impl std::fmt::Display, serializer:
 /// let text = export(&old, Scope::Session).await?;
 ///
 /// let new = Memory::open(MemoryStore::new(), "chat-1").await?;
-/// let report = import(&new, Scope::Session, &Export::read(&text)?, Effect::Written).await?;
+/// let report = import(&new, Scope::Session, &Export::read(&text)?, Effect::Write).await?;
 /// assert!(report.restored);
 /// assert_eq!(new.facts().await?, old.facts().await?);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -111,17 +112,18 @@ pub async fn export(memory: &Memory, scope: Scope) -> Result<String, MemoryError
     (0..).zip(entries).map(line).collect()
 }
 
-/// Takes over what an export holds, or tells what that would come to.
+/// Imports facts, or says what an import would do.
 ///
-/// Into an empty log a whole export goes as it is. Otherwise each fact that stands in it is stated anew, with those who confirmed it, and takes the
-/// place of what it took the place of there. What was imported before is not imported again, even where it was superseded, resolved or
-/// forgotten since. All is written at once, or nothing.
+/// If the log is empty and the export is complete, the log becomes a copy of it. Otherwise each fact that is current at
+/// the end of the export is stated again, with its confirmations, and replaces the facts that it replaced there. A fact
+/// that was imported before is not imported again, even if it was superseded, resolved or forgotten since. Everything
+/// is written at once, or nothing.
 ///
-/// Either way what was of elsewhere is left behind: a fact of the session that hides a shared one hides none then, since the shared facts here may
-/// be others; and no message counts as one that facts were drawn from.
+/// In both cases references to other logs are dropped. A session's fact that replaced a shared one no longer does,
+/// because the shared facts here may be different ones. And no message counts as one that facts were drawn from.
 ///
 /// # Errors
-/// Where the store fails.
+/// Returns an error if the store fails.
 pub async fn import(memory: &Memory, scope: Scope, export: &Export, effect: Effect) -> Result<Imported, MemoryError> {
     if export.is_whole(scope) && memory.restore(scope, export, effect).await? {
         let new = export.standing().len() as u64;
@@ -140,7 +142,7 @@ pub async fn import(memory: &Memory, scope: Scope, export: &Export, effect: Effe
 }
 
 impl Counts {
-    /// Counts one more; one that was refused is given back.
+    /// Counts one outcome. Returns the reason if the fact was refused.
     pub(super) fn add(&mut self, outcome: Outcome) -> Result<(), Refused> {
         match outcome {
             Outcome::New { superseded, disputed } => {

@@ -1,4 +1,4 @@
-//! Reading an export: every line is looked at before anything is taken of it, and what stands at its end is found by a fold.
+//! Reading an export: all lines are checked before anything is imported.
 
 use std::collections::HashMap;
 
@@ -10,75 +10,74 @@ use super::taking::{Saying, Transferred};
 use crate::memory::fact::{FactId, Scope, Statement};
 use crate::memory::facts::{FactEntry, Facts, Refused, check};
 
-/// An export of the facts of a scope, read and checked.
+/// An export of a scope's facts, read and checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Export {
     scope: Option<Scope>,
     lines: Vec<(usize, Line)>,
 }
 
-/// What is wrong with an export.
+/// The errors of reading an export.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BadLine {
     /// A line is not JSON.
     #[error("line {line}: not valid JSON: {reason}")]
     Syntax {
         /// The line, from 1.
         line: usize,
-        /// What the parser says.
+        /// The parser's message.
         reason: String,
     },
-    /// A line is JSON, and no entry of an export.
-    #[error("line {line}: no line of an export of facts: {reason}")]
+    /// A line is JSON, but not an entry of an export.
+    #[error("line {line}: not a line of a facts export: {reason}")]
     Entry {
         /// The line, from 1.
         line: usize,
-        /// What the parser says; none of the line's texts.
+        /// The parser's message, without the line's texts.
         reason: String,
     },
-    /// Facts of a session and shared ones.
-    #[error("line {line}: facts of a session and shared ones stand in one file; import each from a file of its own")]
+    /// The file contains both a session's facts and shared ones.
+    #[error("line {line}: the file contains both a session's facts and shared ones; put them into separate files")]
     Mixed {
         /// The first line of the other scope, from 1.
         line: usize,
     },
-    /// A line stands in the wrong place.
-    #[error(
-        "line {line}: entry {position} does not come behind entry {after}; leave the lines in the order of the export"
-    )]
+    /// The lines are not in order.
+    #[error("line {line}: entry {position} comes after entry {after}; keep the lines in the order of the export")]
     Order {
         /// The line, from 1.
         line: usize,
-        /// Its entry.
+        /// The entry of this line.
         position: Position,
-        /// The entry before it.
+        /// The entry of the line before.
         after: Position,
     },
-    /// An entry is about a fact that cannot have been stated before it.
-    #[error("line {line}: entry {position} is about {id}, which cannot have been stated before it")]
+    /// An entry refers to a fact that is not stated before it.
+    #[error("line {line}: entry {position} refers to {id}, which is not stated before it")]
     Ahead {
         /// The line, from 1.
         line: usize,
-        /// Its entry.
+        /// The entry of this line.
         position: Position,
-        /// The fact.
+        /// The fact that it refers to.
         id: FactId,
     },
-    /// What a line states cannot be a fact.
+    /// The statement of a line cannot be a fact.
     #[error("line {line}: {fault}")]
     Unfit {
         /// The line, from 1.
         line: usize,
-        /// Why not.
+        /// The reason.
         fault: Refused,
     },
 }
 
 impl Export {
-    /// Reads JSON lines as [`export`](super::export) writes them. Nothing of it is taken where a single line is bad.
+    /// Reads JSON lines as [`export`](super::export) writes them. If one line is bad, nothing is read.
     ///
     /// # Errors
-    /// Where a line cannot be read, or is no part of an export: its number, and why.
+    /// Returns an error if a line cannot be read, or is not part of an export. The error names the line.
     pub fn read(text: &str) -> Result<Self, BadLine> {
         let mut export = Export { scope: None, lines: Vec::new() };
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -95,7 +94,8 @@ impl Export {
             }
             let about = match &read.entry {
                 FactEntry::Stated(statement) => {
-                    // Whoever states it names so many facts at most; what is written down has those that were implied too.
+                    // A speaker may name only so many facts, but an entry also lists those that were replaced without
+                    // being named.
                     let named = Statement { supersedes: Vec::new(), ..statement.clone() };
                     check(&named).map_err(|fault| BadLine::Unfit { line, fault })?;
                     statement.supersedes.as_slice()
@@ -113,18 +113,19 @@ impl Export {
         Ok(export)
     }
 
-    /// Whose facts it holds; `None` where it is empty.
+    /// Returns whose facts the export contains, or `None` if it is empty.
     pub fn scope(&self) -> Option<Scope> {
         self.scope
     }
 
-    /// Whether it is a log from its beginning on, so that it can be put in the place of an empty one.
+    /// Returns whether the export is a log from its first entry on, so that it can fill an empty one.
     pub(super) fn is_whole(&self, scope: Scope) -> bool {
         self.scope == Some(scope) && (0..).zip(&self.lines).all(|(position, (_, line))| line.position == position)
     }
 
-    /// All that happened, for another log: it may be another session's, in another workspace. What was shared has other identifiers there, and
-    /// the messages that facts were drawn from are others. The positions stay.
+    /// Returns all entries for another log, perhaps of another session in another workspace. Shared facts have other
+    /// identifiers there, and other messages have the positions from which facts were drawn, so references to both are
+    /// dropped. The positions of the entries stay.
     pub(super) fn entries(&self) -> Vec<FactEntry> {
         let elsewhere = |(_, line): &(usize, Line)| {
             let mut entry = line.entry.clone();
@@ -138,13 +139,13 @@ impl Export {
         self.lines.iter().map(elsewhere).collect()
     }
 
-    /// What stands at its end, with the lines that state it.
+    /// Returns the facts that are current at the end, with the lines that state them.
     pub(super) fn standing(&self) -> Vec<(usize, Transferred)> {
         let scope = self.scope.unwrap_or(Scope::Session);
         let mut facts = Facts::new(scope);
         let mut stated: HashMap<FactId, (usize, Statement)> = HashMap::new();
         let mut again: HashMap<FactId, Vec<Saying>> = HashMap::new();
-        // Lines may have been left out, so a fact has another place here; and one that was left out has none.
+        // Lines may be missing. So a fact can have another position here, and a missing fact has none.
         let mut here: HashMap<FactId, FactId> = HashMap::new();
         let nowhere = FactId { scope, position: Position::MAX };
         for (line, Line { position, entry, .. }) in &self.lines {
@@ -172,7 +173,7 @@ impl Export {
             let (line, mut statement) = stated.remove(&id)?;
             let mut superseded = std::mem::take(&mut statement.supersedes);
             let mut replaces = Vec::new();
-            // Each is taken out as it is found, so however they refer to each other, it ends.
+            // Each is removed when it is found, so the loop ends even if facts refer to each other in a circle.
             while let Some(id) = superseded.pop() {
                 if let Some((_, mut old)) = stated.remove(&id) {
                     superseded.append(&mut old.supersedes);
@@ -185,15 +186,15 @@ impl Export {
     }
 }
 
-/// What a parser says of a line, without what the line says.
+/// Returns the parser's message about a line, without the line's content.
 fn fault(line: usize, error: &serde_json::Error) -> BadLine {
     let text = error.to_string();
-    // The parser counts lines too, but it was given only one.
+    // The parser was given one line, so its line number means nothing.
     let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason);
     match error.classify() {
         Category::Io | Category::Syntax | Category::Eof => BadLine::Syntax { line, reason: text.to_owned() },
         Category::Data => {
-            // `invalid type: string "...", expected u64` holds what was found.
+            // `invalid type: string "...", expected u64` contains the value that was found.
             let invalid = text.starts_with("invalid ") || text.starts_with("unknown variant");
             let expected = text.rsplit_once(", expected ").filter(|_| invalid);
             let reason =

@@ -1,4 +1,5 @@
-//! Taking facts over: what is known is left alone, what stands is confirmed, and the rest is stated anew, all in one write.
+//! Importing facts into a log that has some: known facts are left alone, current ones are confirmed, and the rest is
+//! stated, all in one write.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -10,7 +11,7 @@ use crate::memory::facts::{FactEntry, Facts, Judgment, Refused};
 use crate::memory::sameness::Sameness;
 use crate::memory::{Memory, MemoryError, TRIES};
 
-/// That something was said: how surely, by whom, how far to be relied on, and when.
+/// One occasion on which a fact was said: how certainly, by whom, with how much trust, and when.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::memory) struct Saying {
     pub(super) confidence: Confidence,
@@ -26,18 +27,18 @@ impl Saying {
     }
 }
 
-/// A fact on its way into a log.
+/// A fact to be imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::memory) struct Transferred {
-    /// What was stated; it names no facts that it supersedes, since these have other names where it goes.
+    // What was stated. `supersedes` is empty, because the facts have other identifiers in this log.
     pub statement: Statement,
-    /// Those whose place it took where it comes from.
+    // The facts that it replaced in the log that it comes from.
     pub replaces: Vec<Statement>,
-    /// Who said it again.
+    // The occasions on which it was confirmed.
     pub again: Vec<Saying>,
 }
 
-/// What came of one fact.
+/// What became of one fact.
 #[derive(Debug)]
 pub(in crate::memory) enum Outcome {
     New { superseded: usize, disputed: bool },
@@ -47,7 +48,7 @@ pub(in crate::memory) enum Outcome {
     Refused(Refused),
 }
 
-/// Who said what and when, by all that was ever written into a log.
+/// Who said what and when, according to everything that was ever written to a log.
 struct Said(HashSet<(Sameness, Speaker, Option<Millis>)>);
 
 impl Said {
@@ -72,7 +73,7 @@ impl Said {
         said
     }
 
-    /// What comes without a time is the same, whenever it was said.
+    // A statement without a time counts as known if the speaker has said the same at any time.
     fn add(&mut self, what: Sameness, source: &Source, time: Option<Millis>) {
         self.0.insert((what.clone(), source.by.clone(), None));
         self.0.insert((what, source.by.clone(), time));
@@ -84,18 +85,18 @@ impl Said {
 }
 
 impl Memory {
-    /// Puts a whole export in the place of an empty log; `false` where it is not empty.
+    /// Fills an empty log with a whole export. Returns `false` if the log is not empty.
     pub(super) async fn restore(&self, scope: Scope, export: &Export, effect: Effect) -> Result<bool, MemoryError> {
         let mut known = self.caught_up().await?;
         let facts = known.of(scope);
-        if facts.end() > 0 || effect == Effect::Told {
+        if facts.end() > 0 || effect == Effect::DryRun {
             return Ok(facts.end() == 0);
         }
         let entries = export.entries();
         Ok(self.append(facts, &entries).await?)
     }
 
-    /// States facts as they come from elsewhere, all in one write, and says of each what came of it.
+    /// States facts from elsewhere, all in one write, and returns what became of each.
     pub(in crate::memory) async fn take_over(
         &self,
         scope: Scope,
@@ -111,7 +112,7 @@ impl Memory {
             }
             let mut taking = Taking { facts: facts.clone(), said: Said::of(scope, &before), entries: Vec::new() };
             let outcomes = incoming.iter().map(|fact| taking.take(fact)).collect();
-            if effect == Effect::Told || taking.entries.is_empty() || self.append(facts, &taking.entries).await? {
+            if effect == Effect::DryRun || taking.entries.is_empty() || self.append(facts, &taking.entries).await? {
                 return Ok(outcomes);
             }
         }
@@ -119,7 +120,7 @@ impl Memory {
     }
 }
 
-/// Facts that are taken over, before they are written.
+/// Facts that are being imported, before they are written.
 struct Taking {
     facts: Facts,
     said: Said,
@@ -137,10 +138,11 @@ impl Taking {
             }
             let stands = self.facts.same(&fact.statement).is_some();
             if index > 0 && !stands {
-                // It was stated here before, and stands no longer: what happened since is newer than the import.
+                // It was stated here before, and is no longer current: what happened since then is newer than the
+                // import.
                 break;
             }
-            // They are not named in what is judged: there may be more than a speaker may name.
+            // They are not in the statement that is judged, because there may be more than a speaker may name.
             let replaces = fact.replaces.iter().filter(|_| !stands);
             let replaces: BTreeSet<FactId> = replaces.filter_map(|old| self.facts.same(old)).collect();
             let statement = Statement { confidence, source, trust, time, ..fact.statement.clone() };
@@ -171,7 +173,7 @@ impl Taking {
         outcome
     }
 
-    /// Whether it would take the place of something that was said later, and that it never took the place of before.
+    /// Returns whether a statement would replace a fact that was said later, and that it has not replaced before.
     fn is_outdated(&self, statement: &Statement, implied: &[FactId]) -> bool {
         let said = implied.iter().filter_map(|id| self.facts.get(*id)).filter_map(|fact| fact.said).max();
         said.zip(statement.time).is_some_and(|(said, time)| said > time)
