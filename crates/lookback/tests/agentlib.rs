@@ -85,7 +85,9 @@ async fn call(memory: &SlidingWindowMemory, Step { call, with, .. }: &Step) -> R
             entries.iter().map(entry).collect()
         }
         "stats" => match memory.stats(session.unwrap()).await? {
-            Some(Stats { turns, estimated_tokens }) => json!({ "turns": turns, "estimatedTokens": estimated_tokens }),
+            Some(Stats { turns, estimated_tokens, .. }) => {
+                json!({ "turns": turns, "estimatedTokens": estimated_tokens })
+            }
             None => json!("none"),
         },
         "estimateTokens" => json!(estimate_tokens(with["text"].as_str().unwrap())),
