@@ -590,7 +590,7 @@ fn the_estimator_counts_four_for_a_message_and_what_calls_cost_beside_their_word
     let late = OpenAiTokenCountEstimator::new("gpt-3.5-turbo-1106").unwrap();
     assert_eq!(late.message(&Message::assistant_with_calls("", [call("c1"), call("c2")])), Some(two + 3));
     let told = OpenAiTokenCountEstimator::new("my-own-model").unwrap_err().to_string();
-    assert_eq!(told, "modelName must be the name of a model of OpenAI's, got `my-own-model`");
+    assert_eq!(told, "modelName must be the name of an OpenAI model, got `my-own-model`");
 }
 
 #[test]
