@@ -1,7 +1,8 @@
-//! The windows of four published systems over [`Session`](crate::Session), with their names, defaults and behavior, but without their
-//! faults.
+//! The windows of four published systems over [`Session`](crate::Session), with their names, defaults and behavior, but
+//! without their faults.
 //!
-//! Each is a thin layer over a policy. A fifth system, KB Labs, has no module here: its window is the preset `two-tier`.
+//! Each is a thin layer over a policy. A fifth system, KB Labs, has no module here: its window is the preset
+//! `two-tier`.
 
 pub mod agentlib;
 pub mod crux;

@@ -16,7 +16,8 @@ pub enum Error {
     /// The session's name is invalid, OpenAI's format cannot express a message, or the store failed.
     #[error(transparent)]
     Session(#[from] session::Error),
-    /// A message cannot be read back. This does not happen in practice, because each message was read before it was kept.
+    /// A message cannot be read back. This does not happen in practice, because each message was read before it was
+    /// kept.
     #[error(transparent)]
     Decode(#[from] DecodeError),
 }

@@ -26,8 +26,8 @@ pub struct MemoryEntry {
     pub accessed_at: Option<Millis>,
     /// The tokens of its messages, counted by [`Utf16`](super::Utf16).
     pub token_count: u64,
-    /// The messages of the turns that are kept, including those that no read has room for. Calls without results are here without
-    /// stand-ins.
+    /// The messages of the turns that are kept, including those that no read has room for. Calls without results are
+    /// here without stand-ins.
     pub messages: Vec<Message>,
 }
 
@@ -48,7 +48,8 @@ pub(super) struct Kept {
 }
 
 impl Kept {
-    /// Reads the newest turns from the log. The window does not have them all: of a turn without end it holds only what a read can use.
+    /// Reads the newest turns from the log. The window does not have them all: of a turn without end it holds only what
+    /// a read can use.
     pub(super) async fn of(session: &mut Session, max_turns: u64) -> Result<Kept, Error> {
         let (mut past, mut stats) = (Vec::new(), Stats { turns: 0, estimated_tokens: 0 });
         // Messages before the first user message are a turn, too.

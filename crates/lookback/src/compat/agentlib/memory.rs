@@ -69,8 +69,8 @@ impl SlidingWindowMemory {
 
     /// Returns the newest messages of a session that fit the limits, or no messages if there is no such session.
     ///
-    /// It records that the session was used. Of the options it uses the session and the limit; it ignores `query` and `tags`, which are
-    /// for [`search`](SlidingWindowMemory::search). It takes time in proportion to what is kept.
+    /// It records that the session was used. Of the options it uses the session and the limit; it ignores `query` and
+    /// `tags`, which are for [`search`](SlidingWindowMemory::search). It takes time in proportion to what is kept.
     ///
     /// # Errors
     /// Returns an error if the session's name is invalid, the limit is 0, or the store fails.
@@ -90,9 +90,10 @@ impl SlidingWindowMemory {
 
     /// Searches everything that was ever written in a session.
     ///
-    /// A message is found if it contains every word of the query and was written under all of the tags. Calls are returned with their
-    /// results. Of all that is found, the newest messages that fit the limits are returned. Without a query and tags, these are the newest
-    /// messages of all. It records that the session was used. It takes time in proportion to everything that was ever written.
+    /// A message is found if it contains every word of the query and was written under all of the tags. Calls are
+    /// returned with their results. Of all that is found, the newest messages that fit the limits are returned. Without
+    /// a query and tags, these are the newest messages of all. It records that the session was used. It takes time in
+    /// proportion to everything that was ever written.
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
@@ -135,20 +136,21 @@ impl SlidingWindowMemory {
 
     /// Appends messages, without the system messages among them, and drops turns before the newest that are kept.
     ///
-    /// An agent that reads its history, goes on, and writes everything back repeats much that is here already. So if a list of two or more
-    /// messages begins with one of the following, that beginning is taken for a transcript, and only the rest is appended. If several
-    /// match, the longest counts:
+    /// An agent that reads its history, goes on, and writes everything back repeats much that is here already. So if a
+    /// list of two or more messages begins with one of the following, that beginning is taken for a transcript, and
+    /// only the rest is appended. If several match, the longest counts:
     ///
-    /// - what one of the last reads of this session by this memory returned (if that was a single message: only the very last read),
+    /// - what one of the last reads of this session by this memory returned (if that was a single message: only the
+    ///   very last read),
     /// - what a read without options would return now, with or without its stand-ins,
     /// - everything that was ever written in the session.
     ///
-    /// A list that is only a part of one of these is new, and so is a single message, so a second "hi" is never lost. A single exchange (a
-    /// user message with its answers, without tool calls) is also new if nothing follows it, even if the memory holds nothing else: a
-    /// caller who writes each exchange as it comes may say the same twice.
+    /// A list that is only a part of one of these is new, and so is a single message, so a second "hi" is never lost. A
+    /// single exchange (a user message with its answers, without tool calls) is also new if nothing follows it, even if
+    /// the memory holds nothing else: a caller who writes each exchange as it comes may say the same twice.
     ///
-    /// Two cases cannot be told from a transcript, and are taken for one: a conversation that begins word for word as one of the above but
-    /// is written without what went before, and more than one exchange written again.
+    /// Two cases cannot be told from a transcript, and are taken for one: a conversation that begins word for word as
+    /// one of the above but is written without what went before, and more than one exchange written again.
     ///
     /// It takes time in proportion to what is written and what is kept, however much was written before.
     ///
@@ -174,7 +176,8 @@ impl SlidingWindowMemory {
         if !keeping.limits.fits(&session.view().totals())
             && let Err(error) = session.compact(&keeping).await
         {
-            // The messages are written, and the next write tries again. A caller who saw an error would write them twice.
+            // The messages are written, and the next write tries again. A caller who saw an error would write them
+            // twice.
             tracing::warn!(session = %name, %error, "turns over the limit could not be dropped");
         }
         Ok(())
@@ -199,7 +202,8 @@ impl SlidingWindowMemory {
         Ok(())
     }
 
-    /// Returns a session as it is kept, or all sessions by name if none is given. The list is empty if there is no such session.
+    /// Returns a session as it is kept, or all sessions by name if none is given. The list is empty if there is no such
+    /// session.
     ///
     /// # Errors
     /// Returns an error if the session's name is invalid, or the store fails.
@@ -228,7 +232,8 @@ impl SlidingWindowMemory {
         Ok(entries)
     }
 
-    /// Returns the size of a session, or `None` if there is no such session. It takes time in proportion to the turns that are kept.
+    /// Returns the size of a session, or `None` if there is no such session. It takes time in proportion to the turns
+    /// that are kept.
     ///
     /// # Errors
     /// Returns an error if the session's name is invalid, or the store fails.

@@ -45,13 +45,14 @@ pub type Tags = BTreeMap<String, String>;
 pub struct ReadOptions {
     /// The session, `default` by default.
     pub session_id: String,
-    /// The most messages to return, at least 1. An exchange with tools is returned whole or not at all. The newest is always returned.
+    /// The most messages to return, at least 1. An exchange with tools is returned whole or not at all. The newest is
+    /// always returned.
     pub limit: Option<u64>,
     /// Words to look for. [`search`](super::SlidingWindowMemory::search) returns messages that contain every word.
     /// [`read`](super::SlidingWindowMemory::read) ignores this field.
     pub query: Option<String>,
-    /// The tags that messages were written under. [`search`](super::SlidingWindowMemory::search) returns messages that have all of them.
-    /// [`read`](super::SlidingWindowMemory::read) ignores this field.
+    /// The tags that messages were written under. [`search`](super::SlidingWindowMemory::search) returns messages that
+    /// have all of them. [`read`](super::SlidingWindowMemory::read) ignores this field.
     pub tags: Tags,
 }
 
@@ -96,7 +97,8 @@ pub(super) fn at_least_one(option: &'static str, value: u64) -> Result<(), Optio
     if value > 0 { Ok(()) } else { Err(OptionError { option, expected: "at least 1", value: value.to_string() }) }
 }
 
-/// Converts tags to a log's labels: `key=value`, or the key alone if the value is empty. A `%` or `=` in a key is escaped.
+/// Converts tags to a log's labels: `key=value`, or the key alone if the value is empty. A `%` or `=` in a key is
+/// escaped.
 pub(super) fn labels(tags: &Tags) -> Vec<String> {
     let label = |(key, value): (&String, &String)| {
         let key = key.replace('%', "%25").replace('=', "%3D");

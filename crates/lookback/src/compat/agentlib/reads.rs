@@ -9,7 +9,8 @@ use super::Error;
 use super::window::{encoded, given, shown_of, within};
 use crate::session::Session;
 
-/// The reads of a session that are remembered: this many runs of an agent may begin before the first of them is written.
+/// The reads of a session that are remembered: this many runs of an agent may begin before the first of them is
+/// written.
 const READS: usize = 32;
 
 /// What the last reads of a session returned, as digests, the newest last.
@@ -26,8 +27,8 @@ impl Reads {
         }
     }
 
-    /// Returns the length of the longest read that a list begins with. A read of a single message counts only if it is the last one,
-    /// because a single message is easily said again.
+    /// Returns the length of the longest read that a list begins with. A read of a single message counts only if it is
+    /// the last one, because a single message is easily said again.
     fn longest(&self, digests: &[u128]) -> usize {
         let counts = |(age, read): &(usize, &Vec<u128>)| (*age == 0 || read.len() > 1) && digests.starts_with(read);
         self.0.iter().rev().enumerate().filter(counts).map(|(_, read)| read.len()).max().unwrap_or(0)

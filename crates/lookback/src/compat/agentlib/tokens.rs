@@ -7,7 +7,8 @@ use lookback_core::tokens::TokenCounter;
 use super::Error;
 use super::window::{fit, within};
 
-/// The original's token counter: one token for every four UTF-16 units of a text, rounded up, and four for each message.
+/// The original's token counter: one token for every four UTF-16 units of a text, rounded up, and four for each
+/// message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Utf16;
 
@@ -44,8 +45,9 @@ pub fn estimate_tokens(text: &str) -> u64 {
 
 /// Returns the newest messages that fit `max_tokens`, counted by [`Utf16`], after all system messages.
 ///
-/// System messages come first and are never dropped. The others are taken from the newest to the oldest, up to the first that does not
-/// fit. Calls and their results are kept or dropped together. The newest message is kept even if it does not fit.
+/// System messages come first and are never dropped. The others are taken from the newest to the oldest, up to the
+/// first that does not fit. Calls and their results are kept or dropped together. The newest message is kept even if it
+/// does not fit.
 ///
 /// ```
 /// use lookback::Message;

@@ -24,8 +24,8 @@ pub(super) fn within(max_tokens: u64, limit: Option<u64>) -> Policy {
 
 /// Returns the policy of a write, which keeps the newest turns.
 ///
-/// A read has room for `max_tokens`. So the turns that fit never have more than `max_tokens` times `max_turns` tokens, and no more than
-/// that is held of a turn without end.
+/// A read has room for `max_tokens`. So the turns that fit never have more than `max_tokens` times `max_turns` tokens,
+/// and no more than that is held of a turn without end.
 pub(super) fn keeping(options: Options) -> Policy {
     let Options { max_tokens, max_turns } = options;
     let most = max_tokens.saturating_mul(max_turns);

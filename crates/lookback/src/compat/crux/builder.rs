@@ -59,8 +59,8 @@ impl Builder {
 
     /// Sets the conversation's id. The default is `default`. Windows of one id over one store are one conversation.
     ///
-    /// An id has 1 to 183 characters ([`SlidingWindow::LONGEST_ID`]) and is itself a valid [`LogName`](crate::LogName): it has no control
-    /// characters and no backslashes, and no part between slashes is empty, `.` or `..`.
+    /// An id has 1 to 183 characters ([`SlidingWindow::LONGEST_ID`]) and is itself a valid [`LogName`](crate::LogName):
+    /// it has no control characters and no backslashes, and no part between slashes is empty, `.` or `..`.
     pub fn id(self, id: impl Into<String>) -> Self {
         Builder { id: id.into(), ..self }
     }
@@ -72,19 +72,20 @@ impl Builder {
 
     /// Sets how many messages leave the window at a time, at least 1.
     ///
-    /// The window grows to `window_size + batch - 1` messages, and the next message brings it down to `window_size`. It keeps more only if
-    /// a tool call and its results need it, or if the window is small beside the batch: a compaction never goes below the newest message
-    /// plus an eighth of the limit.
+    /// The window grows to `window_size + batch - 1` messages, and the next message brings it down to `window_size`. It
+    /// keeps more only if a tool call and its results need it, or if the window is small beside the batch: a compaction
+    /// never goes below the newest message plus an eighth of the limit.
     ///
-    /// The default is a quarter of the window, and 1 for windows smaller than 8. The original's documentation says three things about it
-    /// that no number can make true together:
+    /// The default is a quarter of the window, and 1 for windows smaller than 8. The original's documentation says
+    /// three things about it that no number can make true together:
     ///
-    /// - A window of 20 shows 20 of 25 messages, after 1 eviction. With a batch of 1 or 5 the newest 20 are shown, and with 5 that takes one
-    ///   eviction. The default for 20 is 5, so this is true.
-    /// - Messages past the window leave at once, which is a batch of 1. Windows smaller than 8 do so. Larger ones show at most a quarter
-    ///   more than their size.
-    /// - A summary is made every 15 to 25 turns. A window of 20 makes its first at message 25, and then one at every fifth message, which is
-    ///   as rare as the first statement allows. Use `batch(20)` for the documentation's pace. The window then shows up to 39 messages.
+    /// - A window of 20 shows 20 of 25 messages, after 1 eviction. With a batch of 1 or 5 the newest 20 are shown, and
+    ///   with 5 that takes one eviction. The default for 20 is 5, so this is true.
+    /// - Messages past the window leave at once, which is a batch of 1. Windows smaller than 8 do so. Larger ones show
+    ///   at most a quarter more than their size.
+    /// - A summary is made every 15 to 25 turns. A window of 20 makes its first at message 25, and then one at every
+    ///   fifth message, which is as rare as the first statement allows. Use `batch(20)` for the documentation's pace.
+    ///   The window then shows up to 39 messages.
     pub fn batch(self, batch: u64) -> Self {
         Builder { batch: Some(batch), ..self }
     }
@@ -106,8 +107,8 @@ impl Builder {
 
     /// Calls `hook` when a summary fails; the event's outcome says why.
     ///
-    /// The messages are still in the window. Lookback tries again, first at once, then after pauses that double. In the original, `push`
-    /// fails instead.
+    /// The messages are still in the window. Lookback tries again, first at once, then after pauses that double. In the
+    /// original, `push` fails instead.
     pub fn on_compact_failed(self, hook: impl Fn(&CompactEnd) + Send + Sync + 'static) -> Self {
         Builder { failed: Some(Arc::new(hook)), ..self }
     }
@@ -125,7 +126,8 @@ impl Builder {
     /// Opens the window. If the store has a conversation of this id, the window continues it.
     ///
     /// # Errors
-    /// Returns an error if an option is out of its range, if the id is too long or cannot be part of a log's name, or if the store fails.
+    /// Returns an error if an option is out of its range, if the id is too long or cannot be part of a log's name, or
+    /// if the store fails.
     ///
     /// ```
     /// # futures_lite::future::block_on(async {

@@ -33,11 +33,11 @@ pub struct Metadata {
 
 /// Returns the value of one of the two keys of a window.
 ///
-/// `compact:ID:messages` holds the window's messages, and `compact:ID:summary` the running summary of the messages before them. Returns
-/// `None` if there is no such window, if it has no summary yet, or if the key is another one.
+/// `compact:ID:messages` holds the window's messages, and `compact:ID:summary` the running summary of the messages
+/// before them. Returns `None` if there is no such window, if it has no summary yet, or if the key is another one.
 ///
-/// This is for programs that have the store but no window. It only reads: it does not wait for a summary that is being made, and it
-/// changes nothing.
+/// This is for programs that have the store but no window. It only reads: it does not wait for a summary that is being
+/// made, and it changes nothing.
 ///
 /// # Errors
 /// Returns an error if the store fails.

@@ -15,8 +15,8 @@ use crate::summarize::Summarizer;
 
 /// The newest messages of a conversation, and a running summary of the messages before them.
 ///
-/// Each method takes `&self`, so tasks and threads can share a window. Several windows of one id over one store are one conversation, even
-/// in different processes.
+/// Each method takes `&self`, so tasks and threads can share a window. Several windows of one id over one store are one
+/// conversation, even in different processes.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -45,8 +45,8 @@ pub struct SlidingWindow {
 
 /// The size of a window.
 ///
-/// After 25 messages in a window of 20, these are the numbers in the original's documentation: 25 messages in total, 20 in the window, and
-/// 1 eviction, of 5 messages at once.
+/// After 25 messages in a window of 20, these are the numbers in the original's documentation: 25 messages in total, 20
+/// in the window, and 1 eviction, of 5 messages at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -57,18 +57,19 @@ pub struct Stats {
     pub windowed_messages: u64,
     /// The tokens of the running summary, estimated; 0 if there is no summary.
     pub summary_tokens: u64,
-    /// The number of batches that have left the window. The last of them may be incomplete. With a [`batch`](Builder::batch) of 1, which
-    /// is the default of windows smaller than 8, it is the number of messages that have left.
+    /// The number of batches that have left the window. The last of them may be incomplete. With a
+    /// [`batch`](Builder::batch) of 1, which is the default of windows smaller than 8, it is the number of messages
+    /// that have left.
     pub evictions: u64,
 }
 
 impl SlidingWindow {
-    /// The most characters of a window's id: 183. The session is named `compact:ID:messages`, and a session's name has at most
-    /// [`LogName::LONGEST`] characters.
+    /// The most characters of a window's id: 183. The session is named `compact:ID:messages`, and a session's name has
+    /// at most [`LogName::LONGEST`] characters.
     pub const LONGEST_ID: usize = LogName::LONGEST - "compact::messages".len();
 
-    /// Starts building a window of the newest `window_size` messages (at least 1), whose summaries this summarizer makes. The original's
-    /// `generate` and `model` are a [`Function`](crate::summarize::Function).
+    /// Starts building a window of the newest `window_size` messages (at least 1), whose summaries this summarizer
+    /// makes. The original's `generate` and `model` are a [`Function`](crate::summarize::Function).
     pub fn builder(window_size: u64, summarizer: impl Summarizer + 'static) -> Builder {
         Builder::new(window_size, Arc::new(summarizer))
     }
@@ -76,7 +77,8 @@ impl SlidingWindow {
     /// Appends a message. It waits for the store, but never for a summary.
     ///
     /// # Errors
-    /// Returns an error if OpenAI's format cannot express the message, or the store fails. The message is not stored then.
+    /// Returns an error if OpenAI's format cannot express the message, or the store fails. The message is not stored
+    /// then.
     pub async fn push(&self, message: Message) -> Result<(), Error> {
         let mut session = self.session.lock().await;
         session.push(message).await?;
@@ -89,8 +91,8 @@ impl SlidingWindow {
 
     /// Returns the messages to send: the running summary, if there is one, and the newest messages.
     ///
-    /// If a summary is being made, this waits for it, while others can go on pushing. If another process began the summary and was killed,
-    /// this waits until that summary's time limit.
+    /// If a summary is being made, this waits for it, while others can go on pushing. If another process began the
+    /// summary and was killed, this waits until that summary's time limit.
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -116,8 +118,8 @@ impl SlidingWindow {
         Ok(Stats { total_messages, windowed_messages, summary_tokens, evictions })
     }
 
-    /// Waits until no summary of what the session held at the time of the call is being made, and returns the session as other windows of
-    /// this id have left it.
+    /// Waits until no summary of what the session held at the time of the call is being made, and returns the session
+    /// as other windows of this id have left it.
     async fn wait_for_summary(&self) -> Result<MutexGuard<'_, Session>, Error> {
         let (mut standing, mut taken) = (None, 0);
         loop {
@@ -128,7 +130,8 @@ impl SlidingWindow {
             if standing.replace(summary).is_some_and(|before| before != summary) {
                 taken += 1;
             }
-            // The second summary that came was begun after the call. So the one being made now covers only what was pushed since.
+            // The second summary that came was begun after the call. So the one being made now covers only what was
+            // pushed since.
             if taken >= 2 {
                 return Ok(session);
             }

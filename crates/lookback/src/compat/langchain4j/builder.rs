@@ -64,8 +64,8 @@ impl Builder<Messages> {
         self.dynamic_max_messages(move |_| max_messages)
     }
 
-    /// Sets a function that returns the most messages that are kept, at least 1. It is called with the memory's identifier each time that
-    /// the memory is used.
+    /// Sets a function that returns the most messages that are kept, at least 1. It is called with the memory's
+    /// identifier each time that the memory is used.
     #[must_use]
     pub fn dynamic_max_messages(self, most: impl Fn(&str) -> u64 + Send + Sync + 'static) -> Self {
         Builder { most: Some(Box::new(most)), ..self }
@@ -87,21 +87,22 @@ impl Builder<Tokens> {
         self.dynamic_max_tokens(move |_| max_tokens)
     }
 
-    /// Sets a function that returns the most tokens that are kept, at least 1. It is called with the memory's identifier each time that the
-    /// memory is used.
+    /// Sets a function that returns the most tokens that are kept, at least 1. It is called with the memory's
+    /// identifier each time that the memory is used.
     #[must_use]
     pub fn dynamic_max_tokens(self, most: impl Fn(&str) -> u64 + Send + Sync + 'static) -> Self {
         Builder { most: Some(Box::new(most)), ..self }
     }
 
-    /// Sets the token counter, which is required: an [`OpenAiTokenCountEstimator`](super::OpenAiTokenCountEstimator), as in the original's
-    /// examples, or any other counter, including an `Arc<dyn TokenCounter>`.
+    /// Sets the token counter, which is required: an [`OpenAiTokenCountEstimator`](super::OpenAiTokenCountEstimator),
+    /// as in the original's examples, or any other counter, including an `Arc<dyn TokenCounter>`.
     #[must_use]
     pub fn token_counter(self, counter: impl TokenCounter + 'static) -> Self {
         Builder { counter: Some(Arc::new(counter)), ..self }
     }
 
-    /// Sets the tokens that a request costs beside its messages. The limit includes them. The default is 3, as OpenAI counts.
+    /// Sets the tokens that a request costs beside its messages. The limit includes them. The default is 3, as OpenAI
+    /// counts.
     #[must_use]
     pub fn tokens_per_request(self, tokens: u64) -> Self {
         Builder { tokens_per_request: tokens, ..self }
@@ -110,7 +111,8 @@ impl Builder<Tokens> {
     /// Creates the memory.
     ///
     /// # Errors
-    /// Returns an error if the limit is missing or 0, if the counter is missing, or if the identifier is empty or too long.
+    /// Returns an error if the limit is missing or 0, if the counter is missing, or if the identifier is empty or too
+    /// long.
     pub fn build(self) -> Result<TokenWindowChatMemory, ChatMemoryError> {
         let missing = OptionError { option: "tokenCountEstimator", expected: "given", value: "none".to_owned() };
         let counter = self.counter.clone().ok_or(missing)?;
@@ -132,7 +134,8 @@ impl<M> Builder<M> {
         }
     }
 
-    /// Sets the memory's identifier: any text that is not empty, such as `ada@example.org` or an address. The default is `default`.
+    /// Sets the memory's identifier: any text that is not empty, such as `ada@example.org` or an address. The default
+    /// is `default`.
     ///
     /// Two identifiers never share a log. [The module](super) says how the log is named.
     #[must_use]
@@ -140,8 +143,8 @@ impl<M> Builder<M> {
         Builder { id: id.into(), ..self }
     }
 
-    /// Sets the store that keeps the memory. It may hold other memories and sessions, too. The default is process memory for this memory
-    /// alone.
+    /// Sets the store that keeps the memory. It may hold other memories and sessions, too. The default is process
+    /// memory for this memory alone.
     #[must_use]
     pub fn chat_memory_store(self, store: impl Store + 'static) -> Self {
         Builder { store: Some(Arc::new(store)), ..self }

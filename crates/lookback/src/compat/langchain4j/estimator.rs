@@ -9,17 +9,21 @@ use crate::compat::OptionError;
 /// The tokens of a picture of any size.
 const PICTURE: u64 = 85;
 
-/// `OpenAiTokenCountEstimator`: a counter that estimates tokens as OpenAI counts them. Its constants were found by trial.
+/// `OpenAiTokenCountEstimator`: a counter that estimates tokens as OpenAI counts them. Its constants were found by
+/// trial.
 ///
 /// | what | tokens |
 /// |---|---|
 /// | a message | 4, and its text |
 /// | a message with one tool call | 2 more, the tool's name twice, and the arguments |
-/// | a message with several tool calls | 18 more, and for each call 7, its name, and the name and value of each argument with 2 more |
+/// | a message with several tool calls | 18 more, and each call |
+/// | each of several calls | 7, its name, and its arguments |
+/// | each of their arguments | 2, its name, and its value |
 /// | a picture | 85 |
 ///
-/// Messages with calls cost 3 more with `gpt-3.5-turbo-1106`, `gpt-3.5-turbo-0125`, `gpt-4-1106-preview`, `gpt-4-0125-preview` and
-/// `gpt-4-turbo-preview`. Assistant messages cost 2 more with `o4` models. Identifiers of calls and reasoning cost nothing.
+/// Messages with calls cost 3 more with `gpt-3.5-turbo-1106`, `gpt-3.5-turbo-0125`, `gpt-4-1106-preview`,
+/// `gpt-4-0125-preview` and `gpt-4-turbo-preview`. Assistant messages cost 2 more with `o4` models. Identifiers of
+/// calls and reasoning cost nothing.
 ///
 /// ```
 /// use lookback::compat::langchain4j::{OpenAiTokenCountEstimator, TokenWindowChatMemory};

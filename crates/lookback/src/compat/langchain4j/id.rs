@@ -8,8 +8,9 @@ use crate::store::LogName;
 /// The beginning of a log's name if the memory's identifier cannot itself be the name of a log.
 const ESCAPED: &str = "id:";
 
-/// Returns the name of a memory's log: the identifier itself if it can be the name of a log. Otherwise it is the identifier after `id:`,
-/// with `%` and two hexadecimal digits for each byte that a name cannot have. Two identifiers never share a name.
+/// Returns the name of a memory's log: the identifier itself if it can be the name of a log. Otherwise it is the
+/// identifier after `id:`, with `%` and two hexadecimal digits for each byte that a name cannot have. Two identifiers
+/// never share a name.
 pub(super) fn name_of(id: &str) -> Result<LogName, OptionError> {
     if id.is_empty() {
         return Err(OptionError { option: "id", expected: "one character or more", value: "none".to_owned() });

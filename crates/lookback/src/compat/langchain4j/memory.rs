@@ -52,8 +52,8 @@ pub type TokenWindowChatMemory = ChatMemory<Tokens>;
 
 /// A sliding window over one conversation, in a store.
 ///
-/// A clone is the same memory. Every method can be called from any task or thread. The messages that one caller adds in one call stay
-/// together.
+/// A clone is the same memory. Every method can be called from any task or thread. The messages that one caller adds in
+/// one call stay together.
 pub struct ChatMemory<M> {
     inner: Arc<Inner>,
     measured: PhantomData<fn() -> M>,
@@ -72,7 +72,8 @@ pub enum ChatMemoryError {
     /// The session that keeps the memory failed.
     #[error(transparent)]
     Session(#[from] session::Error),
-    /// The stored messages cannot be read. This does not happen in practice, because each message was checked when it was added.
+    /// The stored messages cannot be read. This does not happen in practice, because each message was checked when it
+    /// was added.
     #[error(transparent)]
     Decode(#[from] DecodeError),
 }
@@ -112,7 +113,8 @@ impl<M> ChatMemory<M> {
         &self.inner.id
     }
 
-    /// Adds a message, and evicts the oldest messages that no longer fit. A system message with the text of the present one is ignored.
+    /// Adds a message, and evicts the oldest messages that no longer fit. A system message with the text of the present
+    /// one is ignored.
     ///
     /// # Errors
     /// Returns an error if the limit is 0, OpenAI's format cannot express the message, or the store fails.
@@ -133,14 +135,15 @@ impl<M> ChatMemory<M> {
         Ok(())
     }
 
-    /// Replaces all messages at once, and evicts the oldest that do not fit. Use it for a compaction of your own; the memory never calls it.
+    /// Replaces all messages at once, and evicts the oldest that do not fit. Use it for a compaction of your own; the
+    /// memory never calls it.
     ///
-    /// It accepts what [`messages`](ChatMemory::messages) returned, even while calls wait for their results. The results may still come
-    /// afterwards.
+    /// It accepts what [`messages`](ChatMemory::messages) returned, even while calls wait for their results. The
+    /// results may still come afterwards.
     ///
     /// # Errors
-    /// Returns an error if there are no messages, if the limit is 0, if OpenAI's format cannot express a message, or if the store fails. The
-    /// memory is unchanged then.
+    /// Returns an error if there are no messages, if the limit is 0, if OpenAI's format cannot express a message, or if
+    /// the store fails. The memory is unchanged then.
     pub async fn set(&self, mut messages: Vec<Message>) -> Result<(), ChatMemoryError> {
         // A stand-in that was read is not a result: the real one may still come.
         messages.retain(|message| !engine::is_stand_in(message));
@@ -168,7 +171,8 @@ impl<M> ChatMemory<M> {
         let held = self.inner.open(&mut slot, policy).await?;
         let view = held.session.glance();
         if view.messages().all(Item::is_own) {
-            // Nothing of the conversation can be sent yet. The opening that Lookback adds would be a question that nobody asked.
+            // Nothing of the conversation can be sent yet. The opening that Lookback adds would be a question that
+            // nobody asked.
             return Ok(Vec::new());
         }
         let shown = view.encode(Dialect::OpenAiChat).map_err(session::Error::from)?;
@@ -221,8 +225,8 @@ impl Inner {
         Ok(slot.insert(held))
     }
 
-    /// Returns whether the session knows the whole log. The log must end where the session ends, and with the same record: otherwise it was
-    /// erased and begun anew.
+    /// Returns whether the session knows the whole log. The log must end where the session ends, and with the same
+    /// record: otherwise it was erased and begun anew.
     async fn is_current(&self, held: &Held) -> Result<bool, StoreError> {
         Ok(self.newest_of(&held.session).await?.iter().eq(&held.newest))
     }
@@ -233,8 +237,8 @@ impl Inner {
         self.store.read(&self.name, end.saturating_sub(1)..end + 1).await
     }
 
-    /// Notes the newest record after the session has written. If the store fails, the record stays unknown, and the next call opens the
-    /// session anew: the write itself succeeded, so no error is returned.
+    /// Notes the newest record after the session has written. If the store fails, the record stays unknown, and the
+    /// next call opens the session anew: the write itself succeeded, so no error is returned.
     async fn note(&self, held: &mut Held) {
         held.newest = self.newest_of(&held.session).await.unwrap_or_default().into_iter().next();
     }

@@ -18,8 +18,8 @@ use crate::store::{Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, Stor
 ///
 /// Implement it if you have such a store already. [`FromChatMemoryStore`] makes a [`Store`] of it.
 ///
-/// The messages are in OpenAI's format. [`Dialect::convert`](crate::Dialect::convert) gives a message that was built in Rust its JSON. A
-/// store must return messages that mean the same as those it was given.
+/// The messages are in OpenAI's format. [`Dialect::convert`](crate::Dialect::convert) gives a message that was built in
+/// Rust its JSON. A store must return messages that mean the same as those it was given.
 pub trait ChatMemoryStore: fmt::Debug + Send + Sync {
     /// Returns the messages of a memory in their order, or no messages if there is no such memory.
     fn get_messages<'a>(&'a self, memory_id: &'a str) -> StoreFuture<'a, Vec<Message>>;
@@ -47,11 +47,13 @@ impl<S: ChatMemoryStore + ?Sized> ChatMemoryStore for Arc<S> {
 
 /// A [`Store`] over a [`ChatMemoryStore`].
 ///
-/// Each write gives the inner store the messages that the memory shows, as in the original. So evicted messages are gone from there. The
-/// inner store is read before each use, so changes by others are seen. If two processes write to one memory at once, the messages of one
-/// may be lost, because such a store cannot say that it was changed meanwhile. Within this process nothing is lost.
+/// Each write gives the inner store the messages that the memory shows, as in the original. So evicted messages are
+/// gone from there. The inner store is read before each use, so changes by others are seen. If two processes write to
+/// one memory at once, the messages of one may be lost, because such a store cannot say that it was changed meanwhile.
+/// Within this process nothing is lost.
 ///
-/// Everything else in a log stays in this process's memory. Lists and searches know only the memories that this process has used.
+/// Everything else in a log stays in this process's memory. Lists and searches know only the memories that this process
+/// has used.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -86,7 +88,8 @@ impl<S: ChatMemoryStore + ?Sized> ChatMemoryStore for Arc<S> {
 ///
 /// let lists = Arc::new(Lists::default());
 /// let store = FromChatMemoryStore::new(lists.clone());
-/// let memory = MessageWindowChatMemory::builder().id("ada@example.org").max_messages(2).chat_memory_store(store).build()?;
+/// let builder = MessageWindowChatMemory::builder().id("ada@example.org").max_messages(2);
+/// let memory = builder.chat_memory_store(store).build()?;
 /// for text in ["One?", "Two?", "Three?"] {
 ///     memory.add(Message::user(text)).await?;
 /// }
@@ -113,15 +116,15 @@ impl<S: ChatMemoryStore> FromChatMemoryStore<S> {
         FromChatMemoryStore { store, logs: MemoryStore::new(), known: Mutex::default(), settings: Settings::default() }
     }
 
-    /// Sets the counter for messages that are found in the inner store. A memory with a limit in tokens needs its own counter here. The
-    /// default is an estimate.
+    /// Sets the counter for messages that are found in the inner store. A memory with a limit in tokens needs its own
+    /// counter here. The default is an estimate.
     #[must_use]
     pub fn token_counter(self, counter: impl TokenCounter + 'static) -> Self {
         FromChatMemoryStore { settings: Settings { counter: Arc::new(counter), ..self.settings }, ..self }
     }
 
-    /// Brings the log up to date with the inner store. If the messages there have changed, the log is written anew, as if they had come one
-    /// after another.
+    /// Brings the log up to date with the inner store. If the messages there have changed, the log is written anew, as
+    /// if they had come one after another.
     async fn follow(&self, known: &mut Known, log: &LogName) -> Result<(), StoreError> {
         if log.is_derived() {
             return Ok(());
@@ -143,7 +146,8 @@ impl<S: ChatMemoryStore> FromChatMemoryStore<S> {
                 };
                 entries.extend(engine.push(message).map_err(backend)?);
             }
-            // The checkpoint has the digest of everything before it, so a session that knows the old log notices that this is another.
+            // The checkpoint has the digest of everything before it, so a session that knows the old log notices that
+            // this is another.
             engine.checkpoint(&mut entries);
             let records = (0..).zip(&entries).map(|(at, entry)| record(log, at, entry));
             self.logs.append(log, 0, records.collect::<Result<_, _>>()?, None).await?;
