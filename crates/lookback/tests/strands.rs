@@ -1,5 +1,5 @@
-//! Strands' conversation managers: the vectors of `corpus/systems/strands.json`, and a test for each fault that no vector
-//! covers.
+//! Strands' conversation managers: the vectors of `corpus/systems/strands.json`, and a test for each fault that no
+//! vector covers.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
@@ -132,8 +132,8 @@ fn manager(options: &Value) -> Result<Manager, String> {
     }
 }
 
-/// Returns the request that a list becomes. Neighbors of one role are merged. A call at the end without a result is not sent
-/// yet.
+/// Returns the request that a list becomes. Neighbors of one role are merged. A call at the end without a result is not
+/// sent yet.
 fn sent(list: &[Message]) -> Value {
     let waits = list.last().is_some_and(|last| last.tool_calls().next().is_some());
     let shown = list[..list.len() - usize::from(waits)].iter().map(|message| Shown { message, edits: &[] });
@@ -268,7 +268,8 @@ fn every_fault_is_covered() {
     for fault in ["S1", "S2", "S4", "S5", "S6", "S7", "S9", "S10"] {
         assert!(told(fault), "{fault}");
     }
-    // S3 and the other half of S8 are tests below. The original requires that a window may be much smaller than its size:
+    // S3 and the other half of S8 are tests below. The original requires that a window may be much smaller than its
+    // size:
     let required = "a window may be much smaller than its size, to begin at a user's words";
     assert!(vectors.iter().any(|vector| vector.name == required));
 }
@@ -282,7 +283,8 @@ fn exchange(index: usize, text: &str) -> [Message; 2] {
     [Message::assistant_with_calls("", [ToolCall::new(id.clone(), "look", "{}")]), Message::tool_result(id, text)]
 }
 
-/// Returns a task and `exchanges` tool exchanges with long results. After every tenth, an answer and another task follow.
+/// Returns a task and `exchanges` tool exchanges with long results. After every tenth, an answer and another task
+/// follow.
 fn conversation(exchanges: usize) -> Vec<Message> {
     let mut list = vec![user(0)];
     for index in 1..=exchanges {
@@ -464,7 +466,7 @@ fn options_are_given_as_in_python() {
         pin_first: 2,
     };
     assert_eq!(options, expected);
-    assert_eq!([true.into(), false.into()], [PerTurn::Every(true), PerTurn::Every(false)]);
+    assert_eq!([true, false].map(PerTurn::from), [PerTurn::Every(true), PerTurn::Every(false)]);
     assert_eq!(PerTurn::from(u64::MAX), PerTurn::Calls(i64::MAX));
 
     let manager = SlidingWindowConversationManager::new(options).unwrap();
@@ -501,7 +503,8 @@ fn a_restored_window_is_valid_and_has_the_task() {
         agent.extend(exchange.clone());
         list.extend(exchange);
         block_on(manager.apply_management(&mut list)).unwrap();
-        // The original restores a session like this: the manager's messages, and the agent's messages from its offset on.
+        // The original restores a session like this: the manager's messages, and the agent's messages from its offset
+        // on.
         let state = block_on(manager.get_state());
         let restored = open();
         let mut window = block_on(restored.restore_from_session(&state)).unwrap().unwrap_or_default();
@@ -581,8 +584,8 @@ fn a_summary_is_kept_word_for_word_unless_a_limit_is_set() {
     assert_eq!(refused.unwrap_err().to_string(), "summary_budget must be a positive integer, got 0");
 }
 
-/// The original refuses a prompt together with an agent, which has a prompt of its own. Here a summarizer is a model without
-/// a prompt of its own.
+/// The original refuses a prompt together with an agent, which has a prompt of its own. Here a summarizer is a model
+/// without a prompt of its own.
 #[test]
 fn a_prompt_is_the_summarizers_whole_system_prompt() {
     let asked = Arc::new(std::sync::Mutex::new(String::new()));
@@ -709,7 +712,7 @@ fn a_manager_may_be_shared_between_threads() {
         let prefix = format!("{thread} says ");
         let texts = history.iter().map(|past| past.arrival.message.text());
         let numbers: Vec<usize> = texts.filter_map(|text| text.strip_prefix(&prefix)?.parse().ok()).collect();
-        assert_eq!(numbers, (0..250).collect::<Vec<_>>(), "nothing is lost or doubled, and each thread's order is kept");
+        assert_eq!(numbers, (0..250).collect::<Vec<_>>(), "nothing is lost, doubled or reordered");
     }
 }
 
