@@ -1,4 +1,4 @@
-//! Session files of Claude Code, from files of its format with invented contents.
+//! Reading session files of Claude Code: files in its format with invented contents.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 

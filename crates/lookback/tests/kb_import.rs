@@ -1,4 +1,4 @@
-//! Import of memory folders of KB Labs: both layouts, damaged files, and the same again.
+//! Importing memory folders of KB Labs: both layouts, damaged files, and importing twice.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -1,4 +1,5 @@
-//! Facts, their sheet and the tools for them, against the vectors of `corpus/memory/`, over every store; and the faults of other systems.
+//! Facts, the fact sheet and the fact tools, against the vectors of `corpus/memory/`, over every store; and faults of
+//! other systems that are not repeated.
 
 #![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]

@@ -1,4 +1,5 @@
-//! A million random deeds on facts: nothing hangs, no sheet is over its budget, and no fact is lost but by what was said of it.
+//! A million random operations on facts: nothing hangs, no sheet exceeds its budget, and a fact is lost only if an
+//! operation removes it.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::panic)]
 

@@ -1,4 +1,4 @@
-//! The formats in which recordings come, and the dialects that their messages tell.
+//! The formats of recordings, and detecting the dialect of their messages.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing)]
 

@@ -1,4 +1,4 @@
-//! What a replay counts as valid, `check` calls valid: over generated histories in each dialect, which is found out.
+//! A replay and `check` agree on which requests are valid, over generated histories in each dialect, which is detected.
 
 #![allow(clippy::disallowed_methods, reason = "a test may read the environment")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]

@@ -1,4 +1,4 @@
-//! Exports of facts: what an import restores, what it adds to what is there, and what it refuses to read.
+//! Exporting and importing facts: what an import restores, what it adds to existing facts, and what it refuses.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 

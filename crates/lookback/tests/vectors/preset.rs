@@ -1,4 +1,4 @@
-//! An engine under a preset, driven by vectors: the plainest face of a policy.
+//! Runs vectors on an engine with a preset.
 
 use lookback::engine::SummaryRequest;
 use lookback::{Dialect, Engine, Limits, Settings, calls, presets};
