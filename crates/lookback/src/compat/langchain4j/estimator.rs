@@ -9,8 +9,7 @@ use crate::compat::OptionError;
 /// The tokens of a picture of any size.
 const PICTURE: u64 = 85;
 
-/// `OpenAiTokenCountEstimator`: a counter that estimates tokens as OpenAI counts them. Its constants were found by
-/// trial.
+/// `OpenAiTokenCountEstimator`: counts tokens as OpenAI does. Its constants were found by trial.
 ///
 /// | what | tokens |
 /// |---|---|

@@ -226,7 +226,7 @@ impl Inner {
     }
 
     /// Returns whether the session knows the whole log. The log must end where the session ends, and with the same
-    /// record: otherwise it was erased and begun anew.
+    /// record: otherwise it was erased and begun again.
     async fn is_current(&self, held: &Held) -> Result<bool, StoreError> {
         Ok(self.newest_of(&held.session).await?.iter().eq(&held.newest))
     }
@@ -238,7 +238,7 @@ impl Inner {
     }
 
     /// Notes the newest record after the session has written. If the store fails, the record stays unknown, and the
-    /// next call opens the session anew: the write itself succeeded, so no error is returned.
+    /// next call opens the session again: the write itself succeeded, so no error is returned.
     async fn note(&self, held: &mut Held) {
         held.newest = self.newest_of(&held.session).await.unwrap_or_default().into_iter().next();
     }

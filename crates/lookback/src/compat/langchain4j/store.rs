@@ -123,7 +123,7 @@ impl<S: ChatMemoryStore> FromChatMemoryStore<S> {
         FromChatMemoryStore { settings: Settings { counter: Arc::new(counter), ..self.settings }, ..self }
     }
 
-    /// Brings the log up to date with the inner store. If the messages there have changed, the log is written anew, as
+    /// Brings the log up to date with the inner store. If the messages there have changed, the log is written again, as
     /// if they had come one after another.
     async fn follow(&self, known: &mut Known, log: &LogName) -> Result<(), StoreError> {
         if log.is_derived() {
@@ -188,7 +188,7 @@ impl<S: ChatMemoryStore> Store for FromChatMemoryStore<S> {
                 return Err(error);
             }
             if !log.is_derived() {
-                // If this fails, or its future is dropped, the log is written anew from the inner store.
+                // If this fails, or its future is dropped, the log is written again from the inner store.
                 let digests = self.write(log).await?;
                 known.insert(log.clone(), digests);
             }

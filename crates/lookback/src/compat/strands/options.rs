@@ -21,7 +21,7 @@ use crate::summarize::Summarizer;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SlidingWindow {
-    /// The most messages of the list, at least 0. If it is 0, every reduction clears all messages.
+    /// The most messages of the list, at least 0. If it is 0, every reduction clears all messages that are not pinned.
     pub window_size: i64,
     /// Whether long tool results are shortened before anything is dropped, if the model has refused the list.
     pub should_truncate_results: bool,
