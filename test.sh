@@ -39,6 +39,10 @@ if cargo tree -p lookback-cli --no-default-features -e normal --prefix none --lo
     exit 1
 fi
 
+step "the engine, for a browser"
+rustup target list --installed 2>/dev/null | grep -q '^wasm32-unknown-unknown$' || rustup target add wasm32-unknown-unknown
+cargo check --target wasm32-unknown-unknown -p lookback-core --locked
+
 step "tests"
 cargo test --workspace --all-features --locked
 

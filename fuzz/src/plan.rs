@@ -14,7 +14,7 @@ pub fn plan(data: &[u8]) {
     let policy = policy(&mut bytes);
     policy.faults();
     policy.counts_tokens();
-    let policy = policy.for_window(bytes.option(Bytes::size));
+    let policy = policy.for_window(bytes.option(Bytes::size), bytes.option(Bytes::size).unwrap_or(0));
     let groups = groups(&mut bytes, policy.stages.len());
     let plan = lookback_core::plan(&groups, &policy);
     assert_eq!(plan, lookback_core::plan(&groups, &policy), "a plan is a function of what it is given");

@@ -77,7 +77,7 @@ fn window(engine: &mut Engine, log: &mut Transcript, records: bool) {
     if records {
         assert!(!window.is_empty() || engine.view().history_len() == 0, "where there is a history, something is sent");
         let again = engine.window();
-        assert!(again.entries.is_empty(), "what was outcome is outcome: {:?}", again.entries);
+        assert!(again.entries.is_empty(), "what was decided is decided: {:?}", again.entries);
         assert_eq!(texts(&sent(engine)), texts(&window));
     }
 }

@@ -431,6 +431,7 @@ fn session_window(list: &str, policy: &str, dialect: Dialect) -> String {
         counter: Models::builtin().find("gpt-4o").unwrap().counter(),
         model: None,
         model_window: None,
+        max_output: None,
     };
     block_on(async {
         let mut session = Session::open(MemoryStore::new(), "same", settings).await.unwrap();

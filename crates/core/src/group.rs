@@ -1,11 +1,12 @@
 //! Groups: what may only be kept or dropped whole, by sizes alone.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::policy::Start;
-use crate::tokens::Size;
+use crate::size::{Size, Totals};
+use crate::start::Start;
 
 /// What may only be kept or dropped whole. The planner sees this and nothing else: sizes, never text.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +56,11 @@ impl GroupKind {
     /// Whether a policy may leave it uncounted in messages.
     pub(crate) fn may_be_uncounted(self) -> bool {
         matches!(self, GroupKind::System | GroupKind::Summary)
+    }
+
+    /// Whether it counts as a round: an assistant message, with or without tool calls.
+    pub(crate) fn is_round(self) -> bool {
+        matches!(self, GroupKind::Assistant | GroupKind::Round)
     }
 
     /// Whether it is part of what was said, and not of what stands around it.
@@ -111,11 +117,6 @@ impl fmt::Display for Pin {
 }
 
 impl Group {
-    /// Whether it belongs to a turn.
-    pub(crate) fn counts_in_turns(&self) -> bool {
-        self.kind.is_said()
-    }
-
     /// Whether it leaves with any compaction that is recorded: a note that the model has seen.
     pub(crate) fn is_spent(&self) -> bool {
         self.kind == GroupKind::Note && self.pin.is_none()
@@ -138,5 +139,89 @@ impl Group {
     /// Its size after the first `stages` stages.
     pub(crate) fn after(&self, stages: usize) -> Size {
         self.staged.iter().take(stages).next_back().copied().unwrap_or(self.kept)
+    }
+}
+
+/// Something that may not be dropped, and how large it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pinned {
+    /// What it is.
+    pub pin: Pin,
+    /// Its size if a compaction keeps it.
+    pub size: Size,
+}
+
+impl fmt::Display for Pinned {
+    /// Writes what it is, and its tokens.
+    ///
+    /// ```
+    /// use lookback_core::group::{Pin, Pinned};
+    /// use lookback_core::tokens::Size;
+    ///
+    /// let task = Pinned { pin: Pin::Task, size: Size { tokens: 120, ..Size::default() } };
+    /// assert_eq!(task.to_string(), "the current task (120 tokens)");
+    /// ```
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({} tokens)", self.pin, self.size.tokens)
+    }
+}
+
+impl Pinned {
+    /// Lists what is pinned in a sentence, such as `the system prompt (800 tokens), the current task (120 tokens)`.
+    pub fn list(pinned: &[Pinned]) -> String {
+        pinned.iter().map(Pinned::to_string).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// What groups add up to while some are added and others removed. This is the one place that counts turns and rounds.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tally {
+    size: Size,
+    /// How many groups each turn has.
+    turns: BTreeMap<u64, u64>,
+    rounds: u64,
+}
+
+impl Tally {
+    /// Adds a group of this kind and turn.
+    pub(crate) fn add(&mut self, kind: GroupKind, turn: u64, size: Size) {
+        self.size += size;
+        if kind.is_said() {
+            *self.turns.entry(turn).or_default() += 1;
+        }
+        self.rounds += u64::from(kind.is_round());
+    }
+
+    /// Removes a group that was added.
+    pub(crate) fn remove(&mut self, kind: GroupKind, turn: u64, size: Size) {
+        self.size = self.size - size;
+        if kind.is_said()
+            && let Some(left) = self.turns.get_mut(&turn)
+        {
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                self.turns.remove(&turn);
+            }
+        }
+        self.rounds = self.rounds.saturating_sub(u64::from(kind.is_round()));
+    }
+
+    /// Replaces the size of a group that was added, or a part of it.
+    pub(crate) fn resize(&mut self, old: Size, new: Size) {
+        self.size = self.size - old + new;
+    }
+
+    /// What they add up to now.
+    pub(crate) fn totals(&self) -> Totals {
+        Totals { size: self.size, turns: self.turns.len() as u64, rounds: self.rounds }
+    }
+}
+
+impl Totals {
+    /// Adds groups up, each with the size that is given for it.
+    pub fn of<'a>(groups: impl IntoIterator<Item = (&'a Group, Size)>) -> Totals {
+        let mut tally = Tally::default();
+        groups.into_iter().for_each(|(group, size)| tally.add(group.kind, group.turn, size));
+        tally.totals()
     }
 }

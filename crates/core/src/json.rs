@@ -181,7 +181,14 @@ pub(crate) fn string(text: &str) -> Box<RawValue> {
 
 /// Writes an array of raw elements.
 pub(crate) fn write_array<'a>(elements: impl IntoIterator<Item = &'a RawValue>) -> Box<RawValue> {
-    let mut out = String::from("[");
+    let mut out = String::new();
+    push_array(&mut out, elements);
+    raw(out)
+}
+
+/// Appends an array of raw elements to a text.
+pub(crate) fn push_array<'a>(out: &mut String, elements: impl IntoIterator<Item = &'a RawValue>) {
+    out.push('[');
     for (index, element) in elements.into_iter().enumerate() {
         if index > 0 {
             out.push(',');
@@ -189,7 +196,6 @@ pub(crate) fn write_array<'a>(elements: impl IntoIterator<Item = &'a RawValue>) 
         out.push_str(element.get());
     }
     out.push(']');
-    raw(out)
 }
 
 /// Writes an object of raw values.

@@ -13,27 +13,36 @@
 //! Read the modules in this order: [`message`], [`dialect`], [`transcript`], [`view`], [`group`], [`policy`], [`mod@plan`],
 //! `record`, [`engine`]; [`cut`] and [`tokens`] when you meet them.
 
+mod candidates;
 pub mod cut;
 pub mod dialect;
+mod edit;
 pub mod engine;
+mod entry;
 pub mod group;
 mod json;
+mod measure;
 pub mod message;
 pub mod plan;
 pub mod policy;
-mod record;
 mod redacted;
+mod size;
+mod start;
 pub mod tokens;
 pub mod transcript;
 pub mod view;
+mod wire;
 
 pub use cut::{Truncation, Unit};
 pub use dialect::{
     ConversionError, DecodeError, Dialect, Finding, Preamble, Problem, ProviderError, Request, RequestError, Response,
     TooLong,
 };
-pub use engine::{Engine, HardLimitExceeded, Settings, SummaryClaim, SummaryRejected, SummaryRequest, WindowOutcome};
+pub use engine::{
+    Engine, Explanation, HardLimitExceeded, Settings, SummaryClaim, SummaryRejected, SummaryRequest, WindowOutcome,
+};
 pub use group::Group;
+pub use measure::measure;
 pub use message::{Content, Message, Role, ToolCall, ToolResult};
 pub use plan::{Plan, plan};
 pub use policy::{Limits, Mode, Pace, Policy, Stage, Start, Summarize, SystemRule};

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::dialect::Dialect;
+pub use crate::wire::Wire;
 
 /// One message, built in Rust or decoded from a provider's JSON.
 ///
@@ -162,15 +162,6 @@ pub struct Opaque {
     /// What it calls itself (its `type`, or its only key); empty where it has neither.
     pub kind: String,
     /// The JSON.
-    pub raw: Box<RawValue>,
-}
-
-/// The bytes in which a message came, and whose format they are.
-#[derive(Clone, Serialize, Deserialize)]
-pub struct Wire {
-    /// The format.
-    pub dialect: Dialect,
-    /// The JSON, byte for byte.
     pub raw: Box<RawValue>,
 }
 

@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::cut::Hidden;
-use crate::group::{Group, GroupKind, Pin};
-use crate::policy::{Excess, Limits, Measure, Mode, Policy, Stage, Start, Tokens, Totals};
-use crate::tokens::Size;
+use crate::edit::Hidden;
+use crate::group::{Group, GroupKind, Pin, Tally};
+use crate::policy::{Limits, Mode, Policy, Stage, Tokens};
+use crate::size::{Excess, Measure, Size, Totals};
+use crate::start::Start;
 
 /// What to do with every group of a window, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -319,10 +320,8 @@ struct Draft<'a> {
     target: Limits,
     excess: Excess,
     demands: Demands,
-    size: Size,
-    /// Kept groups of each turn that counts, so that dropping one tells whether the turn is gone.
-    turns: std::collections::BTreeMap<u64, u64>,
-    rounds: u64,
+    /// What is kept so far.
+    tally: Tally,
     /// What was dropped and brought back, since the window must begin with it.
     brought_back: Option<usize>,
     /// Something is summarized, so the summary at its maximum is counted in.
@@ -331,32 +330,23 @@ struct Draft<'a> {
 
 impl<'a> Draft<'a> {
     fn new(groups: &'a [Group], policy: &'a Policy, excess: Excess, target: Limits, demands: Demands) -> Self {
-        let mut turns = std::collections::BTreeMap::new();
-        for group in groups.iter().filter(|group| group.counts_in_turns() && !group.is_stale()) {
-            *turns.entry(group.turn).or_default() += 1;
-        }
         // What is planned anew at each read would lose its notes after one call.
         let spends = policy.mode == Mode::Recorded;
         let decisions: Vec<_> = groups.iter().map(|group| Decision::before_stages(group, spends)).collect();
-        let rounds =
-            |group: &&Group| matches!(group.kind, GroupKind::Assistant | GroupKind::Round) && !group.is_stale();
-        Draft {
-            policy,
-            target,
-            excess,
-            demands,
-            summarized: false,
-            size: decisions.iter().map(|decision| decision.after).sum(),
-            decisions,
-            turns,
-            rounds: groups.iter().filter(rounds).count() as u64,
-            brought_back: None,
-            groups,
+        let mut tally = Tally::default();
+        for (group, decision) in groups.iter().zip(&decisions) {
+            // Of a group that is all stale reasoning nothing is left to count.
+            if group.is_stale() {
+                tally.resize(Size::default(), decision.after);
+            } else {
+                tally.add(group.kind, group.turn, decision.after);
+            }
         }
+        Draft { policy, target, excess, demands, summarized: false, tally, decisions, brought_back: None, groups }
     }
 
     fn totals(&self) -> Totals {
-        Totals { size: self.size, turns: self.turns.len() as u64, rounds: self.rounds }
+        self.tally.totals()
     }
 
     /// The first measure in which the target is missed.
@@ -404,7 +394,7 @@ impl<'a> Draft<'a> {
             if let Some(decision) = self.decisions.get_mut(index) {
                 *decision = Decision { action, stages: stage + 1, reason, before: group.size, after: new };
             }
-            self.size = self.size - old + new;
+            self.tally.resize(old, new);
         }
     }
 
@@ -427,7 +417,7 @@ impl<'a> Draft<'a> {
     /// The summary that stands becomes part of the new one, which is counted at its maximum.
     fn begin_summary(&mut self, reason: Reason) {
         self.summarized = true;
-        self.size = self.size - standing_summary(self.groups) + planned(self.policy);
+        self.tally.resize(standing_summary(self.groups), planned(self.policy));
         for (group, decision) in self.groups.iter().zip(&mut self.decisions) {
             if group.kind == GroupKind::Summary {
                 let (action, before, after) = (Action::Summarize, group.size, Size::default());
@@ -482,11 +472,7 @@ impl<'a> Draft<'a> {
         let (Some(group), Some(decision)) = (self.groups.get(index), self.decisions.get_mut(index)) else { return };
         *decision = Decision { action: Action::Keep, stages: 0, reason, before: group.size, after: group.kept };
         self.brought_back = Some(index);
-        self.size += group.kept;
-        *self.turns.entry(group.turn).or_default() += 1;
-        if matches!(group.kind, GroupKind::Assistant | GroupKind::Round) {
-            self.rounds += 1;
-        }
+        self.tally.add(group.kind, group.turn, group.kept);
     }
 
     /// Lets a group leave the window, by `action`.
@@ -495,18 +481,7 @@ impl<'a> Draft<'a> {
         if group.pin.is_some() || self.brought_back == Some(index) || decision.action.is_gone() {
             return;
         }
-        self.size = self.size - decision.after;
+        self.tally.remove(group.kind, group.turn, decision.after);
         *decision = Decision { action, stages: 0, reason, before: group.size, after: Size::default() };
-        if group.counts_in_turns()
-            && let Some(left) = self.turns.get_mut(&group.turn)
-        {
-            *left -= 1;
-            if *left == 0 {
-                self.turns.remove(&group.turn);
-            }
-        }
-        if matches!(group.kind, GroupKind::Assistant | GroupKind::Round) {
-            self.rounds -= 1;
-        }
     }
 }

@@ -2,14 +2,15 @@
 
 use std::fmt;
 
-use crate::cut::{Change, Cut};
 use crate::dialect::Preamble;
+use crate::edit::{Change, Cut};
 use crate::engine::SummaryRequest;
+use crate::entry::Summary;
 use crate::message::{
     AssistantPart, Media, MediaSource, Opaque, PartRef, Reasoning, ResultItem, SystemPart, ToolCall, ToolResult,
-    UserPart, Wire,
+    UserPart,
 };
-use crate::transcript::Summary;
+use crate::wire::Wire;
 
 /// A text of which `Debug` says only how long it is, in bytes.
 ///

@@ -326,7 +326,7 @@ fn a_branch_takes_no_reasoning_along_that_was_made_under_another_frame() {
 fn the_reasoning_that_servers_return_beside_the_content_counts() {
     let size = |json: &str| {
         let message = Dialect::OpenAiChat.decode(json).unwrap();
-        lookback_core::tokens::measure(&message, &[], &lookback_core::tokens::Estimate::default()).tokens
+        lookback_core::measure(&message, &[], &lookback_core::tokens::Estimate::default()).tokens
     };
     let plain = size(r#"{"role":"assistant","content":"yes"}"#);
     assert!(size(r#"{"role":"assistant","content":"yes","reasoning_content":"let me think it over"}"#) >= plain + 5);

@@ -107,7 +107,7 @@ proptest! {
 
     #[test]
     fn planning_never_panics(groups in groups(), policy in policy(), window in prop::option::of(any::<u64>())) {
-        let plan = plan(&groups, &policy.for_window(window));
+        let plan = plan(&groups, &policy.for_window(window, 0));
         prop_assert_eq!(plan.decisions.len(), groups.len());
     }
 }

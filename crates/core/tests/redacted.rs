@@ -146,5 +146,5 @@ fn what_is_kept_of_a_conversation_says_no_word() {
     });
     let covers = Vec::new();
     let text = MARK.to_owned();
-    hides(&Summary { message, text, size: Size::default(), stands_for: 0, covers, replaces: None });
+    hides(&Summary { message: message.into(), text, size: Size::default(), stands_for: 0, covers, replaces: None });
 }

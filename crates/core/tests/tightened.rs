@@ -25,7 +25,7 @@ proptest! {
         window in prop_oneof![Just(None), (1_000_u64..200_000).prop_map(Some)],
     ) {
         let both = one.tightened(&other, window);
-        let [resolved, first, second] = [&both, &one, &other].map(|policy| policy.for_window(window));
+        let [resolved, first, second] = [&both, &one, &other].map(|policy| policy.for_window(window, 0));
         for each in [first, second] {
             for measure in Measure::ALL {
                 let within = |narrow: Limits, wide: Limits| {

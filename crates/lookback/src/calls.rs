@@ -12,7 +12,7 @@ pub type MakeSummary<'a> = dyn FnMut(&SummaryRequest) -> Option<String> + 'a;
 
 /// The window for a call that is about to be made, with the summaries in it that the policy wants.
 ///
-/// [`WindowOutcome::wanted`] is left only where there was no summary, or none that fits; then what it was to cover is in the window still.
+/// [`WindowOutcome::summary_request`] is left only where there was no summary, or none that fits; then what it was to cover is in the window still.
 ///
 /// ```
 /// use lookback::{Engine, Message, Settings, calls, presets};

@@ -1,12 +1,12 @@
 //! What became of each message of a history, and why.
 
 use std::collections::HashMap;
-use std::ops::Range;
 
 use lookback_core::Dialect;
+use lookback_core::Explanation;
 use lookback_core::cut::Change;
 use lookback_core::dialect::Mend;
-use lookback_core::plan::{Action, Decision, Plan, Reason};
+use lookback_core::plan::{Action, Decision, Reason};
 use lookback_core::transcript::{Arrival, Entry, Position};
 use lookback_core::view::{Item, View};
 use serde::Serialize;
@@ -30,8 +30,8 @@ pub struct Fate {
 
 /// Tells what became of every message of a log, in the order of the history.
 ///
-/// `plan` is the plan for the window as it is, with the entries that each of its decisions is for (see
-/// [`Session::explain`](crate::Session::explain)); `view` is what is sent, in this dialect.
+/// `explanation` is that of the window as it is (see [`Session::explain`](crate::Session::explain)); `view` is what is sent, in this
+/// dialect.
 ///
 /// ```
 /// use lookback::dialect::Mend;
@@ -46,13 +46,12 @@ pub struct Fate {
 /// assert_eq!(fates[1].mends, [Mend::MergedWithPrevious]);
 /// # Ok::<(), lookback::ConversionError>(())
 /// ```
-pub fn fates(entries: &[Entry], view: &View, dialect: Dialect, plan: &(Plan, Vec<Vec<Range<Position>>>)) -> Vec<Fate> {
+pub fn fates(entries: &[Entry], view: &View, dialect: Dialect, explanation: &Explanation) -> Vec<Fate> {
     let past = Past::of(entries);
     let mut mended = mends(view, dialect);
     let shown: HashMap<Position, &Item> = view.messages().map(|item| (item.position(), item)).collect();
-    let (plan, spans) = plan;
     let mut present: HashMap<Position, (usize, &Decision)> = HashMap::new();
-    for (group, (decision, spans)) in plan.decisions.iter().zip(spans).enumerate() {
+    for (group, (decision, spans)) in explanation.plan.decisions.iter().zip(&explanation.entries).enumerate() {
         present.extend(spans.iter().cloned().flatten().map(|position| (position, (group, decision))));
     }
     let mut fates: Vec<Fate> = Vec::new();

@@ -24,7 +24,7 @@ pub use lookback_core::{
     Content, ConversionError, DecodeError, Dialect, Engine, Entry, Finding, Group, HardLimitExceeded, Limits, Message,
     Mode, Pace, Plan, Policy, Preamble, Problem, ProviderError, Redacted, Request, RequestError, Response, Role,
     Settings, Stage, Start, Summarize, SummaryClaim, SummaryRejected, SummaryRequest, SystemRule, TooLong, ToolCall,
-    ToolResult, Transcript, Truncation, Unit, View, WindowOutcome, plan,
+    ToolResult, Transcript, Truncation, Unit, View, WindowOutcome, measure, plan,
 };
 pub use lookback_core::{cut, dialect, engine, group, message, policy, tokens, transcript, view};
 pub use prices::{Price, Prices};

@@ -25,8 +25,9 @@ use lookback::compat::langchain4j::{
     Builder, ChatMemory, ChatMemoryError, ChatMemoryStore, FromChatMemoryStore, MessageWindowChatMemory,
     OpenAiTokenCountEstimator, SingleSlotChatMemoryStore, TokenWindowChatMemory,
 };
+use lookback::measure;
 use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture};
-use lookback::tokens::{OpenAi, TokenCounter, Vocabulary, measure};
+use lookback::tokens::{OpenAi, TokenCounter, Vocabulary};
 use lookback::transcript::Millis;
 use lookback::{Dialect, LogName, MemoryStore, Message, Store, StoreError, ToolCall};
 use serde_json::{Value, json};

@@ -75,13 +75,13 @@ fn a_summary_goes_on_from_the_notes_beside_it() {
     let before = block_on(session.window()).unwrap().to_json().unwrap();
     assert_eq!(before, file("summary.window.json"));
     for number in 0..4 {
-        let text = format!("We outcome to use port {number}. {}", "And some more was said about it. ".repeat(8));
+        let text = format!("We decided to use port {number}. {}", "And some more was said about it. ".repeat(8));
         block_on(session.push(lookback::Message::user(text))).unwrap();
         block_on(session.window()).unwrap();
         block_on(session.wait_for_summary()).unwrap();
     }
     let after = block_on(session.window()).unwrap().to_json().unwrap();
-    let first = "We outcome to use port 5000";
+    let first = "We decided to use port 5000";
     assert!(before.contains(first) && after.contains(first) && before != after, "{after}");
 }
 

@@ -300,7 +300,7 @@ proptest! {
             }
             let digests = |messages: &mut dyn Iterator<Item = &Message>| messages.map(Message::digest).collect::<Vec<_>>();
             let history = block_on(session.history()).unwrap();
-            prop_assert_eq!(digests(&mut history.iter().map(|past| &past.arrival.message)), digests(&mut client.iter()));
+            prop_assert_eq!(digests(&mut history.iter().map(|past| &*past.arrival.message)), digests(&mut client.iter()));
         }
     }
 }
@@ -360,7 +360,7 @@ fn the_newest_messages_are_those_of_the_branch() {
         // Another way is taken twice, the second time from before the first.
         for (kept, new) in [(40, 100..130), (20, 200..205)] {
             let history: Vec<_> = block_on(session.history()).unwrap();
-            let history = history.into_iter().take(kept).map(|past| past.arrival.message);
+            let history = history.into_iter().take(kept).map(|past| Arc::unwrap_or_clone(past.arrival.message));
             block_on(session.sync(history.chain(new.map(message)).collect())).unwrap();
         }
         let key = |past: &lookback::session::HistoryEntry| (past.position, past.shown);

@@ -300,7 +300,7 @@ impl Life {
         let history = block_on(self.session.history()).unwrap();
         let texts = |messages: &mut dyn Iterator<Item = &Message>| messages.map(Message::digest).collect::<Vec<_>>();
         assert_eq!(
-            texts(&mut history.iter().map(|past| &past.arrival.message)),
+            texts(&mut history.iter().map(|past| &*past.arrival.message)),
             texts(&mut self.expected.iter()),
             "the history"
         );

@@ -99,7 +99,14 @@ fn feed(
     model_window: Option<u64>,
 ) -> Result<(Run, u64), Failure> {
     let model = model.map(ToOwned::to_owned);
-    let settings = Settings { dialect: request.dialect(), policy, counter: counter.clone(), model, model_window };
+    let settings = Settings {
+        dialect: request.dialect(),
+        policy,
+        counter: counter.clone(),
+        model,
+        model_window,
+        max_output: None,
+    };
     let mut engine = Engine::new(settings);
     let mut largest = 0;
     let mut on_call = |engine: &Engine| largest = largest.max(most_tokens(engine.view()));
@@ -187,11 +194,11 @@ struct Over {
 fn over(engine: &Engine, taken: &Taken, policy: &Policy, view: &View) -> Option<Over> {
     let mut totals = view.totals();
     totals.size.tokens = engine.tokens(view);
-    let limits = policy.for_window(engine.settings().model_window).limits;
+    let limits = policy.for_window(engine.settings().model_window, 0).limits;
     if limits.fits(&totals) {
         return None;
     }
-    let (plan, _) = engine.explain();
+    let plan = engine.explain().plan;
     let mut sizes: Vec<(String, u64)> = Vec::new();
     for decision in &plan.decisions {
         let what = match decision.reason {

@@ -11,13 +11,13 @@ use super::{
     ConversionError, DecodeError, Dialect, Finding, Place, Problem, Quirks, Request, Response, Rule, blocks, convert,
     response,
 };
-use crate::cut::{self, Edit};
+use crate::edit::{self, Edit};
 use crate::json::{self, Fields};
 use crate::message::{
     AssistantPart, Content, Media, MediaSource, Message, Opaque, PartRef, Reasoning, ResultItem, Role, SystemPart,
     ToolCall, ToolResult, UserPart,
 };
-use crate::policy::Start;
+use crate::start::Start;
 
 /// The rules.
 pub(super) const RULES: &[Rule] = &[AM1, AM2, AM3, AM4, AM5, AM7, AM9, AM10];
@@ -169,28 +169,28 @@ fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Op
     let mut fields = Fields::read(block)?;
     match part {
         PartRef::ToolCall(_) => {
-            if let Some(id) = cut::renamed(edits, index) {
+            if let Some(id) = edit::renamed(edits, index) {
                 fields.set("id", json::string(id));
             }
-            if let Some(arguments) = cut::arguments(edits, index) {
+            if let Some(arguments) = edit::arguments(edits, index) {
                 fields.set("input", serde_json::from_str(arguments).ok()?);
             }
         }
         PartRef::ToolResult(result) => {
-            if let Some(id) = cut::renamed(edits, index) {
+            if let Some(id) = edit::renamed(edits, index) {
                 fields.set("tool_use_id", json::string(id));
             }
-            if let Some(note) = cut::note_of(result, edits, index) {
+            if let Some(note) = edit::note_of(result, edits, index) {
                 fields.set("content", json::string(&note.marker));
             }
             let content = fields.get("content").map(ToOwned::to_owned);
             let blocks = content.as_deref().map(blocks::blocks).unwrap_or_default();
-            if (0..result.content.len()).any(|item| cut::cut_of(edits, index, item).is_some()) {
+            if (0..result.content.len()).any(|item| edit::cut_of(edits, index, item).is_some()) {
                 let shown: Vec<_> = blocks
                     .into_iter()
                     .zip(&result.content)
                     .enumerate()
-                    .filter_map(|(at, (block, item))| match cut::cut_of(edits, index, at) {
+                    .filter_map(|(at, (block, item))| match edit::cut_of(edits, index, at) {
                         None => Some(block.into_owned()),
                         Some(cut) => Some(cut.apply(item.text().unwrap_or_default()))
                             .filter(|text| !text.is_empty())
@@ -201,7 +201,7 @@ fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Op
             }
         }
         PartRef::Text(text) => {
-            if let Some(cut) = cut::cut_of(edits, index, 0) {
+            if let Some(cut) = edit::cut_of(edits, index, 0) {
                 fields.set("text", json::string(&cut.apply(text)));
             }
         }

@@ -11,13 +11,13 @@ use super::{
     ConversionError, DecodeError, Dialect, Finding, Place, Problem, Quirks, Request, Response, Rule, blocks, convert,
     response,
 };
-use crate::cut::{self, Edit};
+use crate::edit::{self, Edit};
 use crate::json::{self, Fields};
 use crate::message::{
     AssistantPart, Content, Media, MediaSource, Message, Opaque, PartRef, Reasoning, ResultItem, Role, ToolCall,
     ToolResult, UserPart,
 };
-use crate::policy::Start;
+use crate::start::Start;
 
 /// The rules.
 pub(super) const RULES: &[Rule] = &[BC1, BC2, BC3, BC4, BC5, BC6, BC7];
@@ -193,10 +193,10 @@ fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Op
         PartRef::ToolCall(_) => {
             let inner = fields.get("toolUse")?.to_owned();
             let mut inner = Fields::read(&inner)?;
-            if let Some(id) = cut::renamed(edits, index) {
+            if let Some(id) = edit::renamed(edits, index) {
                 inner.set("toolUseId", json::string(id));
             }
-            if let Some(arguments) = cut::arguments(edits, index) {
+            if let Some(arguments) = edit::arguments(edits, index) {
                 inner.set("input", serde_json::from_str(arguments).ok()?);
             }
             fields.set("toolUse", inner.write());
@@ -204,18 +204,18 @@ fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Op
         PartRef::ToolResult(result) => {
             let inner = fields.get("toolResult")?.to_owned();
             let mut inner = Fields::read(&inner)?;
-            if let Some(id) = cut::renamed(edits, index) {
+            if let Some(id) = edit::renamed(edits, index) {
                 inner.set("toolUseId", json::string(id));
             }
             let content = inner.get("content").map(ToOwned::to_owned);
             let items = content.as_deref().and_then(json::array).unwrap_or_default();
             let note =
-                cut::note_of(result, edits, index).map(|note| json::value(&serde_json::json!({"text": note.marker})));
+                edit::note_of(result, edits, index).map(|note| json::value(&serde_json::json!({"text": note.marker})));
             let shown: Vec<_> = items
                 .into_iter()
                 .zip(&result.content)
                 .enumerate()
-                .filter_map(|(at, (raw, item))| match cut::cut_of(edits, index, at) {
+                .filter_map(|(at, (raw, item))| match edit::cut_of(edits, index, at) {
                     None => Some(raw.to_owned()),
                     Some(cut) => Some(cut.apply(item.text().unwrap_or_default()))
                         .filter(|text| !text.is_empty())
@@ -227,7 +227,7 @@ fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Op
             fields.set("toolResult", inner.write());
         }
         PartRef::Text(text) => {
-            if let Some(cut) = cut::cut_of(edits, index, 0) {
+            if let Some(cut) = edit::cut_of(edits, index, 0) {
                 fields.set("text", json::string(&cut.apply(text)));
             }
         }

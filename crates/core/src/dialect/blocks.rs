@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::{ConversionError, Dialect, Mend, Preamble, Shown};
-use crate::cut::{self, Edit};
+use crate::edit::{self, Edit};
 use crate::json::{self, Fields};
 use crate::message::{Message, PartRef, Role};
 
@@ -106,7 +106,7 @@ impl<'a> Outgoing<'a> {
         let role = message.role();
         let is_result = |part: &PartRef<'_>| matches!(part, PartRef::ToolResult(_));
         let shown =
-            || message.parts().enumerate().filter(|(part, _)| !cut::is_hidden(edits, *part)).map(|(_, part)| part);
+            || message.parts().enumerate().filter(|(part, _)| !edit::is_hidden(edits, *part)).map(|(_, part)| part);
         let (result, other) = (shown().any(|part| is_result(&part)), shown().any(|part| !is_result(&part)));
         let mut mixed = result && other && shown().skip_while(is_result).any(|part| is_result(&part));
         let systems = sent.iter().rev().take_while(|before| role == Role::User && before.role == Role::System).count();
@@ -216,16 +216,16 @@ fn text_block(string: &RawValue) -> Box<RawValue> {
 }
 
 fn edit_message(edit: EditBlock, message: &Message, raw: &RawValue, edits: &[Edit]) -> Option<Box<RawValue>> {
-    if cut::hides_all(message, edits) {
+    if edit::hides_all(message, edits) {
         return None;
     }
     let mut fields = Fields::read(raw)?;
     let content = fields.get("content")?.to_owned();
     let blocks = blocks(&content);
-    let shown = blocks.iter().zip(message.parts()).enumerate().filter(|(part, _)| !cut::is_hidden(edits, *part));
+    let shown = blocks.iter().zip(message.parts()).enumerate().filter(|(part, _)| !edit::is_hidden(edits, *part));
     let shown: Vec<_> = shown
         .filter_map(|(index, (block, part))| {
-            if cut::touches(edits, index) {
+            if edit::touches(edits, index) {
                 edit(block, part, index, edits).map(Cow::Owned)
             } else {
                 Some(Cow::Borrowed(&**block))

@@ -15,9 +15,7 @@ mod response;
 mod rules;
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 pub use convert::ConversionError;
@@ -29,33 +27,12 @@ pub use request::{Preamble, Request, RequestError};
 pub use response::Response;
 pub use rules::{Finding, Problem, Rule, Severity};
 
-use crate::cut::Edit;
+use crate::edit::Edit;
 use crate::json;
-use crate::message::{Content, Message, Wire};
-use crate::policy::Start;
-
-/// A provider's format of messages and requests.
-///
-/// ```
-/// use lookback_core::Dialect;
-///
-/// let message = Dialect::OpenAiChat.decode(r#"{"role":"user","content":"Hi","name":"ann"}"#)?;
-/// assert_eq!(message.text(), "Hi");
-/// assert_eq!(message.wire().unwrap().raw.get(), r#"{"role":"user","content":"Hi","name":"ann"}"#);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Dialect {
-    /// OpenAI's Chat Completions, and the many servers that follow it.
-    #[default]
-    #[serde(rename = "openai-chat")]
-    OpenAiChat,
-    /// Anthropic's Messages.
-    Anthropic,
-    /// Bedrock's Converse.
-    Bedrock,
-}
+use crate::message::{Content, Message};
+use crate::start::Start;
+pub use crate::wire::Dialect;
+use crate::wire::Wire;
 
 /// A message and the edits under which it is shown.
 #[derive(Debug, Clone, Copy)]
@@ -142,18 +119,6 @@ impl DecodeError {
 }
 
 impl Dialect {
-    /// All dialects.
-    pub const ALL: [Dialect; 3] = [Dialect::OpenAiChat, Dialect::Anthropic, Dialect::Bedrock];
-
-    /// Its name, as the command line spells it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Dialect::OpenAiChat => "openai-chat",
-            Dialect::Anthropic => "anthropic",
-            Dialect::Bedrock => "bedrock",
-        }
-    }
-
     /// Reads one message.
     ///
     /// # Errors
@@ -190,6 +155,23 @@ impl Dialect {
         shown: impl IntoIterator<Item = Shown<'a>>,
     ) -> Result<Vec<Cow<'a, RawValue>>, ConversionError> {
         self.encode_behind(None, shown)
+    }
+
+    /// Writes messages as the JSON list of a request's `messages`.
+    ///
+    /// # Errors
+    /// Returns an error if something in a message cannot be said in this dialect.
+    ///
+    /// ```
+    /// use lookback_core::{Dialect, Message};
+    ///
+    /// let json = Dialect::OpenAiChat.to_json(&[Message::system("Be brief."), Message::user("Hi")])?;
+    /// assert_eq!(json, r#"[{"content":"Be brief.","role":"system"},{"content":"Hi","role":"user"}]"#);
+    /// # Ok::<(), lookback_core::ConversionError>(())
+    /// ```
+    pub fn to_json(self, messages: &[Message]) -> Result<String, ConversionError> {
+        let encoded = self.encode(messages.iter().map(|message| Shown { message, edits: &[] }))?;
+        Ok(list(encoded.iter().map(AsRef::as_ref)))
     }
 
     /// The messages of a request with this system prompt and these tools, whose cache markers count too.
@@ -335,16 +317,27 @@ impl Dialect {
     }
 }
 
-impl fmt::Display for Dialect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
 /// Takes a member out of a message, such as one that is not the provider's; every other member keeps its bytes.
 pub fn take(message: &RawValue, key: &str) -> (Box<RawValue>, Option<Box<RawValue>>) {
     let Some(mut fields) = json::Fields::read(message) else { return (message.to_owned(), None) };
     let Some(value) = fields.get(key).map(ToOwned::to_owned) else { return (message.to_owned(), None) };
     fields.remove(key);
     (fields.write(), Some(value))
+}
+
+/// Writes messages as one JSON list, each byte for byte.
+///
+/// ```
+/// use lookback_core::{Engine, Message, Settings, dialect};
+///
+/// let mut engine = Engine::new(Settings::default());
+/// engine.push(Message::user("Hi"))?;
+/// let messages = engine.view().encode(engine.settings().dialect)?;
+/// assert_eq!(dialect::list(messages.iter().map(AsRef::as_ref)), r#"[{"content":"Hi","role":"user"}]"#);
+/// # Ok::<(), lookback_core::ConversionError>(())
+/// ```
+pub fn list<'a>(messages: impl IntoIterator<Item = &'a RawValue>) -> String {
+    let mut out = String::new();
+    json::push_array(&mut out, messages);
+    out
 }

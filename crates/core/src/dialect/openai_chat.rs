@@ -10,13 +10,13 @@ use super::{
     ConversionError, DecodeError, Dialect, Finding, Place, Problem, Quirks, Request, Response, Rule, Shown, convert,
     response,
 };
-use crate::cut::{self, Edit};
+use crate::edit::{self, Edit};
 use crate::json::{self, Fields};
 use crate::message::{
     AssistantPart, Content, Media, MediaSource, Message, Opaque, PartRef, ResultItem, Role, SystemPart, ToolCall,
     ToolResult, UserPart,
 };
-use crate::policy::Start;
+use crate::start::Start;
 
 /// The rules, most of which OpenAI enforces, and some only the servers that follow it: we hold to the strictest.
 pub(super) const RULES: &[Rule] = &[OC1, OC2, OC3, OC4, OC5, OC0];
@@ -229,7 +229,7 @@ pub(super) fn has_empty_calls(message: &Message) -> bool {
 
 /// The message with its edits carried out; `None` where they leave nothing of it.
 fn edit(message: &Message, raw: &RawValue, edits: &[Edit]) -> Option<Box<RawValue>> {
-    if cut::hides_all(message, edits) {
+    if edit::hides_all(message, edits) {
         return None;
     }
     let mut fields = Fields::read(raw)?;
@@ -237,7 +237,7 @@ fn edit(message: &Message, raw: &RawValue, edits: &[Edit]) -> Option<Box<RawValu
     // Parts of the content come first, in its order; the calls follow them.
     let in_content = |part: usize| calls.is_none_or(|first| part < first);
     if let Some((_, result)) = message.tool_results().next() {
-        if let Some(id) = cut::renamed(edits, 0) {
+        if let Some(id) = edit::renamed(edits, 0) {
             fields.set("tool_call_id", json::string(id));
         }
         if let Some(content) = fields.get("content").and_then(|content| result_content(content, result, edits)) {
@@ -246,7 +246,7 @@ fn edit(message: &Message, raw: &RawValue, edits: &[Edit]) -> Option<Box<RawValu
     } else if edits.iter().any(|edit| in_content(edit.part) && edit.part < message.parts().count()) {
         let parts = fields.get("content").and_then(json::array);
         let kept = parts.map(|parts| {
-            let visible = parts.into_iter().enumerate().filter(|(part, _)| !cut::is_hidden(edits, *part));
+            let visible = parts.into_iter().enumerate().filter(|(part, _)| !edit::is_hidden(edits, *part));
             json::write_array(visible.map(|(_, raw)| raw))
         });
         let empty = kept.as_ref().is_none_or(|kept| kept.get() == "[]");
@@ -266,7 +266,7 @@ fn edit(message: &Message, raw: &RawValue, edits: &[Edit]) -> Option<Box<RawValu
 }
 
 fn result_content(content: &RawValue, result: &ToolResult, edits: &[Edit]) -> Option<Box<RawValue>> {
-    let cut = |item| cut::cut_of(edits, 0, item);
+    let cut = |item| edit::cut_of(edits, 0, item);
     let text = |item: usize| result.content.get(item).and_then(ResultItem::text).unwrap_or_default();
     let Some(items) = json::array(content) else { return cut(0).map(|cut| json::string(&cut.apply(text(0)))) };
     let items = items.into_iter().enumerate().filter_map(|(index, raw)| match cut(index) {
@@ -278,7 +278,7 @@ fn result_content(content: &RawValue, result: &ToolResult, edits: &[Edit]) -> Op
 }
 
 fn edit_call(raw: &RawValue, edits: &[Edit], part: usize) -> Box<RawValue> {
-    let (id, arguments) = (cut::renamed(edits, part), cut::arguments(edits, part));
+    let (id, arguments) = (edit::renamed(edits, part), edit::arguments(edits, part));
     let Some(mut fields) = Fields::read(raw).filter(|_| id.is_some() || arguments.is_some()) else {
         return raw.to_owned();
     };

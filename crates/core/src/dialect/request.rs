@@ -9,7 +9,8 @@ use serde_json::value::RawValue;
 use super::{DecodeError, Dialect, detect};
 use crate::json::{self, Fields};
 use crate::message::Message;
-use crate::tokens::{Size, TokenCounter};
+use crate::size::Size;
+use crate::tokens::TokenCounter;
 
 /// What a request says beside its messages: it stands before them, costs tokens, and is never dropped.
 #[derive(Clone, Default, Serialize, Deserialize)]
@@ -200,14 +201,7 @@ impl Request {
         let length: usize = messages.iter().map(|raw| raw.as_ref().get().len() + 1).sum();
         let mut out = String::with_capacity(self.text.len() - self.list.len() + length + 2);
         out.push_str(self.text.get(..self.list.start).unwrap_or_default());
-        out.push('[');
-        for (index, message) in messages.iter().enumerate() {
-            if index > 0 {
-                out.push(',');
-            }
-            out.push_str(message.as_ref().get());
-        }
-        out.push(']');
+        json::push_array(&mut out, messages.iter().map(AsRef::as_ref));
         out.push_str(self.text.get(self.list.end..).unwrap_or_default());
         out
     }

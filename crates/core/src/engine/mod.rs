@@ -9,16 +9,21 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::cut::{self, Change, Edit};
-use crate::dialect::{ConversionError, Dialect, Preamble};
-use crate::group::Pin;
+use crate::candidates::{self, Candidates, Sizing};
+use crate::cut;
+use crate::dialect::{ConversionError, Preamble};
+use crate::edit::{self, Change, Edit};
+use crate::entry::{Arrival, Entry, Label, Millis, Origin, Position, UsageReport};
+use crate::group::Pinned;
+use crate::measure::measure;
 use crate::message::{Message, Role};
 use crate::plan::{Demands, Plan, plan_for};
-use crate::policy::{Excess, Limits, Mode, Pace, Policy, Start, Tokens, Totals};
-use crate::record::{self, Sizing};
-use crate::tokens::{Estimate, Models, Size, TokenCounter, measure};
-use crate::transcript::{Arrival, Entry, Label, Millis, Origin, Position, UsageReport};
+use crate::policy::{Limits, Mode, Pace, Policy, Tokens};
+use crate::size::{Excess, Totals};
+use crate::start::Start;
+use crate::tokens::{Estimate, Models, TokenCounter};
 use crate::view::{Item, View};
+use crate::wire::Dialect;
 
 pub use repair::is_stand_in;
 pub use summary::{SummaryClaim, SummaryRejected, SummaryRequest};
@@ -36,6 +41,8 @@ pub struct Settings {
     pub model: Option<String>,
     /// The model's window in tokens, where it is known: shares refer to it, and it is the hard limit unless the policy sets one.
     pub model_window: Option<u64>,
+    /// The most tokens that the model may answer with, which are kept free in its context window. If it is unknown, none are.
+    pub max_output: Option<u64>,
 }
 
 impl Settings {
@@ -45,18 +52,27 @@ impl Settings {
     /// use lookback_core::{Dialect, Settings};
     ///
     /// let settings = Settings::for_model(Dialect::OpenAiChat, "gpt-4o");
-    /// assert_eq!(settings.model_window, Some(128_000));
+    /// assert_eq!((settings.model_window, settings.max_output), (Some(128_000), Some(16_384)));
     /// assert_eq!(Settings::for_model(Dialect::OpenAiChat, "my-own-model").model_window, None);
     /// ```
     pub fn for_model(dialect: Dialect, model: &str) -> Self {
         let (name, default) = (Some(model.to_owned()), Settings::default());
         match Models::builtin().find(model) {
-            Some(known) => {
-                let window = Some(known.window);
-                Settings { dialect, counter: known.counter(), model: name, model_window: window, ..default }
-            }
+            Some(known) => Settings {
+                dialect,
+                counter: known.counter(),
+                model: name,
+                model_window: Some(known.window),
+                max_output: known.max_output,
+                ..default
+            },
             None => Settings { dialect, model: name, ..default },
         }
+    }
+
+    /// The same policy for this model (see [`Policy::for_window`]).
+    fn resolved(&self, policy: &Policy) -> Policy {
+        policy.for_window(self.model_window, self.max_output.unwrap_or(0))
     }
 }
 
@@ -65,10 +81,11 @@ impl Default for Settings {
     fn default() -> Self {
         Settings {
             dialect: Dialect::default(),
-            policy: Policy::default(),
+            policy: Policy::production(),
             counter: Arc::new(Estimate::default()),
             model: None,
             model_window: None,
+            max_output: None,
         }
     }
 }
@@ -127,18 +144,27 @@ pub struct HardLimitExceeded {
     /// The limits.
     pub excesses: Vec<Excess>,
     /// What is pinned, and how large it is.
-    pub pinned: Vec<(Pin, Size)>,
+    pub pinned: Vec<Pinned>,
     /// Whether a compaction would help, but signed reasoning of an open tool loop forbids it.
     pub waits: bool,
 }
 
-fn describe(excesses: &[Excess], pinned: &[(Pin, Size)], waits: bool) -> String {
+fn describe(excesses: &[Excess], pinned: &[Pinned], waits: bool) -> String {
     let excess = |e: &Excess| format!("{} {} where {} may be", e.actual, e.measure, e.limit);
-    let pin = |(pin, size): &(Pin, Size)| format!("{pin} ({} tokens)", size.tokens);
     let limits = excesses.iter().map(excess).collect::<Vec<_>>().join(", ");
-    let pins = pinned.iter().map(pin).collect::<Vec<_>>().join(", ");
+    let pins = Pinned::list(pinned);
     let wait = if waits { "; signed reasoning of the open tool loop forbids a compaction" } else { "" };
     format!("{limits}; pinned: {pins}{wait}")
+}
+
+/// Why each group of a window is where it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Explanation {
+    /// A decision for each group, with its reason.
+    pub plan: Plan,
+    /// For each decision of the plan, the entries of its group; none for the preamble.
+    pub entries: Vec<Vec<Range<Position>>>,
 }
 
 /// The least number of entries between two checkpoints. More where the window holds more messages, so that writing them
@@ -154,14 +180,14 @@ impl Engine {
     /// A conversation that goes on: `view` is the fold of its first `end` entries, the last `since_checkpoint` of which came
     /// after a checkpoint.
     pub fn resume(settings: Settings, view: View, end: Position, since_checkpoint: u64) -> Self {
-        let policy = settings.policy.for_window(settings.model_window);
+        let policy = settings.resolved(&settings.policy);
         Engine { settings, policy, view, end, since_checkpoint, summary_pending: false }
     }
 
     /// Goes on by another policy. What an earlier one has dropped stays dropped; what one in the mode `on_read` has left out, a larger one
     /// shows again.
     pub fn set_policy(&mut self, policy: Policy) {
-        self.policy = policy.for_window(self.settings.model_window);
+        self.policy = self.settings.resolved(&policy);
         self.settings.policy = policy;
     }
 
@@ -184,7 +210,7 @@ impl Engine {
     ///
     /// # Errors
     /// Where the message came in another dialect, or was built in Rust, and this one cannot say something of it.
-    pub fn push(&mut self, message: Message) -> Result<Vec<Entry>, ConversionError> {
+    pub fn push(&mut self, message: impl Into<Arc<Message>>) -> Result<Vec<Entry>, ConversionError> {
         self.receive(message, Origin::Client, None)
     }
 
@@ -194,13 +220,15 @@ impl Engine {
     /// As [`Engine::push`].
     pub fn receive(
         &mut self,
-        message: Message,
+        message: impl Into<Arc<Message>>,
         origin: Origin,
         time: Option<Millis>,
     ) -> Result<Vec<Entry>, ConversionError> {
+        let message = message.into();
         let dialect = self.settings.dialect;
         let same = message.wire().is_some_and(|wire| wire.dialect == dialect);
-        let messages = if same { vec![message] } else { dialect.convert(&message)? };
+        let messages =
+            if same { vec![message] } else { dialect.convert(&message)?.into_iter().map(Arc::new).collect() };
         let mut entries = Vec::with_capacity(messages.len());
         for message in messages {
             let Some((replaces, first)) = self.place_of_system(&message) else { continue };
@@ -212,7 +240,7 @@ impl Engine {
                     edits.extend(cuts.into_iter().map(|(item, cut)| Edit { part, change: Change::Cut { item, cut } }));
                 }
             }
-            let edits = cut::in_order(edits);
+            let edits = edit::in_order(edits);
             let size = measure(&message, &edits, counter);
             let digest = message.digest();
             let arrival = Arrival { message, origin, edits, size, digest, time, replaces, first };
@@ -248,17 +276,17 @@ impl Engine {
             return entries;
         }
         let size = preamble.measure(&*self.settings.counter);
-        self.record(Entry::Preamble { preamble: preamble.clone(), size }, &mut entries);
+        self.record(Entry::Preamble { preamble: Arc::new(preamble.clone()), size }, &mut entries);
         self.take_outdated(&mut entries);
         entries
     }
 
     /// Takes signed reasoning away that was made under another preamble; from an open tool loop, when that is done.
     fn take_outdated(&mut self, entries: &mut Vec<Entry>) {
-        if !self.view.outdated() || record::is_bound(&self.view, self.sizing()) {
+        if !self.view.outdated() || candidates::is_bound(&self.view, self.sizing()) {
             return;
         }
-        let candidates = record::candidates(&self.view, self.sizing());
+        let candidates = Candidates::of(&self.view, self.sizing());
         let plan = candidates.keep_all();
         let compaction = candidates.carry_out(&self.view, &plan);
         self.record(Entry::Compaction(compaction), entries);
@@ -435,16 +463,20 @@ impl Engine {
     /// Whether a limit that is exceeded has to wait: for a summary that is being made, or for the end of a tool loop with signed
     /// reasoning, which goes on for some calls yet: sizing everything anew for each of them would be for nothing.
     fn waits(&self) -> bool {
-        let bound = || !self.policy.drop_block && record::is_bound(&self.view, self.sizing());
-        self.fits_hard(&self.totals()) && (self.summary_pending || bound())
+        self.fits_hard(&self.totals()) && (self.summary_pending || self.is_bound())
+    }
+
+    /// Whether signed reasoning of an open tool loop forbids any change, and the request does not ask the provider to drop it.
+    fn is_bound(&self) -> bool {
+        !self.policy.drop_block && candidates::is_bound(&self.view, self.sizing())
     }
 
     /// The plan for the window as it is, whether or not a limit is exceeded: why each group is where it is, with the entries
     /// that it is made of (none for the system prompt and tools outside the messages).
-    pub fn explain(&self) -> (Plan, Vec<Vec<Range<Position>>>) {
-        let candidates = record::candidates(&self.view, self.sizing());
+    pub fn explain(&self) -> Explanation {
+        let candidates = Candidates::of(&self.view, self.sizing());
         let plan = plan_for(&candidates.groups, &self.policy, self.demands());
-        (plan, candidates.spans(&self.view))
+        Explanation { plan, entries: candidates.spans(&self.view) }
     }
 
     fn calibration(&self) -> crate::tokens::Calibration {

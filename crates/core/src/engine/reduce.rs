@@ -1,12 +1,12 @@
 //! Making a window smaller: by the policy, by another one for once, or because the provider refused it as too long.
 
 use super::{Engine, HardLimitExceeded, WindowOutcome};
-use crate::group::{GroupKind, Pin};
+use crate::candidates::{Candidates, Sizing};
+use crate::entry::{Entry, Repair};
+use crate::group::{GroupKind, Pinned};
 use crate::plan::{Demands, Plan, Reason, Verdict, plan_for};
-use crate::policy::{Keep, Limits, Mode, Policy, Stage, Totals};
-use crate::record::{self, Candidates, Sizing};
-use crate::tokens::Size;
-use crate::transcript::{Entry, Repair};
+use crate::policy::{Keep, Limits, Mode, Policy, Stage};
+use crate::size::Totals;
 use crate::view::{Item, View, ViewGroup};
 
 impl Engine {
@@ -36,7 +36,7 @@ impl Engine {
     /// # Ok::<(), lookback_core::ConversionError>(())
     /// ```
     pub fn compact(&mut self, policy: &Policy) -> WindowOutcome {
-        let policy = Policy { mode: Mode::Recorded, ..policy.for_window(self.settings.model_window) };
+        let policy = Policy { mode: Mode::Recorded, ..self.settings.resolved(policy) };
         self.reduce(&policy, self.demands())
     }
 
@@ -70,12 +70,12 @@ impl Engine {
     /// ```
     pub fn shorten(&mut self, stages: &[Stage]) -> WindowOutcome {
         let mut outcome = WindowOutcome::default();
-        if !self.policy.drop_block && record::is_bound(&self.view, self.sizing()) {
+        if self.is_bound() {
             return outcome;
         }
         let policy = Policy { stages: stages.to_vec(), mode: Mode::Recorded, ..self.policy.clone() };
         let demands = Demands { overflow: true, ..self.demands() };
-        let candidates = record::candidates(&self.view, Sizing { policy: &policy, demands, ..self.sizing() });
+        let candidates = Candidates::of(&self.view, Sizing { policy: &policy, demands, ..self.sizing() });
         outcome.plan = candidates.shorten(stages.len());
         if let Some(plan) = &outcome.plan {
             let compaction = candidates.carry_out(&self.view, plan);
@@ -115,12 +115,12 @@ impl Engine {
     /// an open tool loop forbids a change.
     pub(super) fn take_out(&mut self, keep: Keep, plan: impl FnOnce(&Candidates, &View) -> Option<Plan>) -> Vec<Entry> {
         let mut entries = Vec::new();
-        if !self.policy.drop_block && record::is_bound(&self.view, self.sizing()) {
+        if self.is_bound() {
             return entries;
         }
         // Without stages: nothing is shortened, so nothing need be measured.
         let policy = Policy { keep, stages: Vec::new(), mode: Mode::Recorded, ..self.policy.clone() };
-        let candidates = record::candidates(&self.view, Sizing { policy: &policy, ..self.sizing() });
+        let candidates = Candidates::of(&self.view, Sizing { policy: &policy, ..self.sizing() });
         if let Some(plan) = plan(&candidates, &self.view) {
             self.carry_out(candidates, &plan, &mut entries);
         }
@@ -128,8 +128,8 @@ impl Engine {
     }
 
     /// What of the window may not be dropped, and how large that is.
-    pub fn pinned(&self) -> Vec<(Pin, Size)> {
-        record::candidates(&self.view, self.sizing()).pinned()
+    pub fn pinned(&self) -> Vec<Pinned> {
+        Candidates::of(&self.view, self.sizing()).pinned()
     }
 
     pub(super) fn reduce_by_policy(&mut self) -> WindowOutcome {
@@ -139,7 +139,7 @@ impl Engine {
 
     fn reduce(&mut self, policy: &Policy, demands: Demands) -> WindowOutcome {
         let mut outcome = WindowOutcome::default();
-        let candidates = record::candidates(&self.view, Sizing { policy, demands, ..self.sizing() });
+        let candidates = Candidates::of(&self.view, Sizing { policy, demands, ..self.sizing() });
         let mut plan = plan_for(&candidates.groups, policy, demands);
         match plan.verdict {
             Verdict::Keep | Verdict::Wait => {}

@@ -1,14 +1,16 @@
 //! Repairs that are made only when a request is to be sent: stand-ins for results, an opening, and white space at the end.
 
+use std::sync::Arc;
+
 use super::Engine;
-use crate::cut::{self, Change, Cut, Edit};
-use crate::dialect::Dialect;
+use crate::edit::{self, Change, Cut, Edit};
+use crate::entry::{Entry, Position, Repair};
 use crate::group::GroupKind;
+use crate::measure::measure;
 use crate::message::{Content, Message, PartRef, ResultItem, ToolResult, UserPart};
-use crate::policy::Start;
-use crate::tokens::measure;
-use crate::transcript::{Entry, Position, Repair};
+use crate::start::Start;
 use crate::view::View;
+use crate::wire::Dialect;
 
 /// What stands in for the result of a tool call that has none.
 const STAND_IN: &str = "[No result: the tool call was interrupted.]";
@@ -57,13 +59,13 @@ impl Engine {
             return None;
         }
         let item = view.messages().next_back()?;
-        let part = item.message().ends_in_space(|part| !cut::is_hidden(item.edits(), part))?;
-        if cut::cut_of(item.edits(), part, 0).is_some() {
+        let part = item.message().ends_in_space(|part| !edit::is_hidden(item.edits(), part))?;
+        if edit::cut_of(item.edits(), part, 0).is_some() {
             return None;
         }
         let PartRef::Text(text) = item.message().parts().nth(part)? else { return None };
         let edit = Edit { part, change: Change::Cut { item: 0, cut: Cut::trim_end(text)? } };
-        let edits = cut::in_order(item.edits().iter().chain([&edit]).cloned().collect());
+        let edits = edit::in_order(item.edits().iter().chain([&edit]).cloned().collect());
         let size = measure(item.message(), &edits, &*self.settings.counter);
         Some(Repair::Trim { message: item.position(), edit, size })
     }
@@ -90,7 +92,7 @@ pub fn is_stand_in(message: &Message) -> bool {
     message.parts().next().is_some() && message.parts().all(stands_in)
 }
 
-fn stand_in(dialect: Dialect, id: &str) -> Option<Message> {
+fn stand_in(dialect: Dialect, id: &str) -> Option<Arc<Message>> {
     let content = vec![ResultItem::Text(STAND_IN.to_owned())];
     // OpenAI's format has no place to say that a result is an error.
     let error = dialect != Dialect::OpenAiChat;
@@ -99,6 +101,6 @@ fn stand_in(dialect: Dialect, id: &str) -> Option<Message> {
 }
 
 /// A message of ours with its bytes.
-pub(super) fn own(dialect: Dialect, message: &Message) -> Option<Message> {
-    dialect.convert(message).ok()?.into_iter().next()
+pub(super) fn own(dialect: Dialect, message: &Message) -> Option<Arc<Message>> {
+    dialect.convert(message).ok()?.into_iter().next().map(Arc::new)
 }

@@ -7,15 +7,17 @@ use serde::{Deserialize, Serialize};
 
 use super::Engine;
 use super::repair::own;
+use crate::candidates::Candidates;
 use crate::cut;
-use crate::dialect::Dialect;
+use crate::entry::{Entry, Position, Summary, spans};
 use crate::group::Pin;
+use crate::measure::measure;
 use crate::message::{Message, Role};
 use crate::plan::{Decision, Plan, Reason, Verdict};
-use crate::policy::{Measure, Policy, Start, Summarize};
-use crate::record::{self, Candidates};
-use crate::tokens::{Size, measure};
-use crate::transcript::{Entry, Position, Summary, spans};
+use crate::policy::{Policy, Summarize};
+use crate::size::{Measure, Size};
+use crate::start::Start;
+use crate::wire::Dialect;
 
 /// A summary that is wanted, with all that it is to be made of.
 #[derive(Clone)]
@@ -40,7 +42,7 @@ pub struct SummaryClaim {
     /// The entries that leave the window for it.
     pub covers: Vec<Range<Position>>,
     /// The compaction that brought the summary which it goes on from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, alias = "base", skip_serializing_if = "Option::is_none")]
     pub replaces: Option<Position>,
     /// Why.
     pub reason: Reason,
@@ -118,7 +120,7 @@ impl Engine {
     /// for text in ["My name is Ada.", "And?", "What is it?"] {
     ///     engine.push(Message::user(text))?;
     /// }
-    /// let wanted = engine.window().wanted.unwrap();
+    /// let wanted = engine.window().summary_request.unwrap();
     /// engine.accept_summary(&wanted.claim, "The user is called Ada.")?;
     /// let first = engine.view().messages().next().unwrap().message().text();
     /// assert_eq!(first, "[Summary of the conversation before this point]\nThe user is called Ada.");
@@ -130,10 +132,10 @@ impl Engine {
         if self.view.summary().map(|(position, _)| position) != claim.replaces || !here {
             return Err(SummaryRejected::Superseded);
         }
-        if !self.policy.drop_block && record::is_bound(&self.view, self.sizing()) {
+        if self.is_bound() {
             return Err(SummaryRejected::Waits);
         }
-        let candidates = record::candidates(&self.view, self.sizing());
+        let candidates = Candidates::of(&self.view, self.sizing());
         let budget = summary.budget.min(self.room_for_summary(&candidates)?);
         let counter = &*self.settings.counter;
         let text = cut::head(text.trim(), budget, counter).trim_end();
@@ -147,7 +149,7 @@ impl Engine {
         let summary = Summary { message, text: text.to_owned(), size, covers, replaces, stands_for };
         let plan = candidates.summarize(&self.view, &claim.covers, claim.reason, size);
         let mut compaction = candidates.carry_out(&self.view, &plan);
-        compaction.summary = Some(summary);
+        compaction.summary = Some(Arc::new(summary));
         let mut entries = Vec::new();
         self.record(Entry::Compaction(compaction), &mut entries);
         if self.needs_opening() {
@@ -161,7 +163,8 @@ impl Engine {
     fn room_for_summary(&self, candidates: &Candidates) -> Result<u64, SummaryRejected> {
         let hard = self.policy.hard.unwrap_or_default();
         let Some(limit) = hard.get(Measure::Tokens) else { return Ok(u64::MAX) };
-        let pinned = candidates.pinned().into_iter().filter(|(pin, _)| *pin != Pin::Summary).map(|(_, size)| size);
+        let pinned =
+            candidates.pinned().into_iter().filter(|pinned| pinned.pin != Pin::Summary).map(|pinned| pinned.size);
         let pinned = pinned.sum::<Size>().tokens;
         let room = limit.saturating_sub(pinned).saturating_sub(AROUND);
         if room == 0 {
@@ -208,7 +211,7 @@ impl Engine {
 }
 
 /// The message that shows a summary.
-fn in_words(dialect: Dialect, summary: &Summarize, text: &str) -> Option<Message> {
+fn in_words(dialect: Dialect, summary: &Summarize, text: &str) -> Option<Arc<Message>> {
     let text = summary.wording.replace("{summary}", text);
     let free = dialect.quirks().start == Start::Any;
     let message = match summary.role {

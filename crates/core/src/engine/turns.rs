@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::Engine;
+use crate::entry::Entry;
 use crate::group::GroupKind;
 use crate::plan::Reason;
-use crate::policy::{Keep, Measure, Start};
-use crate::transcript::Entry;
+use crate::policy::Keep;
+use crate::size::Measure;
+use crate::start::Start;
 use crate::view::{Item, ViewGroup};
 
 impl Engine {

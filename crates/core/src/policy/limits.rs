@@ -1,11 +1,8 @@
 //! Limits, and what they are compared with.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
-use crate::group::{Group, GroupKind};
-use crate::tokens::Size;
+use crate::size::{Excess, Measure, Totals};
 
 /// Limits in each measure; the absent ones do not bind. The request's system prompt and tools count in tokens and bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -39,96 +36,6 @@ pub enum Tokens {
     Count(u64),
     /// This share of the model's window, above 0 and at most 1. It does not bind where the window is unknown.
     Share(f64),
-}
-
-/// A measure that a limit may be set in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Measure {
-    /// Tokens.
-    Tokens,
-    /// Messages.
-    Messages,
-    /// Turns.
-    Turns,
-    /// Rounds.
-    Rounds,
-    /// Bytes of JSON.
-    Bytes,
-    /// Pictures and files.
-    Media,
-}
-
-impl Measure {
-    /// All of them, in the order in which they are reported.
-    pub const ALL: [Measure; 6] =
-        [Measure::Tokens, Measure::Messages, Measure::Turns, Measure::Rounds, Measure::Bytes, Measure::Media];
-}
-
-impl fmt::Display for Measure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Measure::Tokens => "tokens",
-            Measure::Messages => "messages",
-            Measure::Turns => "turns",
-            Measure::Rounds => "rounds",
-            Measure::Bytes => "bytes",
-            Measure::Media => "pictures and files",
-        })
-    }
-}
-
-/// What a window amounts to, in every measure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Totals {
-    /// What adds up.
-    pub size: Size,
-    /// Different turns.
-    pub turns: u64,
-    /// Rounds.
-    pub rounds: u64,
-}
-
-impl Totals {
-    /// In one measure.
-    pub fn get(&self, measure: Measure) -> u64 {
-        match measure {
-            Measure::Tokens => self.size.tokens,
-            Measure::Messages => self.size.messages,
-            Measure::Turns => self.turns,
-            Measure::Rounds => self.rounds,
-            Measure::Bytes => self.size.bytes,
-            Measure::Media => self.size.media,
-        }
-    }
-
-    /// Of these groups, each with the size that stands beside it.
-    pub fn of<'a>(groups: impl IntoIterator<Item = (&'a Group, Size)>) -> Totals {
-        let mut totals = Totals::default();
-        let mut turn = None;
-        for (group, size) in groups {
-            totals.size += size;
-            if group.counts_in_turns() && turn != Some(group.turn) {
-                totals.turns += 1;
-                turn = Some(group.turn);
-            }
-            if matches!(group.kind, GroupKind::Assistant | GroupKind::Round) {
-                totals.rounds += 1;
-            }
-        }
-        totals
-    }
-}
-
-/// A limit that is exceeded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Excess {
-    /// In which measure.
-    pub measure: Measure,
-    /// What there is.
-    pub actual: u64,
-    /// What there may be.
-    pub limit: u64,
 }
 
 impl Limits {

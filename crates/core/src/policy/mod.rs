@@ -10,7 +10,10 @@ use crate::cut::Truncation;
 use crate::message::Role;
 
 pub use faults::PolicyFault;
-pub use limits::{Excess, Limits, Measure, Tokens, Totals};
+pub use limits::{Limits, Tokens};
+
+pub use crate::size::{Excess, Measure, Totals};
+pub use crate::start::Start;
 
 /// When a window is cut, how far, and in which ways.
 ///
@@ -56,9 +59,65 @@ pub struct Policy {
     pub drop_block: bool,
 }
 
-impl Default for Policy {
-    /// No limit but the model's own, and dropping the oldest where that is met.
-    fn default() -> Self {
+impl Policy {
+    /// The policy that we run in production, and the default of [`Settings`](crate::Settings). The page
+    /// `docs/default-policy.md` has the reasons, with figures.
+    ///
+    /// A window that exceeds 64,000 tokens is cut to 32,000, in whole groups, so that it is cut rarely and the provider's
+    /// cache holds in between. Tool results longer than 32,000 characters are truncated as they arrive.
+    ///
+    /// ```
+    /// use lookback_core::{Limits, Policy};
+    ///
+    /// let policy = Policy { limits: Limits::tokens(100_000), ..Policy::production() };
+    /// assert!(policy.faults().is_empty());
+    /// ```
+    pub fn production() -> Policy {
+        let limits = |tokens, media, bytes| Limits {
+            tokens: Some(Tokens::Count(tokens)),
+            media: Some(media),
+            bytes: Some(bytes),
+            ..Limits::default()
+        };
+        Policy {
+            limits: limits(64_000, 80, 24_000_000),
+            target: Some(limits(32_000, 40, 12_000_000)),
+            arrival: Some(Truncation { head: 24_000, tail: 8_000, ..Truncation::default() }),
+            stages: vec![Stage::ClearMedia { keep: 4 }, Stage::Drop],
+            start: Start::UserOrToolPair,
+            ..Policy::unlimited()
+        }
+    }
+
+    /// A policy that sends everything and never compacts, not even if the window exceeds what the model accepts.
+    ///
+    /// ```
+    /// use lookback_core::{Engine, Message, Policy, Settings};
+    ///
+    /// let settings = Settings { policy: Policy::never_compact(), model_window: Some(10), ..Settings::default() };
+    /// let mut engine = Engine::new(settings);
+    /// for text in ["one", "two", "three", "four"] {
+    ///     engine.push(Message::user(text))?;
+    /// }
+    /// assert!(engine.window().plan.is_none());
+    /// # Ok::<(), lookback_core::ConversionError>(())
+    /// ```
+    pub fn never_compact() -> Policy {
+        // An empty hard limit, so that not even the context window of the model binds.
+        Policy { hard: Some(Limits::default()), ..Policy::unlimited() }
+    }
+
+    /// A policy without limits of its own: the base for policies that set some. If the model's context window is known, the
+    /// oldest groups are dropped when it is exceeded.
+    ///
+    /// ```
+    /// use lookback_core::{Limits, Policy};
+    ///
+    /// let limits = Limits::messages(40);
+    /// let policy = Policy { limits, target: Some(Limits::messages(20)), ..Policy::unlimited() };
+    /// assert_eq!(policy.keep, Policy::unlimited().keep);
+    /// ```
+    pub fn unlimited() -> Policy {
         Policy {
             limits: Limits::default(),
             target: None,
@@ -77,6 +136,13 @@ impl Default for Policy {
             mode: Mode::Recorded,
             drop_block: false,
         }
+    }
+}
+
+impl Default for Policy {
+    /// As [`Policy::unlimited`].
+    fn default() -> Self {
+        Policy::unlimited()
     }
 }
 
@@ -135,19 +201,6 @@ pub enum Pace {
     Turn,
 }
 
-/// Where a window may begin, system messages aside. What the provider demands holds in any case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Start {
-    /// Anywhere between groups.
-    #[default]
-    Any,
-    /// At a message of a person, or at a tool call with its results.
-    UserOrToolPair,
-    /// At a message of a person.
-    User,
-}
-
 /// A way to make a window smaller. Each goes from the oldest group to the newest, and leaves alone what is pinned.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
@@ -178,7 +231,7 @@ pub enum Stage {
         keep: u64,
     },
     /// Merges whole groups into a running summary, which stands where they stood. Who makes it, and when, is the caller's (see
-    /// [`WindowOutcome::wanted`](crate::WindowOutcome)); until then they stay, unless a hard limit is met.
+    /// [`WindowOutcome::summary_request`](crate::WindowOutcome)); until then they stay, unless a hard limit is met.
     Summarize(Summarize),
     /// Drops whole groups.
     Drop,
@@ -216,9 +269,20 @@ pub enum Mode {
 }
 
 impl Policy {
-    /// The same policy with its shares as counts, and the model's window as the hard limit where none is set.
-    pub fn for_window(&self, window: Option<u64>) -> Policy {
-        let hard = self.hard.or_else(|| window.map(Limits::tokens));
+    /// Returns the same policy for a model: its shares of the context window as counts, and, if it has no hard limit, the context
+    /// window less `max_output` as the hard limit, so that there is room for the answer. Both are in tokens. At most half of the
+    /// window is reserved: some models may answer with as many tokens as their window has.
+    ///
+    /// ```
+    /// use lookback_core::{Limits, Policy};
+    ///
+    /// let policy = Policy::production().for_window(Some(128_000), 16_384);
+    /// assert_eq!(policy.hard, Some(Limits::tokens(111_616)));
+    /// ```
+    #[must_use]
+    pub fn for_window(&self, window: Option<u64>, max_output: u64) -> Policy {
+        let room = |window: u64| window - max_output.min(window / 2);
+        let hard = self.hard.or_else(|| window.map(room).map(Limits::tokens));
         Policy {
             limits: self.limits.for_window(window),
             target: self.target.map(|target| target.for_window(window)),

@@ -71,7 +71,7 @@ fn shrink((width, height): (u64, u64), side: u64, most: u64) -> (u64, u64) {
     if side <= most { (width, height) } else { (scale(width), scale(height)) }
 }
 
-pub(super) fn image_tokens(media: &Media, formula: ImageFormula) -> u64 {
+pub(crate) fn image_tokens(media: &Media, formula: ImageFormula) -> u64 {
     formula.tokens(match &media.source {
         MediaSource::Base64(data) => pixels(data),
         MediaSource::Text(_) | MediaSource::Url(_) | MediaSource::Id(_) => None,
@@ -92,7 +92,7 @@ fn pixels(data: &str) -> Option<(u64, u64)> {
 
 /// Text files are counted as text. Of others the pages are guessed: 50 kB and 2,000 tokens each, in the middle of the
 /// 1,500 to 3,000 that Anthropic's guide to PDFs gives.
-pub(super) fn document_tokens(media: &Media, counter: &dyn TokenCounter) -> u64 {
+pub(crate) fn document_tokens(media: &Media, counter: &dyn TokenCounter) -> u64 {
     match &media.source {
         MediaSource::Text(text) => counter.text(text),
         MediaSource::Base64(data) if media.mime.as_deref().is_some_and(|mime| mime.starts_with("text/")) => {

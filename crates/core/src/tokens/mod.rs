@@ -8,19 +8,17 @@ mod openai;
 mod vocabulary;
 
 use std::fmt::Debug;
-use std::ops::{Add, AddAssign, Sub};
 use std::sync::Arc;
-
-use serde::{Deserialize, Serialize};
 
 pub use calibration::Calibration;
 pub use estimate::{Estimate, Uncounted};
 pub use media::ImageFormula;
+pub(crate) use media::{document_tokens, image_tokens};
 pub use model::{Model, Models, ModelsError, Tokenizer, glob};
 pub use openai::{OpenAi, Vocabulary};
 
-use crate::cut::{self, Edit};
-use crate::message::{Media, Message, PartRef, ResultItem};
+use crate::message::Message;
+pub use crate::size::Size;
 
 /// Counts tokens. Exact where a provider's tokenizer is public, else an estimate that says so.
 ///
@@ -53,7 +51,7 @@ pub trait TokenCounter: Debug + Send + Sync {
     ///
     /// ```
     /// use lookback_core::Message;
-    /// use lookback_core::tokens::{TokenCounter, measure};
+    /// use lookback_core::{measure, tokens::TokenCounter};
     ///
     /// /// Counts words, and ten for each call of a tool.
     /// #[derive(Debug)]
@@ -105,130 +103,4 @@ impl<C: TokenCounter + ?Sized> TokenCounter for Arc<C> {
     fn message(&self, message: &Message) -> Option<u64> {
         (**self).message(message)
     }
-}
-
-/// How large something is, in every measure that a limit may be set in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Size {
-    /// Tokens, by the session's counter.
-    pub tokens: u64,
-    /// Bytes of JSON.
-    pub bytes: u64,
-    /// Messages.
-    pub messages: u64,
-    /// Pictures and files.
-    pub media: u64,
-}
-
-impl Add for Size {
-    type Output = Size;
-    fn add(self, other: Size) -> Size {
-        Size {
-            tokens: self.tokens.saturating_add(other.tokens),
-            bytes: self.bytes.saturating_add(other.bytes),
-            messages: self.messages.saturating_add(other.messages),
-            media: self.media.saturating_add(other.media),
-        }
-    }
-}
-
-impl AddAssign for Size {
-    fn add_assign(&mut self, other: Size) {
-        *self = *self + other;
-    }
-}
-
-impl Sub for Size {
-    type Output = Size;
-    fn sub(self, other: Size) -> Size {
-        Size {
-            tokens: self.tokens.saturating_sub(other.tokens),
-            bytes: self.bytes.saturating_sub(other.bytes),
-            messages: self.messages.saturating_sub(other.messages),
-            media: self.media.saturating_sub(other.media),
-        }
-    }
-}
-
-impl std::iter::Sum for Size {
-    fn sum<I: Iterator<Item = Size>>(sizes: I) -> Size {
-        sizes.fold(Size::default(), Size::add)
-    }
-}
-
-/// Measures a message as it is shown after `edits`: `bytes` are those of the message in its own dialect.
-///
-/// ```
-/// use lookback_core::{Message, tokens::{measure, Estimate}};
-///
-/// let size = measure(&Message::user("How long is this?"), &[], &Estimate::default());
-/// assert_eq!((size.messages, size.tokens), (1, 8));
-/// ```
-pub fn measure(message: &Message, edits: &[Edit], counter: &dyn TokenCounter) -> Size {
-    if cut::hides_all(message, edits) {
-        return Size::default();
-    }
-    let mut size = add_up(message, edits, counter);
-    if let Some(whole) = counter.message(message) {
-        // What the counter sees beside the parts stays where some of them are shortened.
-        let parts = if edits.is_empty() { size.tokens } else { add_up(message, &[], counter).tokens };
-        size.tokens = whole.saturating_add(size.tokens).saturating_sub(parts);
-    }
-    size.bytes = message.wire().map_or(0, |wire| wire.dialect.shown_bytes(message, edits, wire));
-    size
-}
-
-/// The parts of a message as they are shown, and what it costs beside them; without its bytes.
-fn add_up(message: &Message, edits: &[Edit], counter: &dyn TokenCounter) -> Size {
-    let mut size = Size { tokens: counter.message_overhead(), bytes: 0, messages: 1, media: 0 };
-    // Sizes saturate where they are added, so that no counter and no log can make them wrap.
-    let tokens = |tokens| Size { tokens, ..Size::default() };
-    let text_of = |text: &str| tokens(counter.text(text));
-    for (index, part) in message.parts().enumerate().filter(|(index, _)| !cut::is_hidden(edits, *index)) {
-        match part {
-            PartRef::Text(text) => {
-                let cut = cut::cut_of(edits, index, 0).map(|cut| cut.apply(text));
-                size += text_of(cut.as_deref().unwrap_or(text));
-            }
-            PartRef::Reasoning(reasoning) => {
-                // Hidden reasoning comes as ciphertext: base64, four characters for three bytes of text.
-                let hidden = reasoning.signature.as_ref().filter(|_| reasoning.text.is_empty());
-                size += hidden.map_or_else(|| text_of(&reasoning.text), |data| tokens(data.len() as u64 * 3 / 16));
-            }
-            PartRef::ToolCall(call) => {
-                let arguments = cut::arguments(edits, index).unwrap_or(&call.arguments);
-                let id = cut::renamed(edits, index).unwrap_or(&call.id);
-                size += text_of(&call.name) + text_of(arguments) + text_of(id);
-            }
-            PartRef::ToolResult(result) => {
-                size += text_of(cut::renamed(edits, index).unwrap_or(&result.call_id));
-                size += cut::note_of(result, edits, index).map_or(Size::default(), |note| text_of(&note.marker));
-                for (item, value) in result.content.iter().enumerate() {
-                    match (cut::cut_of(edits, index, item), value) {
-                        (Some(cut), value) => size += text_of(&cut.apply(value.text().unwrap_or_default())),
-                        (None, ResultItem::Text(text) | ResultItem::Json(text)) => size += text_of(text),
-                        (None, ResultItem::Image(media)) => size += of_image(media, counter),
-                        (None, ResultItem::Document(media)) => size += of_document(media, counter),
-                        (None, ResultItem::Opaque(opaque)) => size += text_of(opaque.raw.get()),
-                    }
-                }
-            }
-            PartRef::Image(media) => size += of_image(media, counter),
-            PartRef::Document(media) => size += of_document(media, counter),
-            PartRef::Opaque(opaque) if opaque.is_cache_marker() => {}
-            PartRef::Opaque(opaque) => size += text_of(opaque.raw.get()),
-        }
-    }
-    if let Some(text) = message.wire().and_then(|wire| wire.dialect.beside_parts(message)) {
-        size += text_of(&text);
-    }
-    size
-}
-
-fn of_image(media: &Media, counter: &dyn TokenCounter) -> Size {
-    Size { tokens: media::image_tokens(media, counter.image()), media: 1, ..Size::default() }
-}
-
-fn of_document(media: &Media, counter: &dyn TokenCounter) -> Size {
-    Size { tokens: media::document_tokens(media, counter), media: 1, ..Size::default() }
 }

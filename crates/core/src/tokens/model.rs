@@ -14,6 +14,9 @@ pub struct Model {
     pub names: Vec<String>,
     /// Tokens that a request and its answer may hold together.
     pub window: u64,
+    /// The most tokens that an answer may have, if that is known.
+    #[serde(default)]
+    pub max_output: Option<u64>,
     /// How its tokens are counted.
     pub tokenizer: Tokenizer,
     /// By what that count is multiplied; anything but 1 makes it an estimate.

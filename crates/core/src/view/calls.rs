@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{Author, Item};
-use crate::cut;
+use crate::edit;
 
 /// The tool calls of a group, and which of them are answered.
 #[derive(Debug, Clone, Default)]
@@ -61,7 +61,7 @@ impl Calls {
     pub(super) fn of(first: &Item) -> Calls {
         let call = |(part, call): (usize, &crate::message::ToolCall)| Call {
             id: call.id.clone(),
-            name: cut::renamed(&first.edits, part).map(str::to_owned),
+            name: edit::renamed(&first.edits, part).map(str::to_owned),
             answer: Answer::Open,
             is_awaited: false,
         };

@@ -1,11 +1,9 @@
 //! All that a fold knows, written down so that a reader can start in the middle of a log, and read back.
 
-use std::sync::Arc;
-
 use super::compaction::summary_group;
 use super::{Author, Item, View, ViewGroup};
-use crate::cut;
-use crate::transcript::{Checkpoint, Compaction, Entry, Position, Repair, SavedGroup, ShownItem};
+use crate::edit;
+use crate::entry::{Checkpoint, Compaction, Entry, Position, Repair, SavedGroup, ShownItem};
 
 impl View {
     /// What a reader needs to start at this point.
@@ -49,7 +47,7 @@ impl View {
         if let Some(position) = checkpoint.preamble
             && let Entry::Preamble { preamble, size } = entry(position)?
         {
-            view.preamble = Some((position, Arc::new(preamble.clone())));
+            view.preamble = Some((position, preamble.clone()));
             view.preamble_size = *size;
         }
         let item = |saved: &ShownItem, entry: &mut dyn FnMut(Position) -> Option<&'a Entry>| {
@@ -61,15 +59,15 @@ impl View {
                 _ => return None,
             };
             let (position, size) = (saved.position, saved.size);
-            let edits = cut::in_order(saved.edits.clone()).into();
-            Some(Item { position, message: Arc::new(message.clone()), edits, size, by })
+            let edits = edit::in_order(saved.edits.clone()).into();
+            Some(Item { position, message: message.clone(), edits, size, by })
         };
         let mut groups = Vec::with_capacity(checkpoint.groups.len());
         for saved in &checkpoint.groups {
             if let [shown] = saved.items.as_slice()
                 && let Entry::Compaction(Compaction { summary: Some(summary), .. }) = entry(shown.position)?
             {
-                view.summary = Some((shown.position, Arc::new(summary.clone())));
+                view.summary = Some((shown.position, summary.clone()));
                 groups.push(summary_group(shown.position, shown.position, summary));
                 continue;
             }

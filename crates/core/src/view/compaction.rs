@@ -4,11 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{Author, Calls, Item, View, ViewGroup};
-use crate::cut;
-use crate::group::GroupKind;
+use crate::edit;
+use crate::entry::{Compaction, Position, ShownItem, Summary};
+use crate::group::{GroupKind, Tally};
 use crate::plan::Action;
-use crate::policy::Totals;
-use crate::transcript::{Compaction, Position, ShownItem, Summary};
 
 impl View {
     pub(super) fn compact(&mut self, position: Position, compaction: &Compaction) {
@@ -32,7 +31,7 @@ impl View {
                 let own: HashMap<Position, &Item> = group.items.iter().map(|item| (item.position, item)).collect();
                 let find = |saved: &ShownItem| {
                     let item = *own.get(&saved.position).or_else(|| waiting.get(&saved.position))?;
-                    let edits = cut::in_order(saved.edits.clone()).into();
+                    let edits = edit::in_order(saved.edits.clone()).into();
                     Some(Item { edits, size: saved.size, ..item.clone() })
                 };
                 let items: Vec<Item> = shown.iter().filter_map(find).collect();
@@ -50,17 +49,16 @@ impl View {
         }
         let mut left: Vec<Item> = late.items().iter().filter(|item| !used.contains(&item.position)).cloned().collect();
         if let Some(summary) = &compaction.summary {
-            self.summary = Some((position, Arc::new(summary.clone())));
+            self.summary = Some((position, summary.clone()));
             // What it stands for may have left before, at a hard limit.
             let place =
                 place.unwrap_or_else(|| kept.iter().take_while(|group| group.kind == GroupKind::System).count());
             let number = kept.get(place).map_or(position, |next| next.number);
             kept.insert(place, summary_group(number, position, summary));
         }
-        self.totals = Totals::default();
+        self.tally = Tally::default();
         self.open = 0;
         self.uncounted = 0;
-        self.newest_turn = None;
         self.renamed.clear();
         for group in kept {
             self.add_group(group, None);
@@ -74,7 +72,7 @@ impl View {
 
 /// The group of a running summary.
 pub(super) fn summary_group(number: Position, position: Position, summary: &Summary) -> ViewGroup {
-    let (message, size) = (Arc::new(summary.message.clone()), summary.size);
+    let (message, size) = (summary.message.clone(), summary.size);
     let items = vec![Item { position, message, edits: Arc::new([]), size, by: Author::Mend }];
     ViewGroup { number, kind: GroupKind::Summary, turn: 0, round: 0, items, size, calls: Calls::default() }
 }

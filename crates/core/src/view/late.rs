@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::{Author, Item, ViewGroup};
-use crate::cut::{self, Change, Edit, Hidden};
-use crate::transcript::Position;
+use crate::edit::{self, Change, Edit, Hidden};
+use crate::entry::Position;
 
 /// The results that wait, in the order in which they came.
 #[derive(Debug, Clone, Default)]
@@ -57,7 +57,7 @@ impl Late {
                 }
             }
             if !places.is_empty() {
-                found.push((Item { edits: cut::in_order(edits).into(), ..item.clone() }, places));
+                found.push((Item { edits: edit::in_order(edits).into(), ..item.clone() }, places));
             }
         }
         found

@@ -16,13 +16,14 @@ use serde_json::value::RawValue;
 
 use self::calls::{Answer, Calls};
 use self::late::Late;
-use crate::cut::{self, Change, Edit, Hidden};
-use crate::dialect::{ConversionError, Dialect, Mend, Preamble, Shown};
-use crate::group::GroupKind;
+use crate::dialect::{ConversionError, Mend, Preamble, Shown};
+use crate::edit::{self, Change, Edit, Hidden};
+use crate::entry::{Arrival, Entry, Label, Origin, Position, ShownItem, Summary};
+use crate::group::{GroupKind, Tally};
 use crate::message::{Message, PartRef, Role, ToolResult};
-use crate::policy::Totals;
-use crate::tokens::{Calibration, Size};
-use crate::transcript::{Arrival, Entry, Label, Origin, Position, ShownItem, Summary};
+use crate::size::{Size, Totals};
+use crate::tokens::Calibration;
+use crate::wire::Dialect;
 
 /// What the model would see of a log now. `View::default()` is that of an empty log; [`View::apply`] adds one entry.
 ///
@@ -37,11 +38,9 @@ pub struct View {
     /// Calls without a result and without a stand-in.
     open: u64,
     late: Late,
-    totals: Totals,
+    tally: Tally,
     turn: u64,
     round: u64,
-    /// The turn of the newest group that belongs to one.
-    newest_turn: Option<u64>,
     messages: u64,
     chain: u128,
     path: Vec<Range<Position>>,
@@ -154,7 +153,7 @@ impl Item {
         };
         let mut parts = self.message.parts().enumerate();
         self.message.role() == Role::User
-            && parts.any(|(index, part)| !cut::is_hidden(&self.edits, index) && says(part))
+            && parts.any(|(index, part)| !edit::is_hidden(&self.edits, index) && says(part))
     }
 
     /// The parts of signed reasoning that it shows.
@@ -162,7 +161,7 @@ impl Item {
         let signed =
             |part: &PartRef<'_>| matches!(part, PartRef::Reasoning(reasoning) if reasoning.signature.is_some());
         let parts = self.message.parts().enumerate().filter(move |(_, part)| signed(part)).map(|(index, _)| index);
-        parts.filter(|part| !cut::is_hidden(&self.edits, *part))
+        parts.filter(|part| !edit::is_hidden(&self.edits, *part))
     }
 
     /// Whether it shows signed reasoning.
@@ -172,8 +171,8 @@ impl Item {
 
     /// The results that it shows: each with its part, and the name of the call that it answers.
     pub(crate) fn answers(&self) -> impl Iterator<Item = (usize, &ToolResult, &str)> {
-        let shown = self.message.tool_results().filter(|(part, _)| !cut::is_hidden(&self.edits, *part));
-        shown.map(|(part, result)| (part, result, cut::renamed(&self.edits, part).unwrap_or(&result.call_id)))
+        let shown = self.message.tool_results().filter(|(part, _)| !edit::is_hidden(&self.edits, *part));
+        shown.map(|(part, result)| (part, result, edit::renamed(&self.edits, part).unwrap_or(&result.call_id)))
     }
 
     fn saved(&self) -> ShownItem {
@@ -241,7 +240,8 @@ impl View {
 
     /// Its size in every measure, the preamble's included; tokens by our count, not yet corrected. Costs nothing.
     pub fn totals(&self) -> Totals {
-        Totals { size: self.totals.size + self.preamble_size, ..self.totals }
+        let totals = self.tally.totals();
+        Totals { size: totals.size + self.preamble_size, ..totals }
     }
 
     /// Messages of the branch since it began, Lookback's own not counted.
@@ -326,7 +326,7 @@ impl View {
             Entry::Repair(repair) => self.repair(position, repair),
             Entry::Preamble { preamble, size } => {
                 // Signed reasoning holds only under the system prompt and tools that it was made under.
-                self.preamble = Some((position, Arc::new(preamble.clone())));
+                self.preamble = Some((position, preamble.clone()));
                 self.preamble_size = *size;
                 self.outdated = self.is_outdated();
             }
@@ -337,6 +337,11 @@ impl View {
             Entry::Label(label) => self.label = label.clone(),
             Entry::Checkpoint(_) | Entry::Branch { .. } => {}
         }
+    }
+
+    /// Adds entries, the first of which has this position.
+    pub(crate) fn apply_all<'a>(&mut self, start: Position, entries: impl IntoIterator<Item = &'a Entry>) {
+        (start..).zip(entries).for_each(|(position, entry)| self.apply(position, entry));
     }
 
     /// Takes up another branch: this view is what it was at its point, `newest` what it was at the log's end, and entries from
@@ -355,18 +360,18 @@ impl View {
             self.messages = self.messages.saturating_add(1);
             self.chain = chain(self.chain, arrival.digest);
         }
-        let message = Arc::new(arrival.message.clone());
+        let message = arrival.message.clone();
         let by = Author::of(arrival);
         let item = |edits: &[Edit], size| Item { position, message: message.clone(), edits: edits.into(), size, by };
         if arrival.edits.iter().any(|edit| edit.change == Change::Hide(Hidden::Late)) {
             // What is hidden as late waits beside the view, with nothing else of its message.
-            let late = |part| cut::is_hidden_as(&arrival.edits, part, Hidden::Late);
+            let late = |part| edit::is_hidden_as(&arrival.edits, part, Hidden::Late);
             let edits = arrival.edits.iter().filter(|edit| edit.change != Change::Hide(Hidden::Late)).cloned();
             let others = (0..message.parts().count()).filter(|part| !late(*part));
             let hide = others.map(|part| Edit { part, change: Change::Hide(Hidden::Late) });
-            self.await_result(item(&cut::in_order(edits.chain(hide).collect()), arrival.size));
+            self.await_result(item(&edit::in_order(edits.chain(hide).collect()), arrival.size));
         }
-        if cut::hides_all(&message, &arrival.edits) {
+        if edit::hides_all(&message, &arrival.edits) {
             return;
         }
         let item = item(&arrival.edits, arrival.size);
@@ -394,7 +399,7 @@ impl View {
     fn place(&mut self, item: Item) {
         let message = item.message.clone();
         let home = message.tool_results().find_map(|(part, result)| {
-            if cut::is_hidden(&item.edits, part) {
+            if edit::is_hidden(&item.edits, part) {
                 return None;
             }
             self.group_of(&result.call_id)
@@ -415,7 +420,7 @@ impl View {
             // no sooner than it.
             self.add_to(last, item);
             if let Some(mut group) = self.groups.pop_if(|group| group.kind == GroupKind::Note) {
-                self.totals.size = self.totals.size - group.size;
+                self.tally.remove(group.kind, group.turn, group.size);
                 group.kind = GroupKind::User;
                 self.add_group(group, None);
             }
@@ -443,18 +448,7 @@ impl View {
         if group.kind.may_be_uncounted() {
             self.uncounted += group.items.len() as u64;
         }
-        if group.kind.is_said() {
-            if self.newest_turn != Some(group.turn) {
-                self.totals.turns += 1;
-            }
-            if at.is_none() || self.newest_turn.is_none() {
-                self.newest_turn = Some(group.turn);
-            }
-        }
-        if matches!(group.kind, GroupKind::Assistant | GroupKind::Round) {
-            self.totals.rounds += 1;
-        }
-        self.totals.size += group.size;
+        self.tally.add(group.kind, group.turn, group.size);
         match at {
             Some(at) => {
                 group.number = self.groups.get(at).map_or(group.number, |next| next.number);
@@ -470,7 +464,7 @@ impl View {
             group.kind == GroupKind::System && group.items.first().is_some_and(|item| item.position == position)
         });
         if let Some(group) = found.map(|index| self.groups.remove(index)) {
-            self.totals.size = self.totals.size - group.size;
+            self.tally.remove(group.kind, group.turn, group.size);
             self.uncounted = self.uncounted.saturating_sub(group.items.len() as u64);
         }
     }
@@ -478,7 +472,7 @@ impl View {
     fn add_to(&mut self, index: usize, item: Item) {
         if let Some(group) = self.groups.get_mut(index) {
             group.size += item.size;
-            self.totals.size += item.size;
+            self.tally.resize(Size::default(), item.size);
             // A system message that lives with a round may have come between its call and its results.
             let system = |item: &Item| item.message.role() == Role::System;
             let behind =
@@ -547,6 +541,11 @@ impl ViewGroup {
         let calls = Calls::of(first);
         let kind = kind(&items, &calls);
         Some(ViewGroup { number: first.position, kind, turn, round, items, size: Size::default(), calls })
+    }
+
+    /// Whether it shows signed reasoning.
+    pub(crate) fn shows_signed(&self) -> bool {
+        self.items.iter().any(Item::shows_signed)
     }
 
     /// Finds out anew which calls are answered, and by what.

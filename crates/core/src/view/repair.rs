@@ -4,12 +4,12 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{Answer, Author, Calls, Item, View, ViewGroup};
-use crate::cut::{self, Change, Cut, Edit, Hidden};
-use crate::dialect::Dialect;
+use crate::edit::{self, Change, Cut, Edit, Hidden};
+use crate::entry::{Position, Repair};
 use crate::group::GroupKind;
 use crate::message::{Message, PartRef};
-use crate::tokens::Size;
-use crate::transcript::{Position, Repair};
+use crate::size::Size;
+use crate::wire::Dialect;
 
 /// What stands in a result that says it is an error and nothing else, where the provider refuses that.
 const EMPTY_ERROR: &str = "[The tool failed and gave no output.]";
@@ -162,9 +162,9 @@ impl View {
 
     /// Mends what an entry says.
     pub(super) fn repair(&mut self, position: Position, repair: &Repair) {
-        let item = |message: &Message, size: &Size| Item {
+        let item = |message: &Arc<Message>, size: &Size| Item {
             position,
-            message: Arc::new(message.clone()),
+            message: message.clone(),
             edits: Arc::new([]),
             size: *size,
             by: Author::Mend,
@@ -188,9 +188,9 @@ impl View {
                 if let Some((group, at)) = found
                     && let Some(item) = group.items.get_mut(at)
                 {
-                    self.totals.size = self.totals.size - item.size + *size;
+                    self.tally.resize(item.size, *size);
                     group.size = group.size - item.size + *size;
-                    item.edits = cut::in_order(item.edits.iter().chain([edit]).cloned().collect()).into();
+                    item.edits = edit::in_order(item.edits.iter().chain([edit]).cloned().collect()).into();
                     item.size = *size;
                 }
             }
@@ -201,10 +201,7 @@ impl View {
                 let turn = self.groups.get(first).map_or(self.turn, |group| group.turn);
                 let (number, calls) = (position, Calls::default());
                 let group = ViewGroup { number, kind: GroupKind::User, turn, round: 0, items, size: *size, calls };
-                let counted = self.totals.turns;
                 self.add_group(group, Some(first));
-                // It shares the turn of what it stands before.
-                self.totals.turns = counted.max(1);
             }
         }
     }

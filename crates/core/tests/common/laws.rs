@@ -171,7 +171,7 @@ fn uncounted(policy: &Policy, view: &View) -> u64 {
 
 /// Law 3: a window fits, or what is left of it may not be dropped, and the plan says by how much it is over.
 pub fn a_window_fits_or_says_what_is_pinned(run: &Run) -> Found {
-    let policy = run.settings.policy.for_window(run.settings.model_window);
+    let policy = run.settings.policy.for_window(run.settings.model_window, run.settings.max_output.unwrap_or(0));
     if policy.mode != Mode::Recorded {
         return Ok(());
     }
@@ -402,7 +402,7 @@ pub fn what_is_pinned_is_never_dropped(run: &Run) -> Found {
 pub fn a_compaction_makes_progress(run: &Run) -> Found {
     for (index, step) in run.steps.iter().enumerate() {
         let Some(plan) = step.outcome.plan.as_ref().filter(|plan| plan.verdict == Verdict::Compact) else { continue };
-        let policy = run.settings.policy.for_window(run.settings.model_window);
+        let policy = run.settings.policy.for_window(run.settings.model_window, run.settings.max_output.unwrap_or(0));
         let over: Vec<_> = policy
             .limits
             .excesses(&plan.before)
@@ -440,7 +440,8 @@ pub fn a_compaction_makes_progress(run: &Run) -> Found {
 /// Law 8: each group of each plan has its reason, with numbers that bear it out.
 pub fn every_group_has_a_reason(run: &Run) -> Found {
     for step in &run.steps {
-        let (plan, spans) = step.engine.explain();
+        let explanation = step.engine.explain();
+        let (plan, spans) = (explanation.plan, explanation.entries);
         demand!(plan.decisions.len() == spans.len(), "{} of {}", plan.decisions.len(), spans.len());
         for plan in step.outcome.plan.iter().chain([&plan]) {
             for decision in &plan.decisions {
@@ -534,7 +535,7 @@ fn is_bound(run: &Run, step: &Step) -> bool {
     let policy = Policy { limits: Limits { bytes: Some(0), ..Limits::default() }, ..Policy::default() };
     let settings = Settings { policy, ..run.settings.clone() };
     let engine = Engine::resume(settings, step.view.clone(), step.end, 0);
-    engine.explain().0.decisions.iter().any(|decision| decision.reason == Reason::Waits)
+    engine.explain().plan.decisions.iter().any(|decision| decision.reason == Reason::Waits)
 }
 
 /// A signed block is sent only behind what it was made behind.

@@ -8,9 +8,9 @@
 //! ```
 //! # futures_lite::future::block_on(async {
 //! use lookback::middleware::{Budget, Pipeline, Progress, Stopped, CallUsage, ContextFilter};
-//! use lookback::{MemoryStore, Message, Session, MiddlewareSettings, ToolCall};
+//! use lookback::{MemoryStore, Message, Session, Settings, ToolCall};
 //!
-//! let session = Session::open(MemoryStore::new(), "agent-1", MiddlewareSettings::default()).await?;
+//! let session = Session::open(MemoryStore::new(), "agent-1", Settings::default()).await?;
 //! let mut run = Pipeline::new(session)
 //!     .with(Budget::reported(100_000))
 //!     .with(ContextFilter::rounds(5)?)

@@ -110,7 +110,7 @@ impl Progress {
             state.told_last = true;
             return Reaction::none()
                 .note(format!(
-                    "This is the last of {most} iterations, without tools. ModelAnswer now: give what you have found, and say \
+                    "This is the last of {most} iterations, without tools. Answer now: give what you have found, and say \
                      what is missing."
                 ))
                 .last_answer(EndReason::Iterations { most });

@@ -14,14 +14,14 @@ mod writing;
 
 use std::borrow::Cow;
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use lookback_core::Explanation;
 use lookback_core::engine::{Engine, HardLimitExceeded, Settings};
 use lookback_core::plan::Plan;
 use lookback_core::policy::{Policy, Totals};
-use lookback_core::transcript::{Entry, Millis, Origin, Position};
+use lookback_core::transcript::{Entry, Millis, Origin};
 use lookback_core::view::{Item, View};
 use lookback_core::{ConversionError, Message, Preamble};
 use serde::Serialize;
@@ -392,7 +392,7 @@ impl Session {
     }
 
     /// Why each group of the window is where it is, whether or not a limit is exceeded, with the entries of each.
-    pub fn explain(&self) -> (Plan, Vec<Vec<Range<Position>>>) {
+    pub fn explain(&self) -> Explanation {
         self.engine.explain()
     }
 

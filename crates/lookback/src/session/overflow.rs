@@ -2,10 +2,9 @@
 //! says what is left.
 
 use lookback_core::dialect::TooLong;
-use lookback_core::group::Pin;
+use lookback_core::group::Pinned;
 use lookback_core::plan::{Plan, Verdict};
 use lookback_core::policy::{Limits, Measure, Stage, Tokens, Totals};
-use lookback_core::tokens::Size;
 
 use super::{Error, Session};
 
@@ -14,21 +13,17 @@ const REDUCTIONS: u64 = 9;
 
 /// A window that the provider refuses as too long, and that cannot be made smaller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the context cannot be reduced further: {tokens} tokens are left after {reductions} reductions, pinned: {}", told(.pinned))]
+#[error("the context cannot be reduced further: {tokens} tokens are left after {reductions} reductions, pinned: {}", Pinned::list(.pinned))]
 pub struct Irreducible {
     /// How often it was made smaller since the last message.
     pub reductions: u64,
     /// Its tokens, by our count.
     pub tokens: u64,
     /// What of it may not be dropped, and how large that is.
-    pub pinned: Vec<(Pin, Size)>,
+    pub pinned: Vec<Pinned>,
     /// What the provider said.
     #[source]
     pub cause: TooLong,
-}
-
-fn told(pinned: &[(Pin, Size)]) -> String {
-    pinned.iter().map(|(pin, size)| format!("{pin} ({} tokens)", size.tokens)).collect::<Vec<_>>().join(", ")
 }
 
 impl Session {

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use self::saying::{Found, Means, Saying};
 use super::Dialect;
-use crate::policy::Measure;
+use crate::size::Measure;
 
 /// How much of an error is read: what it says of the request stands at its beginning.
 const HEAD: usize = 64 * 1024;

@@ -3,7 +3,7 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
-use crate::policy::Measure;
+use crate::size::Measure;
 
 /// How far apart the words around a `…` may stand.
 const GAP: usize = 200;

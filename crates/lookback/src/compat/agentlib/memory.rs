@@ -120,7 +120,7 @@ impl SlidingWindowMemory {
         let (session, reads) = slot.take_up(&self.store, &name).await?;
         let reading = HistoryQuery { limit: None, tags: labels(&options.tags), query };
         let past = session.read(&reading).await?;
-        let messages = fit(past.into_iter().map(|past| past.arrival.message), policy)?;
+        let messages = fit(past.into_iter().map(|past| Arc::unwrap_or_clone(past.arrival.message)), policy)?;
         reads.remember(&messages);
         Ok(messages)
     }

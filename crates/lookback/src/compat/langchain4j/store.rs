@@ -62,7 +62,7 @@ impl<S: ChatMemoryStore + ?Sized> ChatMemoryStore for Arc<S> {
 ///
 /// use lookback::Message;
 /// use lookback::compat::langchain4j::{ChatMemoryStore, FromChatMemoryStore, MessageWindowChatMemory};
-/// use lookback::store::Answer;
+/// use lookback::store::StoreFuture;
 ///
 /// /// In a real program, this is your database.
 /// #[derive(Debug, Default)]

@@ -1,7 +1,8 @@
 //! Sending a list again and again, made smaller each time, until the model accepts it.
 
 use lookback_core::Message;
-use lookback_core::tokens::{Estimate, measure};
+use lookback_core::measure;
+use lookback_core::tokens::Estimate;
 
 use super::{ContextWindowOverflow, ConversationManager, Error};
 

@@ -3,8 +3,9 @@
 use std::sync::{Arc, PoisonError};
 
 use async_lock::Mutex;
+use lookback_core::measure;
 use lookback_core::policy::{Keep, Limits, Policy};
-use lookback_core::tokens::{Estimate, TokenCounter, measure};
+use lookback_core::tokens::{Estimate, TokenCounter};
 use lookback_core::{Dialect, Message};
 use serde_json::{Value, json};
 

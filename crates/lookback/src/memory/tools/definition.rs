@@ -149,7 +149,7 @@ impl Definition {
         },
         Definition {
             name: "memory_decision",
-            description: "Remember what was outcome in this session, and why.",
+            description: "Remember what was decided in this session, and why.",
             parameters: &[CONTENT, ABOUT, TAGS, SUPERSEDES, SESSION],
         },
         Definition {

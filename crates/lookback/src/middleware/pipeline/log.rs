@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
+use lookback_core::measure;
 use lookback_core::message::{Content, Message, ToolCall, ToolResult, UserPart};
-use lookback_core::tokens::measure;
 use lookback_core::transcript::{Compaction, Entry, Origin, Position};
 use lookback_core::{Mode, View};
 

@@ -1,0 +1,39 @@
+//! Carrying a plan out: the entry that records what was done.
+
+use super::Candidates;
+use crate::entry::{CompactedGroups, Compaction, ShownItem, join, spans};
+use crate::plan::Plan;
+use crate::view::{Item, View};
+
+impl Candidates {
+    /// The entry that records a plan made of these groups. Neighbors that share a fate share an outcome.
+    pub(crate) fn carry_out(self, view: &View, plan: &Plan) -> Compaction {
+        let decisions = plan.decisions.iter().skip(usize::from(self.has_preamble));
+        let mut outcomes: Vec<CompactedGroups> = Vec::new();
+        for ((group, changes), decision) in view.groups().iter().zip(self.changes).zip(decisions) {
+            let change = changes.into_iter().rev().find(|(after, _)| *after <= decision.stages);
+            let save = |item: &Item| ShownItem { position: item.position, edits: item.edits.to_vec(), size: item.size };
+            let shown =
+                change.filter(|_| !decision.action.is_gone()).map(|(_, items)| items.iter().map(save).collect());
+            let positions = group.items.iter().map(|item| item.position);
+            match outcomes
+                .last_mut()
+                .filter(|last| shown.is_none() && last.shown.is_none() && last.decision.is_like(decision))
+            {
+                Some(last) => {
+                    last.count += 1;
+                    last.decision.before += decision.before;
+                    last.decision.after += decision.after;
+                    positions.for_each(|position| join(&mut last.spans, position));
+                }
+                None => outcomes.push(CompactedGroups {
+                    count: 1,
+                    spans: spans(positions),
+                    decision: decision.clone(),
+                    shown,
+                }),
+            }
+        }
+        Compaction { groups: outcomes, summary: None, before: plan.before, after: plan.after }
+    }
+}

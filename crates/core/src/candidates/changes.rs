@@ -1,0 +1,112 @@
+//! What each stage of a policy would leave of a group.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::{Changes, Sizing};
+use crate::cut;
+use crate::edit::{self, Change, Cut, Edit, Hidden};
+use crate::entry::Position;
+use crate::group::GroupKind;
+use crate::measure::measure;
+use crate::message::{Message, ToolResult};
+use crate::policy::Stage;
+use crate::tokens::TokenCounter;
+use crate::view::{Item, View, ViewGroup};
+
+/// The cuts that a stage makes in a result of an entry, item by item.
+type Cuts<'a> = dyn Fn(&ToolResult, Position) -> Vec<(usize, Cut)> + 'a;
+
+/// What a group would hold, wherever keeping it or a stage changes that.
+pub(super) fn changes(view: &View, group: &ViewGroup, sizing: Sizing<'_>, fixed: bool, in_open_loop: bool) -> Changes {
+    let mut changes: Changes = kept(view, group, sizing, in_open_loop).map(|items| (0, items)).into_iter().collect();
+    if fixed || group.kind != GroupKind::Round {
+        return changes;
+    }
+    for (index, stage) in sizing.policy.stages.iter().enumerate() {
+        let cuts: &Cuts<'_> = match stage {
+            Stage::TruncateResults { to, .. } => {
+                &|result, entry| cut::truncate_result(result, entry, to, sizing.counter)
+            }
+            Stage::ClearResults { marker, .. } => &|result, entry| cut::clear_result(result, entry, marker.as_deref()),
+            Stage::ClearMedia { .. } => &|result, _| cut::clear_media(result),
+            Stage::Summarize(_) | Stage::Drop => continue,
+        };
+        let items = changes.last().map_or(&group.items, |(_, items)| items);
+        let shortened: Vec<_> = items.iter().map(|item| shorten(item, cuts, sizing.counter)).collect();
+        if shortened.iter().any(Option::is_some) {
+            let items = shortened.into_iter().zip(items).map(|(new, old)| new.unwrap_or_else(|| old.clone())).collect();
+            changes.push((index + 1, items));
+        }
+    }
+    changes
+}
+
+/// The group as a compaction keeps it: stale reasoning gone, late results in the place of their stand-ins.
+fn kept(view: &View, group: &ViewGroup, sizing: Sizing<'_>, in_open_loop: bool) -> Option<Vec<Item>> {
+    let late = view.late_for(group);
+    let stale = |item: &Item| !in_open_loop && item.shows_signed();
+    if late.is_empty() && !group.items.iter().any(stale) {
+        return None;
+    }
+    let mut items: Vec<Item> = Vec::new();
+    let by_stand_in: HashMap<Position, usize> =
+        late.iter().enumerate().flat_map(|(at, (_, places))| places.iter().map(move |place| (*place, at))).collect();
+    for item in &group.items {
+        if let Some((late, stand_ins)) = by_stand_in.get(&item.position).and_then(|at| late.get(*at)) {
+            // One message may answer several calls: it comes where the first of their stand-ins was.
+            if stand_ins.first() == Some(&item.position) {
+                items.extend(with_edits(late, late.edits.to_vec(), sizing.counter));
+            }
+            continue;
+        }
+        if stale(item) {
+            let hide = item.signed_parts().map(|part| Edit { part, change: Change::Hide(Hidden::Stale) });
+            let edits = item.edits.iter().cloned().chain(hide).collect();
+            items.extend(with_edits(item, edits, sizing.counter));
+        } else {
+            items.push(item.clone());
+        }
+    }
+    Some(items)
+}
+
+fn with_edits(item: &Item, edits: Vec<Edit>, counter: &dyn TokenCounter) -> Option<Item> {
+    let edits = edit::in_order(edits);
+    let size = measure(&item.message, &edits, counter);
+    (!edit::hides_all(&item.message, &edits)).then(|| Item { edits: Arc::from(edits), size, ..item.clone() })
+}
+
+/// The item with these cuts made in its results; `None` where that makes it no smaller.
+fn shorten(item: &Item, cuts: &Cuts<'_>, counter: &dyn TokenCounter) -> Option<Item> {
+    if item.is_own() {
+        return None;
+    }
+    let message: &Message = &item.message;
+    let visible = message.tool_results().filter(|(part, _)| !edit::is_hidden(&item.edits, *part));
+    // What is cut already is cut again only where less of it is left: a result that was cleared stays as it is.
+    let less = |part: usize, (at, cut): &(usize, Cut)| {
+        let old = edit::cut_of(&item.edits, part, *at);
+        old.is_none_or(|old| cut.head + cut.tail < old.head + old.tail)
+    };
+    let new: Vec<Edit> = visible
+        .map(|(part, result)| (part, cuts(result, item.position)))
+        .filter(|(part, cuts)| cuts.iter().any(|cut| less(*part, cut)))
+        .flat_map(|(part, cuts)| {
+            cuts.into_iter().map(move |(item, cut)| Edit { part, change: Change::Cut { item, cut } })
+        })
+        .collect();
+    if new.is_empty() {
+        return None;
+    }
+    let new = edit::in_order(new);
+    let replaced = |old: &Edit| match &old.change {
+        Change::Cut { item, .. } => edit::cut_of(&new, old.part, *item).is_some(),
+        Change::Hide(_) | Change::Rename(_) | Change::Arguments(_) => false,
+    };
+    let edits = item.edits.iter().filter(|old| !replaced(old)).cloned().chain(new.iter().cloned()).collect();
+    let shortened = with_edits(item, edits, counter)?;
+    let (old, new) = (item.size, shortened.size);
+    let larger = new.tokens > old.tokens || new.bytes > old.bytes || new.media > old.media;
+    (!larger && new != old).then_some(shortened)
+}

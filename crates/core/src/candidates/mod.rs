@@ -1,0 +1,124 @@
+//! The groups of a view as the planner sees them: their sizes now, and what each stage of the policy would leave of them.
+
+mod carry_out;
+mod changes;
+mod pins;
+mod plans;
+
+use std::ops::Range;
+
+use self::changes::changes;
+use self::pins::Pins;
+use crate::entry::{Position, spans};
+use crate::group::{Group, GroupKind, Pin, Pinned};
+use crate::plan::Demands;
+use crate::policy::Policy;
+use crate::size::Size;
+use crate::tokens::{Calibration, TokenCounter};
+use crate::view::{Item, View};
+
+type Changes = Vec<(usize, Vec<Item>)>;
+
+/// The groups of a view as the planner sees them, and what each would hold after each stage.
+pub(crate) struct Candidates {
+    pub(crate) groups: Vec<Group>,
+    /// For each group of the view, what it would hold where that changes: after how many stages (0: when a compaction keeps it
+    /// as it is), and its items then.
+    changes: Vec<Changes>,
+    /// Whether the planner's first group is the preamble, which the view has not among its groups.
+    has_preamble: bool,
+}
+
+/// What sizing needs to know.
+#[derive(Clone, Copy)]
+pub(crate) struct Sizing<'a> {
+    pub(crate) policy: &'a Policy,
+    pub(crate) counter: &'a dyn TokenCounter,
+    pub(crate) calibration: Calibration,
+    pub(crate) demands: Demands,
+}
+
+impl Sizing<'_> {
+    /// With its tokens corrected by what the provider has reported.
+    pub(crate) fn corrected(&self, size: Size) -> Size {
+        Size { tokens: self.calibration.apply(size.tokens), ..size }
+    }
+
+    /// As it counts against the policy's limits.
+    fn counted(&self, kind: GroupKind, size: Size) -> Size {
+        let uncounted = kind.may_be_uncounted() && !self.policy.system.counted;
+        Size { messages: if uncounted { 0 } else { size.messages }, ..self.corrected(size) }
+    }
+}
+
+/// Whether signed reasoning of an open tool loop forbids any change to this view.
+pub(crate) fn is_bound(view: &View, sizing: Sizing<'_>) -> bool {
+    let pins = Pins::of(view, sizing);
+    let mut groups = view.groups().iter().enumerate().filter(|(index, _)| pins.in_open_loop(*index));
+    groups.any(|(_, group)| group.shows_signed())
+}
+
+impl Candidates {
+    /// Sizes every group of a view, as it is and as each stage would leave it.
+    pub(crate) fn of(view: &View, sizing: Sizing<'_>) -> Candidates {
+        let pins = Pins::of(view, sizing);
+        let preamble = view.preamble_size();
+        let count = view.groups().len();
+        let has_preamble = preamble != Size::default();
+        let mut groups = Vec::with_capacity(count + 1);
+        let mut all = Vec::with_capacity(count);
+        if has_preamble {
+            let (pin, size, staged) = (Some(Pin::Preamble), sizing.corrected(preamble), Vec::new());
+            groups.push(Group {
+                kind: GroupKind::Preamble,
+                turn: 0,
+                round: 0,
+                pin,
+                size,
+                kept: size,
+                staged,
+                binds: false,
+            });
+        }
+        for (index, group) in view.groups().iter().enumerate() {
+            let (pin, in_open_loop) = (pins.pin(index), pins.in_open_loop(index));
+            let fixed = pin.is_some() && !sizing.demands.overflow;
+            let changes = changes(view, group, sizing, fixed, in_open_loop);
+            let size_after = |stages: usize| {
+                let change = changes.iter().rev().find(|(after, _)| *after <= stages);
+                let size = change.map_or(group.size, |(_, items)| items.iter().map(|item| item.size).sum());
+                sizing.counted(group.kind, size)
+            };
+            let stages = changes.last().map_or(0, |(after, _)| *after);
+            groups.push(Group {
+                kind: group.kind,
+                turn: group.turn,
+                round: group.round,
+                pin,
+                size: sizing.counted(group.kind, group.size),
+                kept: size_after(0),
+                staged: (1..=stages).map(size_after).collect(),
+                binds: in_open_loop && group.shows_signed(),
+            });
+            all.push(changes);
+        }
+        Candidates { groups, changes: all, has_preamble }
+    }
+
+    /// What may not be dropped, and how large it is where a compaction keeps it.
+    pub(crate) fn pinned(&self) -> Vec<Pinned> {
+        self.groups.iter().filter_map(|group| Some(Pinned { pin: group.pin?, size: group.kept })).collect()
+    }
+
+    /// A group of the view, as the planner sees it.
+    pub(crate) fn group(&self, index: usize) -> Option<&Group> {
+        self.groups.get(index.checked_add(usize::from(self.has_preamble))?)
+    }
+
+    /// The entries of each group, with none for the preamble.
+    pub(crate) fn spans(&self, view: &View) -> Vec<Vec<Range<Position>>> {
+        let preamble = self.has_preamble.then(Vec::new);
+        let groups = view.groups().iter().map(|group| spans(group.items.iter().map(|item| item.position)));
+        preamble.into_iter().chain(groups).collect()
+    }
+}

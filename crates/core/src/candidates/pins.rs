@@ -1,0 +1,113 @@
+//! Pins: which groups of a view may not be dropped, and why.
+
+use super::Sizing;
+use crate::group::{GroupKind, Pin};
+use crate::message::Role;
+use crate::policy::Mode;
+use crate::start::Start;
+use crate::view::{Item, View, ViewGroup};
+
+/// What may not be dropped, by index of the group.
+pub(super) struct Pins {
+    /// The system messages and the summary, wherever they stand.
+    standing: Vec<(usize, Pin)>,
+    task: Option<usize>,
+    /// The newest assistant message with calls, until another assistant message follows.
+    open_round: Option<usize>,
+    /// Where the tool loop of that round began: the message of a person before it.
+    loop_start: Option<usize>,
+    /// What holds the newest message, and the group that the request ends with: an interleaved result may stand further up.
+    newest: [Option<usize>; 2],
+    /// From here on there are only notes, which the model has not seen.
+    unseen: usize,
+    /// Groups further on with a system message in them, where the policy keeps those.
+    later_system: Vec<usize>,
+    first: usize,
+    last: usize,
+}
+
+impl Pins {
+    pub(super) fn of(view: &View, sizing: Sizing<'_>) -> Pins {
+        let groups = view.groups();
+        let keep = sizing.policy.keep;
+        let system = groups.iter().take_while(|group| group.kind == GroupKind::System).count();
+        let standing = groups.iter().enumerate().filter_map(|(index, group)| match group.kind {
+            GroupKind::Summary => Some((index, Pin::Summary)),
+            GroupKind::System if index < system || sizing.policy.system.one => Some((index, Pin::System)),
+            GroupKind::Preamble
+            | GroupKind::System
+            | GroupKind::User
+            | GroupKind::Assistant
+            | GroupKind::Round
+            | GroupKind::Note => None,
+        });
+        // Where a system message may not stand alone, it is part of the group that it follows.
+        let instructs = |group: &ViewGroup| group.items.iter().any(|item| item.message.role() == Role::System);
+        let later_system = groups.iter().enumerate().skip(system).filter(|(_, group)| keep.system && instructs(group));
+        let speaks = |item: &Item| !item.is_own() && item.speaks();
+        let person = |group: &ViewGroup| group.items.iter().any(speaks);
+        let opening = |group: &ViewGroup| group.kind == GroupKind::User;
+        // By the order in which messages came: one that answers an earlier call stands with that call.
+        let latest = |counts: &dyn Fn(&Item) -> bool| {
+            // A late result is the newest message too, though it is not shown yet.
+            let newest = |group: &ViewGroup| {
+                let late = view.late_for(group);
+                let items = group.items.iter().chain(late.iter().map(|(item, _)| item));
+                items.filter(|item| !item.is_own() && counts(item)).map(|item| item.position).max()
+            };
+            let newest = groups.iter().enumerate().filter_map(|(index, group)| Some((newest(group)?, index))).max();
+            newest.map(|(_, index)| index)
+        };
+        let task = latest(&speaks).or_else(|| groups.iter().rposition(opening));
+        let spoke = groups.iter().rposition(|group| matches!(group.kind, GroupKind::Assistant | GroupKind::Round));
+        let open_round = spoke.filter(|index| groups.get(*index).is_some_and(|group| group.kind == GroupKind::Round));
+        let before = open_round.and_then(|open| groups.get(..open));
+        // Counting messages from an end, a group that is reached in part is kept whole.
+        let reach = |groups: &mut dyn Iterator<Item = &ViewGroup>, wanted: u64| {
+            let mut messages = 0;
+            groups
+                .take_while(|group| {
+                    let more = messages < wanted;
+                    messages += if group.kind == GroupKind::Note { 0 } else { group.size.messages };
+                    more
+                })
+                .count()
+        };
+        Pins {
+            standing: standing.collect(),
+            task: task.filter(|_| keep.task || sizing.demands.start == Start::User),
+            open_round,
+            // Planned anew at each read, a window has another beginning each time: no signature holds in it.
+            loop_start: open_round
+                .filter(|_| sizing.policy.mode == Mode::Recorded)
+                .map(|_| before.and_then(|before| before.iter().rposition(person)).map_or(0, |at| at + 1)),
+            newest: [latest(&|_| true), groups.iter().rposition(|group| group.kind != GroupKind::Note)],
+            unseen: groups.iter().rposition(|group| group.kind != GroupKind::Note).map_or(0, |newest| newest + 1),
+            later_system: later_system.map(|(index, _)| index).collect(),
+            first: system + reach(&mut groups.iter().skip(system), keep.first),
+            last: groups.len() - reach(&mut groups.iter().rev(), keep.last),
+        }
+    }
+
+    pub(super) fn pin(&self, index: usize) -> Option<Pin> {
+        let at = |place: Option<usize>| place == Some(index);
+        let standing = self.standing.binary_search_by_key(&index, |(at, _)| *at).ok();
+        if let Some((_, pin)) = standing.and_then(|found| self.standing.get(found)) {
+            return Some(*pin);
+        }
+        let pins = [
+            (Pin::Task, at(self.task)),
+            (Pin::OpenRound, at(self.open_round)),
+            (Pin::Newest, self.newest.contains(&Some(index))),
+            (Pin::Unseen, index >= self.unseen),
+            (Pin::LaterSystem, self.later_system.binary_search(&index).is_ok()),
+            (Pin::First, index < self.first),
+            (Pin::Last, index >= self.last),
+        ];
+        pins.into_iter().find_map(|(pin, holds)| holds.then_some(pin))
+    }
+
+    pub(super) fn in_open_loop(&self, index: usize) -> bool {
+        matches!((self.loop_start, self.open_round), (Some(start), Some(end)) if (start..=end).contains(&index))
+    }
+}

@@ -1,0 +1,89 @@
+//! Plans that no limit asks for: to take groups out, to shorten one, to let a summary take its place.
+
+use std::ops::Range;
+
+use super::Candidates;
+use crate::entry::Position;
+use crate::group::{Group, GroupKind};
+use crate::plan::{Action, Decision, Demands, Plan, Reason, Verdict, plan_for};
+use crate::policy::Policy;
+use crate::size::{Measure, Size, Totals};
+use crate::view::View;
+
+impl Candidates {
+    /// The plan that keeps every group, but for reasoning that any compaction makes stale.
+    pub(crate) fn keep_all(&self) -> Plan {
+        let mut plan = plan_for(&self.groups, &Policy::default(), Demands::default());
+        for (decision, group) in plan.decisions.iter_mut().zip(&self.groups) {
+            decision.after = group.kept;
+            if group.is_stale() {
+                (decision.action, decision.reason) = (Action::Drop, Reason::Stale);
+            }
+        }
+        plan.after = Totals::of(self.groups.iter().filter(|group| !group.is_stale()).map(|group| (group, group.kept)));
+        plan
+    }
+
+    /// The plan that takes groups of the view out, each for its reason, and keeps the rest; `None` where none leaves.
+    pub(crate) fn without(&self, leaves: impl Fn(usize) -> Option<Reason>) -> Option<Plan> {
+        let mut plan = self.keep_all();
+        let mut any = false;
+        let groups = self.groups.iter().zip(&mut plan.decisions).skip(usize::from(self.has_preamble));
+        for (index, (group, decision)) in groups.enumerate() {
+            if let Some(reason) = leaves(index) {
+                let (before, after) = (group.size, Size::default());
+                *decision = Decision { action: Action::Drop, stages: 0, reason, before, after };
+                any = true;
+            }
+        }
+        let kept = self.groups.iter().zip(&plan.decisions).filter(|(_, decision)| !decision.action.is_gone());
+        plan.after = Totals::of(kept.map(|(group, decision)| (group, decision.after)));
+        plan.verdict = Verdict::Compact;
+        any.then_some(plan)
+    }
+
+    /// The plan that takes the oldest round that these stages make smaller through all of them, and keeps the rest; `None` where there
+    /// is none.
+    pub(crate) fn shorten(&self, stages: usize) -> Option<Plan> {
+        let helps = |group: &Group| {
+            let (old, new) = (group.kept, group.after(stages));
+            group.kind == GroupKind::Round
+                && (new.tokens < old.tokens || new.bytes < old.bytes || new.media < old.media)
+        };
+        let index = self.groups.iter().position(helps)?;
+        let mut plan = self.keep_all();
+        let (group, decision) = (self.groups.get(index)?, plan.decisions.get_mut(index)?);
+        let measure = Measure::Bytes;
+        let (actual, limit) = (plan.before.get(measure), plan.before.get(measure).saturating_sub(1));
+        plan.after.size = plan.after.size - group.kept + group.after(stages);
+        let reason = Reason::Exceeded { measure, actual, limit, target: limit };
+        let after = group.after(stages);
+        *decision = Decision { action: Action::Truncate, stages, reason, before: group.size, after };
+        plan.verdict = Verdict::Compact;
+        Some(plan)
+    }
+
+    /// The plan that lets a summary take the place of what it covers, and of the summary before it. Whatever has become pinned
+    /// meanwhile, or has been joined by a message that the summary does not know, stays.
+    pub(crate) fn summarize(&self, view: &View, covers: &[Range<Position>], reason: Reason, summary: Size) -> Plan {
+        let covered = |position: Position| covers.iter().any(|span| span.contains(&position));
+        let has_preamble = usize::from(self.has_preamble);
+        let decide = |(index, group): (usize, &Group)| {
+            let gone = index.checked_sub(has_preamble).and_then(|index| view.groups().get(index)).is_some_and(|seen| {
+                let whole = seen.items.iter().all(|item| covered(item.position));
+                group.kind == GroupKind::Summary || (whole && group.pin.is_none())
+            });
+            if gone {
+                let (before, after) = (group.size, Size::default());
+                return Decision { action: Action::Summarize, stages: 0, reason, before, after };
+            }
+            Decision::before_stages(group, true)
+        };
+        let decisions: Vec<_> = self.groups.iter().enumerate().map(decide).collect();
+        let before = Totals::of(self.groups.iter().map(|group| (group, group.size)));
+        let kept = self.groups.iter().zip(&decisions).filter(|(_, decision)| !decision.action.is_gone());
+        let mut after = Totals::of(kept.map(|(group, decision)| (group, decision.after)));
+        after.size += summary;
+        Plan { verdict: Verdict::Compact, decisions, before, after, over: Vec::new() }
+    }
+}

@@ -1,0 +1,128 @@
+//! Sizes: in which measures a window is counted, and what a limit says of them.
+
+use std::fmt;
+use std::ops::{Add, AddAssign, Sub};
+
+use serde::{Deserialize, Serialize};
+
+/// How large something is, in every measure that a limit may be set in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Size {
+    /// Tokens, by the session's counter.
+    pub tokens: u64,
+    /// Bytes of JSON.
+    pub bytes: u64,
+    /// Messages.
+    pub messages: u64,
+    /// Pictures and files.
+    pub media: u64,
+}
+
+impl Add for Size {
+    type Output = Size;
+    fn add(self, other: Size) -> Size {
+        Size {
+            tokens: self.tokens.saturating_add(other.tokens),
+            bytes: self.bytes.saturating_add(other.bytes),
+            messages: self.messages.saturating_add(other.messages),
+            media: self.media.saturating_add(other.media),
+        }
+    }
+}
+
+impl AddAssign for Size {
+    fn add_assign(&mut self, other: Size) {
+        *self = *self + other;
+    }
+}
+
+impl Sub for Size {
+    type Output = Size;
+    fn sub(self, other: Size) -> Size {
+        Size {
+            tokens: self.tokens.saturating_sub(other.tokens),
+            bytes: self.bytes.saturating_sub(other.bytes),
+            messages: self.messages.saturating_sub(other.messages),
+            media: self.media.saturating_sub(other.media),
+        }
+    }
+}
+
+impl std::iter::Sum for Size {
+    fn sum<I: Iterator<Item = Size>>(sizes: I) -> Size {
+        sizes.fold(Size::default(), Size::add)
+    }
+}
+
+/// A measure that a limit may be set in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// Tokens.
+    Tokens,
+    /// Messages.
+    Messages,
+    /// Turns.
+    Turns,
+    /// Rounds.
+    Rounds,
+    /// Bytes of JSON.
+    Bytes,
+    /// Pictures and files.
+    Media,
+}
+
+impl Measure {
+    /// All of them, in the order in which they are reported.
+    pub const ALL: [Measure; 6] =
+        [Measure::Tokens, Measure::Messages, Measure::Turns, Measure::Rounds, Measure::Bytes, Measure::Media];
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Measure::Tokens => "tokens",
+            Measure::Messages => "messages",
+            Measure::Turns => "turns",
+            Measure::Rounds => "rounds",
+            Measure::Bytes => "bytes",
+            Measure::Media => "pictures and files",
+        })
+    }
+}
+
+/// What a window amounts to, in every measure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Totals {
+    /// What adds up.
+    pub size: Size,
+    /// Different turns.
+    pub turns: u64,
+    /// Rounds.
+    pub rounds: u64,
+}
+
+impl Totals {
+    /// In one measure.
+    pub fn get(&self, measure: Measure) -> u64 {
+        match measure {
+            Measure::Tokens => self.size.tokens,
+            Measure::Messages => self.size.messages,
+            Measure::Turns => self.turns,
+            Measure::Rounds => self.rounds,
+            Measure::Bytes => self.size.bytes,
+            Measure::Media => self.size.media,
+        }
+    }
+}
+
+/// A limit that is exceeded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Excess {
+    /// In which measure.
+    pub measure: Measure,
+    /// What there is.
+    pub actual: u64,
+    /// What there may be.
+    pub limit: u64,
+}
