@@ -8,7 +8,7 @@ use std::sync::Arc;
 use async_lock::Mutex;
 use lookback_core::tokens::TokenCounter;
 use lookback_core::transcript::Millis;
-use lookback_core::{ConversionError, Engine, Message, Settings};
+use lookback_core::{ConversionError, Engine, Message, Policy, Settings};
 
 use super::id::id_of;
 use crate::session::log::{load, record};
@@ -113,7 +113,9 @@ type Known = HashMap<LogName, Vec<u128>>;
 impl<S: ChatMemoryStore> FromChatMemoryStore<S> {
     /// Creates a store of logs over this store.
     pub fn new(store: S) -> Self {
-        FromChatMemoryStore { store, logs: MemoryStore::new(), known: Mutex::default(), settings: Settings::default() }
+        // The memory has the limits. Here every message is taken in whole.
+        let settings = Settings { policy: Policy::unlimited(), ..Settings::default() };
+        FromChatMemoryStore { store, logs: MemoryStore::new(), known: Mutex::default(), settings }
     }
 
     /// Sets the counter for messages that are found in the inner store. A memory with a limit in tokens needs its own

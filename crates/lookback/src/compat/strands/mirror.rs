@@ -12,7 +12,7 @@ use lookback_core::measure;
 use lookback_core::tokens::Estimate;
 use lookback_core::transcript::Position;
 use lookback_core::view::Item;
-use lookback_core::{Dialect, Message};
+use lookback_core::{Dialect, Message, Policy};
 
 use crate::session::{Error, Session};
 use crate::store::Store;
@@ -35,7 +35,8 @@ struct Left {
 
 /// Opens a session in Bedrock's format, without limits.
 pub(super) async fn open(store: &Arc<dyn Store>, name: &str) -> Result<Session, Error> {
-    Session::open(store.clone(), name, Settings { dialect: Dialect::Bedrock, ..Settings::default() }).await
+    let settings = Settings { dialect: Dialect::Bedrock, policy: Policy::unlimited(), ..Settings::default() };
+    Session::open(store.clone(), name, settings).await
 }
 
 impl Mirror {
