@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What a push costs the original sliding window: append one message, then apply_management.
+"""Measures a push into the original sliding window: append one message, then apply_management.
 
     python3 -m venv bench/.venv && bench/.venv/bin/pip install strands-agents==1.62.0
     bench/.venv/bin/python bench/strands.py [MESSAGES ...]
 
-Prints one JSON object a line: the median over several runs of the mean cost of a push in nanoseconds, in a conversation of so many
-messages, with the window of 40 that is the default, and with one that holds all (which measures nothing but the append).
+Prints one JSON object per line: the mean cost of a push in nanoseconds, as the median over several runs. Each length of conversation
+is measured with the default window of 40, and with a window that holds all messages, which measures only the append.
 """
 
 import json
@@ -15,7 +15,7 @@ import time
 from importlib.metadata import version
 from types import SimpleNamespace
 
-sys.path.pop(0)  # this file's own folder, where it would be found in the library's place
+sys.path.pop(0)  # this file's folder, so that this file is not imported instead of the library
 from strands.agent.conversation_manager import SlidingWindowConversationManager  # noqa: E402
 
 RUNS = 7
@@ -24,7 +24,7 @@ GIVEN = {"role": "assistant", "content": [{"text": "so it did, and the dog has n
 
 
 def push(messages, window):
-    """Nanoseconds of one push, over a conversation of so many messages."""
+    """Returns the nanoseconds of one push, over a conversation of `messages` messages."""
     agent = SimpleNamespace(messages=[])
     manager = SlidingWindowConversationManager(window_size=window)
     begun = time.perf_counter_ns()

@@ -1,25 +1,25 @@
-//! Counts what is allocated.
+//! An allocator that counts allocations.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The system's allocator, with a count of calls and bytes.
+/// The system's allocator, which counts calls and bytes.
 pub struct Counting;
 
 static CALLS: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicU64 = AtomicU64::new(0);
 
-/// Calls and bytes so far.
+/// Returns the calls and bytes so far.
 pub fn so_far() -> (u64, u64) {
     (CALLS.load(Relaxed), BYTES.load(Relaxed))
 }
 
-// SAFETY: every method hands its arguments to the system's allocator, unchanged, and gives back what that gives.
+// SAFETY: every method hands its arguments to the system's allocator, unchanged, and returns its result.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         CALLS.fetch_add(1, Relaxed);
         BYTES.fetch_add(layout.size() as u64, Relaxed);
-        // SAFETY: the caller keeps the contract of `alloc`, which is the system's too.
+        // SAFETY: the caller fulfills the contract of `alloc`, which is the same for the system's allocator.
         unsafe { System.alloc(layout) }
     }
 

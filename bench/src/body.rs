@@ -1,4 +1,5 @@
-//! `lookback window` on a request body of 5 MB, beside parsing and writing it with the JSON library alone: whole commands.
+//! Measures `lookback window` on a request body of 5 MB, beside a command that only parses and writes it with the JSON
+//! library.
 
 use std::process::{Command, Stdio};
 
@@ -15,7 +16,7 @@ pub fn run() {
             (*bytes < 5_000_000).then_some(raw)
         })
         .collect();
-    // A request ends with what the model is to answer.
+    // A request ends with a message that the model can answer.
     let mut messages: Vec<_> = messages;
     messages.truncate(messages.len() / 4 * 4 + 1);
     let body = format!(r#"{{"model":"gpt-4o","messages":[{}],"temperature":0.7}}"#, messages.join(","));
@@ -44,7 +45,7 @@ pub fn run() {
     println!("ratio, pair by pair              {:>8.2}\n", median(pairs.iter().map(|pair| pair.0 / pair.1)));
 }
 
-/// The `lookback` of the product's own release build.
+/// Builds the release `lookback`, and returns its path.
 pub fn lookback() -> std::path::PathBuf {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let built = Command::new("cargo").args(["build", "--release", "--quiet"]).current_dir(&root).status();
@@ -53,7 +54,7 @@ pub fn lookback() -> std::path::PathBuf {
     target.join("release/lookback")
 }
 
-/// Parses a file and writes it.
+/// Parses a JSON file and prints it.
 pub fn child(file: &str) {
     let text = std::fs::read(file).expect("a file");
     let value: serde_json::Value = serde_json::from_slice(&text).expect("JSON");

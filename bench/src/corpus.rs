@@ -1,4 +1,5 @@
-//! Replaying real transcripts under several policies: what each costs beside "no window" and "last 40 messages".
+//! Replays real transcripts under several policies, and prints what each costs beside "no window" and "last 40
+//! messages".
 
 use std::io::Read;
 use std::process::Command;
@@ -14,7 +15,7 @@ const POLICIES: [&str; 8] = [
     "default",
 ];
 
-/// The text of a file, gzipped or not.
+/// Returns the text of a file, which may be gzipped.
 pub fn read(file: &str) -> Vec<u8> {
     let bytes = std::fs::read(file).expect("a file of transcripts");
     let mut text = Vec::new();
@@ -24,7 +25,7 @@ pub fn read(file: &str) -> Vec<u8> {
     }
 }
 
-/// Replays a file of transcripts, JSON lines as `lookback replay` reads them, gzipped or not.
+/// Replays a file of transcripts: JSON lines as `lookback replay` reads them, which may be gzipped.
 pub fn run(file: &str) {
     let text = read(file);
     let folder = tempfile::tempdir().expect("a folder");

@@ -1,4 +1,5 @@
-//! Counting tokens: the first pass over unseen text beside the fastest exact crate, and inputs that are bad for such counters.
+//! Measures counting tokens: the first pass over unseen text beside the fastest exact crate, and inputs that are hard
+//! for such counters.
 
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
@@ -45,7 +46,7 @@ pub fn run() {
     println!();
 }
 
-/// Counts a file once, and prints the seconds and the count. The vocabulary is loaded before.
+/// Counts a file once, after loading the vocabulary, and prints the seconds and the count.
 pub fn child(counter: &str, file: &str) {
     let text = std::fs::read_to_string(file).expect("a file");
     let count: Box<dyn Fn(&str) -> u64> = match counter {
@@ -61,7 +62,8 @@ pub fn child(counter: &str, file: &str) {
     println!("{} {tokens}", spent.as_secs_f64());
 }
 
-/// Prose and code of the crates that Cargo has fetched, JSON that Cargo makes, and made-up Chinese and Japanese.
+/// Returns prose and code of the crates that Cargo has fetched, JSON that Cargo writes, and made-up Chinese and
+/// Japanese.
 fn texts() -> Vec<(&'static str, String)> {
     let home =
         std::env::var("CARGO_HOME").unwrap_or_else(|_| format!("{}/.cargo", std::env::var("HOME").unwrap_or_default()));
@@ -72,7 +74,7 @@ fn texts() -> Vec<(&'static str, String)> {
         files.sort();
         let mut text = String::new();
         for file in files.iter().filter_map(|file| std::fs::read_to_string(file).ok()) {
-            // tiktoken counts this contraction wrong, and the two would differ (see tokens/vocabulary.rs).
+            // tiktoken counts this contraction wrong, so the counts would differ (see tokens/vocabulary.rs).
             if text.len() < 3_000_000 && file.len() < 1_000_000 && !file.contains("'\u{17f}") {
                 text += &file;
             }
@@ -87,7 +89,7 @@ fn texts() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// What Cargo says of this program's dependencies: a few megabytes of JSON.
+/// Returns Cargo's metadata of this program's dependencies: a few megabytes of JSON.
 fn metadata() -> String {
     let arguments =
         ["metadata", "--format-version", "1", "--manifest-path", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")];
@@ -107,7 +109,7 @@ fn find(folder: &Path, ends: &[&str], files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Numbers that look random, and are the same in each run.
+/// Pseudo-random numbers, the same in each run.
 fn random(mut state: u64) -> impl FnMut(usize) -> usize {
     move |below| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -121,7 +123,7 @@ fn cjk(length: usize) -> String {
     let mut text = String::new();
     while text.len() < length {
         let most = words.len();
-        // Small numbers more often: words are not all alike frequent.
+        // Small numbers are more frequent, as some words are.
         text.push_str(words[random(most) * random(most) / most]);
         if random(7) == 0 {
             text.push_str(["，", "。", "、", "「", "」", "\n"][random(6)]);

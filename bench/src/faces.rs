@@ -1,4 +1,5 @@
-//! A push into each face of another system with 100 to 100,000 messages behind it, beside the originals that can be installed.
+//! Measures a push into each module of `compat` after 100 to 100,000 messages, beside the originals that can be
+//! installed.
 
 use std::path::Path;
 use std::process::Command;
@@ -37,7 +38,7 @@ pub fn run() {
     println!();
 }
 
-/// Microseconds of a push at each length of history: the median of several stretches.
+/// Returns the microseconds of a push at each length of history, as the median of several stretches.
 fn measure(mut push: impl FnMut(u64)) -> Vec<f64> {
     let mut next = 0;
     let mut at = |history: u64| {
@@ -101,7 +102,7 @@ fn strands_face() -> Vec<f64> {
     })
 }
 
-/// What its own script prints: a line of JSON for each length and window.
+/// Returns what `bench/strands.py` prints, which is a line of JSON for each length and window, if Strands is installed.
 fn strands_original() -> Option<Vec<f64>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let python = folder.join(".venv/bin/python");

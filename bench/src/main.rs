@@ -1,8 +1,8 @@
-//! The figures that Lookback claims, each beside what it is compared with, in one run.
+//! Measures the figures that Lookback claims, each beside what it is compared with, in one run.
 //!
-//! `cargo run --release --manifest-path bench/Cargo.toml [push|open|body|count|faces|summary]`; without a name, all of these.
-//! `... corpus FILE` replays real transcripts, which are not part of the repository; `... notes FILE` with notes to the model among them.
-//! Shared machines are noisy: read the ratios, which are medians.
+//! `cargo run --release --manifest-path bench/Cargo.toml [push|open|body|count|faces|summary]` runs one of them, or
+//! all without a name. `... corpus FILE` replays real transcripts, which are not part of the repository, and `...
+//! notes FILE` replays them with notes to the model. Shared machines are noisy, so read the ratios, which are medians.
 
 mod alloc;
 mod body;
@@ -39,7 +39,7 @@ fn main() {
         ["summary"] => summary::run(),
         ["corpus", file] => corpus::run(file),
         ["notes", file] => notes::run(file),
-        // What a figure is taken of in a process of its own.
+        // These measure something in a process of its own.
         ["open", store, session] => open::child(store, session),
         ["json", file] => body::child(file),
         ["count", counter, file] => count::child(counter, file),
@@ -50,21 +50,21 @@ fn main() {
     }
 }
 
-/// How long something takes.
+/// Returns how long `work` takes.
 fn time(work: impl FnOnce()) -> Duration {
     let start = Instant::now();
     work();
     start.elapsed()
 }
 
-/// The middle of several figures.
+/// Returns the median of several figures.
 fn median(figures: impl IntoIterator<Item = f64>) -> f64 {
     let mut figures: Vec<f64> = figures.into_iter().collect();
     figures.sort_by(f64::total_cmp);
     figures[figures.len() / 2]
 }
 
-/// Runs this program again with other arguments, and reads the figures that it prints.
+/// Runs this program again with other arguments, and returns the figures that it prints.
 fn child(arguments: &[&str]) -> Vec<f64> {
     let program = std::env::current_exe().expect("this program has a path");
     let output = std::process::Command::new(program).args(arguments).output().expect("this program runs");
@@ -73,7 +73,7 @@ fn child(arguments: &[&str]) -> Vec<f64> {
     text.split_whitespace().map(|figure| figure.parse().expect("a figure")).collect()
 }
 
-/// A conversation without end: a question, a tool call, its result, an answer.
+/// Returns a message of an endless conversation: a question, a tool call, its result, an answer, and so on.
 fn message(index: u64) -> lookback::Message {
     let raw = match index % 4 {
         0 => format!(

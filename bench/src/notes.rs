@@ -1,7 +1,9 @@
-//! What it costs to tell a model things as it works: a fact sheet that changes and a nudge now and then, in several places, over real transcripts.
+//! Measures what notes to the model cost over real transcripts: a fact sheet that changes, and a nudge now and then,
+//! in several places of the request.
 //!
-//! A fact changes every 10 calls, and a nudge comes at every 15th. Ours are notes of the stage `FactSheet` in a session; the other places are
-//! that session's windows without notes, with the same texts put in for one call, or into the system prompt.
+//! A fact changes every 10 calls, and a nudge comes at every 15th call. Lookback's notes are those of the middleware
+//! `FactSheet` in a session. The other places are that session's windows without notes, with the same texts put in for
+//! one call or into the system prompt.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -34,12 +36,12 @@ const PLACES: [&str; 7] = [
     "in the system prompt",
     "there, with a status block",
 ];
-/// Those of them that are notes of a session.
+/// The places that are notes of a session.
 const OURS: [usize; 2] = [1, 2];
 const NUDGED: &str = "Token budget: most of the tokens are used. Bring the task to its end: answer with what you have, or make only \
                       the calls that the answer needs.";
 
-/// Compares the places over a file of transcripts, JSON lines as `lookback replay` reads them, gzipped or not.
+/// Compares the places over a file of transcripts: JSON lines as `lookback replay` reads them, which may be gzipped.
 pub fn run(file: &str) {
     let text = String::from_utf8(crate::corpus::read(file)).expect("UTF-8");
     let recordings = Recording::read(&text, "notes", Dialect::OpenAiChat).expect("transcripts");
@@ -77,7 +79,8 @@ pub fn run(file: &str) {
     }
 }
 
-/// The share of identifiers that the model wrote and that stood earlier in its history, but not in its window.
+/// Returns the percentage of reused identifiers that were not in the window: identifiers that the model wrote and that
+/// were earlier in its history.
 fn missed(recordings: &[Recording], policy: &Policy) -> f64 {
     let prices = Prices::builtin();
     let price = prices.find(PRICES[0]).expect("a price");
@@ -111,14 +114,14 @@ fn print(policy: &str, budget: u64, totals: &[Total]) {
     }
 }
 
-/// What a place came to.
+/// The totals of a place.
 #[derive(Debug, Default)]
 struct Total {
     cost: [f64; 2],
-    /// Input tokens, and those of them that the first price's cache had.
+    /// Input tokens. `read` counts those that were in the cache, at the first price.
     sent: u64,
     read: u64,
-    /// Requests that do not extend the one before.
+    /// The number of requests that do not extend the one before.
     breaks: u64,
     sessions: u64,
 }
@@ -136,7 +139,7 @@ impl Meter {
         Meter { caches: prices.clone().map(Cache::new), prices, last: Vec::new() }
     }
 
-    /// One request: what a marker stands behind, and what comes after that and is never cached.
+    /// Charges one request: the blocks up to a cache marker, and the blocks after it, which are never cached.
     fn call(&mut self, cached: &[Block], after: &[Block], time: Option<Millis>, total: &mut Total) {
         let uncached: u64 = after.iter().map(|block| block.tokens).sum();
         for (index, cache) in self.caches.iter_mut().enumerate() {
@@ -153,7 +156,7 @@ impl Meter {
     }
 }
 
-/// A text, as it is put into a request.
+/// A text that is put into a request.
 #[derive(Debug, Clone, Copy)]
 struct Text {
     digest: u128,
@@ -174,7 +177,7 @@ impl Text {
     }
 }
 
-/// A sheet as it is after each change.
+/// A fact sheet after each change.
 struct Sheets {
     budget: u64,
     facts: u64,
@@ -186,7 +189,7 @@ impl Sheets {
         let sheet = |memory: &Memory| block_on(memory.sheet(&options(budget), &*counter())).expect("a sheet");
         let memory = memory(0);
         let mut facts = 0;
-        // Identifiers grow longer, so there is some room to be left.
+        // Some room is left, because identifiers grow longer.
         while sheet(&memory).tokens < budget * 95 / 100 {
             state(&memory, facts, 0);
             facts += 1;
@@ -199,7 +202,7 @@ impl Sheets {
         Sheets { budget, facts, texts }
     }
 
-    /// As it is at a call.
+    /// Returns the sheet at a call.
     fn at(&self, call: u64) -> Text {
         self.texts[((call - 1) / CHANGE) as usize]
     }
@@ -209,7 +212,7 @@ fn options(budget: u64) -> SheetOptions {
     SheetOptions { budget, ..SheetOptions::default() }
 }
 
-/// A memory of a workspace that others write to.
+/// Opens a memory of a workspace that others write to.
 fn memory(facts: u64) -> Memory {
     let memory = block_on(Memory::open(MemoryStore::new(), "notes")).expect("a memory");
     (0..facts).for_each(|thing| state(&memory, thing, 0));
@@ -231,7 +234,7 @@ fn settings(policy: Policy) -> Settings {
     Settings { policy, counter: counter(), ..Settings::default() }
 }
 
-/// Plays a recording into a session, and stops before each model call, as `lookback replay` does.
+/// Replays a recording into a session, and calls `on_call` before each model call, as `lookback replay` does.
 fn play(recording: &Recording, policy: &Policy, mut on_call: impl FnMut(&mut Session, u64, Option<Millis>)) {
     block_on(async {
         let mut session = Session::open(MemoryStore::new(), "notes", settings(policy.clone())).await?;
@@ -250,7 +253,7 @@ fn play(recording: &Recording, policy: &Policy, mut on_call: impl FnMut(&mut Ses
     .expect("a session");
 }
 
-/// Without notes, and with them put in elsewhere.
+/// Measures windows without notes, and with the texts in places outside the session.
 fn elsewhere(recording: &Recording, policy: &Policy, sheets: &Sheets, totals: &mut [Total; 7]) {
     let mut meters = PLACES.map(|_| Meter::new());
     let nudge = Text::of(NUDGED);
@@ -279,10 +282,10 @@ fn elsewhere(recording: &Recording, policy: &Policy, sheets: &Sheets, totals: &m
     });
 }
 
-/// A request with texts at the end of its first system message, or in one of their own.
+/// Returns a request with texts at the end of its first system message, or in a new one.
 fn in_system(window: &[Block], texts: &[Text]) -> Vec<Block> {
     let mut blocks = window.to_vec();
-    // Tools stand first, under a digest of their own.
+    // The tools come first, with a digest of their own.
     let at = usize::from(blocks.first().is_some_and(|block| block.digest == u128::MAX));
     if !blocks.get(at).is_some_and(|block| block.fixed) {
         blocks.insert(at, Block { digest: 0, tokens: 0, fixed: true });
@@ -294,7 +297,7 @@ fn in_system(window: &[Block], texts: &[Text]) -> Vec<Block> {
     blocks
 }
 
-/// With the stage's notes in the session, which stay there.
+/// Measures windows with the middleware's notes in the session, where they stay.
 fn ours(recording: &Recording, policy: &Policy, sheets: &Sheets, totals: &mut [Total; 7]) {
     let mut meters = OURS.map(|_| Meter::new());
     let memory = memory(sheets.facts);
@@ -311,21 +314,21 @@ fn ours(recording: &Recording, policy: &Policy, sheets: &Sheets, totals: &mut [T
         for note in reaction.notes.into_iter().chain(nudge) {
             block_on(session.receive(Message::user(note), Origin::Lookback, now)).expect("a note");
         }
-        // Room is made for the notes where that is needed, and the stage is told of it.
+        // If the notes need room, the session compacts, and the middleware sees that.
         let (run, mut window) = seen(session, call);
         stage.on(&Event::AfterIteration, &run).expect("nothing");
         meters[0].call(&window, &[], now, &mut totals[OURS[0]]);
         let newest: Vec<bool> = run.view.messages().map(|item| item.is_note()).collect();
         let notes = newest.iter().rev().take_while(|is_note| **is_note).count();
         if let Some(before) = window.len().checked_sub(notes + 1).filter(|_| notes > 0) {
-            // What is fixed has a marker behind it.
+            // A fixed block has a marker after it.
             window[before].fixed = true;
         }
         meters[1].call(&window, &[], now, &mut totals[OURS[1]]);
     });
 }
 
-/// What a stage sees once the window of a call is made, and that window.
+/// Makes the window of a call, and returns what a middleware sees then, with the window.
 fn seen(session: &mut Session, iteration: u64) -> (Run, Vec<Block>) {
     let (name, policy) = (session.name().clone(), Arc::new(session.settings().policy.clone()));
     let window = block_on(session.window()).expect("a window");

@@ -1,4 +1,4 @@
-//! Opening a session with 1,000 and with 1,000,000 messages of history from SQLite: time, and the memory of the process.
+//! Measures the time and memory of opening a session from SQLite with 1,000 and with 1,000,000 messages of history.
 
 use futures_lite::future::block_on;
 use lookback::{Durability, Limits, Policy, Session, Settings, SqliteStore};
@@ -33,7 +33,7 @@ pub fn run() {
     println!();
 }
 
-/// Pushes in batches, with a window after each as a model's caller would ask for it.
+/// Pushes messages in batches, and makes a window after each, as an agent does.
 fn fill(store: &str, name: &str, history: u64) {
     let store = SqliteStore::open_with(store, Durability::System).expect("a store");
     let mut session = block_on(Session::open(store, name, settings())).expect("a session");
@@ -44,7 +44,7 @@ fn fill(store: &str, name: &str, history: u64) {
     }
 }
 
-/// Opens the session once, and prints how long that took and the most memory that this process ever held, in kB.
+/// Opens the session once, and prints the microseconds that it took and the peak memory of this process in kB.
 pub fn child(store: &str, name: &str) {
     let store = SqliteStore::open(store).expect("a store");
     let mut opened = None;

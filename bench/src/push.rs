@@ -1,4 +1,5 @@
-//! A push and the window after it, with 100, 10,000 and 1,000,000 messages of history: time and allocation.
+//! Measures the time and allocations of a push and the window after it, with 100, 10,000 and 1,000,000 messages of
+//! history.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use lookback::{Engine, Limits, Message, Policy, Settings};
 
 use crate::{alloc, median, message, time};
 
-/// Text that was counted already: asking for its count costs nothing.
+/// A counter for text that was counted already: it costs nothing.
 #[derive(Debug)]
 struct Counted;
 
@@ -50,7 +51,7 @@ pub fn run() {
             for index in 0..history {
                 step(&mut engine, message(index));
             }
-            // Several stretches, so that a stretch which was disturbed does not count.
+            // There are several stretches, so that one that was disturbed does not count.
             let stretches = (0..9).map(|stretch| {
                 let from = history + stretch * OPERATIONS;
                 let messages: Vec<_> = (from..from + OPERATIONS).map(message).collect();
@@ -79,7 +80,7 @@ pub fn run() {
     println!();
 }
 
-/// A push, and a window where a model could be called: between a call and its result it cannot.
+/// Pushes a message, and makes a window if the model could be called. It cannot between a call and its result.
 fn step(engine: &mut Engine, message: Message) {
     let calls = message.tool_calls().next().is_some();
     black_box(engine.push(message).expect("it can be said"));

@@ -1,4 +1,4 @@
-//! Pushes and windows while a summary is being made for half a minute, beside those of the same session before.
+//! Measures pushes and windows while a summary takes half a minute, beside those of the same session before it.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use lookback::{FileStore, Limits, MemoryStore, Policy, Session, Settings, Sqlite
 
 use crate::{median, message, time};
 
-/// A model that takes its time.
+/// A slow model.
 #[derive(Debug)]
 struct Slow(Duration);
 
@@ -26,9 +26,9 @@ impl Summarizer for Slow {
 }
 
 const TAKES: Duration = Duration::from_secs(30);
-/// Ten messages a second, which is more than an agent gets from its model.
+/// The time between messages. Ten a second are more than an agent gets from its model.
 const EVERY: Duration = Duration::from_millis(100);
-/// Steps before the summary begins.
+/// The steps before the summary begins.
 const USUAL: u64 = 280;
 
 pub fn run() {
@@ -55,11 +55,11 @@ fn measure(name: &str, store: impl Store + 'static) -> Vec<String> {
     let policy = Policy { limits, target: Some(Limits::messages(20)), stages, ..Policy::default() };
     let settings = Settings { policy, ..Settings::default() };
     let mut session = block_on(Session::open(store, "s", settings)).expect("a session").with_summarizer(Slow(TAKES));
-    // Up to the limit and then beyond it, always at the same pace: a processor that has slept is slower.
+    // The pace is the same up to the limit and beyond it, because a processor that has slept is slower.
     (0..100).for_each(|index| _ = step(&mut session, index));
     let usual: Vec<_> = (100..USUAL + 99).map(|index| paced(&mut session, index)).collect();
     let mut next = USUAL + 99;
-    // Between a call and its result there is no window, which would begin it.
+    // Between a call and its result no window is made, so none begins the summary.
     (0..4).for_each(|_| {
         _ = step(&mut session, next);
         next += 1;
@@ -88,12 +88,12 @@ fn paced(session: &mut Session, index: u64) -> (f64, f64) {
     step(session, index)
 }
 
-/// Microseconds of a push, and of the window after it.
+/// Returns the microseconds of a push, and of the window after it.
 fn step(session: &mut Session, index: u64) -> (f64, f64) {
     let message = message(index);
     let calls = message.tool_calls().next().is_some();
     let push = time(|| block_on(session.push(message)).expect("a push"));
-    // Between a call and its result no model is called.
+    // The model is not called between a call and its result.
     let window = if calls { Duration::ZERO } else { time(|| _ = block_on(session.window()).expect("a window")) };
     (push.as_secs_f64() * 1e6, window.as_secs_f64() * 1e6)
 }

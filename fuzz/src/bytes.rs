@@ -1,43 +1,43 @@
-//! Values out of bytes: as many as one asks for, zero when there are no more.
+//! Makes values from bytes. When the bytes are used up, the values are zero.
 
 /// A source of values.
 #[derive(Debug)]
 pub struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
-    /// Values out of these.
+    /// Creates a source from these bytes.
     pub fn new(data: &'a [u8]) -> Self {
         Bytes(data)
     }
 
-    /// Whether there are more.
+    /// Returns whether there are more bytes.
     pub fn any(&self) -> bool {
         !self.0.is_empty()
     }
 
-    /// The next.
+    /// Returns the next byte.
     pub fn byte(&mut self) -> u8 {
         let Some((first, rest)) = self.0.split_first() else { return 0 };
         self.0 = rest;
         *first
     }
 
-    /// A number below `most`.
+    /// Returns a number below `most`.
     pub fn below(&mut self, most: usize) -> usize {
         usize::from(self.byte()) % most.max(1)
     }
 
-    /// One of these.
+    /// Returns one of these values.
     pub fn of<T: Copy>(&mut self, choices: &[T]) -> T {
         choices[self.below(choices.len())]
     }
 
-    /// Yes or no.
+    /// Returns `true` or `false`.
     pub fn coin(&mut self) -> bool {
         self.byte() & 1 == 1
     }
 
-    /// A size: mostly small, now and then as large as can be.
+    /// Returns a size: mostly small, now and then the largest possible.
     pub fn size(&mut self) -> u64 {
         let byte = self.byte();
         match byte {
@@ -49,7 +49,7 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    /// A value or none.
+    /// Returns a value or `None`.
     pub fn option<T>(&mut self, value: impl FnOnce(&mut Self) -> T) -> Option<T> {
         if self.coin() { Some(value(self)) } else { None }
     }

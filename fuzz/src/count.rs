@@ -1,4 +1,4 @@
-//! Our token counts are tiktoken's own.
+//! Lookback's token counts equal tiktoken's.
 
 use std::sync::LazyLock;
 
@@ -9,14 +9,15 @@ use tiktoken::encoding::{cl100k_base, o200k_base};
 static O200K: LazyLock<CoreBpe> = LazyLock::new(o200k_base);
 static CL100K: LazyLock<CoreBpe> = LazyLock::new(cl100k_base);
 
-/// Takes the first byte as how often to repeat the text that the others are: what is hard are long unbroken stretches.
+/// Checks a text: the first byte says how often to repeat the text in the others. Long unbroken stretches are the hard
+/// case.
 pub fn count(data: &[u8]) {
     let Some((times, text)) = data.split_first() else { return };
     let text = String::from_utf8_lossy(text);
-    // tiktoken takes quadratic time, so what it is asked is bounded.
+    // The text is bounded, because tiktoken takes quadratic time.
     let times = (usize::from(*times) + 1).min(1 + 8_000 / text.len().max(1));
     let text = text.repeat(times);
-    // A contraction that tiktoken 4.1.2 overlooks.
+    // tiktoken 4.1.2 overlooks this contraction.
     if text.len() > 100_000 || text.contains("'ſ") {
         return;
     }

@@ -1,4 +1,4 @@
-//! Any bytes: what can be read is written as it came, checked, converted and repaired.
+//! Any bytes that can be read are written back unchanged, and can be checked, converted and repaired.
 
 use lookback_core::dialect::Shown;
 use lookback_core::message::{PartRef, ResultItem};
@@ -6,7 +6,7 @@ use lookback_core::{Dialect, Engine, Message, Problem, Request, Role, Settings};
 
 use crate::{faults, sent};
 
-/// Takes the bytes as a request, in every dialect and in the one that is found out.
+/// Checks the bytes as a request, in every dialect and in the detected one.
 pub fn decode(data: &[u8]) {
     let found = Request::decode(data, None).ok();
     for dialect in Dialect::ALL {
@@ -23,7 +23,7 @@ pub fn decode(data: &[u8]) {
     }
 }
 
-/// One message alone is written as it came, but for what the encoder is there to change.
+/// Checks that a single message is written back unchanged, except for what the encoder changes on purpose.
 fn round_trip(dialect: Dialect, message: &Message) {
     let raw = &message.wire().expect("decoded").raw;
     let encoded = dialect.encode([Shown { message, edits: &[] }]).expect("its own dialect");
@@ -39,11 +39,11 @@ fn round_trip(dialect: Dialect, message: &Message) {
         assert_eq!(encoded[0].get(), raw.get());
     }
     for to in Dialect::ALL.into_iter().filter(|to| *to != dialect) {
-        // What is said in another dialect says the same.
+        // A converted message means the same.
         if let Ok([converted]) = to.convert(message).as_deref()
             && !holds_json(message)
             && !speaks_after_calls(message)
-            // An address that holds the bytes is one to some, and the bytes to others.
+            // Some dialects read a `data:` URL as a URL, others as the bytes in it.
             && !raw.get().contains("data:")
         {
             assert_eq!(converted.digest(), message.digest(), "{} to {to}: {}", dialect, raw.get());
@@ -51,7 +51,7 @@ fn round_trip(dialect: Dialect, message: &Message) {
     }
 }
 
-/// JSON in a result becomes text in the dialects that have none.
+/// Returns whether a result has JSON, which becomes text in dialects without it.
 fn holds_json(message: &Message) -> bool {
     message.parts().any(|part| match part {
         PartRef::ToolResult(result) => result.content.iter().any(|item| matches!(item, ResultItem::Json(_))),
@@ -59,13 +59,13 @@ fn holds_json(message: &Message) -> bool {
     })
 }
 
-/// OpenAI's format has its calls beside the content, so they come last.
+/// Returns whether anything follows a call. In OpenAI's format the calls are not in the content, so they come last.
 fn speaks_after_calls(message: &Message) -> bool {
     let mut parts = message.parts().skip_while(|part| !matches!(part, PartRef::ToolCall(_)));
     parts.any(|part| !matches!(part, PartRef::ToolCall(_)))
 }
 
-/// A history that came in one piece can be sent.
+/// Checks that a history that came in one piece can be sent.
 fn repair(request: &Request) {
     let dialect = request.dialect();
     let mut engine = Engine::new(Settings { dialect, ..Settings::default() });

@@ -1,4 +1,4 @@
-//! Any groups under any policy: the plan is total, and keeps what is pinned.
+//! Any groups under any policy have a plan, and it keeps the pinned groups.
 
 use lookback_core::group::{Group, GroupKind, Pin};
 use lookback_core::plan::{Action, Plan, Verdict};
@@ -8,7 +8,7 @@ use lookback_core::{Limits, Mode, Pace, Policy, Stage, Start, Summarize, SystemR
 
 use crate::Bytes;
 
-/// Takes the bytes as a policy and groups.
+/// Checks the plan of a policy and groups that are made from the bytes.
 pub fn plan(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let policy = policy(&mut bytes);
@@ -21,7 +21,7 @@ pub fn plan(data: &[u8]) {
     holds(&groups, &policy, &plan);
 }
 
-/// A policy out of bytes.
+/// Makes a policy from bytes.
 pub(crate) fn policy(bytes: &mut Bytes<'_>) -> Policy {
     let keep = Keep { first: bytes.size(), last: bytes.size(), task: bytes.coin(), system: bytes.coin() };
     Policy {
@@ -76,14 +76,21 @@ fn groups(bytes: &mut Bytes<'_>, stages: usize) -> Vec<Group> {
     let mut groups = Vec::new();
     while bytes.any() && groups.len() < 64 {
         let (pin, size_now, mut kept) = (bytes.option(|bytes| bytes.of(&PINS)), size(bytes), size(bytes));
-        // Only what is not pinned can be all stale, and then nothing is left of it.
+        // Only a group that is not pinned can be wholly stale. Then nothing is left of it.
         if pin.is_some() {
             kept.messages = size_now.messages;
         } else if kept.messages == 0 {
             kept = Size::default();
         }
         groups.push(Group {
-            kind: bytes.of(&[GroupKind::Preamble, GroupKind::System, GroupKind::Summary, GroupKind::User, GroupKind::Assistant, GroupKind::Round]),
+            kind: bytes.of(&[
+                GroupKind::Preamble,
+                GroupKind::System,
+                GroupKind::Summary,
+                GroupKind::User,
+                GroupKind::Assistant,
+                GroupKind::Round,
+            ]),
             turn: bytes.size(),
             round: bytes.size(),
             pin,
@@ -100,7 +107,7 @@ fn groups(bytes: &mut Bytes<'_>, stages: usize) -> Vec<Group> {
 fn holds(groups: &[Group], policy: &Policy, plan: &Plan) {
     assert_eq!(plan.decisions.len(), groups.len());
     for (group, decision) in groups.iter().zip(&plan.decisions) {
-        // The summary that stands becomes part of the next.
+        // The current summary becomes part of the next.
         let merged = group.kind == GroupKind::Summary && decision.action == Action::Summarize;
         assert!(group.pin.is_none() || !decision.action.is_gone() || merged, "pinned and dropped: {group:?}");
         assert!(!decision.action.is_gone() || decision.after == Size::default());

@@ -1,13 +1,14 @@
-//! Any error: it is read without a panic, its rule is one of the dialect, and what no printer of errors keeps does not matter.
+//! Any error is read without a panic, its rule belongs to the dialect, and differences in how errors are printed do
+//! not matter.
 
 use std::mem::discriminant;
 
 use lookback_core::policy::Measure;
-use lookback_core::{ProviderError, Dialect};
+use lookback_core::{Dialect, ProviderError};
 
 const STATUSES: [Option<u16>; 8] = [None, Some(200), Some(400), Some(401), Some(404), Some(413), Some(429), Some(500)];
 
-/// Takes the first byte as the status, and the others as the text of an error.
+/// Checks an error: the first byte gives the status, and the others are the text.
 pub fn provider_error(data: &[u8]) {
     let Some((status, text)) = data.split_first() else { return };
     let status = STATUSES[usize::from(*status) % STATUSES.len()];
@@ -28,14 +29,14 @@ pub fn provider_error(data: &[u8]) {
         if matches!(status, Some(401 | 429)) {
             assert_eq!(found, ProviderError::Other);
         }
-        // Escapes have spellings of their own.
+        // Escapes can be spelled in several ways.
         if text.contains('\\') || text.len() > 16_000 {
             continue;
         }
         assert_eq!(dialect.provider_error(status, &text.to_ascii_uppercase()), found, "in capitals: {text:?}");
         let spaced: String = text.chars().flat_map(|c| [c, ' ']).collect();
         assert_eq!(dialect.provider_error(status, &spaced), found, "spaced: {text:?}");
-        // Of the escapes that a wrapping makes, those of rare control characters are not undone.
+        // A wrapping escapes rare control characters, and that is not undone.
         if text.chars().any(|c| c.is_control() && !matches!(c, '\n' | '\r' | '\t')) {
             continue;
         }

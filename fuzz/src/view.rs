@@ -1,11 +1,13 @@
-//! Any sequence of messages, whole or broken, with windows between them: what is sent keeps the rules, and the log tells it.
+//! Any sequence of messages, valid or broken, with windows between them: what is sent keeps the rules, and follows
+//! from the log.
 
 use lookback_core::{Dialect, Engine, Entry, Message, Mode, Request, Settings, Transcript, View};
 use serde_json::{Value, json};
 
 use crate::{Bytes, faults, sent};
 
-/// Takes the bytes as a dialect, a policy, and a program: each step is a message, or a window.
+/// Checks a dialect, a policy and a program that are made from the bytes. Each step of the program is a message or a
+/// window.
 pub fn view(data: &[u8]) {
     let mut bytes = Bytes::new(data);
     let dialect = bytes.of(&Dialect::ALL);
@@ -36,7 +38,7 @@ pub fn view(data: &[u8]) {
         }
     }
     window(&mut engine, &mut log, records);
-    // The log alone gives the same view, also once it was written and read.
+    // The log alone gives the same view, even after it was written and read.
     let same = |how: &str, view: Option<View>| {
         let view = view.expect("a log of ours");
         let encoded = dialect.encode(view.shown()).expect("its own dialect");

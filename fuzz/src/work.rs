@@ -1,7 +1,8 @@
-//! How much work an input can cause: it grows with the input's length and no faster, whatever identifiers it repeats.
+//! The work that an input causes grows with its length and no faster, whatever identifiers it repeats.
 //!
-//! Work is counted in steps, not in time: the counters that the compiler puts into every branch for `-C instrument-coverage`. So the
-//! module is there only in a build with `RUSTFLAGS="-C instrument-coverage --cfg steps"`, which counts the dependencies too.
+//! Work is counted in steps, not in time. Steps are the counters that the compiler puts into every branch for `-C
+//! instrument-coverage`. So the module exists only in a build with `RUSTFLAGS="-C instrument-coverage --cfg steps"`,
+//! which counts the dependencies, too.
 
 use lookback_core::tokens::Uncounted;
 use lookback_core::{Dialect, Engine, Limits, Policy, Request, Settings, Stage, Truncation};
@@ -10,47 +11,47 @@ use std::sync::Arc;
 
 use crate::{Bytes, sent};
 
-/// The most steps that a byte of input may cost. Inputs that are all identifiers were seen to cost up to a third of it.
+/// The most steps that a byte of input may cost. Inputs that consist of identifiers cost up to a third of it.
 pub const MOST_STEPS_A_BYTE: u64 = 1_000;
 
-/// What an input of no bytes may cost: the tables that are built once.
+/// The steps that an empty input may cost: the tables that are built once.
 pub const BASE: u64 = 20_000_000;
 
-/// Messages that collide, each many times over.
+/// Calls, results, texts or messages that collide. A [`Program`] says how many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Motif {
-    /// One assistant message with so many calls of one identifier.
+    /// One assistant message with calls of one identifier.
     SameCalls,
-    /// The same, each call by the name that the repair of one before it would take.
+    /// The same, but each call has the identifier that the repair of an earlier one would choose.
     NamedAsRepaired,
-    /// One assistant message with so many calls of different identifiers.
+    /// One assistant message with calls of different identifiers.
     Calls,
-    /// So many results of one identifier, together where the dialect has them together.
+    /// Results of one identifier, in one message if the dialect allows it.
     SameResults,
-    /// So many results, the last call's first.
+    /// Results in reverse order of the calls.
     ResultsBackwards,
-    /// So many rounds of one identifier, call and result.
+    /// Rounds of one identifier: a call and its result.
     SameRounds,
-    /// So many calls, each in a message of its own, that nobody answers.
+    /// Calls without results, each in a message of its own.
     OpenRounds,
-    /// So many system messages.
+    /// System messages.
     Systems,
-    /// So many messages of a person.
+    /// User messages.
     Users,
-    /// One message of so many blank texts.
+    /// One message of blank texts.
     Blanks,
-    /// One assistant message of so many texts, and as many calls with broken arguments.
+    /// One assistant message of texts, and as many calls with broken arguments.
     BrokenArguments,
-    /// One result of so many items, each long enough to be cut.
+    /// One result of items that are long enough to be cut.
     LongItems,
-    /// One message with so many members that no dialect knows, and one of the same role behind it.
+    /// One message with members that no dialect knows, followed by one of the same role.
     Members,
-    /// A window is asked for: what has no result gets a stand-in.
+    /// A window is made. Calls without results get stand-ins.
     Window,
 }
 
 impl Motif {
-    /// All of them.
+    /// All motifs.
     pub const ALL: [Motif; 14] = [
         Motif::SameCalls,
         Motif::NamedAsRepaired,
@@ -174,19 +175,19 @@ fn results(dialect: Dialect, ids: impl IntoIterator<Item = String>) -> Vec<Value
     }
 }
 
-/// An input, as motifs one behind the other.
+/// An input: a sequence of motifs.
 #[derive(Debug, Clone)]
 pub struct Program {
-    /// Whose format it is.
+    /// The dialect of the messages.
     pub dialect: Dialect,
-    /// Whether what is long is shortened, and what is old leaves.
+    /// Whether the policy truncates long messages and drops old ones.
     pub compacts: bool,
-    /// What comes, and how often.
+    /// The motifs, and how often each is repeated.
     pub motifs: Vec<(Motif, usize)>,
 }
 
 impl Program {
-    /// The program that a fuzzer's bytes stand for.
+    /// Makes a program from a fuzzer's bytes.
     pub fn of(data: &[u8]) -> Program {
         let mut bytes = Bytes::new(data);
         let (dialect, compacts) = (bytes.of(&Dialect::ALL), bytes.coin());
@@ -197,7 +198,7 @@ impl Program {
         Program { dialect, compacts, motifs }
     }
 
-    /// Decodes, checks, takes in, repairs, plans and encodes the input: its bytes, and the steps.
+    /// Decodes, checks, takes in, repairs, plans and encodes the input, and returns its bytes and the steps.
     pub fn run(&self) -> (u64, u64) {
         let Program { dialect, compacts, .. } = *self;
         let inputs: Vec<(bool, Vec<String>)> = (self.motifs.iter())
@@ -214,7 +215,7 @@ impl Program {
         }
         let shortened = Truncation { head: 10, tail: 10, ..Truncation::default() };
         let policy = Policy {
-            // A window that slides by a message at each call costs its own size at each call, so there is a target.
+            // There is a target, because a window that slides by a message costs its own size at each call.
             limits: Limits { bytes: compacts.then_some(bytes / 2), ..Limits::default() },
             target: compacts.then_some(Limits { bytes: Some(bytes / 4), ..Limits::default() }),
             stages: vec![Stage::TruncateResults { keep: 0, to: shortened }, Stage::Drop],
@@ -241,7 +242,7 @@ impl Program {
     }
 }
 
-/// Takes the bytes as a program, and holds it to the bound.
+/// Checks that the program of these bytes stays within the bound.
 pub fn work(data: &[u8]) {
     let program = Program::of(data);
     let (bytes, steps) = program.run();
@@ -249,15 +250,16 @@ pub fn work(data: &[u8]) {
     assert!(steps <= most, "{steps} steps for {bytes} bytes, where {most} may be: {program:?}");
 }
 
-/// The steps that this process has gone so far.
+/// Returns the steps of this process so far.
 #[allow(unsafe_code, reason = "the counters are the profiler's, and only to be had by their address")]
 fn steps() -> u64 {
     unsafe extern "C" {
         fn __llvm_profile_begin_counters() -> *const u64;
         fn __llvm_profile_end_counters() -> *const u64;
     }
-    // SAFETY: the two are the bounds of one section of this program's own data, which is made of whole, aligned 64-bit counters, as
-    // `-C instrument-coverage` lays them out; they are never moved or freed. They are read as volatile, for other threads may count on.
+    // SAFETY: the two are the bounds of one section of this program's data. It consists of whole, aligned 64-bit
+    // counters, as `-C instrument-coverage` lays them out, which are never moved or freed. The reads are volatile,
+    // because other threads may go on counting.
     unsafe {
         let (begin, end) = (__llvm_profile_begin_counters(), __llvm_profile_end_counters());
         let count = end.offset_from_unsigned(begin);

@@ -1,6 +1,7 @@
-//! Drives every body with pseudo-random mutations of the vectors in `corpus/`, on a stable compiler.
+//! Checks every property with pseudo-random mutations of the vectors in `corpus/`, on a stable compiler.
 //!
-//! `FUZZ_RUNS` sets how many for each body, `FUZZ_SEED` where they start: the same numbers give the same inputs.
+//! `FUZZ_RUNS` sets how many inputs each property gets, and `FUZZ_SEED` where they start. The same numbers give the
+//! same inputs.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -33,7 +34,7 @@ fn setting(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |value| value.parse().expect("a number"))
 }
 
-/// Every request and message of the vectors, as requests.
+/// Returns every request and message of the vectors, as requests.
 fn seeds() -> Vec<Vec<u8>> {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus");
     let mut seeds = Vec::new();
@@ -55,7 +56,7 @@ fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// The errors of the vectors, each behind a byte for its status.
+/// Returns the errors of the vectors, each after a byte for its status.
 fn errors() -> Vec<Vec<u8>> {
     let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../corpus/errors");
     let mut files: Vec<_> = corpus.read_dir().expect("the corpus").map(|f| f.unwrap().path()).collect();
@@ -97,7 +98,7 @@ const WORDS: [&str; 24] = [
     "{\"cachePoint\":{}},",
 ];
 
-/// Changes bytes: most of what comes of it is no JSON.
+/// Changes bytes. Most results are not JSON.
 fn scramble(random: &mut Random, seeds: &[Vec<u8>], data: &mut Vec<u8>) {
     for _ in 0..=random.below(4) {
         let (a, b) = (random.below(data.len() + 1), random.below(data.len() + 1));
@@ -117,7 +118,7 @@ fn scramble(random: &mut Random, seeds: &[Vec<u8>], data: &mut Vec<u8>) {
     }
 }
 
-/// Changes values: what comes of it is JSON, of a shape that is often wrong.
+/// Changes values. The result is JSON, often of a wrong shape.
 fn rearrange(random: &mut Random, seeds: &[Vec<u8>], data: &mut Vec<u8>) {
     let Ok(mut value) = serde_json::from_slice::<Value>(data) else { return scramble(random, seeds, data) };
     let mut other = serde_json::from_slice::<Value>(random.of(seeds).as_slice()).unwrap_or_default();
@@ -154,7 +155,7 @@ fn rearrange(random: &mut Random, seeds: &[Vec<u8>], data: &mut Vec<u8>) {
     *data = value.to_string().into_bytes();
 }
 
-/// Any value inside another.
+/// Returns any value inside another.
 fn pick<'a>(random: &mut Random, value: &'a mut Value) -> &'a mut Value {
     let inside = match value {
         Value::Array(list) => list.len(),
@@ -183,7 +184,7 @@ fn drive(body: fn(&[u8]), runs: u64, mut input: impl FnMut(&mut Random) -> Vec<u
     }
 }
 
-/// Random bytes, of random length, of which many are small.
+/// Returns random bytes of random length. Many of them are small.
 fn noise(random: &mut Random) -> Vec<u8> {
     let length = random.below(400);
     let most = *random.of(&[8, 64, 256]);
@@ -220,7 +221,7 @@ fn count() {
     drive(lookback_fuzz::count, 2_000, |random| match random.below(4) {
         0 => noise(random),
         1 => {
-            // Of few different characters, so that long runs come of it.
+            // Few different characters make long runs.
             let alphabet: Vec<char> = "aA1 \t\n\r.'-=/漢ก้é\u{301}😀ſ\u{3000}".chars().collect();
             let few = 1 + random.below(4);
             let set: Vec<char> = (0..few).map(|_| *random.of(&alphabet)).collect();

@@ -1,4 +1,5 @@
-//! Inputs built to collide cost work in proportion to their length: eight times the input, about eight times the steps.
+//! Inputs that are built to collide cost work in proportion to their length: eight times the input costs about eight
+//! times the steps.
 //!
 //! `RUSTFLAGS="-C instrument-coverage --cfg steps" cargo test --target-dir target/steps --test work`
 
@@ -28,7 +29,7 @@ const INPUTS: [&[Motif]; 16] = [
     &[Members, Members, Users],
 ];
 
-/// One test, for the steps are those of the whole process.
+/// There is only one test, because the steps are those of the whole process.
 #[test]
 fn work_grows_with_the_length_of_the_input_and_no_faster() {
     let mut faults = Vec::new();
@@ -39,13 +40,13 @@ fn work_grows_with_the_length_of_the_input_and_no_faster() {
                     let motifs = input.iter().map(|motif| (*motif, count)).collect();
                     Program { dialect, compacts, motifs }.run()
                 };
-                // What is built once is built before.
+                // Tables that are built once are built before the measurement.
                 run(10);
                 let ((bytes, steps), (more_bytes, more_steps)) = (run(500), run(4_000));
                 let growth = (more_steps as f64 / steps as f64) / (more_bytes as f64 / bytes as f64);
                 let a_byte = more_steps / more_bytes;
                 println!("{dialect} {compacts} {input:?}: {a_byte} steps a byte, growing by {growth:.2}");
-                // Sorting and searching cost a logarithm, of which the largest seen is below that; what is quadratic comes to 8.
+                // Sorting and searching cost a logarithm, which stays below this bound. Quadratic work would give 8.
                 if growth > 1.5 {
                     faults.push(format!("{dialect} {compacts} {input:?}: {growth:.2}"));
                 }
@@ -53,7 +54,7 @@ fn work_grows_with_the_length_of_the_input_and_no_faster() {
         }
     }
     assert!(faults.is_empty(), "{faults:#?}");
-    // And any mixture of them, as a fuzzer would find it.
+    // Mixtures of the motifs are checked, too, as a fuzzer would find them.
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     for _ in 0..16 {
         let mut byte = || {

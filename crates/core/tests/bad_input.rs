@@ -1,4 +1,4 @@
-//! Input that is broken, hostile or merely odd: each has a clear error or passes through as documented, and none panics.
+//! Broken, hostile and odd input: each gives a clear error or passes through as documented, and none panics.
 
 #![allow(clippy::disallowed_methods, reason = "a test may read the clock and the environment")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]

@@ -1,4 +1,4 @@
-//! Histories as they break in life, by hand: one test for each fault that the generated ones found.
+//! Broken histories, written by hand: one test for each fault that the generated histories found.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

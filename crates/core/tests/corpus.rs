@@ -1,4 +1,4 @@
-//! The laws over real transcripts, where there are some: `LOOKBACK_CORPUS` names a gzipped file of JSON lines.
+//! The laws over real transcripts, if there are any: `LOOKBACK_CORPUS` names a gzipped file of JSON lines.
 
 #![allow(clippy::disallowed_methods, reason = "a test may read files and the environment")]
 #![allow(

@@ -1,4 +1,4 @@
-//! What is done to messages as they are sent is told, and nothing else is done to them.
+//! Every change that is made to messages when they are sent is reported, and no other change is made.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs)]
 

@@ -1,4 +1,4 @@
-//! Notes of Lookback's that are taken out of the window: which, when, and what stays of them.
+//! Notes that leave the window: which leave, when, and what stays of them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 

@@ -1,4 +1,4 @@
-//! What providers' errors say of a request, against the vectors of `corpus/errors`, and against what nobody would send.
+//! Reading providers' errors: the vectors of `corpus/errors`, and hostile input.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
@@ -50,7 +50,8 @@ fn errors_say_what_the_vectors_say() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// A gateway passes on what stands behind it, in a format of its own: what kind of provider_error it is depends on the words.
+/// A gateway passes on what stands behind it, in a format of its own: what kind of provider_error it is depends on the
+/// words.
 #[test]
 fn the_kind_is_the_same_in_every_dialect_and_after_one_more_wrapping() {
     let without_rule = |provider_error: ProviderError| match provider_error {

@@ -1,4 +1,4 @@
-//! `Debug` of what holds a conversation says its shape, and no word of it.
+//! `Debug` of types that hold a conversation prints its shape, and none of its words.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 

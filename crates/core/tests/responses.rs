@@ -1,4 +1,4 @@
-//! Whole response bodies of the three providers: the message that can be sent again, and the tokens that were reported.
+//! Whole response bodies of the three providers: the message to send again, and the reported tokens.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 

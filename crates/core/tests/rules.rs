@@ -1,4 +1,4 @@
-//! The providers' rules against the vectors of `corpus/rules`: what a check finds, and what a window makes of it.
+//! The providers' rules against the vectors of `corpus/rules`: what a check finds, and how a window repairs it.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! `docs/rules.md`: each rule has its section there, and each error that it quotes was seen and is known.
+//! Checks `docs/rules.md`: each rule has a section, and each quoted error was seen and is recognized.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 

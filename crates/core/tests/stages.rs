@@ -1,4 +1,4 @@
-//! Stages of a policy that meet at one tool result.
+//! Several stages of a policy that change the same tool result.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 

@@ -1,4 +1,4 @@
-//! Two policies as one, over generated policies: what fits it fits both.
+//! Tightening one policy by another, over generated policies: what fits the result fits both.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 

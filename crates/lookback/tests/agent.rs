@@ -1,4 +1,5 @@
-//! The agent of `examples/agent.rs`, as a process, against an endpoint that holds each of its requests to the provider's rules.
+//! Runs the agent of `examples/agent.rs` as a process, against an endpoint that checks its requests against the
+//! provider's rules.
 
 #![cfg(all(unix, feature = "http", feature = "sqlite"))]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs)]

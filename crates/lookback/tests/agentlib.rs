@@ -1,7 +1,7 @@
 //! AgentLIB's `SlidingWindowMemory`: the vectors of `corpus/systems/agentlib.json`, and a test for each of its faults.
 //!
-//! B5 (`limit` ignored, and nothing that a query or tags could be given to) and B7 (no validation) have vectors alone; negative numbers
-//! and fractions are no `u64`.
+//! B5 (`limit` is ignored, and no call uses a query or tags) and B7 (no validation) have only vectors. Negative
+//! numbers and fractions need no test, because they are not a `u64`.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -41,7 +41,7 @@ fn tags(value: &Value) -> Tags {
     members.map(|(key, value)| (key.clone(), text(value).unwrap())).collect()
 }
 
-/// Gives what a call gives, as the vectors say it.
+/// Makes a call, and returns its result as the vectors write it.
 async fn call(memory: &SlidingWindowMemory, Step { call, with, .. }: &Step) -> Result<Value, Error> {
     let session = with["sessionId"].as_str();
     let list = || messages(DIALECT, &with["messages"]);
@@ -85,7 +85,9 @@ async fn call(memory: &SlidingWindowMemory, Step { call, with, .. }: &Step) -> R
             entries.iter().map(entry).collect()
         }
         "stats" => match memory.stats(session.unwrap()).await? {
-            Some(Stats { turns, estimated_tokens }) => json!({ "turns": turns, "estimatedTokens": estimated_tokens }),
+            Some(Stats { turns, estimated_tokens, .. }) => {
+                json!({ "turns": turns, "estimatedTokens": estimated_tokens })
+            }
             None => json!("none"),
         },
         "estimateTokens" => json!(estimate_tokens(with["text"].as_str().unwrap())),
@@ -141,7 +143,7 @@ fn every_fault_is_covered() {
     let of_vectors = vectors("agentlib.json").into_iter().filter_map(|vector| text(&json!(vector.source)));
     let mut covered: BTreeSet<String> =
         of_vectors.filter_map(|source| source.strip_prefix("fault ").map(str::to_owned)).collect();
-    // Those that have tests of their own below.
+    // These have tests below.
     covered.extend(["B1", "B2", "B3", "B4", "B6", "B8", "B9"].map(str::to_owned));
     assert_eq!(covered, (1..=9).map(|number| format!("B{number}")).collect());
 }
@@ -177,7 +179,7 @@ fn texts(messages: &[Message]) -> Vec<String> {
     messages.iter().map(Message::text).collect()
 }
 
-/// A run of the system's agent: it reads, says its system prompt, goes on, and writes all of that.
+/// Runs the system's agent: it reads, adds its system prompt, goes on, and writes everything back.
 fn run(memory: &SlidingWindowMemory, said: Vec<Message>) {
     let mut state = read(memory);
     state.push(Message::system("Be brief."));
@@ -185,7 +187,7 @@ fn run(memory: &SlidingWindowMemory, said: Vec<Message>) {
     write(memory, state);
 }
 
-/// Counts what is appended to a store in memory.
+/// A store in memory that counts the entries and bytes that are appended.
 #[derive(Debug, Default)]
 struct Counted {
     store: MemoryStore,
@@ -252,7 +254,7 @@ fn the_defaults_are_those_of_the_document() {
     }
     assert_eq!(stats(&memory).turns, 50);
     let kept = vectors::json(DIALECT, &read(&memory));
-    // Two messages of some 260 tokens each a turn.
+    // Each message has about 260 tokens, so 15 of them fit.
     assert_eq!(kept.as_array().unwrap().len(), 15);
     assert_eq!(SlidingWindowMemory::TYPE, "sliding-window");
 }
@@ -304,7 +306,7 @@ fn b1_nor_where_the_window_is_small_and_tools_are_used() {
         let said = [exchange(&format!("question {runs}")), round(&id, "found")].concat();
         let said = [&said[..1], &said[2..], &said[1..2]].concat();
         if runs % 5 == 0 {
-            // The transcript outlives the process that has read it.
+            // The transcript is written by another process than the one that read it.
             let mut state = read(&memory);
             memory = open();
             state.extend(said);
@@ -337,7 +339,7 @@ fn b1_nor_where_a_stand_in_comes_back() {
     write(&memory, vec![Message::user("look it up"), round("k", "")[0].clone()]);
     run(&memory, exchange("never mind"));
     assert_eq!(read(&memory).len(), 5);
-    // The result comes late, and takes the place of the stand-in.
+    // The late result replaces the stand-in.
     write(&memory, vec![round("k", "found")[1].clone()]);
     let window = read(&memory);
     assert_eq!((window.len(), window[2].text().as_str()), (5, "found"));
@@ -364,7 +366,7 @@ fn b2_no_orphan_tool_results_after_a_trim() {
     for budget in 1..200 {
         let memory = memory(budget, 50);
         write(&memory, messages.clone());
-        // `read` holds each to the provider's rules.
+        // `read` checks each window against the provider's rules.
         let window = vectors::json(DIALECT, &read(&memory));
         let all = vectors::json(DIALECT, &messages);
         assert!(all.as_array().unwrap().ends_with(window.as_array().unwrap()));
@@ -408,7 +410,7 @@ fn b6_sessions_outlive_the_process_and_few_are_held_open() {
         assert_eq!(texts(&block_on(memory.read(&ReadOptions::session(&*id))).unwrap()), texts(&exchange(&id)));
     }
     assert_eq!(block_on(memory.entries(None)).unwrap().len(), 300);
-    // What one memory clears, another over the same store does not go on with.
+    // A session that one memory clears is gone for another memory over the same store.
     let other = open();
     block_on(other.clear(Some("chat-0"))).unwrap();
     assert!(block_on(memory.read(&ReadOptions::session("chat-0"))).unwrap().is_empty());
@@ -430,16 +432,16 @@ fn b8_a_turn_without_end_is_read_and_held_in_part_and_counted_whole() {
         assert_eq!(window.last().unwrap().text(), "r".repeat(80));
         assert!(window.len() <= 14);
     }
-    // What no read has room for, twice over, is held no more; the statistics are those of all that the turn has.
+    // At most twice what the reads have room for is held. The statistics count the whole turn.
     let settings = lookback::Settings { counter: Arc::new(Utf16), ..lookback::Settings::default() };
     let session = block_on(lookback::Session::open(store, "default", settings)).unwrap();
     assert!(session.view().totals().size.tokens <= 2 * 2 * 200);
-    // The question, and for each round a call and its result.
+    // The question has 7 tokens, and each round a call of 7 and a result of 25.
     let all = 7 + 500 * (7 + 25);
     let kept = block_on(memory.entries(Some("default"))).unwrap().remove(0);
     assert_eq!((stats(&memory).turns, kept.messages.len()), (1, 1_001));
     assert_eq!((stats(&memory).estimated_tokens, kept.token_count), (all, all));
-    // With room for a turn of each size, none is.
+    // If each turn fits the limit in tokens, none is dropped.
     let memory = self::memory(200, 5);
     (0..5).for_each(|number| write(&memory, exchange(&format!("{number} {}", "z".repeat(300)))));
     assert_eq!(stats(&memory).turns, 5);
@@ -458,7 +460,7 @@ fn b9_a_write_costs_the_same_however_long_the_history() {
     let (early, early_bytes) = cost(100..400);
     cost(400..1_700);
     let (late, late_bytes) = cost(1_700..2_000);
-    // But for a checkpoint that falls into the one or the other.
+    // One of the two stretches may have one checkpoint more.
     assert!(late <= early + 1, "{late} entries after {early}");
     assert!(late_bytes <= early_bytes + early_bytes / 20, "{late_bytes} bytes after {early_bytes}");
     assert!(late <= 4 * 300, "{late} entries for 300 writes");
@@ -511,7 +513,7 @@ fn tags_come_back_as_they_were_whatever_is_in_them() {
         let of = ReadOptions { tags: Tags::from([(key.clone(), value.clone())]), ..ReadOptions::default() };
         assert_eq!(texts(&block_on(memory.search(&of)).unwrap()), [format!("under tag {index}")]);
     }
-    // What another door, or an older version, has written has keys alone.
+    // Labels that other programs or older versions have written are keys without values.
     let label = lookback::session::Label { agent: None, tags: vec!["empty".to_owned()] };
     let mut session = block_on(lookback::Session::open(store, "other", lookback::Settings::default())).unwrap();
     block_on(session.label(label)).unwrap();
@@ -569,7 +571,7 @@ fn many_sessions_at_once_are_kept_apart() {
     assert!(block_on(memory.entries(None)).unwrap().is_empty());
 }
 
-/// Something that is written: who speaks, of which call, and how much.
+/// Makes a message from its kind, its call's identifier and its length.
 fn said((kind, id, length): (u8, u8, usize), number: usize) -> Message {
     let (id, text) = (format!("k{id}"), format!("{number} {}", "x".repeat(length)));
     match kind {
@@ -619,7 +621,7 @@ proptest! {
                 state.push(said(*answer, number));
                 number += 1;
             }
-            // So that it is never a single message, which is always new.
+            // An answer follows, because a single message would always be new.
             state.push(Message::assistant(format!("answer {index}")));
             write(&memory, state);
             prop_assert_eq!(stats(&memory).turns, index as u64 + 1);

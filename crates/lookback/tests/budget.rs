@@ -1,4 +1,4 @@
-//! The budget of a run, by vectors.
+//! The token budget of a run, against the vectors of `corpus/middleware/budget.json`.
 
 #![allow(clippy::unwrap_used)]
 
@@ -23,7 +23,8 @@ fn a_share_that_is_none_is_refused() {
     assert_eq!(message, "a budget's hard limit must be a share above 0 and at most 1, got 1.5");
 }
 
-/// A run of at most ten calls under a budget, of which this is reported: the pipeline as it is then, what each call was sent, and its tokens.
+/// A run of at most ten calls under a budget, of which this is reported: the pipeline as it is then, what each call
+/// was sent, and its tokens.
 async fn play(budget: Budget, usage: impl Fn(u64) -> Option<CallUsage>) -> (Pipeline, Vec<(String, u64)>) {
     let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
     let mut run = Pipeline::new(session).with(budget).iterations(10);

@@ -1,7 +1,8 @@
-//! The sliding window of Crux: its vectors, and a test for each of its faults that no vector shows.
+//! Crux's sliding window: the vectors of `corpus/systems/crux.json`, and a test for each fault that no vector covers.
 //!
-//! C1 is the vector "with a batch of 20 …"; C3, C5 to C11 are vectors too: their source names the fault. C2 and C4 are below. More about the
-//! one-shot calls stands in `summarize.rs`: what comes of answers that are too long, empty or not of the schema.
+//! C1 is the vector "with a batch of 20 …". C3 and C5 to C11 are vectors, too; their source names the fault. C2 and C4
+//! are tests below. `summarize.rs` tests the one-shot calls further: answers that are too long, empty, or do not match
+//! the schema.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -25,13 +26,13 @@ const DIALECT: Dialect = Dialect::OpenAiChat;
 /// The faults that have tests instead of vectors.
 const TESTED: [&str; 2] = ["C2", "C4"];
 
-/// A store that fails when it is told to, or for good after so many appends.
+/// A store that fails while it is broken, and breaks by itself after a number of appends.
 #[derive(Debug)]
 struct Faulty {
     inner: Arc<MemoryStore>,
     broken: AtomicBool,
     appends: AtomicI64,
-    /// The append that fails is made all the same.
+    /// Whether the append that fails is made all the same.
     made: bool,
 }
 
@@ -89,7 +90,7 @@ impl Store for Faulty {
     }
 }
 
-/// A model that gives the summaries of a vector in turn, the last again and again; `null` is a failure.
+/// Returns a model that answers with the summaries of a vector in turn, and then repeats the last. `null` is a failure.
 fn scripted(options: &Value, asks: Arc<Mutex<Vec<Ask>>>) -> Arc<dyn Summarizer> {
     let answers: Option<Vec<Option<String>>> = serde_json::from_value(options["summaries"].clone()).unwrap();
     let model = options["model"].as_str().unwrap_or("model");
@@ -105,7 +106,7 @@ fn scripted(options: &Value, asks: Arc<Mutex<Vec<Ask>>>) -> Arc<dyn Summarizer> 
     }))
 }
 
-/// What a vector acts on.
+/// The windows, store and model of one vector.
 struct Stage {
     options: Value,
     store: Arc<Faulty>,
@@ -284,7 +285,7 @@ impl Stage {
     }
 }
 
-/// Whether a value holds what is expected: an object may have more members, and a list may not.
+/// Returns whether a value contains what is expected. Objects may have more members; lists may not have more elements.
 fn holds(actual: &Value, expected: &Value) -> bool {
     match (actual, expected) {
         (Value::Object(actual), Value::Object(expected)) => {
@@ -334,7 +335,7 @@ fn every_fault_has_a_vector_or_a_test() {
     assert_eq!(shown, (1..=11).map(|number| format!("C{number}")).collect());
 }
 
-/// A summarizer that says everything again, so that what is summarized twice or never shows.
+/// A summarizer that repeats everything, so that a message that is summarized twice or never can be seen.
 #[derive(Debug, Clone, Copy, Default)]
 struct Echo {
     delay: Duration,
@@ -352,7 +353,7 @@ impl Summarizer for Echo {
     }
 }
 
-/// Everything that a window of echoes says, word by word.
+/// Returns everything in a window of echoes, word by word.
 fn words(window: &SlidingWindow) -> Vec<String> {
     let messages = block_on(window.get_messages()).unwrap();
     messages.iter().flat_map(|message| message.text().split(' ').map(str::to_owned).collect::<Vec<_>>()).collect()
@@ -362,7 +363,7 @@ fn push(window: &SlidingWindow, text: impl Into<String>) -> Result<(), Error> {
     block_on(window.push(Message::user(text)))
 }
 
-/// Every word of each writer is there once, in its order.
+/// Asserts that every word of each writer is there once, in its order.
 fn holds_all(said: &[String], writers: usize, count: usize) {
     for writer in 0..writers {
         let own: Vec<_> = said.iter().filter(|word| word.starts_with(&format!("w{writer}-"))).cloned().collect();
@@ -388,7 +389,8 @@ fn c2_pushes_at_once_lose_and_double_nothing() {
     }
 }
 
-/// Pushes until the store dies at its append of this number, then goes on with the store that is left. Whether it died.
+/// Pushes until the store breaks after this number of appends, and then goes on over what is left in it. Returns
+/// whether the store broke.
 fn crash(appends: i64, made: bool) -> bool {
     let inner = Arc::<MemoryStore>::default();
     let store = Arc::new(Faulty::new(inner.clone(), appends, made));
@@ -414,7 +416,7 @@ fn crash(appends: i64, made: bool) -> bool {
 
 #[test]
 fn c4_a_crash_between_two_writes_loses_nothing_and_has_nothing_summarized_twice() {
-    // At once, since what a crash leaves behind has to run out first.
+    // The cases run in parallel, because each has to wait until the time limit of what its crash left behind.
     let died = std::thread::scope(|scope| {
         let cases = (0..24).flat_map(|appends| [false, true].map(|made| (appends, made)));
         let runs: Vec<_> = cases.map(|(appends, made)| scope.spawn(move || crash(appends, made))).collect();
@@ -490,7 +492,7 @@ fn an_id_may_be_as_long_as_it_says() {
     }
 }
 
-/// The content that a store holds under a key of the document.
+/// Returns the content that a store holds under a key of the original's documentation.
 fn stored(store: &Arc<MemoryStore>, key: &str) -> Option<String> {
     block_on(crux::get(store.clone(), key)).unwrap().map(|stored| stored.content)
 }
@@ -529,7 +531,8 @@ fn the_keys_hold_a_summary_that_nobody_has_taken_up_and_no_message_of_it() {
 
 #[test]
 fn a_summary_of_the_whole_budget_is_taken_whatever_was_said() {
-    // The document's quick start, with a model that uses what it may: the messages are a few words.
+    // This is the quick start of the original's documentation. The model uses the whole budget, although the messages
+    // are short.
     let summary = |number: usize| format!("{} {number}", "note ".repeat(998).trim_end());
     let count = Arc::new(AtomicI64::new(0));
     let counted = count.clone();
@@ -600,7 +603,7 @@ mod processes {
     use lookback::{Durability, SqliteStore};
     use std::process::{Command, Stdio};
 
-    /// The store that a process of [`a_process_pushes`] pushes to, and its number.
+    /// The environment variables that give a process of [`a_process_pushes`] its store and its number.
     const STORE: &str = "LOOKBACK_TEST_CRUX_STORE";
     const WRITER: &str = "LOOKBACK_TEST_CRUX_WRITER";
 
@@ -615,7 +618,7 @@ mod processes {
         let (Some(path), Ok(writer)) = (std::env::var_os(STORE), std::env::var(WRITER)) else { return };
         let window = open(path);
         (0..50).for_each(|n| push(&window, format!("w{writer}-{n}")).unwrap());
-        // What it has begun would go with the process.
+        // Wait for the summary, which would otherwise be lost with the process.
         block_on(window.get_messages()).unwrap();
     }
 

@@ -1,4 +1,4 @@
-//! Facts drawn from messages that leave the window.
+//! Facts that are drawn from messages that leave the window.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 

@@ -1,4 +1,5 @@
-//! The fact sheet stage: when the model is told what, where it stands, and what is drawn from what leaves the window.
+//! The fact sheet middleware: when the model gets which facts, where the note is, and which facts are drawn from
+//! messages that leave the window.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 

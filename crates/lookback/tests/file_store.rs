@@ -1,4 +1,5 @@
-//! Plain files: what is in them, what is left of them when a process dies, and whose they are.
+//! The store of plain files: what the files contain, what is left of them when a process dies, and which files belong
+//! to it.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 

@@ -1,4 +1,4 @@
-//! A fault in each of the five stages: an error, a panic, a hang, in the middle of a run that all of them watch.
+//! An error, a panic and a hang in each of the five kinds of middleware, in the middle of a run that has them all.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
@@ -154,7 +154,8 @@ fn a_fault_in_any_of_the_five_stages_leaves_the_run_valid_where_it_fails_open() 
         assert_eq!((played.calls, &played.stopped), (10, &Stopped::Answered), "{here}");
         assert!(played.failures.iter().all(|told| told.starts_with(&format!("stage `{stage}` at"))), "{here}");
         assert!(played.failures[0].starts_with(&format!("stage `{stage}` at `{at}`")), "{here}: somebody is told");
-        // What the others do is there. The policy of the window is set as the run begins, and holds; where that failed, the session's own does.
+        // What the others do is there. The policy of the window is set as the run begins, and holds; where that
+        // failed, the session's own does.
         let whole = (stage, at) == ("window", "start");
         assert_eq!(played.last.contains(r#"\"page\":6"#), whole, "{here}: {}", played.last);
         assert!(played.last.contains(r#"\"page\":7"#), "{here}: {}", played.last);

@@ -1,4 +1,4 @@
-//! The page of the five windows is the one that the presets make.
+//! Checks that `docs/five-windows.md` is what the presets make today.
 
 #[path = "../examples/five_windows/page.rs"]
 mod page;

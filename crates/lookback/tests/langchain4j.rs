@@ -1,11 +1,15 @@
-//! `LangChain4j`'s chat memories: the vectors of `corpus/systems/langchain4j.json`, each held to by both memories, and their faults.
+//! `LangChain4j`'s chat memories: the vectors of `corpus/systems/langchain4j.json`, which both memories pass, and
+//! tests for its faults.
 //!
-//! A limit of n messages is to the memory in tokens one of 10 n + 3, where every message costs 10 and a request 3. Two checks of the
-//! original's cannot be broken here: a limit below zero, and a function or an identifier that is null, are no values of their types.
+//! A limit of n messages is 10 n + 3 tokens for the memory with a limit in tokens, because every message costs 10 and
+//! a request 3. Two of the original's checks need no test, because their types have no such values: a limit below
+//! zero, and a function or an identifier that is null.
 //!
-//! Two faults are behavior that its tests demand, and so have no test against them:
-//! L4, a window may begin with the assistant: "the system message is never evicted, and counts";
-//! L6, the system message counts against the limit: the same vector.
+//! Two faults are required by the original's own tests, so they are repeated. The vector "the system message is never
+//! evicted, and counts" shows both:
+//!
+//! - L4: a window may begin with the assistant.
+//! - L6: the system message counts against the limit.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -32,7 +36,7 @@ use self::vectors::{Vector, assert_valid, messages, vectors};
 
 const DIALECT: Dialect = Dialect::OpenAiChat;
 
-/// Every message costs 10.
+/// A counter by which every message costs 10 tokens.
 #[derive(Debug)]
 struct Ten;
 
@@ -54,7 +58,7 @@ impl TokenCounter for Ten {
     }
 }
 
-/// A store that counts what is written, and can be told to take nothing.
+/// A store that counts writes, and can be full.
 #[derive(Debug, Default)]
 struct Counted {
     store: MemoryStore,
@@ -110,7 +114,7 @@ impl Store for Counted {
     }
 }
 
-/// Which of the two memories.
+/// One of the two memories.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Twin {
     Messages,
@@ -123,7 +127,7 @@ enum Memory {
     Tokens(TokenWindowChatMemory),
 }
 
-/// Calls a method of whichever memory it is.
+/// Calls a method of either memory.
 macro_rules! on {
     ($memory:expr, $method:ident($($given:expr),*)) => {
         match $memory {
@@ -142,17 +146,17 @@ impl Memory {
     }
 }
 
-/// What one vector is played on.
+/// The options and the store of one vector.
 struct Stage<'a> {
     options: &'a Value,
     twin: Twin,
-    /// The limit of the one memory, where it changes.
+    /// The current limit, which a step may change.
     limit: Arc<AtomicU64>,
     counted: Arc<Counted>,
 }
 
 impl Stage<'_> {
-    /// A limit in the memory's own measure.
+    /// Converts a limit to messages or tokens, whichever the memory counts.
     fn limit(&self, limit: u64) -> u64 {
         let in_messages = self.options.get("maxTokens").or(self.options.get("dynamicMaxTokens")).is_none();
         if self.twin == Twin::Tokens && in_messages && limit > 0 { 10 * limit + 3 } else { limit }
@@ -204,7 +208,7 @@ impl Stage<'_> {
         }
     }
 
-    /// What is an option of both memories.
+    /// Sets the options that both memories have.
     fn common<M>(&self, mut builder: Builder<M>) -> Builder<M> {
         if let Some(id) = self.options.get("id") {
             builder = builder.id(id.as_str().unwrap());
@@ -223,7 +227,7 @@ impl Stage<'_> {
     }
 }
 
-/// All that an error says, its causes included.
+/// Returns the text of an error and of its causes.
 fn told(error: &ChatMemoryError) -> String {
     let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
@@ -233,7 +237,7 @@ fn json_of(messages: &[Message]) -> Value {
     vectors::json(DIALECT, messages)
 }
 
-/// The window once the calls of the newest message are answered, which is when it is sent.
+/// Returns the window after the calls of the newest message are answered, which is when it is sent.
 fn answered(window: &Value) -> Value {
     let mut list = window.as_array().unwrap().clone();
     let Some(last) = list.iter().rposition(|message| message["role"] != "tool") else { return window.clone() };
@@ -327,7 +331,7 @@ fn texts<M>(memory: &ChatMemory<M>) -> Vec<String> {
     block_on(memory.messages()).unwrap().iter().map(Message::text).collect()
 }
 
-/// Writers of one memory, each with its own messages.
+/// Writes to one memory from several threads, each with its own messages, and returns what the memory shows.
 fn write<M>(memory_of: impl Fn() -> ChatMemory<M> + Sync, writers: usize, each: usize) -> Vec<String> {
     std::thread::scope(|scope| {
         for writer in 0..writers {
@@ -397,7 +401,7 @@ fn two_memories_of_one_identifier_see_what_the_other_wrote() {
     assert!(texts(&one).is_empty());
     block_on(one.add(Message::user("d"))).unwrap();
     assert_eq!(texts(&two), ["d"]);
-    // As long as it was, and another.
+    // The log is as long as before, but it is another one.
     block_on(one.clear()).unwrap();
     block_on(one.add(Message::user("e"))).unwrap();
     assert_eq!(texts(&two), ["e"]);
@@ -488,7 +492,8 @@ fn a_memory_can_be_used_by_tasks() {
     is_send(&memory.clear());
 }
 
-/// Messages by number, in an order that no tool loop keeps: some calls are answered late, some twice, some never.
+/// Returns a message for each number, in an order that no tool loop has: some calls are answered late, some twice,
+/// some never.
 fn anything(n: u64) -> Message {
     let id = |n: u64| format!("c{}", n % 7);
     match n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 61 {
@@ -524,8 +529,8 @@ fn whatever_comes_a_provider_takes_what_is_read_and_both_memories_agree() {
             let list = window.as_array().unwrap();
             assert!(list.iter().filter(system).count() <= 1);
             let called = |message: &Value| message.get("tool_calls").is_some();
-            // Over the limit are at the most the system message, the round that the newest message answers, an open round, and what
-            // the request ends with.
+            // Only these may exceed the limit: the system message, the round that the newest message answers, an open
+            // round, and the end of the request.
             assert!(list.len() as u64 <= most.max(8), "{window}");
             assert!(list.len() as u64 <= most || list.iter().any(called) || most == 1, "{window}");
         }
@@ -591,7 +596,7 @@ fn the_estimator_counts_four_for_a_message_and_what_calls_cost_beside_their_word
     let late = OpenAiTokenCountEstimator::new("gpt-3.5-turbo-1106").unwrap();
     assert_eq!(late.message(&Message::assistant_with_calls("", [call("c1"), call("c2")])), Some(two + 3));
     let told = OpenAiTokenCountEstimator::new("my-own-model").unwrap_err().to_string();
-    assert_eq!(told, "modelName must be the name of a model of OpenAI's, got `my-own-model`");
+    assert_eq!(told, "modelName must be the name of an OpenAI model, got `my-own-model`");
 }
 
 #[test]
@@ -608,7 +613,7 @@ fn a_memory_in_tokens_goes_by_what_the_counter_says_of_whole_messages() {
     }
 }
 
-/// A store of the original's kind, which can be told to take nothing.
+/// A store of the original's kind, which can be full.
 #[derive(Debug, Default)]
 struct Lists {
     lists: Mutex<HashMap<String, Vec<Message>>>,
@@ -658,7 +663,7 @@ fn a_store_of_lists_has_what_the_memory_shows_under_its_own_identifier() {
         block_on(memory.add(Message::user(text))).unwrap();
     }
     assert_eq!(lists.texts(ID), ["Be brief.", "Two?", "Three?"]);
-    // Another process goes on from the list alone.
+    // Another process continues from the list alone.
     let other = build();
     assert_eq!(texts(&other), ["Be brief.", "Two?", "Three?"]);
     block_on(other.add(Message::assistant("Yes."))).unwrap();

@@ -1,4 +1,4 @@
-//! Limits that change, that are looked at only now and then, and that the provider sets: policies of a live session, and overflow.
+//! Limits of a live session: limits that change, limits that are checked only now and then, and overflow.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 

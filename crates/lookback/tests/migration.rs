@@ -1,4 +1,4 @@
-//! Stores that earlier versions wrote: brought up to date as they are opened, with all that is in them.
+//! Stores that earlier versions wrote: opening them brings them up to date, and nothing in them is lost.
 
 #![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]

@@ -1,4 +1,4 @@
-//! What is told of a run: spans and metrics under the names of the conventions, and no word of the conversation.
+//! Observing a run: spans and metrics have the names of the conventions, and contain no word of the conversation.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 

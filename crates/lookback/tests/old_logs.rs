@@ -1,4 +1,4 @@
-//! Logs that were written before names in them changed (`tests/logs/`): they open as they did.
+//! Logs that were written before names in them changed (`tests/logs/`) open as before.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -1,4 +1,5 @@
-//! The pipeline: stages in a chain, by vectors; and what no stage may do to a run, whatever becomes of it.
+//! The pipeline: a chain of middleware, against the vectors of `corpus/middleware/pipeline.json`; and what no
+//! middleware may do to a run, even if it fails.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 

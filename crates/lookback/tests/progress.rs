@@ -1,4 +1,5 @@
-//! Whether a run gets anywhere, by vectors; and circles, over all short sequences of calls.
+//! Watching the progress of a run, against the vectors of `corpus/middleware/progress.json`; and runs that go in
+//! circles, over all short sequences of calls.
 
 mod vectors;
 

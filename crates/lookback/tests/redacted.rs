@@ -1,4 +1,4 @@
-//! `Debug` of what holds a conversation, or what is remembered of it, says its shape, and no word of it.
+//! `Debug` of types that hold a conversation, or what is remembered of it, prints its shape, and none of its words.
 
 #![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]

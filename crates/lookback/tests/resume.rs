@@ -1,4 +1,4 @@
-//! A session that goes on: the vectors of `corpus/continuity/`, over each store.
+//! Resuming a session: the vectors of `corpus/continuity/`, over each store.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 

@@ -1,5 +1,5 @@
-//! The laws of a session over random lives of one: whatever happens to it, in whatever order, its window can be sent and its history holds
-//! every message since it was last replaced.
+//! The laws of a session over random operations in any order: its window can always be sent, and its history has every
+//! message since it was last replaced.
 
 #![allow(clippy::disallowed_methods, reason = "a test may read the clock and the environment")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]

@@ -1,4 +1,4 @@
-//! One session that several tasks, threads and processes push into at once, while each takes windows and summaries of it.
+//! One session shared by tasks, threads and processes: all push at once, make windows and take up summaries.
 
 #![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]

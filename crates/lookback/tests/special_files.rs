@@ -1,4 +1,4 @@
-//! Pipes, sockets, devices and folders where a store has its files: they are refused, and nobody waits for them.
+//! Pipes, sockets, devices and folders in place of a store's files: they are refused, and nothing waits for them.
 
 #![cfg(all(unix, feature = "sqlite"))]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

@@ -1,4 +1,4 @@
-//! What every store must do, run against each; and what can go wrong with a file.
+//! The requirements on every store, run against each of them; and what can go wrong with a file.
 
 #![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]

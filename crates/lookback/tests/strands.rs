@@ -1,4 +1,5 @@
-//! Strands' conversation managers: the table of `corpus/systems/strands.json`, and the faults that are not repeated.
+//! Strands' conversation managers: the vectors of `corpus/systems/strands.json`, and a test for each fault that no
+//! vector covers.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 
@@ -43,7 +44,7 @@ impl Summarizer for Scripted {
     }
 }
 
-/// Counts what is told.
+/// Counts the warnings and errors that are logged.
 #[derive(Clone, Default)]
 struct Told {
     warnings: Arc<AtomicUsize>,
@@ -131,7 +132,8 @@ fn manager(options: &Value) -> Result<Manager, String> {
     }
 }
 
-/// What is sent of a list: neighbors of one role are merged. A call at its end that waits for its result is not sent yet.
+/// Returns the request that a list becomes. Neighbors of one role are merged. A call at the end without a result is not
+/// sent yet.
 fn sent(list: &[Message]) -> Value {
     let waits = list.last().is_some_and(|last| last.tool_calls().next().is_some());
     let shown = list[..list.len() - usize::from(waits)].iter().map(|message| Shown { message, edits: &[] });
@@ -201,7 +203,7 @@ impl Run {
         Ok(list)
     }
 
-    /// Calls that one manager alone has.
+    /// Makes a call that only one of the managers has.
     fn of_one(&self, call: &str, with: &Value, vector: &str) -> Result<Value, String> {
         match (call, &self.manager) {
             ("set_per_turn", Manager::Sliding(manager)) => {
@@ -234,7 +236,7 @@ fn run(vector: &Vector) {
     let work = || {
         for (index, step) in vector.steps.iter().enumerate() {
             if step.call == "restart" {
-                // Another process, which has what the caller has kept.
+                // Another process continues with what the caller has kept.
                 let options = step.with.get("options").unwrap_or(&vector.options);
                 run.manager = self::manager(options).unwrap();
                 continue;
@@ -258,7 +260,7 @@ fn the_table_holds() {
     vectors::vectors("strands.json").iter().for_each(run);
 }
 
-/// What the table says of faults, and what the tests below do.
+/// Each fault has a vector, a test below, or a reason.
 #[test]
 fn every_fault_is_covered() {
     let vectors = vectors::vectors("strands.json");
@@ -266,7 +268,8 @@ fn every_fault_is_covered() {
     for fault in ["S1", "S2", "S4", "S5", "S6", "S7", "S9", "S10"] {
         assert!(told(fault), "{fault}");
     }
-    // S3 and the other half of S8 are tests. That a window may be much smaller than its size is required, not repeated:
+    // S3 and the other half of S8 are tests below. The original requires that a window may be much smaller than its
+    // size:
     let required = "a window may be much smaller than its size, to begin at a user's words";
     assert!(vectors.iter().any(|vector| vector.name == required));
 }
@@ -280,7 +283,8 @@ fn exchange(index: usize, text: &str) -> [Message; 2] {
     [Message::assistant_with_calls("", [ToolCall::new(id.clone(), "look", "{}")]), Message::tool_result(id, text)]
 }
 
-/// A task, and so many exchanges of long results; every tenth is answered, and another task begins.
+/// Returns a task and `exchanges` tool exchanges with long results. After every tenth, an answer and another task
+/// follow.
 fn conversation(exchanges: usize) -> Vec<Message> {
     let mut list = vec![user(0)];
     for index in 1..=exchanges {
@@ -344,7 +348,7 @@ fn recovery_goes_on_as_long_as_each_list_is_smaller() {
     assert_eq!(list[4].text(), user(38).text());
 }
 
-/// A manager of a user's own, which reduces nothing.
+/// A user's own manager, which reduces nothing.
 #[derive(Default)]
 struct Idle {
     threshold: Option<CompressionThreshold>,
@@ -409,7 +413,7 @@ fn a_manager_of_ones_own_has_the_rest_by_default() {
 #[test]
 fn hooks_are_called_in_the_order_in_which_they_were_registered() {
     let window = |window_size| {
-        let options = SlidingWindow { window_size, per_turn: PerTurn::Every(true), ..SlidingWindow::default() };
+        let options = SlidingWindow::default().window_size(window_size).per_turn(true);
         Arc::new(SlidingWindowConversationManager::new(options).unwrap())
     };
     let mut registry = HookRegistry::default();
@@ -451,12 +455,43 @@ fn every_option_can_be_read_back() {
 }
 
 #[test]
+fn options_are_given_as_in_python() {
+    let options = SlidingWindow::default().window_size(7).should_truncate_results(false).pin_first(2);
+    let options = options.per_turn(3).proactive_compression(ProactiveCompression::at(0.5));
+    let expected = SlidingWindow {
+        window_size: 7,
+        should_truncate_results: false,
+        per_turn: PerTurn::Calls(3),
+        proactive_compression: Some(ProactiveCompression::At { compression_threshold: 0.5 }),
+        pin_first: 2,
+    };
+    assert_eq!(options, expected);
+    assert_eq!([true, false].map(PerTurn::from), [PerTurn::Every(true), PerTurn::Every(false)]);
+    assert_eq!(PerTurn::from(u64::MAX), PerTurn::Calls(i64::MAX));
+
+    let manager = SlidingWindowConversationManager::new(options).unwrap();
+    block_on(manager.set_per_turn(true)).unwrap();
+    assert_eq!(block_on(manager.per_turn()), PerTurn::Every(true));
+    let refused = block_on(manager.set_per_turn(0)).unwrap_err();
+    assert_eq!(refused.to_string(), "per_turn must be a positive integer, True, or False, got 0");
+    assert_eq!(block_on(manager.per_turn()), PerTurn::Every(true));
+
+    let options = Summarizing::default().summary_ratio(0.5).preserve_recent_messages(3).summary_budget(90);
+    let options = options.summarization_system_prompt("Keep the ports.").proactive_compression(true);
+    let manager = SummarizingConversationManager::new(options.summarizer(Scripted(Ok("ports".to_owned())))).unwrap();
+    assert_eq!((manager.summary_ratio(), manager.preserve_recent_messages()), (0.5, 3));
+    assert_eq!(manager.summarization_system_prompt(), Some("Keep the ports."));
+    assert_eq!((manager.summary_budget(), manager.summarizer().model()), (Some(90), "scripted"));
+    assert_eq!(manager.proactive_compression().unwrap().share(), 0.7);
+}
+
+#[test]
 fn a_restored_window_is_valid_and_has_the_task() {
     let open = || {
         let options = SlidingWindow { window_size: 4, ..SlidingWindow::default() };
         SlidingWindowConversationManager::new(options).unwrap()
     };
-    // What the agent's session has, and the list.
+    // `agent` is everything that the agent's session has, `list` what the manager keeps.
     let (mut agent, mut list, mut manager) = (vec![user(0)], vec![user(0)], open());
     for index in 1..20 {
         if index == 15 {
@@ -468,7 +503,8 @@ fn a_restored_window_is_valid_and_has_the_task() {
         agent.extend(exchange.clone());
         list.extend(exchange);
         block_on(manager.apply_management(&mut list)).unwrap();
-        // As the original restores a session: what the manager gives, and the messages from its offset on.
+        // The original restores a session like this: the manager's messages, and the agent's messages from its offset
+        // on.
         let state = block_on(manager.get_state());
         let restored = open();
         let mut window = block_on(restored.restore_from_session(&state)).unwrap().unwrap_or_default();
@@ -526,7 +562,7 @@ fn s3_one_message_that_is_larger_than_the_summarizers_window_is_split() {
     block_on(manager.reduce_context(&mut list, Some(Refused.into()))).unwrap();
     assert!(calls.load(Ordering::SeqCst) > 5);
     assert_eq!((list.len(), list[0].text().starts_with("part ")), (2, true));
-    // And no more than that: the summary alone is not summarized again.
+    // The summary alone is not summarized again.
     assert!(block_on(manager.reduce_context(&mut list, Some(Refused.into()))).is_err());
 }
 
@@ -548,7 +584,8 @@ fn a_summary_is_kept_word_for_word_unless_a_limit_is_set() {
     assert_eq!(refused.unwrap_err().to_string(), "summary_budget must be a positive integer, got 0");
 }
 
-/// The original refuses a prompt beside an agent, which has one of its own; a summarizer is a model here, and has none.
+/// The original refuses a prompt together with an agent, which has a prompt of its own. Here a summarizer is a model
+/// without a prompt of its own.
 #[test]
 fn a_prompt_is_the_summarizers_whole_system_prompt() {
     let asked = Arc::new(std::sync::Mutex::new(String::new()));
@@ -575,7 +612,7 @@ fn a_prompt_is_the_summarizers_whole_system_prompt() {
 fn s8_a_list_that_stays_over_its_window_is_told_of() {
     let told = Told::default();
     tracing::subscriber::with_default(told.clone(), || {
-        // In a window of 2 the exchange has its place, and the task stands before it.
+        // A window of 2 has room for the exchange, and the task is kept before it.
         for window_size in [1, 2] {
             let options = SlidingWindow { window_size, ..SlidingWindow::default() };
             let manager = SlidingWindowConversationManager::new(options).unwrap();
@@ -586,7 +623,7 @@ fn s8_a_list_that_stays_over_its_window_is_told_of() {
         }
     });
     assert_eq!(told.warnings.load(Ordering::SeqCst), 1);
-    // Where there is anything to drop, a history of tools alone comes within its window, or nearly.
+    // If anything can be dropped, even a history of tool calls alone gets down to its window size.
     let options = SlidingWindow { window_size: 2, ..SlidingWindow::default() };
     let manager = SlidingWindowConversationManager::new(options).unwrap();
     let mut list: Vec<_> = (0..9).flat_map(|index| exchange(index, "found")).collect();
@@ -613,7 +650,7 @@ fn none_of_it_is_ever_lost() {
         list.push(Message::assistant(format!("answer {index}")));
         block_on(manager.apply_management(&mut list)).unwrap();
         if index == 25 {
-            // A restart: the list is recognized, and nothing is written twice.
+            // After a restart the list is recognized, and nothing is written twice.
             manager = open();
         }
     }
@@ -629,7 +666,7 @@ fn none_of_it_is_ever_lost() {
     let messages: Vec<_> = messages.collect();
     assert_eq!(messages.len(), 200);
     assert_eq!(messages[0], user(0).text());
-    assert!(messages[82].ends_with("and so on "), "what was shortened is whole in the log");
+    assert!(messages[82].ends_with("and so on "), "a shortened message is whole in the log");
     assert_eq!(block_on(manager.search("question 7", 99)).unwrap().len(), 1);
 }
 
@@ -649,7 +686,7 @@ fn a_large_result_of_json_is_shortened_too() {
 #[test]
 fn a_manager_may_be_shared_between_threads() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let options = SlidingWindow { window_size: 10, per_turn: PerTurn::Every(true), ..SlidingWindow::default() };
+    let options = SlidingWindow::default().window_size(10).per_turn(true);
     let manager = SlidingWindowConversationManager::new(options).unwrap().with_store(store.clone(), "shared");
     let list = async_lock::Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -675,7 +712,7 @@ fn a_manager_may_be_shared_between_threads() {
         let prefix = format!("{thread} says ");
         let texts = history.iter().map(|past| past.arrival.message.text());
         let numbers: Vec<usize> = texts.filter_map(|text| text.strip_prefix(&prefix)?.parse().ok()).collect();
-        assert_eq!(numbers, (0..250).collect::<Vec<_>>(), "nothing is lost or doubled, and each keeps its order");
+        assert_eq!(numbers, (0..250).collect::<Vec<_>>(), "nothing is lost, doubled or reordered");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Summaries in the background: made once, swapped in whole, and lost with nothing when they fail.
+//! Summaries in the background: each is made once and taken up whole, and if one fails, nothing is lost.
 
 #![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]

@@ -1,4 +1,4 @@
-//! Summaries: what a summarizer is asked, what becomes of its answer, and what the embedded one chooses.
+//! Making a summary: what a summarizer is asked, how its answer is used, and which sentences the embedded one chooses.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -1,4 +1,4 @@
-//! Summaries over HTTP, against servers of this file that hold a request to what the providers demand of it.
+//! Summaries over HTTP, against local servers that check each request as the providers do.
 
 #![cfg(feature = "http")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]

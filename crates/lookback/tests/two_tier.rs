@@ -1,4 +1,4 @@
-//! The preset `two-tier` against the vectors of the context filter that it is named after.
+//! The preset `two-tier` against the vectors of KB Labs' context filter.
 
 mod vectors;
 

@@ -1,6 +1,7 @@
 //! Writers of one log at once: threads, processes, and one that is killed.
 //!
-//! Neither a writer that dies nor two at once damage what is stored, as in the faults C2, C4, K8 and L5 of other systems.
+//! A writer that dies, or two that write at once, never damage what is stored, unlike in the faults C2, C4, K8 and L5
+//! of other systems.
 
 #![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
@@ -77,7 +78,8 @@ fn race(stores: &[Arc<dyn Store>], count: usize) {
     holds_all(&*stores[0], &writers, count);
 }
 
-/// Twenty who write once, and eight who write often: through one store, and through one each where `open` opens another.
+/// Twenty who write once, and eight who write often: through one store, and through one each where `open` opens
+/// another.
 fn races(open: &dyn Fn(&str) -> Arc<dyn Store>, sharing: bool) {
     for (writers, count) in [(20, 1), (8, 250)] {
         let name = format!("{writers}-{sharing}");

@@ -1,4 +1,4 @@
-//! The laws, each as a function that finds the first breach in what came of a case.
+//! The laws, each as a function that returns the first violation in the outcome of a case.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -202,7 +202,8 @@ pub fn a_window_fits_or_says_what_is_pinned(run: &Run) -> Found {
             for decision in &plan.decisions {
                 let pinned = matches!(decision.reason, Reason::Pinned { .. } | Reason::Start { .. });
                 let leaves = decision.action == Action::Drop;
-                // Where nothing came of a plan, what is kept would not have helped. (Turns and rounds are not a group's own.)
+                // Where nothing came of a plan, what is kept would not have helped. (Turns and rounds are not a
+                // group's own.)
                 let helps = over.iter().any(|excess| match excess.measure {
                     Measure::Tokens => decision.after.tokens > 0,
                     Measure::Messages => decision.after.messages > 0,
@@ -236,7 +237,8 @@ pub fn requests_extend_each_other(run: &Run) -> Found {
                 Entry::Message(arrival) => arrival.first || !arrival.replaces.is_empty(),
                 _ => false,
             };
-            // An instruction at the end of Anthropic's messages goes behind what a person adds before the model has answered.
+            // An instruction at the end of Anthropic's messages goes behind what a person adds before the model has
+            // answered.
             let mut parts = parts;
             while dialect == Dialect::Anthropic
                 && parts.last().is_some_and(|part: &Part| part.0 == Role::System)
@@ -253,7 +255,8 @@ pub fn requests_extend_each_other(run: &Run) -> Found {
     Ok(())
 }
 
-/// What is done to messages as they are sent is told; where nothing is told, what came without an edit is sent as it came.
+/// What is done to messages as they are sent is told; where nothing is told, what came without an edit is sent as it
+/// came.
 pub fn what_encoding_does_is_told(run: &Run) -> Found {
     let dialect = run.settings.dialect;
     for step in run.sent() {
@@ -301,7 +304,8 @@ pub fn a_kept_part_is_byte_identical(run: &Run) -> Found {
             }
         }
         if dialect == Dialect::Anthropic {
-            // A system message stands behind the users' that follow it, and is sent as one of theirs where none may stand.
+            // A system message stands behind the users' that follow it, and is sent as one of theirs where none may
+            // stand.
             let speaker = |part: &(Role, Option<String>, bool)| part.0 == Role::Assistant;
             for run in expected.chunk_by_mut(|a, b| speaker(a) == speaker(b)).filter(|run| !speaker(&run[0])) {
                 run.sort_by_key(|part| part.0 == Role::System);
@@ -420,7 +424,8 @@ pub fn a_compaction_makes_progress(run: &Run) -> Found {
                 totals.size.bytes = plan.after.size.bytes;
             }
             if let Some(Entry::Repair(Repair::Opening { .. })) = step.outcome.entries.last() {
-                // Where the compaction left nothing, or took the note that it began with, something must be sent all the same.
+                // Where the compaction left nothing, or took the note that it began with, something must be sent all
+                // the same.
                 let first = step.before.messages().find(|item| item.message().role() != Role::System);
                 let noted = first.is_some_and(|first| first.is_note());
                 demand!(plan.after.size.messages == 0 || noted, "window {index}: an opening after {:?}", plan.after);
@@ -458,7 +463,8 @@ pub fn every_group_has_a_reason(run: &Run) -> Found {
     Ok(())
 }
 
-/// The view is the fold of the log, from its beginning and from each checkpoint, and so after a log was written and read.
+/// The view is the fold of the log, from its beginning and from each checkpoint, and so after a log was written and
+/// read.
 pub fn the_view_is_the_fold_of_the_log(run: &Run, each: usize) -> Found {
     let snapshots = || run.snapshots.iter().step_by(each).chain(run.snapshots.last());
     for (end, expected) in snapshots() {
@@ -552,7 +558,8 @@ pub fn no_signed_block_is_sent_under_another_prefix(run: &Run) -> Found {
                 let before = items[..at].iter().map(|item| Shown { message: item.message(), edits: item.edits() });
                 let now = parts(dialect, &encode_items(dialect, before));
                 demand!(now == *prefix, "window {index}: {signature} under another prefix:\n{prefix:#?}\n{now:#?}");
-                // In an open tool loop nothing can be done about it: with another preamble it is refused, and without it too.
+                // In an open tool loop nothing can be done about it: with another preamble it is refused, and without
+                // it too.
                 demand!(bound || preamble(&step.view) == *under, "window {index}: {signature} under another preamble");
             }
         }
@@ -560,7 +567,8 @@ pub fn no_signed_block_is_sent_under_another_prefix(run: &Run) -> Found {
     Ok(())
 }
 
-/// A real result that came late stands in the place of its stand-in after the next compaction, where its call is still there.
+/// A real result that came late stands in the place of its stand-in after the next compaction, where its call is still
+/// there.
 pub fn a_late_result_takes_its_stand_ins_place(run: &Run) -> Found {
     for step in run.steps.iter().filter(|step| step.compacted()) {
         for item in step.view.messages().filter(|item| item.is_own()) {
@@ -612,7 +620,8 @@ pub fn all(run: &Run) -> Found {
     no_signed_block_is_sent_under_another_prefix(run)
 }
 
-/// Law 7, where the provider refuses: each window after an overflow is smaller and valid, until nothing is left to take away.
+/// Law 7, where the provider refuses: each window after an overflow is smaller and valid, until nothing is left to
+/// take away.
 pub fn recovery_from_overflow_is_bounded(run: &Run) -> Found {
     let dialect = run.settings.dialect;
     let mut engine = run.engine.clone();

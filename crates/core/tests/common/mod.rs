@@ -1,4 +1,5 @@
-//! Histories as a provider's JSON, well-formed and broken, policies of every kind, and a caller that drives an engine with them.
+//! Generators of histories (as a provider's JSON, well-formed and broken) and of policies, and a caller that drives an
+//! engine with them.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part of this")]
 #![allow(
@@ -31,7 +32,8 @@ use serde_json::value::RawValue;
 /// What happens next. References to calls are numbers that are taken modulo what there is.
 #[derive(Debug, Clone)]
 pub enum Op {
-    /// Instructions. In Anthropic's format with the user's message before them and the assistant's behind, as it demands.
+    /// Instructions. In Anthropic's format with the user's message before them and the assistant's behind, as it
+    /// demands.
     System(Text),
     /// A user's message.
     User(Vec<Bit>),
@@ -910,8 +912,8 @@ pub fn role(json: &str) -> Role {
     }
 }
 
-/// The parts of a request. In the block formats the border between two messages of one role is none; in OpenAI's a message
-/// is a part.
+/// The parts of a request. In the block formats the border between two messages of one role is none; in OpenAI's a
+/// message is a part.
 pub fn parts(dialect: Dialect, request: &[String]) -> Vec<Part> {
     let of = |json: &String| {
         let role = role(json);

@@ -1,4 +1,5 @@
-//! The page: each transcript of `corpus/systems/transcripts` under the five presets, beside what the systems themselves make of it.
+//! Writes the page: each transcript of `corpus/systems/transcripts` under the five presets, beside what the original
+//! systems send.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -16,7 +17,7 @@ use serde_json::value::RawValue;
 
 type Fault = Box<dyn std::error::Error>;
 
-/// The presets, each with a window of four of what it counts.
+/// The presets, each with a window of four of what it counts, and the systems that they are named after.
 const PRESETS: [(&str, &str, &str); 5] = [
     ("turn-window", "max_turns=4", "AgentLIB"),
     ("rolling-summary", "window_size=4", "Crux"),
@@ -37,25 +38,27 @@ const HEAD: &str = "\
 
 <!-- Made by `cargo run --release -p lookback --example five_windows > docs/five-windows.md`; a test says when it is stale. -->
 
-Five systems keep a window of four, and mean five things by it: four turns, four messages behind a summary, four rounds, four messages
-with the system prompt among them, four messages without it. Here are four transcripts under the [presets](policies.md#presets) that are
-named after them, taken in message by message with a call before each of the model's, and what the systems themselves make of the same.
-What is said of those was seen by running them, in the versions of 2026, on conversations of these shapes; the vectors of
-[`corpus/systems`](../corpus/README.md) hold the presets to what they promise.
+Five systems can keep a window of four, and each counts something else: four turns, four messages after a summary, four rounds, four
+messages including the system prompt, or four messages without it. This page shows what each sends of the same four conversations, and
+what Lookback's [preset](policies.md#presets) of that name sends. The messages are taken in one by one, and a window is made before each
+call of the model; the tables show the last window.
 
-| preset | of | counts |
+What the originals send was observed by running their versions of 2026 on conversations of these shapes. The vectors of
+[`corpus/systems`](../corpus/README.md) hold the presets to what the systems promise.
+
+| preset | system | what it counts |
 |---|---|---|
-| `turn-window:max_turns=4` | AgentLIB | turns, each from a message of a person on |
-| `rolling-summary:window_size=4` | Crux | messages, but for the system's and the summary |
-| `two-tier:sliding_window_size=4` | KB Labs | rounds: a message of the model with the results of its calls |
-| `message-window:max_messages=4` | LangChain4j | messages, the system's among them |
-| `managed-window:window_size=4` | Strands | messages, but for the system's, which stand outside |
+| `turn-window:max_turns=4` | AgentLIB | turns, each from a user message to the next |
+| `rolling-summary:window_size=4` | Crux | messages, except system messages and the summary |
+| `two-tier:sliding_window_size=4` | KB Labs | rounds: an assistant message with the results of its calls |
+| `message-window:max_messages=4` | LangChain4j | messages, including the system message |
+| `managed-window:window_size=4` | Strands | messages; the system prompt is outside the list |
 
-In the tables **●** is sent as it came, **◐** shortened or cleared, **Σ** is in the summary, **·** is not sent. Where the original
-does otherwise, what it does stands in brackets.
+In the tables, **●** is sent unchanged, **◐** is truncated or cleared, **Σ** is merged into the summary, and **·** is not sent. If the
+original does something else with a message, parentheses show what.
 ";
 
-/// A transcript, and what each system makes of it.
+/// A transcript, and what each system sends of it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Transcript {
@@ -65,17 +68,18 @@ struct Transcript {
     originals: BTreeMap<String, Original>,
 }
 
-/// What a system itself makes of a transcript, by indices of its messages.
+/// What an original system sends of a transcript.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Original {
+    /// The indices of the messages in its window.
     shows: BTreeSet<usize>,
-    /// Of these, the ones that show less.
+    /// The indices of those among them that are shortened.
     #[serde(default)]
     edited: BTreeSet<usize>,
-    /// What stands in its window beside them.
+    /// What else is in its window.
     adds: Option<String>,
-    /// Why ours is another; absent where it is not.
+    /// Why the preset sends something else; absent if it sends the same.
     why: Option<String>,
 }
 
@@ -99,13 +103,13 @@ impl Fate {
     }
 }
 
-/// What a preset makes of a transcript.
+/// What a preset sends of a transcript.
 struct Ours {
     fates: Vec<Fate>,
     summary: Option<String>,
 }
 
-/// The whole page.
+/// Returns the whole page.
 pub(crate) fn page() -> Result<String, Fault> {
     let mut page = HEAD.to_owned();
     for text in TRANSCRIPTS {
@@ -118,7 +122,7 @@ fn section(page: &mut String, transcript: &Transcript) -> Result<(), Fault> {
     let messages = Request::from_raw(Dialect::OpenAiChat, &transcript.messages)?.into_messages();
     let mut columns = Vec::new();
     for (preset, option, system) in PRESETS {
-        let original = transcript.originals.get(preset).ok_or("each system has its say")?;
+        let original = transcript.originals.get(preset).ok_or("a transcript has no entry for a system")?;
         columns.push((preset, system, ours(&messages, preset, option)?, original));
     }
     writeln!(page, "\n## {}\n\n{}\n", transcript.title, transcript.says)?;
@@ -134,24 +138,24 @@ fn section(page: &mut String, transcript: &Transcript) -> Result<(), Fault> {
         }
         writeln!(page)?;
     }
-    writeln!(page, "\n| preset | the original sends | the difference |\n|---|---|---|")?;
+    writeln!(page, "\n| preset | what the original sends | why the preset differs |\n|---|---|---|")?;
     for (preset, system, ours, original) in &columns {
         let same = (0..messages.len()).all(|index| ours.fates.get(index) == Some(&fate_there(original, index)));
         let adds_alike = original.adds.is_none() || ours.summary.is_some();
         if (same && adds_alike) != original.why.is_none() {
             return Err(format!(
-                "{}, {preset}: a difference without a reason, or the other way round",
+                "{}, {preset}: a difference without a reason, or a reason without a difference",
                 transcript.title
             )
             .into());
         }
         let sends = spans(&original.shows);
         let sends = original.adds.as_ref().map_or(sends.clone(), |adds| format!("{sends}, and {adds}"));
-        let why = original.why.as_deref().unwrap_or("None.");
+        let why = original.why.as_deref().unwrap_or("It does not.");
         writeln!(page, "| `{preset}` | {system}: {sends} | {why} |")?;
     }
     for summary in columns.iter().filter_map(|(_, _, ours, _)| ours.summary.as_ref()) {
-        writeln!(page, "\nThe summary, made offline of the conversation's own sentences:\n")?;
+        writeln!(page, "\nThe summary, made without a model from sentences of the conversation:\n")?;
         for line in summary.lines() {
             writeln!(page, "> {line}  ")?;
         }
@@ -169,9 +173,10 @@ fn fate_there(original: &Original, index: usize) -> Fate {
     }
 }
 
-/// Takes a transcript in under a preset, call by call.
+/// Takes a transcript in under a preset, call by call, and returns what the last window shows.
 fn ours(messages: &[Message], preset: &str, option: &str) -> Result<Ours, Fault> {
-    // Strands' messages are Bedrock's: the system prompt stands outside, and results of parallel calls share a message.
+    // Strands' messages are Bedrock's: the system prompt is not in the list, and the results of parallel calls share a
+    // message.
     let bedrock = preset == "managed-window";
     let (request, indices) = if bedrock { as_bedrock(messages)? } else { as_openai(messages)? };
     let policy = presets::named_with(preset, [option])?;
@@ -201,7 +206,7 @@ fn ours(messages: &[Message], preset: &str, option: &str) -> Result<Ours, Fault>
     Ok(Ours { fates, summary: view.summary().map(|(_, summary)| summary.text.clone()) })
 }
 
-/// The messages as a request, and for each which of them it is.
+/// A request, and for each of its messages the indices of the transcript's messages that it holds.
 type AsRequest = (Request, Vec<Vec<usize>>);
 
 fn as_openai(messages: &[Message]) -> Result<AsRequest, Fault> {
@@ -227,7 +232,7 @@ fn as_bedrock(messages: &[Message]) -> Result<AsRequest, Fault> {
     Ok((Request::from_raw(Dialect::Bedrock, &raws)?, indices))
 }
 
-/// Who speaks, and how it begins.
+/// Returns who speaks, and how the message begins.
 fn label(message: &Message) -> String {
     let calls: Vec<_> = message.tool_calls().map(|(_, call)| call.id.as_str()).collect();
     let result = message.tool_results().next().map(|(_, result)| result.call_id.as_str());
@@ -244,7 +249,7 @@ fn label(message: &Message) -> String {
     format!("{who}: {}{more}", beginning.trim_end())
 }
 
-/// Indices as `0, 5-12`.
+/// Writes indices as `0, 5-12`.
 fn spans(indices: &BTreeSet<usize>) -> String {
     let indices: Vec<usize> = indices.iter().copied().collect();
     let span = |run: &[usize]| match run {

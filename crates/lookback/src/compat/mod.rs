@@ -1,19 +1,23 @@
-//! The windows of five published systems, each a thin face over [`Session`](crate::Session): their names, defaults and behavior, and none
-//! of their faults.
+//! The windows of four published systems over [`Session`](crate::Session), with their names, defaults and behavior, but
+//! without their faults.
+//!
+//! Each is a thin layer over a policy. A fifth system, KB Labs, has no module here: its window is the preset
+//! `two-tier`.
 
 pub mod agentlib;
 pub mod crux;
 pub mod langchain4j;
 pub mod strands;
 
-/// An option that a system refuses.
+/// An option is out of its range.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{option} must be {expected}, got {value}")]
+#[non_exhaustive]
 pub struct OptionError {
-    /// The option, named as in the system's document.
+    /// The option, named as in the system's documentation.
     pub option: &'static str,
-    /// What it must be.
+    /// What the option must be.
     pub expected: &'static str,
-    /// What it was.
+    /// The value that was given.
     pub value: String,
 }

@@ -1,4 +1,4 @@
-//! The vectors of `corpus/systems/`: how they are read, and what holds for each window whatever the system.
+//! Reading the vectors of `corpus/systems/`, and checking what every window of any system must fulfill.
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its own part of this")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]

@@ -1,4 +1,5 @@
-//! A run of an agent under a pipeline, as a vector says it: the stages, what the model and its tools answer, and what comes of it.
+//! Runs an agent in a pipeline as a vector describes it: the middleware, the answers of the model and its tools, and
+//! the expected result.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! The counter that the system's memories in tokens are used with: OpenAI's vocabulary, and what OpenAI writes around a message.
+//! The original's token counter for OpenAI models: OpenAI's vocabulary, and what OpenAI adds around a message.
 
 use lookback_core::message::{Message, PartRef, ResultItem, ToolCall};
 use lookback_core::tokens::{Models, OpenAi, TokenCounter, Tokenizer, Vocabulary};
@@ -6,15 +6,23 @@ use serde_json::{Map, Value};
 
 use crate::compat::OptionError;
 
-/// Tokens of a picture, whatever its size.
+/// The tokens of a picture of any size.
 const PICTURE: u64 = 85;
 
-/// `OpenAiTokenCountEstimator`: tokens as OpenAI counts them, found by trial.
+/// `OpenAiTokenCountEstimator`: counts tokens as OpenAI does. Its constants were found by trial.
 ///
-/// A message costs 4 beside its words. One that calls a tool costs 2 more, the tool's name twice, and the arguments; one that calls several
-/// costs 18 more, and for each call 7, its name, and 2 for each argument beside its own name and value. (With `gpt-3.5-turbo-1106` and
-/// `-0125`, `gpt-4-1106-preview`, `-0125-preview` and `-turbo-preview` it is 3 more in both cases; and `o4` models cost 2 more for each message
-/// of the model's.) A picture costs 85, and neither the identifiers of calls nor reasoning cost anything.
+/// | what | tokens |
+/// |---|---|
+/// | a message | 4, and its text |
+/// | a message with one tool call | 2 more, the tool's name twice, and the arguments |
+/// | a message with several tool calls | 18 more, and each call |
+/// | each of several calls | 7, its name, and its arguments |
+/// | each of their arguments | 2, its name, and its value |
+/// | a picture | 85 |
+///
+/// Messages with calls cost 3 more with `gpt-3.5-turbo-1106`, `gpt-3.5-turbo-0125`, `gpt-4-1106-preview`,
+/// `gpt-4-0125-preview` and `gpt-4-turbo-preview`. Assistant messages cost 2 more with `o4` models. Identifiers of
+/// calls and reasoning cost nothing.
 ///
 /// ```
 /// use lookback::compat::langchain4j::{OpenAiTokenCountEstimator, TokenWindowChatMemory};
@@ -28,21 +36,21 @@ const PICTURE: u64 = 85;
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenAiTokenCountEstimator {
     vocabulary: OpenAi,
-    /// Beside the calls of a message.
+    /// The tokens that a message with calls adds beside its calls.
     calling: u64,
-    /// Beside a message of the model's.
+    /// The tokens that an assistant message adds.
     answering: u64,
 }
 
 impl OpenAiTokenCountEstimator {
-    /// The counter for a model of OpenAI's.
+    /// Creates the counter for an OpenAI model.
     ///
     /// # Errors
-    /// Where it is none that is known.
+    /// Returns an error if the model is unknown.
     pub fn new(model_name: &str) -> Result<Self, OptionError> {
         let unknown = || OptionError {
             option: "modelName",
-            expected: "the name of a model of OpenAI's",
+            expected: "the name of an OpenAI model",
             value: format!("`{}`", model_name.escape_debug()),
         };
         let models = Models::builtin();
@@ -93,7 +101,7 @@ impl OpenAiTokenCountEstimator {
                 result.content.iter().filter_map(ResultItem::text).map(|t| self.text(t)).sum()
             }
             PartRef::Opaque(opaque) if !opaque.is_cache_marker() => self.text(opaque.raw.get()),
-            // Files are none of the original's, and calls are counted together.
+            // The original knows no files, and calls are counted together elsewhere.
             PartRef::Document(_) | PartRef::Reasoning(_) | PartRef::ToolCall(_) | PartRef::Opaque(_) => 0,
         }
     }

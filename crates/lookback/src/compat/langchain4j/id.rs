@@ -1,15 +1,16 @@
-//! Identifiers of memories: any text that people use for one, as the name of a log.
+//! Memory identifiers, which may be any text, and the names of their logs.
 
 use std::fmt::Write as _;
 
 use crate::compat::OptionError;
 use crate::store::LogName;
 
-/// What the name begins with of a log whose memory's identifier could not be its name.
+/// The beginning of a log's name if the memory's identifier cannot itself be the name of a log.
 const ESCAPED: &str = "id:";
 
-/// The log of a memory: called as the memory is where a log may be called so, and else by the identifier with `%` and two digits for each
-/// byte that no name has. No two identifiers have one name.
+/// Returns the name of a memory's log: the identifier itself if it can be the name of a log. Otherwise it is the
+/// identifier after `id:`, with `%` and two hexadecimal digits for each byte that a name cannot have. Two identifiers
+/// never share a name.
 pub(super) fn name_of(id: &str) -> Result<LogName, OptionError> {
     if id.is_empty() {
         return Err(OptionError { option: "id", expected: "one character or more", value: "none".to_owned() });
@@ -31,11 +32,11 @@ pub(super) fn name_of(id: &str) -> Result<LogName, OptionError> {
     name.parse().map_err(|_| OptionError {
         option: "id",
         expected: "short enough for a log's name of 200 characters",
-        value: format!("{} of them as `{ESCAPED}…`", name.chars().count()),
+        value: format!("{} characters as `{ESCAPED}…`", name.chars().count()),
     })
 }
 
-/// The identifier of the memory whose log has this name.
+/// Returns the identifier of the memory whose log has this name.
 pub(super) fn id_of(name: &LogName) -> String {
     let Some(escaped) = name.as_str().strip_prefix(ESCAPED) else { return name.to_string() };
     let mut bytes = Vec::with_capacity(escaped.len());

@@ -1,4 +1,4 @@
-//! A chat memory, limited in messages or in tokens: one behavior, two ways to measure.
+//! A chat memory: adding, replacing and reading messages. Limits in messages and in tokens behave alike.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -6,17 +6,16 @@ use std::sync::Arc;
 
 use async_lock::Mutex;
 use lookback_core::policy::{Keep, Limits, Mode, Policy, SystemRule};
-use lookback_core::tokens::{Estimate, TokenCounter};
+use lookback_core::tokens::TokenCounter;
 use lookback_core::view::Item;
 use lookback_core::{DecodeError, Dialect, Message, engine};
 
-use super::SingleSlotChatMemoryStore;
-use super::id::name_of;
+use super::{Messages, Tokens};
 use crate::compat::OptionError;
 use crate::session::{self, Session};
 use crate::store::{LogName, Store, StoreError, purge};
 
-/// The newest messages, at most so many.
+/// A memory with a limit in messages.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -34,7 +33,7 @@ use crate::store::{LogName, Store, StoreError, purge};
 /// ```
 pub type MessageWindowChatMemory = ChatMemory<Messages>;
 
-/// The newest messages, of at most so many tokens.
+/// A memory with a limit in tokens.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -51,221 +50,82 @@ pub type MessageWindowChatMemory = ChatMemory<Messages>;
 /// ```
 pub type TokenWindowChatMemory = ChatMemory<Tokens>;
 
-/// A limit in messages.
-#[derive(Debug, Clone, Copy)]
-pub enum Messages {}
-
-/// A limit in tokens.
-#[derive(Debug, Clone, Copy)]
-pub enum Tokens {}
-
 /// A sliding window over one conversation, in a store.
 ///
-/// A clone is the same memory. Every method can be called from any task or thread; what one caller adds in one call stays together.
+/// A clone is the same memory. Every method can be called from any task or thread. The messages that one caller adds in
+/// one call stay together.
 pub struct ChatMemory<M> {
     inner: Arc<Inner>,
     measured: PhantomData<fn() -> M>,
 }
 
-/// What a memory is to be. The limit has to be given.
-pub struct Builder<M> {
-    id: String,
-    most: Option<Box<Most>>,
-    store: Option<Arc<dyn Store>>,
-    first: bool,
-    counter: Option<Arc<dyn TokenCounter>>,
-    tokens_per_request: u64,
-    measured: PhantomData<fn() -> M>,
-}
+/// Returns the limit of the memory with this identifier.
+pub(super) type Most = dyn Fn(&str) -> u64 + Send + Sync;
 
-/// Gives the limit, by the memory's identifier.
-type Most = dyn Fn(&str) -> u64 + Send + Sync;
-
-/// Why a memory did not do as it was told.
+/// An error of a [`ChatMemory`].
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ChatMemoryError {
-    /// An option, or what a method was given.
+    /// An option or an argument is out of its range.
     #[error(transparent)]
     Option(#[from] OptionError),
-    /// The session that keeps the memory.
+    /// The session that keeps the memory failed.
     #[error(transparent)]
     Session(#[from] session::Error),
-    /// What was stored cannot be read as messages: none in practice, since it was checked as it came.
+    /// The stored messages cannot be read. This does not happen in practice, because each message was checked when it
+    /// was added.
     #[error(transparent)]
     Decode(#[from] DecodeError),
 }
 
-/// The tokens that OpenAI counts for a request beside its messages.
-const TOKENS_PER_REQUEST: u64 = 3;
-
-struct Inner {
-    id: String,
-    /// Its log.
-    name: LogName,
-    most: Box<Most>,
-    store: Arc<dyn Store>,
-    first: bool,
-    counter: Arc<dyn TokenCounter>,
-    measure: Measure,
-    session: Mutex<Option<Held>>,
+pub(super) struct Inner {
+    pub(super) id: String,
+    /// The name of the memory's log.
+    pub(super) name: LogName,
+    pub(super) most: Box<Most>,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) first: bool,
+    pub(super) counter: Arc<dyn TokenCounter>,
+    pub(super) measure: Measure,
+    pub(super) session: Mutex<Option<Held>>,
 }
 
-/// A session, and the newest record of its log as it knows it.
-struct Held {
+/// A session, and the newest record of its log that it knows.
+pub(super) struct Held {
     session: Session,
     newest: Option<String>,
 }
 
+/// What a limit counts.
 #[derive(Clone, Copy)]
-enum Measure {
+pub(super) enum Measure {
     Messages,
     Tokens { per_request: u64 },
 }
 
-impl MessageWindowChatMemory {
-    /// A memory called `default`, in process memory, of at most so many messages, at least 1.
-    ///
-    /// # Errors
-    /// Where there may be no message at all.
-    pub fn with_max_messages(max_messages: u64) -> Result<Self, ChatMemoryError> {
-        MessageWindowChatMemory::builder().max_messages(max_messages).build()
-    }
-
-    /// A memory with options.
-    pub fn builder() -> Builder<Messages> {
-        Builder::new()
-    }
-}
-
-impl TokenWindowChatMemory {
-    /// A memory with options.
-    pub fn builder() -> Builder<Tokens> {
-        Builder::new()
-    }
-}
-
-impl Builder<Messages> {
-    /// The most messages that are kept, the system message counted: at least 1.
-    #[must_use]
-    pub fn max_messages(self, max_messages: u64) -> Self {
-        self.dynamic_max_messages(move |_| max_messages)
-    }
-
-    /// The most messages that are kept, by the memory's identifier, asked each time that the memory is used: at least 1.
-    #[must_use]
-    pub fn dynamic_max_messages(self, most: impl Fn(&str) -> u64 + Send + Sync + 'static) -> Self {
-        Builder { most: Some(Box::new(most)), ..self }
-    }
-
-    /// The memory.
-    ///
-    /// # Errors
-    /// Where the limit is missing or 0, or the identifier is empty or too long.
-    pub fn build(self) -> Result<MessageWindowChatMemory, ChatMemoryError> {
-        self.finish(Measure::Messages, Arc::new(Estimate::default()))
-    }
-}
-
-impl Builder<Tokens> {
-    /// The most tokens that are kept, the system message counted: at least 1.
-    #[must_use]
-    pub fn max_tokens(self, max_tokens: u64) -> Self {
-        self.dynamic_max_tokens(move |_| max_tokens)
-    }
-
-    /// The most tokens that are kept, by the memory's identifier, asked each time that the memory is used: at least 1.
-    #[must_use]
-    pub fn dynamic_max_tokens(self, most: impl Fn(&str) -> u64 + Send + Sync + 'static) -> Self {
-        Builder { most: Some(Box::new(most)), ..self }
-    }
-
-    /// Counts the tokens: an [`OpenAiTokenCountEstimator`](super::OpenAiTokenCountEstimator) as the original's examples do, or any other
-    /// counter, an `Arc<dyn TokenCounter>` too. It has to be given.
-    #[must_use]
-    pub fn token_counter(self, counter: impl TokenCounter + 'static) -> Self {
-        Builder { counter: Some(Arc::new(counter)), ..self }
-    }
-
-    /// Tokens that a request costs beside its messages, which the limit includes: 3 unless it is said, as OpenAI counts.
-    #[must_use]
-    pub fn tokens_per_request(self, tokens: u64) -> Self {
-        Builder { tokens_per_request: tokens, ..self }
-    }
-
-    /// The memory.
-    ///
-    /// # Errors
-    /// Where the limit is missing or 0, there is no counter, or the identifier is empty or too long.
-    pub fn build(self) -> Result<TokenWindowChatMemory, ChatMemoryError> {
-        let missing = OptionError { option: "tokenCountEstimator", expected: "given", value: "none".to_owned() };
-        let counter = self.counter.clone().ok_or(missing)?;
-        let per_request = self.tokens_per_request;
-        self.finish(Measure::Tokens { per_request }, counter)
-    }
-}
-
-impl<M> Builder<M> {
-    fn new() -> Self {
-        Builder {
-            id: "default".to_owned(),
-            most: None,
-            store: None,
-            first: false,
-            counter: None,
-            tokens_per_request: TOKENS_PER_REQUEST,
-            measured: PhantomData,
-        }
-    }
-
-    /// The memory's identifier, `default` unless it is said: any text but an empty one, such as `ada@example.org` or an address. No two
-    /// identifiers share a log; [the module](super) says what the log is called.
-    #[must_use]
-    pub fn id(self, id: impl Into<String>) -> Self {
-        Builder { id: id.into(), ..self }
-    }
-
-    /// Where the memory is kept: any store, which may hold other memories and sessions too. Otherwise it is process memory, for this
-    /// memory alone.
-    #[must_use]
-    pub fn chat_memory_store(self, store: impl Store + 'static) -> Self {
-        Builder { store: Some(Arc::new(store)), ..self }
-    }
-
-    /// The system message stands first, whenever it came; otherwise it stands where it came. Off unless it is said.
-    #[must_use]
-    pub fn always_keep_system_message_first(self, first: bool) -> Self {
-        Builder { first, ..self }
-    }
-
-    fn finish(self, measure: Measure, counter: Arc<dyn TokenCounter>) -> Result<ChatMemory<M>, ChatMemoryError> {
-        let name = name_of(&self.id)?;
-        let most = self.most.ok_or_else(|| measure.refused("none".to_owned()))?;
-        let store = self.store.unwrap_or_else(|| Arc::new(SingleSlotChatMemoryStore::of(name.clone())));
-        let session = Mutex::new(None);
-        let inner = Inner { id: self.id, name, most, store, first: self.first, counter, measure, session };
-        inner.policy()?;
-        Ok(ChatMemory { inner: Arc::new(inner), measured: PhantomData })
-    }
-}
-
 impl<M> ChatMemory<M> {
-    /// The memory's identifier.
+    pub(super) fn of(inner: Inner) -> Self {
+        ChatMemory { inner: Arc::new(inner), measured: PhantomData }
+    }
+
+    /// Returns the memory's identifier.
     pub fn id(&self) -> &str {
         &self.inner.id
     }
 
-    /// Adds a message, and evicts the oldest that no longer fit. A system message that says what the present one says is ignored.
+    /// Adds a message, and evicts the oldest messages that no longer fit. A system message with the text of the present
+    /// one is ignored.
     ///
     /// # Errors
-    /// Where the limit is 0, the message cannot be said in OpenAI's format, or the store fails.
+    /// Returns an error if the limit is 0, OpenAI's format cannot express the message, or the store fails.
     pub async fn add(&self, message: Message) -> Result<(), ChatMemoryError> {
         self.add_all(vec![message]).await
     }
 
-    /// Adds messages one after another, all or none, with nothing of other callers between them.
+    /// Adds messages one after another, all or none. No message of another caller comes between them.
     ///
     /// # Errors
-    /// As [`ChatMemory::add`].
+    /// Returns an error if the limit is 0, OpenAI's format cannot express a message, or the store fails.
     pub async fn add_all(&self, messages: Vec<Message>) -> Result<(), ChatMemoryError> {
         let policy = self.inner.policy()?;
         let mut slot = self.inner.session.lock().await;
@@ -275,15 +135,17 @@ impl<M> ChatMemory<M> {
         Ok(())
     }
 
-    /// These messages take the place of all, at once, and the oldest that do not fit are evicted. For a compaction of one's own: nothing
-    /// here calls it.
+    /// Replaces all messages at once, and evicts the oldest that do not fit. Use it for a compaction of your own; the
+    /// memory never calls it.
     ///
-    /// What [`messages`](ChatMemory::messages) gave can be set while calls wait for their results: these come as they would have.
+    /// It accepts what [`messages`](ChatMemory::messages) returned, even while calls wait for their results. The
+    /// results may still come afterwards.
     ///
     /// # Errors
-    /// Where there is none, and as [`ChatMemory::add`]. What was there stays then.
+    /// Returns an error if there are no messages, if the limit is 0, if OpenAI's format cannot express a message, or if
+    /// the store fails. The memory is unchanged then.
     pub async fn set(&self, mut messages: Vec<Message>) -> Result<(), ChatMemoryError> {
-        // A stand-in that was read is no result: what is real may still come.
+        // A stand-in that was read is not a result: the real one may still come.
         messages.retain(|message| !engine::is_stand_in(message));
         if messages.is_empty() {
             let value = "none".to_owned();
@@ -297,28 +159,30 @@ impl<M> ChatMemory<M> {
         Ok(())
     }
 
-    /// The messages of the next model call: those that fit the limit as it is now, in a form that a provider accepts once the calls of the
-    /// newest message are answered. It changes nothing.
+    /// Returns the messages of the next model call: those that fit the current limit.
+    ///
+    /// A provider accepts them once the calls of the newest message are answered. It changes nothing.
     ///
     /// # Errors
-    /// Where the limit is 0, or the store fails.
+    /// Returns an error if the limit is 0, or the store fails.
     pub async fn messages(&self) -> Result<Vec<Message>, ChatMemoryError> {
         let policy = Policy { mode: Mode::OnRead, ..self.inner.policy()? };
         let mut slot = self.inner.session.lock().await;
         let held = self.inner.open(&mut slot, policy).await?;
         let view = held.session.glance();
         if view.messages().all(Item::is_own) {
-            // Nothing of the conversation can be sent yet, and an opening of ours alone would be a question that nobody asked.
+            // Nothing of the conversation can be sent yet. The opening that Lookback adds would be a question that
+            // nobody asked.
             return Ok(Vec::new());
         }
         let shown = view.encode(Dialect::OpenAiChat).map_err(session::Error::from)?;
         Ok(shown.iter().map(|message| Dialect::OpenAiChat.decode(message.get())).collect::<Result<_, _>>()?)
     }
 
-    /// Erases the memory, and all that was ever evicted from it. Where there is nothing, nothing happens.
+    /// Erases the memory, including everything that was ever evicted from it. Does nothing if the memory is empty.
     ///
     /// # Errors
-    /// Where the store fails.
+    /// Returns an error if the store fails.
     pub async fn clear(&self) -> Result<(), ChatMemoryError> {
         let mut slot = self.inner.session.lock().await;
         *slot = None;
@@ -328,8 +192,8 @@ impl<M> ChatMemory<M> {
 }
 
 impl Inner {
-    /// The policy by the limit as it is now.
-    fn policy(&self) -> Result<Policy, OptionError> {
+    /// Returns the policy of the current limit.
+    pub(super) fn policy(&self) -> Result<Policy, OptionError> {
         let most = (self.most)(&self.id);
         if most == 0 {
             return Err(self.measure.refused(most.to_string()));
@@ -342,7 +206,7 @@ impl Inner {
         Ok(Policy { limits, keep: Keep { task: false, ..Keep::default() }, system, ..Policy::default() })
     }
 
-    /// The session, under this policy, with what other memories of this identifier have written.
+    /// Returns the session under this policy, with everything that other memories of this identifier have written.
     async fn open<'a>(&self, slot: &'a mut Option<Held>, policy: Policy) -> Result<&'a mut Held, session::Error> {
         let held = match slot.take() {
             Some(mut held) if self.is_current(&held).await? => {
@@ -361,25 +225,27 @@ impl Inner {
         Ok(slot.insert(held))
     }
 
-    /// Whether the log is what the session knows: it ends there, and with the same record, so that it was not erased and begun anew.
+    /// Returns whether the session knows the whole log. The log must end where the session ends, and with the same
+    /// record: otherwise it was erased and begun again.
     async fn is_current(&self, held: &Held) -> Result<bool, StoreError> {
         Ok(self.newest_of(&held.session).await?.iter().eq(&held.newest))
     }
 
-    /// The newest record that the session knows, and one that came after it.
+    /// Returns the newest record that the session knows, and the one after it, if there is one.
     async fn newest_of(&self, session: &Session) -> Result<Vec<String>, StoreError> {
         let end = session.stats().entries;
         self.store.read(&self.name, end.saturating_sub(1)..end + 1).await
     }
 
-    /// The session has written. It must not look as if it had not where that cannot be noted: it is opened anew then.
+    /// Notes the newest record after the session has written. If the store fails, the record stays unknown, and the
+    /// next call opens the session again: the write itself succeeded, so no error is returned.
     async fn note(&self, held: &mut Held) {
         held.newest = self.newest_of(&held.session).await.unwrap_or_default().into_iter().next();
     }
 }
 
 impl Measure {
-    fn refused(self, value: String) -> OptionError {
+    pub(super) fn refused(self, value: String) -> OptionError {
         let option = match self {
             Measure::Messages => "maxMessages",
             Measure::Tokens { .. } => "maxTokens",
@@ -400,11 +266,5 @@ impl<M> fmt::Debug for ChatMemory<M> {
             .field("id", &self.inner.id)
             .field("store", &self.inner.store)
             .finish_non_exhaustive()
-    }
-}
-
-impl<M> fmt::Debug for Builder<M> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder").field("id", &self.id).field("store", &self.store).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! The store that a memory has where none is given: process memory for one identifier.
+//! The default store of a memory: process memory for one identifier.
 
 use std::ops::Range;
 
@@ -8,7 +8,9 @@ use super::id::name_of;
 use crate::compat::OptionError;
 use crate::store::{Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, StoreError, StoreFuture};
 
-/// One memory in process memory. Asked for another it fails, since whoever asks has mixed up two memories.
+/// A store for a single memory, in process memory.
+///
+/// A call for another memory fails, because the caller has mixed up two memories.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -27,21 +29,22 @@ pub struct SingleSlotChatMemoryStore {
     slot: MemoryStore,
 }
 
-/// A store of one memory was asked for another.
+/// A store for one memory was asked for another.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the store is that of the memory `{id}`, and was asked for `{asked}`")]
+#[error("the store is for the memory `{id}` only, and was asked for `{asked}`")]
+#[non_exhaustive]
 pub struct AnotherId {
-    /// Whose store it is.
+    /// The memory that the store is for.
     pub id: LogName,
-    /// Whose memory was asked for.
+    /// The memory that was asked for.
     pub asked: LogName,
 }
 
 impl SingleSlotChatMemoryStore {
-    /// An empty store for the memory of this identifier.
+    /// Creates an empty store for the memory with this identifier.
     ///
     /// # Errors
-    /// Where the identifier is empty, or too long.
+    /// Returns an error if the identifier is empty or too long.
     pub fn new(id: &str) -> Result<Self, OptionError> {
         Ok(SingleSlotChatMemoryStore::of(name_of(id)?))
     }
@@ -50,7 +53,7 @@ impl SingleSlotChatMemoryStore {
         SingleSlotChatMemoryStore { id, slot: MemoryStore::new() }
     }
 
-    /// The slot, for what is asked of this log.
+    /// Returns the store behind this one if the log belongs to its memory.
     fn slot(&self, log: &LogName) -> Result<&MemoryStore, StoreError> {
         let own = [Some(self.id.summary_of()), Some(self.id.facts_of()), self.id.old_summary_of()];
         if *log == self.id || own.iter().flatten().any(|own| own == log) {

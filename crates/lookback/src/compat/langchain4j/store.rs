@@ -1,4 +1,4 @@
-//! The system's own kind of store, a list of messages for each memory, as a store of logs.
+//! The original's kind of store, which keeps a list of messages for each memory, as a store of logs.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,25 +8,26 @@ use std::sync::Arc;
 use async_lock::Mutex;
 use lookback_core::tokens::TokenCounter;
 use lookback_core::transcript::Millis;
-use lookback_core::{ConversionError, Engine, Message, Settings};
+use lookback_core::{ConversionError, Engine, Message, Policy, Settings};
 
 use super::id::id_of;
 use crate::session::log::{load, record};
 use crate::store::{Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, StoreError, StoreFuture};
 
-/// `ChatMemoryStore`: keeps a list of messages for each memory, by its identifier. For those who have such a store already;
-/// [`FromChatMemoryStore`] makes a [`Store`] of it.
+/// `ChatMemoryStore`: a store that keeps a list of messages for each memory, by its identifier.
 ///
-/// Messages are OpenAI's; one that was built in Rust has its JSON by [`Dialect::convert`](crate::Dialect::convert). What a store gives back
-/// must say the same as what it was given.
+/// Implement it if you have such a store already. [`FromChatMemoryStore`] makes a [`Store`] of it.
+///
+/// The messages are in OpenAI's format. [`Dialect::convert`](crate::Dialect::convert) gives a message that was built in
+/// Rust its JSON. A store must return messages that mean the same as those it was given.
 pub trait ChatMemoryStore: fmt::Debug + Send + Sync {
-    /// The messages of a memory, in their order; none where there is no such memory.
+    /// Returns the messages of a memory in their order, or no messages if there is no such memory.
     fn get_messages<'a>(&'a self, memory_id: &'a str) -> StoreFuture<'a, Vec<Message>>;
 
-    /// These are the messages of a memory from now on.
+    /// Replaces the messages of a memory.
     fn update_messages<'a>(&'a self, memory_id: &'a str, messages: Vec<Message>) -> StoreFuture<'a, ()>;
 
-    /// Forgets a memory, if there is one.
+    /// Deletes a memory, if it exists.
     fn delete_messages<'a>(&'a self, memory_id: &'a str) -> StoreFuture<'a, ()>;
 }
 
@@ -46,11 +47,13 @@ impl<S: ChatMemoryStore + ?Sized> ChatMemoryStore for Arc<S> {
 
 /// A [`Store`] over a [`ChatMemoryStore`].
 ///
-/// With each write the store under it is given the messages that the memory shows then, as the original does: what was evicted is gone from
-/// there. It is read before each use, so what others have put there counts. Two processes that write to one memory at once may lose what
-/// one of them wrote, since such a store has no way to say that it was changed meanwhile; within this process nothing is lost.
+/// Each write gives the inner store the messages that the memory shows, as in the original. So evicted messages are
+/// gone from there. The inner store is read before each use, so changes by others are seen. If two processes write to
+/// one memory at once, the messages of one may be lost, because such a store cannot say that it was changed meanwhile.
+/// Within this process nothing is lost.
 ///
-/// Whatever else a log holds stays in this process's memory. Lists and searches know the memories that this process has used.
+/// Everything else in a log stays in this process's memory. Lists and searches know only the memories that this process
+/// has used.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -61,7 +64,7 @@ impl<S: ChatMemoryStore + ?Sized> ChatMemoryStore for Arc<S> {
 /// use lookback::compat::langchain4j::{ChatMemoryStore, FromChatMemoryStore, MessageWindowChatMemory};
 /// use lookback::store::StoreFuture;
 ///
-/// /// A database of yours, in earnest.
+/// /// In a real program, this is your database.
 /// #[derive(Debug, Default)]
 /// struct Lists(Mutex<HashMap<String, Vec<Message>>>);
 ///
@@ -85,7 +88,8 @@ impl<S: ChatMemoryStore + ?Sized> ChatMemoryStore for Arc<S> {
 ///
 /// let lists = Arc::new(Lists::default());
 /// let store = FromChatMemoryStore::new(lists.clone());
-/// let memory = MessageWindowChatMemory::builder().id("ada@example.org").max_messages(2).chat_memory_store(store).build()?;
+/// let builder = MessageWindowChatMemory::builder().id("ada@example.org").max_messages(2);
+/// let memory = builder.chat_memory_store(store).build()?;
 /// for text in ["One?", "Two?", "Three?"] {
 ///     memory.add(Message::user(text)).await?;
 /// }
@@ -97,9 +101,9 @@ impl<S: ChatMemoryStore + ?Sized> ChatMemoryStore for Arc<S> {
 #[derive(Debug)]
 pub struct FromChatMemoryStore<S> {
     store: S,
-    /// The log of each memory that was used, and what derives from it.
+    /// The log of each memory that was used, and its derived logs.
     logs: MemoryStore,
-    /// What the store held of each when it was last read or written, by digests: its log is as good as that.
+    /// What the store held of each memory when it was last read or written, as digests. Its log shows the same.
     known: Mutex<Known>,
     settings: Settings,
 }
@@ -107,18 +111,22 @@ pub struct FromChatMemoryStore<S> {
 type Known = HashMap<LogName, Vec<u128>>;
 
 impl<S: ChatMemoryStore> FromChatMemoryStore<S> {
-    /// A store of logs over this one.
+    /// Creates a store of logs over this store.
     pub fn new(store: S) -> Self {
-        FromChatMemoryStore { store, logs: MemoryStore::new(), known: Mutex::default(), settings: Settings::default() }
+        // The memory has the limits. Here every message is taken in whole.
+        let settings = Settings { policy: Policy::unlimited(), ..Settings::default() };
+        FromChatMemoryStore { store, logs: MemoryStore::new(), known: Mutex::default(), settings }
     }
 
-    /// Counts the tokens of what is found in the store: for a memory in tokens, with its own counter. An estimate unless it is said.
+    /// Sets the counter for messages that are found in the inner store. A memory with a limit in tokens needs its own
+    /// counter here. The default is an estimate.
     #[must_use]
     pub fn token_counter(self, counter: impl TokenCounter + 'static) -> Self {
         FromChatMemoryStore { settings: Settings { counter: Arc::new(counter), ..self.settings }, ..self }
     }
 
-    /// Has the log say what the store holds now: where that is not what it held, as if its messages had come one after another.
+    /// Brings the log up to date with the inner store. If the messages there have changed, the log is written again, as
+    /// if they had come one after another.
     async fn follow(&self, known: &mut Known, log: &LogName) -> Result<(), StoreError> {
         if log.is_derived() {
             return Ok(());
@@ -140,7 +148,8 @@ impl<S: ChatMemoryStore> FromChatMemoryStore<S> {
                 };
                 entries.extend(engine.push(message).map_err(backend)?);
             }
-            // It has the digest of all that came before, so who knows another log's end knows that this is not it.
+            // The checkpoint has the digest of everything before it, so a session that knows the old log notices that
+            // this is another.
             engine.checkpoint(&mut entries);
             let records = (0..).zip(&entries).map(|(at, entry)| record(log, at, entry));
             self.logs.append(log, 0, records.collect::<Result<_, _>>()?, None).await?;
@@ -149,7 +158,7 @@ impl<S: ChatMemoryStore> FromChatMemoryStore<S> {
         Ok(())
     }
 
-    /// Gives the store what the log shows.
+    /// Gives the inner store the messages that the log shows.
     async fn write(&self, log: &LogName) -> Result<Vec<u128>, StoreError> {
         let engine = load(&self.logs, log, self.settings.clone()).await?;
         let shown = engine.view().messages().filter(|item| !item.is_own());
@@ -181,7 +190,7 @@ impl<S: ChatMemoryStore> Store for FromChatMemoryStore<S> {
                 return Err(error);
             }
             if !log.is_derived() {
-                // Where this fails, or its future is dropped, the log is made anew of what the store has.
+                // If this fails, or its future is dropped, the log is written again from the inner store.
                 let digests = self.write(log).await?;
                 known.insert(log.clone(), digests);
             }

@@ -1,4 +1,4 @@
-//! What is done before each model call of an agent: managers register for it.
+//! The hooks that an agent calls before each model call. Managers register for them.
 
 use std::fmt;
 use std::future::Future;
@@ -8,30 +8,31 @@ use lookback_core::Message;
 
 use super::Error;
 
-/// A model call that comes next.
+/// The next model call.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct BeforeModelCall<'a> {
-    /// The agent's messages, which a hook may change.
+    /// The agent's messages. A hook may change them.
     pub messages: &'a mut Vec<Message>,
-    /// The tokens of the call, if they are known.
+    /// The projected tokens of the call, if they are known.
     pub projected_tokens: Option<u64>,
-    /// The most tokens that the model takes, if that is known.
+    /// The most tokens that the model accepts, if that is known.
     pub context_window_limit: Option<u64>,
 }
 
-/// What a hook returns: a future that can be sent between threads.
+/// The future that a hook returns. It can be sent between threads.
 type Hooked<'a> = Pin<Box<dyn Future<Output = Result<(), Error>> + Send + 'a>>;
 
 type Hook = Box<dyn for<'a> Fn(BeforeModelCall<'a>) -> Hooked<'a> + Send + Sync>;
 
-/// The hooks of an agent: its loop calls [`HookRegistry::before_model_call`] before each call to the model.
+/// The hooks of an agent. Its loop calls [`HookRegistry::before_model_call`] before each model call.
 #[derive(Default)]
 pub struct HookRegistry {
     before_model_call: Vec<Hook>,
 }
 
 impl HookRegistry {
-    /// Has this done before each model call, behind what was registered before.
+    /// Adds a hook that is called before each model call, after the hooks that were added earlier.
     pub fn on_before_model_call<F>(&mut self, hook: F)
     where
         F: for<'a> Fn(BeforeModelCall<'a>) -> Pin<Box<dyn Future<Output = Result<(), Error>> + Send + 'a>>
@@ -42,10 +43,10 @@ impl HookRegistry {
         self.before_model_call.push(Box::new(hook));
     }
 
-    /// A model call comes next: calls every hook, in the order in which they were registered.
+    /// Calls every hook, in the order in which they were added.
     ///
     /// # Errors
-    /// Of the first hook that fails. Those behind it are not called.
+    /// Returns the error of the first hook that fails. The hooks after it are not called.
     pub async fn before_model_call(
         &self,
         messages: &mut Vec<Message>,

@@ -1,4 +1,4 @@
-//! An answer that ended at the model's limit of output tokens: its tool calls may be incomplete.
+//! Answers that ended at the output token limit, whose tool calls may be incomplete.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,11 @@ use lookback_core::{Dialect, Message};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// An answer that ended at the model's limit of output tokens: its tool calls may be incomplete, so a note stands in the place of each.
+/// Returns the message with each tool call replaced by a note.
 ///
-/// In Bedrock's JSON all else stays: the message's other members, such as `metadata`, and blocks that nobody knows. A call that has no
-/// identifier or no name is a call, too.
+/// Use it for an answer that ended at the model's output token limit: its tool calls may be incomplete. A call without
+/// an identifier or a name is replaced, too. In Bedrock's JSON everything else stays as it is: the message's other
+/// members, such as `metadata`, and unknown blocks.
 ///
 /// ```
 /// use lookback::{Message, ToolCall, compat::strands::without_incomplete_calls};
@@ -37,7 +38,7 @@ pub fn without_incomplete_calls(message: &Message) -> Message {
     Message::new(Content::Assistant(parts.iter().map(told).collect()))
 }
 
-/// The same in JSON; `None` if there is no call.
+/// Replaces the calls in a message's JSON. Returns `None` if there are no calls.
 fn in_json(raw: &RawValue) -> Option<Message> {
     let (rest, content) = take(raw, "content");
     let content = content?;
@@ -48,12 +49,12 @@ fn in_json(raw: &RawValue) -> Option<Message> {
     }
     let told = blocks.iter().zip(notes).map(|(block, note)| note.unwrap_or_else(|| block.get().to_owned()));
     let told = told.collect::<Vec<_>>().join(",");
-    // It has a role, so there is a member before this one.
+    // The message has a role, so there is a member before the comma.
     let rest = rest.get().trim_end().strip_suffix('}')?;
     Dialect::Bedrock.decode(&format!("{rest},\"content\":[{told}]}}")).ok()
 }
 
-/// The block that stands in the place of a call; `None` if it is none.
+/// Returns the note that replaces a block, or `None` if the block is not a call.
 fn note_of(block: &RawValue) -> Option<String> {
     let members: BTreeMap<String, &RawValue> = serde_json::from_str(block.get()).ok()?;
     let call: Value = serde_json::from_str(members.get("toolUse")?.get()).unwrap_or_default();

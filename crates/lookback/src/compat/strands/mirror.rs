@@ -1,5 +1,5 @@
-//! A list that its owner changes, and the session that knows it: what is new in the list is pushed, and what a compaction leaves of the
-//! session is written back.
+//! Keeps a list that its owner changes in step with a session. New messages in the list are pushed, and what a
+//! compaction leaves of the session is written back to the list.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -12,17 +12,16 @@ use lookback_core::measure;
 use lookback_core::tokens::Estimate;
 use lookback_core::transcript::Position;
 use lookback_core::view::Item;
-use lookback_core::{Dialect, Message};
+use lookback_core::{Dialect, Message, Policy};
 
-use super::own;
 use crate::session::{Error, Session};
 use crate::store::Store;
 
-/// A session and the list that it stands for.
+/// A session, and the list that it mirrors.
 #[derive(Debug)]
 pub(super) struct Mirror {
     pub(super) session: Session,
-    /// The list as it was left.
+    /// The list as the manager left it.
     left: Vec<Left>,
 }
 
@@ -30,17 +29,18 @@ pub(super) struct Mirror {
 #[derive(Debug)]
 struct Left {
     digest: u128,
-    /// Where in the log it stands, where the view shows anything of it.
+    /// Its position in the log, if the view shows any of it.
     position: Option<Position>,
 }
 
-/// Opens a session of Bedrock's format, without limits of its own.
+/// Opens a session in Bedrock's format, without limits.
 pub(super) async fn open(store: &Arc<dyn Store>, name: &str) -> Result<Session, Error> {
-    Session::open(store.clone(), name, Settings { dialect: Dialect::Bedrock, ..Settings::default() }).await
+    let settings = Settings { dialect: Dialect::Bedrock, policy: Policy::unlimited(), ..Settings::default() };
+    Session::open(store.clone(), name, settings).await
 }
 
 impl Mirror {
-    /// A list that was left in an earlier process is recognized by what the session shows.
+    /// Opens the session. A list that an earlier process left is recognized by what the session shows.
     pub(super) async fn open(store: &Arc<dyn Store>, name: &str) -> Result<Self, Error> {
         let session = open(store, name).await?;
         let left = session.view().messages().map(|item| {
@@ -51,7 +51,8 @@ impl Mirror {
         Ok(Mirror { session, left })
     }
 
-    /// Brings the list into the session: what follows the list as it was left is pushed, and any other list takes the place of all.
+    /// Brings the list into the session. If the list continues the one that the manager left, only the new messages are
+    /// pushed. Any other list replaces everything.
     pub(super) async fn bring(&mut self, messages: &[Message]) -> Result<(), Error> {
         let digests: Vec<u128> = messages.iter().map(Message::digest).collect();
         let known = self.left.len();
@@ -77,7 +78,8 @@ impl Mirror {
         Ok(())
     }
 
-    /// Finds where the last messages of the list stand in the log, from `since` on. What the session hides, it does not find.
+    /// Finds the positions of the last messages of the list in the log, from `since` on. Messages that the session
+    /// hides have none.
     fn find(&mut self, digests: &[u128], since: Position) {
         let new = self.session.view().messages().filter(|item| item.position() >= since);
         let mut new: Vec<_> = new.map(|item| (item.position(), item.message().digest())).collect();
@@ -89,7 +91,8 @@ impl Mirror {
         }
     }
 
-    /// Whether the session shows what the list has: another that writes into it would change that.
+    /// Returns whether the session shows exactly the messages of the list. It does not if another writer has written to
+    /// it.
     fn is_true(&self) -> bool {
         let sorted = |mut positions: Vec<Position>| {
             positions.sort_unstable();
@@ -99,13 +102,13 @@ impl Mirror {
         sorted(shown) == sorted(self.left.iter().filter_map(|left| left.position).collect())
     }
 
-    /// How many of these messages of the list the session shows.
+    /// Returns how many of these messages of the list the session shows.
     pub(super) fn shown(&self, list: Range<usize>) -> usize {
         self.left.get(list).unwrap_or_default().iter().filter(|left| left.position.is_some()).count()
     }
 
-    /// Shortens the results of the oldest message that the session does not show, since they answer no call of the list. Says whether there
-    /// is one that this makes smaller.
+    /// Shortens the results of the oldest message that the session does not show because they answer no call of the
+    /// list. Returns whether this made a message smaller.
     pub(super) fn shorten_orphan(&mut self, messages: &mut [Message], to: &Truncation) -> Result<bool, Error> {
         let counter = Estimate::default();
         for (left, message) in self.left.iter_mut().zip(messages) {
@@ -129,8 +132,9 @@ impl Mirror {
         Ok(false)
     }
 
-    /// Makes the list what the session shows: the owner's own messages, but for those of which less is shown. What the session never showed
-    /// goes with what stood behind it. Gives the places in the list that stay.
+    /// Makes the list equal to what the session shows, and returns the places in the old list that stay. The owner's
+    /// messages are kept, except for those that the session shows shortened. A message that the session never showed
+    /// leaves if one after it has left.
     pub(super) fn write_back(&mut self, messages: &mut Vec<Message>) -> Result<Vec<usize>, Error> {
         let items: HashMap<_, _> = self.session.view().messages().map(|item| (item.position(), item)).collect();
         let gone = |left: &Left| left.position.is_some_and(|position| !items.contains_key(&position));
@@ -154,17 +158,22 @@ impl Mirror {
     }
 }
 
-/// A message of which not all is shown, as it is shown.
+/// Returns a message as it is shown, or `None` if it is shown whole.
 fn shown(item: &Item) -> Result<Option<Message>, Error> {
     edited(item.message(), item.edits())
 }
 
-/// A message with these edits made in it; `None` if there are none, or nothing of it is left.
+/// Returns a message with these edits, or `None` if there are no edits or nothing is left of the message.
 fn edited(message: &Message, edits: &[Edit]) -> Result<Option<Message>, Error> {
     if edits.is_empty() {
         return Ok(None);
     }
     let encoded = Dialect::Bedrock.encode([Shown { message, edits }])?;
-    // What we have just written can be read.
+    // It was just encoded, so it can be decoded.
     Ok(encoded.first().and_then(|raw| Dialect::Bedrock.decode_raw(raw).ok()))
+}
+
+/// Returns a message with its bytes in Bedrock's format.
+pub(super) fn own(message: Message) -> Result<Message, Error> {
+    Ok(Dialect::Bedrock.convert(&message)?.into_iter().next().unwrap_or(message))
 }

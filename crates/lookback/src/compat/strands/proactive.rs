@@ -1,4 +1,4 @@
-//! Proactive compression: a list is reduced before the model refuses it.
+//! Proactive compression, which reduces a list before the model refuses it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 use super::Error;
 use crate::compat::OptionError;
 
-/// The tokens that a model is taken to accept if nobody says.
+/// The most tokens that a model is assumed to accept if the caller does not say.
 const CONTEXT_WINDOW_LIMIT: u64 = 200_000;
-/// When a proactive compression begins unless it is said otherwise.
+/// The default share of the model's tokens at which a compression begins.
 const THRESHOLD: f64 = 0.7;
 
 /// Whether a list is reduced before the model refuses it. In JSON `false`, `true` or `{"compression_threshold": 0.7}`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum ProactiveCompression {
-    /// At 70 % of what the model takes, or never.
+    /// At 70 % of the tokens that the model accepts, or never.
     Is(bool),
-    /// At this share of what the model takes.
+    /// At this share of the tokens that the model accepts.
     At {
-        /// Above 0 and at most 1.
+        /// The share, above 0 and at most 1.
         #[serde(default = "threshold")]
         compression_threshold: f64,
     },
@@ -30,12 +30,25 @@ fn threshold() -> f64 {
     THRESHOLD
 }
 
-/// When a proactive compression is due: at a share of the tokens that the model takes.
+impl ProactiveCompression {
+    /// Reduces a list at this share of the tokens that the model accepts, above 0 and at most 1.
+    pub fn at(compression_threshold: f64) -> Self {
+        ProactiveCompression::At { compression_threshold }
+    }
+}
+
+impl From<bool> for ProactiveCompression {
+    fn from(is: bool) -> Self {
+        ProactiveCompression::Is(is)
+    }
+}
+
+/// The share of the tokens that a model accepts at which a list is reduced.
 ///
 /// ```
-/// use lookback::compat::strands::{CompressionThreshold, ProactiveCompression};
+/// use lookback::compat::strands::CompressionThreshold;
 ///
-/// let threshold = CompressionThreshold::new(Some(ProactiveCompression::Is(true)))?.unwrap();
+/// let threshold = CompressionThreshold::new(Some(true.into()))?.unwrap();
 /// assert_eq!(threshold.share(), 0.7);
 /// assert!(threshold.is_reached(Some(800), Some(1_000)));
 /// assert!(!threshold.is_reached(Some(600), Some(1_000)));
@@ -49,10 +62,10 @@ pub struct CompressionThreshold {
 }
 
 impl CompressionThreshold {
-    /// The threshold that an option asks for; `None` if it is off.
+    /// Creates the threshold of an option, or `None` if the option is off.
     ///
     /// # Errors
-    /// If the share is not above 0 and at most 1.
+    /// Returns an error if the share is not above 0 and at most 1.
     pub fn new(proactive: Option<ProactiveCompression>) -> Result<Option<Self>, OptionError> {
         let share = match proactive {
             None | Some(ProactiveCompression::Is(false)) => return Ok(None),
@@ -69,17 +82,23 @@ impl CompressionThreshold {
         })
     }
 
-    /// The share, above 0 and at most 1.
+    /// Returns the share, above 0 and at most 1.
     pub fn share(&self) -> f64 {
         self.share
     }
 
-    /// Whether a call of so many tokens reaches it, for a model that takes so many (`None`: 200,000, and a warning says so once). What
-    /// nobody has projected reaches nothing.
+    /// Returns whether a call of `projected_tokens` reaches the threshold of a model that accepts
+    /// `context_window_limit` tokens.
+    ///
+    /// If the limit is `None`, 200,000 is assumed, and a warning is logged once. If the projected tokens are unknown,
+    /// the threshold is not reached.
     pub fn is_reached(&self, projected_tokens: Option<u64>, context_window_limit: Option<u64>) -> bool {
         let limit = context_window_limit.unwrap_or_else(|| {
             if !self.told.swap(true, Ordering::Relaxed) {
-                tracing::warn!(assumed = CONTEXT_WINDOW_LIMIT, "nobody says how many tokens the model takes");
+                tracing::warn!(
+                    assumed = CONTEXT_WINDOW_LIMIT,
+                    "the most tokens that the model accepts are unknown; assuming the default"
+                );
             }
             CONTEXT_WINDOW_LIMIT
         });
@@ -87,9 +106,9 @@ impl CompressionThreshold {
     }
 }
 
-/// A proactive reduction that fails must not keep the call from being made.
+/// Logs a proactive reduction that failed. It must not prevent the call.
 pub(super) fn tell(reduced: Result<(), Error>) {
     if let Err(error) = reduced {
-        tracing::warn!(%error, "the proactive compression failed, and the call is made as it is");
+        tracing::warn!(%error, "the proactive compression failed; the call is made with the list as it is");
     }
 }

@@ -1,4 +1,4 @@
-//! Sending a list until the model takes it: each time that it is refused as too long, the manager makes it smaller.
+//! Sending a list again and again, made smaller each time, until the model accepts it.
 
 use lookback_core::Message;
 use lookback_core::measure;
@@ -8,14 +8,16 @@ use super::{ContextWindowOverflow, ConversationManager, Error};
 
 const NO_SMALLER: &str = "The list is too long, and the manager did not make it smaller";
 
-/// Sends a list until the model takes it: each time that it says the list is `too_long`, the manager reduces it.
+/// Sends a list until the model accepts it.
 ///
-/// This goes on as long as each list is smaller than the one before, in tokens by estimate, or in bytes at as many tokens. So it ends, with
-/// any manager and any model.
+/// `call` sends the list. Each time that it fails with an error for which `too_long` returns `true`, the manager
+/// reduces the list. This continues as long as each list is smaller than the one before, in estimated tokens, or in
+/// bytes if the tokens are equal. So it ends with any manager and any model.
 ///
 /// # Errors
-/// [`Error::Overflow`] if the list cannot be reduced, with the model's own error as its source, or its words if the manager took the error
-/// and reduced nothing; [`Error::Model`] if the model fails otherwise; and if the manager does.
+/// Returns [`Error::Overflow`] if the list cannot be reduced. Its source is the model's own error, or that error's text
+/// if the manager returned no error but reduced nothing. Returns [`Error::Model`] if the model fails for another
+/// reason, and the manager's error if the manager fails.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -23,7 +25,9 @@ const NO_SMALLER: &str = "The list is too long, and the manager did not make it 
 /// use lookback::compat::strands::{SlidingWindowConversationManager, recover};
 ///
 /// # #[derive(Debug)] struct Refused;
-/// # impl std::fmt::Display for Refused { fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { f.write_str("too long") } }
+/// # impl std::fmt::Display for Refused {
+/// #     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result { f.write_str("too long") }
+/// # }
 /// # impl std::error::Error for Refused {}
 /// let manager = SlidingWindowConversationManager::default();
 /// let mut messages = vec![
@@ -31,7 +35,7 @@ const NO_SMALLER: &str = "The list is too long, and the manager did not make it 
 ///     Message::assistant("Good day."),
 ///     Message::user("What is the capital of France?"),
 /// ];
-/// // A model that takes two messages at most.
+/// // A model that accepts at most two messages.
 /// let answer = recover(&manager, &mut messages, |_: &Refused| true, async |messages| match messages.len() {
 ///     0..=2 => Ok("Paris"),
 ///     _ => Err(Refused),
@@ -61,13 +65,13 @@ where
         manager.reduce_context(messages, Some(error.into())).await?;
         let reduced = size(messages);
         if reduced >= refused {
-            return Err(ContextWindowOverflow { reason: NO_SMALLER, cause: Some(said.into()) }.into());
+            return Err(ContextWindowOverflow::new(NO_SMALLER).with_cause(said.into()).into());
         }
         refused = reduced;
     }
 }
 
-/// Tokens and bytes, in the order in which they count.
+/// Returns the tokens and bytes of a list, in this order so that tuples compare by tokens first.
 fn size(messages: &[Message]) -> (u64, u64) {
     let counter = Estimate::default();
     let sizes = messages.iter().map(|message| measure(message, &[], &counter));

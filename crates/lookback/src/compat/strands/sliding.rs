@@ -1,4 +1,4 @@
-//! The sliding window: the newest messages of a list, cut where a user speaks.
+//! The sliding window, which keeps the newest messages of a list from a user message on.
 
 use std::sync::Arc;
 
@@ -8,66 +8,36 @@ use lookback_core::message::Role;
 use lookback_core::plan::Verdict;
 use lookback_core::policy::{Keep, Limits, Policy, Stage, Start};
 use lookback_core::{Dialect, Message};
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::mirror::Mirror;
+use super::manager::state_of;
+use super::mirror::{Mirror, own};
+use super::places::{beginning, is_said, pinned};
 use super::proactive::tell;
-use super::{
-    Cause, CompressionThreshold, ContextWindowOverflow, ConversationManager, Error, PerTurn, ProactiveCompression, own,
-    state_of,
-};
+use super::{Cause, CompressionThreshold, ContextWindowOverflow, ConversationManager, Error, PerTurn, SlidingWindow};
 use crate::compat::OptionError;
 use crate::session::SearchHit;
 use crate::store::{MemoryStore, Store};
 
 const NAME: &str = "SlidingWindowConversationManager";
 const IRREDUCIBLE: &str = "Unable to trim conversation context!";
-/// What is kept of a text from each end, in characters.
+/// The characters that are kept of a text at each end.
 const KEPT: u64 = 200;
 const MARKER: &str = "...\n\n... [truncated: {cut} chars removed] ...\n\n...";
 
-/// What a [`SlidingWindowConversationManager`] works by, named as in Strands.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct SlidingWindow {
-    /// The most messages of the list, from 0: then every reduction clears all of them.
-    pub window_size: i64,
-    /// Where the model has refused the list, long tool results are shortened before anything is dropped.
-    pub should_truncate_results: bool,
-    /// Before which model calls the list is tidied, beside the end of the turn.
-    pub per_turn: PerTurn,
-    /// Whether the list is reduced before the model refuses it; `None` is off.
-    pub proactive_compression: Option<ProactiveCompression>,
-    /// The first messages, which are never dropped and stand beside the window, with the tool exchange that the last of them begins.
-    pub pin_first: usize,
-}
-
-impl Default for SlidingWindow {
-    /// 40 messages, results shortened where the model refuses the list, nothing before that, nothing pinned.
-    fn default() -> Self {
-        SlidingWindow {
-            window_size: 40,
-            should_truncate_results: true,
-            per_turn: PerTurn::default(),
-            proactive_compression: None,
-            pin_first: 0,
-        }
-    }
-}
-
 /// Keeps the newest messages of a list, in place.
 ///
-/// A window begins with a user's message, never tears a tool exchange apart, and keeps the current task, the exchange that is under way and
-/// the newest message whatever its size is. A task that is older than the window stands before it, and does not count. What has left the
-/// list can be searched. See [the module](super) for what differs from Strands.
+/// A window begins with a user message and never separates a tool call from its results. It keeps the current task, the
+/// open exchange and the newest message, even if they are larger than the window. A task that is older than the window
+/// is kept before it and does not count. Messages that have left the list can be searched. [The module](super) lists
+/// the differences from Strands.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
 /// use lookback::Message;
 /// use lookback::compat::strands::{ConversationManager, SlidingWindow, SlidingWindowConversationManager};
 ///
-/// let manager = SlidingWindowConversationManager::new(SlidingWindow { window_size: 2, ..SlidingWindow::default() })?;
+/// let manager = SlidingWindowConversationManager::new(SlidingWindow::default().window_size(2))?;
 /// let mut messages = vec![
 ///     Message::user("My name is Ada."),
 ///     Message::assistant("Good day, Ada."),
@@ -91,30 +61,31 @@ pub struct SlidingWindowConversationManager {
     inner: Mutex<Inner>,
 }
 
-/// What changes.
+/// The state that changes.
 #[derive(Debug)]
 struct Inner {
     mirror: Option<Mirror>,
     per_turn: PerTurn,
     pin_first: usize,
-    /// How many of the agent's messages are behind the window.
+    /// The number of the agent's messages before the window.
     removed: u64,
-    /// What stands in the list from before that place: the task, and what is pinned.
+    /// The messages of the list that are from before that place: the task, and pinned messages.
     before: Vec<Message>,
     model_calls: u64,
 }
 
 impl Inner {
-    /// How many messages of a list stand there from before the window: none if its owner has changed them.
+    /// Returns how many messages of a list are from before the window. It is 0 if the owner has changed them.
     fn standing(&self, messages: &[Message]) -> usize {
         let same = |(one, other): (&Message, &Message)| one.digest() == other.digest();
         let stand = self.before.len() <= messages.len() && self.before.iter().zip(messages).all(same);
         if stand { self.before.len() } else { 0 }
     }
 
-    /// Counts what has left a list of so many messages, of which these places stay. The first `standing` were from before the window.
+    /// Counts the messages that have left a list of `length` messages, of which `places` stay. The first `standing`
+    /// were from before the window.
     fn count(&mut self, length: usize, standing: usize, places: &[usize], messages: &[Message]) -> Result<(), Error> {
-        // The window goes on where nothing is missing up to the end.
+        // The window is the part at the end of the list in which nothing is missing.
         let whole = places.iter().rev().zip((0..length).rev()).take_while(|(place, index)| **place == *index);
         let window = (length - whole.count()).max(standing);
         let before = places.iter().zip(messages).take_while(|(place, _)| **place < window);
@@ -132,10 +103,11 @@ impl Default for SlidingWindowConversationManager {
 }
 
 impl SlidingWindowConversationManager {
-    /// A manager that keeps what leaves its list in process memory.
+    /// Creates a manager that keeps the messages that leave its list in process memory.
     ///
     /// # Errors
-    /// Where `window_size` is negative, `per_turn` a number below 1, or the threshold not above 0 and at most 1.
+    /// Returns an error if `window_size` is negative, if `per_turn` is a number below 1, or if the threshold is not
+    /// above 0 and at most 1.
     pub fn new(options: SlidingWindow) -> Result<Self, OptionError> {
         let window = usize::try_from(options.window_size).map_err(|_| OptionError {
             option: "window_size",
@@ -159,46 +131,49 @@ impl SlidingWindowConversationManager {
         Self { window, truncate, threshold, store, session, inner: Mutex::new(inner) }
     }
 
-    /// Keeps what leaves the list in this store, in the session of this name. A name that is none is an error of the first use.
+    /// Keeps the messages that leave the list in this store, in the session with this name. An invalid name is an error
+    /// at the first use.
     #[must_use]
     pub fn with_store(mut self, store: impl Store + 'static, session: &str) -> Self {
         (self.store, self.session) = (Arc::new(store), session.to_owned());
         self
     }
 
-    /// The most messages of the list.
+    /// Returns the most messages of the list.
     pub fn window_size(&self) -> usize {
         self.window
     }
 
-    /// Whether long tool results are shortened, where the model has refused the list, before anything is dropped.
+    /// Returns whether long tool results are shortened before anything is dropped, if the model has refused the list.
     pub fn should_truncate_results(&self) -> bool {
         self.truncate
     }
 
-    /// Before which model calls the list is tidied now, beside the end of the turn.
+    /// Returns the model calls before which the list is tidied, in addition to the end of the turn.
     pub async fn per_turn(&self) -> PerTurn {
         self.inner.lock().await.per_turn
     }
 
-    /// How many of the first messages are pinned: as the options say, or the state that was restored.
+    /// Returns how many of the first messages are pinned, by the options or by the state that was restored.
     pub async fn pin_first(&self) -> usize {
         self.inner.lock().await.pin_first
     }
 
-    /// Tidies the list before other model calls from now on.
+    /// Sets the model calls before which the list is tidied: a `bool`, or a number of calls.
     ///
     /// # Errors
-    /// Where it is a number below 1.
-    pub async fn set_per_turn(&self, per_turn: PerTurn) -> Result<(), OptionError> {
-        self.inner.lock().await.per_turn = per_turn.checked()?;
+    /// Returns an error if it is a number below 1.
+    pub async fn set_per_turn(&self, per_turn: impl Into<PerTurn>) -> Result<(), OptionError> {
+        let per_turn = per_turn.into().checked()?;
+        self.inner.lock().await.per_turn = per_turn;
         Ok(())
     }
 
-    /// The messages that hold every word of a query, the best first, whether or not they have left the list.
+    /// Returns at most `most` messages that contain every word of a query, the best first, whether or not they have
+    /// left the list.
     ///
     /// # Errors
-    /// Where the store fails.
+    /// Returns an error if the store fails.
     pub async fn search(&self, query: &str, most: usize) -> Result<Vec<SearchHit>, Error> {
         let mut inner = self.inner.lock().await;
         Ok(self.mirror(&mut inner).await?.session.search(query, most).await?)
@@ -226,7 +201,7 @@ impl SlidingWindowConversationManager {
         let places = if self.window == 0 {
             let kept = pinned(messages, first);
             if kept < length {
-                // The old ones stay in the log.
+                // The messages stay in the log.
                 mirror.bring(messages.get(..kept).unwrap_or_default()).await?;
                 messages.truncate(kept);
             }
@@ -242,40 +217,39 @@ impl SlidingWindowConversationManager {
         };
         match (places, cause) {
             (Some(places), _) => inner.count(length, standing, &places, messages),
-            (None, Some(cause)) => {
-                Err(ContextWindowOverflow { cause: Some(cause), ..ContextWindowOverflow::new(IRREDUCIBLE) }.into())
-            }
+            (None, Some(cause)) => Err(ContextWindowOverflow::new(IRREDUCIBLE).with_cause(cause).into()),
             (None, None) => {
-                tracing::warn!(messages = length, window_size = self.window, "nothing of the list may be dropped");
+                tracing::warn!(messages = length, window_size = self.window, "no message of the list may be dropped");
                 Ok(())
             }
         }
     }
 
-    /// How many messages stand beside the window: what is pinned, and the task, if it is no part of what a window of this size has.
+    /// Returns how many messages are kept in addition to the window: the pinned ones, and the task if it is older than
+    /// the window.
     fn beside(&self, messages: &[Message], pinned: usize) -> usize {
         let task = messages.iter().rposition(is_said);
         let outside = task.is_some_and(|task| task >= pinned && task < messages.len().saturating_sub(self.window));
-        // A window of nothing has no task either.
+        // An empty window keeps no task.
         pinned + usize::from(outside && self.window > 0)
     }
 
-    /// The policy of one reduction. `None` if the list has no place where a window may begin, unless the model has refused it: then
-    /// whatever may go, goes.
+    /// Returns the policy of one reduction, or `None` if the list has no place where a window may begin. If the model
+    /// has refused the list, everything that may be dropped is dropped even then.
     fn policy(&self, mirror: &Mirror, messages: &[Message], first: usize, refused: bool) -> Option<Policy> {
         let (pinned, length) = (pinned(messages, first), messages.len());
-        // A list that is within the window already loses two messages, or more.
+        // A list that fits the window already loses two messages or more.
         let fits = length <= self.window + self.beside(messages, pinned);
         let start = if fits { pinned + 2 } else { length - self.window };
         let begin = beginning(messages, start).or(refused.then_some(start))?;
-        // An exchange before it that the model has not answered yet stays, with the words that it answers.
+        // An earlier exchange that the model has not answered yet stays, with the user's words that it answers.
         let open = messages.iter().rposition(|message| message.role() == Role::Assistant);
         let open = open.filter(|at| messages.get(*at).is_some_and(|message| message.tool_calls().next().is_some()));
         let begin = match open.filter(|open| *open < begin) {
             Some(open) => messages.iter().take(open).rposition(is_said).unwrap_or(open),
             None => begin,
         };
-        // The task stands before the window if it is no part of it.
+        // The task is kept before the window if it is not in it.
         let task = messages.iter().rposition(is_said).filter(|task| (pinned..begin).contains(task));
         let left = mirror.shown(0..pinned) + usize::from(task.is_some()) + mirror.shown(begin.max(pinned)..length);
         Some(Policy {
@@ -306,7 +280,7 @@ impl ConversationManager for SlidingWindowConversationManager {
         self.threshold.as_ref()
     }
 
-    /// Looks at the share first, and then at `per_turn`.
+    /// Checks the threshold of proactive compression first, and then `per_turn`.
     async fn before_model_call(
         &self,
         messages: &mut Vec<Message>,
@@ -325,8 +299,8 @@ impl ConversationManager for SlidingWindowConversationManager {
         if inner.per_turn.is_due(inner.model_calls) { self.manage(&mut inner, messages).await } else { Ok(()) }
     }
 
-    /// With `model_call_count`; with `pin_first` if that is not 0; and with `messages_before`, the messages that stand in the list from
-    /// before `removed_message_count`, if there are any.
+    /// Returns the state with three more members: `model_call_count`; `pin_first`, if it is not 0; and
+    /// `messages_before`, the messages of the list that are from before `removed_message_count`, if there are any.
     async fn get_state(&self) -> Value {
         let inner = self.inner.lock().await;
         let mut state = json!({
@@ -347,9 +321,10 @@ impl ConversationManager for SlidingWindowConversationManager {
         state
     }
 
-    /// Gives the state's `messages_before`: with the agent's messages from `removed_message_count` on they are the window.
+    /// Returns the state's `messages_before`. Together with the agent's messages from `removed_message_count` on they
+    /// are the window.
     async fn restore_from_session(&self, state: &Value) -> Result<Option<Vec<Message>>, Error> {
-        let (state, removed) = state_of(state, NAME)?;
+        let removed = state_of(state, NAME)?;
         let number = |key: &str| match state.get(key) {
             None => Ok(None),
             Some(value) => value.as_u64().map(Some).ok_or(Error::State),
@@ -375,8 +350,8 @@ impl ConversationManager for SlidingWindowConversationManager {
     }
 }
 
-/// Shortens the results of one message, and says whether any were long. Those that answer no call come first: the session does not show
-/// them, but the list has them.
+/// Shortens the results of one message, and returns whether any were long. Results that answer no call come first,
+/// because they are in the list although the session does not show them.
 async fn shorten(mirror: &mut Mirror, messages: &mut [Message]) -> Result<bool, Error> {
     let to = truncation();
     if mirror.shorten_orphan(messages, &to)? {
@@ -386,29 +361,7 @@ async fn shorten(mirror: &mut Mirror, messages: &mut [Message]) -> Result<bool, 
     Ok(mirror.session.shorten(&stages).await?.is_some())
 }
 
-/// What is kept of a long result.
+/// Returns how a long result is truncated.
 fn truncation() -> Truncation {
     Truncation { head: KEPT, tail: KEPT, marker: Some(MARKER.to_owned()), ..Truncation::default() }
-}
-
-/// The first place from `start` on where a window may begin: at a user's words, or else at a tool call whose results follow.
-fn beginning(messages: &[Message], start: usize) -> Option<usize> {
-    let answered = |at: &usize| {
-        let calls = messages.get(*at).is_some_and(|message| message.tool_calls().next().is_some());
-        calls && messages.get(*at + 1).is_some_and(|next| next.tool_results().next().is_some())
-    };
-    let said = (start..messages.len()).find(|at| messages.get(*at).is_some_and(is_said));
-    said.or_else(|| (start..messages.len()).find(answered))
-}
-
-/// Whether a user speaks, and answers no call.
-fn is_said(message: &Message) -> bool {
-    message.role() == Role::User && message.tool_results().next().is_none()
-}
-
-/// How many messages are pinned: the first ones, and what ends the exchange that the last of them begins.
-fn pinned(messages: &[Message], first: usize) -> usize {
-    let first = first.min(messages.len());
-    let answers = messages.iter().skip(first).take_while(|message| message.tool_results().next().is_some());
-    if first == 0 { 0 } else { first + answers.count() }
 }

@@ -1,4 +1,4 @@
-//! The running summary: the oldest messages of a list are merged into one, which stands at its front.
+//! The running summary, which replaces the oldest messages at the front of a list.
 
 use std::sync::{Arc, PoisonError};
 
@@ -9,71 +9,39 @@ use lookback_core::tokens::{Estimate, TokenCounter};
 use lookback_core::{Dialect, Message};
 use serde_json::{Value, json};
 
-use super::mirror::open;
-use super::{
-    Cause, CompressionThreshold, ContextWindowOverflow, ConversationManager, Error, ProactiveCompression, own, state_of,
-};
+use super::manager::state_of;
+use super::mirror::{open, own};
+use super::{Cause, CompressionThreshold, ContextWindowOverflow, ConversationManager, Error, Summarizing};
 use crate::compat::OptionError;
 use crate::session::{SearchHit, Session};
 use crate::store::{MemoryStore, Store};
 use crate::summarize::{Completion, Extractive, Summarizer, SummarizerError, Task, passages, run};
 
 const NAME: &str = "SummarizingConversationManager";
-/// The tokens that a summary is asked to keep under, if no limit is set.
+/// The tokens that the summarizer is asked to stay below if there is no limit.
 const BUDGET: u64 = 1_000;
 const TOO_FEW: &str = "Cannot summarize: insufficient messages for summarization";
 const TORN: &str = "Unable to trim conversation context!";
 const BEYOND: &str = "Split point exceeds message array length";
 const IRREDUCIBLE: &str = "The conversation cannot be reduced further: a summary would be no smaller";
 
-/// What a [`SummarizingConversationManager`] works by, named as in Strands.
-#[derive(Debug, Clone)]
-pub struct Summarizing {
-    /// The share of the messages that one reduction summarizes; below 0.1 it is 0.1, above 0.8 it is 0.8.
-    pub summary_ratio: f64,
-    /// The newest messages, which are not summarized; the very newest never is.
-    pub preserve_recent_messages: usize,
-    /// Who makes the summary, in the place of Strands' `summarization_agent`. Absent, it is made of the conversation's own sentences.
-    pub summarizer: Option<Arc<dyn Summarizer>>,
-    /// The system prompt of the summarizer, in the place of its own. A summary that is made without a model keeps above all what has the
-    /// words of this.
-    pub summarization_system_prompt: Option<String>,
-    /// The most tokens of a summary, from 1: what is longer is cut. `None`: it is asked to keep under 1,000, and kept word for word.
-    pub summary_budget: Option<u64>,
-    /// Whether the list is reduced before the model refuses it; `None` is off.
-    pub proactive_compression: Option<ProactiveCompression>,
-}
-
-impl Default for Summarizing {
-    /// Three tenths of the messages, but none of the newest ten.
-    fn default() -> Self {
-        Summarizing {
-            summary_ratio: 0.3,
-            preserve_recent_messages: 10,
-            summarizer: None,
-            summarization_system_prompt: None,
-            summary_budget: None,
-            proactive_compression: None,
-        }
-    }
-}
-
-/// Merges the oldest messages of a list into a summary, in place: a user's message at the front of the list, which the next one replaces.
+/// Merges the oldest messages of a list into a summary, in place.
 ///
-/// The summary is what the summarizer said, word for word, unless [`Summarizing::summary_budget`] limits it. Each reduction makes the list
-/// smaller in tokens: a summary that is larger than what it replaces is cut, or not taken. None summarizes only the summary before it.
-/// What was summarized stays in a session's log. See [the module](super) for what differs from Strands.
+/// The summary is a user message at the front of the list, and the next summary replaces it. It is the summarizer's
+/// text, word for word, unless `summary_budget` limits it. Each reduction makes the list smaller in tokens: a summary
+/// that is larger than what it replaces is cut or not used. A reduction never summarizes the earlier summary alone. The
+/// messages stay in a session's log. [The module](super) lists the differences from Strands.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
 /// use lookback::Message;
 /// use lookback::compat::strands::{ConversationManager, Summarizing, SummarizingConversationManager};
 ///
-/// let options = Summarizing { summary_ratio: 0.5, preserve_recent_messages: 2, ..Summarizing::default() };
+/// let options = Summarizing::default().summary_ratio(0.5).preserve_recent_messages(2);
 /// let manager = SummarizingConversationManager::new(options)?;
 /// let mut messages = vec![
 ///     Message::user("My name is Ada, and the server listens on port 5050. Please remember both of them for later."),
-///     Message::assistant("Good day, Ada. I have noted the port of your server, and shall remember it from now on."),
+///     Message::assistant("Good day, Ada. I have noted the port of your server, and will remember it from now on."),
 ///     Message::user("Where is Lyon?"),
 ///     Message::assistant("In France."),
 /// ];
@@ -97,10 +65,10 @@ pub struct SummarizingConversationManager {
     inner: Mutex<Inner>,
 }
 
-/// What changes.
+/// The state that changes.
 #[derive(Debug, Default)]
 struct Inner {
-    /// The log of what was summarized.
+    /// The session whose log has the messages that were summarized.
     session: Option<Session>,
     summary: Option<Message>,
     removed: u64,
@@ -113,10 +81,11 @@ impl Default for SummarizingConversationManager {
 }
 
 impl SummarizingConversationManager {
-    /// A manager that keeps what it has summarized in process memory.
+    /// Creates a manager that keeps the messages that it has summarized in process memory.
     ///
     /// # Errors
-    /// If the ratio is no number, the budget is 0, or the threshold is not above 0 and at most 1.
+    /// Returns an error if the ratio is not a number, if the budget is 0, or if the threshold is not above 0 and at
+    /// most 1.
     pub fn new(options: Summarizing) -> Result<Self, OptionError> {
         if options.summary_ratio.is_nan() {
             let value = options.summary_ratio.to_string();
@@ -145,58 +114,60 @@ impl SummarizingConversationManager {
         }
     }
 
-    /// Keeps what it has summarized in this store, in the session of this name. A name that is none is an error of the first use.
+    /// Keeps the messages that it has summarized in this store, in the session with this name. An invalid name is an
+    /// error at the first use.
     #[must_use]
     pub fn with_store(mut self, store: impl Store + 'static, session: &str) -> Self {
         (self.store, self.session) = (Arc::new(store), session.to_owned());
         self
     }
 
-    /// The share of the messages that one reduction summarizes.
+    /// Returns the share of the messages that one reduction summarizes.
     pub fn summary_ratio(&self) -> f64 {
         self.ratio
     }
 
-    /// The newest messages, which are not summarized.
+    /// Returns the number of newest messages that are not summarized.
     pub fn preserve_recent_messages(&self) -> usize {
         self.preserved
     }
 
-    /// Who makes the summaries.
+    /// Returns the summarizer.
     pub fn summarizer(&self) -> &Arc<dyn Summarizer> {
         &self.summarizer
     }
 
-    /// The system prompt of the summarizer, if the options set one.
+    /// Returns the system prompt of the summarizer, if the options set one.
     pub fn summarization_system_prompt(&self) -> Option<&str> {
         self.prompt.as_deref()
     }
 
-    /// The most tokens of a summary; `None` if there is no limit.
+    /// Returns the most tokens of a summary, or `None` if there is no limit.
     pub fn summary_budget(&self) -> Option<u64> {
         self.budget
     }
 
-    /// The messages that were summarized and hold every word of a query, the best first.
+    /// Returns at most `most` of the summarized messages that contain every word of a query, the best first.
     ///
     /// # Errors
-    /// Where the store fails.
+    /// Returns an error if the store fails.
     pub async fn search(&self, query: &str, most: usize) -> Result<Vec<SearchHit>, Error> {
         let mut inner = self.inner.lock().await;
         Ok(self.session(&mut inner).await?.search(query, most).await?)
     }
 
-    /// The first place at or behind `n` where a list may be cut without tearing a tool exchange apart.
+    /// Returns the first place at or after `n` at which a list may be cut without separating a tool call from its
+    /// results.
     ///
     /// # Errors
-    /// Where there is none, or the list is shorter than `n`.
+    /// Returns an error if there is no such place, or if the list is shorter than `n`.
     pub fn split_point(messages: &[Message], n: usize) -> Result<usize, ContextWindowOverflow> {
         if n > messages.len() {
             return Err(ContextWindowOverflow::new(BEYOND));
         }
         let answers = |index: usize| messages.get(index).is_some_and(|message| message.tool_results().next().is_some());
         let calls = |index: usize| messages.get(index).is_some_and(|message| message.tool_calls().next().is_some());
-        // A call that is the last message waits for its result.
+        // A call in the last message still waits for its result.
         let whole = |index: &usize| {
             let at = *index;
             !answers(at) && (!calls(at) || answers(at + 1) || at + 1 == messages.len())
@@ -223,9 +194,7 @@ impl SummarizingConversationManager {
             tracing::warn!(%error, messages = messages.len(), "the list was not summarized");
         }
         match (error, cause) {
-            (Error::Overflow(overflow), Some(cause)) => {
-                Err(ContextWindowOverflow { cause: Some(cause), ..overflow }.into())
-            }
+            (Error::Overflow(overflow), Some(cause)) => Err(overflow.with_cause(cause).into()),
             (Error::Overflow(_) | Error::Summary(_), None) => Ok(()),
             (error, _) => Err(error),
         }
@@ -244,7 +213,7 @@ impl SummarizingConversationManager {
         let counter = Estimate::default();
         let tokens = |message: &Message| measure(message, &[], &counter).tokens;
         let before: u64 = old.iter().map(tokens).sum();
-        // The message may not be as large as what it replaces.
+        // The new message must be smaller than what it replaces.
         let room = before.saturating_sub(counter.message_overhead() + 1);
         if new.is_empty() || room == 0 {
             return Err(ContextWindowOverflow::new(IRREDUCIBLE).into());
@@ -275,7 +244,7 @@ impl SummarizingConversationManager {
         let (new, replaced) = (new.to_vec(), u64::from(standing.is_some()));
         let session = self.session(inner).await?;
         session.extend(new).await?;
-        // Nobody asks for its window.
+        // The session's window is never used, so it is kept as small as possible.
         session.compact(&forgetful()).await?;
         messages.splice(..n, [summary.clone()]);
         inner.summary = Some(summary);
@@ -283,7 +252,7 @@ impl SummarizingConversationManager {
         Ok(())
     }
 
-    /// How many messages are to be summarized, at the least.
+    /// Returns the least number of messages to summarize.
     #[allow(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -296,7 +265,7 @@ impl SummarizingConversationManager {
     }
 }
 
-/// A summarizer, and the last that it said: the summary, before it is cut to a budget.
+/// A summarizer that notes its last answer: the summary before it is cut to a budget.
 #[derive(Debug)]
 struct Listener<'a> {
     summarizer: &'a dyn Summarizer,
@@ -321,7 +290,7 @@ impl Summarizer for Listener<'_> {
     }
 }
 
-/// Shows as little as may be: the log keeps all of it.
+/// Returns a policy that shows as little as possible. The log keeps everything.
 fn forgetful() -> Policy {
     Policy { limits: Limits::messages(1), keep: Keep { task: false, ..Keep::default() }, ..Policy::default() }
 }
@@ -331,7 +300,7 @@ impl ConversationManager for SummarizingConversationManager {
         NAME
     }
 
-    /// Does nothing: a list is summarized where it must be, since that costs a call.
+    /// Does nothing. A list is summarized only if it must be, because that costs a model call.
     async fn apply_management(&self, _: &mut Vec<Message>) -> Result<(), Error> {
         Ok(())
     }
@@ -352,7 +321,7 @@ impl ConversationManager for SummarizingConversationManager {
     }
 
     async fn restore_from_session(&self, state: &Value) -> Result<Option<Vec<Message>>, Error> {
-        let (state, removed) = state_of(state, NAME)?;
+        let removed = state_of(state, NAME)?;
         let summary = match state.get("summary_message") {
             None | Some(Value::Null) => None,
             Some(message) => Some(Dialect::Bedrock.decode(&message.to_string()).map_err(|_| Error::State)?),
