@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::blocks::Format;
+use super::blocks::BlockFormat;
+use super::format::{Format, Rendered};
 use super::pairing::{self, PairingRules};
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Place, Problem, Quirks, Request, Response, Rule, blocks, convert,
-    response,
+    provider_error, response,
 };
 use crate::cut::{self, Edit};
 use crate::json::{self, Fields};
@@ -20,7 +21,7 @@ use crate::message::{
 use crate::policy::Start;
 
 /// The rules.
-pub(super) const RULES: &[Rule] = &[AM1, AM2, AM3, AM4, AM5, AM7, AM9, AM10];
+const RULES: &[Rule] = &[AM1, AM2, AM3, AM4, AM5, AM7, AM9, AM10];
 
 const AM1: Rule = Rule::refused("AM1", "one to 100,000 messages, the first a user's");
 const AM2: Rule = Rule::refused("AM2", "each tool use is answered once, first thing in the next user message");
@@ -45,7 +46,7 @@ const PAIRING: PairingRules = PairingRules {
     unique_in_request: true,
 };
 
-pub(super) const QUIRKS: Quirks = Quirks {
+const QUIRKS: Quirks = Quirks {
     unique_ids: true,
     valid_id,
     refuses_blank: true,
@@ -56,7 +57,27 @@ pub(super) const QUIRKS: Quirks = Quirks {
     has_refused_members: |_| false,
 };
 
-pub(super) const FORMAT: Format = Format { dialect: Dialect::Anthropic, edit, marker: "cache_control" };
+const BLOCKS: BlockFormat = BlockFormat { dialect: Dialect::Anthropic, edit, marker: "cache_control" };
+
+pub(super) static FORMAT: Format = Format {
+    aliases: &["anthropic-messages", "messages", "claude", "claude-code"],
+    rules: RULES,
+    quirks: QUIRKS,
+    sayings: provider_error::ANTHROPIC,
+    system: Some("system"),
+    tools: "tools",
+    known: KNOWN,
+    whole: &["input", "cache_control"],
+    decode,
+    render,
+    encode: |preamble, shown| blocks::encode(&BLOCKS, preamble, shown),
+    mends: |preamble, shown| blocks::mends(&BLOCKS, preamble, shown),
+    response,
+    tool,
+    check,
+    path: blocks::path,
+    beside_parts: |_| None,
+};
 
 const MOST_MESSAGES: usize = 100_000;
 const MOST_MEDIA: usize = 100;
@@ -66,7 +87,7 @@ fn valid_id(id: &str) -> bool {
     !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 
-pub(super) fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeError> {
+fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeError> {
     Ok(match role {
         "user" => Content::User(parts(fields, user_part)?),
         "assistant" => Content::Assistant(parts(fields, assistant_part)?),
@@ -211,7 +232,7 @@ fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Op
 }
 
 /// Writes a message that came in another dialect, or was built in Rust.
-pub(super) fn render(message: &Message) -> Result<Vec<Box<RawValue>>, ConversionError> {
+fn render(message: &Message) -> Rendered {
     use serde_json::json;
     let loss = |what| Err(ConversionError::new(Dialect::Anthropic, what));
     let mut blocks = Vec::new();
@@ -296,7 +317,7 @@ fn source(media: &Media) -> Result<serde_json::Value, ConversionError> {
 }
 
 /// Members, each behind the one it stands in, whose meaning other dialects can take over.
-pub(super) const KNOWN: &[&str] = &[
+const KNOWN: &[&str] = &[
     ".role",
     ".content",
     "content.type",
@@ -320,7 +341,7 @@ pub(super) const KNOWN: &[&str] = &[
 ];
 
 /// The body is the message, with members beside it that no request may hold.
-pub(super) fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
+fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
     let role = fields.get("role").ok_or_else(|| DecodeError::member("role", "a string"))?;
     let content = fields.get("content").ok_or_else(|| DecodeError::member("content", "a list of blocks"))?;
     let message = json::object([("role", role.to_owned()), ("content", content.to_owned())]);
@@ -335,13 +356,13 @@ pub(super) fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
 }
 
 /// A tool that the model may call, as a member of the body's `tools`.
-pub(super) fn tool(name: &str, description: &str, parameters: &Value) -> Value {
+fn tool(name: &str, description: &str, parameters: &Value) -> Value {
     use serde_json::json;
 
     json!({"name": name, "description": description, "input_schema": parameters})
 }
 
-pub(super) fn check(request: &Request) -> Vec<Finding> {
+fn check(request: &Request) -> Vec<Finding> {
     let messages = request.messages();
     let whole = |rule: Rule, path: &str, problem| rule.at(messages.len(), path.to_owned(), problem);
     if messages.is_empty() {
@@ -403,8 +424,8 @@ fn limits(request: &Request, whole: &dyn Fn(Rule, &str, Problem) -> Finding) -> 
         }
     };
     over(AM1, "messages", messages.len(), MOST_MESSAGES, |count, most| Problem::TooManyMessages { count, most });
-    let outside = blocks::markers_outside(FORMAT.marker, request.preamble());
-    let markers = outside + request.raw_messages().map(|raw| blocks::markers(FORMAT.marker, raw)).sum::<usize>();
+    let outside = blocks::markers_outside(BLOCKS.marker, request.preamble());
+    let markers = outside + request.raw_messages().map(|raw| blocks::markers(BLOCKS.marker, raw)).sum::<usize>();
     over(AM9, "messages", markers, blocks::MOST_MARKERS, |count, most| Problem::CacheMarkers { count, most });
     let media = |item: &ResultItem| matches!(item, ResultItem::Image(_) | ResultItem::Document(_));
     let in_part = |part: PartRef<'_>| match part {

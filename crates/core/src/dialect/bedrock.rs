@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::blocks::Format;
+use super::blocks::BlockFormat;
+use super::format::{Format, Rendered};
 use super::pairing::{self, PairingRules};
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Place, Problem, Quirks, Request, Response, Rule, blocks, convert,
-    response,
+    provider_error, response,
 };
 use crate::cut::{self, Edit};
 use crate::json::{self, Fields};
@@ -20,7 +21,7 @@ use crate::message::{
 use crate::policy::Start;
 
 /// The rules.
-pub(super) const RULES: &[Rule] = &[BC1, BC2, BC3, BC4, BC5, BC6, BC7];
+const RULES: &[Rule] = &[BC1, BC2, BC3, BC4, BC5, BC6, BC7];
 
 const BC1: Rule = Rule::refused("BC1", "at least one message, the first a user's");
 const BC2: Rule =
@@ -43,7 +44,7 @@ const PAIRING: PairingRules = PairingRules {
     unique_in_request: true,
 };
 
-pub(super) const QUIRKS: Quirks = Quirks {
+const QUIRKS: Quirks = Quirks {
     unique_ids: true,
     valid_id,
     refuses_blank: true,
@@ -54,7 +55,27 @@ pub(super) const QUIRKS: Quirks = Quirks {
     has_refused_members: |_| false,
 };
 
-pub(super) const FORMAT: Format = Format { dialect: Dialect::Bedrock, edit, marker: "cachePoint" };
+const BLOCKS: BlockFormat = BlockFormat { dialect: Dialect::Bedrock, edit, marker: "cachePoint" };
+
+pub(super) static FORMAT: Format = Format {
+    aliases: &["bedrock-converse", "amazon-bedrock", "aws-bedrock", "aws", "converse"],
+    rules: RULES,
+    quirks: QUIRKS,
+    sayings: provider_error::BEDROCK,
+    system: Some("system"),
+    tools: "toolConfig",
+    known: KNOWN,
+    whole: &["input", "json", "cachePoint"],
+    decode,
+    render,
+    encode: |preamble, shown| blocks::encode(&BLOCKS, preamble, shown),
+    mends: |preamble, shown| blocks::mends(&BLOCKS, preamble, shown),
+    response,
+    tool,
+    check,
+    path: blocks::path,
+    beside_parts: |_| None,
+};
 
 /// The API reference's pattern for `toolUseId`.
 fn valid_id(id: &str) -> bool {
@@ -62,7 +83,7 @@ fn valid_id(id: &str) -> bool {
     (1..=64).contains(&id.len()) && id.bytes().all(allowed)
 }
 
-pub(super) fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeError> {
+fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeError> {
     Ok(match role {
         "user" => Content::User(parts(fields, user_part)?),
         "assistant" => Content::Assistant(parts(fields, assistant_part)?),
@@ -237,7 +258,7 @@ fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Op
 }
 
 /// Writes a message that came in another dialect, or was built in Rust.
-pub(super) fn render(message: &Message) -> Result<Vec<Box<RawValue>>, ConversionError> {
+fn render(message: &Message) -> Rendered {
     use serde_json::json;
     let loss = |what| Err(ConversionError::new(Dialect::Bedrock, what));
     let mut blocks = Vec::new();
@@ -326,7 +347,7 @@ fn block(media: &Media, formats: &[(&str, &str)]) -> Result<serde_json::Value, C
 }
 
 /// Members, each behind the one it stands in, whose meaning other dialects can take over.
-pub(super) const KNOWN: &[&str] = &[
+const KNOWN: &[&str] = &[
     ".role",
     ".content",
     "content.text",
@@ -359,7 +380,7 @@ pub(super) const KNOWN: &[&str] = &[
 ];
 
 /// The message of the output. The body does not say which model answered.
-pub(super) fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
+fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
     let output = fields.get("output").and_then(Fields::read).unwrap_or_default();
     let message = output.get("message").ok_or_else(|| DecodeError::member("output.message", "a message"))?;
     let usage = fields.get("usage").and_then(Fields::read).unwrap_or_default();
@@ -373,13 +394,13 @@ pub(super) fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
 }
 
 /// A tool that the model may call, as a member of `tools` in the body's `toolConfig`.
-pub(super) fn tool(name: &str, description: &str, parameters: &Value) -> Value {
+fn tool(name: &str, description: &str, parameters: &Value) -> Value {
     use serde_json::json;
 
     json!({"toolSpec": {"name": name, "description": description, "inputSchema": {"json": parameters}}})
 }
 
-pub(super) fn check(request: &Request) -> Vec<Finding> {
+fn check(request: &Request) -> Vec<Finding> {
     let messages = request.messages();
     let whole = |rule: Rule, path: &str, problem| rule.at(messages.len(), path.to_owned(), problem);
     if messages.is_empty() {
@@ -434,8 +455,8 @@ pub(super) fn check(request: &Request) -> Vec<Finding> {
     if tools && request.is_body() && request.preamble().tools.is_none() {
         findings.push(whole(BC3, "toolConfig", Problem::ToolsNotDeclared));
     }
-    let outside = blocks::markers_outside(FORMAT.marker, request.preamble());
-    let count = outside + request.raw_messages().map(|raw| blocks::markers(FORMAT.marker, raw)).sum::<usize>();
+    let outside = blocks::markers_outside(BLOCKS.marker, request.preamble());
+    let count = outside + request.raw_messages().map(|raw| blocks::markers(BLOCKS.marker, raw)).sum::<usize>();
     if count > blocks::MOST_MARKERS {
         findings.push(whole(BC6, "messages", Problem::CacheMarkers { count, most: blocks::MOST_MARKERS }));
     }

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::{ConversionError, Dialect, Mend, Preamble, Shown};
+use super::format::{Encoded, Mends};
+use super::{ConversionError, Dialect, Mend, Place, Preamble, Shown};
 use crate::cut::{self, Edit};
 use crate::json::{self, Fields};
 use crate::message::{Message, PartRef, Role};
@@ -14,7 +15,7 @@ pub(super) type EditBlock =
     fn(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Option<Box<RawValue>>;
 
 /// What one block format has of its own.
-pub(super) struct Format {
+pub(super) struct BlockFormat {
     pub(super) dialect: Dialect,
     pub(super) edit: EditBlock,
     /// The member of a block that marks how far to cache.
@@ -44,11 +45,7 @@ struct Outgoing<'a> {
 
 /// Encodes messages of a block format, merging neighbors of one role: some models refuse what is not merged (AM1, BC2).
 /// Results come first in what is merged, as they must (AM2, BC2), and a system message behind a user's that follows it (AM7).
-pub(super) fn encode<'a>(
-    format: &Format,
-    preamble: Option<&Preamble>,
-    shown: impl IntoIterator<Item = Shown<'a>>,
-) -> Result<Vec<Cow<'a, RawValue>>, ConversionError> {
+pub(super) fn encode<'a>(format: &BlockFormat, preamble: Option<&Preamble>, shown: &[Shown<'a>]) -> Encoded<'a> {
     let finish = |sent: Sent<'a>| {
         let mixed = sent.mixed;
         let raw = merge(sent.raws)?;
@@ -58,11 +55,7 @@ pub(super) fn encode<'a>(
 }
 
 /// What [`encode`] does to which message.
-pub(super) fn mends<'a>(
-    format: &Format,
-    preamble: Option<&Preamble>,
-    shown: impl IntoIterator<Item = Shown<'a>>,
-) -> Result<Vec<(usize, Mend)>, ConversionError> {
+pub(super) fn mends(format: &BlockFormat, preamble: Option<&Preamble>, shown: &[Shown<'_>]) -> Mends {
     let mut mends = Outgoing::new(format, preamble, shown)?.mends;
     mends.sort_by_key(|(index, _)| *index);
     Ok(mends)
@@ -71,13 +64,13 @@ pub(super) fn mends<'a>(
 impl<'a> Outgoing<'a> {
     /// Decides all that is to be done; what is left is to write the messages that it merges and puts in order.
     fn new(
-        format: &Format,
+        format: &BlockFormat,
         preamble: Option<&Preamble>,
-        shown: impl IntoIterator<Item = Shown<'a>>,
+        shown: &[Shown<'a>],
     ) -> Result<Outgoing<'a>, ConversionError> {
-        let Format { dialect, edit, marker } = *format;
+        let BlockFormat { dialect, edit, marker } = *format;
         let mut out = Outgoing::default();
-        for (index, Shown { message, edits }) in shown.into_iter().enumerate() {
+        for (index, Shown { message, edits }) in shown.iter().copied().enumerate() {
             match message.wire().filter(|wire| wire.dialect == dialect) {
                 Some(wire) if edits.is_empty() => out.send(index, message, edits, Cow::Borrowed(&*wire.raw)),
                 Some(wire) => {
@@ -197,6 +190,11 @@ fn results_first(dialect: Dialect, raw: &RawValue) -> Box<RawValue> {
     let all = results.into_iter().chain(others).map(|(block, _)| block.as_ref());
     fields.set("content", json::write_array(all));
     fields.write()
+}
+
+/// Writes the path of a block.
+pub(super) fn path(place: &Place, part: usize) -> String {
+    format!("messages[{}].content[{part}]", place.message)
 }
 
 /// The blocks of a message: a string stands for one block of text.

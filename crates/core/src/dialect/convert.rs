@@ -2,7 +2,8 @@
 
 use serde_json::value::RawValue;
 
-use super::{Dialect, anthropic, bedrock, openai_chat};
+use super::Dialect;
+use super::format::{Format, Rendered};
 use crate::json::{self, Fields};
 use crate::message::{Media, MediaSource, Message};
 
@@ -26,47 +27,35 @@ pub(super) const IDENTIFIER: &str = "a picture or file by another provider's ide
 pub(super) const ADDRESS: &str = "a picture or file by this address";
 pub(super) const ARGUMENTS: &str = "tool arguments that are not a JSON object";
 
-/// Members that are copied whole, so that nothing in them can be lost, and cache markers, which are the encoder's.
-const WHOLE: [&str; 4] = ["input", "json", "cache_control", "cachePoint"];
-
 /// How deep to look: the deepest member that any dialect knows, the place of a picture in a tool result, stands at nine.
 const DEEPEST: usize = 16;
 
 /// The message as JSON of the other dialect.
-pub(super) fn render(to: Dialect, message: &Message) -> Result<Vec<Box<RawValue>>, ConversionError> {
-    if let Some(wire) = message.wire() {
-        let known = match wire.dialect {
-            Dialect::OpenAiChat => openai_chat::KNOWN,
-            Dialect::Anthropic => anthropic::KNOWN,
-            Dialect::Bedrock => bedrock::KNOWN,
-        };
-        if let Some(what) = unknown(known, "", &wire.raw, DEEPEST) {
-            return Err(ConversionError::new(to, format!("`{}` of {}", what.escape_debug(), wire.dialect)));
-        }
+pub(super) fn render(to: Dialect, message: &Message) -> Rendered {
+    if let Some(wire) = message.wire()
+        && let Some(what) = unknown(wire.dialect.format(), "", &wire.raw, DEEPEST)
+    {
+        return Err(ConversionError::new(to, format!("`{}` of {}", what.escape_debug(), wire.dialect)));
     }
-    match to {
-        Dialect::OpenAiChat => openai_chat::render(message),
-        Dialect::Anthropic => anthropic::render(message),
-        Dialect::Bedrock => bedrock::render(message),
-    }
+    (to.format().render)(message)
 }
 
 /// The first member that is not known where it stands. Members that say nothing, as they are `null`, are none.
 ///
 /// It reads no more of the text than it must: what a parser refuses elsewhere in it (a number of any size, half of a
 /// surrogate pair, deep nesting) hides nothing.
-fn unknown(known: &[&str], parent: &str, value: &RawValue, depth: usize) -> Option<String> {
+fn unknown(format: &Format, parent: &str, value: &RawValue, depth: usize) -> Option<String> {
     let Some(depth) = depth.checked_sub(1) else { return Some(parent.to_owned()) };
     if let Some(elements) = json::array(value) {
-        return elements.into_iter().find_map(|element| unknown(known, parent, element, depth));
+        return elements.into_iter().find_map(|element| unknown(format, parent, element, depth));
     }
     let fields = Fields::read(value)?;
     fields.iter().filter(|(_, value)| value.get() != "null").find_map(|(key, value)| {
         let place = format!("{parent}.{key}");
-        if !known.contains(&place.as_str()) {
+        if !format.known.contains(&place.as_str()) {
             return Some(place.trim_start_matches('.').to_owned());
         }
-        if WHOLE.contains(&key) { None } else { unknown(known, key, value, depth) }
+        if format.whole.contains(&key) { None } else { unknown(format, key, value, depth) }
     })
 }
 

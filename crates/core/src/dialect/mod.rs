@@ -5,6 +5,7 @@ mod bedrock;
 mod blocks;
 mod convert;
 mod detect;
+mod format;
 mod mend;
 mod named;
 mod openai_chat;
@@ -31,7 +32,7 @@ pub use rules::{Finding, Problem, Rule, Severity};
 
 use crate::cut::Edit;
 use crate::json;
-use crate::message::{Content, Message, Wire};
+use crate::message::{Message, Wire};
 use crate::policy::Start;
 
 /// A provider's format of messages and requests.
@@ -171,11 +172,7 @@ impl Dialect {
     pub fn decode_raw(self, raw: &RawValue) -> Result<Message, DecodeError> {
         let fields = json::Fields::read(raw).ok_or(DecodeError::NotAnObject)?;
         let role = fields.text("role").ok_or_else(|| DecodeError::member("role", "a string"))?;
-        let content: Content = match self {
-            Dialect::OpenAiChat => openai_chat::decode(&role, &fields)?,
-            Dialect::Anthropic => anthropic::decode(&role, &fields)?,
-            Dialect::Bedrock => bedrock::decode(&role, &fields)?,
-        };
+        let content = (self.format().decode)(&role, &fields)?;
         Ok(Message::decoded(content, Wire { dialect: self, raw: raw.to_owned() }))
     }
 
@@ -198,11 +195,8 @@ impl Dialect {
         preamble: Option<&Preamble>,
         shown: impl IntoIterator<Item = Shown<'a>>,
     ) -> Result<Vec<Cow<'a, RawValue>>, ConversionError> {
-        match self {
-            Dialect::OpenAiChat => openai_chat::encode(shown),
-            Dialect::Anthropic => blocks::encode(&anthropic::FORMAT, preamble, shown),
-            Dialect::Bedrock => blocks::encode(&bedrock::FORMAT, preamble, shown),
-        }
+        let shown: Vec<_> = shown.into_iter().collect();
+        (self.format().encode)(preamble, &shown)
     }
 
     /// What [`Dialect::encode`] does to these messages beyond their edits, each with the index of its message: in the order of the
@@ -228,12 +222,8 @@ impl Dialect {
         preamble: Option<&Preamble>,
         shown: impl IntoIterator<Item = Shown<'a>>,
     ) -> Vec<(usize, Mend)> {
-        let mends = match self {
-            Dialect::OpenAiChat => Ok(Vec::new()),
-            Dialect::Anthropic => blocks::mends(&anthropic::FORMAT, preamble, shown),
-            Dialect::Bedrock => blocks::mends(&bedrock::FORMAT, preamble, shown),
-        };
-        mends.unwrap_or_default()
+        let shown: Vec<_> = shown.into_iter().collect();
+        (self.format().mends)(preamble, &shown).unwrap_or_default()
     }
 
     /// The same message in this dialect, as one or more messages of it with their bytes.
@@ -263,22 +253,14 @@ impl Dialect {
 
     /// Every rule of the dialect that this request breaks.
     pub fn check(self, request: &Request) -> Vec<Finding> {
-        let mut findings = match self {
-            Dialect::OpenAiChat => openai_chat::check(request),
-            Dialect::Anthropic => anthropic::check(request),
-            Dialect::Bedrock => bedrock::check(request),
-        };
+        let mut findings = (self.format().check)(request);
         findings.sort_by_key(|finding| finding.message);
         findings
     }
 
     /// The rules that [`Dialect::check`] knows, by their numbers.
     pub fn rules(self) -> &'static [Rule] {
-        match self {
-            Dialect::OpenAiChat => openai_chat::RULES,
-            Dialect::Anthropic => anthropic::RULES,
-            Dialect::Bedrock => bedrock::RULES,
-        }
+        self.format().rules
     }
 
     /// A tool that a model may call, as it stands in the list of tools of a request; `parameters` is the JSON Schema of its arguments.
@@ -290,11 +272,7 @@ impl Dialect {
     /// assert_eq!(tool["input_schema"]["type"], "object");
     /// ```
     pub fn tool(self, name: &str, description: &str, parameters: &serde_json::Value) -> serde_json::Value {
-        match self {
-            Dialect::OpenAiChat => openai_chat::tool(name, description, parameters),
-            Dialect::Anthropic => anthropic::tool(name, description, parameters),
-            Dialect::Bedrock => bedrock::tool(name, description, parameters),
-        }
+        (self.format().tool)(name, description, parameters)
     }
 
     /// Where a part stands in a message of this dialect, such as `messages[7].tool_calls[1]`.
@@ -303,26 +281,16 @@ impl Dialect {
     }
 
     fn path_at(self, place: &Place, part: usize) -> String {
-        match self {
-            Dialect::OpenAiChat => openai_chat::path(place, part),
-            Dialect::Anthropic | Dialect::Bedrock => format!("messages[{}].content[{part}]", place.message),
-        }
+        (self.format().path)(place, part)
     }
 
     /// Text that a message of this dialect sends beside its parts.
     pub(crate) fn beside_parts(self, message: &Message) -> Option<String> {
-        match self {
-            Dialect::OpenAiChat => openai_chat::reasoning(message),
-            Dialect::Anthropic | Dialect::Bedrock => None,
-        }
+        (self.format().beside_parts)(message)
     }
 
     pub(crate) fn quirks(self) -> Quirks {
-        match self {
-            Dialect::OpenAiChat => openai_chat::QUIRKS,
-            Dialect::Anthropic => anthropic::QUIRKS,
-            Dialect::Bedrock => bedrock::QUIRKS,
-        }
+        self.format().quirks
     }
 
     /// Bytes of a message as it is shown, before any merging.

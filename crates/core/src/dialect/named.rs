@@ -1,5 +1,6 @@
 //! Dialects by their names, and what somebody meant who gave another.
 
+use std::iter;
 use std::str::FromStr;
 
 use super::Dialect;
@@ -10,49 +11,20 @@ const MOST: usize = 40;
 /// How much alike two names must be for one to be a slip of the other: 1 is the same, 0 nothing in common.
 const ALIKE: f64 = 0.7;
 
-/// What people call the formats, in small letters and with hyphens.
-const NAMES: &[(&str, Meant)] = &[
-    ("openai-chat", Meant::Dialect(Dialect::OpenAiChat)),
-    ("openai", Meant::Dialect(Dialect::OpenAiChat)),
-    ("openai-compatible", Meant::Dialect(Dialect::OpenAiChat)),
-    ("openai-completions", Meant::Dialect(Dialect::OpenAiChat)),
-    ("openai-chat-completions", Meant::Dialect(Dialect::OpenAiChat)),
-    ("chat", Meant::Dialect(Dialect::OpenAiChat)),
-    ("chat-completions", Meant::Dialect(Dialect::OpenAiChat)),
-    ("chatgpt", Meant::Dialect(Dialect::OpenAiChat)),
-    ("gpt", Meant::Dialect(Dialect::OpenAiChat)),
-    ("azure", Meant::Dialect(Dialect::OpenAiChat)),
-    ("azure-openai", Meant::Dialect(Dialect::OpenAiChat)),
-    ("deepseek", Meant::Dialect(Dialect::OpenAiChat)),
-    ("litellm", Meant::Dialect(Dialect::OpenAiChat)),
-    ("llama.cpp", Meant::Dialect(Dialect::OpenAiChat)),
-    ("mistral", Meant::Dialect(Dialect::OpenAiChat)),
-    ("ollama", Meant::Dialect(Dialect::OpenAiChat)),
-    ("openrouter", Meant::Dialect(Dialect::OpenAiChat)),
-    ("vllm", Meant::Dialect(Dialect::OpenAiChat)),
-    ("anthropic", Meant::Dialect(Dialect::Anthropic)),
-    ("anthropic-messages", Meant::Dialect(Dialect::Anthropic)),
-    ("messages", Meant::Dialect(Dialect::Anthropic)),
-    ("claude", Meant::Dialect(Dialect::Anthropic)),
-    ("claude-code", Meant::Dialect(Dialect::Anthropic)),
-    ("bedrock", Meant::Dialect(Dialect::Bedrock)),
-    ("bedrock-converse", Meant::Dialect(Dialect::Bedrock)),
-    ("amazon-bedrock", Meant::Dialect(Dialect::Bedrock)),
-    ("aws-bedrock", Meant::Dialect(Dialect::Bedrock)),
-    ("aws", Meant::Dialect(Dialect::Bedrock)),
-    ("converse", Meant::Dialect(Dialect::Bedrock)),
-    ("responses", Meant::Unread("OpenAI's Responses")),
-    ("openai-responses", Meant::Unread("OpenAI's Responses")),
-    ("open-responses", Meant::Unread("OpenAI's Responses")),
-    ("gemini", Meant::Unread("Gemini's generateContent")),
-    ("google", Meant::Unread("Gemini's generateContent")),
-    ("vertex", Meant::Unread("Gemini's generateContent")),
-    ("vertex-ai", Meant::Unread("Gemini's generateContent")),
-    ("ai-sdk", Meant::Unread("the AI SDK's UI messages")),
-    ("ui-messages", Meant::Unread("the AI SDK's UI messages")),
-    ("vercel", Meant::Unread("the AI SDK's UI messages")),
-    ("langchain", Meant::Unread("LangChain's format")),
-    ("cohere", Meant::Unread("Cohere's chat format")),
+/// Formats that Lookback cannot read yet, by the names that people use for them, in lower case and with hyphens.
+const UNREAD: &[(&str, &str)] = &[
+    ("responses", "OpenAI's Responses"),
+    ("openai-responses", "OpenAI's Responses"),
+    ("open-responses", "OpenAI's Responses"),
+    ("gemini", "Gemini's generateContent"),
+    ("google", "Gemini's generateContent"),
+    ("vertex", "Gemini's generateContent"),
+    ("vertex-ai", "Gemini's generateContent"),
+    ("ai-sdk", "the AI SDK's UI messages"),
+    ("ui-messages", "the AI SDK's UI messages"),
+    ("vercel", "the AI SDK's UI messages"),
+    ("langchain", "LangChain's format"),
+    ("cohere", "Cohere's chat format"),
 ];
 
 /// A name that is no dialect's, and what it probably means.
@@ -84,11 +56,20 @@ pub enum Meant {
 }
 
 fn told(meant: &Option<Meant>) -> String {
-    let there_are = "there are openai-chat, anthropic and bedrock";
     match meant {
         Some(Meant::Dialect(dialect)) => format!("; did you mean {dialect}?"),
-        Some(Meant::Unread(format)) => format!(": {format} cannot be read yet; {there_are}"),
-        None => format!("; {there_are}"),
+        Some(Meant::Unread(format)) => format!(": Lookback cannot read {format} yet; use {}", choices()),
+        None => format!("; use {}", choices()),
+    }
+}
+
+/// The names of all dialects: "a, b or c".
+fn choices() -> String {
+    let names = Dialect::ALL.map(Dialect::name);
+    match names.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
     }
 }
 
@@ -108,9 +89,19 @@ impl FromStr for Dialect {
     }
 }
 
+/// Every name that is understood, with what it means.
+fn names() -> impl Iterator<Item = (&'static str, Meant)> {
+    let of = |dialect: Dialect| {
+        let names = iter::once(dialect.name()).chain(dialect.format().aliases.iter().copied());
+        names.map(move |name| (name, Meant::Dialect(dialect)))
+    };
+    let unread = UNREAD.iter().map(|(name, format)| (*name, Meant::Unread(*format)));
+    Dialect::ALL.into_iter().flat_map(of).chain(unread)
+}
+
 fn meant(name: &str) -> Option<Meant> {
     let name = name.trim().to_lowercase().replace([' ', '_'], "-");
-    let alike = NAMES.iter().map(|(known, meant)| (strsim::normalized_damerau_levenshtein(known, &name), *meant));
+    let alike = names().map(|(known, meant)| (strsim::normalized_damerau_levenshtein(known, &name), meant));
     let (alike, meant) = alike.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
     (alike >= ALIKE).then_some(meant)
 }
@@ -159,7 +150,7 @@ mod tests {
             assert_eq!(guessed(name), Some(Meant::Unread(format)), "{name}");
         }
         let unknown = "gemini".parse::<Dialect>().unwrap_err().to_string();
-        let said = "unknown dialect `gemini`: Gemini's generateContent cannot be read yet; there are openai-chat, anthropic and bedrock";
+        let said = "unknown dialect `gemini`: Lookback cannot read Gemini's generateContent yet; use openai-chat, anthropic or bedrock";
         assert_eq!(unknown, said);
     }
 
@@ -169,7 +160,7 @@ mod tests {
             assert_eq!(guessed(name), None, "{name:?}");
         }
         let said = "latin".parse::<Dialect>().unwrap_err().to_string();
-        assert_eq!(said, "unknown dialect `latin`; there are openai-chat, anthropic and bedrock");
+        assert_eq!(said, "unknown dialect `latin`; use openai-chat, anthropic or bedrock");
     }
 
     #[test]
@@ -180,9 +171,9 @@ mod tests {
 
     #[test]
     fn every_known_name_means_what_it_says() {
-        for (name, expected) in NAMES {
-            if Dialect::ALL.iter().all(|dialect| dialect.name() != *name) {
-                assert_eq!(guessed(name), Some(*expected), "{name}");
+        for (name, expected) in names() {
+            if Dialect::ALL.iter().all(|dialect| dialect.name() != name) {
+                assert_eq!(guessed(name), Some(expected), "{name}");
             }
         }
     }

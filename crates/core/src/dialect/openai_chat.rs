@@ -5,10 +5,11 @@ use std::borrow::Cow;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::format::{Encoded, Format, Rendered};
 use super::pairing::{self, PairingRules};
 use super::{
-    ConversionError, DecodeError, Dialect, Finding, Place, Problem, Quirks, Request, Response, Rule, Shown, convert,
-    response,
+    ConversionError, DecodeError, Dialect, Finding, Place, Preamble, Problem, Quirks, Request, Response, Rule, Shown,
+    convert, provider_error, response,
 };
 use crate::cut::{self, Edit};
 use crate::json::{self, Fields};
@@ -19,7 +20,7 @@ use crate::message::{
 use crate::policy::Start;
 
 /// The rules, most of which OpenAI enforces, and some only the servers that follow it: we hold to the strictest.
-pub(super) const RULES: &[Rule] = &[OC1, OC2, OC3, OC4, OC5, OC0];
+const RULES: &[Rule] = &[OC1, OC2, OC3, OC4, OC5, OC0];
 
 const OC1: Rule = Rule::refused("OC1", "a tool message answers a call of the assistant message before its block");
 const OC2: Rule = Rule::refused("OC2", "each tool call is answered before any other role speaks");
@@ -40,7 +41,7 @@ const PAIRING: PairingRules = PairingRules {
     unique_in_request: false,
 };
 
-pub(super) const QUIRKS: Quirks = Quirks {
+const QUIRKS: Quirks = Quirks {
     unique_ids: false,
     valid_id: |_| true,
     refuses_blank: false,
@@ -51,7 +52,45 @@ pub(super) const QUIRKS: Quirks = Quirks {
     has_refused_members: has_empty_calls,
 };
 
-pub(super) fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeError> {
+pub(super) static FORMAT: Format = Format {
+    aliases: &[
+        "openai",
+        "openai-compatible",
+        "openai-completions",
+        "openai-chat-completions",
+        "chat",
+        "chat-completions",
+        "chatgpt",
+        "gpt",
+        "azure",
+        "azure-openai",
+        "deepseek",
+        "litellm",
+        "llama.cpp",
+        "mistral",
+        "ollama",
+        "openrouter",
+        "vllm",
+    ],
+    rules: RULES,
+    quirks: QUIRKS,
+    sayings: provider_error::OPENAI_CHAT,
+    system: None,
+    tools: "tools",
+    known: KNOWN,
+    whole: &[],
+    decode,
+    render,
+    encode,
+    mends: |_, _| Ok(Vec::new()),
+    response,
+    tool,
+    check,
+    path,
+    beside_parts: reasoning,
+};
+
+fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeError> {
     Ok(match role {
         "system" | "developer" => Content::System(parts(fields, system_part)?),
         "user" => Content::User(parts(fields, user_part)?),
@@ -192,11 +231,9 @@ fn tool_call(index: usize, raw: &RawValue) -> Result<ToolCall, DecodeError> {
     Ok(ToolCall::new(id, name, arguments))
 }
 
-pub(super) fn encode<'a>(
-    shown: impl IntoIterator<Item = Shown<'a>>,
-) -> Result<Vec<Cow<'a, RawValue>>, ConversionError> {
+fn encode<'a>(_: Option<&Preamble>, shown: &[Shown<'a>]) -> Encoded<'a> {
     let mut out = Vec::new();
-    for Shown { message, edits } in shown {
+    for Shown { message, edits } in shown.iter().copied() {
         match message.wire().filter(|wire| wire.dialect == Dialect::OpenAiChat) {
             Some(wire) if edits.is_empty() => out.push(Cow::Borrowed(&*wire.raw)),
             Some(wire) => out.extend(edit(message, &wire.raw, edits).map(Cow::Owned)),
@@ -213,14 +250,14 @@ pub(super) fn encode<'a>(
 }
 
 /// The reasoning that some servers return beside the content, and take back: it is sent, so it counts.
-pub(super) fn reasoning(message: &Message) -> Option<String> {
+fn reasoning(message: &Message) -> Option<String> {
     let raw = message.wire().map(|wire| &*wire.raw).filter(|raw| raw.get().contains("\"reasoning"))?;
     let fields = Fields::read(raw)?;
     ["reasoning_content", "reasoning"].into_iter().find_map(|key| fields.text(key).map(Cow::into_owned))
 }
 
 /// Whether `tool_calls` is an empty list: only the wire tells it from an absent one.
-pub(super) fn has_empty_calls(message: &Message) -> bool {
+fn has_empty_calls(message: &Message) -> bool {
     let raw = message.wire().map(|wire| &*wire.raw).filter(|_| message.role() == Role::Assistant);
     let fields = raw.filter(|raw| raw.get().contains("\"tool_calls\"")).and_then(Fields::read);
     message.tool_calls().next().is_none()
@@ -298,7 +335,7 @@ fn text_part(text: &str) -> Box<RawValue> {
 }
 
 /// Writes a message that came in another dialect, or was built in Rust.
-pub(super) fn render(message: &Message) -> Result<Vec<Box<RawValue>>, ConversionError> {
+fn render(message: &Message) -> Rendered {
     use serde_json::json;
     let loss = |what| Err(ConversionError::new(Dialect::OpenAiChat, what));
     let mut out = Vec::new();
@@ -366,7 +403,7 @@ pub(super) fn render(message: &Message) -> Result<Vec<Box<RawValue>>, Conversion
 }
 
 /// Members, each behind the one it stands in, whose meaning other dialects can take over.
-pub(super) const KNOWN: &[&str] = &[
+const KNOWN: &[&str] = &[
     ".role",
     ".content",
     ".tool_calls",
@@ -385,7 +422,7 @@ pub(super) const KNOWN: &[&str] = &[
     "function.arguments",
 ];
 
-pub(super) fn path(place: &Place, part: usize) -> String {
+fn path(place: &Place, part: usize) -> String {
     let index = place.message;
     match place.first_call {
         Some(first) if part >= first => format!("messages[{index}].tool_calls[{}]", part - first),
@@ -395,7 +432,7 @@ pub(super) fn path(place: &Place, part: usize) -> String {
 }
 
 /// The message of the first choice.
-pub(super) fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
+fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
     let choices = fields.get("choices").and_then(json::array).unwrap_or_default();
     let choice = choices.first().and_then(|choice| Fields::read(choice)).unwrap_or_default();
     let message = choice.get("message").ok_or_else(|| DecodeError::member("choices[0].message", "a message"))?;
@@ -409,13 +446,13 @@ pub(super) fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
 }
 
 /// A tool that the model may call, as a member of the body's `tools`.
-pub(super) fn tool(name: &str, description: &str, parameters: &Value) -> Value {
+fn tool(name: &str, description: &str, parameters: &Value) -> Value {
     use serde_json::json;
 
     json!({"type": "function", "function": {"name": name, "description": description, "parameters": parameters}})
 }
 
-pub(super) fn check(request: &Request) -> Vec<Finding> {
+fn check(request: &Request) -> Vec<Finding> {
     let messages = request.messages();
     if messages.is_empty() {
         return vec![OC0.at(0, "messages".to_owned(), Problem::NoMessages)];

@@ -138,15 +138,12 @@ impl Request {
         let start = list.get().as_ptr() as usize - text.as_ptr() as usize;
         let list = start..start + list.get().len();
         let member = |key| fields.as_ref().and_then(|fields| fields.get(key).map(ToOwned::to_owned));
-        let (system, tools) = match dialect {
-            Dialect::OpenAiChat => (None, member("tools")),
-            Dialect::Anthropic => (member("system"), member("tools")),
-            Dialect::Bedrock => (member("system"), member("toolConfig")),
-        };
+        let format = dialect.format();
+        let preamble = Preamble { system: format.system.and_then(member), tools: member(format.tools) };
         let name = |key| fields.as_ref().and_then(|fields| fields.text(key)).map(|name| name.into_owned());
         let model = name("model").or_else(|| name("modelId"));
         let body = fields.is_some();
-        Ok(Request { dialect, messages, list, body, preamble: Preamble { system, tools }, model, text })
+        Ok(Request { dialect, messages, list, body, preamble, model, text })
     }
 
     /// A bare list of these messages, with their bytes.

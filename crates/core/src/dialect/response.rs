@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::{DecodeError, Dialect, anthropic, bedrock, openai_chat};
+use super::{DecodeError, Dialect};
 use crate::json::Fields;
 use crate::message::{Message, PartRef, Role};
 
@@ -37,11 +37,7 @@ impl Response {
     pub fn decode(body: &str, dialect: Dialect) -> Result<Self, DecodeError> {
         let raw: &RawValue = serde_json::from_str(body).map_err(|error| DecodeError::Syntax(error.to_string()))?;
         let fields = Fields::read(raw).ok_or(DecodeError::NotAnObject)?;
-        let response = match dialect {
-            Dialect::OpenAiChat => openai_chat::response(&fields)?,
-            Dialect::Anthropic => anthropic::response(&fields)?,
-            Dialect::Bedrock => bedrock::response(&fields)?,
-        };
+        let response = (dialect.format().response)(&fields)?;
         match response.message.role() {
             Role::Assistant => Ok(response),
             Role::System | Role::User => Err(DecodeError::member("role", "`assistant`")),

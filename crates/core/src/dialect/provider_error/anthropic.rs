@@ -2,7 +2,7 @@
 
 use super::saying::Saying;
 
-pub(super) const SAYINGS: &[Saying] = &[
+pub(in crate::dialect) const SAYINGS: &[Saying] = &[
     Saying::tokens("prompt is too long: {actual} tokens > {limit} maximum"),
     Saying::tokens("prompt is too long"),
     Saying::tokens("input length and `max_tokens` exceed context limit: {actual} + {reserved} > {limit}"),

@@ -2,7 +2,7 @@
 
 use super::saying::Saying;
 
-pub(super) const SAYINGS: &[Saying] = &[
+pub(in crate::dialect) const SAYINGS: &[Saying] = &[
     // Said of a body that is too large, too: the measure may be wrong, and cannot be told.
     Saying::tokens("Input is too long for requested model"),
     Saying::tokens("Too many input tokens. Max input tokens: {limit}, request input token count: {actual}"),

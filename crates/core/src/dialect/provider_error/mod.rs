@@ -15,7 +15,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use self::saying::{Found, Means, Saying};
+pub(super) use self::anthropic::SAYINGS as ANTHROPIC;
+pub(super) use self::bedrock::SAYINGS as BEDROCK;
+pub(super) use self::openai_chat::SAYINGS as OPENAI_CHAT;
+pub(super) use self::saying::Saying;
+use self::saying::{Found, Means};
 use super::Dialect;
 use crate::policy::Measure;
 
@@ -183,11 +187,7 @@ impl Dialect {
     }
 
     fn sayings(self) -> &'static [Saying] {
-        match self {
-            Dialect::OpenAiChat => openai_chat::SAYINGS,
-            Dialect::Anthropic => anthropic::SAYINGS,
-            Dialect::Bedrock => bedrock::SAYINGS,
-        }
+        self.format().sayings
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::saying::Saying;
 
-pub(super) const SAYINGS: &[Saying] = &[
+pub(in crate::dialect) const SAYINGS: &[Saying] = &[
     // OpenAI, Azure, DeepSeek, vLLM until 0.9.
     Saying::tokens(
         "maximum context length is {limit} tokens. However, you requested {} tokens ({actual} in the messages, {actual} in the functions, and {reserved} in the completion)",

@@ -12,7 +12,7 @@ const GAP: usize = 200;
 ///
 /// `{actual}`, `{limit}` and `{reserved}` stand for numbers, `{}` for a number that does not matter, `…` for other words, not
 /// many. Where there are several `{actual}`, they are added.
-pub(super) struct Saying {
+pub(in crate::dialect) struct Saying {
     pub(super) means: Means,
     pub(super) words: &'static str,
 }
