@@ -4,7 +4,9 @@ mod calibration;
 mod estimate;
 mod media;
 mod model;
+#[cfg(any(feature = "o200k", feature = "cl100k"))]
 mod openai;
+#[cfg(any(feature = "o200k", feature = "cl100k"))]
 mod vocabulary;
 
 use std::fmt::Debug;
@@ -17,6 +19,7 @@ pub use calibration::Calibration;
 pub use estimate::{Estimate, Uncounted};
 pub use media::ImageFormula;
 pub use model::{Model, Models, ModelsError, Tokenizer, glob};
+#[cfg(any(feature = "o200k", feature = "cl100k"))]
 pub use openai::{OpenAi, Vocabulary};
 
 use crate::cut::{self, Edit};

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::{Estimate, ImageFormula, OpenAi, TokenCounter, Vocabulary};
+use super::{Estimate, ImageFormula, TokenCounter};
+#[cfg(any(feature = "o200k", feature = "cl100k"))]
+use super::{OpenAi, Vocabulary};
 
 /// A family of models, as `models.toml` describes it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -38,6 +40,24 @@ pub enum Tokenizer {
     Cl100k,
     /// From the characters alone.
     Estimate,
+}
+
+#[cfg(any(feature = "o200k", feature = "cl100k"))]
+impl Tokenizer {
+    /// Returns the vocabulary, or `None` if there is none or its feature is off.
+    pub fn vocabulary(self) -> Option<Vocabulary> {
+        match self {
+            #[cfg(feature = "o200k")]
+            Tokenizer::O200k => Some(Vocabulary::O200k),
+            #[cfg(feature = "cl100k")]
+            Tokenizer::Cl100k => Some(Vocabulary::Cl100k),
+            #[cfg(not(feature = "o200k"))]
+            Tokenizer::O200k => None,
+            #[cfg(not(feature = "cl100k"))]
+            Tokenizer::Cl100k => None,
+            Tokenizer::Estimate => None,
+        }
+    }
 }
 
 /// The models that are known, the first that matches a name first.
@@ -84,14 +104,15 @@ impl Models {
 }
 
 impl Model {
-    /// A counter of its tokens.
+    /// Returns a counter of its tokens.
+    ///
+    /// It is an [`Estimate`] if the model's vocabulary is not compiled in (features `o200k` and `cl100k`).
     pub fn counter(&self) -> Arc<dyn TokenCounter> {
-        let openai = |vocabulary| OpenAi::new(vocabulary).times(self.factor).with_image(self.image);
-        match self.tokenizer {
-            Tokenizer::O200k => Arc::new(openai(Vocabulary::O200k)),
-            Tokenizer::Cl100k => Arc::new(openai(Vocabulary::Cl100k)),
-            Tokenizer::Estimate => Arc::new(Estimate { factor: self.factor, image: self.image }),
+        #[cfg(any(feature = "o200k", feature = "cl100k"))]
+        if let Some(vocabulary) = self.tokenizer.vocabulary() {
+            return Arc::new(OpenAi::new(vocabulary).times(self.factor).with_image(self.image));
         }
+        Arc::new(Estimate { factor: self.factor, image: self.image })
     }
 }
 

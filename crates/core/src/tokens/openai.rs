@@ -8,12 +8,14 @@ pub use super::vocabulary::Vocabulary;
 /// Counts with a vocabulary of OpenAI's, times a factor for families whose own tokenizer is not public.
 ///
 /// ```
+/// # #[cfg(feature = "o200k")] {
 /// use lookback_core::tokens::{OpenAi, TokenCounter, Vocabulary};
 ///
 /// let counter = OpenAi::new(Vocabulary::O200k);
 /// assert_eq!(counter.text("Hello, world!"), 4);
 /// assert!(counter.is_exact());
 /// assert!(!counter.times(1.2).is_exact());
+/// # }
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenAi {
@@ -42,7 +44,9 @@ impl OpenAi {
 impl TokenCounter for OpenAi {
     fn name(&self) -> &str {
         match self.vocabulary {
+            #[cfg(feature = "o200k")]
             Vocabulary::O200k => "o200k",
+            #[cfg(feature = "cl100k")]
             Vocabulary::Cl100k => "cl100k",
         }
     }

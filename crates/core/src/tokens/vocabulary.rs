@@ -29,6 +29,7 @@ const LONG: usize = 1024;
 const WINDOW: usize = 1024;
 
 /// The pattern of `o200k_base`, without its last alternative `\s+(?!\S)`: see [`Splitter::end_of_piece`].
+#[cfg(feature = "o200k")]
 const O200K_PIECES: &str = concat!(
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
     r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
@@ -39,6 +40,7 @@ const O200K_PIECES: &str = concat!(
 ///
 /// OpenAI's has `\s+$` before `\s*[\r\n]+`. That changes no count: no token goes on with whitespace after its last line
 /// break.
+#[cfg(feature = "cl100k")]
 const CL100K_PIECES: &str = concat!(
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+",
     r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+",
@@ -47,15 +49,19 @@ const CL100K_PIECES: &str = concat!(
 /// A contraction to `o200k_base`, whose pattern ignores case, but `tiktoken` 4.1.2 overlooks it after a word.
 const LONG_S: &str = "'ſ";
 
+#[cfg(feature = "o200k")]
 static O200K: LazyLock<Encoding> = LazyLock::new(|| Encoding::new(tiktoken::encoding::o200k_base(), O200K_PIECES));
+#[cfg(feature = "cl100k")]
 static CL100K: LazyLock<Encoding> = LazyLock::new(|| Encoding::new(tiktoken::encoding::cl100k_base(), CL100K_PIECES));
 
 /// The two vocabularies of OpenAI's models since GPT-4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Vocabulary {
-    /// `o200k_base`: GPT-4o and later.
+    /// `o200k_base`: GPT-4o and later. Needs the feature `o200k`.
+    #[cfg(feature = "o200k")]
     O200k,
-    /// `cl100k_base`: GPT-4 and GPT-3.5.
+    /// `cl100k_base`: GPT-4 and GPT-3.5. Needs the feature `cl100k`.
+    #[cfg(feature = "cl100k")]
     Cl100k,
 }
 
@@ -65,15 +71,19 @@ impl Vocabulary {
     /// The time is linear in the length of the text, whatever it holds. The first call loads the vocabulary.
     ///
     /// ```
+    /// # #[cfg(all(feature = "o200k", feature = "cl100k"))] {
     /// use lookback_core::tokens::Vocabulary;
     ///
     /// assert_eq!(Vocabulary::O200k.count("Hello, world!"), 4);
     /// assert_eq!(Vocabulary::Cl100k.count("a".repeat(1_000_000).as_str()), 125_000);
+    /// # }
     /// ```
     #[must_use]
     pub fn count(self, text: &str) -> u64 {
         match self {
+            #[cfg(feature = "o200k")]
             Self::O200k => O200K.count(text),
+            #[cfg(feature = "cl100k")]
             Self::Cl100k => CL100K.count(text),
         }
     }
@@ -300,7 +310,7 @@ impl Splitter {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "o200k", feature = "cl100k"))]
 mod tests {
     use super::*;
 

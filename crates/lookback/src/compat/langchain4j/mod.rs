@@ -24,12 +24,14 @@
 //! An identifier is any text but an empty one, such as an address or a path. It is the name of the memory's log where that can have it, and
 //! else stands in it with `%` for what no name has: in the 200 characters of a name there is room for all but the longest.
 
+#[cfg(any(feature = "o200k", feature = "cl100k"))]
 mod estimator;
 mod id;
 mod memory;
 mod slot;
 mod store;
 
+#[cfg(any(feature = "o200k", feature = "cl100k"))]
 pub use estimator::OpenAiTokenCountEstimator;
 pub use memory::{
     Builder, ChatMemory, ChatMemoryError, MessageWindowChatMemory, Messages, TokenWindowChatMemory, Tokens,
