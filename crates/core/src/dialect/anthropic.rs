@@ -9,8 +9,8 @@ use super::blocks::BlockFormat;
 use super::format::{Format, Rendered};
 use super::pairing::{self, PairingRules};
 use super::{
-    ConversionError, DecodeError, Dialect, Finding, Place, Problem, Quirks, Request, Response, Rule, blocks, convert,
-    provider_error, response,
+    ConversionError, DecodeError, Dialect, Finding, Place, Problem, Quirks, Request, Response, Rule, blocks, cache,
+    convert, provider_error, response,
 };
 use crate::cut::{self, Edit};
 use crate::json::{self, Fields};
@@ -53,11 +53,13 @@ const QUIRKS: Quirks = Quirks {
     refuses_trailing_space: true,
     signed_reasoning: true,
     start: Start::User,
+    marks_errors: true,
+    system_follows_user: true,
     refuses_empty_error: true,
     has_refused_members: |_| false,
 };
 
-const BLOCKS: BlockFormat = BlockFormat { dialect: Dialect::Anthropic, edit, marker: "cache_control" };
+const BLOCKS: BlockFormat = BlockFormat { dialect: Dialect::Anthropic, edit, marker: cache::MEMBER };
 
 pub(super) static FORMAT: Format = Format {
     aliases: &["anthropic-messages", "messages", "claude", "claude-code"],
@@ -67,7 +69,7 @@ pub(super) static FORMAT: Format = Format {
     system: Some("system"),
     tools: "tools",
     known: KNOWN,
-    whole: &["input", "cache_control"],
+    whole: &["input", cache::MEMBER],
     decode,
     render,
     encode: |preamble, shown| blocks::encode(&BLOCKS, preamble, shown),

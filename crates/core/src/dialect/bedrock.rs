@@ -9,8 +9,8 @@ use super::blocks::BlockFormat;
 use super::format::{Format, Rendered};
 use super::pairing::{self, PairingRules};
 use super::{
-    ConversionError, DecodeError, Dialect, Finding, Place, Problem, Quirks, Request, Response, Rule, blocks, convert,
-    provider_error, response,
+    ConversionError, DecodeError, Dialect, Finding, Place, Problem, Quirks, Request, Response, Rule, blocks, cache,
+    convert, provider_error, response,
 };
 use crate::cut::{self, Edit};
 use crate::json::{self, Fields};
@@ -51,11 +51,13 @@ const QUIRKS: Quirks = Quirks {
     refuses_trailing_space: true,
     signed_reasoning: false,
     start: Start::UserOrToolPair,
+    marks_errors: true,
+    system_follows_user: false,
     refuses_empty_error: true,
     has_refused_members: |_| false,
 };
 
-const BLOCKS: BlockFormat = BlockFormat { dialect: Dialect::Bedrock, edit, marker: "cachePoint" };
+const BLOCKS: BlockFormat = BlockFormat { dialect: Dialect::Bedrock, edit, marker: cache::BLOCK };
 
 pub(super) static FORMAT: Format = Format {
     aliases: &["bedrock-converse", "amazon-bedrock", "aws-bedrock", "aws", "converse"],
@@ -65,7 +67,7 @@ pub(super) static FORMAT: Format = Format {
     system: Some("system"),
     tools: "toolConfig",
     known: KNOWN,
-    whole: &["input", "json", "cachePoint"],
+    whole: &["input", "json", cache::BLOCK],
     decode,
     render,
     encode: |preamble, shown| blocks::encode(&BLOCKS, preamble, shown),

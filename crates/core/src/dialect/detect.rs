@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::value::RawValue;
 
-use super::Dialect;
+use super::{Dialect, cache};
 use crate::json::{self, Fields};
 
 /// Something in a conversation that only one dialect has.
@@ -75,7 +75,7 @@ impl fmt::Display for Sign {
             Sign::Untyped => f.write_str("a block without `type`"),
             Sign::SignedThinking => f.write_str("signed thinking"),
             Sign::Thinking => f.write_str("thinking"),
-            Sign::CacheMarker => f.write_str("`cache_control`"),
+            Sign::CacheMarker => write!(f, "`{}`", cache::MEMBER),
         }
     }
 }
@@ -202,7 +202,7 @@ fn in_block(block: &RawValue) -> Option<(Dialect, Sign)> {
         "file" => (Dialect::OpenAiChat, Sign::Block("file")),
         "refusal" => (Dialect::OpenAiChat, Sign::Block("refusal")),
         _ => {
-            fields.get("cache_control")?;
+            fields.get(cache::MEMBER)?;
             (Dialect::Anthropic, Sign::CacheMarker)
         }
     })

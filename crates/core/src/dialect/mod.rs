@@ -3,6 +3,7 @@
 mod anthropic;
 mod bedrock;
 mod blocks;
+pub(crate) mod cache;
 mod convert;
 mod detect;
 mod format;
@@ -101,6 +102,12 @@ pub(crate) struct Quirks {
     pub(crate) signed_reasoning: bool,
     /// Where a request may begin.
     pub(crate) start: Start,
+    /// A tool result can say that the tool failed.
+    #[allow(dead_code, reason = "`engine::repair` is to read it for its stand-ins")]
+    pub(crate) marks_errors: bool,
+    /// A system message may only follow a user message, so the two are kept or dropped together.
+    #[allow(dead_code, reason = "`View::arrive` is to read it")]
+    pub(crate) system_follows_user: bool,
 }
 
 /// Why a message could not be read.

@@ -48,6 +48,8 @@ const QUIRKS: Quirks = Quirks {
     refuses_trailing_space: false,
     signed_reasoning: false,
     start: Start::Any,
+    marks_errors: false,
+    system_follows_user: false,
     refuses_empty_error: false,
     has_refused_members: has_empty_calls,
 };
