@@ -79,6 +79,7 @@ pub(crate) fn mended(mend: Mend) -> &'static str {
         Mend::MergedWithPrevious => "merge",
         Mend::SentAsUser => "relabel",
         Mend::MarkersRemoved { .. } => "unmark",
+        _ => "change",
     }
 }
 
@@ -94,6 +95,7 @@ pub(crate) fn mend(mend: Mend) -> String {
         }
         Mend::MarkersRemoved { count: 1 } => "a cache marker more than may be is taken out".to_owned(),
         Mend::MarkersRemoved { count } => format!("{count} cache markers more than may be are taken out"),
+        _ => "it is changed as it is sent".to_owned(),
     }
 }
 
@@ -138,6 +140,7 @@ pub(crate) fn problem(problem: &Problem) -> String {
         }
         Problem::TooManyBytes { count, most } => format!("{count} bytes where {most} may be; make it smaller"),
         Problem::TooManyMessages { count, most } => format!("{count} messages where {most} may be; make it shorter"),
+        _ => "the rule is broken; `lookback rules` tells more of it".to_owned(),
     }
 }
 

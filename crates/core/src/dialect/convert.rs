@@ -10,6 +10,7 @@ use crate::message::{Media, MediaSource, Message};
 /// Something of a message that another dialect cannot say.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{to} cannot say {what}")]
+#[non_exhaustive]
 pub struct ConversionError {
     /// The dialect that cannot say it.
     pub to: Dialect,

@@ -9,6 +9,7 @@ use crate::json::{self, Fields};
 
 /// Something in a conversation that only one dialect has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Clue {
     /// The dialect.
     pub dialect: Dialect,
@@ -20,6 +21,7 @@ pub struct Clue {
 
 /// What a dialect is told by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Sign {
     /// A member beside the messages.
     Beside(&'static str),
@@ -49,6 +51,7 @@ impl Sign {
 /// A conversation that is in two dialects at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{first}, and {other}")]
+#[non_exhaustive]
 pub struct Contradiction {
     /// The clue that came first.
     pub first: Clue,

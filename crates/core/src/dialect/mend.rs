@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Nothing of it is in the log: it follows from the messages that are shown, and is found anew at each call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Mend {
     /// It is sent before messages that came before it, as a tool result is that did not come right behind its call.
     Moved,

@@ -48,6 +48,7 @@ use crate::policy::Start;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Dialect {
     /// OpenAI's Chat Completions, and the many servers that follow it.
     #[default]
@@ -112,6 +113,7 @@ pub(crate) struct Quirks {
 
 /// Why a message could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum DecodeError {
     /// The message is not JSON at all.
     #[error("not valid JSON: {0}")]

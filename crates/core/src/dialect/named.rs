@@ -39,6 +39,7 @@ const UNREAD: &[(&str, &str)] = &[
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown dialect `{name}`{}", told(.meant))]
+#[non_exhaustive]
 pub struct UnknownDialect {
     /// The name, cut to 40 characters.
     pub name: String,
@@ -48,6 +49,7 @@ pub struct UnknownDialect {
 
 /// What a name probably means that is no dialect's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Meant {
     /// A dialect, by another name of its own or by a slip.
     Dialect(Dialect),

@@ -74,6 +74,7 @@ pub struct Request {
 
 /// Why a request could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RequestError {
     /// The bytes are not UTF-8.
     #[error("not valid UTF-8 at byte {at}")]

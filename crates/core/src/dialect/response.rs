@@ -18,6 +18,7 @@ use crate::message::{Message, PartRef, Role};
 /// # Ok::<(), lookback_core::DecodeError>(())
 /// ```
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Response {
     /// What the model said, as the next request can hold it.
     pub message: Message,

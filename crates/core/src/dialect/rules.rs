@@ -6,6 +6,7 @@ use crate::message::Role;
 
 /// One rule of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Rule {
     /// Its number, such as `AM2`. Numbers are never reused.
     pub id: &'static str,
@@ -24,6 +25,7 @@ impl Rule {
 /// What follows from breaking a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Severity {
     /// The provider refuses the request.
     Refused,
@@ -33,6 +35,7 @@ pub enum Severity {
 
 /// A rule that a request breaks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Finding {
     /// The rule's number.
     pub rule: &'static str,
@@ -49,6 +52,7 @@ pub struct Finding {
 /// What is wrong, with its values.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Problem {
     /// There is no message.
     NoMessages,

@@ -9,6 +9,7 @@ use crate::message::{Media, MediaSource};
 /// A provider's formula for the tokens of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ImageFormula {
     /// OpenAI's tiles: shrunk into 2048x2048, then to 768 on the short side; `base` plus `tile` for each square of 512
     /// (its guide to images; 85 and 170 for gpt-4o).

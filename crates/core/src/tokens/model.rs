@@ -11,6 +11,7 @@ use super::{OpenAi, Vocabulary};
 /// A family of models, as `models.toml` describes it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Model {
     /// Names that it covers; `*` stands for any text.
     pub names: Vec<String>,
@@ -33,6 +34,7 @@ fn one() -> f64 {
 /// How the tokens of a model are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Tokenizer {
     /// OpenAI's vocabulary since gpt-4o.
     O200k,

@@ -56,6 +56,7 @@ static CL100K: LazyLock<Encoding> = LazyLock::new(|| Encoding::new(tiktoken::enc
 
 /// The two vocabularies of OpenAI's models since GPT-4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Vocabulary {
     /// `o200k_base`: GPT-4o and later. Needs the feature `o200k`.
     #[cfg(feature = "o200k")]

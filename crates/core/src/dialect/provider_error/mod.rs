@@ -45,6 +45,7 @@ const HEAD: usize = 64 * 1024;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ProviderError {
     /// The request as a whole is too long: with less in its window it would be accepted.
     TooLong(TooLong),
@@ -69,11 +70,12 @@ pub enum ProviderError {
 /// ```
 /// use lookback_core::{TooLong, policy::Measure};
 ///
-/// let long = TooLong { measure: Measure::Tokens, actual: Some(130_000), limit: Some(128_000), reserved: Some(4_000) };
+/// let long = TooLong::new(Measure::Tokens).with_actual(130_000).with_limit(128_000).with_reserved(4_000);
 /// assert_eq!(long.to_string(), "the request is too long: 130000 tokens and 4000 for the answer, where 128000 are allowed");
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("the request is too long{}", self.told())]
+#[non_exhaustive]
 pub struct TooLong {
     /// What there is too much of: [`Measure::Tokens`], [`Measure::Bytes`] or [`Measure::Media`] (pictures, files, or pages).
     pub measure: Measure,
@@ -89,6 +91,26 @@ pub struct TooLong {
 }
 
 impl TooLong {
+    /// Creates an error without numbers.
+    pub const fn new(measure: Measure) -> TooLong {
+        TooLong { measure, actual: None, limit: None, reserved: None }
+    }
+
+    /// Sets how much was sent, without what is reserved for the answer.
+    pub const fn with_actual(self, actual: u64) -> TooLong {
+        TooLong { actual: Some(actual), ..self }
+    }
+
+    /// Sets how much is allowed, including what is reserved for the answer.
+    pub const fn with_limit(self, limit: u64) -> TooLong {
+        TooLong { limit: Some(limit), ..self }
+    }
+
+    /// Sets the tokens that are reserved for the answer.
+    pub const fn with_reserved(self, reserved: u64) -> TooLong {
+        TooLong { reserved: Some(reserved), ..self }
+    }
+
     /// How much may be sent beside what is reserved.
     pub fn room(&self) -> Option<u64> {
         Some(self.limit?.saturating_sub(self.reserved.unwrap_or(0)))
@@ -180,8 +202,8 @@ impl Dialect {
             Some(Means::TooLong(measure)) => ProviderError::TooLong(best(measure, &found)),
             Some(Means::Malformed(_)) => ProviderError::Malformed { rule: rule() },
             Some(Means::Other) => ProviderError::Other,
-            None if CODES.iter().any(has) => ProviderError::TooLong(TooLong::of(Measure::Tokens)),
-            None if status == Some(413) => ProviderError::TooLong(TooLong::of(Measure::Bytes)),
+            None if CODES.iter().any(has) => ProviderError::TooLong(TooLong::new(Measure::Tokens)),
+            None if status == Some(413) => ProviderError::TooLong(TooLong::new(Measure::Bytes)),
             None => ProviderError::Other,
         }
     }
@@ -191,17 +213,11 @@ impl Dialect {
     }
 }
 
-impl TooLong {
-    fn of(measure: Measure) -> TooLong {
-        TooLong { measure, actual: None, limit: None, reserved: None }
-    }
-}
-
 /// The numbers of the saying that has the most of them, and of these of the first.
 fn best(measure: Measure, found: &[(Found, bool)]) -> TooLong {
     let same = found.iter().map(|(found, _)| found).filter(|found| found.means == Means::TooLong(measure));
     let best = same.max_by_key(|found| (found.numbers(), Reverse(found.at)));
-    best.map_or(TooLong::of(measure), |found| TooLong {
+    best.map_or(TooLong::new(measure), |found| TooLong {
         measure,
         actual: found.actual,
         limit: found.limit,
