@@ -23,19 +23,21 @@ use crate::policy::Start;
 /// The rules.
 const RULES: &[Rule] = &[AM1, AM2, AM3, AM4, AM5, AM7, AM9, AM10];
 
-const AM1: Rule = Rule::refused("AM1", "one to 100,000 messages, the first a user's");
-const AM2: Rule = Rule::refused("AM2", "each tool use is answered once, first thing in the next user message");
-const AM3: Rule =
-    Rule::refused("AM3", "identifiers of tool uses are unique and of letters, digits, _ and -; the input is an object");
+const AM1: Rule = Rule::refused("AM1", "the request has 1 to 100,000 messages, and the first is a user message");
+const AM2: Rule = Rule::refused("AM2", "each tool use has one result, at the beginning of the next user message");
+const AM3: Rule = Rule::refused(
+    "AM3",
+    "identifiers of tool uses are unique and have only letters, digits, _ and -; the input is an object",
+);
 const AM4: Rule = Rule::refused(
     "AM4",
-    "no blank text, message or error result, no white space at the end of a last assistant message",
+    "no text, message or error result is blank, and a last assistant message does not end in white space",
 );
-const AM5: Rule = Rule::refused("AM5", "thinking is signed");
+const AM5: Rule = Rule::refused("AM5", "thinking has a signature");
 const AM7: Rule =
-    Rule::refused("AM7", "a system message follows a user message, and an assistant message or nothing follows it");
-const AM9: Rule = Rule::refused("AM9", "at most 4 cache markers");
-const AM10: Rule = Rule::refused("AM10", "at most 32 MB, and 100 pictures and files");
+    Rule::refused("AM7", "a system message follows a user message, and comes last or before an assistant message");
+const AM9: Rule = Rule::refused("AM9", "the request has at most 4 cache markers");
+const AM10: Rule = Rule::refused("AM10", "the request has at most 32 MB, and at most 100 pictures and files");
 
 const PAIRING: PairingRules = PairingRules {
     missing: AM2,

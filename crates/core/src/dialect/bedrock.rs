@@ -23,17 +23,20 @@ use crate::policy::Start;
 /// The rules.
 const RULES: &[Rule] = &[BC1, BC2, BC3, BC4, BC5, BC6, BC7];
 
-const BC1: Rule = Rule::refused("BC1", "at least one message, the first a user's");
-const BC2: Rule =
-    Rule::refused("BC2", "user and assistant alternate, and the results of one assistant message stand in the next");
-const BC3: Rule = Rule::refused("BC3", "`toolConfig` is there where the history has tool uses or results");
-const BC4: Rule = Rule::refused("BC4", "no blank text, no empty message, no error result without content");
+const BC1: Rule = Rule::refused("BC1", "the request has at least one message, and the first is a user message");
+const BC2: Rule = Rule::refused(
+    "BC2",
+    "user and assistant messages alternate; the results of an assistant message are in the next one",
+);
+const BC3: Rule = Rule::refused("BC3", "`toolConfig` is present if the history has tool uses or results");
+const BC4: Rule = Rule::refused("BC4", "no text is blank, no message is empty, and no error result is without content");
 const BC5: Rule = Rule::refused(
     "BC5",
-    "the input of a tool use is an object, and no white space is at the end of a last assistant message",
+    "the input of a tool use is an object, and a last assistant message does not end in white space",
 );
-const BC6: Rule = Rule::refused("BC6", "at most 4 cache points");
-const BC7: Rule = Rule::refused("BC7", "identifiers of tool uses are unique and of letters, digits, _, ., : and -");
+const BC6: Rule = Rule::refused("BC6", "the request has at most 4 cache points");
+const BC7: Rule =
+    Rule::refused("BC7", "identifiers of tool uses are unique and have only letters, digits, _, ., : and -");
 
 const PAIRING: PairingRules = PairingRules {
     missing: BC2,

@@ -22,15 +22,18 @@ use crate::policy::Start;
 /// The rules, most of which OpenAI enforces, and some only the servers that follow it: we hold to the strictest.
 const RULES: &[Rule] = &[OC1, OC2, OC3, OC4, OC5, OC0];
 
-const OC1: Rule = Rule::refused("OC1", "a tool message answers a call of the assistant message before its block");
-const OC2: Rule = Rule::refused("OC2", "each tool call is answered before any other role speaks");
-const OC3: Rule = Rule::refused("OC3", "arguments are a JSON object, and no call is answered twice");
+const OC1: Rule = Rule::refused(
+    "OC1",
+    "a tool message follows the assistant message whose call it answers; only tool messages are between",
+);
+const OC2: Rule = Rule::refused("OC2", "each tool call is answered before a message of any other role");
+const OC3: Rule = Rule::refused("OC3", "the arguments of a call are a JSON object, and no call is answered twice");
 const OC4: Rule = Rule::refused("OC4", "the calls of one message have different identifiers");
 const OC5: Rule = Rule::refused(
     "OC5",
-    "only an assistant message that says something else may have no content; `tool_calls` is not empty",
+    "only an assistant message with calls, a refusal or audio has no content; `tool_calls` is not empty",
 );
-const OC0: Rule = Rule::refused("OC0", "there is at least one message");
+const OC0: Rule = Rule::refused("OC0", "the request has at least one message");
 
 const PAIRING: PairingRules = PairingRules {
     missing: OC2,
