@@ -20,7 +20,6 @@ use crate::message::{
 };
 use crate::policy::Start;
 
-/// The rules.
 const RULES: &[Rule] = &[AM1, AM2, AM3, AM4, AM5, AM7, AM9, AM10];
 
 const AM1: Rule = Rule::refused("AM1", "the request has 1 to 100,000 messages, and the first is a user message");
@@ -100,7 +99,7 @@ fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeError> {
     })
 }
 
-/// The content: a string is one block of text.
+/// Reads the content. A string is one block of text.
 fn parts<T>(fields: &Fields<'_>, part: fn(&str, &Fields<'_>, &RawValue) -> T) -> Result<Vec<T>, DecodeError> {
     let expected = "a string or a list of blocks";
     let content = fields.get("content").ok_or_else(|| DecodeError::member("content", expected))?;
@@ -189,7 +188,7 @@ fn media(fields: &Fields<'_>) -> Option<Media> {
     Some(Media { mime: data("media_type"), name: text(fields, "title"), source: from })
 }
 
-/// Carries out the edits of one block.
+/// Applies the edits of one block.
 fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Option<Box<RawValue>> {
     let mut fields = Fields::read(block)?;
     match part {
@@ -235,7 +234,6 @@ fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Op
     Some(fields.write())
 }
 
-/// Writes a message that came in another dialect, or was built in Rust.
 fn render(message: &Message) -> Rendered {
     use serde_json::json;
     let loss = |what| Err(ConversionError::new(Dialect::Anthropic, what));
@@ -295,7 +293,7 @@ fn render(message: &Message) -> Rendered {
     Ok(vec![json::object([("role", json::string(role)), ("content", content)])])
 }
 
-/// The input keeps its own bytes: a number of thirty digits does not pass through a float.
+/// Writes a tool call. Its input keeps its bytes, because a number of thirty digits would not survive a float.
 fn tool_use_block(call: &ToolCall) -> Result<Box<RawValue>, ConversionError> {
     let input = serde_json::from_str::<Box<RawValue>>(&call.arguments).ok().filter(|_| call.has_object_arguments());
     let input = input.ok_or_else(|| ConversionError::new(Dialect::Anthropic, convert::ARGUMENTS))?;
@@ -320,7 +318,7 @@ fn source(media: &Media) -> Result<serde_json::Value, ConversionError> {
     })
 }
 
-/// Members, each behind the one it stands in, whose meaning other dialects can take over.
+/// The members that other dialects can express, each as `parent.member`.
 const KNOWN: &[&str] = &[
     ".role",
     ".content",
@@ -344,7 +342,7 @@ const KNOWN: &[&str] = &[
     "source.url",
 ];
 
-/// The body is the message, with members beside it that no request may hold.
+/// Reads a response: its body is the message, with other members that a request may not have.
 fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
     let role = fields.get("role").ok_or_else(|| DecodeError::member("role", "a string"))?;
     let content = fields.get("content").ok_or_else(|| DecodeError::member("content", "a list of blocks"))?;
@@ -359,7 +357,6 @@ fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
     })
 }
 
-/// A tool that the model may call, as a member of the body's `tools`.
 fn tool(name: &str, description: &str, parameters: &Value) -> Value {
     use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Bedrock Converse: the block format with `toolUse` and `toolResult` that Strands uses.
+//! Bedrock Converse, the block format with `toolUse` and `toolResult` that Strands uses.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,6 @@ use crate::message::{
 };
 use crate::policy::Start;
 
-/// The rules.
 const RULES: &[Rule] = &[BC1, BC2, BC3, BC4, BC5, BC6, BC7];
 
 const BC1: Rule = Rule::refused("BC1", "the request has at least one message, and the first is a user message");
@@ -82,7 +81,7 @@ pub(super) static FORMAT: Format = Format {
     beside_parts: |_| None,
 };
 
-/// The API reference's pattern for `toolUseId`.
+/// Checks an identifier against the pattern that the API reference gives for `toolUseId`.
 fn valid_id(id: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':');
     (1..=64).contains(&id.len()) && id.bytes().all(allowed)
@@ -105,7 +104,7 @@ where
     let read = |(index, block): (usize, &RawValue)| {
         let fields =
             Fields::read(block).ok_or_else(|| DecodeError::member(format!("content[{index}]"), "an object"))?;
-        // A block is an object of one member, whose key is its kind.
+        // A block is an object with one member. The key is the kind of the block.
         let kind = fields.keys().next().unwrap_or_default().to_owned();
         let known = fields.get(&kind).and_then(|value| part(&kind, value, block));
         Ok(known.unwrap_or_else(|| T::from(Opaque { kind, raw: block.to_owned() })))
@@ -180,11 +179,11 @@ fn tool_result(value: &RawValue) -> Option<ToolResult> {
     Some(ToolResult { call_id: owned(fields.text("toolUseId")?), content, error })
 }
 
-/// The formats of pictures, and what others call them.
+/// The formats of pictures, with their media types.
 const IMAGES: &[(&str, &str)] =
     &[("png", "image/png"), ("jpeg", "image/jpeg"), ("gif", "image/gif"), ("webp", "image/webp")];
 
-/// The formats of files, and what others call them.
+/// The formats of files, with their media types.
 const DOCUMENTS: &[(&str, &str)] = &[
     ("pdf", "application/pdf"),
     ("csv", "text/csv"),
@@ -212,7 +211,7 @@ fn media(value: &RawValue, formats: &[(&str, &str)]) -> Option<Media> {
     Some(Media { mime, name: fields.text("name").map(owned), source: from })
 }
 
-/// Carries out the edits of one block.
+/// Applies the edits of one block.
 fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Option<Box<RawValue>> {
     let mut fields = Fields::read(block)?;
     match part {
@@ -262,7 +261,6 @@ fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Op
     Some(fields.write())
 }
 
-/// Writes a message that came in another dialect, or was built in Rust.
 fn render(message: &Message) -> Rendered {
     use serde_json::json;
     let loss = |what| Err(ConversionError::new(Dialect::Bedrock, what));
@@ -302,7 +300,7 @@ fn render(message: &Message) -> Rendered {
     Ok(vec![json::object([("role", json::string(role)), ("content", content)])])
 }
 
-/// The input keeps its own bytes: a number of thirty digits does not pass through a float.
+/// Writes a tool call. Its input keeps its bytes, because a number of thirty digits would not survive a float.
 fn tool_use_block(call: &ToolCall) -> Result<Box<RawValue>, ConversionError> {
     let input = serde_json::from_str::<Box<RawValue>>(&call.arguments).ok().filter(|_| call.has_object_arguments());
     let input = input.ok_or_else(|| ConversionError::new(Dialect::Bedrock, convert::ARGUMENTS))?;
@@ -351,7 +349,7 @@ fn block(media: &Media, formats: &[(&str, &str)]) -> Result<serde_json::Value, C
     })
 }
 
-/// Members, each behind the one it stands in, whose meaning other dialects can take over.
+/// The members that other dialects can express, each as `parent.member`.
 const KNOWN: &[&str] = &[
     ".role",
     ".content",
@@ -384,7 +382,7 @@ const KNOWN: &[&str] = &[
     "reasoningText.signature",
 ];
 
-/// The message of the output. The body does not say which model answered.
+/// Reads a response. Its body does not name the model.
 fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
     let output = fields.get("output").and_then(Fields::read).unwrap_or_default();
     let message = output.get("message").ok_or_else(|| DecodeError::member("output.message", "a message"))?;
@@ -398,7 +396,6 @@ fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
     })
 }
 
-/// A tool that the model may call, as a member of `tools` in the body's `toolConfig`.
 fn tool(name: &str, description: &str, parameters: &Value) -> Value {
     use serde_json::json;
 
@@ -412,7 +409,7 @@ fn check(request: &Request) -> Vec<Finding> {
         return vec![whole(BC1, "messages", Problem::NoMessages)];
     }
     let mut findings = pairing::check(Dialect::Bedrock, &PAIRING, messages);
-    // Since 2025-05 the oldest message may be a tool use, whose result follows.
+    // Since 2025-05 the first message may also be a tool use that its result follows.
     let starts = |first: &&Message| first.role() == Role::User || first.tool_calls().next().is_some();
     if let Some(first) = messages.first().filter(|first| !starts(first)) {
         findings.push(BC1.at(0, "messages[0]".to_owned(), Problem::FirstMessage { role: first.role() }));
@@ -456,7 +453,7 @@ fn check(request: &Request) -> Vec<Finding> {
         }
     }
     let tools = messages.iter().any(|m| m.tool_calls().next().is_some() || m.tool_results().next().is_some());
-    // A bare list of messages says nothing of its tools.
+    // A bare list of messages does not tell whether tools are declared.
     if tools && request.is_body() && request.preamble().tools.is_none() {
         findings.push(whole(BC3, "toolConfig", Problem::ToolsNotDeclared));
     }

@@ -1,6 +1,7 @@
 //! Cache markers, which tell a provider how far to cache a request, and say nothing to the model.
 //!
-//! This file imports nothing from the crate, so that `message` can use it. For that reason it has the markers of all dialects.
+//! This file imports nothing from the crate, so that `message` can use it. For that reason it has the markers of all
+//! dialects.
 
 use serde_json::Value;
 

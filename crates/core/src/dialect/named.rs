@@ -1,14 +1,15 @@
-//! Dialects by their names, and what somebody meant who gave another.
+//! Reading the name of a dialect, and guessing what another name means.
 
 use std::iter;
 use std::str::FromStr;
 
 use super::Dialect;
 
-/// How much of a name that is no dialect's is looked at and said again, in characters.
+/// How much of an unknown name is looked at and repeated, in characters.
 const MOST: usize = 40;
 
-/// How much alike two names must be for one to be a slip of the other: 1 is the same, 0 nothing in common.
+/// How similar two names must be for one to be taken for a typo of the other, from 0 (nothing in common) to 1 (the
+/// same).
 const ALIKE: f64 = 0.7;
 
 /// Formats that Lookback cannot read yet, by the names that people use for them, in lower case and with hyphens.
@@ -27,7 +28,7 @@ const UNREAD: &[(&str, &str)] = &[
     ("cohere", "Cohere's chat format"),
 ];
 
-/// A name that is no dialect's, and what it probably means.
+/// An unknown dialect, with what its name probably means.
 ///
 /// ```
 /// use lookback_core::Dialect;
@@ -41,19 +42,19 @@ const UNREAD: &[(&str, &str)] = &[
 #[error("unknown dialect `{name}`{}", told(.meant))]
 #[non_exhaustive]
 pub struct UnknownDialect {
-    /// The name, cut to 40 characters.
+    /// The name, at most its first 40 characters.
     pub name: String,
-    /// What it probably means; `None` where that is anybody's guess.
+    /// What it probably means; `None` if it resembles no known name.
     pub meant: Option<Meant>,
 }
 
-/// What a name probably means that is no dialect's.
+/// What an unknown name probably means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Meant {
-    /// A dialect, by another name of its own or by a slip.
+    /// A dialect, by another of its names or by a typo.
     Dialect(Dialect),
-    /// A format that Lookback does not read yet, in words.
+    /// A format that Lookback cannot read yet, in words.
     Unread(&'static str),
 }
 
@@ -65,7 +66,7 @@ fn told(meant: &Option<Meant>) -> String {
     }
 }
 
-/// The names of all dialects: "a, b or c".
+/// Returns the names of all dialects as "a, b or c".
 fn choices() -> String {
     let names = Dialect::ALL.map(Dialect::name);
     match names.split_last() {
@@ -91,7 +92,7 @@ impl FromStr for Dialect {
     }
 }
 
-/// Every name that is understood, with what it means.
+/// Returns every name that is understood, with what it means.
 fn names() -> impl Iterator<Item = (&'static str, Meant)> {
     let of = |dialect: Dialect| {
         let names = iter::once(dialect.name()).chain(dialect.format().aliases.iter().copied());
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn every_dialect_goes_by_its_name() {
+    fn every_dialect_has_its_name() {
         for dialect in Dialect::ALL {
             assert_eq!(dialect.name().parse::<Dialect>(), Ok(dialect));
             assert_eq!(guessed(&dialect.name().to_uppercase()), Some(Meant::Dialect(dialect)));
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn other_names_and_slips_are_understood() {
+    fn other_names_and_typos_are_understood() {
         for (name, dialect) in [
             ("openai", Dialect::OpenAiChat),
             ("chat", Dialect::OpenAiChat),
@@ -143,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_format_that_is_not_read_is_said_to_be_none_yet() {
+    fn a_format_that_cannot_be_read_yet_is_named() {
         for (name, format) in [
             ("openai-responses", "OpenAI's Responses"),
             ("responses", "OpenAI's Responses"),
@@ -157,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_guessed_of_what_is_like_nothing() {
+    fn a_name_that_resembles_none_is_not_guessed() {
         for name in ["", "latin", "x", "-", "auto", "openai-chat\u{1b}[31m-and-so-on-and-so-on"] {
             assert_eq!(guessed(name), None, "{name:?}");
         }

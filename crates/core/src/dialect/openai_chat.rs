@@ -1,4 +1,4 @@
-//! OpenAI Chat Completions, and the many servers that follow it.
+//! OpenAI Chat Completions, which many other servers follow.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ use crate::message::{
 };
 use crate::policy::Start;
 
-/// The rules, most of which OpenAI enforces, and some only the servers that follow it: we hold to the strictest.
+/// The rules of OpenAI, and those of the stricter servers that follow its format.
 const RULES: &[Rule] = &[OC1, OC2, OC3, OC4, OC5, OC0];
 
 const OC1: Rule = Rule::refused(
@@ -119,14 +119,15 @@ fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeError> {
     })
 }
 
-/// What an assistant message can say beside its content and calls, each with the member's name as its kind. Without these
-/// a refusal, whose content is `null`, would be a message with nothing in it.
+/// Reads what an assistant message can have besides content and calls. The kind of each part is the name of its member.
+///
+/// Without these, a refusal would be an empty message, because its content is `null`.
 fn members(fields: &Fields<'_>) -> impl Iterator<Item = AssistantPart> {
     let present = |name: &str| fields.get(name).filter(|value| value.get() != "null").map(|value| opaque(name, value));
     ["refusal", "audio", "function_call"].into_iter().filter_map(present).map(AssistantPart::Opaque)
 }
 
-/// The content: a string is one part of text, `null` is none.
+/// Reads the content. A string is one part of text, and `null` is no part.
 fn parts<T>(fields: &Fields<'_>, part: fn(Part, &RawValue) -> T) -> Result<Vec<T>, DecodeError> {
     let Some(content) = fields.get("content").filter(|content| content.get() != "null") else { return Ok(Vec::new()) };
     if let Some(text) = json::text(content) {
@@ -169,7 +170,7 @@ fn read_part(fields: &Fields<'_>) -> Part {
     known.unwrap_or_else(|| Part::Other(kind.into_owned()))
 }
 
-/// A `data:` address holds the bytes; any other is fetched by the provider.
+/// Reads an address. A `data:` address has the bytes; the provider fetches any other.
 fn from_url(url: &str) -> Media {
     let data = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
     match data {
@@ -225,7 +226,7 @@ fn tool_call(index: usize, raw: &RawValue) -> Result<ToolCall, DecodeError> {
     let fields = Fields::read(raw).ok_or_else(|| fault("", "an object"))?;
     let id = fields.text("id").ok_or_else(|| fault(".id", "a string"))?;
     if let Some(custom) = fields.get("custom").and_then(Fields::read) {
-        // A custom tool takes free text; to the engine it is a call with one argument.
+        // A custom tool takes free text. It is read as a call with one argument.
         let name = custom.text("name").ok_or_else(|| fault(".custom.name", "a string"))?;
         let input = custom.get("input").map_or("null", RawValue::get);
         return Ok(ToolCall::new(id, name, format!("{{\"input\":{input}}}")));
@@ -254,14 +255,14 @@ fn encode<'a>(_: Option<&Preamble>, shown: &[Shown<'a>]) -> Encoded<'a> {
     Ok(out)
 }
 
-/// The reasoning that some servers return beside the content, and take back: it is sent, so it counts.
+/// Returns the reasoning that some servers return beside the content. It is sent back to them, so it costs tokens.
 fn reasoning(message: &Message) -> Option<String> {
     let raw = message.wire().map(|wire| &*wire.raw).filter(|raw| raw.get().contains("\"reasoning"))?;
     let fields = Fields::read(raw)?;
     ["reasoning_content", "reasoning"].into_iter().find_map(|key| fields.text(key).map(Cow::into_owned))
 }
 
-/// Whether `tool_calls` is an empty list: only the wire tells it from an absent one.
+/// Returns whether `tool_calls` is an empty list. In the parts it looks the same as an absent one, so the JSON is read.
 fn has_empty_calls(message: &Message) -> bool {
     let raw = message.wire().map(|wire| &*wire.raw).filter(|_| message.role() == Role::Assistant);
     let fields = raw.filter(|raw| raw.get().contains("\"tool_calls\"")).and_then(Fields::read);
@@ -269,14 +270,14 @@ fn has_empty_calls(message: &Message) -> bool {
         && fields.is_some_and(|fields| fields.get("tool_calls").is_some_and(|calls| calls.get() != "null"))
 }
 
-/// The message with its edits carried out; `None` where they leave nothing of it.
+/// Applies the edits of a message. Returns `None` if nothing of it is left.
 fn edit(message: &Message, raw: &RawValue, edits: &[Edit]) -> Option<Box<RawValue>> {
     if cut::hides_all(message, edits) {
         return None;
     }
     let mut fields = Fields::read(raw)?;
     let calls = message.tool_calls().next().map(|(part, _)| part);
-    // Parts of the content come first, in its order; the calls follow them.
+    // The parts of the content come first, then the calls.
     let in_content = |part: usize| calls.is_none_or(|first| part < first);
     if let Some((_, result)) = message.tool_results().next() {
         if let Some(id) = cut::renamed(edits, 0) {
@@ -295,7 +296,7 @@ fn edit(message: &Message, raw: &RawValue, edits: &[Edit]) -> Option<Box<RawValu
         fields.set("content", kept.filter(|_| !empty).unwrap_or_else(|| RawValue::NULL.to_owned()));
     }
     if calls.is_none() {
-        // An empty list of them, which is refused (OC5).
+        // It is an empty list, which is refused (OC5).
         fields.remove("tool_calls");
     }
     if let Some(first) = calls {
@@ -339,7 +340,6 @@ fn text_part(text: &str) -> Box<RawValue> {
     json::value(&serde_json::json!({"type": "text", "text": text}))
 }
 
-/// Writes a message that came in another dialect, or was built in Rust.
 fn render(message: &Message) -> Rendered {
     use serde_json::json;
     let loss = |what| Err(ConversionError::new(Dialect::OpenAiChat, what));
@@ -407,7 +407,7 @@ fn render(message: &Message) -> Rendered {
     Ok(out)
 }
 
-/// Members, each behind the one it stands in, whose meaning other dialects can take over.
+/// The members that other dialects can express, each as `parent.member`.
 const KNOWN: &[&str] = &[
     ".role",
     ".content",
@@ -436,7 +436,7 @@ fn path(place: &Place, part: usize) -> String {
     }
 }
 
-/// The message of the first choice.
+/// Reads a response: the message of its first choice.
 fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
     let choices = fields.get("choices").and_then(json::array).unwrap_or_default();
     let choice = choices.first().and_then(|choice| Fields::read(choice)).unwrap_or_default();
@@ -450,7 +450,6 @@ fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
     })
 }
 
-/// A tool that the model may call, as a member of the body's `tools`.
 fn tool(name: &str, description: &str, parameters: &Value) -> Value {
     use serde_json::json;
 
