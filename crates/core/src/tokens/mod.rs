@@ -1,4 +1,4 @@
-//! Sizes: what a text, a picture, a message costs in tokens, and the counters that say so.
+//! Token counters, and the size of a message in tokens, bytes and media.
 
 mod calibration;
 mod estimate;
@@ -25,40 +25,44 @@ pub use openai::{OpenAi, Vocabulary};
 use crate::cut::{self, Edit};
 use crate::message::{Media, Message, PartRef, ResultItem};
 
-/// Counts tokens. Exact where a provider's tokenizer is public, else an estimate that says so.
+/// A counter of tokens: exact if the provider's tokenizer is public, and otherwise an estimate.
 ///
-/// Counts are additive by decision: a message is counted once, when it comes, and a window costs the sum of its
-/// messages. (Byte-pair encodings are not quite additive, but providers tokenize each message by itself.)
+/// Lookback counts each message once, when it arrives, and adds up the counts of a window. Byte-pair encodings are not
+/// quite additive, but providers tokenize each message by itself.
 pub trait TokenCounter: Debug + Send + Sync {
-    /// A short name, such as `o200k`, which stands beside the counts that it made.
+    /// Returns a short name, such as `o200k`, which is recorded with the counts.
     fn name(&self) -> &str;
 
-    /// Whether its counts of text are the provider's own.
+    /// Returns whether its counts of text are exactly the provider's.
     fn is_exact(&self) -> bool;
 
-    /// Tokens of a text.
+    /// Counts the tokens of a text.
     fn text(&self, text: &str) -> u64;
 
-    /// Tokens that a message costs beside its parts: role, separators.
+    /// Returns the tokens that a message costs besides its parts, for its role and separators.
     fn message_overhead(&self) -> u64 {
         3
     }
 
-    /// How a picture is priced.
+    /// Returns the formula for the tokens of pictures.
     fn image(&self) -> ImageFormula {
         ImageFormula::default()
     }
 
-    /// Tokens of a whole message, for those who count more than its parts and [`message_overhead`](TokenCounter::message_overhead), such as
-    /// what a provider writes around tool calls. `None`: the parts are added up, which is what happens unless this says otherwise.
+    /// Counts the tokens of a whole message.
     ///
-    /// Where a part is shortened or hidden, its tokens are taken off by what [`text`](TokenCounter::text) says of them.
+    /// Implement it for a counter that counts more than the parts and the
+    /// [`message_overhead`](TokenCounter::message_overhead), such as what a provider writes around tool calls. By
+    /// default it returns `None`, and the parts are added up.
+    ///
+    /// If a part is truncated or hidden, the tokens that [`text`](TokenCounter::text) counts for what is missing are
+    /// subtracted.
     ///
     /// ```
     /// use lookback_core::Message;
     /// use lookback_core::tokens::{TokenCounter, measure};
     ///
-    /// /// Counts words, and ten for each call of a tool.
+    /// /// Counts words, and ten more for each tool call.
     /// #[derive(Debug)]
     /// struct Words;
     ///
@@ -110,10 +114,10 @@ impl<C: TokenCounter + ?Sized> TokenCounter for Arc<C> {
     }
 }
 
-/// How large something is, in every measure that a limit may be set in.
+/// The size of a message or a window, in the measures that can be added up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Size {
-    /// Tokens, by the session's counter.
+    /// Tokens, as the session's counter counts them.
     pub tokens: u64,
     /// Bytes of JSON.
     pub bytes: u64,
@@ -159,7 +163,7 @@ impl std::iter::Sum for Size {
     }
 }
 
-/// Measures a message as it is shown after `edits`: `bytes` are those of the message in its own dialect.
+/// Measures a message after its edits. The bytes are those of the message in its own dialect.
 ///
 /// ```
 /// use lookback_core::{Message, tokens::{measure, Estimate}};
@@ -173,7 +177,7 @@ pub fn measure(message: &Message, edits: &[Edit], counter: &dyn TokenCounter) ->
     }
     let mut size = add_up(message, edits, counter);
     if let Some(whole) = counter.message(message) {
-        // What the counter sees beside the parts stays where some of them are shortened.
+        // If parts are truncated, only their tokens change, not what the counter adds for the message as a whole.
         let parts = if edits.is_empty() { size.tokens } else { add_up(message, &[], counter).tokens };
         size.tokens = whole.saturating_add(size.tokens).saturating_sub(parts);
     }
@@ -181,10 +185,10 @@ pub fn measure(message: &Message, edits: &[Edit], counter: &dyn TokenCounter) ->
     size
 }
 
-/// The parts of a message as they are shown, and what it costs beside them; without its bytes.
+/// Adds up a message and its parts after the edits, except for its bytes.
 fn add_up(message: &Message, edits: &[Edit], counter: &dyn TokenCounter) -> Size {
     let mut size = Size { tokens: counter.message_overhead(), bytes: 0, messages: 1, media: 0 };
-    // Sizes saturate where they are added, so that no counter and no log can make them wrap.
+    // Sizes saturate when they are added, so that no counter and no log can make them wrap.
     let tokens = |tokens| Size { tokens, ..Size::default() };
     let text_of = |text: &str| tokens(counter.text(text));
     for (index, part) in message.parts().enumerate().filter(|(index, _)| !cut::is_hidden(edits, *index)) {
@@ -194,7 +198,8 @@ fn add_up(message: &Message, edits: &[Edit], counter: &dyn TokenCounter) -> Size
                 size += text_of(cut.as_deref().unwrap_or(text));
             }
             PartRef::Reasoning(reasoning) => {
-                // Hidden reasoning comes as ciphertext: base64, four characters for three bytes of text.
+                // Hidden reasoning is ciphertext in base64, with four characters for three bytes. A token has about
+                // four bytes.
                 let hidden = reasoning.signature.as_ref().filter(|_| reasoning.text.is_empty());
                 size += hidden.map_or_else(|| text_of(&reasoning.text), |data| tokens(data.len() as u64 * 3 / 16));
             }

@@ -1,11 +1,11 @@
-//! The counter for OpenAI's vocabularies: exact for their own models, and the best estimate there is for most others.
+//! The counter for OpenAI's vocabularies: exact for OpenAI's models, and the best known estimate for most others.
 
 use super::calibration::scale;
 use super::{ImageFormula, TokenCounter};
 
 pub use super::vocabulary::Vocabulary;
 
-/// Counts with a vocabulary of OpenAI's, times a factor for families whose own tokenizer is not public.
+/// A counter with one of OpenAI's vocabularies, times a factor for model families whose tokenizer is not public.
 ///
 /// ```
 /// # #[cfg(feature = "o200k")] {
@@ -25,17 +25,17 @@ pub struct OpenAi {
 }
 
 impl OpenAi {
-    /// Exact counts.
+    /// Creates a counter that is exact.
     pub fn new(vocabulary: Vocabulary) -> Self {
         OpenAi { vocabulary, factor: 1.0, image: ImageFormula::Tiles { base: 85, tile: 170 } }
     }
 
-    /// Counts times `factor`, which makes them an estimate.
+    /// Sets the factor by which counts are multiplied. Any factor but 1 makes them an estimate.
     pub fn times(self, factor: f64) -> Self {
         OpenAi { factor, ..self }
     }
 
-    /// Prices pictures by another formula.
+    /// Sets the formula for the tokens of pictures.
     pub fn with_image(self, image: ImageFormula) -> Self {
         OpenAi { image, ..self }
     }
