@@ -117,7 +117,7 @@ fn request(dialect: Dialect, choice: &str) -> Result<(RequestBuilder<WithBody>, 
     let (provider, address) = match dialect {
         Dialect::OpenAiChat => ("OPENAI", "https://api.openai.com/v1"),
         Dialect::Anthropic => ("ANTHROPIC", "https://api.anthropic.com"),
-        Dialect::Bedrock => return Err("this agent speaks openai-chat and anthropic".into()),
+        _ => return Err("this agent speaks openai-chat and anthropic".into()),
     };
     let told = |what: &str| env::var(format!("{provider}_{what}")).map_err(|_| format!("{provider}_{what} is not set"));
     let (base, key, model) = (told("BASE_URL").unwrap_or(address.to_owned()), told("API_KEY")?, told("MODEL")?);

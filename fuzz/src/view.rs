@@ -27,6 +27,7 @@ pub fn view(data: &[u8]) {
                     Dialect::OpenAiChat => r#"{"tools":[],"messages":[]}"#.to_owned(),
                     Dialect::Anthropic => format!(r#"{{"system":"{}","messages":[]}}"#, bytes.byte()),
                     Dialect::Bedrock => format!(r#"{{"system":[{{"text":"{}"}}],"messages":[]}}"#, bytes.byte()),
+                    other => unreachable!("{other}"),
                 };
                 let request = Request::decode(body, Some(dialect)).expect("a request");
                 log.extend(engine.set_preamble(request.preamble()));
@@ -91,6 +92,7 @@ fn message(bytes: &mut Bytes<'_>, dialect: Dialect) -> Message {
         Dialect::OpenAiChat => openai(bytes),
         Dialect::Anthropic => anthropic(bytes),
         Dialect::Bedrock => bedrock(bytes),
+        other => unreachable!("{other}"),
     };
     dialect.decode(&json.to_string()).expect("a message")
 }

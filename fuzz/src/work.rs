@@ -115,6 +115,7 @@ fn text(dialect: Dialect, text: &str) -> Value {
     match dialect {
         Dialect::OpenAiChat | Dialect::Anthropic => json!({"type": "text", "text": text}),
         Dialect::Bedrock => json!({"text": text}),
+        other => unreachable!("{other}"),
     }
 }
 
@@ -122,7 +123,7 @@ fn said(dialect: Dialect, role: &str, words: &str) -> Value {
     match (dialect, role) {
         (Dialect::OpenAiChat, _) => json!({"role": role, "content": words}),
         (Dialect::Bedrock, "system") => said(dialect, "user", words),
-        (Dialect::Anthropic | Dialect::Bedrock, _) => json!({"role": role, "content": [text(dialect, words)]}),
+        (_, _) => json!({"role": role, "content": [text(dialect, words)]}),
     }
 }
 
@@ -133,6 +134,7 @@ fn call(dialect: Dialect, id: &str, input: Value) -> Value {
         }
         Dialect::Anthropic => json!({"type": "tool_use", "id": id, "name": "f", "input": input}),
         Dialect::Bedrock => json!({"toolUse": {"toolUseId": id, "name": "f", "input": input}}),
+        other => unreachable!("{other}"),
     }
 }
 
@@ -144,14 +146,14 @@ fn with_texts(dialect: Dialect, texts: usize, calls: Vec<Value>) -> Value {
     let texts = vec![text(dialect, "t"); texts];
     match dialect {
         Dialect::OpenAiChat => json!({"role": "assistant", "content": texts, "tool_calls": calls}),
-        Dialect::Anthropic | Dialect::Bedrock => json!({"role": "assistant", "content": ([texts, calls].concat())}),
+        _ => json!({"role": "assistant", "content": ([texts, calls].concat())}),
     }
 }
 
 fn result(dialect: Dialect, id: &str, content: Value) -> Value {
     match dialect {
         Dialect::OpenAiChat => json!({"role": "tool", "tool_call_id": id, "content": content}),
-        Dialect::Anthropic | Dialect::Bedrock => json!({"role": "user", "content": [block(dialect, id, content)]}),
+        _ => json!({"role": "user", "content": [block(dialect, id, content)]}),
     }
 }
 
@@ -161,6 +163,7 @@ fn block(dialect: Dialect, id: &str, content: Value) -> Value {
             json!({"type": "tool_result", "tool_use_id": id, "content": content})
         }
         Dialect::Bedrock => json!({"toolResult": {"toolUseId": id, "content": content}}),
+        other => unreachable!("{other}"),
     }
 }
 
@@ -168,7 +171,7 @@ fn results(dialect: Dialect, ids: impl IntoIterator<Item = String>) -> Vec<Value
     let one = || json!([text(dialect, "r")]);
     match dialect {
         Dialect::OpenAiChat => ids.into_iter().map(|id| result(dialect, &id, one())).collect(),
-        Dialect::Anthropic | Dialect::Bedrock => {
+        _ => {
             let blocks: Vec<_> = ids.into_iter().map(|id| block(dialect, &id, one())).collect();
             vec![json!({"role": "user", "content": blocks})]
         }

@@ -85,6 +85,7 @@ pub(crate) fn mended(mend: Mend) -> &'static str {
         Mend::MergedWithPrevious => "merge",
         Mend::SentAsUser => "relabel",
         Mend::MarkersRemoved { .. } => "unmark",
+        _ => "change",
     }
 }
 
@@ -100,6 +101,7 @@ pub(crate) fn mend(mend: Mend) -> String {
         }
         Mend::MarkersRemoved { count: 1 } => "one cache marker too many: it is removed".to_owned(),
         Mend::MarkersRemoved { count } => format!("{count} cache markers too many: they are removed"),
+        _ => "it is changed when it is sent".to_owned(),
     }
 }
 
@@ -154,6 +156,7 @@ pub(crate) fn problem(problem: &Problem) -> String {
         Problem::TooManyMessages { count, most } => {
             format!("{count} messages, but at most {most} are allowed; remove the oldest")
         }
+        _ => "the rule is broken; `lookback rules` describes it".to_owned(),
     }
 }
 

@@ -69,8 +69,8 @@ fn a_dialect_by_another_name_is_told_its_own() {
         ("openai", "unknown dialect `openai`; did you mean openai-chat?"),
         ("claude", "did you mean anthropic?"),
         ("converse", "did you mean bedrock?"),
-        ("openai-responses", "OpenAI's Responses cannot be read yet"),
-        ("gemini", "Gemini's generateContent cannot be read yet"),
+        ("openai-responses", "Lookback cannot read OpenAI's Responses yet"),
+        ("gemini", "Lookback cannot read Gemini's generateContent yet"),
     ] {
         lab.run(&["check", "--dialect", name]).fails(2, says);
     }

@@ -24,7 +24,7 @@ fn all_rules_are_listed_a_line_each() {
 fn a_rule_is_found_by_its_number() {
     let lab = Lab::new();
     let run = lab.run(&["rules", "AM2"]);
-    assert!(run.out().starts_with("AM2\n\nEach tool use is answered once, first thing in the next user message.\n"));
+    assert!(run.out().starts_with("AM2\n\nEach tool use has one result, at the beginning of the next user message.\n"));
     assert!(run.stdout.contains(&format!("\n    {WORDS}")) && !run.stdout.contains("```"), "{}", run.stdout);
     for label in ["\nWhy: ", "\nLookback: ", "\nYou: "] {
         assert!(run.stdout.contains(label), "{}", run.stdout);

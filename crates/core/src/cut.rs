@@ -299,7 +299,8 @@ mod tests {
     }
 
     proptest! {
-        #[test]
+        #[cfg(feature = "o200k")]
+    #[test]
         fn a_head_keeps_its_limit_with_an_exact_counter(text in "\\PC{0,200}", tokens in 0u64..60) {
             let counter = crate::tokens::OpenAi::new(crate::tokens::Vocabulary::O200k);
             let head = head(&text, tokens, &counter);

@@ -1,4 +1,4 @@
-//! JSON kept as the text it came in: objects whose keys and values stay raw, so that writing one back changes no byte of them.
+//! JSON objects and arrays whose keys and values stay raw text, so that writing them changes no byte.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -7,16 +7,16 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// The members of an object in their order, keys and values as raw text.
+/// The members of an object in their order, with keys and values as raw text.
 ///
-/// A key that stands twice is kept twice, and [`Fields::get`] answers with the last, as most JSON libraries do.
+/// If a key occurs twice, both members are kept, and [`Fields::get`] returns the last, as most JSON libraries do.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Fields<'a>(Vec<Field<'a>>);
 
 #[derive(Debug, Clone)]
 struct Field<'a> {
     name: Cow<'a, str>,
-    /// The name as it was spelled.
+    /// The name with its quotes and escapes.
     key: Cow<'a, RawValue>,
     value: Cow<'a, RawValue>,
 }
@@ -28,7 +28,7 @@ impl Field<'_> {
 }
 
 impl<'a> Fields<'a> {
-    /// Reads an object; `None` when the value is something else.
+    /// Reads an object. Returns `None` for any other value.
     pub(crate) fn read(raw: &'a RawValue) -> Option<Self> {
         serde_json::from_str(raw.get()).ok()
     }
@@ -37,7 +37,7 @@ impl<'a> Fields<'a> {
         self.0.iter().rev().find(|field| field.name == key).map(|field| field.value.as_ref())
     }
 
-    /// A member that is a string.
+    /// Returns a member that is a string.
     pub(crate) fn text(&self, key: &str) -> Option<Cow<'_, str>> {
         self.get(key).and_then(text)
     }
@@ -50,7 +50,7 @@ impl<'a> Fields<'a> {
         self.0.iter().map(|field| field.name.as_ref())
     }
 
-    /// Replaces the value of `key` where it stands, or adds it at the end.
+    /// Replaces the value of `key` at its place, or adds a member at the end.
     pub(crate) fn set(&mut self, key: &'static str, value: Box<RawValue>) {
         match self.0.iter_mut().rev().find(|field| field.name == key) {
             Some(field) => field.value = Cow::Owned(value),
@@ -58,7 +58,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The members of all of these objects, and of a key that several have, those of the first.
+    /// Merges objects. If several have the same key, the members of the first one are kept.
     pub(crate) fn of_all(objects: &[Fields<'a>]) -> Self {
         let (mut here, mut all) = (HashSet::new(), Vec::new());
         for object in objects {
@@ -77,7 +77,7 @@ impl<'a> Fields<'a> {
         self.0.is_empty()
     }
 
-    /// The object as text: keys and values byte for byte, without the white space between them.
+    /// Writes the object: keys and values byte for byte, without white space between them.
     pub(crate) fn write(&self) -> Box<RawValue> {
         let length = |field: &Field<'_>| field.key.get().len() + field.value.get().len() + 2;
         let mut out = String::with_capacity(self.0.iter().map(length).sum::<usize>() + 2);
@@ -116,7 +116,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
     }
 }
 
-/// Reads an array whose elements stay raw; `None` when the value is something else.
+/// Reads an array whose elements stay raw. Returns `None` for any other value.
 pub(crate) fn array(value: &RawValue) -> Option<Vec<&RawValue>> {
     struct Elements;
     impl<'de> Visitor<'de> for Elements {
@@ -136,10 +136,10 @@ pub(crate) fn array(value: &RawValue) -> Option<Vec<&RawValue>> {
     reader.deserialize_seq(Elements).ok()
 }
 
-/// Reads a string; `None` when the value is something else.
+/// Reads a string. Returns `None` for any other value.
 ///
-/// Half of a surrogate pair, which JavaScript's string functions leave behind when they cut an emoji in two, reads as one
-/// U+FFFD: the text that we show is right, and the bytes that we keep are the client's.
+/// Half of a surrogate pair is read as one U+FFFD. JavaScript's string functions leave such halves behind when they cut
+/// an emoji in two. The bytes that are kept and sent are still the client's.
 pub(crate) fn text(value: &RawValue) -> Option<Cow<'_, str>> {
     let inner = value.get().strip_prefix('"')?.strip_suffix('"')?;
     if !inner.contains('\\') {
@@ -153,7 +153,7 @@ pub(crate) fn text(value: &RawValue) -> Option<Cow<'_, str>> {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         text.push_str(chunk.valid());
-        // Such a half comes as three bytes, of which the first is ED, each a chunk by itself.
+        // Such a half is three invalid bytes, each a chunk by itself. The first is ED.
         text.extend((chunk.invalid().first() == Some(&0xed)).then_some(char::REPLACEMENT_CHARACTER));
     }
     Some(Cow::Owned(text))
@@ -205,11 +205,11 @@ pub(crate) fn object<const N: usize>(members: [(&'static str, Box<RawValue>); N]
 
 /// Writes any value whose keys are strings.
 pub(crate) fn value<T: serde::Serialize + ?Sized>(value: &T) -> Box<RawValue> {
-    // Only a map with keys that are not strings, or a failing `Serialize`, can fail here; we write neither.
+    // This fails only for a map with keys that are not strings, or for a failing `Serialize`. The crate writes neither.
     serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
-/// Takes text that is JSON by construction.
+/// Wraps a text that is JSON by construction.
 fn raw(text: String) -> Box<RawValue> {
     RawValue::from_string(text).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }

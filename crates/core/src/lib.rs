@@ -13,6 +13,7 @@
 //! Read the modules in this order: [`message`], [`dialect`], [`transcript`], [`view`], [`group`], [`policy`], [`mod@plan`],
 //! `record`, [`engine`]; [`cut`] and [`tokens`] when you meet them.
 
+mod cache_marker;
 mod candidates;
 pub mod cut;
 pub mod dialect;

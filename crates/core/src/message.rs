@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::Xxh3;
 
+use crate::cache_marker;
 pub use crate::wire::Wire;
 
 /// One message, built in Rust or decoded from a provider's JSON.
@@ -368,12 +369,12 @@ impl Message {
                             ResultItem::Text(text) => feed(b't', text),
                             ResultItem::Json(json) => feed(b'j', &canonical(json)),
                             ResultItem::Image(media) | ResultItem::Document(media) => feed_media(&mut feed, media),
-                            ResultItem::Opaque(opaque) => feed(b'o', &canonical(opaque.raw.get())),
+                            ResultItem::Opaque(opaque) => feed(b'o', &unmarked(opaque.raw.get())),
                         }
                     }
                 }
                 PartRef::Opaque(opaque) if opaque.is_cache_marker() => {}
-                PartRef::Opaque(opaque) => feed(b'o', &canonical(opaque.raw.get())),
+                PartRef::Opaque(opaque) => feed(b'o', &unmarked(opaque.raw.get())),
             }
         }
         hash.digest128()
@@ -392,13 +393,19 @@ fn feed_media(feed: &mut impl FnMut(u8, &str), media: &Media) {
 /// JSON with its keys sorted and its white space gone; text that is not JSON, or too deep to read, as it is.
 fn canonical(json: &str) -> String {
     match serde_json::from_str::<serde_json::Value>(json) {
+        Ok(value) => value.to_string(),
+        Err(_) => json.to_owned(),
+    }
+}
+
+/// A block as [`canonical`] writes it, without its cache marker, which clients move from block to block.
+fn unmarked(block: &str) -> String {
+    match serde_json::from_str::<serde_json::Value>(block) {
         Ok(mut value) => {
-            if let Some(object) = value.as_object_mut() {
-                object.remove("cache_control");
-            }
+            cache_marker::remove_marker(&mut value);
             value.to_string()
         }
-        Err(_) => json.to_owned(),
+        Err(_) => block.to_owned(),
     }
 }
 
@@ -440,7 +447,7 @@ impl ResultItem {
 impl Opaque {
     /// Bedrock's cache points are parts of their own; they say nothing to the model.
     pub fn is_cache_marker(&self) -> bool {
-        self.kind == "cachePoint"
+        cache_marker::is_marker(&self.kind)
     }
 }
 

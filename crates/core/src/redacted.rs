@@ -1,4 +1,4 @@
-//! What `Debug` says of the types that hold a conversation: their shape and how long their texts are, and no word of those.
+//! `Debug` for the types that hold a conversation: it prints their shape and the length of their texts, but no content.
 
 use std::fmt;
 
@@ -12,9 +12,9 @@ use crate::message::{
 };
 use crate::wire::Wire;
 
-/// A text of which `Debug` says only how long it is, in bytes.
+/// A text whose `Debug` output is only its length in bytes.
 ///
-/// What is printed for debugging ends up in logs, and contents do not belong there. For types of your own that hold some:
+/// What is printed for debugging ends up in logs, where contents do not belong. Use it in types of your own:
 ///
 /// ```
 /// use std::fmt;

@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Dialect {
     /// OpenAI's Chat Completions, and the many servers that follow it.
     #[default]

@@ -264,6 +264,6 @@ fn what_stands_beside_the_messages_may_contradict_them() {
     let message: &RawValue = serde_json::from_str(r#"{"role":"tool","tool_call_id":"c1","content":"x"}"#).unwrap();
     assert_eq!(
         Dialect::detect(Some(beside), [message]).unwrap_err().to_string(),
-        "beside the messages stands `system`, as in anthropic, and messages[0] has the role `tool`, as in openai-chat"
+        "there is `system` beside the messages, as in anthropic, and messages[0] has the role `tool`, as in openai-chat"
     );
 }

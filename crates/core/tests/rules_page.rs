@@ -48,6 +48,7 @@ fn vectors(dialect: Dialect) -> Vec<Vector> {
         Dialect::OpenAiChat => include_str!("../../../corpus/errors/openai-chat.json"),
         Dialect::Anthropic => include_str!("../../../corpus/errors/anthropic.json"),
         Dialect::Bedrock => include_str!("../../../corpus/errors/bedrock.json"),
+        other => unreachable!("{other} has no vectors"),
     };
     serde_json::from_str(text).unwrap()
 }

@@ -241,7 +241,7 @@ fn after_an_overflow_the_sheet_is_there_again() {
             read_on(&mut run).await;
         }
         run.next().await.unwrap().unwrap();
-        run.overflow(TooLong { measure: Measure::Tokens, actual: None, limit: None, reserved: None }).await.unwrap();
+        run.overflow(TooLong::new(Measure::Tokens)).await.unwrap();
         read_on(&mut run).await;
         assert_eq!(sheets(&read_on(&mut run).await), 1);
         assert_eq!(sheets(&read_on(&mut run).await), 1);

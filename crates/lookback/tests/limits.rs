@@ -34,7 +34,9 @@ fn shown(session: &mut Session) -> Vec<String> {
 }
 
 fn too_long(actual: Option<u64>, limit: Option<u64>) -> TooLong {
-    TooLong { measure: Measure::Tokens, actual, limit, reserved: None }
+    let mut long = TooLong::new(Measure::Tokens);
+    (long.actual, long.limit) = (actual, limit);
+    long
 }
 
 #[test]
@@ -210,7 +212,7 @@ fn too_many_bytes_are_an_overflow_in_bytes() {
         say(&mut session, &format!("{number}: {}", "y".repeat(1_000)));
     }
     let bytes = session.view().totals().size.bytes;
-    let cause = TooLong { measure: Measure::Bytes, actual: None, limit: Some(bytes / 2), reserved: None };
+    let cause = TooLong::new(Measure::Bytes).with_limit(bytes / 2);
     block_on(session.overflow(cause)).unwrap();
     assert!(session.view().totals().size.bytes <= bytes / 2);
 }
@@ -293,7 +295,7 @@ fn proactive_compaction_does_not_make_the_window_slide_in_the_middle_of_a_turn()
 #[test]
 fn messages_that_a_client_syncs_or_replaces_give_overflow_its_tries_back() {
     block_on(async {
-        let long = TooLong { measure: Measure::Tokens, actual: None, limit: None, reserved: None };
+        let long = TooLong::new(Measure::Tokens);
         let some = |name: &str| (0..40).map(|n| Message::user(format!("{name} {n} and a few words more"))).collect();
         let mut all: Vec<Message> = some("first");
         let mut session = Session::open(MemoryStore::new(), "chat", Settings::default()).await.unwrap();

@@ -870,7 +870,7 @@ async fn at_first_call(run: impl FnOnce(Session) -> Pipeline) -> (Arc<Shaky>, Pi
     (store, run, call)
 }
 
-const TOO_LONG: TooLong = TooLong { measure: Measure::Tokens, actual: None, limit: None, reserved: None };
+const TOO_LONG: TooLong = TooLong::new(Measure::Tokens);
 
 #[test]
 fn an_overflow_that_failed_in_the_store_is_told_once_and_makes_the_window_smaller_once() {

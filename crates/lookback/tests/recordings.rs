@@ -110,7 +110,7 @@ fn messages_of_two_dialects_in_one_transcript_are_named_with_their_lines() {
     assert_eq!(
         fault(&format!(r#"{{"system":"Be brief.","messages":[{}]}}"#, OPENAI.join(","))),
         format!(
-            "line 1: beside the messages stands `system`, as in anthropic, and messages[1] has `tool_calls`, as in openai-chat; {told}"
+            "line 1: there is `system` beside the messages, as in anthropic, and messages[1] has `tool_calls`, as in openai-chat; {told}"
         )
     );
 }

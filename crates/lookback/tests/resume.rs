@@ -90,7 +90,7 @@ fn resumes(dialect: Dialect, store: impl Store + Clone + 'static) {
             let look = dialect.tool("look", "Looks.", &serde_json::json!({"type": "object"}));
             let tools = match dialect {
                 Dialect::Bedrock => format!(r#","toolConfig":{{"tools":[{look}]}}"#),
-                Dialect::OpenAiChat | Dialect::Anthropic => format!(r#","tools":[{look}]"#),
+                _ => format!(r#","tools":[{look}]"#),
             };
             let body = format!(r#"{{"messages":{}{tools}}}"#, window.to_json().unwrap());
             let request = lookback::Request::decode(body, Some(dialect)).unwrap();

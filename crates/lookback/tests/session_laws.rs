@@ -209,8 +209,8 @@ impl Life {
                 self.window();
                 let tokens = |session: &Session| session.preview().tokens();
                 let before = tokens(&self.session);
-                let long =
-                    TooLong { measure: lookback::policy::Measure::Tokens, actual: None, limit: *room, reserved: None };
+                let mut long = TooLong::new(lookback::policy::Measure::Tokens);
+                long.limit = *room;
                 match block_on(self.session.overflow(long)) {
                     Ok(()) => assert!(tokens(&self.session) < before, "{before}"),
                     Err(Error::Irreducible(_)) => {}

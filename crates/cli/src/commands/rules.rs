@@ -55,7 +55,7 @@ fn meant(error: &str) -> Vec<&'static str> {
     let provider_errors = Dialect::ALL.map(|dialect| dialect.provider_error(None, error));
     let rule = |provider_error: &ProviderError| match provider_error {
         ProviderError::Malformed { rule } => *rule,
-        ProviderError::TooLong(_) | ProviderError::Other => None,
+        _ => None,
     };
     let rules: Vec<_> = provider_errors.iter().filter_map(rule).collect();
     if !rules.is_empty() {
@@ -65,7 +65,7 @@ fn meant(error: &str) -> Vec<&'static str> {
     match provider_errors.first() {
         Some(ProviderError::TooLong(_)) => vec![TOO_LONG],
         Some(ProviderError::Malformed { .. }) => vec![NO_RULE],
-        Some(ProviderError::Other) | None => Vec::new(),
+        _ => Vec::new(),
     }
 }
 

@@ -5,12 +5,14 @@ use std::borrow::Cow;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::blocks::Format;
+use super::blocks::BlockFormat;
+use super::format::{Format, Rendered};
 use super::pairing::{self, PairingRules};
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Place, Problem, Quirks, Request, Response, Rule, blocks, convert,
-    response,
+    provider_error, response,
 };
+use crate::cache_marker;
 use crate::edit::{self, Edit};
 use crate::json::{self, Fields};
 use crate::message::{
@@ -19,22 +21,23 @@ use crate::message::{
 };
 use crate::start::Start;
 
-/// The rules.
-pub(super) const RULES: &[Rule] = &[AM1, AM2, AM3, AM4, AM5, AM7, AM9, AM10];
+const RULES: &[Rule] = &[AM1, AM2, AM3, AM4, AM5, AM7, AM9, AM10];
 
-const AM1: Rule = Rule::refused("AM1", "one to 100,000 messages, the first a user's");
-const AM2: Rule = Rule::refused("AM2", "each tool use is answered once, first thing in the next user message");
-const AM3: Rule =
-    Rule::refused("AM3", "identifiers of tool uses are unique and of letters, digits, _ and -; the input is an object");
+const AM1: Rule = Rule::refused("AM1", "the request has 1 to 100,000 messages, and the first is a user message");
+const AM2: Rule = Rule::refused("AM2", "each tool use has one result, at the beginning of the next user message");
+const AM3: Rule = Rule::refused(
+    "AM3",
+    "identifiers of tool uses are unique and have only letters, digits, _ and -; the input is an object",
+);
 const AM4: Rule = Rule::refused(
     "AM4",
-    "no blank text, message or error result, no white space at the end of a last assistant message",
+    "no text, message or error result is blank, and a last assistant message does not end in white space",
 );
-const AM5: Rule = Rule::refused("AM5", "thinking is signed");
+const AM5: Rule = Rule::refused("AM5", "thinking has a signature");
 const AM7: Rule =
-    Rule::refused("AM7", "a system message follows a user message, and an assistant message or nothing follows it");
-const AM9: Rule = Rule::refused("AM9", "at most 4 cache markers");
-const AM10: Rule = Rule::refused("AM10", "at most 32 MB, and 100 pictures and files");
+    Rule::refused("AM7", "a system message follows a user message, and comes last or before an assistant message");
+const AM9: Rule = Rule::refused("AM9", "the request has at most 4 cache markers");
+const AM10: Rule = Rule::refused("AM10", "the request has at most 32 MB, and at most 100 pictures and files");
 
 const PAIRING: PairingRules = PairingRules {
     missing: AM2,
@@ -45,18 +48,40 @@ const PAIRING: PairingRules = PairingRules {
     unique_in_request: true,
 };
 
-pub(super) const QUIRKS: Quirks = Quirks {
+const QUIRKS: Quirks = Quirks {
     unique_ids: true,
     valid_id,
     refuses_blank: true,
     refuses_trailing_space: true,
     signed_reasoning: true,
     start: Start::User,
+    marks_errors: true,
+    system_follows_user: true,
     refuses_empty_error: true,
     has_refused_members: |_| false,
 };
 
-pub(super) const FORMAT: Format = Format { dialect: Dialect::Anthropic, edit, marker: "cache_control" };
+const BLOCKS: BlockFormat = BlockFormat { dialect: Dialect::Anthropic, edit, marker: cache_marker::MEMBER };
+
+pub(super) static FORMAT: Format = Format {
+    aliases: &["anthropic-messages", "messages", "claude", "claude-code"],
+    rules: RULES,
+    quirks: QUIRKS,
+    sayings: provider_error::ANTHROPIC,
+    system: Some("system"),
+    tools: "tools",
+    known: KNOWN,
+    whole: &["input", cache_marker::MEMBER],
+    decode,
+    render,
+    encode: |preamble, shown| blocks::encode(&BLOCKS, preamble, shown),
+    mends: |preamble, shown| blocks::mends(&BLOCKS, preamble, shown),
+    response,
+    tool,
+    check,
+    path: blocks::path,
+    beside_parts: |_| None,
+};
 
 const MOST_MESSAGES: usize = 100_000;
 const MOST_MEDIA: usize = 100;
@@ -66,7 +91,7 @@ fn valid_id(id: &str) -> bool {
     !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 
-pub(super) fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeError> {
+fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeError> {
     Ok(match role {
         "user" => Content::User(parts(fields, user_part)?),
         "assistant" => Content::Assistant(parts(fields, assistant_part)?),
@@ -75,7 +100,7 @@ pub(super) fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeE
     })
 }
 
-/// The content: a string is one block of text.
+/// Reads the content. A string is one block of text.
 fn parts<T>(fields: &Fields<'_>, part: fn(&str, &Fields<'_>, &RawValue) -> T) -> Result<Vec<T>, DecodeError> {
     let expected = "a string or a list of blocks";
     let content = fields.get("content").ok_or_else(|| DecodeError::member("content", expected))?;
@@ -164,7 +189,7 @@ fn media(fields: &Fields<'_>) -> Option<Media> {
     Some(Media { mime: data("media_type"), name: text(fields, "title"), source: from })
 }
 
-/// Carries out the edits of one block.
+/// Applies the edits of one block.
 fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Option<Box<RawValue>> {
     let mut fields = Fields::read(block)?;
     match part {
@@ -210,8 +235,7 @@ fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Op
     Some(fields.write())
 }
 
-/// Writes a message that came in another dialect, or was built in Rust.
-pub(super) fn render(message: &Message) -> Result<Vec<Box<RawValue>>, ConversionError> {
+fn render(message: &Message) -> Rendered {
     use serde_json::json;
     let loss = |what| Err(ConversionError::new(Dialect::Anthropic, what));
     let mut blocks = Vec::new();
@@ -270,7 +294,7 @@ pub(super) fn render(message: &Message) -> Result<Vec<Box<RawValue>>, Conversion
     Ok(vec![json::object([("role", json::string(role)), ("content", content)])])
 }
 
-/// The input keeps its own bytes: a number of thirty digits does not pass through a float.
+/// Writes a tool call. Its input keeps its bytes, because a number of thirty digits would not survive a float.
 fn tool_use_block(call: &ToolCall) -> Result<Box<RawValue>, ConversionError> {
     let input = serde_json::from_str::<Box<RawValue>>(&call.arguments).ok().filter(|_| call.has_object_arguments());
     let input = input.ok_or_else(|| ConversionError::new(Dialect::Anthropic, convert::ARGUMENTS))?;
@@ -295,8 +319,8 @@ fn source(media: &Media) -> Result<serde_json::Value, ConversionError> {
     })
 }
 
-/// Members, each behind the one it stands in, whose meaning other dialects can take over.
-pub(super) const KNOWN: &[&str] = &[
+/// The members that other dialects can express, each as `parent.member`.
+const KNOWN: &[&str] = &[
     ".role",
     ".content",
     "content.type",
@@ -319,8 +343,8 @@ pub(super) const KNOWN: &[&str] = &[
     "source.url",
 ];
 
-/// The body is the message, with members beside it that no request may hold.
-pub(super) fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
+/// Reads a response: its body is the message, with other members that a request may not have.
+fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
     let role = fields.get("role").ok_or_else(|| DecodeError::member("role", "a string"))?;
     let content = fields.get("content").ok_or_else(|| DecodeError::member("content", "a list of blocks"))?;
     let message = json::object([("role", role.to_owned()), ("content", content.to_owned())]);
@@ -334,14 +358,13 @@ pub(super) fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
     })
 }
 
-/// A tool that the model may call, as a member of the body's `tools`.
-pub(super) fn tool(name: &str, description: &str, parameters: &Value) -> Value {
+fn tool(name: &str, description: &str, parameters: &Value) -> Value {
     use serde_json::json;
 
     json!({"name": name, "description": description, "input_schema": parameters})
 }
 
-pub(super) fn check(request: &Request) -> Vec<Finding> {
+fn check(request: &Request) -> Vec<Finding> {
     let messages = request.messages();
     let whole = |rule: Rule, path: &str, problem| rule.at(messages.len(), path.to_owned(), problem);
     if messages.is_empty() {
@@ -403,8 +426,8 @@ fn limits(request: &Request, whole: &dyn Fn(Rule, &str, Problem) -> Finding) -> 
         }
     };
     over(AM1, "messages", messages.len(), MOST_MESSAGES, |count, most| Problem::TooManyMessages { count, most });
-    let outside = blocks::markers_outside(FORMAT.marker, request.preamble());
-    let markers = outside + request.raw_messages().map(|raw| blocks::markers(FORMAT.marker, raw)).sum::<usize>();
+    let outside = blocks::markers_outside(BLOCKS.marker, request.preamble());
+    let markers = outside + request.raw_messages().map(|raw| blocks::markers(BLOCKS.marker, raw)).sum::<usize>();
     over(AM9, "messages", markers, blocks::MOST_MARKERS, |count, most| Problem::CacheMarkers { count, most });
     let media = |item: &ResultItem| matches!(item, ResultItem::Image(_) | ResultItem::Document(_));
     let in_part = |part: PartRef<'_>| match part {

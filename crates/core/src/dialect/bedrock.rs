@@ -1,16 +1,18 @@
-//! Bedrock Converse: the block format with `toolUse` and `toolResult` that Strands uses.
+//! Bedrock Converse, the block format with `toolUse` and `toolResult` that Strands uses.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::blocks::Format;
+use super::blocks::BlockFormat;
+use super::format::{Format, Rendered};
 use super::pairing::{self, PairingRules};
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Place, Problem, Quirks, Request, Response, Rule, blocks, convert,
-    response,
+    provider_error, response,
 };
+use crate::cache_marker;
 use crate::edit::{self, Edit};
 use crate::json::{self, Fields};
 use crate::message::{
@@ -19,20 +21,22 @@ use crate::message::{
 };
 use crate::start::Start;
 
-/// The rules.
-pub(super) const RULES: &[Rule] = &[BC1, BC2, BC3, BC4, BC5, BC6, BC7];
+const RULES: &[Rule] = &[BC1, BC2, BC3, BC4, BC5, BC6, BC7];
 
-const BC1: Rule = Rule::refused("BC1", "at least one message, the first a user's");
-const BC2: Rule =
-    Rule::refused("BC2", "user and assistant alternate, and the results of one assistant message stand in the next");
-const BC3: Rule = Rule::refused("BC3", "`toolConfig` is there where the history has tool uses or results");
-const BC4: Rule = Rule::refused("BC4", "no blank text, no empty message, no error result without content");
+const BC1: Rule = Rule::refused("BC1", "the request has at least one message, and the first is a user message");
+const BC2: Rule = Rule::refused(
+    "BC2",
+    "user and assistant messages alternate; the results of an assistant message are in the next one",
+);
+const BC3: Rule = Rule::refused("BC3", "`toolConfig` is present if the history has tool uses or results");
+const BC4: Rule = Rule::refused("BC4", "no text is blank, no message is empty, and no error result is without content");
 const BC5: Rule = Rule::refused(
     "BC5",
-    "the input of a tool use is an object, and no white space is at the end of a last assistant message",
+    "the input of a tool use is an object, and a last assistant message does not end in white space",
 );
-const BC6: Rule = Rule::refused("BC6", "at most 4 cache points");
-const BC7: Rule = Rule::refused("BC7", "identifiers of tool uses are unique and of letters, digits, _, ., : and -");
+const BC6: Rule = Rule::refused("BC6", "the request has at most 4 cache points");
+const BC7: Rule =
+    Rule::refused("BC7", "identifiers of tool uses are unique and have only letters, digits, _, ., : and -");
 
 const PAIRING: PairingRules = PairingRules {
     missing: BC2,
@@ -43,26 +47,48 @@ const PAIRING: PairingRules = PairingRules {
     unique_in_request: true,
 };
 
-pub(super) const QUIRKS: Quirks = Quirks {
+const QUIRKS: Quirks = Quirks {
     unique_ids: true,
     valid_id,
     refuses_blank: true,
     refuses_trailing_space: true,
     signed_reasoning: false,
     start: Start::UserOrToolPair,
+    marks_errors: true,
+    system_follows_user: false,
     refuses_empty_error: true,
     has_refused_members: |_| false,
 };
 
-pub(super) const FORMAT: Format = Format { dialect: Dialect::Bedrock, edit, marker: "cachePoint" };
+const BLOCKS: BlockFormat = BlockFormat { dialect: Dialect::Bedrock, edit, marker: cache_marker::BLOCK };
 
-/// The API reference's pattern for `toolUseId`.
+pub(super) static FORMAT: Format = Format {
+    aliases: &["bedrock-converse", "amazon-bedrock", "aws-bedrock", "aws", "converse"],
+    rules: RULES,
+    quirks: QUIRKS,
+    sayings: provider_error::BEDROCK,
+    system: Some("system"),
+    tools: "toolConfig",
+    known: KNOWN,
+    whole: &["input", "json", cache_marker::BLOCK],
+    decode,
+    render,
+    encode: |preamble, shown| blocks::encode(&BLOCKS, preamble, shown),
+    mends: |preamble, shown| blocks::mends(&BLOCKS, preamble, shown),
+    response,
+    tool,
+    check,
+    path: blocks::path,
+    beside_parts: |_| None,
+};
+
+/// Checks an identifier against the pattern that the API reference gives for `toolUseId`.
 fn valid_id(id: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':');
     (1..=64).contains(&id.len()) && id.bytes().all(allowed)
 }
 
-pub(super) fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeError> {
+fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeError> {
     Ok(match role {
         "user" => Content::User(parts(fields, user_part)?),
         "assistant" => Content::Assistant(parts(fields, assistant_part)?),
@@ -79,7 +105,7 @@ where
     let read = |(index, block): (usize, &RawValue)| {
         let fields =
             Fields::read(block).ok_or_else(|| DecodeError::member(format!("content[{index}]"), "an object"))?;
-        // A block is an object of one member, whose key is its kind.
+        // A block is an object with one member. The key is the kind of the block.
         let kind = fields.keys().next().unwrap_or_default().to_owned();
         let known = fields.get(&kind).and_then(|value| part(&kind, value, block));
         Ok(known.unwrap_or_else(|| T::from(Opaque { kind, raw: block.to_owned() })))
@@ -154,11 +180,11 @@ fn tool_result(value: &RawValue) -> Option<ToolResult> {
     Some(ToolResult { call_id: owned(fields.text("toolUseId")?), content, error })
 }
 
-/// The formats of pictures, and what others call them.
+/// The formats of pictures, with their media types.
 const IMAGES: &[(&str, &str)] =
     &[("png", "image/png"), ("jpeg", "image/jpeg"), ("gif", "image/gif"), ("webp", "image/webp")];
 
-/// The formats of files, and what others call them.
+/// The formats of files, with their media types.
 const DOCUMENTS: &[(&str, &str)] = &[
     ("pdf", "application/pdf"),
     ("csv", "text/csv"),
@@ -186,7 +212,7 @@ fn media(value: &RawValue, formats: &[(&str, &str)]) -> Option<Media> {
     Some(Media { mime, name: fields.text("name").map(owned), source: from })
 }
 
-/// Carries out the edits of one block.
+/// Applies the edits of one block.
 fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Option<Box<RawValue>> {
     let mut fields = Fields::read(block)?;
     match part {
@@ -236,8 +262,7 @@ fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Op
     Some(fields.write())
 }
 
-/// Writes a message that came in another dialect, or was built in Rust.
-pub(super) fn render(message: &Message) -> Result<Vec<Box<RawValue>>, ConversionError> {
+fn render(message: &Message) -> Rendered {
     use serde_json::json;
     let loss = |what| Err(ConversionError::new(Dialect::Bedrock, what));
     let mut blocks = Vec::new();
@@ -276,7 +301,7 @@ pub(super) fn render(message: &Message) -> Result<Vec<Box<RawValue>>, Conversion
     Ok(vec![json::object([("role", json::string(role)), ("content", content)])])
 }
 
-/// The input keeps its own bytes: a number of thirty digits does not pass through a float.
+/// Writes a tool call. Its input keeps its bytes, because a number of thirty digits would not survive a float.
 fn tool_use_block(call: &ToolCall) -> Result<Box<RawValue>, ConversionError> {
     let input = serde_json::from_str::<Box<RawValue>>(&call.arguments).ok().filter(|_| call.has_object_arguments());
     let input = input.ok_or_else(|| ConversionError::new(Dialect::Bedrock, convert::ARGUMENTS))?;
@@ -325,8 +350,8 @@ fn block(media: &Media, formats: &[(&str, &str)]) -> Result<serde_json::Value, C
     })
 }
 
-/// Members, each behind the one it stands in, whose meaning other dialects can take over.
-pub(super) const KNOWN: &[&str] = &[
+/// The members that other dialects can express, each as `parent.member`.
+const KNOWN: &[&str] = &[
     ".role",
     ".content",
     "content.text",
@@ -358,8 +383,8 @@ pub(super) const KNOWN: &[&str] = &[
     "reasoningText.signature",
 ];
 
-/// The message of the output. The body does not say which model answered.
-pub(super) fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
+/// Reads a response. Its body does not name the model.
+fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
     let output = fields.get("output").and_then(Fields::read).unwrap_or_default();
     let message = output.get("message").ok_or_else(|| DecodeError::member("output.message", "a message"))?;
     let usage = fields.get("usage").and_then(Fields::read).unwrap_or_default();
@@ -372,21 +397,20 @@ pub(super) fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
     })
 }
 
-/// A tool that the model may call, as a member of `tools` in the body's `toolConfig`.
-pub(super) fn tool(name: &str, description: &str, parameters: &Value) -> Value {
+fn tool(name: &str, description: &str, parameters: &Value) -> Value {
     use serde_json::json;
 
     json!({"toolSpec": {"name": name, "description": description, "inputSchema": {"json": parameters}}})
 }
 
-pub(super) fn check(request: &Request) -> Vec<Finding> {
+fn check(request: &Request) -> Vec<Finding> {
     let messages = request.messages();
     let whole = |rule: Rule, path: &str, problem| rule.at(messages.len(), path.to_owned(), problem);
     if messages.is_empty() {
         return vec![whole(BC1, "messages", Problem::NoMessages)];
     }
     let mut findings = pairing::check(Dialect::Bedrock, &PAIRING, messages);
-    // Since 2025-05 the oldest message may be a tool use, whose result follows.
+    // Since 2025-05 the first message may also be a tool use that its result follows.
     let starts = |first: &&Message| first.role() == Role::User || first.tool_calls().next().is_some();
     if let Some(first) = messages.first().filter(|first| !starts(first)) {
         findings.push(BC1.at(0, "messages[0]".to_owned(), Problem::FirstMessage { role: first.role() }));
@@ -430,12 +454,12 @@ pub(super) fn check(request: &Request) -> Vec<Finding> {
         }
     }
     let tools = messages.iter().any(|m| m.tool_calls().next().is_some() || m.tool_results().next().is_some());
-    // A bare list of messages says nothing of its tools.
+    // A bare list of messages does not tell whether tools are declared.
     if tools && request.is_body() && request.preamble().tools.is_none() {
         findings.push(whole(BC3, "toolConfig", Problem::ToolsNotDeclared));
     }
-    let outside = blocks::markers_outside(FORMAT.marker, request.preamble());
-    let count = outside + request.raw_messages().map(|raw| blocks::markers(FORMAT.marker, raw)).sum::<usize>();
+    let outside = blocks::markers_outside(BLOCKS.marker, request.preamble());
+    let count = outside + request.raw_messages().map(|raw| blocks::markers(BLOCKS.marker, raw)).sum::<usize>();
     if count > blocks::MOST_MARKERS {
         findings.push(whole(BC6, "messages", Problem::CacheMarkers { count, most: blocks::MOST_MARKERS }));
     }

@@ -1,54 +1,53 @@
-//! What the block formats share: messages are a role and a list of blocks, and neighbors of one role are one message.
+//! What the block formats share: a message has a role and blocks, and neighbors of one role become one message.
 
 use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::{ConversionError, Dialect, Mend, Preamble, Shown};
+use super::format::{Encoded, Mends};
+use super::{ConversionError, Dialect, Mend, Place, Preamble, Shown};
 use crate::edit::{self, Edit};
 use crate::json::{self, Fields};
 use crate::message::{Message, PartRef, Role};
 
-/// Carries out the edits of one block; `None` where they leave nothing of it.
+/// Applies the edits of one block. Returns `None` if nothing of it is left.
 pub(super) type EditBlock =
     fn(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Option<Box<RawValue>>;
 
-/// What one block format has of its own.
-pub(super) struct Format {
+/// What differs between the block formats.
+pub(super) struct BlockFormat {
     pub(super) dialect: Dialect,
     pub(super) edit: EditBlock,
-    /// The member of a block that marks how far to cache.
+    /// The member of a block that is a cache marker.
     pub(super) marker: &'static str,
 }
 
-/// The most cache markers that a request may have, its system prompt and tools included (AM9, BC6).
+/// The most cache markers that a request may have, including those of its system prompt and tools (AM9, BC6).
 pub(super) const MOST_MARKERS: usize = 4;
 
-/// A message on its way out.
+/// A message that is about to be sent.
 struct Sent<'a> {
     role: Role,
-    /// The raw messages that it is merged from, each with the index of the shown message that it is.
+    /// The messages that it is merged from, each with its index.
     raws: Vec<(usize, Cow<'a, RawValue>)>,
-    /// Whether it holds something else than results.
+    /// Whether it holds anything besides tool results.
     other: bool,
-    /// Whether a result stands behind something else.
+    /// Whether a tool result comes after anything else.
     mixed: bool,
 }
 
-/// A request's messages on their way out, and what was done to which message to get there.
+/// The messages of a request that are about to be sent, and what was done to them.
 #[derive(Default)]
 struct Outgoing<'a> {
     sent: Vec<Sent<'a>>,
     mends: Vec<(usize, Mend)>,
 }
 
-/// Encodes messages of a block format, merging neighbors of one role: some models refuse what is not merged (AM1, BC2).
-/// Results come first in what is merged, as they must (AM2, BC2), and a system message behind a user's that follows it (AM7).
-pub(super) fn encode<'a>(
-    format: &Format,
-    preamble: Option<&Preamble>,
-    shown: impl IntoIterator<Item = Shown<'a>>,
-) -> Result<Vec<Cow<'a, RawValue>>, ConversionError> {
+/// Encodes messages of a block format.
+///
+/// Neighbors of one role are merged, because some models refuse them (AM1, BC2). Tool results come first in the merged
+/// message (AM2, BC2). A system message moves behind a user message that follows it (AM7).
+pub(super) fn encode<'a>(format: &BlockFormat, preamble: Option<&Preamble>, shown: &[Shown<'a>]) -> Encoded<'a> {
     let finish = |sent: Sent<'a>| {
         let mixed = sent.mixed;
         let raw = merge(sent.raws)?;
@@ -57,27 +56,23 @@ pub(super) fn encode<'a>(
     Ok(Outgoing::new(format, preamble, shown)?.sent.into_iter().filter_map(finish).collect())
 }
 
-/// What [`encode`] does to which message.
-pub(super) fn mends<'a>(
-    format: &Format,
-    preamble: Option<&Preamble>,
-    shown: impl IntoIterator<Item = Shown<'a>>,
-) -> Result<Vec<(usize, Mend)>, ConversionError> {
+/// Lists what [`encode`] does to which message.
+pub(super) fn mends(format: &BlockFormat, preamble: Option<&Preamble>, shown: &[Shown<'_>]) -> Mends {
     let mut mends = Outgoing::new(format, preamble, shown)?.mends;
     mends.sort_by_key(|(index, _)| *index);
     Ok(mends)
 }
 
 impl<'a> Outgoing<'a> {
-    /// Decides all that is to be done; what is left is to write the messages that it merges and puts in order.
+    /// Decides what to do. Only the merging and reordering of blocks is left for [`encode`].
     fn new(
-        format: &Format,
+        format: &BlockFormat,
         preamble: Option<&Preamble>,
-        shown: impl IntoIterator<Item = Shown<'a>>,
+        shown: &[Shown<'a>],
     ) -> Result<Outgoing<'a>, ConversionError> {
-        let Format { dialect, edit, marker } = *format;
+        let BlockFormat { dialect, edit, marker } = *format;
         let mut out = Outgoing::default();
-        for (index, Shown { message, edits }) in shown.into_iter().enumerate() {
+        for (index, Shown { message, edits }) in shown.iter().copied().enumerate() {
             match message.wire().filter(|wire| wire.dialect == dialect) {
                 Some(wire) if edits.is_empty() => out.send(index, message, edits, Cow::Borrowed(&*wire.raw)),
                 Some(wire) => {
@@ -100,7 +95,7 @@ impl<'a> Outgoing<'a> {
         Ok(out)
     }
 
-    /// Puts a message behind the others, or into one of them.
+    /// Appends a message, or merges it with the last one of its role.
     fn send(&mut self, index: usize, message: &Message, edits: &[Edit], raw: Cow<'a, RawValue>) {
         let Outgoing { sent, mends } = self;
         let role = message.role();
@@ -126,10 +121,11 @@ impl<'a> Outgoing<'a> {
         }
     }
 
-    /// Where no system message may stand, what it says is sent as the user's: nothing is lost, and it gains no trust.
+    /// Sends a system message as the user's if it is not allowed at its place. So nothing is lost, and it gains no
+    /// trust.
     fn place_system_messages(&mut self) {
         let Outgoing { sent, mends } = self;
-        // The role of the message before, and the last of what it is merged from.
+        // The role of the previous message, and the index of the last message in it.
         let mut before: Option<(Role, usize)> = None;
         for sent in sent {
             match before {
@@ -150,8 +146,10 @@ impl<'a> Outgoing<'a> {
         }
     }
 
-    /// Takes the oldest cache markers away where a session has gathered more than a provider allows: clients move theirs along
-    /// with the end of the history, and each message was kept as it came. `outside` stand in the system prompt and the tools.
+    /// Removes the oldest cache markers if there are more than a provider allows.
+    ///
+    /// Clients move their markers along with the end of the history, but the log keeps each message as it came, so a
+    /// session gathers markers. `outside` is the number of markers in the system prompt and the tools.
     fn limit_markers(&mut self, marker: &str, outside: usize) {
         let Outgoing { sent, mends } = self;
         let mut free = MOST_MARKERS.saturating_sub(outside);
@@ -172,7 +170,8 @@ impl<'a> Outgoing<'a> {
 fn as_user(raw: &RawValue) -> Box<RawValue> {
     let Some(mut fields) = Fields::read(raw) else { return raw.to_owned() };
     fields.set("role", json::string("user"));
-    // What is no text to the system may be more than text to the user: a result, of which nobody knows.
+    // In a user message, a block that is not text could be more than content, such as a result without its call. It
+    // becomes text.
     let content = fields.get("content").and_then(json::array).map(|blocks| {
         let is_text = |block: &RawValue| {
             Fields::read(block).is_some_and(|fields| fields.text("type").is_some_and(|kind| kind == "text"))
@@ -187,7 +186,7 @@ fn as_user(raw: &RawValue) -> Box<RawValue> {
     fields.write()
 }
 
-/// The message with its results before all else, each in the order it had.
+/// Moves the results of a message to its beginning. Both results and other blocks keep their order.
 fn results_first(dialect: Dialect, raw: &RawValue) -> Box<RawValue> {
     let (Some(mut fields), Ok(message)) = (Fields::read(raw), dialect.decode_raw(raw)) else { return raw.to_owned() };
     let Some(content) = fields.get("content").map(ToOwned::to_owned) else { return raw.to_owned() };
@@ -199,7 +198,12 @@ fn results_first(dialect: Dialect, raw: &RawValue) -> Box<RawValue> {
     fields.write()
 }
 
-/// The blocks of a message: a string stands for one block of text.
+/// Writes the path of a block.
+pub(super) fn path(place: &Place, part: usize) -> String {
+    format!("messages[{}].content[{part}]", place.message)
+}
+
+/// Returns the blocks of a message. A string is one block of text.
 pub(super) fn blocks(content: &RawValue) -> Vec<Cow<'_, RawValue>> {
     match json::array(content) {
         Some(blocks) => blocks.into_iter().map(Cow::Borrowed).collect(),
@@ -207,7 +211,7 @@ pub(super) fn blocks(content: &RawValue) -> Vec<Cow<'_, RawValue>> {
     }
 }
 
-/// A string becomes a block of text with the string's own bytes.
+/// Makes a block of text from a string, with the string's own bytes.
 fn text_block(string: &RawValue) -> Box<RawValue> {
     let mut block = Fields::default();
     block.set("type", json::string("text"));
@@ -232,7 +236,7 @@ fn edit_message(edit: EditBlock, message: &Message, raw: &RawValue, edits: &[Edi
             }
         })
         .collect();
-    // What came as a string stays one, so that less of it is never more bytes.
+    // A string stays a string, so that a shorter text never has more bytes.
     let text = match &shown[..] {
         [only] if json::text(&content).is_some() => {
             Fields::read(only).and_then(|block| Some(block.get("text")?.to_owned()))
@@ -243,7 +247,7 @@ fn edit_message(edit: EditBlock, message: &Message, raw: &RawValue, edits: &[Edi
     Some(fields.write())
 }
 
-/// One message of the blocks of all. Members of a later message that those before it lack are kept too.
+/// Merges messages into one, with the blocks of all. If several have the same other member, the first one's is kept.
 fn merge(mut raws: Vec<(usize, Cow<'_, RawValue>)>) -> Option<Cow<'_, RawValue>> {
     if raws.len() < 2 {
         return raws.pop().map(|(_, raw)| raw);
@@ -255,15 +259,15 @@ fn merge(mut raws: Vec<(usize, Cow<'_, RawValue>)>) -> Option<Cow<'_, RawValue>>
     Some(Cow::Owned(merged.write()))
 }
 
-/// How many cache markers stand in the system prompt and the tools.
+/// Counts the cache markers in the system prompt and the tools.
 pub(super) fn markers_outside(marker: &str, preamble: &Preamble) -> usize {
-    // Bedrock keeps its tools one level further down.
+    // Bedrock has its tools one level further down.
     let tools = preamble.tools.as_deref().and_then(Fields::read);
     let tools = tools.as_ref().and_then(|tools| tools.get("tools")).or(preamble.tools.as_deref());
     [preamble.system.as_deref(), tools].into_iter().flatten().map(|raw| markers(marker, raw)).sum()
 }
 
-/// How many cache markers a message, a system prompt or a list of tools has.
+/// Counts the cache markers in a message, a system prompt or a list of tools.
 pub(super) fn markers(marker: &str, raw: &RawValue) -> usize {
     if !raw.get().contains(marker) {
         return 0;
@@ -273,7 +277,7 @@ pub(super) fn markers(marker: &str, raw: &RawValue) -> usize {
     elements.into_iter().filter_map(Fields::read).filter(|fields| fields.get(marker).is_some()).count()
 }
 
-/// The message without the first `count` of its markers; `None` where that would leave nothing of it.
+/// Removes the first `count` markers of a message. Returns `None` if nothing would be left of it.
 fn without_markers(marker: &str, mut count: usize, message: &RawValue) -> Option<Box<RawValue>> {
     let mut fields = Fields::read(message)?;
     let content = fields.get("content")?.to_owned();

@@ -1,16 +1,18 @@
-//! Saying a message of one dialect in another, where nothing of it is lost.
+//! Converting a message to another dialect, if nothing of it is lost.
 
 use serde_json::value::RawValue;
 
-use super::{Dialect, anthropic, bedrock, openai_chat};
+use super::Dialect;
+use super::format::{Format, Rendered};
 use crate::json::{self, Fields};
 use crate::message::{Media, MediaSource, Message};
 
-/// Something of a message that another dialect cannot say.
+/// An error from converting a message to a dialect that cannot express all of it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{to} cannot say {what}")]
+#[error("{to} cannot express {what}")]
+#[non_exhaustive]
 pub struct ConversionError {
-    /// The dialect that cannot say it.
+    /// The dialect that the message was converted to.
     pub to: Dialect,
     /// What would be lost.
     pub what: String,
@@ -26,56 +28,45 @@ pub(super) const IDENTIFIER: &str = "a picture or file by another provider's ide
 pub(super) const ADDRESS: &str = "a picture or file by this address";
 pub(super) const ARGUMENTS: &str = "tool arguments that are not a JSON object";
 
-/// Members that are copied whole, so that nothing in them can be lost, and cache markers, which are the encoder's.
-const WHOLE: [&str; 4] = ["input", "json", "cache_control", "cachePoint"];
-
-/// How deep to look: the deepest member that any dialect knows, the place of a picture in a tool result, stands at nine.
+/// How deep to look. The deepest member that any dialect knows, the source of a picture in a tool result, is at depth
+/// nine.
 const DEEPEST: usize = 16;
 
-/// The message as JSON of the other dialect.
-pub(super) fn render(to: Dialect, message: &Message) -> Result<Vec<Box<RawValue>>, ConversionError> {
-    if let Some(wire) = message.wire() {
-        let known = match wire.dialect {
-            Dialect::OpenAiChat => openai_chat::KNOWN,
-            Dialect::Anthropic => anthropic::KNOWN,
-            Dialect::Bedrock => bedrock::KNOWN,
-        };
-        if let Some(what) = unknown(known, "", &wire.raw, DEEPEST) {
-            return Err(ConversionError::new(to, format!("`{}` of {}", what.escape_debug(), wire.dialect)));
-        }
+/// Writes a message as JSON of another dialect.
+pub(super) fn render(to: Dialect, message: &Message) -> Rendered {
+    if let Some(wire) = message.wire()
+        && let Some(what) = unknown(wire.dialect.format(), "", &wire.raw, DEEPEST)
+    {
+        return Err(ConversionError::new(to, format!("`{}` of {}", what.escape_debug(), wire.dialect)));
     }
-    match to {
-        Dialect::OpenAiChat => openai_chat::render(message),
-        Dialect::Anthropic => anthropic::render(message),
-        Dialect::Bedrock => bedrock::render(message),
-    }
+    (to.format().render)(message)
 }
 
-/// The first member that is not known where it stands. Members that say nothing, as they are `null`, are none.
+/// Returns the first member that is unknown at its place. Members that are `null` are ignored.
 ///
-/// It reads no more of the text than it must: what a parser refuses elsewhere in it (a number of any size, half of a
-/// surrogate pair, deep nesting) hides nothing.
-fn unknown(known: &[&str], parent: &str, value: &RawValue, depth: usize) -> Option<String> {
+/// It parses only what it must, so that values which a JSON parser would refuse (huge numbers, half of a surrogate
+/// pair, deep nesting) hide no unknown member elsewhere.
+fn unknown(format: &Format, parent: &str, value: &RawValue, depth: usize) -> Option<String> {
     let Some(depth) = depth.checked_sub(1) else { return Some(parent.to_owned()) };
     if let Some(elements) = json::array(value) {
-        return elements.into_iter().find_map(|element| unknown(known, parent, element, depth));
+        return elements.into_iter().find_map(|element| unknown(format, parent, element, depth));
     }
     let fields = Fields::read(value)?;
     fields.iter().filter(|(_, value)| value.get() != "null").find_map(|(key, value)| {
         let place = format!("{parent}.{key}");
-        if !known.contains(&place.as_str()) {
+        if !format.known.contains(&place.as_str()) {
             return Some(place.trim_start_matches('.').to_owned());
         }
-        if WHOLE.contains(&key) { None } else { unknown(known, key, value, depth) }
+        if format.whole.contains(&key) { None } else { unknown(format, key, value, depth) }
     })
 }
 
-/// Whether an address is one that any provider can fetch, and not a place in a cloud's storage.
+/// Returns whether any provider can fetch an address. Addresses in a cloud's storage are not public.
 pub(super) fn is_public(url: &str) -> bool {
     !url.starts_with("s3:") && !url.starts_with("gs:")
 }
 
-/// A picture's address, with its bytes in it where they are in the message.
+/// Returns the address of a picture: a `data:` address if the message has the bytes.
 pub(super) fn url(media: &Media) -> Option<String> {
     match (&media.source, &media.mime) {
         (MediaSource::Url(url), _) => Some(url.clone()).filter(|_| is_public(url)),

@@ -1,54 +1,58 @@
-//! Which dialect messages are in, told by what only one of them has.
+//! Detecting the dialect of messages by what only one dialect has.
 
 use std::fmt;
 
 use serde_json::value::RawValue;
 
 use super::Dialect;
+use crate::cache_marker;
 use crate::json::{self, Fields};
 
-/// Something in a conversation that only one dialect has.
+/// Something in a conversation that shows its dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Clue {
     /// The dialect.
     pub dialect: Dialect,
-    /// Index of the message that has it; `None` where it stands beside the messages.
+    /// The index of the message that has it; `None` if it is beside the messages.
     pub message: Option<usize>,
-    /// What it is.
+    /// What it is that shows it.
     pub sign: Sign,
 }
 
-/// What a dialect is told by.
+/// A sign of a dialect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Sign {
-    /// A member beside the messages.
+    /// A member of the object that has the messages.
     Beside(&'static str),
     /// The role of a message.
     Role(&'static str),
-    /// A member of a message beside its role and content.
+    /// A member of a message, other than its role and content.
     Member(&'static str),
-    /// A block of the content, by its `type`.
+    /// A block of the content with this `type`.
     Block(&'static str),
     /// A block of the content without a `type`.
     Untyped,
-    /// A block of thinking with a signature.
+    /// A thinking block with a signature.
     SignedThinking,
-    /// A block of thinking without one. A hint only: other servers of OpenAI's format send such blocks, too.
+    /// A thinking block without a signature. This is only a hint: servers of OpenAI's format send such blocks too.
     Thinking,
-    /// A cache marker in a block. A hint only: gateways take it in OpenAI's format, too.
+    /// A cache marker in a block. This is only a hint: gateways accept it in OpenAI's format too.
     CacheMarker,
 }
 
 impl Sign {
-    /// Whether it decides alone. A hint counts only where nothing else tells.
+    /// Returns whether it is conclusive. A hint counts only if nothing conclusive is found.
     fn is_sure(self) -> bool {
         !matches!(self, Sign::Thinking | Sign::CacheMarker)
     }
 }
 
-/// A conversation that is in two dialects at once.
+/// An error about a conversation that is in two dialects at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{first}, and {other}")]
+#[non_exhaustive]
 pub struct Contradiction {
     /// The clue that came first.
     pub first: Clue,
@@ -61,7 +65,7 @@ impl fmt::Display for Clue {
         let Clue { dialect, message, sign } = self;
         match message {
             Some(index) => write!(f, "messages[{index}] has {sign}, as in {dialect}"),
-            None => write!(f, "beside the messages stands {sign}, as in {dialect}"),
+            None => write!(f, "there is {sign} beside the messages, as in {dialect}"),
         }
     }
 }
@@ -75,18 +79,19 @@ impl fmt::Display for Sign {
             Sign::Untyped => f.write_str("a block without `type`"),
             Sign::SignedThinking => f.write_str("signed thinking"),
             Sign::Thinking => f.write_str("thinking"),
-            Sign::CacheMarker => f.write_str("`cache_control`"),
+            Sign::CacheMarker => write!(f, "`{}`", cache_marker::MEMBER),
         }
     }
 }
 
 impl Dialect {
-    /// Finds out the dialect of a conversation: what tells it, or `None` where nothing does, as in plain text.
+    /// Detects the dialect of a conversation.
     ///
-    /// `beside` is the object that the messages stand in, if they do: its keys tell, too.
+    /// Returns the clue that shows it, or `None` if there is none, as in plain text. `beside` is the object that has
+    /// the messages, if any: its keys are clues too.
     ///
     /// # Errors
-    /// Where something in it is only one dialect's, and something else only another's.
+    /// Returns an error if there are clues to two dialects.
     ///
     /// ```
     /// use lookback_core::Dialect;
@@ -112,7 +117,7 @@ impl Dialect {
     }
 }
 
-/// The first clue that is sure, else the first hint.
+/// Returns the first conclusive clue, or else the first hint.
 pub(super) fn first(clues: impl IntoIterator<Item = Clue>) -> Option<Clue> {
     let mut hint = None;
     for clue in clues {
@@ -124,7 +129,7 @@ pub(super) fn first(clues: impl IntoIterator<Item = Clue>) -> Option<Clue> {
     hint
 }
 
-/// What tells the dialect: first what stands beside the messages, then at most one clue of each message.
+/// Returns the clues: first what is beside the messages, then at most one per message.
 pub(super) fn clues<'a>(
     beside: Option<&Fields<'_>>,
     messages: impl IntoIterator<Item = &'a RawValue>,
@@ -147,7 +152,7 @@ fn in_body(body: &Fields<'_>) -> Option<(Dialect, Sign)> {
         let has_type = |block: &RawValue| Fields::read(block).is_some_and(|fields| fields.get("type").is_some());
         match json::array(system) {
             None => return Some((Dialect::Anthropic, Sign::Beside("system"))),
-            // Both have such lists.
+            // An empty list is in both dialects.
             Some(blocks) if blocks.is_empty() => {}
             Some(blocks) if blocks.iter().all(|block| has_type(block)) => {
                 return Some((Dialect::Anthropic, Sign::Beside("system")));
@@ -187,7 +192,7 @@ fn in_message(message: &RawValue) -> Option<(Dialect, Sign)> {
 
 fn in_block(block: &RawValue) -> Option<(Dialect, Sign)> {
     let fields = Fields::read(block)?;
-    // Bedrock's blocks have no type: their key says what they are.
+    // Bedrock's blocks have no type: their key is their kind.
     let Some(kind) = fields.text("type") else { return Some((Dialect::Bedrock, Sign::Untyped)) };
     Some(match &*kind {
         "tool_use" => (Dialect::Anthropic, Sign::Block("tool_use")),
@@ -202,7 +207,7 @@ fn in_block(block: &RawValue) -> Option<(Dialect, Sign)> {
         "file" => (Dialect::OpenAiChat, Sign::Block("file")),
         "refusal" => (Dialect::OpenAiChat, Sign::Block("refusal")),
         _ => {
-            fields.get("cache_control")?;
+            fields.get(cache_marker::MEMBER)?;
             (Dialect::Anthropic, Sign::CacheMarker)
         }
     })

@@ -1,26 +1,27 @@
-//! What is done to a message as it is sent, so that a provider takes it.
+//! What encoding changes in a request, so that the provider accepts it.
 
 use serde::{Deserialize, Serialize};
 
-/// What is done to a message as it is sent, beyond its edits, so that the provider takes the request.
+/// A change of a message, beyond its edits, that the provider demands.
 ///
-/// Nothing of it is in the log: it follows from the messages that are shown, and is found anew at each call.
+/// Mends are not in the log. They follow from the messages of a window, and are found again for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Mend {
-    /// It is sent before messages that came before it, as a tool result is that did not come right behind its call.
+    /// It is sent before messages that came earlier, because it is a tool result that did not directly follow its call.
     Moved,
-    /// It is sent as one message with the one before it, which has the same role.
+    /// It is merged with the previous message, which has the same role.
     MergedWithPrevious,
-    /// Its tool results are sent before other content that stood before them.
+    /// Its tool results are sent before its other content.
     ResultsFirst,
-    /// A system message that may not stand where it does is sent as the user's.
+    /// It is a system message at a place where none is allowed, and is sent as a user message.
     SentAsUser,
-    /// A system message that may not stand where it does is sent behind the user's message that follows it.
+    /// It is a system message at a place where none is allowed, and is sent behind the user message that follows.
     SentBehindNext,
-    /// Cache markers are taken out of it, since later messages have as many as a request may have.
+    /// Cache markers are removed from it, because later messages have as many as a request may have.
     MarkersRemoved {
-        /// How many.
+        /// The number of markers removed.
         count: usize,
     },
 }

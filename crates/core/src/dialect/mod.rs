@@ -1,10 +1,11 @@
-//! Providers' formats: one file each, with the same functions, and the numbered rules of each.
+//! Providers' message formats: how their JSON is read, written, checked and converted. Each dialect is one file.
 
 mod anthropic;
 mod bedrock;
 mod blocks;
 mod convert;
 mod detect;
+mod format;
 mod mend;
 mod named;
 mod openai_chat;
@@ -29,21 +30,21 @@ pub use rules::{Finding, Problem, Rule, Severity};
 
 use crate::edit::Edit;
 use crate::json;
-use crate::message::{Content, Message};
+use crate::message::Message;
 use crate::start::Start;
 pub use crate::wire::Dialect;
 use crate::wire::Wire;
 
-/// A message and the edits under which it is shown.
+/// A message with the edits that are applied to it.
 #[derive(Debug, Clone, Copy)]
 pub struct Shown<'a> {
     /// The message.
     pub message: &'a Message,
-    /// What is done to its parts.
+    /// The edits of its parts.
     pub edits: &'a [Edit],
 }
 
-/// Where a message stands, and what must be known of it to say where its parts do: found once, however many of them are named.
+/// The index of a message, and what the paths of its parts depend on. Computed once for all parts.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     message: usize,
@@ -58,52 +59,57 @@ impl Place {
     }
 }
 
-/// What a provider demands beyond the pairing of calls and results, which all of them do.
+/// What a provider demands besides the pairing of calls and results, which all demand.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Quirks {
-    /// Identifiers of calls must be unique in the whole request, not only in one message.
+    /// Identifiers of calls must be unique in the whole request, not only in their message.
     pub(crate) unique_ids: bool,
-    /// Which identifiers are allowed.
+    /// Returns whether an identifier is allowed.
     pub(crate) valid_id: fn(&str) -> bool,
-    /// Text that is empty or all white space is refused.
+    /// Text that is empty or only white space is refused.
     pub(crate) refuses_blank: bool,
-    /// A tool result that is an error must say something.
+    /// A tool result that is an error must have content.
     pub(crate) refuses_empty_error: bool,
-    /// Whether a message has members that must go, though they hold no part.
+    /// Returns whether a message has members that are refused, though they hold no part.
     pub(crate) has_refused_members: fn(&Message) -> bool,
-    /// White space at the end of a last assistant message is refused.
+    /// White space at the end of the request is refused if the last message is the assistant's.
     pub(crate) refuses_trailing_space: bool,
     /// Reasoning must be signed.
     pub(crate) signed_reasoning: bool,
-    /// Where a request may begin.
+    /// What a request may begin with.
     pub(crate) start: Start,
+    /// A tool result can say that the tool failed.
+    pub(crate) marks_errors: bool,
+    /// A system message may only follow a user message, so the two are kept or dropped together.
+    pub(crate) system_follows_user: bool,
 }
 
-/// Why a message could not be read.
+/// An error from reading a message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum DecodeError {
-    /// The message is not JSON at all.
+    /// The text is not JSON.
     #[error("not valid JSON: {0}")]
     Syntax(String),
-    /// The message is JSON, but not an object.
+    /// The JSON is not an object.
     #[error("a message must be an object")]
     NotAnObject,
-    /// A member that every message of its kind has is missing, or is something else than it must be.
+    /// A required member is missing, or has the wrong type.
     #[error("`{member}` must be {expected}")]
     Member {
-        /// The member, as a path inside the message.
+        /// The path of the member inside the message.
         member: String,
         /// What it must be.
         expected: &'static str,
     },
-    /// A role that the dialect does not have.
+    /// The dialect has no such role.
     #[error("unknown role `{}`; {dialect} has {known}", .role.escape_debug())]
     UnknownRole {
-        /// The role, cut to 40 characters.
+        /// The role, at most its first 40 characters.
         role: String,
         /// The dialect.
         dialect: Dialect,
-        /// The roles it has.
+        /// The roles that the dialect has, as a list in words.
         known: &'static str,
     },
 }
@@ -122,34 +128,32 @@ impl Dialect {
     /// Reads one message.
     ///
     /// # Errors
-    /// Where the text is not JSON, not a message, or of a role that the dialect does not have. Parts of a kind that
-    /// Lookback does not know are no error: they pass through whole.
+    /// Returns an error if the text is not JSON or not a message, or if the dialect does not have its role. Parts of an
+    /// unknown kind are not an error: they pass through unchanged.
     pub fn decode(self, text: &str) -> Result<Message, DecodeError> {
         let raw: &RawValue = serde_json::from_str(text).map_err(|e| DecodeError::Syntax(e.to_string()))?;
         self.decode_raw(raw)
     }
 
-    /// Reads one message from JSON that was parsed already.
+    /// Reads one message from JSON that is already parsed.
     ///
     /// # Errors
-    /// As [`Dialect::decode`].
+    /// The same as [`Dialect::decode`].
     pub fn decode_raw(self, raw: &RawValue) -> Result<Message, DecodeError> {
         let fields = json::Fields::read(raw).ok_or(DecodeError::NotAnObject)?;
         let role = fields.text("role").ok_or_else(|| DecodeError::member("role", "a string"))?;
-        let content: Content = match self {
-            Dialect::OpenAiChat => openai_chat::decode(&role, &fields)?,
-            Dialect::Anthropic => anthropic::decode(&role, &fields)?,
-            Dialect::Bedrock => bedrock::decode(&role, &fields)?,
-        };
+        let content = (self.format().decode)(&role, &fields)?;
         Ok(Message::decoded(content, Wire { dialect: self, raw: raw.to_owned() }))
     }
 
-    /// The messages of a request: the bytes that came, but for what the edits change, for neighbors of one role that the
-    /// dialect needs merged (their parts are the bytes that came), and for the oldest cache markers where there are too many.
-    /// [`Dialect::mends`] says what was done to which message.
+    /// Writes the messages of a request.
+    ///
+    /// Messages keep the bytes in which they were received, except for what their edits change. If the dialect demands
+    /// it, neighbors of one role become one message (their parts keep their bytes), results and system messages move,
+    /// and the oldest of too many cache markers are removed. [`Dialect::mends`] lists what was done to which message.
     ///
     /// # Errors
-    /// Where a message came in another dialect and something of it cannot be said in this one.
+    /// Returns an error if a message came in another dialect, and this dialect cannot express something in it.
     pub fn encode<'a>(
         self,
         shown: impl IntoIterator<Item = Shown<'a>>,
@@ -174,22 +178,20 @@ impl Dialect {
         Ok(list(encoded.iter().map(AsRef::as_ref)))
     }
 
-    /// The messages of a request with this system prompt and these tools, whose cache markers count too.
+    /// Writes the messages of a request that has this preamble, whose cache markers count too.
     pub(crate) fn encode_behind<'a>(
         self,
         preamble: Option<&Preamble>,
         shown: impl IntoIterator<Item = Shown<'a>>,
     ) -> Result<Vec<Cow<'a, RawValue>>, ConversionError> {
-        match self {
-            Dialect::OpenAiChat => openai_chat::encode(shown),
-            Dialect::Anthropic => blocks::encode(&anthropic::FORMAT, preamble, shown),
-            Dialect::Bedrock => blocks::encode(&bedrock::FORMAT, preamble, shown),
-        }
+        let shown: Vec<_> = shown.into_iter().collect();
+        (self.format().encode)(preamble, &shown)
     }
 
-    /// What [`Dialect::encode`] does to these messages beyond their edits, each with the index of its message: in the order of the
-    /// messages, and several of one message next to each other. It is empty exactly where every message is sent as it is, or as its
-    /// edits leave it; and where they cannot be encoded at all.
+    /// Lists what [`Dialect::encode`] does to these messages beyond their edits.
+    ///
+    /// Each entry has the index of its message; the list is in the order of the messages. It is empty if nothing is
+    /// done, and if the messages cannot be encoded.
     ///
     /// ```
     /// use lookback_core::{Dialect, dialect::{Mend, Shown}};
@@ -204,24 +206,20 @@ impl Dialect {
         self.mends_behind(None, shown)
     }
 
-    /// What encoding does to messages with this system prompt and these tools.
+    /// Lists what encoding does to the messages of a request that has this preamble.
     pub(crate) fn mends_behind<'a>(
         self,
         preamble: Option<&Preamble>,
         shown: impl IntoIterator<Item = Shown<'a>>,
     ) -> Vec<(usize, Mend)> {
-        let mends = match self {
-            Dialect::OpenAiChat => Ok(Vec::new()),
-            Dialect::Anthropic => blocks::mends(&anthropic::FORMAT, preamble, shown),
-            Dialect::Bedrock => blocks::mends(&bedrock::FORMAT, preamble, shown),
-        };
-        mends.unwrap_or_default()
+        let shown: Vec<_> = shown.into_iter().collect();
+        (self.format().mends)(preamble, &shown).unwrap_or_default()
     }
 
-    /// The same message in this dialect, as one or more messages of it with their bytes.
+    /// Converts a message to this dialect, as one or more messages.
     ///
     /// # Errors
-    /// Where something would be lost: the error names the first such thing.
+    /// Returns an error if something would be lost. The error names the first such thing.
     ///
     /// ```
     /// use lookback_core::{Dialect, Message};
@@ -239,75 +237,53 @@ impl Dialect {
             return Ok(vec![message.clone()]);
         }
         let raws = convert::render(self, message)?;
-        // What we have just written can be read.
+        // What was just written can be read.
         Ok(raws.iter().filter_map(|raw| self.decode_raw(raw).ok()).collect())
     }
 
-    /// Every rule of the dialect that this request breaks.
+    /// Returns every rule of the dialect that a request breaks, in the order of the messages.
     pub fn check(self, request: &Request) -> Vec<Finding> {
-        let mut findings = match self {
-            Dialect::OpenAiChat => openai_chat::check(request),
-            Dialect::Anthropic => anthropic::check(request),
-            Dialect::Bedrock => bedrock::check(request),
-        };
+        let mut findings = (self.format().check)(request);
         findings.sort_by_key(|finding| finding.message);
         findings
     }
 
-    /// The rules that [`Dialect::check`] knows, by their numbers.
+    /// Returns the rules that [`Dialect::check`] knows.
     pub fn rules(self) -> &'static [Rule] {
-        match self {
-            Dialect::OpenAiChat => openai_chat::RULES,
-            Dialect::Anthropic => anthropic::RULES,
-            Dialect::Bedrock => bedrock::RULES,
-        }
+        self.format().rules
     }
 
-    /// A tool that a model may call, as it stands in the list of tools of a request; `parameters` is the JSON Schema of its arguments.
+    /// Writes a tool as an element of a request's list of tools. `parameters` is the JSON Schema of its arguments.
     ///
     /// ```
     /// use lookback_core::Dialect;
     ///
-    /// let tool = Dialect::Anthropic.tool("now", "Tells the time.", &serde_json::json!({"type": "object"}));
+    /// let tool = Dialect::Anthropic.tool("now", "Returns the time.", &serde_json::json!({"type": "object"}));
     /// assert_eq!(tool["input_schema"]["type"], "object");
     /// ```
     pub fn tool(self, name: &str, description: &str, parameters: &serde_json::Value) -> serde_json::Value {
-        match self {
-            Dialect::OpenAiChat => openai_chat::tool(name, description, parameters),
-            Dialect::Anthropic => anthropic::tool(name, description, parameters),
-            Dialect::Bedrock => bedrock::tool(name, description, parameters),
-        }
+        (self.format().tool)(name, description, parameters)
     }
 
-    /// Where a part stands in a message of this dialect, such as `messages[7].tool_calls[1]`.
+    /// Returns the path of a part in a request, such as `messages[7].tool_calls[1]`.
     pub fn path(self, index: usize, message: &Message, part: usize) -> String {
         self.path_at(&Place::of(index, message), part)
     }
 
     fn path_at(self, place: &Place, part: usize) -> String {
-        match self {
-            Dialect::OpenAiChat => openai_chat::path(place, part),
-            Dialect::Anthropic | Dialect::Bedrock => format!("messages[{}].content[{part}]", place.message),
-        }
+        (self.format().path)(place, part)
     }
 
-    /// Text that a message of this dialect sends beside its parts.
+    /// Returns text that a message sends beside its parts.
     pub(crate) fn beside_parts(self, message: &Message) -> Option<String> {
-        match self {
-            Dialect::OpenAiChat => openai_chat::reasoning(message),
-            Dialect::Anthropic | Dialect::Bedrock => None,
-        }
+        (self.format().beside_parts)(message)
     }
 
     pub(crate) fn quirks(self) -> Quirks {
-        match self {
-            Dialect::OpenAiChat => openai_chat::QUIRKS,
-            Dialect::Anthropic => anthropic::QUIRKS,
-            Dialect::Bedrock => bedrock::QUIRKS,
-        }
+        self.format().quirks
     }
 
-    /// Bytes of a message as it is shown, before any merging.
+    /// Returns the bytes of a message after its edits, before it is merged with others.
     pub(crate) fn shown_bytes(self, message: &Message, edits: &[Edit], wire: &Wire) -> u64 {
         if edits.is_empty() {
             return wire.raw.get().len() as u64;
@@ -317,7 +293,9 @@ impl Dialect {
     }
 }
 
-/// Takes a member out of a message, such as one that is not the provider's; every other member keeps its bytes.
+/// Removes a member from a message and returns both. Every other member keeps its bytes.
+///
+/// It is for members that are not the provider's, which a client has added.
 pub fn take(message: &RawValue, key: &str) -> (Box<RawValue>, Option<Box<RawValue>>) {
     let Some(mut fields) = json::Fields::read(message) else { return (message.to_owned(), None) };
     let Some(value) = fields.get(key).map(ToOwned::to_owned) else { return (message.to_owned(), None) };

@@ -1,61 +1,34 @@
-//! Dialects by their names, and what somebody meant who gave another.
+//! Reading the name of a dialect, and guessing what another name means.
 
+use std::iter;
 use std::str::FromStr;
 
 use super::Dialect;
 
-/// How much of a name that is no dialect's is looked at and said again, in characters.
+/// How much of an unknown name is looked at and repeated, in characters.
 const MOST: usize = 40;
 
-/// How much alike two names must be for one to be a slip of the other: 1 is the same, 0 nothing in common.
+/// How similar two names must be for one to be taken for a typo of the other, from 0 (nothing in common) to 1 (the
+/// same).
 const ALIKE: f64 = 0.7;
 
-/// What people call the formats, in small letters and with hyphens.
-const NAMES: &[(&str, Meant)] = &[
-    ("openai-chat", Meant::Dialect(Dialect::OpenAiChat)),
-    ("openai", Meant::Dialect(Dialect::OpenAiChat)),
-    ("openai-compatible", Meant::Dialect(Dialect::OpenAiChat)),
-    ("openai-completions", Meant::Dialect(Dialect::OpenAiChat)),
-    ("openai-chat-completions", Meant::Dialect(Dialect::OpenAiChat)),
-    ("chat", Meant::Dialect(Dialect::OpenAiChat)),
-    ("chat-completions", Meant::Dialect(Dialect::OpenAiChat)),
-    ("chatgpt", Meant::Dialect(Dialect::OpenAiChat)),
-    ("gpt", Meant::Dialect(Dialect::OpenAiChat)),
-    ("azure", Meant::Dialect(Dialect::OpenAiChat)),
-    ("azure-openai", Meant::Dialect(Dialect::OpenAiChat)),
-    ("deepseek", Meant::Dialect(Dialect::OpenAiChat)),
-    ("litellm", Meant::Dialect(Dialect::OpenAiChat)),
-    ("llama.cpp", Meant::Dialect(Dialect::OpenAiChat)),
-    ("mistral", Meant::Dialect(Dialect::OpenAiChat)),
-    ("ollama", Meant::Dialect(Dialect::OpenAiChat)),
-    ("openrouter", Meant::Dialect(Dialect::OpenAiChat)),
-    ("vllm", Meant::Dialect(Dialect::OpenAiChat)),
-    ("anthropic", Meant::Dialect(Dialect::Anthropic)),
-    ("anthropic-messages", Meant::Dialect(Dialect::Anthropic)),
-    ("messages", Meant::Dialect(Dialect::Anthropic)),
-    ("claude", Meant::Dialect(Dialect::Anthropic)),
-    ("claude-code", Meant::Dialect(Dialect::Anthropic)),
-    ("bedrock", Meant::Dialect(Dialect::Bedrock)),
-    ("bedrock-converse", Meant::Dialect(Dialect::Bedrock)),
-    ("amazon-bedrock", Meant::Dialect(Dialect::Bedrock)),
-    ("aws-bedrock", Meant::Dialect(Dialect::Bedrock)),
-    ("aws", Meant::Dialect(Dialect::Bedrock)),
-    ("converse", Meant::Dialect(Dialect::Bedrock)),
-    ("responses", Meant::Unread("OpenAI's Responses")),
-    ("openai-responses", Meant::Unread("OpenAI's Responses")),
-    ("open-responses", Meant::Unread("OpenAI's Responses")),
-    ("gemini", Meant::Unread("Gemini's generateContent")),
-    ("google", Meant::Unread("Gemini's generateContent")),
-    ("vertex", Meant::Unread("Gemini's generateContent")),
-    ("vertex-ai", Meant::Unread("Gemini's generateContent")),
-    ("ai-sdk", Meant::Unread("the AI SDK's UI messages")),
-    ("ui-messages", Meant::Unread("the AI SDK's UI messages")),
-    ("vercel", Meant::Unread("the AI SDK's UI messages")),
-    ("langchain", Meant::Unread("LangChain's format")),
-    ("cohere", Meant::Unread("Cohere's chat format")),
+/// Formats that Lookback cannot read yet, by the names that people use for them, in lower case and with hyphens.
+const UNREAD: &[(&str, &str)] = &[
+    ("responses", "OpenAI's Responses"),
+    ("openai-responses", "OpenAI's Responses"),
+    ("open-responses", "OpenAI's Responses"),
+    ("gemini", "Gemini's generateContent"),
+    ("google", "Gemini's generateContent"),
+    ("vertex", "Gemini's generateContent"),
+    ("vertex-ai", "Gemini's generateContent"),
+    ("ai-sdk", "the AI SDK's UI messages"),
+    ("ui-messages", "the AI SDK's UI messages"),
+    ("vercel", "the AI SDK's UI messages"),
+    ("langchain", "LangChain's format"),
+    ("cohere", "Cohere's chat format"),
 ];
 
-/// A name that is no dialect's, and what it probably means.
+/// An unknown dialect, with what its name probably means.
 ///
 /// ```
 /// use lookback_core::Dialect;
@@ -67,28 +40,39 @@ const NAMES: &[(&str, Meant)] = &[
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown dialect `{name}`{}", told(.meant))]
+#[non_exhaustive]
 pub struct UnknownDialect {
-    /// The name, cut to 40 characters.
+    /// The name, at most its first 40 characters.
     pub name: String,
-    /// What it probably means; `None` where that is anybody's guess.
+    /// What it probably means; `None` if it resembles no known name.
     pub meant: Option<Meant>,
 }
 
-/// What a name probably means that is no dialect's.
+/// What an unknown name probably means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Meant {
-    /// A dialect, by another name of its own or by a slip.
+    /// A dialect, by another of its names or by a typo.
     Dialect(Dialect),
-    /// A format that Lookback does not read yet, in words.
+    /// A format that Lookback cannot read yet, in words.
     Unread(&'static str),
 }
 
 fn told(meant: &Option<Meant>) -> String {
-    let there_are = "there are openai-chat, anthropic and bedrock";
     match meant {
         Some(Meant::Dialect(dialect)) => format!("; did you mean {dialect}?"),
-        Some(Meant::Unread(format)) => format!(": {format} cannot be read yet; {there_are}"),
-        None => format!("; {there_are}"),
+        Some(Meant::Unread(format)) => format!(": Lookback cannot read {format} yet; use {}", choices()),
+        None => format!("; use {}", choices()),
+    }
+}
+
+/// Returns the names of all dialects as "a, b or c".
+fn choices() -> String {
+    let names = Dialect::ALL.map(Dialect::name);
+    match names.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
     }
 }
 
@@ -108,9 +92,19 @@ impl FromStr for Dialect {
     }
 }
 
+/// Returns every name that is understood, with what it means.
+fn names() -> impl Iterator<Item = (&'static str, Meant)> {
+    let of = |dialect: Dialect| {
+        let names = iter::once(dialect.name()).chain(dialect.format().aliases.iter().copied());
+        names.map(move |name| (name, Meant::Dialect(dialect)))
+    };
+    let unread = UNREAD.iter().map(|(name, format)| (*name, Meant::Unread(*format)));
+    Dialect::ALL.into_iter().flat_map(of).chain(unread)
+}
+
 fn meant(name: &str) -> Option<Meant> {
     let name = name.trim().to_lowercase().replace([' ', '_'], "-");
-    let alike = NAMES.iter().map(|(known, meant)| (strsim::normalized_damerau_levenshtein(known, &name), *meant));
+    let alike = names().map(|(known, meant)| (strsim::normalized_damerau_levenshtein(known, &name), meant));
     let (alike, meant) = alike.max_by(|(a, _), (b, _)| a.total_cmp(b))?;
     (alike >= ALIKE).then_some(meant)
 }
@@ -124,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn every_dialect_goes_by_its_name() {
+    fn every_dialect_has_its_name() {
         for dialect in Dialect::ALL {
             assert_eq!(dialect.name().parse::<Dialect>(), Ok(dialect));
             assert_eq!(guessed(&dialect.name().to_uppercase()), Some(Meant::Dialect(dialect)));
@@ -132,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn other_names_and_slips_are_understood() {
+    fn other_names_and_typos_are_understood() {
         for (name, dialect) in [
             ("openai", Dialect::OpenAiChat),
             ("chat", Dialect::OpenAiChat),
@@ -150,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_format_that_is_not_read_is_said_to_be_none_yet() {
+    fn a_format_that_cannot_be_read_yet_is_named() {
         for (name, format) in [
             ("openai-responses", "OpenAI's Responses"),
             ("responses", "OpenAI's Responses"),
@@ -159,17 +153,17 @@ mod tests {
             assert_eq!(guessed(name), Some(Meant::Unread(format)), "{name}");
         }
         let unknown = "gemini".parse::<Dialect>().unwrap_err().to_string();
-        let said = "unknown dialect `gemini`: Gemini's generateContent cannot be read yet; there are openai-chat, anthropic and bedrock";
+        let said = "unknown dialect `gemini`: Lookback cannot read Gemini's generateContent yet; use openai-chat, anthropic or bedrock";
         assert_eq!(unknown, said);
     }
 
     #[test]
-    fn nothing_is_guessed_of_what_is_like_nothing() {
+    fn a_name_that_resembles_none_is_not_guessed() {
         for name in ["", "latin", "x", "-", "auto", "openai-chat\u{1b}[31m-and-so-on-and-so-on"] {
             assert_eq!(guessed(name), None, "{name:?}");
         }
         let said = "latin".parse::<Dialect>().unwrap_err().to_string();
-        assert_eq!(said, "unknown dialect `latin`; there are openai-chat, anthropic and bedrock");
+        assert_eq!(said, "unknown dialect `latin`; use openai-chat, anthropic or bedrock");
     }
 
     #[test]
@@ -180,9 +174,9 @@ mod tests {
 
     #[test]
     fn every_known_name_means_what_it_says() {
-        for (name, expected) in NAMES {
-            if Dialect::ALL.iter().all(|dialect| dialect.name() != *name) {
-                assert_eq!(guessed(name), Some(*expected), "{name}");
+        for (name, expected) in names() {
+            if Dialect::ALL.iter().all(|dialect| dialect.name() != name) {
+                assert_eq!(guessed(name), Some(expected), "{name}");
             }
         }
     }

@@ -1,14 +1,15 @@
-//! OpenAI Chat Completions, and the many servers that follow it.
+//! OpenAI Chat Completions, which many other servers follow.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::format::{Encoded, Format, Rendered};
 use super::pairing::{self, PairingRules};
 use super::{
-    ConversionError, DecodeError, Dialect, Finding, Place, Problem, Quirks, Request, Response, Rule, Shown, convert,
-    response,
+    ConversionError, DecodeError, Dialect, Finding, Place, Preamble, Problem, Quirks, Request, Response, Rule, Shown,
+    convert, provider_error, response,
 };
 use crate::edit::{self, Edit};
 use crate::json::{self, Fields};
@@ -18,18 +19,21 @@ use crate::message::{
 };
 use crate::start::Start;
 
-/// The rules, most of which OpenAI enforces, and some only the servers that follow it: we hold to the strictest.
-pub(super) const RULES: &[Rule] = &[OC1, OC2, OC3, OC4, OC5, OC0];
+/// The rules of OpenAI, and those of the stricter servers that follow its format.
+const RULES: &[Rule] = &[OC1, OC2, OC3, OC4, OC5, OC0];
 
-const OC1: Rule = Rule::refused("OC1", "a tool message answers a call of the assistant message before its block");
-const OC2: Rule = Rule::refused("OC2", "each tool call is answered before any other role speaks");
-const OC3: Rule = Rule::refused("OC3", "arguments are a JSON object, and no call is answered twice");
+const OC1: Rule = Rule::refused(
+    "OC1",
+    "a tool message follows the assistant message whose call it answers; only tool messages are between",
+);
+const OC2: Rule = Rule::refused("OC2", "each tool call is answered before a message of any other role");
+const OC3: Rule = Rule::refused("OC3", "the arguments of a call are a JSON object, and no call is answered twice");
 const OC4: Rule = Rule::refused("OC4", "the calls of one message have different identifiers");
 const OC5: Rule = Rule::refused(
     "OC5",
-    "only an assistant message that says something else may have no content; `tool_calls` is not empty",
+    "only an assistant message with calls, a refusal or audio has no content; `tool_calls` is not empty",
 );
-const OC0: Rule = Rule::refused("OC0", "there is at least one message");
+const OC0: Rule = Rule::refused("OC0", "the request has at least one message");
 
 const PAIRING: PairingRules = PairingRules {
     missing: OC2,
@@ -40,18 +44,58 @@ const PAIRING: PairingRules = PairingRules {
     unique_in_request: false,
 };
 
-pub(super) const QUIRKS: Quirks = Quirks {
+const QUIRKS: Quirks = Quirks {
     unique_ids: false,
     valid_id: |_| true,
     refuses_blank: false,
     refuses_trailing_space: false,
     signed_reasoning: false,
     start: Start::Any,
+    marks_errors: false,
+    system_follows_user: false,
     refuses_empty_error: false,
     has_refused_members: has_empty_calls,
 };
 
-pub(super) fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeError> {
+pub(super) static FORMAT: Format = Format {
+    aliases: &[
+        "openai",
+        "openai-compatible",
+        "openai-completions",
+        "openai-chat-completions",
+        "chat",
+        "chat-completions",
+        "chatgpt",
+        "gpt",
+        "azure",
+        "azure-openai",
+        "deepseek",
+        "litellm",
+        "llama.cpp",
+        "mistral",
+        "ollama",
+        "openrouter",
+        "vllm",
+    ],
+    rules: RULES,
+    quirks: QUIRKS,
+    sayings: provider_error::OPENAI_CHAT,
+    system: None,
+    tools: "tools",
+    known: KNOWN,
+    whole: &[],
+    decode,
+    render,
+    encode,
+    mends: |_, _| Ok(Vec::new()),
+    response,
+    tool,
+    check,
+    path,
+    beside_parts: reasoning,
+};
+
+fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeError> {
     Ok(match role {
         "system" | "developer" => Content::System(parts(fields, system_part)?),
         "user" => Content::User(parts(fields, user_part)?),
@@ -75,14 +119,15 @@ pub(super) fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeE
     })
 }
 
-/// What an assistant message can say beside its content and calls, each with the member's name as its kind. Without these
-/// a refusal, whose content is `null`, would be a message with nothing in it.
+/// Reads what an assistant message can have besides content and calls. The kind of each part is the name of its member.
+///
+/// Without these, a refusal would be an empty message, because its content is `null`.
 fn members(fields: &Fields<'_>) -> impl Iterator<Item = AssistantPart> {
     let present = |name: &str| fields.get(name).filter(|value| value.get() != "null").map(|value| opaque(name, value));
     ["refusal", "audio", "function_call"].into_iter().filter_map(present).map(AssistantPart::Opaque)
 }
 
-/// The content: a string is one part of text, `null` is none.
+/// Reads the content. A string is one part of text, and `null` is no part.
 fn parts<T>(fields: &Fields<'_>, part: fn(Part, &RawValue) -> T) -> Result<Vec<T>, DecodeError> {
     let Some(content) = fields.get("content").filter(|content| content.get() != "null") else { return Ok(Vec::new()) };
     if let Some(text) = json::text(content) {
@@ -125,7 +170,7 @@ fn read_part(fields: &Fields<'_>) -> Part {
     known.unwrap_or_else(|| Part::Other(kind.into_owned()))
 }
 
-/// A `data:` address holds the bytes; any other is fetched by the provider.
+/// Reads an address. A `data:` address has the bytes; the provider fetches any other.
 fn from_url(url: &str) -> Media {
     let data = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
     match data {
@@ -181,7 +226,7 @@ fn tool_call(index: usize, raw: &RawValue) -> Result<ToolCall, DecodeError> {
     let fields = Fields::read(raw).ok_or_else(|| fault("", "an object"))?;
     let id = fields.text("id").ok_or_else(|| fault(".id", "a string"))?;
     if let Some(custom) = fields.get("custom").and_then(Fields::read) {
-        // A custom tool takes free text; to the engine it is a call with one argument.
+        // A custom tool takes free text. It is read as a call with one argument.
         let name = custom.text("name").ok_or_else(|| fault(".custom.name", "a string"))?;
         let input = custom.get("input").map_or("null", RawValue::get);
         return Ok(ToolCall::new(id, name, format!("{{\"input\":{input}}}")));
@@ -192,11 +237,9 @@ fn tool_call(index: usize, raw: &RawValue) -> Result<ToolCall, DecodeError> {
     Ok(ToolCall::new(id, name, arguments))
 }
 
-pub(super) fn encode<'a>(
-    shown: impl IntoIterator<Item = Shown<'a>>,
-) -> Result<Vec<Cow<'a, RawValue>>, ConversionError> {
+fn encode<'a>(_: Option<&Preamble>, shown: &[Shown<'a>]) -> Encoded<'a> {
     let mut out = Vec::new();
-    for Shown { message, edits } in shown {
+    for Shown { message, edits } in shown.iter().copied() {
         match message.wire().filter(|wire| wire.dialect == Dialect::OpenAiChat) {
             Some(wire) if edits.is_empty() => out.push(Cow::Borrowed(&*wire.raw)),
             Some(wire) => out.extend(edit(message, &wire.raw, edits).map(Cow::Owned)),
@@ -212,29 +255,29 @@ pub(super) fn encode<'a>(
     Ok(out)
 }
 
-/// The reasoning that some servers return beside the content, and take back: it is sent, so it counts.
-pub(super) fn reasoning(message: &Message) -> Option<String> {
+/// Returns the reasoning that some servers return beside the content. It is sent back to them, so it costs tokens.
+fn reasoning(message: &Message) -> Option<String> {
     let raw = message.wire().map(|wire| &*wire.raw).filter(|raw| raw.get().contains("\"reasoning"))?;
     let fields = Fields::read(raw)?;
     ["reasoning_content", "reasoning"].into_iter().find_map(|key| fields.text(key).map(Cow::into_owned))
 }
 
-/// Whether `tool_calls` is an empty list: only the wire tells it from an absent one.
-pub(super) fn has_empty_calls(message: &Message) -> bool {
+/// Returns whether `tool_calls` is an empty list. In the parts it looks the same as an absent one, so the JSON is read.
+fn has_empty_calls(message: &Message) -> bool {
     let raw = message.wire().map(|wire| &*wire.raw).filter(|_| message.role() == Role::Assistant);
     let fields = raw.filter(|raw| raw.get().contains("\"tool_calls\"")).and_then(Fields::read);
     message.tool_calls().next().is_none()
         && fields.is_some_and(|fields| fields.get("tool_calls").is_some_and(|calls| calls.get() != "null"))
 }
 
-/// The message with its edits carried out; `None` where they leave nothing of it.
+/// Applies the edits of a message. Returns `None` if nothing of it is left.
 fn edit(message: &Message, raw: &RawValue, edits: &[Edit]) -> Option<Box<RawValue>> {
     if edit::hides_all(message, edits) {
         return None;
     }
     let mut fields = Fields::read(raw)?;
     let calls = message.tool_calls().next().map(|(part, _)| part);
-    // Parts of the content come first, in its order; the calls follow them.
+    // The parts of the content come first, then the calls.
     let in_content = |part: usize| calls.is_none_or(|first| part < first);
     if let Some((_, result)) = message.tool_results().next() {
         if let Some(id) = edit::renamed(edits, 0) {
@@ -253,7 +296,7 @@ fn edit(message: &Message, raw: &RawValue, edits: &[Edit]) -> Option<Box<RawValu
         fields.set("content", kept.filter(|_| !empty).unwrap_or_else(|| RawValue::NULL.to_owned()));
     }
     if calls.is_none() {
-        // An empty list of them, which is refused (OC5).
+        // It is an empty list, which is refused (OC5).
         fields.remove("tool_calls");
     }
     if let Some(first) = calls {
@@ -297,8 +340,7 @@ fn text_part(text: &str) -> Box<RawValue> {
     json::value(&serde_json::json!({"type": "text", "text": text}))
 }
 
-/// Writes a message that came in another dialect, or was built in Rust.
-pub(super) fn render(message: &Message) -> Result<Vec<Box<RawValue>>, ConversionError> {
+fn render(message: &Message) -> Rendered {
     use serde_json::json;
     let loss = |what| Err(ConversionError::new(Dialect::OpenAiChat, what));
     let mut out = Vec::new();
@@ -365,8 +407,8 @@ pub(super) fn render(message: &Message) -> Result<Vec<Box<RawValue>>, Conversion
     Ok(out)
 }
 
-/// Members, each behind the one it stands in, whose meaning other dialects can take over.
-pub(super) const KNOWN: &[&str] = &[
+/// The members that other dialects can express, each as `parent.member`.
+const KNOWN: &[&str] = &[
     ".role",
     ".content",
     ".tool_calls",
@@ -385,7 +427,7 @@ pub(super) const KNOWN: &[&str] = &[
     "function.arguments",
 ];
 
-pub(super) fn path(place: &Place, part: usize) -> String {
+fn path(place: &Place, part: usize) -> String {
     let index = place.message;
     match place.first_call {
         Some(first) if part >= first => format!("messages[{index}].tool_calls[{}]", part - first),
@@ -394,8 +436,8 @@ pub(super) fn path(place: &Place, part: usize) -> String {
     }
 }
 
-/// The message of the first choice.
-pub(super) fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
+/// Reads a response: the message of its first choice.
+fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
     let choices = fields.get("choices").and_then(json::array).unwrap_or_default();
     let choice = choices.first().and_then(|choice| Fields::read(choice)).unwrap_or_default();
     let message = choice.get("message").ok_or_else(|| DecodeError::member("choices[0].message", "a message"))?;
@@ -408,14 +450,13 @@ pub(super) fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
     })
 }
 
-/// A tool that the model may call, as a member of the body's `tools`.
-pub(super) fn tool(name: &str, description: &str, parameters: &Value) -> Value {
+fn tool(name: &str, description: &str, parameters: &Value) -> Value {
     use serde_json::json;
 
     json!({"type": "function", "function": {"name": name, "description": description, "parameters": parameters}})
 }
 
-pub(super) fn check(request: &Request) -> Vec<Finding> {
+fn check(request: &Request) -> Vec<Finding> {
     let messages = request.messages();
     if messages.is_empty() {
         return vec![OC0.at(0, "messages".to_owned(), Problem::NoMessages)];

@@ -1,19 +1,19 @@
-//! The rule that all providers share: each tool call is answered, once, right after the message that made it.
+//! The rule that all providers share: each tool call has one result, directly after its message.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::{Dialect, Finding, Place, Problem, Rule};
 use crate::message::{Message, PartRef, Role};
 
-/// Which of a dialect's rules each fault of pairing breaks.
+/// The rule of a dialect that each fault of pairing breaks.
 pub(super) struct PairingRules {
     pub(super) missing: Rule,
     pub(super) orphan: Rule,
     pub(super) duplicate_result: Rule,
     pub(super) duplicate_call: Rule,
-    /// Where the results must come first in their message.
+    /// The rule that results come first in their message, if the dialect has one.
     pub(super) results_first: Option<Rule>,
-    /// Whether identifiers are unique in the request, not only in the message.
+    /// Whether identifiers must be unique in the request, not only in their message.
     pub(super) unique_in_request: bool,
 }
 
@@ -23,11 +23,11 @@ impl Rule {
     }
 }
 
-/// The calls that wait for a result, each found by its identifier without a look at the others.
+/// The calls that wait for a result, indexed by identifier.
 #[derive(Default)]
 struct OpenCalls<'a> {
     calls: Vec<OpenCall<'a>>,
-    /// By identifier, those that have no result yet: a queue, empty where all have one.
+    /// The calls of each identifier that have no result yet. The queue is empty if all have one.
     waiting: HashMap<&'a str, VecDeque<usize>>,
 }
 
@@ -48,7 +48,7 @@ impl<'a> OpenCalls<'a> {
         self.waiting.contains_key(id)
     }
 
-    /// Gives the first call of an identifier that waits its result, where one does.
+    /// Marks the first waiting call of an identifier as answered. Returns `false` if none waits.
     fn answer(&mut self, id: &str) -> bool {
         let first = self.waiting.get_mut(id).and_then(VecDeque::pop_front);
         let call = first.and_then(|first| self.calls.get_mut(first));
@@ -88,7 +88,7 @@ pub(super) fn check(dialect: Dialect, rules: &PairingRules, messages: &[Message]
                 findings.push(rule.at(index, path(part), Problem::ResultsNotFirst));
             }
         }
-        // A message that holds more than results ends the run in which results may stand.
+        // A message with more than results is the last one that may hold results of these calls.
         if answers && message.opens_turn() {
             close(dialect, rules, &mut open, &mut findings);
         }

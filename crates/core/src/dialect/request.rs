@@ -1,4 +1,4 @@
-//! A whole request, or a bare list of messages: what is not messages stays byte for byte.
+//! Request bodies and bare lists of messages. Everything besides the messages keeps its bytes.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,10 +12,12 @@ use crate::message::Message;
 use crate::size::Size;
 use crate::tokens::TokenCounter;
 
-/// What a request says beside its messages: it stands before them, costs tokens, and is never dropped.
+/// The system prompt and the tools, if they are sent outside the messages.
+///
+/// The model reads them first. They cost tokens, and are never dropped.
 #[derive(Clone, Default, Serialize, Deserialize)]
 pub struct Preamble {
-    /// The system prompt, where the dialect keeps it outside the messages.
+    /// The system prompt, if the dialect has it outside the messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system: Option<Box<RawValue>>,
     /// The tools.
@@ -24,7 +26,7 @@ pub struct Preamble {
 }
 
 impl Preamble {
-    /// Its size: tools are counted as the JSON they are, which is somewhat more than providers make of them.
+    /// Measures the preamble. Tools are counted as their JSON, which is somewhat more than providers count.
     pub fn measure(&self, counter: &dyn TokenCounter) -> Size {
         let system = self.system.as_deref().map_or(0, |system| match json::text(system) {
             Some(text) => counter.text(&text),
@@ -40,7 +42,7 @@ impl Preamble {
         Size { tokens: system.saturating_add(tools), bytes, ..Size::default() }
     }
 
-    /// Whether both say the same, byte for byte.
+    /// Returns whether two preambles are the same, byte for byte.
     pub fn is_same(&self, other: &Preamble) -> bool {
         let same = |a: &Option<Box<RawValue>>, b: &Option<Box<RawValue>>| {
             a.as_ref().map(|raw| raw.get()) == b.as_ref().map(|raw| raw.get())
@@ -49,7 +51,7 @@ impl Preamble {
     }
 }
 
-/// A request body, or a bare list of messages, decoded.
+/// A decoded request body, or a decoded list of messages.
 ///
 /// ```
 /// use lookback_core::Request;
@@ -66,41 +68,42 @@ pub struct Request {
     text: String,
     dialect: Dialect,
     messages: Vec<Message>,
-    /// Where the list of messages stands in `text`.
+    /// The range of the list of messages in `text`.
     list: Range<usize>,
     body: bool,
     preamble: Preamble,
     model: Option<String>,
 }
 
-/// Why a request could not be read.
+/// An error from reading a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum RequestError {
     /// The bytes are not UTF-8.
     #[error("not valid UTF-8 at byte {at}")]
     Utf8 {
-        /// The first byte that is not.
+        /// The index of the first invalid byte.
         at: usize,
     },
     /// The text is not JSON.
     #[error("not valid JSON: {reason} at line {line}, column {column}")]
     Syntax {
-        /// What the parser says.
+        /// The parser's reason.
         reason: String,
-        /// Line, from 1.
+        /// The line, from 1.
         line: usize,
-        /// Column, from 1.
+        /// The column, from 1.
         column: usize,
     },
-    /// The JSON is neither a list nor an object with `messages`.
+    /// The JSON is neither a list, nor an object whose `messages` is one.
     #[error("neither a list of messages nor a request body with `messages`")]
     NoMessages,
     /// A message could not be read.
     #[error("messages[{index}]: {fault}")]
     Message {
-        /// Index of the message.
+        /// The index of the message.
         index: usize,
-        /// What is wrong with it.
+        /// The error.
         fault: DecodeError,
     },
 }
@@ -114,11 +117,13 @@ impl From<serde_json::Error> for RequestError {
 }
 
 impl Request {
-    /// Reads a body or a bare list. Without a dialect it is found out: by the body's keys, then by the shapes of the
-    /// parts; where neither tells, it is `openai-chat`.
+    /// Reads a request body, or a bare list of messages.
+    ///
+    /// If `dialect` is `None`, it is detected from the keys of the body, then from the shapes of the parts. If neither
+    /// tells, it is `openai-chat`.
     ///
     /// # Errors
-    /// Where the bytes are not a request, or a message in it cannot be read. Nothing is skipped.
+    /// Returns an error if the bytes are not a request, or if any message in it cannot be read. Nothing is skipped.
     pub fn decode(bytes: impl Into<Vec<u8>>, dialect: Option<Dialect>) -> Result<Self, RequestError> {
         let text =
             String::from_utf8(bytes.into()).map_err(|e| RequestError::Utf8 { at: e.utf8_error().valid_up_to() })?;
@@ -135,68 +140,68 @@ impl Request {
             dialect.decode_raw(raw).map_err(|fault| RequestError::Message { index, fault })
         };
         let messages = elements.into_iter().enumerate().map(read).collect::<Result<_, _>>()?;
-        // Raw values are slices of the text, so an address tells where one stands.
+        // Raw values are slices of the text, so the range follows from their addresses.
         let start = list.get().as_ptr() as usize - text.as_ptr() as usize;
         let list = start..start + list.get().len();
         let member = |key| fields.as_ref().and_then(|fields| fields.get(key).map(ToOwned::to_owned));
-        let (system, tools) = match dialect {
-            Dialect::OpenAiChat => (None, member("tools")),
-            Dialect::Anthropic => (member("system"), member("tools")),
-            Dialect::Bedrock => (member("system"), member("toolConfig")),
-        };
+        let format = dialect.format();
+        let preamble = Preamble { system: format.system.and_then(member), tools: member(format.tools) };
         let name = |key| fields.as_ref().and_then(|fields| fields.text(key)).map(|name| name.into_owned());
         let model = name("model").or_else(|| name("modelId"));
         let body = fields.is_some();
-        Ok(Request { dialect, messages, list, body, preamble: Preamble { system, tools }, model, text })
+        Ok(Request { dialect, messages, list, body, preamble, model, text })
     }
 
-    /// A bare list of these messages, with their bytes.
+    /// Creates a request that is a bare list of messages.
+    ///
+    /// # Errors
+    /// Returns an error if a message cannot be read in this dialect.
     pub fn from_raw(dialect: Dialect, messages: &[impl AsRef<RawValue>]) -> Result<Self, RequestError> {
         let list = json::write_array(messages.iter().map(AsRef::as_ref));
         Request::decode(list.get(), Some(dialect))
     }
 
-    /// The dialect.
+    /// Returns the dialect.
     pub fn dialect(&self) -> Dialect {
         self.dialect
     }
 
-    /// The messages.
+    /// Returns the messages.
     pub fn messages(&self) -> &[Message] {
         &self.messages
     }
 
-    /// The messages, to be had.
+    /// Consumes the request and returns its messages.
     pub fn into_messages(self) -> Vec<Message> {
         self.messages
     }
 
-    /// The messages as they came.
+    /// Returns the messages in the bytes that were received.
     pub(crate) fn raw_messages(&self) -> impl Iterator<Item = &RawValue> {
         self.messages.iter().filter_map(|message| message.wire().map(|wire| &*wire.raw))
     }
 
-    /// System prompt and tools, where they stand outside the messages.
+    /// Returns the system prompt and the tools, if they are outside the messages.
     pub fn preamble(&self) -> &Preamble {
         &self.preamble
     }
 
-    /// The model that the body names.
+    /// Returns the model, if the body names one.
     pub fn model(&self) -> Option<&str> {
         self.model.as_deref()
     }
 
-    /// Whether it is a body, and not a bare list.
+    /// Returns whether this is a body, and not a bare list.
     pub fn is_body(&self) -> bool {
         self.body
     }
 
-    /// Its length in bytes.
+    /// Returns the length in bytes.
     pub fn bytes(&self) -> usize {
         self.text.len()
     }
 
-    /// The same request with other messages: every byte outside the list stays.
+    /// Returns the text of this request with other messages. Every byte outside the list is kept.
     pub fn with_messages(&self, messages: &[impl AsRef<RawValue>]) -> String {
         let length: usize = messages.iter().map(|raw| raw.as_ref().get().len() + 1).sum();
         let mut out = String::with_capacity(self.text.len() - self.list.len() + length + 2);
@@ -208,7 +213,7 @@ impl Request {
 }
 
 impl fmt::Debug for Request {
-    /// Leaves the contents out: requests end up in logs, and contents do not belong there.
+    /// Prints lengths and no contents, because what is printed ends up in logs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Request")
             .field("dialect", &self.dialect)

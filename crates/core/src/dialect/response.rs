@@ -1,12 +1,12 @@
-//! What a provider answers to a request: the model's message, byte for byte, and the tokens that are reported with it.
+//! A provider's response: the model's message, byte for byte, and the reported tokens.
 
 use serde_json::value::RawValue;
 
-use super::{DecodeError, Dialect, anthropic, bedrock, openai_chat};
+use super::{DecodeError, Dialect};
 use crate::json::Fields;
 use crate::message::{Message, PartRef, Role};
 
-/// An answer, decoded from a whole response body (not from a stream).
+/// A response, decoded from its whole body (not from a stream).
 ///
 /// ```
 /// use lookback_core::{Dialect, Response};
@@ -18,37 +18,34 @@ use crate::message::{Message, PartRef, Role};
 /// # Ok::<(), lookback_core::DecodeError>(())
 /// ```
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Response {
-    /// What the model said, as the next request can hold it.
+    /// The model's message, in the form that the next request needs.
     pub message: Message,
-    /// The model that answered, where the provider says it.
+    /// The model that answered, if the provider names it.
     pub model: Option<String>,
-    /// Input tokens, cached ones included, where the provider reports them.
+    /// Input tokens, including cached ones, if the provider reports them.
     pub input: Option<u64>,
-    /// Output tokens, where the provider reports them.
+    /// Output tokens, if the provider reports them.
     pub output: Option<u64>,
 }
 
 impl Response {
-    /// Reads a body; of several choices, the first.
+    /// Reads the body of a response. If it has several choices, the first is taken.
     ///
     /// # Errors
-    /// Where it is not JSON, or holds no message of a model, as the body of an error does not.
+    /// Returns an error if the body is not JSON, or has no message of the model. The body of an error has none.
     pub fn decode(body: &str, dialect: Dialect) -> Result<Self, DecodeError> {
         let raw: &RawValue = serde_json::from_str(body).map_err(|error| DecodeError::Syntax(error.to_string()))?;
         let fields = Fields::read(raw).ok_or(DecodeError::NotAnObject)?;
-        let response = match dialect {
-            Dialect::OpenAiChat => openai_chat::response(&fields)?,
-            Dialect::Anthropic => anthropic::response(&fields)?,
-            Dialect::Bedrock => bedrock::response(&fields)?,
-        };
+        let response = (dialect.format().response)(&fields)?;
         match response.message.role() {
             Role::Assistant => Ok(response),
             Role::System | Role::User => Err(DecodeError::member("role", "`assistant`")),
         }
     }
 
-    /// The model's words, without reasoning and calls.
+    /// Returns the model's text, without reasoning and calls.
     pub fn said(&self) -> String {
         let words = self.message.parts().filter_map(|part| match part {
             PartRef::Text(text) => Some(text),
@@ -58,7 +55,7 @@ impl Response {
     }
 }
 
-/// The sum of these members of a usage report; `None` where the first is not there.
+/// Adds up members of a usage report. Returns `None` if the first is absent.
 pub(super) fn tokens(usage: &Fields<'_>, members: &[&str]) -> Option<u64> {
     let number = |name: &&str| usage.get(name).and_then(|value| serde_json::from_str::<u64>(value.get()).ok());
     let (first, others) = members.split_first()?;

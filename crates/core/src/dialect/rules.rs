@@ -1,4 +1,4 @@
-//! What a check finds: a rule by its number, the place, and the values that a sentence about it needs.
+//! The result of a check: the rule that is broken, where, and the values involved.
 
 use serde::Serialize;
 
@@ -6,12 +6,13 @@ use crate::message::Role;
 
 /// One rule of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Rule {
-    /// Its number, such as `AM2`. Numbers are never reused.
+    /// The number, such as `AM2`. Numbers are never reused.
     pub id: &'static str,
-    /// What follows from breaking it.
+    /// What happens if it is broken.
     pub severity: Severity,
-    /// What it demands.
+    /// What it demands, as a sentence without a capital or a full stop.
     pub demands: &'static str,
 }
 
@@ -21,53 +22,56 @@ impl Rule {
     }
 }
 
-/// What follows from breaking a rule.
+/// What happens if a rule is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Severity {
     /// The provider refuses the request.
     Refused,
-    /// Something is silently dropped, or some models or servers refuse it.
+    /// Something is silently ignored, or only some models or servers refuse the request.
     Degraded,
 }
 
 /// A rule that a request breaks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Finding {
     /// The rule's number.
     pub rule: &'static str,
-    /// What follows.
+    /// What happens because of it.
     pub severity: Severity,
-    /// Index of the message; the number of messages where it is the request as a whole.
+    /// The index of the message, or the number of messages if the request as a whole breaks the rule.
     pub message: usize,
-    /// Where it is, such as `messages[7].tool_calls[1]`.
+    /// The path, such as `messages[7].tool_calls[1]`.
     pub path: String,
     /// What is wrong.
     pub problem: Problem,
 }
 
-/// What is wrong, with its values.
+/// What is wrong, with the values involved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Problem {
-    /// There is no message.
+    /// The request has no messages.
     NoMessages,
-    /// A tool call has no result where it must stand.
+    /// A tool call has no result at the place where it is demanded.
     MissingResult {
-        /// The call.
+        /// The identifier of the call.
         id: String,
     },
     /// A tool result answers no call of the message before it.
     OrphanResult {
-        /// The call that it names.
+        /// The identifier that it names.
         id: String,
     },
     /// A call has a second result.
     DuplicateResult {
-        /// The call.
+        /// The identifier of the call.
         id: String,
     },
-    /// Two calls have one identifier.
+    /// Two calls have the same identifier.
     DuplicateCall {
         /// The identifier.
         id: String,
@@ -77,63 +81,63 @@ pub enum Problem {
         /// The identifier.
         id: String,
     },
-    /// Other content stands before the results in their message.
+    /// A message has other content before its tool results.
     ResultsNotFirst,
     /// A tool call's arguments are not a JSON object.
     BadArguments {
-        /// The call.
+        /// The identifier of the call.
         id: String,
     },
-    /// A text is empty or all white space.
+    /// A text is empty or only white space.
     BlankText,
     /// A message has no content.
     EmptyContent,
     /// `tool_calls` is an empty list.
     EmptyToolCalls,
-    /// The last message is the model's, and ends in white space.
+    /// The last message is the assistant's, and ends in white space.
     TrailingSpace,
-    /// The first message is of the wrong role.
+    /// The first message has the wrong role.
     FirstMessage {
         /// Its role.
         role: Role,
     },
-    /// Two messages of one role follow each other.
+    /// Two messages in a row have the same role.
     Alternation {
         /// Their role.
         role: Role,
     },
-    /// A system message stands where none may.
+    /// A system message is at a place where none is allowed.
     SystemPlace,
     /// Reasoning has no signature.
     UnsignedReasoning,
-    /// The history has tool calls or results, and the request declares no tools.
+    /// The history has tool calls or results, but the request declares no tools.
     ToolsNotDeclared,
-    /// Too many cache markers.
+    /// The request has too many cache markers.
     CacheMarkers {
-        /// How many.
+        /// The number found.
         count: usize,
-        /// How many there may be.
+        /// The most that are allowed.
         most: usize,
     },
-    /// Too many pictures and files.
+    /// The request has too many pictures and files.
     TooMuchMedia {
-        /// How many.
+        /// The number found.
         count: usize,
-        /// How many there may be.
+        /// The most that are allowed.
         most: usize,
     },
-    /// The request is too large.
+    /// The request has too many bytes.
     TooManyBytes {
-        /// Its bytes.
+        /// The number found.
         count: usize,
-        /// How many there may be.
+        /// The most that are allowed.
         most: usize,
     },
-    /// Too many messages.
+    /// The request has too many messages.
     TooManyMessages {
-        /// How many.
+        /// The number found.
         count: usize,
-        /// How many there may be.
+        /// The most that are allowed.
         most: usize,
     },
 }

@@ -94,8 +94,7 @@ pub fn is_stand_in(message: &Message) -> bool {
 
 fn stand_in(dialect: Dialect, id: &str) -> Option<Arc<Message>> {
     let content = vec![ResultItem::Text(STAND_IN.to_owned())];
-    // OpenAI's format has no place to say that a result is an error.
-    let error = dialect != Dialect::OpenAiChat;
+    let error = dialect.quirks().marks_errors;
     let result = ToolResult { call_id: id.to_owned(), content, error };
     own(dialect, &Message::new(Content::User(vec![UserPart::ToolResult(result)])))
 }

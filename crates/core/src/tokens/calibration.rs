@@ -1,12 +1,13 @@
-//! Correcting estimates by what the provider reports.
+//! Correcting token counts by what the provider reports.
 
 use serde::{Deserialize, Serialize};
 
-/// How far the counts of one model are off, learned from its own usage reports.
+/// A factor that corrects the token counts of one model, learned from its usage reports.
 ///
-/// A report above the estimate is believed at once, since a window that is larger than we think is refused; one below
-/// moves the factor a tenth of the way, since a report may leave out what the provider did not count. The factor stays
-/// between 0.5 and 4: users have measured up to 1.55 with tiktoken on Claude, and 4 on other families.
+/// A report above the count raises the factor at once, because the provider refuses a window that is larger than
+/// expected. A report below the count moves the factor a tenth of the way, because a report may leave out what the
+/// provider did not count. The factor is between 0.5 and 4: users have measured up to 1.55 with tiktoken on Claude, and
+/// 4 on other families.
 ///
 /// ```
 /// use lookback_core::tokens::Calibration;
@@ -23,7 +24,7 @@ pub struct Calibration {
     factor: f64,
 }
 
-/// Below this many tokens a report says more about overheads than about the tokenizer.
+/// The fewest tokens that a report must be about. Below this it says more about overheads than about the tokenizer.
 const SMALLEST: u64 = 64;
 
 impl Default for Calibration {
@@ -33,7 +34,7 @@ impl Default for Calibration {
 }
 
 impl Calibration {
-    /// Learns from one call: `estimated` tokens sent by our count, `reported` by the provider's.
+    /// Learns from one model call, by the tokens that Lookback estimated and the tokens that the provider reported.
     pub fn observe(&mut self, estimated: u64, reported: u64) {
         if estimated < SMALLEST || reported == 0 {
             return;
@@ -41,22 +42,22 @@ impl Calibration {
         #[allow(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
         let ratio = (reported as f64 / estimated as f64).clamp(0.5, 4.0);
         let factor = if ratio >= self.factor { ratio } else { self.factor + (ratio - self.factor) / 10.0 };
-        // Six digits come back from a log as they were written; seventeen do not.
+        // A factor with six digits is read from a log exactly as it was written. One with seventeen is not.
         self.factor = (factor * 1e6).round() / 1e6;
     }
 
-    /// A count of ours, corrected, rounded up.
+    /// Corrects a count, rounding up.
     pub fn apply(&self, tokens: u64) -> u64 {
         scale(tokens, self.factor)
     }
 
-    /// By what our counts are multiplied.
+    /// Returns the factor by which counts are multiplied.
     pub fn factor(&self) -> f64 {
         self.factor
     }
 }
 
-/// `tokens` times `factor`, rounded up.
+/// Multiplies a count by a factor, rounding up.
 pub(super) fn scale(tokens: u64, factor: f64) -> u64 {
     if factor == 1.0 {
         return tokens;
@@ -68,7 +69,7 @@ pub(super) fn scale(tokens: u64, factor: f64) -> u64 {
         reason = "`as` saturates, and a factor is positive"
     )]
     {
-        // The subtraction keeps 2,000 times 1.3 from becoming 2,601.
+        // Without the subtraction, 2,000 times 1.3 would be 2,601.
         (tokens as f64 * factor - 1e-6).ceil() as u64
     }
 }

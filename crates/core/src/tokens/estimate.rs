@@ -1,16 +1,16 @@
-//! Counting where no tokenizer is public: an estimate from the text's characters, and the counter that does not count.
+//! Counting without a tokenizer: an estimate from the characters of a text, and a counter that does not count.
 
 use super::{ImageFormula, TokenCounter};
 
-/// Estimates tokens from what the characters are, times a factor for the model's family.
+/// A counter that estimates tokens from the characters of a text, times a factor for the model's family.
 ///
-/// A word of Latin letters costs one token per four letters or part of four, and a number one per three digits. A single space
-/// is part of the word behind it; a run of white space costs one token per 16 characters or part of 16, and more where
-/// different ones alternate. Each other sign of ASCII costs one, and each other character as many as its UTF-8 bytes
-/// suggest (two tokens for three characters of an alphabet, one for each ideograph).
+/// A word of Latin letters costs one token for each four letters or part of four, and a number one for each three
+/// digits. A single space belongs to the word after it. A run of white space costs one token for each 16 characters or
+/// part of 16, and more if different kinds alternate. Any other ASCII character costs one token. Other characters cost
+/// what their UTF-8 bytes suggest: two tokens for three letters of an alphabet, and one for each ideograph.
 ///
-/// On English, code and JSON this comes out 20 to 60 % above `o200k`. No text of one character, however long, is taken for
-/// less than a third of what it is. This is what Lookback uses where it knows nothing of the model.
+/// On English, code and JSON the estimate is 20 to 60 % above `o200k`. A text that repeats one character is never
+/// estimated at less than a third of its count. Lookback uses this counter if it does not know the model.
 ///
 /// ```
 /// use lookback_core::tokens::{Estimate, TokenCounter};
@@ -20,9 +20,9 @@ use super::{ImageFormula, TokenCounter};
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Estimate {
-    /// Multiplies the count.
+    /// The factor by which the count is multiplied.
     pub factor: f64,
-    /// How pictures are priced.
+    /// The formula for the tokens of pictures.
     pub image: ImageFormula,
 }
 
@@ -50,7 +50,9 @@ impl TokenCounter for Estimate {
     }
 }
 
-/// Counts nothing: for policies that set no limit in tokens, on histories too long to count for nothing.
+/// A counter that counts nothing.
+///
+/// It is for policies without limits in tokens, on histories that would take long to count.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Uncounted;
 
@@ -84,12 +86,12 @@ enum Run {
     Space,
 }
 
-/// So many line breaks, spaces or tabs in a row cost a token.
+/// The line breaks, spaces or tabs in a row that cost one token.
 const SPACES: u64 = 16;
 
 fn characters(text: &str) -> u64 {
     let mut tokens = 0;
-    // A third of a token, for alphabets of two bytes a letter.
+    // Thirds of a token, for alphabets with two bytes per letter.
     let mut thirds = 0;
     let mut run = Run::None;
     let mut length: u64 = 0;
@@ -102,7 +104,7 @@ fn characters(text: &str) -> u64 {
             _ => Run::None,
         };
         let before = if kind == run { length } else { 0 };
-        // Vocabularies have long tokens for one kind of white space, and short ones for `\r` and for what alternates.
+        // Vocabularies have long tokens for white space of one kind, but short ones for `\r` and for alternating kinds.
         let is_long = character != '\r' && last == Some(character);
         length = match kind {
             _ if kind != run => 0,
@@ -114,7 +116,7 @@ fn characters(text: &str) -> u64 {
             Run::Letters if length.is_multiple_of(4) => tokens += 1,
             Run::Digits if length.is_multiple_of(3) => tokens += 1,
             Run::Letters | Run::Digits => {}
-            // The space before a word is part of its token; the second of a run is not.
+            // The first space before a word is part of the word's token.
             Run::Space => tokens += length.div_ceil(SPACES) - before.div_ceil(SPACES),
             Run::None => match character.len_utf8() {
                 1 => tokens += 1,
@@ -129,12 +131,14 @@ fn characters(text: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(feature = "o200k")]
     use crate::tokens::Vocabulary;
 
     fn estimated(text: &str) -> u64 {
         Estimate::default().text(text)
     }
 
+    #[cfg(feature = "o200k")]
     #[test]
     fn a_run_of_white_space_costs_in_proportion_to_its_length() {
         assert_eq!(estimated(&"\n".repeat(1_600_000)), 100_000);
@@ -152,8 +156,9 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "o200k")]
     #[test]
-    fn no_character_repeated_is_taken_for_less_than_a_third() {
+    fn no_character_repeated_is_estimated_at_less_than_a_third() {
         let sampled = (0..0x300).chain((0x300..0x3_0000).step_by(13));
         for character in sampled.filter_map(char::from_u32) {
             let text = String::from(character).repeat(96);
@@ -162,6 +167,7 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "o200k")]
     #[test]
     fn english_code_and_json_come_out_above_an_exact_count() {
         for text in [

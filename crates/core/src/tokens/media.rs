@@ -1,4 +1,4 @@
-//! What pictures and files cost: by the provider's formula from the pixels, never from the length of the base64.
+//! The tokens of pictures and files, by the provider's formula and never by the length of the base64.
 
 use base64::Engine as _;
 use serde::{Deserialize, Serialize};
@@ -9,34 +9,40 @@ use crate::message::{Media, MediaSource};
 /// A provider's formula for the tokens of a picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ImageFormula {
-    /// OpenAI's tiles: shrunk into 2048x2048, then to 768 on the short side; `base` plus `tile` for each square of 512
-    /// (its guide to images; 85 and 170 for gpt-4o).
+    /// OpenAI's tiles, as in its guide to images.
+    ///
+    /// The picture is scaled down to fit 2048x2048 pixels, then to 768 pixels on the short side. It costs `base`, plus
+    /// `tile` for each square of 512 pixels: 85 and 170 tokens for gpt-4o.
     Tiles {
-        /// Tokens of every picture.
+        /// The tokens of every picture.
         base: u64,
-        /// Tokens of each tile.
+        /// The tokens of each tile.
         tile: u64,
     },
-    /// Anthropic's area: shrunk to at most `edge` pixels on the long side, then width times height / 750
-    /// (its guide to vision).
+    /// Anthropic's area, as in its guide to vision.
+    ///
+    /// The picture is scaled down to at most `edge` pixels on the long side. It costs width times height divided by
+    /// 750.
     Area {
         /// The longest side, in pixels.
         edge: u64,
     },
-    /// The same for every picture.
+    /// The same tokens for every picture.
     Flat(u64),
 }
 
 impl Default for ImageFormula {
-    /// The most that a picture costs by the area formula, for providers that publish none.
+    /// Returns the most that a picture costs by the area formula. It is for providers that publish no formula.
     fn default() -> Self {
         ImageFormula::Flat(1_600)
     }
 }
 
 impl ImageFormula {
-    /// Tokens of a picture of this many pixels; of the largest picture where its size is not known.
+    /// Returns the tokens of a picture with this width and height in pixels. If they are unknown, it returns those of
+    /// the largest picture.
     ///
     /// ```
     /// use lookback_core::tokens::ImageFormula;
@@ -62,7 +68,7 @@ impl ImageFormula {
     }
 }
 
-/// Scales down so that `side` becomes at most `most`.
+/// Scales a size down so that `side` becomes at most `most`.
 fn shrink((width, height): (u64, u64), side: u64, most: u64) -> (u64, u64) {
     let scale = |length: u64| {
         let scaled = u128::from(length) * u128::from(most) / u128::from(side.max(1));
@@ -78,9 +84,10 @@ pub(crate) fn image_tokens(media: &Media, formula: ImageFormula) -> u64 {
     })
 }
 
-/// Width and height from the picture's header.
+/// Reads the width and height from a picture's header.
 fn pixels(data: &str) -> Option<(u64, u64)> {
-    // Formats say their size in their first bytes, JPEG after its metadata: so a little first, then all.
+    // Most formats have their size in the first bytes, JPEG has it after its metadata. So more is decoded only if
+    // needed.
     [1 << 10, 1 << 18, usize::MAX].into_iter().find_map(|most| {
         let length = data.len().min(most) / 4 * 4;
         let engine = base64::engine::general_purpose::STANDARD_NO_PAD;
@@ -90,8 +97,10 @@ fn pixels(data: &str) -> Option<(u64, u64)> {
     })
 }
 
-/// Text files are counted as text. Of others the pages are guessed: 50 kB and 2,000 tokens each, in the middle of the
-/// 1,500 to 3,000 that Anthropic's guide to PDFs gives.
+/// Counts the tokens of a file. A text file is counted as text.
+///
+/// For other files the number of pages is guessed, with 50 kB and 2,000 tokens for each page. Anthropic's guide to PDFs
+/// gives 1,500 to 3,000 tokens per page.
 pub(crate) fn document_tokens(media: &Media, counter: &dyn TokenCounter) -> u64 {
     match &media.source {
         MediaSource::Text(text) => counter.text(text),
@@ -121,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_without_a_size_costs_the_most_that_one_can() {
+    fn a_picture_of_unknown_size_costs_the_most_that_a_picture_can() {
         assert_eq!(ImageFormula::Area { edge: 1568 }.tokens(None), 1_600);
         assert_eq!(ImageFormula::Tiles { base: 85, tile: 170 }.tokens(None), 85 + 170 * 8);
     }

@@ -1,10 +1,12 @@
-//! Sizes: what a text, a picture, a message costs in tokens, and the counters that say so.
+//! Token counters, and the size of a message in tokens, bytes and media.
 
 mod calibration;
 mod estimate;
 mod media;
 mod model;
+#[cfg(any(feature = "o200k", feature = "cl100k"))]
 mod openai;
+#[cfg(any(feature = "o200k", feature = "cl100k"))]
 mod vocabulary;
 
 use std::fmt::Debug;
@@ -15,45 +17,50 @@ pub use estimate::{Estimate, Uncounted};
 pub use media::ImageFormula;
 pub(crate) use media::{document_tokens, image_tokens};
 pub use model::{Model, Models, ModelsError, Tokenizer, glob};
+#[cfg(any(feature = "o200k", feature = "cl100k"))]
 pub use openai::{OpenAi, Vocabulary};
 
 use crate::message::Message;
 pub use crate::size::Size;
 
-/// Counts tokens. Exact where a provider's tokenizer is public, else an estimate that says so.
+/// A counter of tokens: exact if the provider's tokenizer is public, and otherwise an estimate.
 ///
-/// Counts are additive by decision: a message is counted once, when it comes, and a window costs the sum of its
-/// messages. (Byte-pair encodings are not quite additive, but providers tokenize each message by itself.)
+/// Lookback counts each message once, when it arrives, and adds up the counts of a window. Byte-pair encodings are not
+/// quite additive, but providers tokenize each message by itself.
 pub trait TokenCounter: Debug + Send + Sync {
-    /// A short name, such as `o200k`, which stands beside the counts that it made.
+    /// Returns a short name, such as `o200k`, which is recorded with the counts.
     fn name(&self) -> &str;
 
-    /// Whether its counts of text are the provider's own.
+    /// Returns whether its counts of text are exactly the provider's.
     fn is_exact(&self) -> bool;
 
-    /// Tokens of a text.
+    /// Counts the tokens of a text.
     fn text(&self, text: &str) -> u64;
 
-    /// Tokens that a message costs beside its parts: role, separators.
+    /// Returns the tokens that a message costs besides its parts, for its role and separators.
     fn message_overhead(&self) -> u64 {
         3
     }
 
-    /// How a picture is priced.
+    /// Returns the formula for the tokens of pictures.
     fn image(&self) -> ImageFormula {
         ImageFormula::default()
     }
 
-    /// Tokens of a whole message, for those who count more than its parts and [`message_overhead`](TokenCounter::message_overhead), such as
-    /// what a provider writes around tool calls. `None`: the parts are added up, which is what happens unless this says otherwise.
+    /// Counts the tokens of a whole message.
     ///
-    /// Where a part is shortened or hidden, its tokens are taken off by what [`text`](TokenCounter::text) says of them.
+    /// Implement it for a counter that counts more than the parts and the
+    /// [`message_overhead`](TokenCounter::message_overhead), such as what a provider writes around tool calls. By
+    /// default it returns `None`, and the parts are added up.
+    ///
+    /// If a part is truncated or hidden, the tokens that [`text`](TokenCounter::text) counts for what is missing are
+    /// subtracted.
     ///
     /// ```
     /// use lookback_core::Message;
     /// use lookback_core::{measure, tokens::TokenCounter};
     ///
-    /// /// Counts words, and ten for each call of a tool.
+    /// /// Counts words, and ten more for each tool call.
     /// #[derive(Debug)]
     /// struct Words;
     ///

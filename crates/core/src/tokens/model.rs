@@ -1,28 +1,31 @@
-//! What is known of each model: its window, its tokenizer, its formula for pictures. Data, in `data/models.toml`.
+//! The table of models: context windows, tokenizers and picture formulas, from `data/models.toml`.
 
 use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::{Estimate, ImageFormula, OpenAi, TokenCounter, Vocabulary};
+use super::{Estimate, ImageFormula, TokenCounter};
+#[cfg(any(feature = "o200k", feature = "cl100k"))]
+use super::{OpenAi, Vocabulary};
 
-/// A family of models, as `models.toml` describes it.
+/// A family of models, as described in `models.toml`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Model {
-    /// Names that it covers; `*` stands for any text.
+    /// Patterns of the names that it covers; `*` matches any text.
     pub names: Vec<String>,
-    /// Tokens that a request and its answer may hold together.
+    /// The context window: the most tokens of a request and its answer together.
     pub window: u64,
     /// The most tokens that an answer may have, if that is known.
     #[serde(default)]
     pub max_output: Option<u64>,
     /// How its tokens are counted.
     pub tokenizer: Tokenizer,
-    /// By what that count is multiplied; anything but 1 makes it an estimate.
+    /// The factor by which that count is multiplied. Anything but 1 makes it an estimate.
     #[serde(default = "one")]
     pub factor: f64,
-    /// How pictures are priced.
+    /// The formula for the tokens of pictures.
     #[serde(default)]
     pub image: ImageFormula,
 }
@@ -34,16 +37,35 @@ fn one() -> f64 {
 /// How the tokens of a model are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Tokenizer {
-    /// OpenAI's vocabulary since gpt-4o.
+    /// OpenAI's vocabulary of gpt-4o and later.
     O200k,
     /// OpenAI's vocabulary of gpt-4 and gpt-3.5.
     Cl100k,
-    /// From the characters alone.
+    /// An estimate from the characters.
     Estimate,
 }
 
-/// The models that are known, the first that matches a name first.
+#[cfg(any(feature = "o200k", feature = "cl100k"))]
+impl Tokenizer {
+    /// Returns the vocabulary, or `None` if there is none or its feature is off.
+    pub fn vocabulary(self) -> Option<Vocabulary> {
+        match self {
+            #[cfg(feature = "o200k")]
+            Tokenizer::O200k => Some(Vocabulary::O200k),
+            #[cfg(feature = "cl100k")]
+            Tokenizer::Cl100k => Some(Vocabulary::Cl100k),
+            #[cfg(not(feature = "o200k"))]
+            Tokenizer::O200k => None,
+            #[cfg(not(feature = "cl100k"))]
+            Tokenizer::Cl100k => None,
+            Tokenizer::Estimate => None,
+        }
+    }
+}
+
+/// A table of models. If several match a name, the first is taken.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Models {
@@ -51,27 +73,28 @@ pub struct Models {
     models: Vec<Model>,
 }
 
-/// A table of models that cannot be read.
+/// An error from reading a table of models.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("the table of models cannot be read: {0}")]
+#[error("cannot read the table of models: {0}")]
 pub struct ModelsError(#[from] toml::de::Error);
 
 impl Models {
-    /// The table that comes with Lookback.
+    /// Returns the table that comes with Lookback.
     pub fn builtin() -> Self {
-        // A test reads it, so it parses; were it not to, no model would be known and every count an estimate.
+        // A test makes sure that it parses. If it did not, no model would be known, and every count would be an
+        // estimate.
         Models::from_toml(include_str!("../../data/models.toml")).unwrap_or(Models { models: Vec::new() })
     }
 
-    /// A table of one's own, in the format of `data/models.toml`.
+    /// Reads a table in the format of `data/models.toml`.
     ///
     /// # Errors
-    /// Where the text is not TOML, or not of this format.
+    /// Returns an error if the text is not TOML, or not in this format.
     pub fn from_toml(text: &str) -> Result<Self, ModelsError> {
         Ok(toml::from_str(text)?)
     }
 
-    /// What is known of a model; `None` where nothing is.
+    /// Finds a model by its name, in any case; `None` if it is unknown.
     ///
     /// ```
     /// use lookback_core::tokens::Models;
@@ -87,18 +110,19 @@ impl Models {
 }
 
 impl Model {
-    /// A counter of its tokens.
+    /// Returns a counter for its tokens.
+    ///
+    /// It is an [`Estimate`] if the model's vocabulary is not compiled in (features `o200k` and `cl100k`).
     pub fn counter(&self) -> Arc<dyn TokenCounter> {
-        let openai = |vocabulary| OpenAi::new(vocabulary).times(self.factor).with_image(self.image);
-        match self.tokenizer {
-            Tokenizer::O200k => Arc::new(openai(Vocabulary::O200k)),
-            Tokenizer::Cl100k => Arc::new(openai(Vocabulary::Cl100k)),
-            Tokenizer::Estimate => Arc::new(Estimate { factor: self.factor, image: self.image }),
+        #[cfg(any(feature = "o200k", feature = "cl100k"))]
+        if let Some(vocabulary) = self.tokenizer.vocabulary() {
+            return Arc::new(OpenAi::new(vocabulary).times(self.factor).with_image(self.image));
         }
+        Arc::new(Estimate { factor: self.factor, image: self.image })
     }
 }
 
-/// Whether a name fits a pattern in which `*` stands for any text.
+/// Returns whether a name matches a pattern, in which `*` matches any text.
 ///
 /// ```
 /// use lookback_core::tokens::glob;

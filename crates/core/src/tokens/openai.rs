@@ -1,19 +1,21 @@
-//! The counter for OpenAI's vocabularies: exact for their own models, and the best estimate there is for most others.
+//! The counter for OpenAI's vocabularies: exact for OpenAI's models, and the best known estimate for most others.
 
 use super::calibration::scale;
 use super::{ImageFormula, TokenCounter};
 
 pub use super::vocabulary::Vocabulary;
 
-/// Counts with a vocabulary of OpenAI's, times a factor for families whose own tokenizer is not public.
+/// A counter with one of OpenAI's vocabularies, times a factor for model families whose tokenizer is not public.
 ///
 /// ```
+/// # #[cfg(feature = "o200k")] {
 /// use lookback_core::tokens::{OpenAi, TokenCounter, Vocabulary};
 ///
 /// let counter = OpenAi::new(Vocabulary::O200k);
 /// assert_eq!(counter.text("Hello, world!"), 4);
 /// assert!(counter.is_exact());
 /// assert!(!counter.times(1.2).is_exact());
+/// # }
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenAi {
@@ -23,17 +25,17 @@ pub struct OpenAi {
 }
 
 impl OpenAi {
-    /// Exact counts.
+    /// Creates a counter that is exact.
     pub fn new(vocabulary: Vocabulary) -> Self {
         OpenAi { vocabulary, factor: 1.0, image: ImageFormula::Tiles { base: 85, tile: 170 } }
     }
 
-    /// Counts times `factor`, which makes them an estimate.
+    /// Sets the factor by which counts are multiplied. Any factor but 1 makes them an estimate.
     pub fn times(self, factor: f64) -> Self {
         OpenAi { factor, ..self }
     }
 
-    /// Prices pictures by another formula.
+    /// Sets the formula for the tokens of pictures.
     pub fn with_image(self, image: ImageFormula) -> Self {
         OpenAi { image, ..self }
     }
@@ -42,7 +44,9 @@ impl OpenAi {
 impl TokenCounter for OpenAi {
     fn name(&self) -> &str {
         match self.vocabulary {
+            #[cfg(feature = "o200k")]
             Vocabulary::O200k => "o200k",
+            #[cfg(feature = "cl100k")]
             Vocabulary::Cl100k => "cl100k",
         }
     }

@@ -1,16 +1,17 @@
-//! Counts the tokens of a text exactly as OpenAI's models see them.
+//! Counting the tokens of a text exactly as OpenAI's models do, in linear time.
 //!
-//! Both vocabularies split a text into pieces with a pattern (words, punctuation, whitespace), and then merge the
+//! Both vocabularies split a text into pieces with a pattern (words, punctuation, white space), and then merge the
 //! bytes of each piece pair by pair. The crate `tiktoken` does both fast, but its merge slows down with the length of
-//! the piece, and anyone can send a megabyte without a single break. So a cheap scan looks for stretches that may hold
-//! a long piece; only those are split here, and their long pieces are merged in windows, at a constant cost per byte.
+//! the piece, and anyone can send a megabyte without a single break. So a cheap scan looks for stretches that may
+//! contain a long piece. Only those are split here, and their long pieces are merged in windows, at a constant cost per
+//! byte.
 
 #![allow(
     clippy::indexing_slicing,
     clippy::cast_possible_truncation,
     clippy::expect_used,
     clippy::wildcard_enum_match_arm,
-    reason = "every index is a boundary that this file found in the same text; the tests and a fuzz target hold it to that"
+    reason = "every index is a boundary found in the same text, which tests and a fuzz target check"
 )]
 
 use std::cmp::Reverse;
@@ -21,65 +22,78 @@ use regex::Regex;
 use rustc_hash::FxBuildHasher;
 use tiktoken::CoreBpe;
 
-/// A piece longer than this is merged in windows. Also the size of the blocks that are scanned for a certain boundary,
-/// so that `tiktoken` never sees a piece longer than three blocks.
+/// The bytes above which a piece is merged in windows.
+///
+/// It is also the size of the blocks that are scanned for a certain boundary, so `tiktoken` never sees a piece that is
+/// longer than three blocks.
 const LONG: usize = 1024;
 
-/// How many bytes are merged at a time: several times the longest token, which has 128.
+/// The bytes that are merged at a time: several times the longest token, which has 128.
 const WINDOW: usize = 1024;
 
-/// The pattern of `o200k_base`, without its last alternative `\s+(?!\S)`: see [`Splitter::end_of_piece`].
+/// The pattern of `o200k_base`, without its last alternative `\s+(?!\S)`, which [`Splitter::end_of_piece`] implements.
+#[cfg(feature = "o200k")]
 const O200K_PIECES: &str = concat!(
     r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
     r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
     r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+",
 );
 
-/// The pattern of `cl100k_base`, likewise.
+/// The pattern of `cl100k_base`, also without `\s+(?!\S)`.
 ///
-/// OpenAI's has `\s+$` before `\s*[\r\n]+`. That changes no count: no token goes on with whitespace after its last line
-/// break.
+/// OpenAI's pattern also has `\s+$` before `\s*[\r\n]+`. That changes no count, because no token has white space after
+/// its last line break.
+#[cfg(feature = "cl100k")]
 const CL100K_PIECES: &str = concat!(
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+",
     r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+",
 );
 
-/// A contraction to `o200k_base`, whose pattern ignores case, but `tiktoken` 4.1.2 overlooks it after a word.
+/// A contraction in `o200k_base`, whose pattern ignores case. `tiktoken` 4.1.2 overlooks it after a word.
 const LONG_S: &str = "'ſ";
 
+#[cfg(feature = "o200k")]
 static O200K: LazyLock<Encoding> = LazyLock::new(|| Encoding::new(tiktoken::encoding::o200k_base(), O200K_PIECES));
+#[cfg(feature = "cl100k")]
 static CL100K: LazyLock<Encoding> = LazyLock::new(|| Encoding::new(tiktoken::encoding::cl100k_base(), CL100K_PIECES));
 
-/// The two vocabularies of OpenAI's models since GPT-4.
+/// A vocabulary of OpenAI's models since GPT-4.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Vocabulary {
-    /// `o200k_base`: GPT-4o and later.
+    /// `o200k_base`: GPT-4o and later. Needs the feature `o200k`.
+    #[cfg(feature = "o200k")]
     O200k,
-    /// `cl100k_base`: GPT-4 and GPT-3.5.
+    /// `cl100k_base`: GPT-4 and GPT-3.5. Needs the feature `cl100k`.
+    #[cfg(feature = "cl100k")]
     Cl100k,
 }
 
 impl Vocabulary {
-    /// The number of tokens in `text`. Special tokens such as `<|endoftext|>` count as the plain text they are here.
+    /// Counts the tokens of a text. Special tokens such as `<|endoftext|>` are counted as plain text.
     ///
-    /// The time is linear in the length of the text, whatever it holds. The first call loads the vocabulary.
+    /// The time is linear in the length of any text. The first call loads the vocabulary.
     ///
     /// ```
+    /// # #[cfg(all(feature = "o200k", feature = "cl100k"))] {
     /// use lookback_core::tokens::Vocabulary;
     ///
     /// assert_eq!(Vocabulary::O200k.count("Hello, world!"), 4);
     /// assert_eq!(Vocabulary::Cl100k.count("a".repeat(1_000_000).as_str()), 125_000);
+    /// # }
     /// ```
     #[must_use]
     pub fn count(self, text: &str) -> u64 {
         match self {
+            #[cfg(feature = "o200k")]
             Self::O200k => O200K.count(text),
+            #[cfg(feature = "cl100k")]
             Self::Cl100k => CL100K.count(text),
         }
     }
 }
 
-/// One vocabulary, with what its long pieces need built when the first one comes.
+/// A vocabulary. What its long pieces need is built when the first one comes.
 struct Encoding {
     bpe: CoreBpe,
     pattern: &'static str,
@@ -120,7 +134,7 @@ impl Encoding {
         count + self.bpe.count(&text[counted..]) as u64
     }
 
-    /// The tokens of `before`, which `tiktoken` can count, and of the stretch after it, which it may be bad at.
+    /// Counts `before`, which `tiktoken` counts fast, and the stretch after it, which `tiktoken` may count slowly.
     #[cold]
     fn count_by_piece(&self, before: &str, stretch: &str) -> u64 {
         let splitter = self.splitter.get_or_init(|| Splitter::new(&self.bpe, self.pattern));
@@ -132,7 +146,7 @@ impl Encoding {
             count += if piece.len() > LONG || piece.ends_with(LONG_S) {
                 splitter.count_piece(piece.as_bytes())
             } else {
-                // It is one piece also by itself.
+                // By itself, it is also one piece.
                 self.bpe.count(piece) as u64
             };
             at = end;
@@ -141,14 +155,14 @@ impl Encoding {
     }
 }
 
-/// What a character is to both patterns, as far as it is certain without tables.
+/// The kind of a character in both patterns, as far as it is known without tables.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Letter,
     Digit,
-    /// Punctuation and symbols, except the apostrophe, which can belong to the word before it.
+    /// Punctuation and symbols, except the apostrophe, because it can belong to the word before it.
     Sign,
-    /// The space of ASCII, which only whitespace or the start of a piece can hold.
+    /// The ASCII space, which is only in white space or at the start of a piece.
     Space,
     OtherWhitespace,
     Unknown,
@@ -171,20 +185,20 @@ impl Kind {
     }
 }
 
-/// The first place in `text` where a piece ends in both patterns, whatever surrounds the text.
+/// Returns the first index at which a piece ends in both patterns, whatever surrounds the text.
 ///
-/// It always follows a character that is not whitespace. Cutting there changes no other piece: the patterns never look
-/// back, and look ahead only after whitespace.
+/// It always follows a character that is not white space. A cut there changes no other piece, because the patterns
+/// never look back, and look ahead only after white space.
 fn first_boundary(text: &str) -> Option<usize> {
     let mut before = Kind::Unknown;
     text.char_indices().find_map(|(at, c)| {
         let kind = Kind::of(c);
         let boundary = match (before, kind) {
-            // No piece of letters or digits goes on with these.
+            // No piece of letters or digits continues with these.
             (Kind::Letter, Kind::Sign | Kind::Digit) | (Kind::Digit, Kind::Sign | Kind::Letter) => true,
-            // Digits stand alone.
+            // Digits are pieces of their own.
             (Kind::Sign, Kind::Digit) => true,
-            // A space continues nothing but whitespace.
+            // A space continues only white space.
             (Kind::Letter | Kind::Digit | Kind::Sign | Kind::Unknown, Kind::Space) => at > 0,
             _ => false,
         };
@@ -196,7 +210,7 @@ fn first_boundary(text: &str) -> Option<usize> {
 /// Splits a stretch of text into pieces and merges the long ones.
 struct Splitter {
     pieces: Regex,
-    /// The tokens and their ranks: what has the lowest rank is merged first.
+    /// The tokens with their ranks. The lowest rank is merged first.
     ranks: HashMap<Vec<u8>, u32, FxBuildHasher>,
     longest: usize,
 }
@@ -212,20 +226,20 @@ impl Splitter {
         }
     }
 
-    /// Where the piece that starts at `start` ends.
+    /// Returns the end of the piece that starts at `start`.
     fn end_of_piece(&self, text: &str, start: usize) -> usize {
         let Some(piece) = self.pieces.find_at(text, start) else { return text.len() };
         if piece.end() == text.len() {
             return piece.end();
         }
-        // `\s+(?!\S)`: whitespace leaves its last character to the word after it, except a line break.
+        // `\s+(?!\S)`: the last character of white space belongs to the word after it, unless it is a line break.
         match piece.as_str().char_indices().next_back() {
             Some((last, c)) if last > 0 && c.is_whitespace() && !matches!(c, '\r' | '\n') => start + last,
             _ => piece.end(),
         }
     }
 
-    /// The tokens of one piece, in windows large enough to agree.
+    /// Counts the tokens of one piece, in windows that are large enough to agree.
     fn count_piece(&self, piece: &[u8]) -> u64 {
         let mut window = WINDOW;
         loop {
@@ -236,17 +250,17 @@ impl Splitter {
         }
     }
 
-    /// The tokens of `piece`, or `None` if two windows disagree where they meet.
+    /// Counts the tokens of a piece, or returns `None` if two windows disagree where they meet.
     ///
-    /// Tokens are the result of merging their bytes if every two neighbors are the result of merging theirs. Proof:
-    /// let the first merge across a boundary of those tokens be between neighbors t and u. Until then no merge crossed
-    /// a boundary, so t and u went through the same merges as they do alone, and this merge was the lowest and leftmost
-    /// of all; so it also is when t and u are merged alone, and (t, u) is not the result: a contradiction. By the same
-    /// argument neighbors in a result are the result of merging their own bytes.
+    /// A list of tokens is the result of merging all their bytes if every two neighbors are the result of merging
+    /// theirs. Proof: let the first merge across a boundary of the list be between neighbors t and u. No merge crossed
+    /// a boundary before, so t and u went through the same merges as they do alone, and this merge was the lowest and
+    /// leftmost of all. It is so too when t and u are merged alone, so (t, u) is not the result: a contradiction. By
+    /// the same argument, neighbors in a result are the result of merging their own bytes.
     ///
-    /// So it is enough that each window starts with a token that the window before it has at the same place. What ends
-    /// a window changes at most its last 293 bytes: that is the longest way back over pairs of ever higher rank in
-    /// either vocabulary. So windows of 4 KB always agree, and the time stays linear.
+    /// So it is enough that each window starts with a token that the window before it has at the same place. The end of
+    /// a window changes at most its last 293 bytes, which is the longest way back over pairs of ever higher rank in
+    /// either vocabulary. So windows of 4 KB always agree, and the time is linear.
     fn count_in_windows(&self, piece: &[u8], window: usize) -> Option<u64> {
         let (mut count, mut rest, mut first) = (0, piece, None);
         loop {
@@ -257,7 +271,7 @@ impl Splitter {
             if rest.len() <= window {
                 return Some(count + tokens.len() as u64);
             }
-            // The window ends anywhere, which can change its last tokens.
+            // The window may end inside a token, which can change its last tokens.
             let mut left = window;
             let sure = |token: &&usize| {
                 left -= **token;
@@ -270,10 +284,11 @@ impl Splitter {
         }
     }
 
-    /// The lengths of the tokens that `bytes` are merged into.
+    /// Merges bytes into tokens, and returns their lengths.
     fn merge(&self, bytes: &[u8]) -> Vec<usize> {
         let end_of_text = bytes.len();
-        // For each start of a token: where it ends, and where the token before it starts. 0 ends a token merged away.
+        // For each start of a token: its end, and the start of the token before it. An end of 0 means that it was
+        // merged away.
         let mut ends: Vec<usize> = (1..=end_of_text).collect();
         let mut previous: Vec<usize> = (0..end_of_text).map(|at| at.saturating_sub(1)).collect();
         let candidate = |start: usize, end: usize| {
@@ -283,7 +298,7 @@ impl Splitter {
         let mut candidates: BinaryHeap<_> = (2..=end_of_text).filter_map(|end| candidate(end - 2, end)).collect();
         while let Some(Reverse((_, start, end))) = candidates.pop() {
             let middle = ends[start];
-            // Another merge may have taken one of the two tokens.
+            // Another merge may have used one of the two tokens.
             if middle <= start || middle >= end || ends[middle] != end {
                 continue;
             }
@@ -300,13 +315,13 @@ impl Splitter {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "o200k", feature = "cl100k"))]
 mod tests {
     use super::*;
 
     const BOTH: [&LazyLock<Encoding>; 2] = [&O200K, &CL100K];
 
-    /// Runs that one pattern or both leave whole, or nearly.
+    /// Runs of characters that at least one pattern does not split, or hardly.
     fn runs(length: usize) -> Vec<String> {
         let mut state = 1_u64;
         let mut random = move |set: &str| {
@@ -388,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn the_vocabularies_are_what_the_code_relies_on() {
+    fn the_vocabularies_have_what_the_code_relies_on() {
         for encoding in BOTH {
             let splitter = Splitter::new(&encoding.bpe, encoding.pattern);
             assert_eq!(splitter.longest, 128);

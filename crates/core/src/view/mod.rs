@@ -412,7 +412,7 @@ impl View {
             return;
         }
         if message.role() == Role::System
-            && message.wire().is_some_and(|wire| wire.dialect == Dialect::Anthropic)
+            && message.wire().is_some_and(|wire| wire.dialect.quirks().system_follows_user)
             && let Some(last) = self.groups.len().checked_sub(1).filter(|_| self.turn > 0)
             && self.groups.last().is_some_and(|group| group.kind.is_said() || group.kind == GroupKind::Note)
         {

@@ -102,12 +102,14 @@ fn paired(dialect: Dialect, request: &[String]) -> Found {
             Dialect::Bedrock => {
                 blocks(message).iter().filter_map(|b| b.get("toolUse")).map(|call| text(&call["toolUseId"])).collect()
             }
+            other => unreachable!("{other}"),
         }
     };
     let result = |block: &serde_json::Value| match dialect {
         Dialect::OpenAiChat => None,
         Dialect::Anthropic => (block["type"] == "tool_result").then(|| text(&block["tool_use_id"])),
         Dialect::Bedrock => block.get("toolResult").map(|result| text(&result["toolUseId"])),
+        other => unreachable!("{other}"),
     };
     let mut at = 0;
     while let Some(message) = parsed.get(at) {

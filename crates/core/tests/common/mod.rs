@@ -418,6 +418,7 @@ impl Writer {
                         "{{\"image\":{{\"format\":\"png\",\"source\":{{\"s3Location\":{{\"uri\":\"s3://b/{n}\"}}}}}}}}"
                     )
                 }
+                other => unreachable!("{other}"),
             },
             Bit::Opaque if bedrock => format!("{{\"guardContent\":{{\"n\":{n}.0e0}}}}"),
             Bit::Opaque => format!("{{\"type\":\"x_unknown\",\"n\":{n}.0e0}}"),
@@ -498,6 +499,7 @@ impl Writer {
                 Dialect::Bedrock => {
                     format!("{{\"toolUse\":{{\"toolUseId\":{id},\"name\":\"t\", \"input\":{object}}}}}")
                 }
+                other => unreachable!("{other}"),
             });
         }
         if self.dialect != Dialect::OpenAiChat {
@@ -577,6 +579,7 @@ impl Writer {
                 let status = if spec.error { ",\"status\":\"error\"" } else { "" };
                 format!("{{\"toolResult\":{{\"toolUseId\":{id},\"content\":{list}{status}}}}}")
             }
+            other => unreachable!("{other}"),
         }
     }
 
@@ -701,7 +704,7 @@ impl Run {
                     self.push(&writer.system(&Text::Words(3)), Origin::Client);
                     self.push(&writer.assistant(&words, &[]), Origin::Model);
                 }
-                Dialect::Bedrock => {}
+                _ => {}
             },
             Op::User(bits) => self.push(&writer.user(bits), Origin::Client),
             Op::Assistant { asked, bits, calls } => {
@@ -919,7 +922,7 @@ pub fn parts(dialect: Dialect, request: &[String]) -> Vec<Part> {
         let role = role(json);
         let parts = match dialect {
             Dialect::OpenAiChat => vec![json.clone()],
-            Dialect::Anthropic | Dialect::Bedrock => pieces(dialect, json).0,
+            _ => pieces(dialect, json).0,
         };
         parts.into_iter().map(move |part| (role, part))
     };

@@ -263,8 +263,8 @@ impl<'a> Draft<'a> {
         let (system, tools) = match dialect {
             // OpenAI's system prompt is among the messages.
             Dialect::OpenAiChat => (None, self.tools),
-            Dialect::Anthropic => (self.system, self.tools),
             Dialect::Bedrock => (self.system, self.tool_config.or(self.tools)),
+            _ => (self.system, self.tools),
         };
         let given = |raw: Option<&RawValue>| raw.filter(|raw| raw.get() != "null").map(ToOwned::to_owned);
         let preamble = Preamble { system: given(system), tools: given(tools) };

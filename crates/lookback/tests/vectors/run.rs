@@ -96,7 +96,7 @@ pub fn play(vector: &Vector, dialect: Dialect, here: &str) -> BTreeMap<String, V
             calls.push(call);
             if said["too_long"] == true && first {
                 refused.push(iteration);
-                let cause = TooLong { measure: Measure::Tokens, actual: None, limit: None, reserved: None };
+                let cause = TooLong::new(Measure::Tokens);
                 if run.overflow(cause).await.is_err() {
                     run.stop("nothing can be shortened").await.unwrap();
                 }

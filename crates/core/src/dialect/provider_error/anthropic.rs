@@ -1,13 +1,13 @@
-//! Anthropic's words.
+//! The errors of Anthropic, in its words.
 
 use super::saying::Saying;
 
-pub(super) const SAYINGS: &[Saying] = &[
+pub(in crate::dialect) const SAYINGS: &[Saying] = &[
     Saying::tokens("prompt is too long: {actual} tokens > {limit} maximum"),
     Saying::tokens("prompt is too long"),
     Saying::tokens("input length and `max_tokens` exceed context limit: {actual} + {reserved} > {limit}"),
     Saying::tokens("input length and `max_tokens` exceed context limit"),
-    // A reason to stop, which some servers send as an error.
+    // This is a stop reason, which some servers send as an error.
     Saying::tokens("model_context_window_exceeded"),
     Saying::bytes("request_too_large"),
     Saying::bytes("Request exceeds the maximum size"),
@@ -16,7 +16,7 @@ pub(super) const SAYINGS: &[Saying] = &[
     Saying::media("Too much media: {actual} document pages + {actual} images > {limit}"),
     Saying::media("A maximum of {limit} PDF pages may be provided"),
     Saying::media("messages.{}.content.{}.pdf…A maximum of {limit} PDF pages may be provided"),
-    // With fewer pictures a larger one would be accepted. What is too large for any request is a fault of its own.
+    // With fewer pictures, larger ones are accepted. A picture that is too large for any request is malformed.
     Saying::media("messages.{}.content…exceed max allowed size for many-image requests"),
     Saying::media("exceed max allowed size for many-image requests"),
     Saying::breaks("AM1", "first message must use the \"user\" role"),
@@ -36,14 +36,14 @@ pub(super) const SAYINGS: &[Saying] = &[
     Saying::breaks("AM4", "messages must have non-empty content"),
     Saying::breaks("AM4", "final assistant content cannot end with trailing whitespace"),
     Saying::breaks("AM4", "content cannot be empty if `is_error` is true"),
-    // A signature that is not the block's own signs nothing.
+    // A block with another block's signature is not signed.
     Saying::breaks("AM5", "signature: Field required"),
     Saying::breaks("AM5", "Invalid `signature` in `thinking` block"),
     Saying::breaks("AM5", "blocks in the latest assistant message cannot be modified"),
     Saying::breaks("AM7", "role 'system' must precede an 'assistant' message"),
     Saying::breaks("AM9", "A maximum of {} blocks with cache_control may be provided"),
     Saying::refused("roles must alternate between"),
-    // Older models take no system message at all.
+    // Older models refuse any system message.
     Saying::refused("Unexpected role \"system\""),
     Saying::refused("role 'system' is not supported on this model"),
     Saying::refused("does not support assistant message prefill"),

@@ -1,9 +1,9 @@
-//! The words of Bedrock, and of the models behind it where they have their own.
+//! The errors of Bedrock and of the models behind it, in their words.
 
 use super::saying::Saying;
 
-pub(super) const SAYINGS: &[Saying] = &[
-    // Said of a body that is too large, too: the measure may be wrong, and cannot be told.
+pub(in crate::dialect) const SAYINGS: &[Saying] = &[
+    // Bedrock says this of too many bytes, too, so the measure may be wrong.
     Saying::tokens("Input is too long for requested model"),
     Saying::tokens("Too many input tokens. Max input tokens: {limit}, request input token count: {actual}"),
     Saying::tokens("Too many input tokens"),

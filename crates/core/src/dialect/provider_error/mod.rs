@@ -1,9 +1,9 @@
-//! What a provider's error says of the request: too long, malformed, or none of our business; one file of words for each
-//! provider, and the reading of them here.
+//! Reading a provider's error: the request is too long, it is malformed, or something else is wrong. Each provider's
+//! words are in a file of their own.
 //!
-//! Errors come as bodies in JSON, as bodies that a gateway wrapped in its own, as an SDK's exceptions printed, cut off or
-//! not. What survives all of that are the provider's words. So the words are looked for, in a text without white space,
-//! quotes, escapes and capitals.
+//! An error comes as a JSON body, as a body that a gateway wrapped in its own, or as the printed exception of an SDK,
+//! which may be cut off. Only the provider's words survive all of that. So the text is searched for them, without its
+//! white space, quotes, escapes and capitals.
 
 mod anthropic;
 mod bedrock;
@@ -15,11 +15,15 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use self::saying::{Found, Means, Saying};
+pub(super) use self::anthropic::SAYINGS as ANTHROPIC;
+pub(super) use self::bedrock::SAYINGS as BEDROCK;
+pub(super) use self::openai_chat::SAYINGS as OPENAI_CHAT;
+pub(super) use self::saying::Saying;
+use self::saying::{Found, Means};
 use super::Dialect;
 use crate::size::Measure;
 
-/// How much of an error is read: what it says of the request stands at its beginning.
+/// How much of an error is read, in bytes. What it says about the request is at its beginning.
 const HEAD: usize = 64 * 1024;
 
 /// What a provider's error says about the request.
@@ -41,51 +45,76 @@ const HEAD: usize = 64 * 1024;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum ProviderError {
-    /// The request as a whole is too long: with less in its window it would be accepted.
+    /// The request as a whole is too long. With a smaller window it would be accepted.
     TooLong(TooLong),
-    /// The messages break a rule of the provider, or one of them is refused by itself, such as a text or a picture that is
-    /// too large. A smaller window does not help unless it happens to leave out what is wrong.
+    /// The messages break a rule of the provider, or one part is refused by itself, for example because it is too large
+    /// a picture. A smaller window does not help, unless it happens to leave out what is wrong.
     Malformed {
-        /// The rule's number in [`Dialect::rules`], where it can be told.
+        /// The number of the rule in [`Dialect::rules`], if the error tells which one.
         rule: Option<&'static str>,
     },
-    /// Anything else: rate limits, keys, faults of the server, policies on content, parameters other than the messages.
+    /// Anything else: rate limits, keys, faults of the server, content policies, parameters other than the messages.
     ///
-    /// A limit of tokens for each minute is one of these, even where it says that the request is too large for it: it is
-    /// no property of the model, and may be another in a minute or under another key.
+    /// This includes a limit of tokens per minute, even if the error says that the request is too large for it. Such a
+    /// limit does not belong to the model, and may differ in a minute or with another key.
     Other,
 }
 
-/// By how much a request is too long, as far as the provider says.
+/// A request that is too long, with the numbers that the provider gives.
 ///
-/// Servers that stop counting when the limit is reached say "at least", so `actual` may be too low. The numbers are the
-/// provider's own, and nothing else of its error is kept.
+/// Some servers stop counting at the limit and say "at least", so `actual` may be too low. Nothing else of the
+/// provider's error is kept.
 ///
 /// ```
 /// use lookback_core::{TooLong, policy::Measure};
 ///
-/// let long = TooLong { measure: Measure::Tokens, actual: Some(130_000), limit: Some(128_000), reserved: Some(4_000) };
-/// assert_eq!(long.to_string(), "the request is too long: 130000 tokens and 4000 for the answer, where 128000 are allowed");
+/// let long = TooLong::new(Measure::Tokens).with_actual(130_000).with_limit(128_000).with_reserved(4_000);
+/// assert_eq!(
+///     long.to_string(),
+///     "the request is too long: 130000 tokens and 4000 for the answer, but the limit is 128000"
+/// );
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("the request is too long{}", self.told())]
+#[non_exhaustive]
 pub struct TooLong {
-    /// What there is too much of: [`Measure::Tokens`], [`Measure::Bytes`] or [`Measure::Media`] (pictures, files, or pages).
+    /// What is too much: [`Measure::Tokens`], [`Measure::Bytes`] or [`Measure::Media`] (pictures, files, or pages).
     pub measure: Measure,
-    /// How much was sent, without what is reserved.
+    /// How much was sent, without what is reserved for the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actual: Option<u64>,
-    /// How much there may be, what is reserved included.
+    /// How much is allowed, including what is reserved for the answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<u64>,
-    /// The tokens asked for as an answer, where the server counts them in.
+    /// The tokens reserved for the answer, if the server counts them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserved: Option<u64>,
 }
 
 impl TooLong {
-    /// How much may be sent beside what is reserved.
+    /// Creates an error without numbers.
+    pub const fn new(measure: Measure) -> TooLong {
+        TooLong { measure, actual: None, limit: None, reserved: None }
+    }
+
+    /// Sets how much was sent, without what is reserved for the answer.
+    pub const fn with_actual(self, actual: u64) -> TooLong {
+        TooLong { actual: Some(actual), ..self }
+    }
+
+    /// Sets how much is allowed, including what is reserved for the answer.
+    pub const fn with_limit(self, limit: u64) -> TooLong {
+        TooLong { limit: Some(limit), ..self }
+    }
+
+    /// Sets the tokens that are reserved for the answer.
+    pub const fn with_reserved(self, reserved: u64) -> TooLong {
+        TooLong { reserved: Some(reserved), ..self }
+    }
+
+    /// Returns how much may be sent besides what is reserved; `None` if the limit is unknown.
     pub fn room(&self) -> Option<u64> {
         Some(self.limit?.saturating_sub(self.reserved.unwrap_or(0)))
     }
@@ -100,8 +129,8 @@ impl TooLong {
                 }
             }
             match (self.actual, self.limit) {
-                (Some(_), Some(limit)) => write!(f, ", where {limit} are allowed"),
-                (None, Some(limit)) => write!(f, ": {limit} {measure} are allowed"),
+                (Some(_), Some(limit)) => write!(f, ", but the limit is {limit}"),
+                (None, Some(limit)) => write!(f, ": the limit is {limit} {measure}"),
                 (Some(_), None) => Ok(()),
                 (None, None) => write!(f, ": too many {measure}"),
             }
@@ -109,7 +138,7 @@ impl TooLong {
     }
 }
 
-/// What a gateway says of a rate limit, of whichever provider; and that one text is too long, which may be a tool's.
+/// Words of gateways about rate limits, and about a single text that is too long, such as the description of a tool.
 const OTHER: &[Saying] = &[
     Saying::other("rate_limit"),
     Saying::other("RateLimitError"),
@@ -122,8 +151,8 @@ const OTHER: &[Saying] = &[
     Saying::other("string too long. Expected a string with maximum length {}"),
 ];
 
-/// Places in the messages that an error names before it says anything else, or as its parameter. The words of an error about
-/// one message may quote that message, which may say anything, such as "prompt is too long".
+/// Places in the messages that an error names first. Such an error is about one message and may quote it, so what comes
+/// after may be anything, even "prompt is too long".
 const PLACES: &[Saying] = &[
     Saying::refused("messages.{}"),
     Saying::refused("messages.[{}"),
@@ -131,10 +160,12 @@ const PLACES: &[Saying] = &[
     Saying::refused("message[{}"),
     Saying::refused("input[{}"),
 ];
+
+/// The same places, named as the parameter of an error.
 const PARAMETERS: &[&str] = &["param: messages.[", "param: messages[", "param: messages.", "param: input["];
 
-/// Codes for a context that is too long. They say no more than that, and gateways give them to other errors too, so they
-/// are asked last.
+/// Codes for a request that is too long. They are looked for last, because they have no numbers, and because gateways
+/// also give them to other errors.
 const CODES: &[&str] = &[
     "context_length_exceeded",
     "context_window_exceeded",
@@ -145,11 +176,11 @@ const CODES: &[&str] = &[
 ];
 
 impl Dialect {
-    /// What a provider's error says about the request.
+    /// Reads what a provider's error says about the request.
     ///
-    /// `status` is the HTTP status, where it is known. `body` is the body of the answer as it came, the text of an exception,
-    /// or only its message; the first 64 KB are read. Words of all providers are known in every dialect, since a gateway
-    /// passes on what stands behind it; rules have numbers in their own dialect only.
+    /// `status` is the HTTP status, if it is known. `body` is the body of the response, the text of an exception, or
+    /// only its message. The first 64 KB are read. Every dialect knows the words of all providers, because a gateway
+    /// passes on errors of the provider behind it. The number of a rule is given only for rules of this dialect.
     pub fn provider_error(self, status: Option<u16>, body: &str) -> ProviderError {
         if matches!(status, Some(401..=403 | 429)) {
             return ProviderError::Other;
@@ -158,7 +189,7 @@ impl Dialect {
         let text = saying::bare(head);
         let has = |words: &&str| text.contains(&saying::bare(words));
 
-        // In this order, since of two that begin at one place the first counts.
+        // The order matters: of two that begin at the same place, the first counts.
         let own = self.sayings().iter().map(|saying| (saying, true));
         let others = Dialect::ALL.into_iter().filter(|dialect| *dialect != self);
         let others = others.flat_map(Dialect::sayings).chain(OTHER).chain(PLACES).map(|saying| (saying, false));
@@ -176,32 +207,22 @@ impl Dialect {
             Some(Means::TooLong(measure)) => ProviderError::TooLong(best(measure, &found)),
             Some(Means::Malformed(_)) => ProviderError::Malformed { rule: rule() },
             Some(Means::Other) => ProviderError::Other,
-            None if CODES.iter().any(has) => ProviderError::TooLong(TooLong::of(Measure::Tokens)),
-            None if status == Some(413) => ProviderError::TooLong(TooLong::of(Measure::Bytes)),
+            None if CODES.iter().any(has) => ProviderError::TooLong(TooLong::new(Measure::Tokens)),
+            None if status == Some(413) => ProviderError::TooLong(TooLong::new(Measure::Bytes)),
             None => ProviderError::Other,
         }
     }
 
     fn sayings(self) -> &'static [Saying] {
-        match self {
-            Dialect::OpenAiChat => openai_chat::SAYINGS,
-            Dialect::Anthropic => anthropic::SAYINGS,
-            Dialect::Bedrock => bedrock::SAYINGS,
-        }
+        self.format().sayings
     }
 }
 
-impl TooLong {
-    fn of(measure: Measure) -> TooLong {
-        TooLong { measure, actual: None, limit: None, reserved: None }
-    }
-}
-
-/// The numbers of the saying that has the most of them, and of these of the first.
+/// Takes the numbers of the saying that has the most of them. Of several such sayings, the first counts.
 fn best(measure: Measure, found: &[(Found, bool)]) -> TooLong {
     let same = found.iter().map(|(found, _)| found).filter(|found| found.means == Means::TooLong(measure));
     let best = same.max_by_key(|found| (found.numbers(), Reverse(found.at)));
-    best.map_or(TooLong::of(measure), |found| TooLong {
+    best.map_or(TooLong::new(measure), |found| TooLong {
         measure,
         actual: found.actual,
         limit: found.limit,
@@ -214,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_rule_named_is_one_of_the_dialect() {
+    fn every_rule_that_a_saying_names_exists() {
         for dialect in Dialect::ALL {
             for saying in dialect.sayings() {
                 if let Means::Malformed(Some(rule)) = saying.means {

@@ -1,8 +1,8 @@
-//! The words of OpenAI, and of the many servers and gateways that follow its Chat Completions.
+//! The errors of OpenAI, and of the servers and gateways that follow its Chat Completions, in their words.
 
 use super::saying::Saying;
 
-pub(super) const SAYINGS: &[Saying] = &[
+pub(in crate::dialect) const SAYINGS: &[Saying] = &[
     // OpenAI, Azure, DeepSeek, vLLM until 0.9.
     Saying::tokens(
         "maximum context length is {limit} tokens. However, you requested {} tokens ({actual} in the messages, {actual} in the functions, and {reserved} in the completion)",
@@ -21,7 +21,7 @@ pub(super) const SAYINGS: &[Saying] = &[
     Saying::tokens("Input tokens exceed the configured limit of {limit}"),
     Saying::tokens("input exceeds the context window"),
     Saying::tokens("prompt tokens ({actual}) exceed model maximum ({limit})"),
-    // vLLM since.
+    // vLLM since 0.9.
     Saying::tokens(
         "maximum context length is {limit} tokens. However, you requested {reserved} output tokens and your prompt contains at least {actual} input tokens",
     ),
@@ -60,7 +60,7 @@ pub(super) const SAYINGS: &[Saying] = &[
     ),
     Saying::tokens("Requested token count exceeds the model's maximum context length of {limit}"),
     Saying::tokens("Input length ({actual}) exceeds model's maximum context length ({limit})"),
-    // llama.cpp, and what is built on it.
+    // llama.cpp, and servers built on it.
     Saying::tokens("request ({actual} tokens) exceeds the available context size ({limit} tokens)"),
     Saying::tokens("exceeds the available context size…n_prompt_tokens:{actual},n_ctx:{limit}"),
     Saying::tokens("exceeds the available context size"),
@@ -99,7 +99,7 @@ pub(super) const SAYINGS: &[Saying] = &[
     Saying::tokens("prompt token count of {actual} exceeds the limit of {limit}"),
     Saying::tokens("total number of tokens (prompt and prediction) cannot exceed {limit} - received {actual}"),
     Saying::tokens("Total tokens of image and text exceed max message tokens"),
-    // Bytes, of any server.
+    // Bytes, by any server.
     Saying::bytes("Maximum request body size {limit} exceeded, actual body size {actual}"),
     Saying::bytes("request entity too large"),
     Saying::bytes("payload too large"),
@@ -109,7 +109,7 @@ pub(super) const SAYINGS: &[Saying] = &[
     Saying::media("Too many images in request. Max is {limit}"),
     Saying::media("Too many images in request: {actual} images provided, but the model supports a maximum of {limit}"),
     Saying::media("request contains {actual} images, exceeding the maximum of {limit}"),
-    // The rules, in OpenAI's words and in those of servers that are stricter.
+    // Broken rules, in the words of OpenAI and of stricter servers.
     Saying::breaks("OC1", "must be a response to a preceeding message with 'tool_calls'"),
     Saying::breaks("OC1", "must be a response to a preceding message with 'tool_calls'"),
     Saying::breaks("OC1", "unexpected role 'tool'"),

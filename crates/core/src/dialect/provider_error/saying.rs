@@ -1,18 +1,18 @@
-//! A provider's words for one provider_error, with places for its numbers, and how they are found in the text of an error.
+//! One error in a provider's words, with places for its numbers, and how it is found in a text.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
 use crate::size::Measure;
 
-/// How far apart the words around a `…` may stand.
+/// How far apart the words around a `…` may be, in bytes.
 const GAP: usize = 200;
 
-/// A provider_error in a provider's own words.
+/// An error in a provider's own words.
 ///
-/// `{actual}`, `{limit}` and `{reserved}` stand for numbers, `{}` for a number that does not matter, `…` for other words, not
-/// many. Where there are several `{actual}`, they are added.
-pub(super) struct Saying {
+/// `{actual}`, `{limit}` and `{reserved}` match numbers, `{}` matches a number that does not matter, and `…` matches up
+/// to 200 bytes of other words. Several `{actual}` are added up.
+pub(in crate::dialect) struct Saying {
     pub(super) means: Means,
     pub(super) words: &'static str,
 }
@@ -38,12 +38,12 @@ impl Saying {
         Saying { means: Means::TooLong(Measure::Media), words }
     }
 
-    /// A rule of ours is broken.
+    /// Creates a saying for a broken rule.
     pub(super) const fn breaks(rule: &'static str, words: &'static str) -> Saying {
         Saying { means: Means::Malformed(Some(rule)), words }
     }
 
-    /// The messages are refused for what is no rule of ours.
+    /// Creates a saying for messages that are refused, though they break no rule that Lookback knows.
     pub(super) const fn refused(words: &'static str) -> Saying {
         Saying { means: Means::Malformed(None), words }
     }
@@ -52,7 +52,7 @@ impl Saying {
         Saying { means: Means::Other, words }
     }
 
-    /// Where a bare text first says this.
+    /// Finds this in a text that [`bare`] returned.
     pub(super) fn find(&self, text: &str) -> Option<Found> {
         let words = bare(self.words);
         let first = words.get(..words.find(['{', '…']).unwrap_or(words.len()))?;
@@ -63,10 +63,10 @@ impl Saying {
     }
 }
 
-/// A saying in a text.
+/// A saying that was found in a text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Found {
-    /// Where it begins.
+    /// The index of its first byte.
     pub(super) at: usize,
     pub(super) means: Means,
     pub(super) actual: Option<u64>,
@@ -82,12 +82,12 @@ impl Found {
         }
     }
 
-    /// How many numbers it says.
+    /// Counts its numbers.
     pub(super) fn numbers(&self) -> usize {
         [self.actual, self.limit, self.reserved].into_iter().flatten().count()
     }
 
-    /// Reads on: the text must say what is left of the words.
+    /// Matches the rest of the words against the rest of the text.
     fn read(mut self, mut words: &str, mut text: &str) -> Option<Found> {
         let mut actual = Vec::new();
         while !words.is_empty() {
@@ -118,8 +118,8 @@ impl Found {
     }
 }
 
-/// Reads a number, with commas between its thousands or without, and gives what is left. One that is too large for 64 bits is
-/// read, and has no value.
+/// Reads a number, with or without commas between its thousands, and returns the rest of the text. A number that is too
+/// large for 64 bits is read without a value.
 fn number(text: &str) -> Option<(Option<u64>, &str)> {
     let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     let mut end = digits(text);
@@ -137,8 +137,7 @@ fn number(text: &str) -> Option<(Option<u64>, &str)> {
     Some((said.replace(',', "").parse().ok(), left))
 }
 
-/// The text without what gateways, shells and printers of exceptions add, drop and change: white space, quotes, escapes,
-/// capitals.
+/// Removes what gateways, shells and printed exceptions change in a text: white space, quotes, escapes and capitals.
 pub(super) fn bare(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
@@ -153,8 +152,7 @@ pub(super) fn bare(text: &str) -> String {
     out
 }
 
-/// What an escape stands for, however often it was escaped: `\u003e`, which Go's encoder writes for `>`, is one of few that
-/// matter.
+/// Decodes an escape, however often it was escaped. One that matters is `\u003e`, which Go's encoder writes for `>`.
 fn escaped(rest: &mut Peekable<Chars<'_>>) -> Option<char> {
     while rest.next_if_eq(&'\\').is_some() {}
     if rest.next_if(|char| matches!(char, 'n' | 'r' | 't')).is_some() || rest.next_if_eq(&'u').is_none() {
@@ -184,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_wrapped_and_escaped_is_read_as_it_was_said() {
+    fn wrapping_and_escaping_change_nothing() {
         assert_eq!(bare("{\\\"message\\\":\\\"A \\\\u003e B\\\\n\\n of the `model's`"), "{message:a>bofthemodels");
         assert_eq!(bare("\\u00"), "");
         assert_eq!(bare("\\ud83d!\\"), "!");

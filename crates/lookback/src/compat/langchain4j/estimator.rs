@@ -1,7 +1,7 @@
 //! The original's token counter for OpenAI models: OpenAI's vocabulary, and what OpenAI adds around a message.
 
 use lookback_core::message::{Message, PartRef, ResultItem, ToolCall};
-use lookback_core::tokens::{Models, OpenAi, TokenCounter, Tokenizer, Vocabulary};
+use lookback_core::tokens::{Models, OpenAi, TokenCounter};
 use serde_json::{Map, Value};
 
 use crate::compat::OptionError;
@@ -54,12 +54,8 @@ impl OpenAiTokenCountEstimator {
             value: format!("`{}`", model_name.escape_debug()),
         };
         let models = Models::builtin();
-        let vocabulary =
-            match models.find(model_name).filter(|model| model.factor == 1.0).ok_or_else(unknown)?.tokenizer {
-                Tokenizer::O200k => Vocabulary::O200k,
-                Tokenizer::Cl100k => Vocabulary::Cl100k,
-                Tokenizer::Estimate => return Err(unknown()),
-            };
+        let known = models.find(model_name).filter(|model| model.factor == 1.0);
+        let vocabulary = known.and_then(|model| model.tokenizer.vocabulary()).ok_or_else(unknown)?;
         let late = [
             "gpt-3.5-turbo-1106",
             "gpt-3.5-turbo-0125",

@@ -30,6 +30,7 @@
 //! fit the 200 characters of a name, so only very long identifiers are refused.
 
 mod builder;
+#[cfg(any(feature = "o200k", feature = "cl100k"))]
 mod estimator;
 mod id;
 mod memory;
@@ -37,6 +38,7 @@ mod slot;
 mod store;
 
 pub use builder::{Builder, Messages, Tokens};
+#[cfg(any(feature = "o200k", feature = "cl100k"))]
 pub use estimator::OpenAiTokenCountEstimator;
 pub use memory::{ChatMemory, ChatMemoryError, MessageWindowChatMemory, TokenWindowChatMemory};
 pub use slot::{AnotherId, SingleSlotChatMemoryStore};

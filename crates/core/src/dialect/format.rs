@@ -1,0 +1,74 @@
+//! The table of everything that differs between dialects; each dialect's file has its own entry.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::provider_error::Saying;
+use super::{
+    ConversionError, DecodeError, Dialect, Finding, Mend, Place, Preamble, Quirks, Request, Response, Rule, Shown,
+    anthropic, bedrock, openai_chat,
+};
+use crate::json::Fields;
+use crate::message::{Content, Message};
+
+/// The messages of a request as they are sent.
+pub(super) type Encoded<'a> = Result<Vec<Cow<'a, RawValue>>, ConversionError>;
+
+/// What encoding does to which message, by index.
+pub(super) type Mends = Result<Vec<(usize, Mend)>, ConversionError>;
+
+/// One message, written in another dialect as one or more.
+pub(super) type Rendered = Result<Vec<Box<RawValue>>, ConversionError>;
+
+/// One dialect.
+///
+/// To add a dialect, write a file with one of these, add a variant to [`Dialect`], and a line to [`Dialect::format`].
+pub(super) struct Format {
+    /// What people call the dialect besides its own name, in lower case and with hyphens.
+    pub(super) aliases: &'static [&'static str],
+    /// The provider's rules.
+    pub(super) rules: &'static [Rule],
+    /// What the provider demands, as far as a session needs to know it before a request is made.
+    pub(super) quirks: Quirks,
+    /// The provider's errors, in its own words.
+    pub(super) sayings: &'static [Saying],
+    /// The member of a request body that holds the system prompt; `None` if the system prompt is a message.
+    pub(super) system: Option<&'static str>,
+    /// The member of a request body that holds the tools.
+    pub(super) tools: &'static str,
+    /// The members of a message that other dialects can express, each as `parent.member`.
+    pub(super) known: &'static [&'static str],
+    /// Those of them that are copied or left out as a whole, so that nothing inside them can be lost.
+    pub(super) whole: &'static [&'static str],
+    /// Reads the content of a message of this role.
+    pub(super) decode: fn(role: &str, message: &Fields<'_>) -> Result<Content, DecodeError>,
+    /// Writes a message that came in another dialect, or was built in Rust.
+    pub(super) render: fn(&Message) -> Rendered,
+    /// Writes the messages of a request. The cache markers of the preamble count too.
+    pub(super) encode: for<'a> fn(Option<&Preamble>, &[Shown<'a>]) -> Encoded<'a>,
+    /// Lists what `encode` does to the messages beyond their edits.
+    pub(super) mends: fn(Option<&Preamble>, &[Shown<'_>]) -> Mends,
+    /// Reads the body of a response.
+    pub(super) response: fn(&Fields<'_>) -> Result<Response, DecodeError>,
+    /// Writes a tool as an element of a request's list of tools.
+    pub(super) tool: fn(name: &str, description: &str, parameters: &Value) -> Value,
+    /// Finds the rules that a request breaks.
+    pub(super) check: fn(&Request) -> Vec<Finding>,
+    /// Writes the path of a part.
+    pub(super) path: fn(place: &Place, part: usize) -> String,
+    /// Returns text that a message sends beside its parts.
+    pub(super) beside_parts: fn(&Message) -> Option<String>,
+}
+
+impl Dialect {
+    /// Returns what is particular to this dialect.
+    pub(super) fn format(self) -> &'static Format {
+        match self {
+            Dialect::OpenAiChat => &openai_chat::FORMAT,
+            Dialect::Anthropic => &anthropic::FORMAT,
+            Dialect::Bedrock => &bedrock::FORMAT,
+        }
+    }
+}
