@@ -7,20 +7,22 @@
 //! available, and whoever runs it gets the error.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::error::Error as _;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use blocking::Task;
+use async_channel::{Receiver, TryRecvError};
 use futures_lite::{FutureExt as _, future};
 use lookback_core::message::{Message, ToolCall};
 use lookback_core::tokens::{Estimate, TokenCounter};
 use lookback_core::transcript::{Compaction, Position};
 
 use super::{Event, Failure, Middleware, Reaction, Run};
-use crate::memory::{Fact, FactId, Memory, MemoryError, Sheet, SheetOptions, sheet, tools};
-use crate::summarize::Summarizer;
+use crate::memory::{DrawError, Fact, FactId, Memory, MemoryError, Sheet, SheetOptions, sheet, tools};
+use crate::session::Job;
+use crate::summarize::{Spawner, Summarizer};
 
 /// How long the end of a run waits for facts that are being drawn: less than the stage may take.
 const SETTLING: Duration = Duration::from_secs(4);
@@ -52,6 +54,7 @@ pub struct FactSheet {
     memory: Memory,
     options: SheetOptions,
     counter: Arc<dyn TokenCounter>,
+    spawner: Spawner,
     drawing: Option<Drawing>,
     /// The facts that the model knows of; absent until it was told.
     told: Option<BTreeSet<FactId>>,
@@ -70,14 +73,39 @@ struct Drawing {
     summarizer: Arc<dyn Summarizer>,
     time_limit: Duration,
     waiting: VecDeque<(Position, Arc<Message>)>,
-    /// What is under way. It gives back what it failed with.
-    task: Option<Task<Option<Left>>>,
+    under_way: Option<UnderWay>,
     /// What is under way has failed before.
     failed: bool,
 }
 
+/// Where facts are drawn, and into which memory.
+struct Place<'a> {
+    memory: &'a Memory,
+    counter: &'a Arc<dyn TokenCounter>,
+    spawner: &'a Spawner,
+}
+
+/// A job that draws facts.
+struct UnderWay {
+    /// What it draws from.
+    messages: Left,
+    /// Tells whether it succeeded; closed without a word if the job was dropped.
+    done: Receiver<bool>,
+}
+
+impl UnderWay {
+    /// Whether it succeeded; `None` while it goes on.
+    fn ended(&self) -> Option<bool> {
+        match self.done.try_recv() {
+            Ok(drawn) => Some(drawn),
+            Err(TryRecvError::Closed) => Some(false),
+            Err(TryRecvError::Empty) => None,
+        }
+    }
+}
+
 /// Messages that have left the window.
-type Left = Vec<(Position, Arc<Message>)>;
+type Left = Arc<[(Position, Arc<Message>)]>;
 
 impl fmt::Debug for FactSheet {
     /// Leaves out what the sheet says.
@@ -103,6 +131,7 @@ impl FactSheet {
             memory,
             options,
             counter,
+            spawner: Spawner::default(),
             drawing: None,
             told: None,
             saying: None,
@@ -129,7 +158,17 @@ impl FactSheet {
     #[must_use]
     pub fn drawing(self, summarizer: impl Summarizer + 'static, time_limit: Duration) -> Self {
         let (summarizer, waiting) = (Arc::new(summarizer), VecDeque::new());
-        FactSheet { drawing: Some(Drawing { summarizer, time_limit, waiting, task: None, failed: false }), ..self }
+        FactSheet { drawing: Some(Drawing { summarizer, time_limit, waiting, under_way: None, failed: false }), ..self }
+    }
+
+    /// Sets the function that starts the drawing of facts in the background, for example `tokio::spawn`. What it returns is dropped. It is
+    /// called on the task that runs the pipeline.
+    ///
+    /// By default facts are drawn on a thread of a pool; with the feature `tokio`, on the tokio runtime that the pipeline is used in. A
+    /// summarizer whose client needs tokio, such as `reqwest`, needs one of the two: see [`Spawner`].
+    #[must_use]
+    pub fn with_spawner<R>(self, spawn: impl Fn(Job) -> R + Send + Sync + 'static) -> Self {
+        FactSheet { spawner: Spawner::new(spawn), ..self }
     }
 
     async fn before_model(&mut self, run: &Run) -> Result<Reaction, MemoryError> {
@@ -206,40 +245,51 @@ impl FactSheet {
 }
 
 impl Drawing {
-    /// Takes up what has left the window, and begins to draw from it where nothing is under way.
-    fn take_up(&mut self, run: &Run, memory: &Memory, counter: &Arc<dyn TokenCounter>) {
+    /// Takes what has left the window, and begins to draw from it unless a job is under way.
+    fn take_up(&mut self, run: &Run, place: &Place<'_>) {
         self.waiting.extend(run.left.iter().cloned());
         while self.waiting.len() > WAITING {
             self.waiting.pop_front();
         }
-        if let Some(task) = self.task.take_if(|task| task.is_finished()) {
-            self.done(future::block_on(task));
+        if let Some(drawn) = self.under_way.as_ref().and_then(UnderWay::ended) {
+            self.finish(drawn);
         }
-        if self.task.is_none() {
-            self.begin(memory, counter);
+        if self.under_way.is_none() {
+            self.begin(run, place);
         }
     }
 
-    /// What failed is tried once more, with what came since.
-    fn done(&mut self, failed: Option<Left>) {
-        let again = failed.filter(|_| !self.failed);
-        self.failed = again.is_some();
-        again.into_iter().flatten().rev().for_each(|message| self.waiting.push_front(message));
+    /// Puts the messages of a job that failed back, once.
+    fn finish(&mut self, drawn: bool) {
+        let Some(job) = self.under_way.take() else { return };
+        self.failed = !drawn && !self.failed;
+        if self.failed {
+            job.messages.iter().rev().for_each(|message| self.waiting.push_front(message.clone()));
+        }
     }
 
-    fn begin(&mut self, memory: &Memory, counter: &Arc<dyn TokenCounter>) {
+    fn begin(&mut self, run: &Run, place: &Place<'_>) {
         let messages: Left = self.waiting.drain(..).collect();
-        if messages.is_empty() {
+        // Without the runtime that the summarizer needs, every try would fail as the first did.
+        if messages.is_empty() || place.spawner.lacks_runtime() {
             return;
         }
-        let (memory, counter, summarizer) = (memory.clone(), counter.clone(), self.summarizer.clone());
-        let time_limit = self.time_limit;
-        self.task = Some(blocking::unblock(move || {
+        let (tell, done) = async_channel::bounded(1);
+        self.under_way = Some(UnderWay { messages: messages.clone(), done });
+        let (memory, counter, spawner) = (place.memory.clone(), place.counter.clone(), place.spawner.clone());
+        let (summarizer, time_limit) = (self.summarizer.clone(), self.time_limit);
+        let job = async move {
             let session = memory.session().clone();
             let draw = async {
                 match AssertUnwindSafe(memory.draw(&messages, &*summarizer, &*counter)).catch_unwind().await {
                     Ok(Ok(_)) => return true,
-                    Ok(Err(error)) => tracing::warn!(%session, %error, "facts were not drawn"),
+                    Ok(Err(error)) => {
+                        if let DrawError::Summarizer(error) = &error {
+                            spawner.learn(error);
+                        }
+                        let cause = error.source().map(tracing::field::display);
+                        tracing::warn!(%session, %error, cause, "facts were not drawn");
+                    }
                     Err(_) => tracing::warn!(%session, "facts were not drawn: the summarizer panicked"),
                 }
                 false
@@ -249,26 +299,28 @@ impl Drawing {
                 tracing::warn!(%session, "facts were not drawn in time");
                 false
             };
-            let done = future::block_on(future::or(draw, timer));
-            (!done).then_some(messages)
-        }));
+            let drawn = future::or(draw, timer).await;
+            _ = tell.try_send(drawn);
+        };
+        run.spawn(place.spawner, Box::pin(job));
     }
 
-    /// Waits for what is under way and for what waits behind it, as long as the stage may. What is not done by then goes on by itself.
-    fn settle(&mut self, memory: &Memory, counter: &Arc<dyn TokenCounter>) {
+    /// Waits for the job that is under way and for what waits behind it, as long as the middleware may. What is not done by then goes on by
+    /// itself.
+    fn settle(&mut self, run: &Run, place: &Place<'_>) {
         let end = Instant::now() + SETTLING;
-        while let Some(mut task) = self.task.take() {
+        while let Some(job) = &self.under_way {
+            let done = async { Some(job.done.recv().await.unwrap_or(false)) };
             let timer = async {
                 async_io::Timer::at(end).await;
                 None
             };
-            match future::block_on(future::or(async { Some((&mut task).await) }, timer)) {
-                Some(failed) => {
-                    self.done(failed);
-                    self.begin(memory, counter);
-                }
-                None => return task.detach(),
-            }
+            let Some(drawn) = future::block_on(future::or(done, timer)) else {
+                self.under_way = None;
+                return;
+            };
+            self.finish(drawn);
+            self.begin(run, place);
         }
     }
 }
@@ -284,8 +336,9 @@ impl Middleware for FactSheet {
 
     fn on(&mut self, event: &Event, run: &Run) -> Result<Reaction, Failure> {
         self.notice(event, run);
+        let place = Place { memory: &self.memory, counter: &self.counter, spawner: &self.spawner };
         if let Some(drawing) = &mut self.drawing {
-            drawing.take_up(run, &self.memory, &self.counter);
+            drawing.take_up(run, &place);
         }
         match event {
             Event::Start => (self.told, self.saying, self.unavailable) = (None, None, false),
@@ -304,8 +357,10 @@ impl Middleware for FactSheet {
                 return Ok(future::block_on(self.answer(call, run)));
             }
             Event::Stop(_) => {
-                let drawing = self.drawing.iter_mut();
-                drawing.for_each(|drawing| drawing.settle(&self.memory, &self.counter));
+                let place = Place { memory: &self.memory, counter: &self.counter, spawner: &self.spawner };
+                if let Some(drawing) = &mut self.drawing {
+                    drawing.settle(run, &place);
+                }
             }
             Event::AfterModel(_)
             | Event::BeforeTool(_)

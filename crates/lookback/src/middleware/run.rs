@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_channel::Sender;
 use lookback_core::message::{Message, ToolCall};
 use lookback_core::transcript::{Compaction, Position};
 use lookback_core::view::View;
@@ -11,11 +12,13 @@ use lookback_core::{ConversionError, Dialect, Policy, Response};
 use serde_json::value::RawValue;
 
 use super::EndReason;
-use crate::session::list;
+use crate::session::{Job, list};
 use crate::store::LogName;
+use crate::summarize::Spawner;
 
 /// A run as a stage sees it: as the stages before it left it. It changes nothing.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Run {
     /// The session.
     pub session: LogName,
@@ -47,6 +50,57 @@ pub struct Run {
     pub notes: Arc<[Note]>,
     /// Whether this call may use tools.
     pub tools: ToolUse,
+    /// Takes background jobs to the caller's task, which begins them.
+    pub(super) jobs: Option<Sender<(Spawner, Job)>>,
+}
+
+impl Run {
+    /// Creates a run that has just begun, without a task: to try a middleware out without a pipeline.
+    ///
+    /// ```
+    /// use lookback::middleware::{Budget, Event, Middleware, Run};
+    /// use lookback::{Dialect, Policy, View};
+    ///
+    /// let mut run = Run::new("agent-1".parse()?, View::default(), Dialect::Anthropic, Policy::default());
+    /// (run.iteration, run.spent) = (1, 900);
+    /// let mut budget = Budget::reported(1_000);
+    /// budget.on(&Event::BeforeIteration, &run)?;
+    /// assert_eq!(budget.on(&Event::BeforeModel, &run)?.notes.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    pub fn new(session: LogName, view: View, dialect: Dialect, policy: Policy) -> Self {
+        Run {
+            session,
+            task: None,
+            iteration: 0,
+            iterations: None,
+            sub_agent: false,
+            tokens: view.totals().size.tokens,
+            view: Arc::new(view),
+            spent: 0,
+            new_tokens: 0,
+            dialect,
+            policy: Arc::new(policy),
+            compaction: None,
+            left: Arc::new([]),
+            notes: Arc::new([]),
+            tools: ToolUse::Free,
+            jobs: None,
+        }
+    }
+
+    /// Begins a background job: on the caller's task if a pipeline waits there, else here.
+    pub(super) fn spawn(&self, spawner: &Spawner, job: Job) {
+        let work = (spawner.clone(), job);
+        let here = match &self.jobs {
+            // Nobody waits if the pipeline is gone.
+            Some(jobs) => jobs.try_send(work).err().map(|error| error.into_inner()),
+            None => Some(work),
+        };
+        if let Some((spawner, job)) = here {
+            spawner.spawn(job);
+        }
+    }
 }
 
 /// What a stage said to the model.

@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use async_channel::Receiver;
 use async_io::Timer;
 use blocking::{Task, unblock};
 use futures_lite::future::{or, pending, poll_once};
@@ -12,6 +13,8 @@ use lookback_core::transcript::Position;
 use tracing::{Span, dispatcher};
 
 use super::{Cause, Event, Failure, Middleware, MiddlewareSettings, OnFailure, Reaction, Run};
+use crate::session::Job;
+use crate::summarize::Spawner;
 
 /// A stage, where it stands, and how far it may be trusted.
 pub(super) struct Slot {
@@ -29,17 +32,48 @@ enum State {
     /// It is asked this now, and may take as long as this.
     Asked {
         event: Arc<Event>,
-        task: Task<Back>,
+        at_work: AtWork,
         deadline: Option<Instant>,
     },
     /// Its time was up, and it is not back yet.
-    Late(Task<Back>),
+    Late(AtWork),
     /// It panicked.
     Out,
 }
 
 /// A stage that is back: itself, unless it panicked, and what it says.
 type Back = Option<(Box<dyn Middleware>, Result<Reaction, Failure>)>;
+
+/// A middleware that was asked and is on its thread, and the background jobs that it hands over meanwhile.
+struct AtWork {
+    task: Task<Back>,
+    jobs: Receiver<(Spawner, Job)>,
+}
+
+impl AtWork {
+    /// Waits until the middleware is back, and begins its jobs. They begin on the caller's task and not on the middleware's thread, so that a
+    /// spawner finds the caller's runtime.
+    async fn back(&mut self) -> Back {
+        let AtWork { task, jobs } = self;
+        loop {
+            let back = async { Some((&mut *task).await) };
+            let job = async {
+                match jobs.recv().await {
+                    Ok((spawner, job)) => spawner.spawn(job),
+                    // It is about to be back.
+                    Err(_) => pending().await,
+                }
+                None
+            };
+            if let Some(back) = or(back, job).await {
+                while let Ok((spawner, job)) = jobs.try_recv() {
+                    spawner.spawn(job);
+                }
+                return back;
+            }
+        }
+    }
+}
 
 impl Slot {
     pub(super) fn new(stage: Box<dyn Middleware>, settings: MiddlewareSettings) -> Self {
@@ -65,15 +99,15 @@ impl Slot {
         if other && self.wait().await.is_none() {
             return Err(Cause::Busy);
         }
-        if let State::Late(task) = &mut self.state {
-            let Some(back) = poll_once(task).await else { return Err(Cause::Busy) };
+        if let State::Late(at_work) = &mut self.state {
+            let Some(back) = poll_once(at_work.back()).await else { return Err(Cause::Busy) };
             _ = self.take_back(back);
         }
         self.state = match std::mem::replace(&mut self.state, State::Out) {
             State::Idle(stage) => {
                 run.left = std::mem::take(&mut self.left).into();
                 let deadline = self.time_limit.and_then(|limit| Instant::now().checked_add(limit));
-                State::Asked { event: event.clone(), task: begin(stage, event.clone(), run), deadline }
+                State::Asked { event: event.clone(), at_work: begin(stage, event.clone(), run), deadline }
             }
             state => state,
         };
@@ -83,7 +117,7 @@ impl Slot {
 
     /// Waits until the stage is back, and gives what it says; `None` where its time is up first.
     async fn wait(&mut self) -> Option<Result<Reaction, Cause>> {
-        let State::Asked { task, deadline, .. } = &mut self.state else { return Some(Err(Cause::Panicked)) };
+        let State::Asked { at_work, deadline, .. } = &mut self.state else { return Some(Err(Cause::Panicked)) };
         let deadline = *deadline;
         let too_late = async {
             match deadline {
@@ -92,12 +126,12 @@ impl Slot {
             }
             None
         };
-        let back = or(async { Some((&mut *task).await) }, too_late).await;
+        let back = or(async { Some(at_work.back().await) }, too_late).await;
         match back {
             Some(back) => Some(self.take_back(back)),
             None => {
                 self.state = match std::mem::replace(&mut self.state, State::Out) {
-                    State::Asked { task, .. } => State::Late(task),
+                    State::Asked { at_work, .. } => State::Late(at_work),
                     state => state,
                 };
                 None
@@ -116,9 +150,15 @@ impl Slot {
 }
 
 /// Asks a stage on a thread of the pool, where what it logs goes where the caller's logs go.
-fn begin(mut stage: Box<dyn Middleware>, event: Arc<Event>, run: Run) -> Task<Back> {
+fn begin(mut stage: Box<dyn Middleware>, event: Arc<Event>, mut run: Run) -> AtWork {
     let (dispatch, span) = (dispatcher::get_default(Clone::clone), Span::current());
-    unblock(move || {
+    let (sender, jobs) = async_channel::unbounded();
+    run.jobs = Some(sender);
+    #[cfg(feature = "tokio")]
+    let runtime = tokio::runtime::Handle::try_current().ok();
+    let task = unblock(move || {
+        #[cfg(feature = "tokio")]
+        let _entered = runtime.as_ref().map(tokio::runtime::Handle::enter);
         dispatcher::with_default(&dispatch, || {
             span.in_scope(|| {
                 let asked = AssertUnwindSafe(|| match stage.is_enabled() {
@@ -135,5 +175,6 @@ fn begin(mut stage: Box<dyn Middleware>, event: Arc<Event>, run: Run) -> Task<Ba
                 }
             })
         })
-    })
+    });
+    AtWork { task, jobs }
 }

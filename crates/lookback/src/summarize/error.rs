@@ -27,6 +27,15 @@ pub enum SummarizerError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The caller's function needs a tokio runtime, and none is running where it was asked.
+    #[error(
+        "{model} needs a tokio runtime, and none is running where it is asked: enable the feature `tokio` of the crate `lookback`, or \
+         give the session, or the fact sheet, `with_spawner(tokio::spawn)`"
+    )]
+    NoRuntime {
+        /// The model.
+        model: String,
+    },
     /// The endpoint refused, for good or until the last try.
     #[error("{model} answered with status {status}{} (tries: {tries})", parenthesis(.kind.as_deref()))]
     Status {

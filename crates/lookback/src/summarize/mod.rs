@@ -15,15 +15,18 @@ mod function;
 mod http;
 #[cfg(feature = "http")]
 mod openai;
+mod spawner;
 mod split;
 mod transcript;
 mod units;
 
 use std::fmt::{self, Debug};
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 
+use futures_lite::FutureExt as _;
 use lookback_core::cut;
 use lookback_core::tokens::TokenCounter;
 use serde_json::Value;
@@ -40,6 +43,7 @@ pub use function::{Ask, Function};
 pub use http::HttpLimits;
 #[cfg(feature = "http")]
 pub use openai::OpenAi;
+pub use spawner::Spawner;
 pub use transcript::passages;
 pub use units::units;
 
@@ -273,7 +277,7 @@ pub async fn run(
 
 /// One call, with its answer made presentable: an object, or a text within the budget.
 async fn call(summarizer: &dyn Summarizer, task: &Task, counter: &dyn TokenCounter) -> Result<String, SummarizerError> {
-    let answer = summarizer.complete(task).await?;
+    let answer = ask(summarizer, task).await?;
     let text = match task.schema {
         Some(_) => object(&answer).ok_or_else(|| SummarizerError::NotJson { model: summarizer.model().to_owned() })?,
         None => within(answer.trim(), task.budget, counter),
@@ -282,6 +286,22 @@ async fn call(summarizer: &dyn Summarizer, task: &Task, counter: &dyn TokenCount
         return Err(SummarizerError::Empty { model: summarizer.model().to_owned() });
     }
     Ok(text.to_owned())
+}
+
+/// Asks a summarizer. If it panics because it needs a tokio runtime, the error says so; any other panic goes on.
+async fn ask(summarizer: &dyn Summarizer, task: &Task) -> Result<String, SummarizerError> {
+    let asked = async {
+        // It may panic before it has made a future, too.
+        let answer = summarizer.complete(task);
+        answer.await
+    };
+    match AssertUnwindSafe(asked).catch_unwind().await {
+        Ok(answer) => answer,
+        Err(panic) if spawner::is_want_of_runtime(&*panic) => {
+            Err(SummarizerError::NoRuntime { model: summarizer.model().to_owned() })
+        }
+        Err(panic) => resume_unwind(panic),
+    }
 }
 
 /// A text cut to so many tokens, at the end of a sentence, a line or else a word, where there is one in its second half.

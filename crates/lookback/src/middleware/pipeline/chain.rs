@@ -64,6 +64,7 @@ impl Pipeline {
             left: Arc::new([]),
             notes: self.notes.iter().chain(&self.pending).cloned().collect(),
             tools: self.tools.clone(),
+            jobs: None,
         };
         slot.ask(event, run).await
     }
