@@ -11,12 +11,13 @@ use std::time::{Duration, UNIX_EPOCH};
 use std::{env, error::Error, fmt, fs, io::stdin, process, process::ExitCode, str::FromStr};
 
 use lookback::memory::{Memory, tools::tools};
-use lookback::middleware::{Budget, CallUsage, ContextFilter, Pipeline, Stopped, ToolUse};
+use lookback::middleware::{Budget, Call, CallUsage, ContextFilter, Pipeline, Stopped, ToolUse};
 use lookback::{Dialect, Message, ProviderError, Request, Response, Session, Settings, ToolCall, presets, store};
 use serde_json::{Value, json};
+use tokio::task::spawn_blocking;
 use ureq::{Agent, RequestBuilder, typestate::WithBody};
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 const SYSTEM: &str = "You answer questions about the files of a folder. Look first. Remember what matters later.";
 /// Each tool's name, what it does, and its argument. Those of the memory come to these.
 const TOOLS: [[&str; 3]; 3] = [
@@ -25,8 +26,9 @@ const TOOLS: [[&str; 3]; 3] = [
     ["search", "Finds the lines that hold a text, in all files.", "text"],
 ];
 
-fn main() -> ExitCode {
-    let done = futures_lite::future::block_on(run(env::args().skip(1).collect()));
+#[tokio::main]
+async fn main() -> ExitCode {
+    let done = run(env::args().skip(1).collect()).await;
     done.inspect_err(|error| eprintln!("agent: {error}")).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS)
 }
 
@@ -47,8 +49,11 @@ async fn run(mut arguments: Vec<String>) -> Result<()> {
     };
     let (_, template) = request(dialect, "auto")?;
     let settings = Settings::for_model(dialect, template.model().unwrap_or_default());
-    path.parent().map_or(Ok(()), fs::create_dir_all)?;
-    let store = store::open(path)?;
+    let opened = spawn_blocking(move || -> Result<_> {
+        path.parent().map_or(Ok(()), fs::create_dir_all)?;
+        Ok(store::open(path)?)
+    });
+    let store = opened.await??;
     let mut session = Session::open(store.clone(), &name, settings).await?;
     session.set_preamble(template.preamble()).await?;
     if dialect == Dialect::OpenAiChat && session.stats().messages == 0 {
@@ -67,8 +72,7 @@ async fn run(mut arguments: Vec<String>) -> Result<()> {
         carry_out(&mut run, dialect, root).await?;
     }
     eprintln!("each line is a task; the end of the input ends this");
-    for line in stdin().lines() {
-        let line = line?;
+    while let Some(line) = spawn_blocking(|| stdin().lines().next()).await?.transpose()? {
         if !line.trim().is_empty() {
             run.start(Message::user(line)).await?;
             carry_out(&mut run, dialect, root).await?;
@@ -81,10 +85,8 @@ async fn run(mut arguments: Vec<String>) -> Result<()> {
 async fn carry_out(run: &mut Pipeline, dialect: Dialect, root: &Path) -> Result<()> {
     let mut answer = String::new();
     while let Some(call) = run.next().await? {
-        let (post, request) = request(dialect, if call.tools == ToolUse::Free { "auto" } else { "none" })?;
-        let said = post.send(request.with_messages(&call.messages()?));
-        let said = said.and_then(|mut said| Ok((said.status().as_u16(), said.body_mut().read_to_string()?)));
-        let (status, body) = said.map_err(|error| format!("the provider does not answer: {error}"))?;
+        // The HTTP client waits on a thread of its own, as the tools do.
+        let (status, body) = spawn_blocking(move || send(dialect, &call)).await??;
         if status != 200 {
             let ProviderError::TooLong(cause) = dialect.provider_error(Some(status), &body) else {
                 return Err(format!("the provider answers with status {status}: {body:.500}").into());
@@ -97,7 +99,8 @@ async fn carry_out(run: &mut Pipeline, dialect: Dialect, root: &Path) -> Result<
         answer = response.said();
         for tool in run.answered(response.message.clone(), CallUsage::of(&response)).await? {
             eprintln!("{} {}", tool.name, tool.arguments);
-            run.tool(&tool, |call| async move { files(root, &call) }).await?;
+            let root = root.to_owned();
+            run.tool(&tool, |call| async move { spawn_blocking(move || files(&root, &call)).await? }).await?;
         }
     }
     // A stage that failed did not end the run, but whoever started it should know.
@@ -110,6 +113,14 @@ async fn carry_out(run: &mut Pipeline, dialect: Dialect, root: &Path) -> Result<
     }
     println!("{answer}");
     Ok(())
+}
+
+/// Sends a call, and returns the status and the body of the answer.
+fn send(dialect: Dialect, call: &Call) -> Result<(u16, String)> {
+    let (post, request) = request(dialect, if call.tools == ToolUse::Free { "auto" } else { "none" })?;
+    let said = post.send(request.with_messages(&call.messages()?));
+    let said = said.and_then(|mut said| Ok((said.status().as_u16(), said.body_mut().read_to_string()?)));
+    Ok(said.map_err(|error| format!("the provider does not answer: {error}"))?)
 }
 
 /// What differs between providers: where a request goes, its headers, and what stands in it beside the messages.

@@ -3,17 +3,19 @@
 #![cfg(all(unix, feature = "http", feature = "sqlite"))]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
+#[path = "agent/example.rs"]
+mod example;
 #[path = "agent/upstream.rs"]
 mod upstream;
 
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
-use std::time::{Duration, SystemTime};
-use std::{env, fs};
+use std::time::Duration;
 
+use example::example;
 use futures_lite::future::block_on;
 use lookback::store::Record;
 use lookback::{Dialect, Entry, LogName, Request, Session, Settings};
@@ -22,42 +24,6 @@ use tempfile::TempDir;
 use upstream::{Options, Reply, Seen, Upstream};
 
 const TASK: &str = "What is this about?";
-
-/// The agent, built from the sources as they are: a test that is run alone finds it missing or old.
-fn agent() -> &'static Path {
-    static AGENT: OnceLock<PathBuf> = OnceLock::new();
-    AGENT.get_or_init(|| {
-        let profile = env::current_exe().unwrap().parent().unwrap().parent().unwrap().to_owned();
-        let agent = profile.join("examples/agent");
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let sources = [root.join("examples/agent.rs"), root.join("crates/core/src"), root.join("crates/lookback/src")];
-        let built = fs::metadata(&agent).and_then(|it| it.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
-        if sources.iter().map(|path| newest(path)).max().unwrap() > built {
-            let mut cargo = Command::new(env!("CARGO"));
-            cargo.args(["build", "--package", "lookback", "--example", "agent", "--all-features", "--target-dir"]);
-            cargo.arg(profile.parent().unwrap()).current_dir(root);
-            // What cargo says of this test is not to be known there, or build scripts that look at it run again.
-            for (name, _) in env::vars() {
-                if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
-                    cargo.env_remove(name);
-                }
-            }
-            if !cfg!(debug_assertions) {
-                cargo.arg("--release");
-            }
-            assert!(cargo.status().unwrap().success());
-        }
-        agent
-    })
-}
-
-fn newest(path: &Path) -> SystemTime {
-    let own = fs::metadata(path).unwrap();
-    match own.is_dir() {
-        true => fs::read_dir(path).unwrap().map(|entry| newest(&entry.unwrap().path())).max().unwrap(),
-        false => own.modified().unwrap(),
-    }
-}
 
 /// A folder with files, a store beside it, and what must not be read.
 struct Place {
@@ -93,7 +59,7 @@ impl Place {
     fn bare(&self, more: &[&str]) -> Command {
         let dialect = self.upstream.options.dialect;
         let provider = if dialect == Dialect::Anthropic { "ANTHROPIC" } else { "OPENAI" };
-        let mut command = Command::new(agent());
+        let mut command = Command::new(example("agent"));
         command.args(["--dialect", dialect.name()]);
         command.arg("--root").arg(self.folder.path().join("root")).args(more).env_clear();
         command.env(format!("{provider}_BASE_URL"), &self.upstream.base);

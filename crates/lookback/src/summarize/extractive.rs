@@ -35,13 +35,15 @@ const QUESTION: f64 = 0.7;
 const ONCE: f64 = 0.25;
 /// Units are weighed again until so many times the words of all were looked at; from there on the weights stay as they are.
 const PATIENCE: usize = 8;
+/// A conversation of fewer bytes is summarized on the caller's thread, in a few milliseconds; a longer one would hold an executor up.
+const AT_ONCE: usize = 64 << 10;
 
 /// Summarizes offline, with units of the conversation itself (see [`units`](super::units())) in their order, a line each.
 ///
 /// The lines of a previous summary compete like the rest. A person's words count half as much again as the model's, a system
 /// prompt and the model's calls half, the output of tools a quarter. The summary is never over the budget, and never empty where
 /// the conversation is not, unless the budget is less than a character costs. It takes time in proportion to the conversation,
-/// well under a second for ten megabytes, on the thread that asks.
+/// well under a second for ten megabytes, and from 64 KiB on a thread of a pool.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -86,7 +88,11 @@ impl Summarizer for Extractive {
             if task.schema.is_some() {
                 return Err(SummarizerError::NeedsModel { model: self.model().to_owned() });
             }
-            Ok(extract(task, &*self.counter))
+            if task.passages.iter().map(|passage| passage.text.len()).sum::<usize>() < AT_ONCE {
+                return Ok(extract(task, &*self.counter));
+            }
+            let (task, counter) = (task.clone(), self.counter.clone());
+            Ok(blocking::unblock(move || extract(&task, &*counter)).await)
         })
     }
 }
