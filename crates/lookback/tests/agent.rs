@@ -341,7 +341,10 @@ fn an_agent_whose_memory_is_damaged_goes_on_and_says_so() {
         drop(store);
         let (out, told) = done(&place.run(&[TASK]));
         assert_eq!(out, "Here.\n");
-        assert!(told.contains("stage `fact_sheet` at `before_iteration`") && told.contains("entry 0 of"), "{told}");
+        assert!(
+            told.contains("middleware `fact_sheet` at `before_iteration`") && told.contains("entry 0 of"),
+            "{told}"
+        );
         let seen = place.audited();
         assert!(says(&seen[0], "memory is not available now: "));
         assert!(results(&seen[1].body)[0].starts_with("memory is not available now; "), "{:?}", seen[1].body);

@@ -361,7 +361,7 @@ fn a_damaged_memory_is_told_to_the_model_once_and_the_run_goes_on() {
         run.answered(Message::assistant("Done."), None).await.unwrap();
         assert_eq!(run.stopped(), Some(&Stopped::Answered));
         let why = run.failures().next().unwrap();
-        assert_eq!((why.stage.as_str(), why.event), ("fact_sheet", "before_iteration"));
+        assert_eq!((why.middleware.as_str(), why.event), ("fact_sheet", "before_iteration"));
     });
 }
 
@@ -379,7 +379,7 @@ fn a_run_that_is_not_to_go_on_without_its_memory_ends_in_order() {
         let mut run = Pipeline::new(session).with_settings(FactSheet::new(memory), closed);
         run.start(Message::user("Read all pages.")).await.unwrap();
         assert!(run.next().await.unwrap().is_none(), "no call is made");
-        assert!(matches!(run.stopped(), Some(Stopped::Stage(_))), "{:?}", run.stopped());
+        assert!(matches!(run.stopped(), Some(Stopped::Middleware(_))), "{:?}", run.stopped());
     });
 }
 

@@ -152,8 +152,8 @@ fn a_fault_in_any_of_the_five_stages_leaves_the_run_valid_where_it_fails_open() 
     each(OnFailure::Open, |stage, fault, (at, _), played| {
         let here = format!("{stage} {fault:?} at {at}");
         assert_eq!((played.calls, &played.stopped), (10, &Stopped::Answered), "{here}");
-        assert!(played.failures.iter().all(|told| told.starts_with(&format!("stage `{stage}` at"))), "{here}");
-        assert!(played.failures[0].starts_with(&format!("stage `{stage}` at `{at}`")), "{here}: somebody is told");
+        assert!(played.failures.iter().all(|told| told.starts_with(&format!("middleware `{stage}` at"))), "{here}");
+        assert!(played.failures[0].starts_with(&format!("middleware `{stage}` at `{at}`")), "{here}: somebody is told");
         // What the others do is there. The policy of the window is set as the run begins, and holds; where that failed, the session's own does.
         let whole = (stage, at) == ("window", "start");
         assert_eq!(played.last.contains(r#"\"page\":6"#), whole, "{here}: {}", played.last);
@@ -169,7 +169,7 @@ fn a_fault_in_any_of_the_five_stages_ends_the_run_in_order_where_it_fails_closed
     each(OnFailure::Closed, |stage, fault, (at, calls), played| {
         let here = format!("{stage} {fault:?} at {at}");
         assert_eq!(played.calls, calls, "{here}: no call is made without the stage");
-        let Stopped::Stage(error) = &played.stopped else { panic!("{here}: {:?}", played.stopped) };
-        assert_eq!((error.stage.as_str(), error.event), (stage, at), "{here}");
+        let Stopped::Middleware(error) = &played.stopped else { panic!("{here}: {:?}", played.stopped) };
+        assert_eq!((error.middleware.as_str(), error.event), (stage, at), "{here}");
     });
 }

@@ -144,7 +144,7 @@ fn each_call_and_each_tool_is_a_span_under_the_names_of_the_conventions() {
 #[test]
 fn no_word_of_the_conversation_is_told() {
     let told = observed(Observe::new());
-    let warned = told.iter().any(|(_, fields)| fields.get("stage").is_some_and(|stage| stage == "blabber"));
+    let warned = told.iter().any(|(_, fields)| fields.get("middleware").is_some_and(|name| name == "blabber"));
     assert!(warned, "a failure is told of, without its words");
     for (name, fields) in told {
         assert!(fields.values().all(|value| !value.contains(SECRET)), "{name}: {fields:?}");

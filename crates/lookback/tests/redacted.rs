@@ -129,7 +129,7 @@ fn what_a_summarizer_reads_and_writes_says_no_word() {
 
 #[test]
 fn a_run_and_its_stages_say_no_word() {
-    let note = Note { stage: "watch".into(), text: MARK.into() };
+    let note = Note { middleware: "watch".into(), text: MARK.into() };
     hides(&note);
     let call = ToolCall::new(MARK, MARK, MARK);
     let outcome =

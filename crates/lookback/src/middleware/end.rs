@@ -54,7 +54,7 @@ pub enum Stopped {
     /// It was cut short, before the model's next answer.
     Cut(EndReason),
     /// A stage failed that is set to fail closed.
-    Stage(Arc<StageError>),
+    Middleware(Arc<MiddlewareError>),
 }
 
 impl Stopped {
@@ -65,7 +65,7 @@ impl Stopped {
             Stopped::LastAnswer(_) => "last_answer",
             Stopped::NoAnswer(_) => "no_answer",
             Stopped::Cut(_) => "cut",
-            Stopped::Stage(_) => "stage",
+            Stopped::Middleware(_) => "middleware",
         }
     }
 }
@@ -77,7 +77,7 @@ impl fmt::Display for Stopped {
             Stopped::LastAnswer(reason) => write!(f, "the model gave its last answer: {reason}"),
             Stopped::NoAnswer(reason) => write!(f, "the model called tools, and was to give its last answer: {reason}"),
             Stopped::Cut(reason) => write!(f, "the run was cut short: {reason}"),
-            Stopped::Stage(failure) => write!(f, "the run was cut short: {failure}"),
+            Stopped::Middleware(failure) => write!(f, "the run was cut short: {failure}"),
         }
     }
 }
@@ -90,7 +90,7 @@ impl PartialEq for Stopped {
             (Stopped::LastAnswer(one), Stopped::LastAnswer(other))
             | (Stopped::NoAnswer(one), Stopped::NoAnswer(other))
             | (Stopped::Cut(one), Stopped::Cut(other)) => one == other,
-            (Stopped::Stage(one), Stopped::Stage(other)) => Arc::ptr_eq(one, other),
+            (Stopped::Middleware(one), Stopped::Middleware(other)) => Arc::ptr_eq(one, other),
             _ => false,
         }
     }
@@ -98,10 +98,10 @@ impl PartialEq for Stopped {
 
 /// A stage failed.
 #[derive(Debug, thiserror::Error)]
-#[error("stage `{stage}` at `{event}`: {cause}")]
-pub struct StageError {
+#[error("middleware `{middleware}` at `{event}`: {cause}")]
+pub struct MiddlewareError {
     /// The stage's name.
-    pub stage: String,
+    pub middleware: String,
     /// The event's name.
     pub event: &'static str,
     /// What happened.
@@ -125,6 +125,6 @@ pub enum Cause {
         limit: Duration,
     },
     /// It is not back yet from an event that it took too long over.
-    #[error("it is busy with an earlier event still")]
+    #[error("it is still busy with an earlier event")]
     Busy,
 }

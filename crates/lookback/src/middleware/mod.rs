@@ -56,7 +56,7 @@ use lookback_core::message::ToolCall;
 
 pub use budget::{AtHard, Budget, BudgetError};
 pub use context_filter::ContextFilter;
-pub use end::{Cause, EndReason, StageError, Stopped};
+pub use end::{Cause, EndReason, MiddlewareError, Stopped};
 pub use fact_sheet::FactSheet;
 pub use kinds::{ContentKind, tokens_by_kind};
 pub use observe::Observe;

@@ -107,7 +107,7 @@ impl Run {
 #[derive(Clone, PartialEq, Eq)]
 pub struct Note {
     /// The stage.
-    pub stage: Arc<str>,
+    pub middleware: Arc<str>,
     /// What it said.
     pub text: Arc<str>,
 }

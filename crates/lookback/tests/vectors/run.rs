@@ -120,7 +120,7 @@ pub fn play(vector: &Vector, dialect: Dialect, here: &str) -> BTreeMap<String, V
             Stopped::LastAnswer(reason) => format!("last answer: {reason}"),
             Stopped::NoAnswer(reason) => format!("no answer: {reason}"),
             Stopped::Cut(reason) => format!("cut: {reason}"),
-            Stopped::Stage(error) => error.to_string(),
+            Stopped::Middleware(error) => error.to_string(),
         };
         let failures: Vec<_> = run.failures().map(ToString::to_string).collect();
         let without: Vec<_> =

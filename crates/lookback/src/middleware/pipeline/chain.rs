@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::super::{Cause, Event, Flow, Note, OnFailure, Reaction, Run, StageError, Stopped, ToolUse};
+use super::super::{Cause, Event, Flow, Note, OnFailure, Reaction, Run, MiddlewareError, Stopped, ToolUse};
 use super::{Asking, Pipeline};
 use crate::session::Error;
 
@@ -72,10 +72,10 @@ impl Pipeline {
     /// Does what a stage wants, but for the flow; or tells of its failure.
     fn take(&mut self, event: &Event, index: usize, reaction: Result<Reaction, Cause>) -> Flow {
         let Some(slot) = self.slots.get(index) else { return Flow::Continue };
-        let (stage, on_failure) = (slot.name.clone(), slot.on_failure);
+        let (name, on_failure) = (slot.name.clone(), slot.on_failure);
         match reaction {
             Ok(Reaction { notes, policy, flow }) => {
-                let said = |text: String| Note { stage: stage.clone(), text: text.into() };
+                let said = |text: String| Note { middleware: name.clone(), text: text.into() };
                 self.pending.extend(notes.into_iter().filter(|text| !text.trim().is_empty()).map(said));
                 if let Some(policy) = policy {
                     let window = self.session.settings().model_window;
@@ -84,7 +84,7 @@ impl Pipeline {
                     self.bound = Some(bound);
                 }
                 if flow != Flow::Continue {
-                    tracing::debug!(stage = &*stage, event = event.name(), "a stage changes how the run goes on");
+                    tracing::debug!(middleware = &*name, event = event.name(), "a middleware changes how the run goes on");
                 }
                 flow
             }
@@ -96,14 +96,14 @@ impl Pipeline {
                     Cause::Busy => "busy",
                 };
                 // Not what it says: that may have the conversation in it.
-                tracing::warn!(stage = &*stage, event = event.name(), kind, "a stage of the middleware failed");
-                let failure = Arc::new(StageError { stage: stage.to_string(), event: event.name(), cause });
+                tracing::warn!(middleware = &*name, event = event.name(), kind, "a middleware failed");
+                let failure = Arc::new(MiddlewareError { middleware: name.to_string(), event: event.name(), cause });
                 if self.failures.len() == FAILURES {
                     self.failures.pop_front();
                 }
                 self.failures.push_back(failure.clone());
                 if on_failure == OnFailure::Closed {
-                    self.stop_with(Stopped::Stage(failure));
+                    self.stop_with(Stopped::Middleware(failure));
                 }
                 Flow::Continue
             }

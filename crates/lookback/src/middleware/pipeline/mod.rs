@@ -15,7 +15,7 @@ use lookback_core::transcript::{Compaction, Origin, Position};
 use lookback_core::{Policy, View};
 
 use super::slot::Slot;
-use super::{Call, CallUsage, EndReason, Event, ModelAnswer, Note, StageError, Stopped, ToolOutcome, ToolUse};
+use super::{Call, CallUsage, EndReason, Event, ModelAnswer, Note, MiddlewareError, Stopped, ToolOutcome, ToolUse};
 use crate::memory::sheet;
 use crate::session::{Error, Session};
 
@@ -60,7 +60,7 @@ pub struct Pipeline {
     open: Vec<ToolCall>,
     outcome: Option<ToolOutcome>,
     stopped: Option<Stopped>,
-    failures: VecDeque<Arc<StageError>>,
+    failures: VecDeque<Arc<MiddlewareError>>,
 }
 
 /// What comes next.
@@ -139,7 +139,7 @@ impl Pipeline {
     }
 
     /// The newest failures of stages, the oldest first: 64 at the most.
-    pub fn failures(&self) -> impl Iterator<Item = &StageError> {
+    pub fn failures(&self) -> impl Iterator<Item = &MiddlewareError> {
         self.failures.iter().map(|failure| &**failure)
     }
 
