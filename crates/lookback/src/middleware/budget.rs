@@ -48,6 +48,7 @@ struct State {
 
 /// What happens at the hard limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum AtHard {
     /// One more model call, without tools.
     #[default]

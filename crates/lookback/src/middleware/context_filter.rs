@@ -2,10 +2,16 @@
 
 use std::time::Duration;
 
-use lookback_core::Policy;
+use lookback_core::cut::Truncation;
+use lookback_core::policy::{Keep, Limits, Policy, Stage};
 
 use super::{Event, Failure, Middleware, Reaction, Run};
-use crate::presets::{PolicyError, named};
+use crate::presets::PolicyError;
+
+/// The characters of a tool result that a window of rounds shows.
+const OUTPUT: u64 = 8_000;
+/// The newest rounds of such a window, whose results are not cleared.
+const WHOLE: u64 = 3;
 
 /// Has every window of the run fit a policy beside the session's own. It is a policy, and no rewriting of messages, so that nothing that
 /// another stage adds undoes it, and what it drops is recorded and can be read back.
@@ -35,7 +41,21 @@ impl ContextFilter {
     /// # Errors
     /// Where it is 0.
     pub fn rounds(rounds: u64) -> Result<Self, PolicyError> {
-        Ok(ContextFilter::new(named(&format!("two-tier:sliding_window_size={rounds}"))?))
+        if rounds == 0 {
+            let value = rounds.to_string();
+            return Err(PolicyError::Refused { option: "rounds", demand: "a positive integer", value });
+        }
+        let marker = format!(
+            "\n\n[TRUNCATED: {{cut}} more characters are not shown, since tool output is cut at {OUTPUT} characters. If what you \
+             need may be among them, ask more narrowly, or for a smaller range.]"
+        );
+        Ok(ContextFilter::new(Policy {
+            limits: Limits { rounds: Some(rounds), ..Limits::default() },
+            keep: Keep { first: 1, system: true, ..Keep::default() },
+            arrival: Some(Truncation { head: OUTPUT, marker: Some(marker), ..Truncation::default() }),
+            stages: vec![Stage::ClearResults { keep: WHOLE, marker: None }, Stage::Drop],
+            ..Policy::default()
+        }))
     }
 
     /// The same window, whose notes of what was cut or cleared name the entry that has it: for models that have the tool `recall`.
@@ -67,5 +87,19 @@ impl Middleware for ContextFilter {
             Event::Start => Reaction::none().tighten(self.policy.clone()),
             _ => Reaction::none(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::presets::named;
+
+    #[test]
+    fn rounds_are_those_of_the_preset() {
+        let ContextFilter { policy } = ContextFilter::rounds(7).unwrap();
+        assert_eq!(policy, named("two-tier:sliding_window_size=7").unwrap());
+        let error = ContextFilter::rounds(0).unwrap_err();
+        assert_eq!(error.to_string(), "rounds must be a positive integer, got 0");
     }
 }

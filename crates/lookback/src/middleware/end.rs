@@ -44,6 +44,7 @@ impl fmt::Display for EndReason {
 
 /// How a run ended. Its session is valid in each case, and may go on.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum Stopped {
     /// The model answered, and asked for no tools.
     Answered,
@@ -99,6 +100,7 @@ impl PartialEq for Stopped {
 /// A stage failed.
 #[derive(Debug, thiserror::Error)]
 #[error("middleware `{middleware}` at `{event}`: {cause}")]
+#[non_exhaustive]
 pub struct MiddlewareError {
     /// The stage's name.
     pub middleware: String,
@@ -111,6 +113,7 @@ pub struct MiddlewareError {
 
 /// In which way a stage failed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Cause {
     /// With an error of its own.
     #[error("it failed")]

@@ -7,6 +7,7 @@ use lookback_core::view::{Item, View};
 
 /// A kind of content of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum ContentKind {
     /// System prompt and tools, and system messages.
     System,

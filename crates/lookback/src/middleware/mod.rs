@@ -132,6 +132,7 @@ pub enum OnFailure {
 
 /// Something that happens in a run. Stages are asked in their order before something, and in the reverse order after it.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum Event {
     /// A run begins; its task is in the session.
     Start,
@@ -254,6 +255,7 @@ impl Reaction {
 
 /// How a run goes on.
 #[derive(Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub enum Flow {
     /// As it would.
     #[default]

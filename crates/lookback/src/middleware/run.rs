@@ -114,6 +114,7 @@ pub struct Note {
 
 /// Whether a model call may use tools.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum ToolUse {
     /// As it likes.
     #[default]
@@ -125,6 +126,7 @@ pub enum ToolUse {
 
 /// A model call that is to be made.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Call {
     /// What the model is to see.
     pub view: Arc<View>,
@@ -179,6 +181,7 @@ impl CallUsage {
 
 /// An answer of the model.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ModelAnswer {
     /// The answer.
     pub message: Arc<Message>,

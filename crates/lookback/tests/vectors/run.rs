@@ -121,6 +121,7 @@ pub fn play(vector: &Vector, dialect: Dialect, here: &str) -> BTreeMap<String, V
             Stopped::NoAnswer(reason) => format!("no answer: {reason}"),
             Stopped::Cut(reason) => format!("cut: {reason}"),
             Stopped::Middleware(error) => error.to_string(),
+            other => other.to_string(),
         };
         let failures: Vec<_> = run.failures().map(ToString::to_string).collect();
         let without: Vec<_> =
