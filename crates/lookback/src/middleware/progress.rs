@@ -7,7 +7,7 @@ use std::time::Duration;
 use lookback_core::Message;
 use lookback_core::message::ToolCall;
 
-use super::{EndReason, Event, Failure, Middleware, Reaction, Run, ToolOutcome, ToolUse};
+use super::{EndReason, Event, Failure, Flow, Middleware, Reaction, Run, ToolOutcome, ToolUse};
 
 /// After how many iterations without new evidence the model is told, told again, and made to answer.
 const STUCK: [u64; 3] = [4, 6, 8];
@@ -72,6 +72,7 @@ impl Progress {
         Progress { stuck: iterations, ..self }
     }
 
+    /// Takes the result of a tool as evidence, if it is new.
     fn take(&mut self, outcome: &ToolOutcome) {
         let state = &mut self.state;
         let call = signature(&outcome.call);
@@ -99,66 +100,82 @@ impl Progress {
         }
     }
 
+    /// Says what there is to say before a model call.
     fn intervene(&mut self, run: &Run) -> Reaction {
-        let state = &mut self.state;
         if run.tools != ToolUse::Free {
             return Reaction::none();
         }
-        if let Some(most) = run.iterations.filter(|most| run.iteration >= *most)
-            && !state.told_last
-        {
-            state.told_last = true;
-            return Reaction::none()
-                .note(format!(
-                    "This is the last of {most} iterations, without tools. ModelAnswer now: give what you have found, and say \
-                     what is missing."
-                ))
-                .last_answer(EndReason::Iterations { most });
+        if let Some(last) = self.last_iteration(run) {
+            return last;
         }
-        let idle = state.idle;
+        let reaction = self.idle();
+        if reaction.flow != Flow::Continue {
+            return reaction;
+        }
+        let notes = [self.circle(), self.repeated_failure()];
+        notes.into_iter().flatten().fold(reaction, Reaction::note)
+    }
+
+    /// Announces the last iteration, once.
+    fn last_iteration(&mut self, run: &Run) -> Option<Reaction> {
+        let most = run.iterations.filter(|most| run.iteration >= *most)?;
+        if std::mem::replace(&mut self.state.told_last, true) {
+            return None;
+        }
+        let note = format!(
+            "This is the last of {most} iterations, without tools. Answer now: give what you have found, and say what is \
+             missing."
+        );
+        Some(Reaction::none().note(note).last_answer(EndReason::Iterations { most }))
+    }
+
+    /// Nudges the model after iterations without new evidence, and has it answer in the end.
+    fn idle(&mut self) -> Reaction {
+        let idle = self.state.idle;
         let level = self.stuck.iter().filter(|after| idle >= **after).count();
-        let mut reaction = Reaction::none();
-        if level > state.level {
-            state.level = level;
-            reaction = match level {
-                1 => reaction.note(format!(
-                    "The last {idle} iterations brought nothing new. State what is known so far, and try another way."
-                )),
-                2 => reaction.note(format!(
-                    "Still nothing new after {idle} iterations. If you know enough, answer; if something is missing that only \
-                     the user knows, ask."
-                )),
-                _ => {
-                    return reaction
-                        .note(format!(
-                            "Nothing new after {idle} iterations. This is the last answer, without tools: state what is \
-                             known, what is not, and what to ask."
-                        ))
-                        .last_answer(EndReason::Stuck { iterations: idle });
-                }
-            };
+        if level <= self.state.level {
+            return Reaction::none();
         }
-        if let Some(period) = state.circle.filter(|_| !state.told_circle) {
-            state.told_circle = true;
-            reaction = reaction.note(match period {
-                1 => format!(
-                    "The same call was made {} times in a row, with nothing new. Make another, or answer.",
-                    repeats(1)
-                ),
-                _ => format!(
-                    "The same {period} calls were made {} times in a row, with nothing new. Make others, or answer.",
-                    repeats(period)
-                ),
-            });
+        self.state.level = level;
+        match level {
+            1 => Reaction::none().note(format!(
+                "The last {idle} iterations brought nothing new. State what is known so far, and try another way."
+            )),
+            2 => Reaction::none().note(format!(
+                "Still nothing new after {idle} iterations. If you know enough, answer; if something is missing that only the \
+                 user knows, ask."
+            )),
+            _ => Reaction::none()
+                .note(format!(
+                    "Nothing new after {idle} iterations. This is the last answer, without tools: state what is known, what is \
+                     not, and what to ask."
+                ))
+                .last_answer(EndReason::Stuck { iterations: idle }),
         }
-        if let Some((tool, times)) = state.repeated.as_ref().filter(|_| !state.told_repeated) {
-            state.told_repeated = true;
-            reaction = reaction.note(format!(
-                "The same call of `{tool}` failed in the same way {times} times. Change its arguments, use another tool, or \
-                 say what is in the way."
-            ));
-        }
-        reaction
+    }
+
+    /// Says once that the calls go in circles.
+    fn circle(&mut self) -> Option<String> {
+        let period = self.state.circle.filter(|_| !self.state.told_circle)?;
+        self.state.told_circle = true;
+        let times = repeats(period);
+        Some(match period {
+            1 => format!("The same call was made {times} times in a row, with nothing new. Make another, or answer."),
+            _ => format!(
+                "The same {period} calls were made {times} times in a row, with nothing new. Make others, or answer."
+            ),
+        })
+    }
+
+    /// Says once that a call fails in the same way again and again.
+    fn repeated_failure(&mut self) -> Option<String> {
+        let (tool, times) = self.state.repeated.as_ref().filter(|_| !self.state.told_repeated)?;
+        let note = format!(
+            "The same call of `{tool}` failed in the same way {times} times. Change its arguments, use another tool, or say what \
+             is in the way."
+        );
+        self.state.told_repeated = true;
+        Some(note)
     }
 }
 
