@@ -244,7 +244,7 @@ fn the_last_iteration_has_no_tools() {
         // A model that calls a tool all the same is not obeyed.
         let place = Place::new(options, |number, _| call("read", json!({"path": format!("long{number}.txt")})));
         let told = failed(&place.run(&["--iterations", "3", TASK]));
-        let end = "agent: the model called tools, and was to give its last answer: all 3 iterations are done\n";
+        let end = "agent: the model called tools instead of giving its last answer: all 3 iterations are done\n";
         assert!(told.ends_with(end), "{told}");
         let seen = place.audited();
         assert_eq!(seen.iter().map(is_last).collect::<Vec<_>>(), [false, false, true]);

@@ -20,7 +20,7 @@ fn a_share_that_is_none_is_refused() {
         assert!(matches!(Budget::reported(10).hard(ratio), Err(BudgetError { limit: "hard", .. })), "{ratio}");
     }
     let message = Budget::reported(10).hard(1.5).unwrap_err().to_string();
-    assert_eq!(message, "a budget's hard limit must be a share above 0 and at most 1, got 1.5");
+    assert_eq!(message, "the hard limit of a budget must be greater than 0 and at most 1, got 1.5");
 }
 
 /// A run of at most ten calls under a budget, of which this is reported: the pipeline as it is then, what each call was sent, and its tokens.

@@ -1,10 +1,10 @@
-//! The fact sheet stage: what is known from before stands before the model, its memory tools are answered, and facts are drawn from what
-//! leaves the window.
+//! The fact sheet: shows the model what is remembered, answers its memory tools, and draws facts from what leaves the
+//! window.
 //!
-//! The sheet is a note at the end of what is sent, never a part of the system prompt: so a fact that is new breaks nobody's prefix. It is
-//! sent once, when a run begins or a compaction has taken the one before it. What others state meanwhile follows on a sheet of changes; what
-//! the model states itself it has seen in its own tool call. A memory that cannot be read ends no run: the model is told that it is not
-//! available, and whoever runs it gets the error.
+//! The sheet is a note at the end of what is sent, and no part of the system prompt, so that a new fact breaks no
+//! prefix. It is sent once: when a run begins, and again after a compaction has dropped it. Facts that others state
+//! meanwhile follow on a sheet of changes. Facts that the model states itself are in its own tool calls. A memory that
+//! cannot be read ends no run: the model is told that it is not available, and the caller gets the error.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::error::Error as _;
@@ -24,9 +24,9 @@ use crate::memory::{DrawError, Fact, FactId, Memory, MemoryError, Sheet, SheetOp
 use crate::session::Job;
 use crate::summarize::{Spawner, Summarizer};
 
-/// How long the end of a run waits for facts that are being drawn: less than the stage may take.
+/// How long the end of a run waits for facts that are being drawn. It is less than the time limit of the middleware.
 const SETTLING: Duration = Duration::from_secs(4);
-/// Messages that wait until facts are drawn from them, at the most.
+/// The most messages that wait until facts are drawn from them.
 const WAITING: usize = 1_024;
 
 /// Shows a memory to the model, within a token budget.
@@ -56,29 +56,29 @@ pub struct FactSheet {
     counter: Arc<dyn TokenCounter>,
     spawner: Spawner,
     drawing: Option<Drawing>,
-    /// The facts that the model knows of; absent until it was told.
+    /// The facts that the model knows of. `None` until it has had a sheet.
     told: Option<BTreeSet<FactId>>,
-    /// What was said last, and what the model knows if it hears that.
+    /// The last sheet, and the facts that the model knows once it has read that.
     saying: Option<(String, BTreeSet<FactId>)>,
-    /// Whether a sheet stood in the window when it was last looked at.
+    /// Whether a sheet was in the window when it was last seen.
     stood: bool,
-    /// The newest compaction that was looked at.
+    /// The newest compaction that was seen.
     seen: Option<Arc<Compaction>>,
-    /// Whether the model was told that the memory cannot be read, and it cannot still.
+    /// Whether the memory cannot be read, and the model was told so.
     unavailable: bool,
 }
 
-/// How facts are drawn from what leaves the window.
+/// The drawing of facts from messages that leave the window.
 struct Drawing {
     summarizer: Arc<dyn Summarizer>,
     time_limit: Duration,
     waiting: VecDeque<(Position, Arc<Message>)>,
     under_way: Option<UnderWay>,
-    /// What is under way has failed before.
+    /// Whether the job that is under way repeats one that failed.
     failed: bool,
 }
 
-/// Where facts are drawn, and into which memory.
+/// What a job needs of the fact sheet.
 struct Place<'a> {
     memory: &'a Memory,
     counter: &'a Arc<dyn TokenCounter>,
@@ -87,14 +87,14 @@ struct Place<'a> {
 
 /// A job that draws facts.
 struct UnderWay {
-    /// What it draws from.
+    /// The messages that it draws from.
     messages: Left,
-    /// Tells whether it succeeded; closed without a word if the job was dropped.
+    /// Receives whether it succeeded. Closed without a message if the job was dropped.
     done: Receiver<bool>,
 }
 
 impl UnderWay {
-    /// Whether it succeeded; `None` while it goes on.
+    /// Whether the job succeeded, or `None` while it goes on.
     fn ended(&self) -> Option<bool> {
         match self.done.try_recv() {
             Ok(drawn) => Some(drawn),
@@ -108,7 +108,7 @@ impl UnderWay {
 type Left = Arc<[(Position, Arc<Message>)]>;
 
 impl fmt::Debug for FactSheet {
-    /// Leaves out what the sheet says.
+    /// Leaves out the sheet's text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FactSheet")
             .field("memory", &self.memory)
@@ -121,10 +121,10 @@ impl fmt::Debug for FactSheet {
 }
 
 impl FactSheet {
-    /// Where it stands among the stages.
+    /// Its place among the middleware.
     pub const ORDER: u32 = 20;
 
-    /// The facts of a memory, on a sheet of at most 2,000 tokens.
+    /// Creates a middleware that shows the facts of a memory on a sheet of at most 2,000 tokens.
     pub fn new(memory: Memory) -> Self {
         let (options, counter) = (SheetOptions::default(), Arc::new(Estimate::default()));
         FactSheet {
@@ -141,31 +141,33 @@ impl FactSheet {
         }
     }
 
-    /// Another sheet, such as one of another budget.
+    /// Sets the options of the sheet, for example its budget.
     #[must_use]
     pub fn options(self, options: SheetOptions) -> Self {
         FactSheet { options, ..self }
     }
 
-    /// What counts the sheet's tokens, instead of an estimate.
+    /// Sets what counts the sheet's tokens. The default is an estimate.
     #[must_use]
     pub fn counter(self, counter: Arc<dyn TokenCounter>) -> Self {
         FactSheet { counter, ..self }
     }
 
-    /// Draws facts from messages that leave the window (see [`Memory::draw`]), in the background and one call at a time. What fails is
-    /// tried once more. The end of a run waits for it, four seconds at the most; the messages stay in the log in any case.
+    /// Draws facts from messages that leave the window (see [`Memory::draw`]), in the background, in one call at a
+    /// time. A call that fails or takes longer than the time limit is repeated once. The end of a run waits for the
+    /// calls for at most four seconds. The messages stay in the log in any case.
     #[must_use]
     pub fn drawing(self, summarizer: impl Summarizer + 'static, time_limit: Duration) -> Self {
         let (summarizer, waiting) = (Arc::new(summarizer), VecDeque::new());
         FactSheet { drawing: Some(Drawing { summarizer, time_limit, waiting, under_way: None, failed: false }), ..self }
     }
 
-    /// Sets the function that starts the drawing of facts in the background, for example `tokio::spawn`. What it returns is dropped. It is
-    /// called on the task that runs the pipeline.
+    /// Sets the function that starts the drawing of facts in the background, for example `tokio::spawn`. What it
+    /// returns is dropped. It is called on the task that runs the pipeline.
     ///
-    /// By default facts are drawn on a thread of a pool; with the feature `tokio`, on the tokio runtime that the pipeline is used in. A
-    /// summarizer whose client needs tokio, such as `reqwest`, needs one of the two: see [`Spawner`].
+    /// By default facts are drawn on a thread of a pool; with the feature `tokio`, on the tokio runtime that the
+    /// pipeline is used in. A summarizer whose client needs tokio, such as `reqwest`, needs one of the two: see
+    /// [`Spawner`].
     #[must_use]
     pub fn with_spawner<R>(self, spawn: impl Fn(Job) -> R + Send + Sync + 'static) -> Self {
         FactSheet { spawner: Spawner::new(spawn), ..self }
@@ -183,18 +185,18 @@ impl FactSheet {
             }
             None => self.memory.sheet(&self.options, &*self.counter).await?,
         };
-        // It may have been told in another run, or by another process.
+        // Another run, or another process, may have sent the same sheet.
         let stands = self.told.is_none() && sheets(run).next_back().is_some_and(|last| last == sheet.text);
         if sheet.text.is_empty() || stands {
             self.told = Some(now);
             return Ok(Reaction::none());
         }
-        // Whether the model hears it is seen when it stands in the window.
+        // The model knows it once the sheet is in the window.
         self.saying = Some((sheet.text.clone(), now));
         Ok(Reaction::none().note(sheet.text))
     }
 
-    /// Says once that the memory cannot be read.
+    /// Tells the model once that the memory cannot be read.
     fn without_memory(&mut self, error: &MemoryError) -> Reaction {
         tracing::warn!(session = %self.memory.session(), %error, "no fact sheet could be made");
         if std::mem::replace(&mut self.unavailable, true) {
@@ -213,7 +215,7 @@ impl FactSheet {
         let reply = tools::call(&memory, &call.name, &call.arguments).await;
         let after = self.memory.facts().await;
         if let (Some(told), Ok(before), Ok(facts)) = (&mut self.told, before, after) {
-            // What the model changes itself, it knows.
+            // The model knows what it changes itself.
             let own = |fact: &&Fact| fact.statement.source.message == at && !before.contains(&fact.id);
             told.extend(facts.iter().filter(own).map(|fact| fact.id));
             told.retain(|id| !before.contains(id) || facts.iter().any(|fact| fact.id == *id));
@@ -221,14 +223,14 @@ impl FactSheet {
         if reply.error { Reaction::none().refuse(reply.text) } else { Reaction::none().answer(reply.text) }
     }
 
-    /// Whether the model has heard what was said last, and whether anything took the sheet since, and what the model said of facts itself.
+    /// Notices whether the last sheet is in the window, and whether a compaction has dropped it.
     fn notice(&mut self, event: &Event, run: &Run) {
         if let Some((text, known)) = self.saying.take() {
             let heard = notes(run).any(|note| note == text);
             let later = matches!(event, Event::BeforeModel | Event::AfterModel(_) | Event::Stop(_));
             match heard {
                 true => self.told = Some(known),
-                // It was said too late, or the stage failed after it.
+                // The sheet came too late, or the middleware failed after it.
                 false if later => {}
                 false => self.saying = Some((text, known)),
             }
@@ -305,8 +307,8 @@ impl Drawing {
         run.spawn(place.spawner, Box::pin(job));
     }
 
-    /// Waits for the job that is under way and for what waits behind it, as long as the middleware may. What is not done by then goes on by
-    /// itself.
+    /// Waits for the job that is under way and for what waits behind it, as long as the middleware may. What is not
+    /// done by then goes on by itself.
     fn settle(&mut self, run: &Run, place: &Place<'_>) {
         let end = Instant::now() + SETTLING;
         while let Some(job) = &self.under_way {
@@ -342,7 +344,8 @@ impl Middleware for FactSheet {
         }
         match event {
             Event::Start => (self.told, self.saying, self.unavailable) = (None, None, false),
-            // Whoever runs it learns here that the memory cannot be read, and may have that end the run; the model learns it at the call.
+            // If the memory cannot be read, the caller learns it here, and may have that end the run. The model learns
+            // it at the call.
             Event::BeforeIteration => _ = future::block_on(self.memory.ids())?,
             Event::BeforeModel | Event::Compacted => {
                 return Ok(match future::block_on(self.before_model(run)) {
@@ -372,13 +375,13 @@ impl Middleware for FactSheet {
     }
 }
 
-/// What Lookback has told the model, and the model sees now.
+/// The notes in the window.
 fn notes(run: &Run) -> impl DoubleEndedIterator<Item = String> {
     let notes: Vec<_> = run.view.messages().filter(|item| item.is_note()).map(|item| item.message().text()).collect();
     notes.into_iter()
 }
 
-/// The whole sheets among that.
+/// The whole sheets among the notes in the window.
 fn sheets(run: &Run) -> impl DoubleEndedIterator<Item = String> {
     notes(run).filter(|text| sheet::is_sheet(text))
 }

@@ -1,5 +1,4 @@
-//! Whether a run gets anywhere: iterations without new evidence, calls that go round in circles, failures that repeat, and the last
-//! iteration.
+//! The progress of a run: iterations without new evidence, calls in circles, repeated failures, and the last iteration.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -9,13 +8,16 @@ use lookback_core::message::ToolCall;
 
 use super::{EndReason, Event, Failure, Flow, Middleware, Reaction, Run, ToolOutcome, ToolUse};
 
-/// After how many iterations without new evidence the model is told, told again, and made to answer.
+/// The iterations without new evidence after which the model is nudged, nudged again, and asked for its last answer.
 const STUCK: [u64; 3] = [4, 6, 8];
-/// The longest circle that is looked for, in calls.
+/// The longest circle that is recognized, in calls.
 const LONGEST: usize = 3;
 
-/// Watches for new evidence: a result that is no error, is not blank, and that the same call did not give before in this run, whether the
-/// tool or a stage gave it. Each of its words comes once, until there is progress again.
+/// A watch over new evidence.
+///
+/// Evidence is a result that is not an error, is not blank, and that the same call did not give before in this run. It
+/// may come from the tool or from a middleware that answers for it. Each nudge comes once, until there is progress
+/// again.
 ///
 /// ```
 /// use lookback::middleware::Progress;
@@ -29,7 +31,7 @@ pub struct Progress {
     state: State,
 }
 
-/// What is known of the run.
+/// What is known about the run.
 #[derive(Debug, Clone, Default)]
 struct State {
     evidence: HashSet<u128>,
@@ -37,13 +39,13 @@ struct State {
     fresh: bool,
     /// Iterations in a row that brought none.
     idle: u64,
-    /// How many of the levels were told.
+    /// The number of levels whose nudge was sent.
     level: usize,
     /// The last calls, and whether each brought evidence.
     calls: VecDeque<(u128, bool)>,
     circle: Option<usize>,
     told_circle: bool,
-    /// How often each failure came since there was progress.
+    /// How often each failure came since the last progress.
     failures: HashMap<u128, u64>,
     repeated: Option<(String, u64)>,
     told_repeated: bool,
@@ -51,7 +53,7 @@ struct State {
 }
 
 impl State {
-    /// The circle that the last calls went round in, without evidence the second time.
+    /// The length of the circle that the last calls went in, if the repetition brought no evidence.
     fn circle(&self) -> Option<usize> {
         let calls: Vec<_> = self.calls.iter().map(|(call, _)| *call).collect();
         let period = pattern(&calls)?;
@@ -61,12 +63,13 @@ impl State {
 }
 
 impl Progress {
-    /// Words after 4 and 6 iterations without new evidence, and the last answer after 8.
+    /// Creates a watch that nudges the model after 4 and 6 iterations without new evidence, and has it give its last
+    /// answer after 8.
     pub fn new() -> Self {
         Progress { stuck: STUCK, state: State::default() }
     }
 
-    /// Other numbers of iterations, in ascending order.
+    /// Sets these three numbers of iterations, in ascending order.
     #[must_use]
     pub fn after(self, iterations: [u64; 3]) -> Self {
         Progress { stuck: iterations, ..self }
@@ -100,7 +103,7 @@ impl Progress {
         }
     }
 
-    /// Says what there is to say before a model call.
+    /// Returns the nudges before a model call.
     fn intervene(&mut self, run: &Run) -> Reaction {
         if run.tools != ToolUse::Free {
             return Reaction::none();
@@ -185,8 +188,8 @@ impl Default for Progress {
     }
 }
 
-/// The circle that the last calls go round in, by its number of calls, the shortest first: `A A A` is 1, `A B A B` is 2, `A B C A B C` is
-/// 3.
+/// Returns the length of the shortest circle that the last calls go in, in calls: `A A A` is 1, `A B A B` is 2, and `A
+/// B C A B C` is 3.
 ///
 /// ```
 /// use lookback::middleware::pattern;
@@ -203,12 +206,12 @@ pub fn pattern<T: PartialEq>(calls: &[T]) -> Option<usize> {
     })
 }
 
-/// How often a circle of so many calls must be gone round to be one.
+/// How often calls must repeat to be a circle of this length.
 fn repeats(period: usize) -> usize {
     if period == 1 { 3 } else { 2 }
 }
 
-/// What a call asks for: the tool and its arguments, whatever the order of their keys.
+/// A digest of the tool and its arguments, whatever the order of their keys.
 fn signature(call: &ToolCall) -> u128 {
     Message::assistant_with_calls("", [ToolCall::new("", &call.name, &call.arguments)]).digest()
 }

@@ -15,12 +15,13 @@ const NO_RUNTIME: &str = "there is no reactor running";
 
 /// Runs jobs in the background: the making of summaries, and the drawing of facts.
 ///
-/// By default a job has a thread of a pool for itself. A client that needs tokio, such as `reqwest`, does not find its runtime there:
-/// it panics, which becomes [`SummarizerError::NoRuntime`]. Two ways give it one:
+/// By default a job has a thread of a pool for itself. A client that needs tokio, such as `reqwest`, does not find its
+/// runtime there: it panics, which becomes [`SummarizerError::NoRuntime`]. Two ways give it one:
 ///
 /// - With the feature `tokio` of this crate, a job that begins within a tokio runtime is spawned on that runtime.
 /// - Without it, [`Session::with_spawner`](crate::Session::with_spawner) and
-///   [`FactSheet::with_spawner`](crate::middleware::FactSheet::with_spawner) take `tokio::spawn`, or the `spawn` of any other executor.
+/// [`FactSheet::with_spawner`](crate::middleware::FactSheet::with_spawner) take `tokio::spawn`, or the `spawn` of any
+/// other executor.
 ///
 /// ```
 /// use lookback::summarize::Spawner;
@@ -36,8 +37,8 @@ pub struct Spawner {
 }
 
 impl Spawner {
-    /// Creates a spawner from a function. What the function returns is dropped, and that must not end the job: detach the task if your
-    /// executor cancels tasks whose handle is dropped.
+    /// Creates a spawner from a function. What the function returns is dropped, and that must not end the job: detach
+    /// the task if your executor cancels tasks whose handle is dropped.
     pub fn new<R>(spawn: impl Fn(Job) -> R + Send + Sync + 'static) -> Self {
         Spawner { own: Some(Arc::new(move |job: Job| _ = spawn(job))), failed: Arc::default() }
     }

@@ -26,9 +26,9 @@ impl ToolOutcome {
 impl Pipeline {
     /// Takes the model's answer, and returns the tool calls to run, each with [`Pipeline::tool`].
     ///
-    /// If there are none, the run is over. If the model was to give its last answer and calls tools all the same, they are not run, their
-    /// results say so, and [`Pipeline::stopped`] is [`Stopped::NoAnswer`]. Each call that is handed out has one answer: without one
-    /// handed out, nothing is taken.
+    /// If there are none, the run is over. If the model was to give its last answer and calls tools all the same, they
+    /// are not run, their results say so, and [`Pipeline::stopped`] is [`Stopped::NoAnswer`]. Each call that is handed
+    /// out has one answer: without one handed out, nothing is taken.
     ///
     /// # Errors
     /// Returns an error if the answer cannot be expressed in the session's dialect, or if the store fails.
@@ -60,8 +60,8 @@ impl Pipeline {
         Ok(self.exchange.open.clone())
     }
 
-    /// Runs a tool that the model called, unless a middleware answers instead, and pushes the result. If the tool fails, its error is the
-    /// result, and the model reads it. A call that is not open is ignored.
+    /// Runs a tool that the model called, unless a middleware answers instead, and pushes the result. If the tool
+    /// fails, its error is the result, and the model reads it. A call that is not open is ignored.
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -122,7 +122,8 @@ impl Pipeline {
 
     /// Pushes the result of an open call, and closes the call.
     ///
-    /// The answer of a middleware is not cut as it arrives: if a page that was recalled were cut again, its end could never be read.
+    /// The answer of a middleware is not cut as it arrives: if a page that was recalled were cut again, its end could
+    /// never be read.
     pub(super) async fn answer(&mut self, outcome: &ToolOutcome) -> Result<(), Error> {
         let ToolOutcome { call, text, .. } = outcome;
         let Some(at) = self.exchange.open.iter().position(|open| open == call) else { return Ok(()) };
@@ -144,8 +145,8 @@ impl Pipeline {
     }
 }
 
-/// Returns the name under which a model's tokens are corrected: the session's own if the provider's is the same with a date, such as
-/// `gpt-4o-2024-11-20`. Nobody would look under another.
+/// Returns the name under which a model's tokens are corrected: the session's own if the provider's is the same with a
+/// date, such as `gpt-4o-2024-11-20`. Nobody would look under another.
 fn counted_as(asked: Option<&str>, reported: Option<&str>) -> Option<String> {
     let is_date =
         |rest: &str| rest.len() >= "-20241120".len() && rest.bytes().all(|sign| sign == b'-' || sign.is_ascii_digit());

@@ -25,9 +25,9 @@ impl Pipeline {
         }
     }
 
-    /// Creates a pipeline with all five middleware of this crate: [`Observe`], this budget, this context filter, a [`FactSheet`] of this
-    /// memory, and [`Progress`](super::super::Progress). Offer the model the tools of the memory (see [`tools`](crate::memory::tools)); the
-    /// pipeline answers them.
+    /// Creates a pipeline with all five middleware of this crate: [`Observe`], this budget, this context filter, a
+    /// [`FactSheet`] of this memory, and [`Progress`](super::super::Progress). Offer the model the tools of the memory
+    /// (see [`tools`](crate::memory::tools)); the pipeline answers them.
     #[must_use]
     pub fn standard(session: Session, budget: Budget, window: ContextFilter, memory: Memory) -> Self {
         let (sheet, progress) = (FactSheet::new(memory), super::super::Progress::new());
@@ -57,16 +57,16 @@ impl Pipeline {
         self
     }
 
-    /// Sets how many turns of the session stay in the window before the task of the first run (see [`Session::resume`]). The default is 16,
-    /// or 0 for a sub-agent.
+    /// Sets how many turns of the session stay in the window before the task of the first run (see
+    /// [`Session::resume`]). The default is 16, or 0 for a sub-agent.
     #[must_use]
     pub fn with_continuity(mut self, turns: u64) -> Self {
         self.options.continuity = Some(turns);
         self
     }
 
-    /// Declares that another agent gives the tasks, and no person. Nothing that the session had before stays in the window then, unless
-    /// [`Pipeline::with_continuity`] is set.
+    /// Declares that another agent gives the tasks, and no person. Nothing that the session had before stays in the
+    /// window then, unless [`Pipeline::with_continuity`] is set.
     #[must_use]
     pub fn sub_agent(mut self) -> Self {
         self.options.sub_agent = true;

@@ -23,8 +23,8 @@ use crate::session::{Error, Session};
 
 /// A session with middleware around its model calls, for one run of an agent after another.
 ///
-/// The future of any method may be dropped. The session stays valid, and the same method called again goes on where the dropped future
-/// was. A tool that was running then is run again.
+/// The future of any method may be dropped. The session stays valid, and the same method called again goes on where the
+/// dropped future was. A tool that was running then is run again.
 pub struct Pipeline {
     session: Session,
     slots: Vec<Slot>,
@@ -53,7 +53,8 @@ impl Pipeline {
         &self.session
     }
 
-    /// Returns the session without the middleware and the limits that it added. A run that is under way is left as it is.
+    /// Returns the session without the middleware and the limits that it added. A run that is under way is left as it
+    /// is.
     pub fn into_session(mut self) -> Session {
         self.session.bind(None);
         self.session
@@ -69,7 +70,8 @@ impl Pipeline {
         self.failures.iter().map(|failure| &**failure)
     }
 
-    /// Begins a run: pushes its task, and tells the middleware. If a run is under way, the message is pushed and that run goes on.
+    /// Begins a run: pushes its task, and tells the middleware. If a run is under way, the message is pushed and that
+    /// run goes on.
     ///
     /// # Errors
     /// The errors of [`Session::push`].
@@ -93,8 +95,8 @@ impl Pipeline {
         self.begin().await
     }
 
-    /// Returns the next model call, or `None` if the run is over; [`Pipeline::stopped`] says why. A call that was handed out and has no
-    /// answer yet is handed out again.
+    /// Returns the next model call, or `None` if the run is over; [`Pipeline::stopped`] says why. A call that was
+    /// handed out and has no answer yet is handed out again.
     ///
     /// # Errors
     /// The errors of [`Session::window`]. The same call may be asked for again.
@@ -125,8 +127,9 @@ impl Pipeline {
         }
     }
 
-    /// Makes the window smaller because the provider refused the call that was handed out as too long. [`Pipeline::next`] then returns the
-    /// same call with the smaller window. Middleware is told, and not asked about the call again. Does nothing if no call is handed out.
+    /// Makes the window smaller because the provider refused the call that was handed out as too long.
+    /// [`Pipeline::next`] then returns the same call with the smaller window. Middleware is told, and not asked about
+    /// the call again. Does nothing if no call is handed out.
     ///
     /// # Errors
     /// The errors of [`Session::overflow`].
@@ -142,7 +145,8 @@ impl Pipeline {
         self.reduce().await
     }
 
-    /// Ends the run for a reason in the caller's words. Tool calls that have no result get one that says that they were not run.
+    /// Ends the run for a reason in the caller's words. Tool calls that have no result get one that says that they were
+    /// not run.
     ///
     /// # Errors
     /// Returns an error if the store fails.

@@ -28,7 +28,8 @@ pub(super) enum Step {
     Prepare(Preparing),
     /// The call is to be handed out, or is.
     Call,
-    /// The call was refused as too long, and middleware knows: the window is made smaller. The log ended at this position before.
+    /// The call was refused as too long, and middleware knows: the window is made smaller. The log ended at this
+    /// position before.
     Overflow(TooLong, Position),
     /// An answer is in the session, and middleware is to learn of it.
     Answered(ModelAnswer),
