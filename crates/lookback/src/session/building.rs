@@ -10,7 +10,8 @@ use crate::store::LogName;
 use crate::summarize::{Spawner, Summarizer};
 
 impl Session {
-    /// Sets the summarizer that makes the running summary, if the policy has one. The default is [`Extractive`](crate::summarize::Extractive).
+    /// Sets the summarizer that makes the running summary, if the policy has one. The default is
+    /// [`Extractive`](crate::summarize::Extractive).
     #[must_use]
     pub fn with_summarizer(mut self, summarizer: impl Summarizer + 'static) -> Self {
         self.summaries.summarizer = Arc::new(summarizer);
@@ -25,10 +26,12 @@ impl Session {
         self
     }
 
-    /// Sets the function that starts the making of a summary in the background, for example `tokio::spawn`. What it returns is dropped.
+    /// Sets the function that starts the making of a summary in the background, for example `tokio::spawn`. What it
+    /// returns is dropped.
     ///
-    /// By default a summary is made on a thread of a pool; with the feature `tokio`, on the tokio runtime that the session is used in. A
-    /// summarizer whose client needs tokio, such as `reqwest`, needs one of the two: see [`Spawner`].
+    /// By default a summary is made on a thread of a pool; with the feature `tokio`, on the tokio runtime that the
+    /// session is used in. A summarizer whose client needs tokio, such as `reqwest`, needs one of the two: see
+    /// [`Spawner`].
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
