@@ -1,7 +1,9 @@
-//! A chat in a terminal: each line is a message, which is sent with a window of what came before it, and the answer is kept.
+//! A chat in a terminal: each line is a message, which is sent with a window of what came before it, and the answer is
+//! kept.
 //!
-//! It asks a server of OpenAI's kind: Ollama on this computer, unless `OPENAI_BASE_URL`, `OPENAI_MODEL` and `OPENAI_API_KEY` name
-//! another. For an address with `https`, enable the feature `rustls` of `reqwest` in `crates/lookback/Cargo.toml`.
+//! It asks a server of OpenAI's kind: Ollama on this computer, unless `OPENAI_BASE_URL`, `OPENAI_MODEL` and
+//! `OPENAI_API_KEY` name another. For an address with `https`, enable the feature `rustls` of `reqwest` in
+//! `crates/lookback/Cargo.toml`.
 #![allow(clippy::print_stdout)]
 
 use std::{env, error::Error, io::stdin};

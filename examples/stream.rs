@@ -1,5 +1,5 @@
-//! A chat like `chat.rs`, whose answers are shown as they come. The pieces are put together into the body that the provider would have sent
-//! at once, which `Response` reads, so that the session keeps the same message either way.
+//! A chat like `chat.rs`, whose answers are shown as they come. The pieces are put together into the body that the
+//! provider would have sent at once, which `Response` reads, so that the session keeps the same message either way.
 #![allow(clippy::print_stdout)]
 
 use std::io::{Write as _, stdin, stdout};
@@ -43,8 +43,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// An answer that comes in pieces: server-sent events, a line of JSON each. (Tool calls come in pieces too, by `index`: each piece adds to
-/// the arguments of its call.)
+/// An answer that comes in pieces: server-sent events, a line of JSON each. (Tool calls come in pieces too, by `index`:
+/// each piece adds to the arguments of its call.)
 #[derive(Default)]
 struct Answer {
     /// The beginning of a line whose end has not come.

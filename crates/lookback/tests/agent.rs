@@ -1,4 +1,5 @@
-//! The agent of `examples/agent.rs`, as a process, against an endpoint that holds each of its requests to the provider's rules.
+//! The agent of `examples/agent.rs` as a process, with an endpoint that checks each request against the provider's
+//! rules.
 
 #![cfg(all(unix, feature = "http", feature = "sqlite"))]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
@@ -25,7 +26,7 @@ use upstream::{Options, Reply, Seen, Upstream};
 
 const TASK: &str = "What is this about?";
 
-/// A folder with files, a store beside it, and what must not be read.
+/// A folder with files, a store beside it, and files that must not be read.
 struct Place {
     folder: TempDir,
     upstream: Upstream,
@@ -55,7 +56,7 @@ impl Place {
         command
     }
 
-    /// The agent without a session and a store.
+    /// The agent's command line, without a session and a store.
     fn bare(&self, more: &[&str]) -> Command {
         let dialect = self.upstream.options.dialect;
         let provider = if dialect == Dialect::Anthropic { "ANTHROPIC" } else { "OPENAI" };
@@ -76,7 +77,8 @@ impl Place {
         self.folder.path().join(self.store)
     }
 
-    /// The requests: each extends the one before, but where a compaction came between. The session can go on.
+    /// Returns the requests, after checking that each extends the one before, unless a compaction came between, and
+    /// that the session can go on.
     fn audited(&self) -> Vec<Seen> {
         let seen = self.upstream.seen();
         let dialect = self.upstream.options.dialect;
@@ -103,7 +105,7 @@ impl Place {
     }
 }
 
-/// What the model reads, piece by piece, however the pieces are spread over messages.
+/// What the model reads, piece by piece, whatever messages the pieces are in.
 fn pieces(body: &Value) -> Vec<Value> {
     let mut pieces = Vec::new();
     for message in body["messages"].as_array().unwrap() {
@@ -118,13 +120,13 @@ fn pieces(body: &Value) -> Vec<Value> {
     pieces
 }
 
-/// The texts that the user and Lookback said.
+/// The texts of the user and of Lookback.
 fn told(body: &Value) -> Vec<String> {
     let text = |piece: &Value| Some(piece.get(1)?["text"].as_str()?.to_owned()).filter(|_| piece[0] == "user");
     pieces(body).iter().filter_map(text).collect()
 }
 
-/// What tools answered.
+/// The results of tools.
 fn results(body: &Value) -> Vec<String> {
     let result = |piece: &Value| {
         let openai = Some(&piece["content"]).filter(|_| piece["role"] == "tool");
@@ -152,7 +154,7 @@ fn in_both(test: impl Fn(Options)) {
     }
 }
 
-/// What the agent printed, where it came to its end; and what it said beside that.
+/// The standard output and the standard error of an agent that succeeded.
 fn done(output: &Output) -> (String, String) {
     let (out, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{told}");
@@ -241,7 +243,7 @@ fn a_model_that_goes_round_in_circles_is_told_so_and_made_to_answer() {
 #[test]
 fn the_last_iteration_has_no_tools() {
     in_both(|options| {
-        // A model that calls a tool all the same is not obeyed.
+        // Tools that the model calls all the same are not run.
         let place = Place::new(options, |number, _| call("read", json!({"path": format!("long{number}.txt")})));
         let told = failed(&place.run(&["--iterations", "3", TASK]));
         let end = "agent: the model called tools instead of giving its last answer: all 3 iterations are done\n";
@@ -264,7 +266,7 @@ fn the_agent_and_the_command_line_use_one_store_where_none_is_named() {
         assert!(work.join("new/named.db").exists());
         let mut command = place.bare(&["--session-id=s", TASK]);
         done(&command.current_dir(work).env("LOOKBACK_STORE", "").output().unwrap());
-        // It is the session of the first run that has an answer; in the other store nothing had been said.
+        // The third run continues the session of the first, which has an answer. The other store was empty.
         assert_eq!(place.upstream.seen().iter().map(|seen| told_of(seen, TASK)).collect::<Vec<_>>(), [1, 1, 2]);
     });
 }
@@ -280,7 +282,7 @@ fn without_a_session_nothing_is_continued() {
         });
         assert_ne!(names[0], names[1]);
         assert_eq!(place.upstream.seen().iter().map(|seen| told_of(seen, TASK)).collect::<Vec<_>>(), [1, 1]);
-        // The name that was told goes on with it.
+        // The name that was printed continues that session.
         done(&place.command(&names[0], &[TASK]).output().unwrap());
         assert_eq!(told_of(&place.upstream.seen()[2], TASK), 2);
     });
@@ -304,7 +306,7 @@ fn a_session_without_a_task_goes_on_where_it_was_left_and_then_chats() {
         assert_eq!((seen.len(), results(&seen[2].body)), (5, vec!["buy milk\n".to_owned()]));
         assert_eq!(seen.iter().map(|seen| told_of(seen, TASK)).collect::<Vec<_>>(), [1; 5]);
         assert_eq!((told_of(&seen[4], "And now?"), told_of(&seen[4], "Sure?")), (1, 1));
-        // Where it was left with an answer, and nothing is typed, nothing is asked.
+        // If it was left with an answer and nothing is typed, no request is sent.
         done(&place.run(&[]));
         assert_eq!(place.audited().len(), 5);
     });
@@ -423,7 +425,8 @@ fn a_run_that_was_killed_goes_on_where_it_was() {
             assert_eq!(results(&seen[3].body), results(&seen[2].body));
             assert_eq!(results(&seen[3].body)[0], "buy milk\n");
 
-            // A new task stands behind all of that, and so does what is remembered; in another session, that alone.
+            // A new task comes after all of that, and so does the fact sheet. In another session, there is only the
+            // sheet.
             done(&place.run(&["And now?"]));
             let seen = place.audited();
             let (told, body) = (told(&seen[4].body), seen[4].body.to_string());
@@ -459,7 +462,7 @@ fn a_run_that_was_killed_amid_its_tools_keeps_the_results_that_it_has() {
             0 => Reply::Call(vec![("read", json!({"path": "notes.txt"})), ("read", json!({"path": "pipe"}))]),
             _ => Reply::Say("Here."),
         });
-        // Who reads a pipe waits until somebody writes to it.
+        // Reading a pipe blocks until somebody writes to it.
         let pipe = place.folder.path().join("root/pipe");
         assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         let mut child = place.command("s", &[TASK]).spawn().unwrap();

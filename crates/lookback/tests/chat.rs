@@ -1,4 +1,5 @@
-//! The chats of `examples/chat.rs` and `examples/stream.rs`, as processes, against an endpoint that answers in one piece or in many.
+//! The chats of `examples/chat.rs` and `examples/stream.rs`, as processes, against an endpoint that answers in one
+//! piece or in many.
 
 #![cfg(all(unix, feature = "sqlite"))]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs)]

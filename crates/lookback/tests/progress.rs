@@ -1,4 +1,4 @@
-//! Whether a run gets anywhere, by vectors; and circles, over all short sequences of calls.
+//! The watch over a run's progress, by vectors, and circles in all short sequences of calls.
 
 mod vectors;
 

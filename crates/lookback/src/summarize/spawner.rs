@@ -40,7 +40,7 @@ impl Spawner {
     /// Creates a spawner from a function. What the function returns is dropped, and that must not end the job: detach
     /// the task if your executor cancels tasks whose handle is dropped.
     pub fn new<R>(spawn: impl Fn(Job) -> R + Send + Sync + 'static) -> Self {
-        Spawner { own: Some(Arc::new(move |job: Job| _ = spawn(job))), failed: Arc::default() }
+        Spawner { own: Some(Arc::new(move |job: Job| drop(spawn(job)))), failed: Arc::default() }
     }
 
     /// Begins a job.
