@@ -1,9 +1,14 @@
-//! A small agent: a model, three tools that read the files of a folder, and Lookback, which decides what the model sees and remembers.
+//! A small agent: a model, three tools that read the files of a folder, and Lookback, which decides what the model sees
+//! and remembers.
 //!
-//! `agent [--session-id NAME] [--dialect openai-chat|anthropic] [--store FILE|FOLDER/] [--root FOLDER] [--budget TOKENS]
-//! [--iterations NUMBER] [TASK]`
-//! Without a name the session is a new one. Without a task it goes on where the session was left, and then with each line that is typed.
-//! Endpoint, key and model come from `OPENAI_BASE_URL`, `OPENAI_API_KEY`, `OPENAI_MODEL`, or `ANTHROPIC_BASE_URL` and so on.
+//! ```text
+//! agent [--session-id NAME] [--dialect openai-chat|anthropic] [--store FILE|FOLDER/] [--root FOLDER]
+//!       [--budget TOKENS] [--iterations NUMBER] [TASK]
+//! ```
+//!
+//! Without `--session-id` it begins a new session. Without a task it goes on where the session was left, and then takes
+//! each line that is typed as a task. Address, key and model come from `OPENAI_BASE_URL`, `OPENAI_API_KEY` and
+//! `OPENAI_MODEL`, or from the variables with `ANTHROPIC`.
 #![allow(clippy::print_stdout)]
 
 use std::path::{Path, PathBuf};
@@ -11,22 +16,24 @@ use std::time::{Duration, UNIX_EPOCH};
 use std::{env, error::Error, fmt, fs, io::stdin, process, process::ExitCode, str::FromStr};
 
 use lookback::memory::{Memory, tools::tools};
-use lookback::middleware::{Budget, CallUsage, ContextFilter, Pipeline, Stopped, ToolUse};
+use lookback::middleware::{Budget, Call, CallUsage, ContextFilter, Pipeline, Stopped, ToolUse};
 use lookback::{Dialect, Message, ProviderError, Request, Response, Session, Settings, ToolCall, presets, store};
 use serde_json::{Value, json};
+use tokio::task::spawn_blocking;
 use ureq::{Agent, RequestBuilder, typestate::WithBody};
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
 const SYSTEM: &str = "You answer questions about the files of a folder. Look first. Remember what matters later.";
-/// Each tool's name, what it does, and its argument. Those of the memory come to these.
+/// Each tool's name, description and argument. The tools of the memory are added to these.
 const TOOLS: [[&str; 3]; 3] = [
     ["list", "Lists a folder; `.` is the first one.", "path"],
     ["read", "Reads a text file.", "path"],
     ["search", "Finds the lines that hold a text, in all files.", "text"],
 ];
 
-fn main() -> ExitCode {
-    let done = futures_lite::future::block_on(run(env::args().skip(1).collect()));
+#[tokio::main]
+async fn main() -> ExitCode {
+    let done = run(env::args().skip(1).collect()).await;
     done.inspect_err(|error| eprintln!("agent: {error}")).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS)
 }
 
@@ -47,8 +54,11 @@ async fn run(mut arguments: Vec<String>) -> Result<()> {
     };
     let (_, template) = request(dialect, "auto")?;
     let settings = Settings::for_model(dialect, template.model().unwrap_or_default());
-    path.parent().map_or(Ok(()), fs::create_dir_all)?;
-    let store = store::open(path)?;
+    let opened = spawn_blocking(move || -> Result<_> {
+        path.parent().map_or(Ok(()), fs::create_dir_all)?;
+        Ok(store::open(path)?)
+    });
+    let store = opened.await??;
     let mut session = Session::open(store.clone(), &name, settings).await?;
     session.set_preamble(template.preamble()).await?;
     if dialect == Dialect::OpenAiChat && session.stats().messages == 0 {
@@ -59,7 +69,8 @@ async fn run(mut arguments: Vec<String>) -> Result<()> {
     let mut run = Pipeline::standard(session, Budget::reported(budget), window, memory).iterations(most);
     eprintln!("the session is {name}");
     if let Some(task) = task {
-        // Where the session was left amid this very task, it goes on there; else the task follows the session's last turns.
+        // If the session was left in the middle of this task, the run goes on there. Else the task follows the last
+        // turns.
         run.start(Message::user(task)).await?;
         return carry_out(&mut run, dialect, root).await;
     }
@@ -67,8 +78,7 @@ async fn run(mut arguments: Vec<String>) -> Result<()> {
         carry_out(&mut run, dialect, root).await?;
     }
     eprintln!("each line is a task; the end of the input ends this");
-    for line in stdin().lines() {
-        let line = line?;
+    while let Some(line) = spawn_blocking(|| stdin().lines().next()).await?.transpose()? {
         if !line.trim().is_empty() {
             run.start(Message::user(line)).await?;
             carry_out(&mut run, dialect, root).await?;
@@ -77,14 +87,12 @@ async fn run(mut arguments: Vec<String>) -> Result<()> {
     Ok(())
 }
 
-/// Goes through a run, and prints the answer.
+/// Drives a run to its end, and prints the answer.
 async fn carry_out(run: &mut Pipeline, dialect: Dialect, root: &Path) -> Result<()> {
     let mut answer = String::new();
     while let Some(call) = run.next().await? {
-        let (post, request) = request(dialect, if call.tools == ToolUse::Free { "auto" } else { "none" })?;
-        let said = post.send(request.with_messages(&call.messages()?));
-        let said = said.and_then(|mut said| Ok((said.status().as_u16(), said.body_mut().read_to_string()?)));
-        let (status, body) = said.map_err(|error| format!("the provider does not answer: {error}"))?;
+        // The HTTP client blocks, and so do the tools. Each has a thread of its own.
+        let (status, body) = spawn_blocking(move || send(dialect, &call)).await??;
         if status != 200 {
             let ProviderError::TooLong(cause) = dialect.provider_error(Some(status), &body) else {
                 return Err(format!("the provider answers with status {status}: {body:.500}").into());
@@ -97,10 +105,11 @@ async fn carry_out(run: &mut Pipeline, dialect: Dialect, root: &Path) -> Result<
         answer = response.said();
         for tool in run.answered(response.message.clone(), CallUsage::of(&response)).await? {
             eprintln!("{} {}", tool.name, tool.arguments);
-            run.tool(&tool, |call| async move { files(root, &call) }).await?;
+            let root = root.to_owned();
+            run.tool(&tool, |call| async move { spawn_blocking(move || files(&root, &call)).await? }).await?;
         }
     }
-    // A stage that failed did not end the run, but whoever started it should know.
+    // A middleware that failed did not end the run, but the user should know.
     if let Some(failure) = run.failures().last() {
         eprintln!("{failure}: {}", failure.cause.source().map(ToString::to_string).unwrap_or_default());
     }
@@ -112,7 +121,15 @@ async fn carry_out(run: &mut Pipeline, dialect: Dialect, root: &Path) -> Result<
     Ok(())
 }
 
-/// What differs between providers: where a request goes, its headers, and what stands in it beside the messages.
+/// Sends a call, and returns the status and the body of the answer.
+fn send(dialect: Dialect, call: &Call) -> Result<(u16, String)> {
+    let (post, request) = request(dialect, if call.tools == ToolUse::Free { "auto" } else { "none" })?;
+    let said = post.send(request.with_messages(&call.messages()?));
+    let said = said.and_then(|mut said| Ok((said.status().as_u16(), said.body_mut().read_to_string()?)));
+    Ok(said.map_err(|error| format!("the provider does not answer: {error}"))?)
+}
+
+/// Builds what differs between providers: the address, the headers, and the body besides the messages.
 fn request(dialect: Dialect, choice: &str) -> Result<(RequestBuilder<WithBody>, Request)> {
     let (provider, address) = match dialect {
         Dialect::OpenAiChat => ("OPENAI", "https://api.openai.com/v1"),
@@ -140,11 +157,11 @@ fn request(dialect: Dialect, choice: &str) -> Result<(RequestBuilder<WithBody>, 
     Ok((post.content_type("application/json"), Request::decode(body.to_string(), Some(dialect))?))
 }
 
-/// Runs a tool. What it gives may be long: the window cuts it, and the session keeps it whole.
+/// Runs a tool. A long result is cut in the window, and whole in the session.
 fn files(root: &Path, call: &ToolCall) -> Result<String> {
     let arguments: Value = serde_json::from_str(&call.arguments)?;
     let text = |name: &str| arguments.get(name).and_then(Value::as_str).ok_or(format!("`{name}` must be a text"));
-    // Nothing outside of the folder is there, be it by `..` or by a link.
+    // Paths outside the folder do not exist for the tools, whether by `..` or by a link.
     let path = || -> Result<PathBuf> {
         let path = root.join(text("path")?).canonicalize().ok().filter(|path| path.starts_with(root));
         Ok(path.ok_or("the folder has no such path")?)
@@ -160,7 +177,7 @@ fn files(root: &Path, call: &ToolCall) -> Result<String> {
     Ok(lines.join("\n"))
 }
 
-/// Looks into the files of all folders that are not hidden. Links are not followed.
+/// Searches the files of all folders that are not hidden. Links are not followed.
 fn search(root: &Path, folder: &Path, text: &str, found: &mut Vec<String>) -> Result<()> {
     for entry in fs::read_dir(folder)? {
         let (path, kind, name) = entry.and_then(|it| Ok((it.path(), it.file_type()?, it.file_name())))?;
@@ -175,7 +192,7 @@ fn search(root: &Path, folder: &Path, text: &str, found: &mut Vec<String>) -> Re
     Ok(())
 }
 
-/// Takes an option out of the arguments: `NAME VALUE` or `NAME=VALUE`.
+/// Removes an option from the arguments, given as `NAME VALUE` or `NAME=VALUE`, and returns its value.
 fn option<T: FromStr<Err: fmt::Display>>(arguments: &mut Vec<String>, name: &str, otherwise: &str) -> Result<T> {
     let rest = |argument: &String| argument.strip_prefix(name).is_some_and(|it| it.is_empty() || it.starts_with('='));
     let value = match arguments.iter().position(rest) {

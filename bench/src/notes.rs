@@ -11,7 +11,7 @@ use std::sync::Arc;
 use futures_lite::future::block_on;
 use lookback::cache::{Block, Cache};
 use lookback::memory::{FactKind, Memory, Scope, SheetOptions, Source, Speaker, Statement};
-use lookback::middleware::{Event, FactSheet, Middleware, Run, ToolUse};
+use lookback::middleware::{Event, FactSheet, Middleware, Run};
 use lookback::presets::named;
 use lookback::recording::RecordedMessage;
 use lookback::replay::{Call, Report, blocks, replay};
@@ -330,28 +330,13 @@ fn ours(recording: &Recording, policy: &Policy, sheets: &Sheets, totals: &mut [T
 
 /// Makes the window of a call, and returns what a middleware sees then, with the window.
 fn seen(session: &mut Session, iteration: u64) -> (Run, Vec<Block>) {
-    let (name, policy) = (session.name().clone(), Arc::new(session.settings().policy.clone()));
+    let (name, policy) = (session.name().clone(), session.settings().policy.clone());
     let window = block_on(session.window()).expect("a window");
     let compaction = window.entries().iter().rev().find_map(|entry| match entry {
         Entry::Compaction(compaction) => Some(Arc::new(compaction.clone())),
         _ => None,
     });
-    let run = Run {
-        session: name,
-        task: None,
-        iteration,
-        iterations: None,
-        sub_agent: false,
-        view: Arc::new(window.view().clone()),
-        tokens: window.tokens(),
-        spent: 0,
-        new_tokens: 0,
-        dialect: Dialect::OpenAiChat,
-        policy,
-        compaction,
-        left: [].into(),
-        notes: [].into(),
-        tools: ToolUse::Free,
-    };
+    let mut run = Run::new(name, window.view().clone(), Dialect::OpenAiChat, policy);
+    (run.iteration, run.tokens, run.compaction) = (iteration, window.tokens(), compaction);
     (run, blocks(&window))
 }

@@ -120,7 +120,7 @@ impl fmt::Debug for Options {
 
 impl fmt::Debug for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Note").field("stage", &self.stage).field("text", &Redacted(&self.text)).finish()
+        f.debug_struct("Note").field("middleware", &self.middleware).field("text", &Redacted(&self.text)).finish()
     }
 }
 

@@ -1,20 +1,22 @@
-//! Runs the agent of `examples/agent.rs` as a process, against an endpoint that checks its requests against the
-//! provider's rules.
+//! The agent of `examples/agent.rs` as a process, with an endpoint that checks each request against the provider's
+//! rules.
 
 #![cfg(all(unix, feature = "http", feature = "sqlite"))]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
+#[path = "agent/example.rs"]
+mod example;
 #[path = "agent/upstream.rs"]
 mod upstream;
 
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
-use std::time::{Duration, SystemTime};
-use std::{env, fs};
+use std::time::Duration;
 
+use example::example;
 use futures_lite::future::block_on;
 use lookback::store::Record;
 use lookback::{Dialect, Entry, LogName, Request, Session, Settings};
@@ -24,43 +26,7 @@ use upstream::{Options, Reply, Seen, Upstream};
 
 const TASK: &str = "What is this about?";
 
-/// The agent, built from the sources as they are: a test that is run alone finds it missing or old.
-fn agent() -> &'static Path {
-    static AGENT: OnceLock<PathBuf> = OnceLock::new();
-    AGENT.get_or_init(|| {
-        let profile = env::current_exe().unwrap().parent().unwrap().parent().unwrap().to_owned();
-        let agent = profile.join("examples/agent");
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        let sources = [root.join("examples/agent.rs"), root.join("crates/core/src"), root.join("crates/lookback/src")];
-        let built = fs::metadata(&agent).and_then(|it| it.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
-        if sources.iter().map(|path| newest(path)).max().unwrap() > built {
-            let mut cargo = Command::new(env!("CARGO"));
-            cargo.args(["build", "--package", "lookback", "--example", "agent", "--all-features", "--target-dir"]);
-            cargo.arg(profile.parent().unwrap()).current_dir(root);
-            // What cargo says of this test is not to be known there, or build scripts that look at it run again.
-            for (name, _) in env::vars() {
-                if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
-                    cargo.env_remove(name);
-                }
-            }
-            if !cfg!(debug_assertions) {
-                cargo.arg("--release");
-            }
-            assert!(cargo.status().unwrap().success());
-        }
-        agent
-    })
-}
-
-fn newest(path: &Path) -> SystemTime {
-    let own = fs::metadata(path).unwrap();
-    match own.is_dir() {
-        true => fs::read_dir(path).unwrap().map(|entry| newest(&entry.unwrap().path())).max().unwrap(),
-        false => own.modified().unwrap(),
-    }
-}
-
-/// A folder with files, a store beside it, and what must not be read.
+/// A folder with files, a store beside it, and files that must not be read.
 struct Place {
     folder: TempDir,
     upstream: Upstream,
@@ -90,11 +56,11 @@ impl Place {
         command
     }
 
-    /// The agent without a session and a store.
+    /// The agent's command line, without a session and a store.
     fn bare(&self, more: &[&str]) -> Command {
         let dialect = self.upstream.options.dialect;
         let provider = if dialect == Dialect::Anthropic { "ANTHROPIC" } else { "OPENAI" };
-        let mut command = Command::new(agent());
+        let mut command = Command::new(example("agent"));
         command.args(["--dialect", dialect.name()]);
         command.arg("--root").arg(self.folder.path().join("root")).args(more).env_clear();
         command.env(format!("{provider}_BASE_URL"), &self.upstream.base);
@@ -111,7 +77,8 @@ impl Place {
         self.folder.path().join(self.store)
     }
 
-    /// The requests: each extends the one before, but where a compaction came between. The session can go on.
+    /// Returns the requests, after checking that each extends the one before, unless a compaction came between, and
+    /// that the session can go on.
     fn audited(&self) -> Vec<Seen> {
         let seen = self.upstream.seen();
         let dialect = self.upstream.options.dialect;
@@ -138,7 +105,7 @@ impl Place {
     }
 }
 
-/// What the model reads, piece by piece, however the pieces are spread over messages.
+/// What the model reads, piece by piece, whatever messages the pieces are in.
 fn pieces(body: &Value) -> Vec<Value> {
     let mut pieces = Vec::new();
     for message in body["messages"].as_array().unwrap() {
@@ -153,13 +120,13 @@ fn pieces(body: &Value) -> Vec<Value> {
     pieces
 }
 
-/// The texts that the user and Lookback said.
+/// The texts of the user and of Lookback.
 fn told(body: &Value) -> Vec<String> {
     let text = |piece: &Value| Some(piece.get(1)?["text"].as_str()?.to_owned()).filter(|_| piece[0] == "user");
     pieces(body).iter().filter_map(text).collect()
 }
 
-/// What tools answered.
+/// The results of tools.
 fn results(body: &Value) -> Vec<String> {
     let result = |piece: &Value| {
         let openai = Some(&piece["content"]).filter(|_| piece["role"] == "tool");
@@ -187,7 +154,7 @@ fn in_both(test: impl Fn(Options)) {
     }
 }
 
-/// What the agent printed, where it came to its end; and what it said beside that.
+/// The standard output and the standard error of an agent that succeeded.
 fn done(output: &Output) -> (String, String) {
     let (out, told) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{told}");
@@ -276,10 +243,10 @@ fn a_model_that_goes_round_in_circles_is_told_so_and_made_to_answer() {
 #[test]
 fn the_last_iteration_has_no_tools() {
     in_both(|options| {
-        // A model that calls a tool all the same is not obeyed.
+        // Tools that the model calls all the same are not run.
         let place = Place::new(options, |number, _| call("read", json!({"path": format!("long{number}.txt")})));
         let told = failed(&place.run(&["--iterations", "3", TASK]));
-        let end = "agent: the model called tools, and was to give its last answer: all 3 iterations are done\n";
+        let end = "agent: the model called tools instead of giving its last answer: all 3 iterations are done\n";
         assert!(told.ends_with(end), "{told}");
         let seen = place.audited();
         assert_eq!(seen.iter().map(is_last).collect::<Vec<_>>(), [false, false, true]);
@@ -299,7 +266,7 @@ fn the_agent_and_the_command_line_use_one_store_where_none_is_named() {
         assert!(work.join("new/named.db").exists());
         let mut command = place.bare(&["--session-id=s", TASK]);
         done(&command.current_dir(work).env("LOOKBACK_STORE", "").output().unwrap());
-        // It is the session of the first run that has an answer; in the other store nothing had been said.
+        // The third run continues the session of the first, which has an answer. The other store was empty.
         assert_eq!(place.upstream.seen().iter().map(|seen| told_of(seen, TASK)).collect::<Vec<_>>(), [1, 1, 2]);
     });
 }
@@ -315,7 +282,7 @@ fn without_a_session_nothing_is_continued() {
         });
         assert_ne!(names[0], names[1]);
         assert_eq!(place.upstream.seen().iter().map(|seen| told_of(seen, TASK)).collect::<Vec<_>>(), [1, 1]);
-        // The name that was told goes on with it.
+        // The name that was printed continues that session.
         done(&place.command(&names[0], &[TASK]).output().unwrap());
         assert_eq!(told_of(&place.upstream.seen()[2], TASK), 2);
     });
@@ -339,7 +306,7 @@ fn a_session_without_a_task_goes_on_where_it_was_left_and_then_chats() {
         assert_eq!((seen.len(), results(&seen[2].body)), (5, vec!["buy milk\n".to_owned()]));
         assert_eq!(seen.iter().map(|seen| told_of(seen, TASK)).collect::<Vec<_>>(), [1; 5]);
         assert_eq!((told_of(&seen[4], "And now?"), told_of(&seen[4], "Sure?")), (1, 1));
-        // Where it was left with an answer, and nothing is typed, nothing is asked.
+        // If it was left with an answer and nothing is typed, no request is sent.
         done(&place.run(&[]));
         assert_eq!(place.audited().len(), 5);
     });
@@ -376,7 +343,10 @@ fn an_agent_whose_memory_is_damaged_goes_on_and_says_so() {
         drop(store);
         let (out, told) = done(&place.run(&[TASK]));
         assert_eq!(out, "Here.\n");
-        assert!(told.contains("stage `fact_sheet` at `before_iteration`") && told.contains("entry 0 of"), "{told}");
+        assert!(
+            told.contains("middleware `fact_sheet` at `before_iteration`") && told.contains("entry 0 of"),
+            "{told}"
+        );
         let seen = place.audited();
         assert!(says(&seen[0], "memory is not available now: "));
         assert!(results(&seen[1].body)[0].starts_with("memory is not available now; "), "{:?}", seen[1].body);
@@ -455,7 +425,8 @@ fn a_run_that_was_killed_goes_on_where_it_was() {
             assert_eq!(results(&seen[3].body), results(&seen[2].body));
             assert_eq!(results(&seen[3].body)[0], "buy milk\n");
 
-            // A new task stands behind all of that, and so does what is remembered; in another session, that alone.
+            // A new task comes after all of that, and so does the fact sheet. In another session, there is only the
+            // sheet.
             done(&place.run(&["And now?"]));
             let seen = place.audited();
             let (told, body) = (told(&seen[4].body), seen[4].body.to_string());
@@ -491,7 +462,7 @@ fn a_run_that_was_killed_amid_its_tools_keeps_the_results_that_it_has() {
             0 => Reply::Call(vec![("read", json!({"path": "notes.txt"})), ("read", json!({"path": "pipe"}))]),
             _ => Reply::Say("Here."),
         });
-        // Who reads a pipe waits until somebody writes to it.
+        // Reading a pipe blocks until somebody writes to it.
         let pipe = place.folder.path().join("root/pipe");
         assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
         let mut child = place.command("s", &[TASK]).spawn().unwrap();

@@ -20,11 +20,11 @@ fn a_share_that_is_none_is_refused() {
         assert!(matches!(Budget::reported(10).hard(ratio), Err(BudgetError { limit: "hard", .. })), "{ratio}");
     }
     let message = Budget::reported(10).hard(1.5).unwrap_err().to_string();
-    assert_eq!(message, "a budget's hard limit must be a share above 0 and at most 1, got 1.5");
+    assert_eq!(message, "the hard limit of a budget must be greater than 0 and at most 1, got 1.5");
 }
 
-/// A run of at most ten calls under a budget, of which this is reported: the pipeline as it is then, what each call
-/// was sent, and its tokens.
+/// Plays a run of at most ten calls with a budget and reported usage. Returns the pipeline, and the messages and tokens
+/// of each call.
 async fn play(budget: Budget, usage: impl Fn(u64) -> Option<CallUsage>) -> (Pipeline, Vec<(String, u64)>) {
     let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
     let mut run = Pipeline::new(session).with(budget).iterations(10);
@@ -44,7 +44,7 @@ async fn play(budget: Budget, usage: impl Fn(u64) -> Option<CallUsage>) -> (Pipe
     (run, calls)
 }
 
-/// The number of the first call that was sent this.
+/// The number of the first call whose messages contain this.
 fn first(calls: &[(String, u64)], words: &str) -> Option<usize> {
     calls.iter().position(|(sent, _)| sent.contains(words)).map(|index| index + 1)
 }

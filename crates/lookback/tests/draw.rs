@@ -24,7 +24,7 @@ fn answering(answer: &'static str) -> impl Summarizer {
     Function::new("small-model", move |_| async move { Ok(answer.to_owned()) })
 }
 
-/// One that counts how often it is asked.
+/// A summarizer that counts its calls.
 fn counting(asked: Arc<AtomicUsize>) -> impl Summarizer {
     Function::new("m", move |_| {
         asked.fetch_add(1, Ordering::SeqCst);
@@ -139,7 +139,7 @@ fn what_is_not_as_it_was_asked_for_is_left_out() {
             let failed = memory.draw(&messages, &answering(answer), &Estimate::default()).await.unwrap_err();
             assert!(matches!(failed, DrawError::Answer { .. } | DrawError::Summarizer(_)), "{failed}");
         }
-        // A failure leaves the messages to the next try.
+        // The next try draws from the messages of a failed one.
         let messages = vec![(99, Arc::new(Message::user("x")))];
         let model = answering(r#"{"facts":[{"kind":"finding","text":"x","confidence":1,"message":1}]}"#);
         assert_eq!(memory.draw(&messages, &model, &Estimate::default()).await.unwrap().len(), 1);
@@ -167,7 +167,7 @@ fn of_two_who_draw_from_the_same_messages_one_wins() {
         let memory = Memory::open(SqliteStore::open(folder.path().join("store.db")).unwrap(), "s").await.unwrap();
         let entries = memory.entries(Scope::Session).await.unwrap();
         assert!(matches!(entries.as_slice(), [FactEntry::Stated(_), FactEntry::Drawn { .. }]), "{entries:?}");
-        // And nobody is asked about them again.
+        // No model is asked about them again.
         let before = asked.load(Ordering::SeqCst);
         assert!(before > 0);
         assert!(memory.draw(&left(), &counting(asked.clone()), &Estimate::default()).await.unwrap().is_empty());

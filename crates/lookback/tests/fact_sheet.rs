@@ -1,5 +1,4 @@
-//! The fact sheet middleware: when the model gets which facts, where the note is, and which facts are drawn from
-//! messages that leave the window.
+//! The fact sheet: when the model gets which sheet, and which facts are drawn from what leaves the window.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
@@ -35,9 +34,9 @@ fn window(max_rounds: u64) -> Policy {
     presets::named(&format!("rounds:max_rounds={max_rounds}")).unwrap()
 }
 
-/// A run with one stage, begun.
-async fn begin(store: &Shared, policy: Policy, stage: impl Middleware + 'static) -> Pipeline {
-    let mut run = Pipeline::new(session(store, policy).await).with(stage);
+/// A run with one middleware that has begun.
+async fn begin(store: &Shared, policy: Policy, middleware: impl Middleware + 'static) -> Pipeline {
+    let mut run = Pipeline::new(session(store, policy).await).with(middleware);
     run.start(Message::user("Read all pages.")).await.unwrap();
     run
 }
@@ -50,7 +49,7 @@ async fn constrained() -> (Shared, Memory) {
     (store, memory)
 }
 
-/// The messages of a call, each as JSON; what is sent must be valid.
+/// The messages of a call, each as JSON. They must be valid.
 fn sent(call: &Call) -> Vec<String> {
     let request = Request::decode(call.to_json().unwrap(), Some(call.dialect)).unwrap();
     let findings = call.dialect.check(&request);
@@ -62,7 +61,7 @@ fn reads(number: u64) -> Message {
     Message::assistant_with_calls("", [ToolCall::new(format!("c{number}"), "read", format!(r#"{{"page":{number}}}"#))])
 }
 
-/// One iteration, in which the model reads another page. Gives what was sent.
+/// Plays an iteration in which the model reads another page. Returns the messages that were sent.
 async fn read_on(run: &mut Pipeline) -> Vec<String> {
     let call = run.next().await.unwrap().unwrap();
     let usage = CallUsage { input: 500 * call.iteration, output: 100, ..CallUsage::default() };
@@ -73,7 +72,7 @@ async fn read_on(run: &mut Pipeline) -> Vec<String> {
     sent(&call)
 }
 
-/// One iteration, in which the model calls one tool that the memory answers.
+/// Plays an iteration in which the model calls a tool that the memory answers.
 async fn remember(run: &mut Pipeline, tool: &str, arguments: &str) -> Vec<String> {
     let call = run.next().await.unwrap().unwrap();
     let calls = Message::assistant_with_calls("", [ToolCall::new(format!("m{}", call.iteration), tool, arguments)]);
@@ -88,18 +87,18 @@ fn sheets(messages: &[String]) -> usize {
 }
 
 #[test]
-fn all_five_stages_send_the_filtered_window_with_nudges_and_fact_sheet_and_nothing_else() {
+fn all_five_send_the_filtered_window_with_nudges_and_fact_sheet_and_nothing_else() {
     block_on(async {
         let store = Arc::new(MemoryStore::new());
         let memory = memory(&store).await;
         memory.state(Scope::Shared, said(FactKind::Constraint, "Write no files.")).await.unwrap();
         let filter = ContextFilter::rounds(5).unwrap();
         let policy = presets::named("two-tier:sliding_window_size=5").unwrap();
-        // Of 19 calls there are 96,900 tokens, and the soft limit is passed.
+        // 19 calls have 96,900 tokens, which exceeds the soft limit.
         let budget = Budget::reported(120_000);
         let mut run =
             Pipeline::standard(session(&store, Policy::default()).await, budget, filter, memory.clone()).iterations(21);
-        // A session with the same policy and no stages.
+        // A session with the same policy and no middleware.
         let mut alone =
             Session::open(MemoryStore::new(), "alone", Settings { policy, ..Settings::default() }).await.unwrap();
         let task = Message::user("Read all pages.");
@@ -116,7 +115,7 @@ fn all_five_stages_send_the_filtered_window_with_nudges_and_fact_sheet_and_nothi
             assert_eq!(sheets(&notes), 1, "round {round}: one sheet: {notes:?}");
             assert_eq!(notes.len(), 1 + usize::from(round == 20), "round {round}: and nothing else: {notes:?}");
             assert!(messages.iter().all(|message| !message.contains("page 1\"") || round <= 6), "round {round}");
-            // The window slides at each round from the sixth on, and takes what was said before with it.
+            // From the sixth round on, the window slides at each round and drops the earlier notes.
             if round > 6 {
                 assert_eq!(messages[..filtered.len()], filtered, "round {round}: the notes stand behind it");
             }
@@ -125,7 +124,7 @@ fn all_five_stages_send_the_filtered_window_with_nudges_and_fact_sheet_and_nothi
             alone.push(Message::tool_result(format!("c{round}"), format!("page {round}"))).await.unwrap();
         }
         assert_eq!(nudged, [20], "the nudge comes once, beside window and sheet");
-        // The last iteration has the nudge of the fifth stage as well.
+        // The last iteration has the note of `Progress` as well.
         let call = run.next().await.unwrap().unwrap();
         let messages = sent(&call);
         let window = alone.window().await.unwrap();
@@ -145,8 +144,8 @@ fn between_two_compactions_facts_break_no_prefix() {
         let store = Arc::new(MemoryStore::new());
         let memory = memory(&store).await;
         memory.state(Scope::Session, said(FactKind::Decision, "Postgres is used.")).await.unwrap();
-        let stage = FactSheet::new(memory.clone());
-        let mut run = begin(&store, Policy::default(), stage).await;
+        let middleware = FactSheet::new(memory.clone());
+        let mut run = begin(&store, Policy::default(), middleware).await;
         let mut before: Vec<String> = Vec::new();
         for round in 1..=12 {
             let messages = match round {
@@ -155,7 +154,7 @@ fn between_two_compactions_facts_break_no_prefix() {
                 _ => read_on(&mut run).await,
             };
             assert_eq!(messages.get(..before.len()), Some(before.as_slice()), "round {round} extends the one before");
-            // What another session states comes as a change; what the model stated itself is not said again.
+            // A fact of another session comes as a change. The model's own fact is not repeated.
             let expected = if round <= 6 { 1 } else { 2 };
             assert_eq!(sheets(&messages), expected, "round {round}: {messages:#?}");
             before = messages;
@@ -203,7 +202,7 @@ fn after_a_compaction_the_sheet_is_there_again_once() {
                 _ => read_on(&mut run).await,
             };
             assert_eq!(sheets(&messages), 1, "round {round}: {messages:#?}");
-            // What the model stated itself is on the sheet once its call has left the window.
+            // The model's own fact is on the sheet once its call has left the window.
             let told = messages.iter().any(|message| message.contains("The port is 5050."));
             assert_eq!(told, round > 8, "round {round}");
             lengths.push(messages.len());
@@ -221,7 +220,7 @@ fn where_room_for_changes_takes_the_sheet_it_is_said_again() {
         for _ in 1..=3 {
             read_on(&mut run).await;
         }
-        // Task, sheet and three rounds: the window is full, and the changes are one too many.
+        // Task, sheet and three rounds fill the window, so the changes do not fit.
         memory.state(Scope::Shared, said(FactKind::Preference, "Use pnpm.")).await.unwrap();
         let messages = read_on(&mut run).await;
         assert!(messages.iter().any(|message| message.contains("Use pnpm.")), "{messages:#?}");
@@ -248,7 +247,7 @@ fn after_an_overflow_the_sheet_is_there_again() {
     });
 }
 
-/// A stage that is too late once.
+/// A middleware that is too late once.
 struct Late(FactSheet, bool);
 
 impl Middleware for Late {
@@ -277,8 +276,8 @@ impl Middleware for Late {
 fn a_sheet_that_came_too_late_is_said_at_a_later_call() {
     block_on(async {
         let (store, memory) = constrained().await;
-        let stage = Late(FactSheet::new(memory.clone()), false);
-        let mut run = begin(&store, Policy::default(), stage).await;
+        let middleware = Late(FactSheet::new(memory.clone()), false);
+        let mut run = begin(&store, Policy::default(), middleware).await;
         assert_eq!(sheets(&read_on(&mut run).await), 0, "nobody waits for it");
         std::thread::sleep(Duration::from_millis(700));
         read_on(&mut run).await;
@@ -301,9 +300,9 @@ fn what_failed_to_be_drawn_is_tried_once_more() {
                 Ok(format!(r#"{{"facts":[{fact}]}}"#))
             }
         });
-        let stage = FactSheet::new(memory.clone()).drawing(model, Duration::from_secs(5));
+        let middleware = FactSheet::new(memory.clone()).drawing(model, Duration::from_secs(5));
         let policy = presets::named("rounds:max_rounds=5,target_rounds=2").unwrap();
-        let mut run = begin(&store, policy, stage).await;
+        let mut run = begin(&store, policy, middleware).await;
         for _ in 1..=8 {
             read_on(&mut run).await;
         }
@@ -345,7 +344,7 @@ fn a_damaged_memory_is_told_to_the_model_once_and_the_run_goes_on() {
         let (store, memory) = constrained().await;
         let damaged = Record { body: "{".into(), text: String::new(), checkpoint: false };
         store.append(&memory.session().facts_of(), 1, vec![damaged], None).await.unwrap();
-        // An agent begins all the same.
+        // The agent starts nevertheless.
         let memory = Memory::open(store.clone(), "run").await.unwrap();
         let mut run = begin(&store, Policy::default(), FactSheet::new(memory)).await;
         let told = |messages: &[String]| {
@@ -362,7 +361,7 @@ fn a_damaged_memory_is_told_to_the_model_once_and_the_run_goes_on() {
         run.answered(Message::assistant("Done."), None).await.unwrap();
         assert_eq!(run.stopped(), Some(&Stopped::Answered));
         let why = run.failures().next().unwrap();
-        assert_eq!((why.stage.as_str(), why.event), ("fact_sheet", "before_iteration"));
+        assert_eq!((why.middleware.as_str(), why.event), ("fact_sheet", "before_iteration"));
     });
 }
 
@@ -380,7 +379,7 @@ fn a_run_that_is_not_to_go_on_without_its_memory_ends_in_order() {
         let mut run = Pipeline::new(session).with_settings(FactSheet::new(memory), closed);
         run.start(Message::user("Read all pages.")).await.unwrap();
         assert!(run.next().await.unwrap().is_none(), "no call is made");
-        assert!(matches!(run.stopped(), Some(Stopped::Stage(_))), "{:?}", run.stopped());
+        assert!(matches!(run.stopped(), Some(Stopped::Middleware(_))), "{:?}", run.stopped());
     });
 }
 
@@ -400,8 +399,8 @@ fn facts_are_drawn_from_what_leaves_the_window_and_from_nothing_that_lookback_sa
                 Ok(format!(r#"{{"facts":[{{"kind":"finding","text":"{text}","confidence":0.9,"message":2}}]}}"#))
             }
         });
-        let stage = FactSheet::new(memory.clone()).drawing(model, Duration::from_secs(5));
-        let mut run = begin(&store, window(3), stage).await;
+        let middleware = FactSheet::new(memory.clone()).drawing(model, Duration::from_secs(5));
+        let mut run = begin(&store, window(3), middleware).await;
         for _ in 1..=8 {
             read_on(&mut run).await;
         }
@@ -431,8 +430,8 @@ fn a_model_that_draws_no_facts_and_never_answers_holds_nobody_up() {
             count.fetch_add(1, Ordering::SeqCst);
             std::future::pending()
         });
-        let stage = FactSheet::new(memory).drawing(model, Duration::from_millis(200));
-        let mut run = begin(&store, window(2), stage).await;
+        let middleware = FactSheet::new(memory).drawing(model, Duration::from_millis(200));
+        let mut run = begin(&store, window(2), middleware).await;
         for _ in 1..=6 {
             read_on(&mut run).await;
         }
@@ -459,7 +458,7 @@ fn what_was_cut_can_be_recalled_to_its_end_in_the_stack_that_cuts_it() {
         let mut messages = sent(&run.next().await.unwrap().unwrap());
         let cut = messages.iter().find_map(|message| message.split_once("cut; entry ")).unwrap().1;
         let entry: u64 = cut.split(' ').next().unwrap().parse().unwrap();
-        // As a model does, it asks for what each page says is the rest, and sees the end of each.
+        // Like a model, it asks for the rest that each page names, and reads each page to its end.
         let (mut offset, mut pages) = (0, 0);
         loop {
             pages += 1;

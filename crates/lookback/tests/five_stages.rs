@@ -1,4 +1,4 @@
-//! An error, a panic and a hang in each of the five kinds of middleware, in the middle of a run that has them all.
+//! A fault in each of the five middleware, in the middle of a run that all of them watch: an error, a panic, a hang.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
@@ -21,16 +21,16 @@ enum Fault {
     Hang,
 }
 
-/// A stage that does what it should up to an event of the third iteration, or to the start, and fails there.
+/// A middleware that works until an event of the third iteration, or until the start, and fails there.
 struct Faulty<M> {
-    stage: M,
+    middleware: M,
     fault: Fault,
     at: &'static str,
 }
 
 impl<M: Middleware> Middleware for Faulty<M> {
     fn name(&self) -> &str {
-        self.stage.name()
+        self.middleware.name()
     }
 
     fn on(&mut self, event: &Event, run: &Run) -> Result<Reaction, Failure> {
@@ -42,27 +42,27 @@ impl<M: Middleware> Middleware for Faulty<M> {
                 Fault::Hang => std::thread::sleep(Duration::from_millis(900)),
             }
         }
-        self.stage.on(event, run)
+        self.middleware.on(event, run)
     }
 
     fn order(&self) -> u32 {
-        self.stage.order()
+        self.middleware.order()
     }
 }
 
-/// What came of a run in which one of the stages failed.
+/// The outcome of a run in which one middleware failed.
 struct Played {
     calls: u64,
     stopped: Stopped,
     failures: Vec<String>,
-    /// What the last call was sent.
+    /// The messages of the last call.
     last: String,
 }
 
-/// Where stages fail, and how many calls are made by then.
+/// The events at which middleware fails, and the calls that are made by then.
 const MOMENTS: [(&str, u64); 4] = [("start", 0), ("before_model", 2), ("after_model", 3), ("before_tool", 3)];
 
-const STAGES: [&str; 5] = ["observe", "budget", "window", "fact_sheet", "progress"];
+const MIDDLEWARE: [&str; 5] = ["observe", "budget", "window", "fact_sheet", "progress"];
 
 async fn play(bad: &str, fault: Fault, at: &'static str, on_failure: OnFailure, dialect: Dialect) -> Played {
     let store = Arc::new(MemoryStore::new());
@@ -72,7 +72,7 @@ async fn play(bad: &str, fault: Fault, at: &'static str, on_failure: OnFailure, 
     let settings = lookback::Settings { dialect, ..lookback::Settings::default() };
     let session = Session::open(store.clone(), "run", settings.clone()).await.unwrap();
     let here = |name: &str| MiddlewareSettings {
-        // What hangs is waited for this long; the others take as long as a busy machine needs.
+        // The one that hangs has a short limit. The others may take as long as a busy machine needs.
         time_limit: Some(Duration::from_millis(if name == bad && fault == Fault::Hang { 200 } else { 30_000 })),
         on_failure: Some(on_failure),
         ..MiddlewareSettings::default()
@@ -81,11 +81,11 @@ async fn play(bad: &str, fault: Fault, at: &'static str, on_failure: OnFailure, 
     let budget = Budget::reported(10_000);
     let window = ContextFilter::rounds(3).unwrap();
     let mut run = Pipeline::new(session)
-        .with_settings(Faulty { stage: Observe::new(), fault: of("observe"), at }, here("observe"))
-        .with_settings(Faulty { stage: budget, fault: of("budget"), at }, here("budget"))
-        .with_settings(Faulty { stage: window, fault: of("window"), at }, here("window"))
-        .with_settings(Faulty { stage: FactSheet::new(memory), fault: of("fact_sheet"), at }, here("fact_sheet"))
-        .with_settings(Faulty { stage: Progress::new(), fault: of("progress"), at }, here("progress"))
+        .with_settings(Faulty { middleware: Observe::new(), fault: of("observe"), at }, here("observe"))
+        .with_settings(Faulty { middleware: budget, fault: of("budget"), at }, here("budget"))
+        .with_settings(Faulty { middleware: window, fault: of("window"), at }, here("window"))
+        .with_settings(Faulty { middleware: FactSheet::new(memory), fault: of("fact_sheet"), at }, here("fact_sheet"))
+        .with_settings(Faulty { middleware: Progress::new(), fault: of("progress"), at }, here("progress"))
         .iterations(12);
     run.start(Message::user("Read all pages.")).await.unwrap();
     let (mut calls, mut last) = (0, String::new());
@@ -121,18 +121,20 @@ async fn play(bad: &str, fault: Fault, at: &'static str, on_failure: OnFailure, 
     Played { calls, stopped, failures, last }
 }
 
-/// Each stage with each fault at each moment.
+/// Each middleware with each fault at each event.
 fn each(on_failure: OnFailure, holds: impl Fn(&str, Fault, (&str, u64), Played) + Sync) {
     std::thread::scope(|scope| {
-        for (stage, moment) in STAGES.into_iter().flat_map(|stage| MOMENTS.map(|moment| (stage, moment))) {
+        for (middleware, moment) in
+            MIDDLEWARE.into_iter().flat_map(|middleware| MOMENTS.map(|moment| (middleware, moment)))
+        {
             for (fault, dialect) in [
                 (Fault::Error, Dialect::OpenAiChat),
                 (Fault::Panic, Dialect::Bedrock),
                 (Fault::Hang, Dialect::Anthropic),
             ] {
                 let holds = &holds;
-                let played = move || block_on(play(stage, fault, moment.0, on_failure, dialect));
-                scope.spawn(move || holds(stage, fault, moment, played()));
+                let played = move || block_on(play(middleware, fault, moment.0, on_failure, dialect));
+                scope.spawn(move || holds(middleware, fault, moment, played()));
             }
         }
     });
@@ -148,29 +150,35 @@ fn without_a_fault_all_five_do_their_part() {
 }
 
 #[test]
-fn a_fault_in_any_of_the_five_stages_leaves_the_run_valid_where_it_fails_open() {
-    each(OnFailure::Open, |stage, fault, (at, _), played| {
-        let here = format!("{stage} {fault:?} at {at}");
+fn a_fault_in_any_of_the_five_leaves_the_run_valid_if_it_fails_open() {
+    each(OnFailure::Open, |middleware, fault, (at, _), played| {
+        let here = format!("{middleware} {fault:?} at {at}");
         assert_eq!((played.calls, &played.stopped), (10, &Stopped::Answered), "{here}");
-        assert!(played.failures.iter().all(|told| told.starts_with(&format!("stage `{stage}` at"))), "{here}");
-        assert!(played.failures[0].starts_with(&format!("stage `{stage}` at `{at}`")), "{here}: somebody is told");
-        // What the others do is there. The policy of the window is set as the run begins, and holds; where that
-        // failed, the session's own does.
-        let whole = (stage, at) == ("window", "start");
+        assert!(
+            played.failures.iter().all(|told| told.starts_with(&format!("middleware `{middleware}` at"))),
+            "{here}"
+        );
+        assert!(
+            played.failures[0].starts_with(&format!("middleware `{middleware}` at `{at}`")),
+            "{here}: somebody is told"
+        );
+        // The others did their part. The filter's policy is set when the run begins, and holds. If that failed, the
+        // session's own holds.
+        let whole = (middleware, at) == ("window", "start");
         assert_eq!(played.last.contains(r#"\"page\":6"#), whole, "{here}: {}", played.last);
         assert!(played.last.contains(r#"\"page\":7"#), "{here}: {}", played.last);
-        let lasting = |name| stage != name || fault == Fault::Error;
+        let lasting = |name| middleware != name || fault == Fault::Error;
         assert!(!lasting("fact_sheet") || played.last.contains("Write no files."), "{here}: {}", played.last);
         assert!(!lasting("budget") || played.last.contains("Token budget"), "{here}: {}", played.last);
     });
 }
 
 #[test]
-fn a_fault_in_any_of_the_five_stages_ends_the_run_in_order_where_it_fails_closed() {
-    each(OnFailure::Closed, |stage, fault, (at, calls), played| {
-        let here = format!("{stage} {fault:?} at {at}");
-        assert_eq!(played.calls, calls, "{here}: no call is made without the stage");
-        let Stopped::Stage(error) = &played.stopped else { panic!("{here}: {:?}", played.stopped) };
-        assert_eq!((error.stage.as_str(), error.event), (stage, at), "{here}");
+fn a_fault_in_any_of_the_five_ends_the_run_in_order_if_it_fails_closed() {
+    each(OnFailure::Closed, |middleware, fault, (at, calls), played| {
+        let here = format!("{middleware} {fault:?} at {at}");
+        assert_eq!(played.calls, calls, "{here}: no call is made without the middleware");
+        let Stopped::Middleware(error) = &played.stopped else { panic!("{here}: {:?}", played.stopped) };
+        assert_eq!((error.middleware.as_str(), error.event), (middleware, at), "{here}");
     });
 }

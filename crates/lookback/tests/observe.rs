@@ -1,4 +1,4 @@
-//! Observing a run: spans and metrics have the names of the conventions, and contain no word of the conversation.
+//! The spans and metrics of a run: they have the names of the conventions, and nothing of the conversation.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -31,7 +31,7 @@ impl Visit for Fields<'_> {
     }
 }
 
-/// Where a span stands in the list.
+/// The place of a span in the list.
 struct At(usize);
 
 impl<S> Layer<S> for Told
@@ -58,10 +58,10 @@ where
     }
 }
 
-/// What nobody may be told.
+/// A text that may appear in no span or metric.
 const SECRET: &str = "opensesame";
 
-/// Fails, and says too much.
+/// Fails with an error that quotes the conversation.
 struct Blabber;
 
 impl Middleware for Blabber {
@@ -74,7 +74,7 @@ impl Middleware for Blabber {
     }
 }
 
-/// A run of three calls, of a tool that works and one that fails; at the third the window is made smaller.
+/// A run of three calls, with a tool that works and one that fails. The window of the third call is compacted.
 fn observed(observe: Observe) -> Vec<Line> {
     let told = Told::default();
     let subscriber = tracing_subscriber::registry().with(told.clone());
@@ -144,7 +144,7 @@ fn each_call_and_each_tool_is_a_span_under_the_names_of_the_conventions() {
 #[test]
 fn no_word_of_the_conversation_is_told() {
     let told = observed(Observe::new());
-    let warned = told.iter().any(|(_, fields)| fields.get("stage").is_some_and(|stage| stage == "blabber"));
+    let warned = told.iter().any(|(_, fields)| fields.get("middleware").is_some_and(|name| name == "blabber"));
     assert!(warned, "a failure is told of, without its words");
     for (name, fields) in told {
         assert!(fields.values().all(|value| !value.contains(SECRET)), "{name}: {fields:?}");
@@ -197,7 +197,7 @@ fn calls_are_metrics_under_the_names_of_the_conventions() {
         let found = attributes.into_iter().find(|attribute| attribute.key.as_str() == key);
         found.map(|attribute| attribute.value.to_string())
     };
-    // Of each metric: by the attribute that tells its figures apart, how many there were, and their sum.
+    // For each metric, by the attribute that distinguishes its values: their number and their sum.
     let mut found: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
     for metric in metrics {
         let by = match metric.name() {

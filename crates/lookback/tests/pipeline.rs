@@ -1,5 +1,4 @@
-//! The pipeline: a chain of middleware, against the vectors of `corpus/middleware/pipeline.json`; and what no
-//! middleware may do to a run, even if it fails.
+//! The pipeline: middleware in a chain, by vectors, and what no middleware may do to a run, however it fails.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -27,7 +26,7 @@ use serde_json::{Value, json};
 use vectors::run::{Vector, play};
 
 #[test]
-fn stages_are_a_chain() {
+fn middleware_is_a_chain() {
     vectors::run::hold("pipeline.json");
 }
 
@@ -45,7 +44,7 @@ const EVENTS: [&str; 9] = [
 
 /// Three iterations: tools, a refusal as too long with tools after it, and an answer.
 fn troubled(how: &str, event: &str, on_failure: &str) -> Vector {
-    // Only what does hang has a limit, and a long one, so that a slow machine is no failure.
+    // Only a middleware that hangs has a time limit, and a long one, so that a slow machine does not fail the test.
     let limit = if ["hang", "pending"].contains(&how) { 1_000 } else { 0 };
     let stages = vec![
         json!({"name": "before", "order": 1}),
@@ -60,7 +59,7 @@ fn troubled(how: &str, event: &str, on_failure: &str) -> Vector {
     Vector { name: how.to_owned(), stages, model, ..Vector::default() }
 }
 
-/// Every way to fail at every event: in every dialect what fails at once, in one what is waited for; side by side.
+/// Every way to fail at every event: at once in every dialect, and after a time limit in one; all in parallel.
 fn each_trouble(on_failure: &str, holds: impl Fn(Dialect, &str, &str, BTreeMap<String, Value>) + Sync) {
     let run = |dialect: Dialect, event: &str, how: &str| {
         let here = format!("{how} at {event} ({dialect})");
@@ -82,7 +81,7 @@ fn each_trouble(on_failure: &str, holds: impl Fn(Dialect, &str, &str, BTreeMap<S
 }
 
 #[test]
-fn a_stage_that_fails_open_at_any_event_changes_nothing_for_the_others() {
+fn a_middleware_that_fails_open_at_any_event_changes_nothing_for_the_others() {
     let others = |found: &Value| -> Vec<Value> {
         let told = |asked: &Value| !asked.as_str().unwrap().starts_with("bad");
         found.as_array().unwrap().iter().filter(|asked| told(asked)).cloned().collect()
@@ -93,7 +92,7 @@ fn a_stage_that_fails_open_at_any_event_changes_nothing_for_the_others() {
     }
     each_trouble("open", |dialect, event, here, found| {
         let first = found["failures"][0].as_str().unwrap_or_else(|| panic!("{here}: nobody was told"));
-        assert!(first.starts_with(&format!("stage `bad` at `{event}`: it ")), "{here}: {first}");
+        assert!(first.starts_with(&format!("middleware `bad` at `{event}`: it ")), "{here}: {first}");
         let (_, expected) = sound.iter().find(|(known, _)| *known == dialect).unwrap();
         assert_eq!(others(&found["asked"]), others(&expected["asked"]), "{here}");
         for (member, value) in expected.iter().filter(|(member, _)| !["asked", "failures"].contains(&member.as_str())) {
@@ -103,13 +102,13 @@ fn a_stage_that_fails_open_at_any_event_changes_nothing_for_the_others() {
 }
 
 #[test]
-fn a_stage_that_fails_closed_at_any_event_ends_the_run_in_order() {
+fn a_middleware_that_fails_closed_at_any_event_ends_the_run_in_order() {
     each_trouble("closed", |_, event, here, found| {
         if event == "stop" {
             assert_eq!(found["stopped"], "answered", "{here}: it was over already");
         } else {
             let stopped = found["stopped"].as_str().unwrap();
-            assert!(stopped.starts_with(&format!("stage `bad` at `{event}`: it ")), "{here}: {stopped}");
+            assert!(stopped.starts_with(&format!("middleware `bad` at `{event}`: it ")), "{here}: {stopped}");
         }
         for other in ["before stop", "after stop"] {
             let times = found["asked"].as_array().unwrap().iter().filter(|asked| *asked == other).count();
@@ -124,7 +123,7 @@ fn asks(number: u64) -> Message {
 }
 
 #[test]
-fn what_one_stage_did_no_other_undoes() {
+fn what_one_middleware_did_no_other_undoes() {
     for dialect in Dialect::ALL {
         block_on(async {
             let settings = Settings { dialect, ..Settings::default() };
@@ -185,7 +184,7 @@ async fn origins(run: &Pipeline) -> std::collections::HashMap<u64, bool> {
     entries.filter_map(own).collect()
 }
 
-/// Tells what has left the window.
+/// Reports what has left the window.
 struct Leavers(Arc<std::sync::Mutex<Vec<u64>>>);
 
 impl Middleware for Leavers {
@@ -200,7 +199,7 @@ impl Middleware for Leavers {
 }
 
 #[test]
-fn every_message_that_leaves_the_window_is_told_once_to_each_stage() {
+fn every_message_that_leaves_the_window_is_reported_once_to_each_middleware() {
     block_on(async {
         let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
         let lists = [(); 2].map(|()| Arc::new(std::sync::Mutex::new(Vec::new())));
@@ -228,7 +227,7 @@ fn every_message_that_leaves_the_window_is_told_once_to_each_stage() {
     });
 }
 
-/// Says something at each call, after a while.
+/// Adds a note at each call, after a while.
 struct Slow;
 
 impl Middleware for Slow {
@@ -245,7 +244,7 @@ impl Middleware for Slow {
     }
 }
 
-/// Makes a call as an impatient caller does: the future is dropped where it waits, and the call made again.
+/// Calls as an impatient caller does: drops the future while it waits, and calls again.
 macro_rules! impatient {
     ($dropped:ident, $call:expr) => {
         loop {
@@ -318,7 +317,7 @@ impl Middleware for Late {
 }
 
 #[test]
-fn a_stage_that_is_back_is_asked_again_and_what_it_said_late_is_not_heard() {
+fn a_middleware_that_is_back_is_asked_again_and_its_late_reaction_is_ignored() {
     block_on(async {
         let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
         let (release, wait) = std::sync::mpsc::channel();
@@ -330,7 +329,7 @@ fn a_stage_that_is_back_is_asked_again_and_what_it_said_late_is_not_heard() {
         let mut run = Pipeline::new(session).with_settings(Late(wait.into(), newest.clone()), settings);
         run.start(Message::user("Read every page.")).await.unwrap();
         let mut iteration = 0;
-        // How long it takes to come back, nobody knows.
+        // It comes back at an unknown time.
         while newest.load(Ordering::Relaxed) < 2 && iteration < 2_000 {
             iteration = run.next().await.unwrap().unwrap().iteration;
             _ = release.send(());
@@ -345,7 +344,7 @@ fn a_stage_that_is_back_is_asked_again_and_what_it_said_late_is_not_heard() {
     });
 }
 
-/// Waits at one event until it is let go, and tells what it was asked.
+/// Waits at one event until it is released, and records what it was asked.
 struct Held {
     at: &'static str,
     begun: std::sync::mpsc::Sender<()>,
@@ -354,7 +353,7 @@ struct Held {
     held: bool,
 }
 
-/// The other side of a stage that waits: when it has begun to, what lets it go, and what it was asked.
+/// The other side of a middleware that waits: when it began to, what releases it, and what it was asked.
 struct Holder {
     begun: std::sync::mpsc::Receiver<()>,
     release: std::sync::mpsc::Sender<()>,
@@ -391,16 +390,16 @@ impl Middleware for Held {
     }
 }
 
-/// Settings of a stage that may take as long as it likes.
+/// Settings without a time limit.
 fn unlimited() -> lookback::middleware::MiddlewareSettings {
     lookback::middleware::MiddlewareSettings { time_limit: Some(std::time::Duration::ZERO), ..Default::default() }
 }
 
-/// Makes a call until the stage waits in it, and drops it there.
+/// Calls until the middleware waits, and drops the future then.
 macro_rules! dropped_while_held {
     ($holder:ident, $call:expr) => {
         loop {
-            assert!(poll_once($call).await.is_none(), "the stage was to be waited for");
+            assert!(poll_once($call).await.is_none(), "the middleware should be waited for");
             if $holder.begun.try_recv().is_ok() {
                 break;
             }
@@ -410,7 +409,7 @@ macro_rules! dropped_while_held {
 }
 
 #[test]
-fn a_run_that_is_stopped_in_the_middle_of_a_question_tells_the_stage_of_its_end() {
+fn a_run_that_is_stopped_in_the_middle_of_a_question_tells_the_middleware_of_its_end() {
     block_on(async {
         let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
         let (held, holder) = Held::at("before_model");
@@ -446,7 +445,7 @@ fn an_answer_to_one_call_is_never_given_to_another() {
 }
 
 #[test]
-fn a_stage_that_hangs_is_left_behind_though_each_poll_is_shorter_than_its_limit() {
+fn a_middleware_that_hangs_is_left_behind_though_each_poll_is_shorter_than_its_limit() {
     block_on(async {
         let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
         let (held, holder) = Held::at("before_iteration");
@@ -461,13 +460,13 @@ fn a_stage_that_hangs_is_left_behind_though_each_poll_is_shorter_than_its_limit(
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
         let told = run.failures().next().unwrap().to_string();
-        assert_eq!(told, "stage `held` at `before_iteration`: it took longer than 50ms");
+        assert_eq!(told, "middleware `held` at `before_iteration`: it took longer than 50ms");
         drop(holder);
     });
 }
 
 #[test]
-fn a_stage_that_was_busy_is_told_all_that_left_meanwhile() {
+fn a_middleware_that_was_busy_is_told_all_that_left_meanwhile() {
     block_on(async {
         let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
         let (held, holder) = Held::at("after_iteration");
@@ -477,7 +476,7 @@ fn a_stage_that_was_busy_is_told_all_that_left_meanwhile() {
         run.start(Message::user("Read every page.")).await.unwrap();
         let heard = || holder.asked.lock().unwrap().len();
         let (mut iteration, mut before) = (0, 0);
-        // How long it takes to come back, nobody knows.
+        // It comes back at an unknown time.
         while iteration < 8 || (heard() == before && iteration < 2_000) {
             iteration = run.next().await.unwrap().unwrap().iteration;
             for tool in run.answered(asks(iteration), None).await.unwrap() {
@@ -538,7 +537,7 @@ fn a_run_that_is_over_may_be_followed_by_another() {
     });
 }
 
-/// A stage that nudges the model in its first run, and never again.
+/// Nudges the model in its first run, and never again.
 struct NudgesOnce(bool);
 
 impl Middleware for NudgesOnce {
@@ -580,7 +579,7 @@ fn what_was_told_to_a_run_that_is_over_is_not_shown_to_the_next_and_what_is_reme
             assert!(sent.contains("Count to three.") && sent.contains("One, two, three."), "{here}: {sent}");
             assert_eq!(sent.matches("Write no files.").count(), 1, "{here}: {sent}");
             vectors::assert_valid(dialect, &serde_json::from_str(&sent).unwrap(), &here);
-            // It was taken out of the window, and not out of the log.
+            // It was dropped from the window, and stays in the log.
             let log = store.read(run.session().name(), 0..u64::MAX).await.unwrap().concat();
             assert!(log.contains("Two calls are left."), "{here}");
         });
@@ -588,10 +587,10 @@ fn what_was_told_to_a_run_that_is_over_is_not_shown_to_the_next_and_what_is_reme
 }
 
 #[test]
-fn a_policy_by_name_does_not_undo_what_a_stage_tightened() {
+fn a_policy_by_name_does_not_undo_what_a_middleware_tightened() {
     block_on(async {
         let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
-        // Another at each use.
+        // A new policy at each use.
         let asked = AtomicU64::new(100);
         let session = session.with_policies(move |_| {
             let limits = Limits { rounds: Some(asked.fetch_add(1, Ordering::Relaxed)), ..Limits::default() };
@@ -680,16 +679,16 @@ fn a_run_has_the_last_turns_of_its_session_before_it_and_a_sub_agents_has_none()
     }
 }
 
-/// A store whose next writes go as they are told to.
+/// A store whose next writes fail as a test wants.
 #[derive(Debug, Default)]
 struct Shaky(MemoryStore, std::sync::Mutex<VecDeque<Fault>>);
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fault {
     None,
-    /// It is not made.
+    /// The write is not made.
     Before,
-    /// It is made, and whoever asked is not told.
+    /// The write is made, and reported as failed.
     After,
 }
 
@@ -738,7 +737,7 @@ impl Store for Shaky {
     }
 }
 
-/// Makes a call until the store takes what it writes.
+/// Calls until the store accepts the write.
 macro_rules! stubborn {
     ($failed:ident, $call:expr) => {
         loop {
@@ -790,7 +789,7 @@ fn results_of_the_same_words_are_not_taken_for_one_another() {
             let [one, two] = ["c1", "c2"].map(|id| ToolCall::new(id, "write", "{}"));
             run.answered(Message::assistant_with_calls("", [one.clone(), two.clone()]), None).await.unwrap();
             let ok = |_: ToolCall| async { Ok::<_, String>("ok") };
-            // The store is out of order for the second, and another process gives the first meanwhile.
+            // The store fails for the second, while another process writes the first.
             store.next_writes([Fault::Before]);
             run.tool(&two, ok).await.unwrap_err();
             let mut other =
@@ -804,7 +803,7 @@ fn results_of_the_same_words_are_not_taken_for_one_another() {
     }
 }
 
-/// The calls that an entry has a result of.
+/// The calls that an entry has results of.
 fn result_of(entry: &Entry) -> Option<String> {
     let Entry::Message(arrival) = entry else { return None };
     arrival.message.tool_results().next().map(|(_, result)| result.call_id.clone())
@@ -843,7 +842,7 @@ fn a_result_that_was_given_stands_there_once_whatever_is_asked_for_next() {
     }
 }
 
-/// Says something each time a window is refused.
+/// Adds a note each time a window is refused.
 struct Sorry;
 
 impl Middleware for Sorry {
@@ -856,7 +855,7 @@ impl Middleware for Sorry {
     }
 }
 
-/// A session with much in it, in a store that may be told to fail, and a run that has handed out its first call.
+/// A long session in a store that can be made to fail, and a run that has handed out its first call.
 async fn at_first_call(run: impl FnOnce(Session) -> Pipeline) -> (Arc<Shaky>, Pipeline, lookback::middleware::Call) {
     let store = Arc::new(Shaky::default());
     let settings = Settings::for_model(Dialect::OpenAiChat, "gpt-4o");
@@ -918,7 +917,7 @@ fn an_answer_that_failed_in_the_store_is_reported_once() {
     }
 }
 
-/// Tells of the compaction that it sees after the model's answer, by the messages it left.
+/// Records the compaction that it sees after the model's answer, by the messages that it left.
 struct Compactions(Arc<std::sync::Mutex<Vec<Option<u64>>>>);
 
 impl Middleware for Compactions {
@@ -936,18 +935,19 @@ impl Middleware for Compactions {
 }
 
 #[test]
-fn the_compaction_of_an_overflow_is_the_one_that_the_stages_see() {
+fn the_compaction_of_an_overflow_is_the_one_that_the_middleware_sees() {
     block_on(async {
         let seen = Arc::new(std::sync::Mutex::new(Vec::new()));
-        let stage = Compactions(seen.clone());
-        let (_, mut run, _) = at_first_call(|session| Pipeline::new(session).with(stage).with_continuity(1_000)).await;
+        let middleware = Compactions(seen.clone());
+        let (_, mut run, _) =
+            at_first_call(|session| Pipeline::new(session).with(middleware).with_continuity(1_000)).await;
         run.overflow(TOO_LONG).await.unwrap();
         let smaller = run.next().await.unwrap().unwrap();
         run.answered(asks(1), None).await.unwrap();
         let left = smaller.view.totals().size.messages;
         assert!(left < 100, "{left}");
         assert_eq!(*seen.lock().unwrap(), [Some(left)]);
-        // The next call's window is as it is.
+        // The window of the next call is not compacted again.
         run.next().await.unwrap().unwrap();
         run.answered(Message::assistant("One."), None).await.unwrap();
         assert_eq!(*seen.lock().unwrap(), [Some(left), None]);
@@ -980,7 +980,7 @@ fn a_provider_that_refuses_everything_is_not_asked_for_ever() {
 }
 
 #[test]
-fn the_usual_stages_watch_what_is_reported() {
+fn the_standard_middleware_counts_what_is_reported() {
     block_on(async {
         let store = Arc::new(MemoryStore::new());
         let memory = Memory::open(store.clone(), "run").await.unwrap();

@@ -1,5 +1,4 @@
-//! Watching the progress of a run, against the vectors of `corpus/middleware/progress.json`; and runs that go in
-//! circles, over all short sequences of calls.
+//! The watch over a run's progress, by vectors, and circles in all short sequences of calls.
 
 mod vectors;
 

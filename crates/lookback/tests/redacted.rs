@@ -13,7 +13,7 @@ use lookback::memory::tools::Reply;
 use lookback::memory::{
     self, Export, FactEntry, FactKind, Memory, Recall, Scope, SheetOptions, Source, Speaker, Statement,
 };
-use lookback::middleware::{Event, FactSheet, Flow, Note, Pipeline, Reaction, Run, ToolOutcome, ToolUse};
+use lookback::middleware::{Event, FactSheet, Flow, Note, Pipeline, Reaction, Run, ToolOutcome};
 use lookback::session::{self, HistoryQuery};
 use lookback::store::Record;
 use lookback::summarize::{Ask, Options, Summary, Task, passages};
@@ -129,7 +129,7 @@ fn what_a_summarizer_reads_and_writes_says_no_word() {
 
 #[test]
 fn a_run_and_its_stages_say_no_word() {
-    let note = Note { stage: "watch".into(), text: MARK.into() };
+    let note = Note { middleware: "watch".into(), text: MARK.into() };
     hides(&note);
     let call = ToolCall::new(MARK, MARK, MARK);
     let outcome =
@@ -138,21 +138,9 @@ fn a_run_and_its_stages_say_no_word() {
     hides(&Event::AfterTool(outcome));
     let flow = Flow::Answer { text: mark(), error: false };
     hides(&Reaction { notes: vec![mark()], policy: None, flow });
-    hides(&Run {
-        session: "chat".parse().unwrap(),
-        task: Some(MARK.into()),
-        iteration: 1,
-        iterations: None,
-        sub_agent: false,
-        view: Arc::new(View::default()),
-        tokens: 0,
-        spent: 0,
-        new_tokens: 0,
-        dialect: Dialect::default(),
-        policy: Arc::new(Policy::default()),
-        compaction: None,
-        left: vec![(0, Arc::new(Message::user(MARK)))].into(),
-        notes: vec![note].into(),
-        tools: ToolUse::Free,
-    });
+    let mut run = Run::new("chat".parse().unwrap(), View::default(), Dialect::default(), Policy::default());
+    run.task = Some(MARK.into());
+    run.left = vec![(0, Arc::new(Message::user(MARK)))].into();
+    run.notes = vec![note].into();
+    hides(&run);
 }

@@ -1,4 +1,4 @@
-//! Making a summary: what a summarizer is asked, how its answer is used, and which sentences the embedded one chooses.
+//! Summaries: the requests to a summarizer, the handling of its answers, and the choices of the offline one.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 type Answered = Result<String, Box<dyn Error + Send + Sync>>;
 
-/// A function that writes down what it is asked.
+/// A function that records its requests.
 fn asked(answer: impl Fn(&Ask) -> Answered + Send + Sync) -> (impl Summarizer, Arc<Mutex<Vec<Ask>>>) {
     let asks = Arc::new(Mutex::new(Vec::new()));
     let log = asks.clone();
@@ -125,7 +125,7 @@ fn a_picture_counts_and_is_not_spelled_out() {
     assert_eq!(asks.lock().unwrap()[0].prompt, "[1] user: [image image/png 3B]");
 }
 
-// What becomes of an answer.
+// The handling of answers.
 
 #[test]
 fn an_empty_answer_is_an_error() {
@@ -173,12 +173,12 @@ fn what_holds_a_summarizer_is_one() {
 
 // Splitting.
 
-/// A model with a window, which refuses what does not fit, and answers with the first words of what it reads.
+/// A model with a context window. It refuses what does not fit, and answers with the first words that it reads.
 #[derive(Debug)]
 struct Narrow {
     window: u64,
     counter: Arc<dyn TokenCounter>,
-    /// Words of an answer.
+    /// The number of words of an answer.
     words: usize,
     calls: Mutex<Vec<String>>,
 }
@@ -264,7 +264,7 @@ fn answers_to_a_schema_that_only_grow_are_an_error() {
     assert!(matches!(failed, Err(SummarizerError::NoProgress { .. })), "{failed:?}");
 }
 
-// Facts in a form of the caller's.
+// Facts by a schema of the caller's.
 
 #[cfg(feature = "facts")]
 mod facts {
@@ -365,7 +365,7 @@ mod facts {
     }
 }
 
-// The embedded summarizer.
+// The offline summarizer.
 
 #[test]
 fn texts_are_split_into_units_as_the_table_says() {
@@ -431,7 +431,7 @@ fn what_is_too_long_is_cut() {
     }
 }
 
-/// Texts such as conversations have, and any signs at all.
+/// Texts as in conversations, and any other characters.
 fn texts() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         "[a-z]{1,8}( [a-z]{1,8}){0,12}[.!?] ",
@@ -487,7 +487,7 @@ proptest! {
         let mut rest = units.iter();
         let text = summary.unwrap().text;
         let whole: Vec<&str> = text.lines().collect();
-        // A unit that was cut since none fits stands alone.
+        // If no unit fits, the summary is one unit that was cut.
         if whole.len() > 1 {
             for line in whole {
                 prop_assert!(rest.any(|unit| unit.trim() == line.trim()), "{line:?} of {units:?}");

@@ -1,4 +1,4 @@
-//! Summaries over HTTP, against local servers that check each request as the providers do.
+//! Summaries over HTTP, with servers that check each request against the provider's rules.
 
 #![cfg(feature = "http")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
@@ -38,9 +38,9 @@ enum Reply {
     Json(u16, Value),
     With(u16, &'static str, Value),
     Raw(&'static str),
-    /// A response of so many bytes.
+    /// A response of this many bytes.
     Huge(usize),
-    /// A byte now and then.
+    /// A byte at a time, with pauses.
     Trickle,
     Hang,
     Close,
@@ -57,7 +57,7 @@ impl Server {
     }
 }
 
-/// A server that answers the n-th request, from 0, as it is told.
+/// A server that answers requests by their number, from 0.
 fn serve(reply: impl Fn(usize, &Seen) -> Reply + Send + Sync + 'static) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
@@ -106,7 +106,7 @@ fn write(mut stream: TcpStream, reply: Reply) {
             "HTTP/1.1 {status} Said\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n{more}\r\n"
         )
     };
-    // The client may have gone, which is its right.
+    // The client may be gone.
     let _ = match reply {
         Reply::Json(status, body) => {
             let body = body.to_string();
@@ -311,7 +311,7 @@ fn a_server_that_says_how_long_to_wait_is_believed() {
     assert_eq!(ask(&openai(&server)).unwrap(), "Fine.");
     assert!(start.elapsed() >= Duration::from_millis(300));
 
-    // Longer than there is time: there is no sense in waiting.
+    // The wait is longer than the time that is left, so there is no other try.
     let server = serve(|_, _| Reply::With(429, "retry-after: 1000", refusal("rate_limit_exceeded")));
     let start = Instant::now();
     assert!(matches!(ask(&openai(&server)), Err(SummarizerError::Status { status: 429, tries: 1, .. })));
@@ -379,7 +379,7 @@ fn no_request_is_larger_than_the_window() {
     let window = 1_500;
     let counter = Arc::new(lookback::tokens::OpenAi::new(Vocabulary::O200k));
     let counts = counter.clone();
-    // It counts the whole body, as it is, and so a little more than a provider does.
+    // It counts the whole body, which is a little more than a provider counts.
     let server = serve(move |_, seen| {
         let text = |pointer: &str| counts.text(seen.body.pointer(pointer).unwrap().as_str().unwrap());
         let sent = text("/messages/0/content") + text("/messages/1/content") + 8;

@@ -1,4 +1,4 @@
-//! The budget of a run in tokens: a word when most of it is used or nothing much comes of it any more, and an end when it is used up.
+//! The token budget of a run: a nudge when most of it is used or the calls bring little, and an end when it is used up.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use super::{EndReason, Event, Failure, Middleware, OnFailure, Reaction, Run};
 
-/// How many calls in a row must bring little.
+/// The number of calls in a row that must bring little.
 const CALLS: usize = 3;
-/// Below this many new tokens a call brings little.
+/// A call with fewer new tokens brings little.
 const LITTLE: u64 = 500;
 
-/// Watches the tokens of a run. Each of its two nudges comes once a run; at the hard limit the run gives its last answer, or ends.
-/// It fails closed: a run whose costs nobody knows does not go on.
+/// A limit on the tokens of a run.
+///
+/// It nudges the model when most of the tokens are used, and when three calls in a row brought fewer than 500 new
+/// tokens each; each nudge comes once in a run. At the hard limit the run gives its last answer, or ends. It fails
+/// closed, since a run with unknown costs must not go on.
 ///
 /// ```
 /// use lookback::middleware::{AtHard, Budget};
@@ -28,16 +31,16 @@ pub struct Budget {
     at_hard: AtHard,
     active: bool,
     used: Option<Box<dyn Fn() -> u64 + Send>>,
-    /// Tokens of the next run that were used before it.
+    /// Tokens of the next run's budget that are used already.
     used_before: u64,
     state: State,
 }
 
-/// What is known of the run.
+/// What is known about the run.
 #[derive(Debug, Default)]
 struct State {
     used_before: u64,
-    /// All new tokens by the last iteration.
+    /// All new tokens up to the last iteration.
     new: Option<u64>,
     /// New tokens of the last calls.
     deltas: VecDeque<u64>,
@@ -46,72 +49,75 @@ struct State {
     now: u64,
 }
 
-/// What happens at the hard limit.
+/// What happens at the hard limit of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum AtHard {
-    /// One more model call, without tools.
+    /// The model gives its last answer, in one more call without tools.
     #[default]
     LastAnswer,
     /// The run ends.
     Stop,
 }
 
-/// A share of the budget that is none.
+/// An error for a limit that is not a share of the budget.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[error("a budget's {limit} limit must be a share above 0 and at most 1, got {ratio}")]
+#[error("the {limit} limit of a budget must be greater than 0 and at most 1, got {ratio}")]
 pub struct BudgetError {
-    /// Which: `soft` or `hard`.
+    /// The limit: `soft` or `hard`.
     pub limit: &'static str,
-    /// What was given.
+    /// The value that was given.
     pub ratio: f64,
 }
 
 impl Budget {
-    /// At most so many tokens, counted by the caller. With 0 it never acts. What a call adds to them is what it brings that is new.
+    /// Creates a budget of tokens that the caller counts. The growth of that number in a call counts as the call's new
+    /// tokens. A budget of 0 never acts.
     pub fn new(most: u64, used: impl Fn() -> u64 + Send + 'static) -> Self {
         Budget { used: Some(Box::new(used)), ..Budget::reported(most) }
     }
 
-    /// At most so many tokens in and out, as they are reported with the answers. With 0 it never acts. Of a call of which nothing is reported,
-    /// the tokens of its window and of its answer are counted, as an estimate. What a call brings that is new is its output, and what its
-    /// input has more than that of the call before.
+    /// Creates a budget of input and output tokens, as reported with the answers. If nothing is reported for a call,
+    /// the tokens of its window and its answer are estimated. The new tokens of a call are its output, and what its
+    /// input has more than the input before it. A budget of 0 never acts.
     ///
-    /// A run begins with the whole budget, also one that goes on after a kill: see [`Budget::used_before`].
+    /// Each run begins with the whole budget, even if it goes on after its process was killed: see
+    /// [`Budget::used_before`].
     pub fn reported(most: u64) -> Self {
         let (at_hard, state) = (AtHard::default(), State::default());
         Budget { most, soft: 0.8, hard: 1.0, at_hard, active: true, used: None, used_before: 0, state }
     }
 
-    /// So many tokens of the first run's budget are used when it begins: where a process was killed in the middle of that run, and whoever
-    /// started it again knows what it had cost.
+    /// Sets how many tokens of the first run's budget are used when it begins. For a run whose process was killed, if
+    /// you know what it had cost by then.
     #[must_use]
     pub fn used_before(self, tokens: u64) -> Self {
         Budget { used_before: tokens, ..self }
     }
 
-    /// The share of the budget from which the model is told, instead of 0.8.
+    /// Sets the share of the budget at which the model is nudged. The default is 0.8.
     ///
     /// # Errors
-    /// Where it is not above 0 and at most 1.
+    /// Returns an error unless the share is greater than 0 and at most 1.
     pub fn soft(self, ratio: f64) -> Result<Self, BudgetError> {
         Ok(Budget { soft: share("soft", ratio)?, ..self })
     }
 
-    /// The share of the budget at which it is used up, instead of 1.
+    /// Sets the share of the budget at which it is used up. The default is 1.
     ///
     /// # Errors
-    /// Where it is not above 0 and at most 1.
+    /// Returns an error unless the share is greater than 0 and at most 1.
     pub fn hard(self, ratio: f64) -> Result<Self, BudgetError> {
         Ok(Budget { hard: share("hard", ratio)?, ..self })
     }
 
-    /// What happens when it is used up, instead of a last answer.
+    /// Sets what happens when the budget is used up. The default is a last answer.
     #[must_use]
     pub fn at_hard(self, at_hard: AtHard) -> Self {
         Budget { at_hard, ..self }
     }
 
-    /// Whether it acts at all.
+    /// Switches the budget on or off. It is on by default.
     #[must_use]
     pub fn active(self, active: bool) -> Self {
         Budget { active, ..self }

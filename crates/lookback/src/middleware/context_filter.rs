@@ -1,14 +1,22 @@
-//! The context filter as a policy: a window of the newest rounds, with their tool results kept short.
+//! The context filter: a policy that every window of a run must fit, such as the newest rounds with short tool results.
 
 use std::time::Duration;
 
-use lookback_core::Policy;
+use lookback_core::cut::Truncation;
+use lookback_core::policy::{Keep, Limits, Policy, Stage};
 
 use super::{Event, Failure, Middleware, Reaction, Run};
-use crate::presets::{PolicyError, named};
+use crate::presets::PolicyError;
 
-/// Has every window of the run fit a policy beside the session's own. It is a policy, and no rewriting of messages, so that nothing that
-/// another stage adds undoes it, and what it drops is recorded and can be read back.
+/// The characters of a tool result that a window of rounds shows.
+const OUTPUT: u64 = 8_000;
+/// The newest rounds of such a window, whose results are not cleared.
+const WHOLE: u64 = 3;
+
+/// Has every window of the run fit a policy besides the session's own.
+///
+/// It tightens the policy and rewrites no messages. So nothing that another middleware adds undoes it, and what it
+/// drops is recorded and can be read back.
 ///
 /// ```
 /// use lookback::middleware::ContextFilter;
@@ -24,24 +32,42 @@ pub struct ContextFilter {
 }
 
 impl ContextFilter {
-    /// Windows within this policy. One without stages leaves those of the session's policy in place.
+    /// Creates a filter from a policy. If the policy has no stages, those of the session's policy stay in place.
     pub fn new(policy: Policy) -> Self {
         ContextFilter { policy }
     }
 
-    /// Windows of the newest so many rounds, at least 1, by the preset `two-tier`. Such a window slides by a round at each call, which breaks
-    /// the provider's cache each time; one with a target does not: `two-tier:sliding_window_size=10,target_rounds=5`.
+    /// Creates a filter that keeps the newest rounds, as the preset `two-tier` does: at most this many, of which all
+    /// but the newest three have their tool results cleared, and no tool result longer than 8,000 characters.
+    ///
+    /// Such a window slides by a round at each call, which breaks the provider's cache each time. One with a target
+    /// does not: `two-tier:sliding_window_size=10,target_rounds=5`.
     ///
     /// # Errors
-    /// Where it is 0.
+    /// Returns an error if `rounds` is 0.
     pub fn rounds(rounds: u64) -> Result<Self, PolicyError> {
-        Ok(ContextFilter::new(named(&format!("two-tier:sliding_window_size={rounds}"))?))
+        if rounds == 0 {
+            let value = rounds.to_string();
+            return Err(PolicyError::Refused { option: "rounds", demand: "a positive integer", value });
+        }
+        let marker = format!(
+            "\n\n[TRUNCATED: {{cut}} more characters are not shown, since tool output is cut at {OUTPUT} characters. If what you \
+             need may be among them, ask more narrowly, or for a smaller range.]"
+        );
+        Ok(ContextFilter::new(Policy {
+            limits: Limits { rounds: Some(rounds), ..Limits::default() },
+            keep: Keep { first: 1, system: true, ..Keep::default() },
+            arrival: Some(Truncation { head: OUTPUT, marker: Some(marker), ..Truncation::default() }),
+            stages: vec![Stage::ClearResults { keep: WHOLE, marker: None }, Stage::Drop],
+            ..Policy::default()
+        }))
     }
 
-    /// The same window, whose notes of what was cut or cleared name the entry that has it: for models that have the tool `recall`.
+    /// Has the texts that replace cut or cleared results name the log entry that has the original. For models that have
+    /// the tool `recall`.
     #[must_use]
     pub fn naming_entries(mut self) -> Self {
-        // A preset's own words tell the model to ask the tool again, which costs more than to recall.
+        // The preset's own marker tells the model to run the tool again, which costs more than to recall the result.
         if let Some(cap) = &mut self.policy.arrival {
             cap.marker = None;
         }
@@ -67,5 +93,19 @@ impl Middleware for ContextFilter {
             Event::Start => Reaction::none().tighten(self.policy.clone()),
             _ => Reaction::none(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::presets::named;
+
+    #[test]
+    fn rounds_are_those_of_the_preset() {
+        let ContextFilter { policy } = ContextFilter::rounds(7).unwrap();
+        assert_eq!(policy, named("two-tier:sliding_window_size=7").unwrap());
+        let error = ContextFilter::rounds(0).unwrap_err();
+        assert_eq!(error.to_string(), "rounds must be a positive integer, got 0");
     }
 }

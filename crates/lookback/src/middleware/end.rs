@@ -1,4 +1,4 @@
-//! How a run ends, and how a stage fails.
+//! How a run ends, and how a middleware fails.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,28 +6,28 @@ use std::time::Duration;
 
 use super::Failure;
 
-/// Why a run was brought to its end.
+/// The reason why a run was ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EndReason {
-    /// Its tokens are used up.
+    /// The run has used up its tokens.
     Budget {
         /// Tokens used.
         used: u64,
         /// Tokens that may be used.
         limit: u64,
     },
-    /// So many iterations brought nothing new.
+    /// A number of iterations in a row brought nothing new.
     Stuck {
         /// Iterations without new evidence.
         iterations: u64,
     },
-    /// It has had all its iterations.
+    /// The run has had all its iterations.
     Iterations {
-        /// How many it may have.
+        /// The most iterations that it may have.
         most: u64,
     },
-    /// The caller, or a stage of its own, says so, in its own words.
+    /// The caller, or a middleware of the caller's, gave this reason.
     Said(String),
 }
 
@@ -42,30 +42,31 @@ impl fmt::Display for EndReason {
     }
 }
 
-/// How a run ended. Its session is valid in each case, and may go on.
+/// How a run ended. In each case its session is valid and can go on.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum Stopped {
-    /// The model answered, and asked for no tools.
+    /// The model answered without calling tools.
     Answered,
-    /// The model was made to give its last answer, and did.
+    /// The model was asked for its last answer, and gave it.
     LastAnswer(EndReason),
-    /// The model was made to give its last answer, and called tools instead. They were not run.
+    /// The model was asked for its last answer, and called tools instead. They were not run.
     NoAnswer(EndReason),
-    /// It was cut short, before the model's next answer.
+    /// The run was cut short, before the model's next answer.
     Cut(EndReason),
-    /// A stage failed that is set to fail closed.
-    Stage(Arc<StageError>),
+    /// A middleware failed that is set to fail closed.
+    Middleware(Arc<MiddlewareError>),
 }
 
 impl Stopped {
-    /// Its name, as logs have it.
+    /// Returns its name in logs, such as `last_answer`.
     pub fn name(&self) -> &'static str {
         match self {
             Stopped::Answered => "answered",
             Stopped::LastAnswer(_) => "last_answer",
             Stopped::NoAnswer(_) => "no_answer",
             Stopped::Cut(_) => "cut",
-            Stopped::Stage(_) => "stage",
+            Stopped::Middleware(_) => "middleware",
         }
     }
 }
@@ -75,56 +76,60 @@ impl fmt::Display for Stopped {
         match self {
             Stopped::Answered => f.write_str("the model answered"),
             Stopped::LastAnswer(reason) => write!(f, "the model gave its last answer: {reason}"),
-            Stopped::NoAnswer(reason) => write!(f, "the model called tools, and was to give its last answer: {reason}"),
+            Stopped::NoAnswer(reason) => {
+                write!(f, "the model called tools instead of giving its last answer: {reason}")
+            }
             Stopped::Cut(reason) => write!(f, "the run was cut short: {reason}"),
-            Stopped::Stage(failure) => write!(f, "the run was cut short: {failure}"),
+            Stopped::Middleware(failure) => write!(f, "the run was cut short: {failure}"),
         }
     }
 }
 
 impl PartialEq for Stopped {
-    /// Failures are the same where they are the same occurrence.
+    /// Failures are equal only if they are the same occurrence, since their causes cannot be compared.
     fn eq(&self, other: &Self) -> bool {
         match (self, other) {
             (Stopped::Answered, Stopped::Answered) => true,
             (Stopped::LastAnswer(one), Stopped::LastAnswer(other))
             | (Stopped::NoAnswer(one), Stopped::NoAnswer(other))
             | (Stopped::Cut(one), Stopped::Cut(other)) => one == other,
-            (Stopped::Stage(one), Stopped::Stage(other)) => Arc::ptr_eq(one, other),
+            (Stopped::Middleware(one), Stopped::Middleware(other)) => Arc::ptr_eq(one, other),
             _ => false,
         }
     }
 }
 
-/// A stage failed.
+/// A middleware failed.
 #[derive(Debug, thiserror::Error)]
-#[error("stage `{stage}` at `{event}`: {cause}")]
-pub struct StageError {
-    /// The stage's name.
-    pub stage: String,
+#[error("middleware `{middleware}` at `{event}`: {cause}")]
+#[non_exhaustive]
+pub struct MiddlewareError {
+    /// The middleware's name.
+    pub middleware: String,
     /// The event's name.
     pub event: &'static str,
-    /// What happened.
+    /// How it failed.
     #[source]
     pub cause: Cause,
 }
 
-/// In which way a stage failed.
+/// How a middleware failed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Cause {
-    /// With an error of its own.
+    /// It returned an error.
     #[error("it failed")]
     Failed(#[source] Failure),
-    /// It panicked, and is not asked again.
+    /// It panicked. It is not asked again.
     #[error("it panicked, and is not asked again")]
     Panicked,
-    /// It took longer than it may. What it says later is not heard.
+    /// It exceeded its time limit. A reaction that comes later is ignored.
     #[error("it took longer than {limit:?}")]
     TimedOut {
-        /// The longest that it may take.
+        /// The time limit.
         limit: Duration,
     },
-    /// It is not back yet from an event that it took too long over.
-    #[error("it is busy with an earlier event still")]
+    /// It is still busy with an earlier event for which its time was up.
+    #[error("it is still busy with an earlier event")]
     Busy,
 }

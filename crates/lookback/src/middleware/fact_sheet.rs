@@ -1,30 +1,32 @@
-//! The fact sheet stage: what is known from before stands before the model, its memory tools are answered, and facts are drawn from what
-//! leaves the window.
+//! The fact sheet: shows the model what is remembered, answers its memory tools, and draws facts from what leaves the
+//! window.
 //!
-//! The sheet is a note at the end of what is sent, never a part of the system prompt: so a fact that is new breaks nobody's prefix. It is
-//! sent once, when a run begins or a compaction has taken the one before it. What others state meanwhile follows on a sheet of changes; what
-//! the model states itself it has seen in its own tool call. A memory that cannot be read ends no run: the model is told that it is not
-//! available, and whoever runs it gets the error.
+//! The sheet is a note at the end of what is sent, and no part of the system prompt, so that a new fact breaks no
+//! prefix. It is sent once: when a run begins, and again after a compaction has dropped it. Facts that others state
+//! meanwhile follow on a sheet of changes. Facts that the model states itself are in its own tool calls. A memory that
+//! cannot be read ends no run: the model is told that it is not available, and the caller gets the error.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::error::Error as _;
 use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use blocking::Task;
+use async_channel::{Receiver, TryRecvError};
 use futures_lite::{FutureExt as _, future};
 use lookback_core::message::{Message, ToolCall};
 use lookback_core::tokens::{Estimate, TokenCounter};
 use lookback_core::transcript::{Compaction, Position};
 
 use super::{Event, Failure, Middleware, Reaction, Run};
-use crate::memory::{Fact, FactId, Memory, MemoryError, Sheet, SheetOptions, sheet, tools};
-use crate::summarize::Summarizer;
+use crate::memory::{DrawError, Fact, FactId, Memory, MemoryError, Sheet, SheetOptions, sheet, tools};
+use crate::session::Job;
+use crate::summarize::{Spawner, Summarizer};
 
-/// How long the end of a run waits for facts that are being drawn: less than the stage may take.
+/// How long the end of a run waits for facts that are being drawn. It is less than the time limit of the middleware.
 const SETTLING: Duration = Duration::from_secs(4);
-/// Messages that wait until facts are drawn from them, at the most.
+/// The most messages that wait until facts are drawn from them.
 const WAITING: usize = 1_024;
 
 /// Shows a memory to the model, within a token budget.
@@ -52,35 +54,61 @@ pub struct FactSheet {
     memory: Memory,
     options: SheetOptions,
     counter: Arc<dyn TokenCounter>,
+    spawner: Spawner,
     drawing: Option<Drawing>,
-    /// The facts that the model knows of; absent until it was told.
+    /// The facts that the model knows of. `None` until it has had a sheet.
     told: Option<BTreeSet<FactId>>,
-    /// What was said last, and what the model knows if it hears that.
+    /// The last sheet, and the facts that the model knows once it has read that.
     saying: Option<(String, BTreeSet<FactId>)>,
-    /// Whether a sheet stood in the window when it was last looked at.
+    /// Whether a sheet was in the window when it was last seen.
     stood: bool,
-    /// The newest compaction that was looked at.
+    /// The newest compaction that was seen.
     seen: Option<Arc<Compaction>>,
-    /// Whether the model was told that the memory cannot be read, and it cannot still.
+    /// Whether the memory cannot be read, and the model was told so.
     unavailable: bool,
 }
 
-/// How facts are drawn from what leaves the window.
+/// The drawing of facts from messages that leave the window.
 struct Drawing {
     summarizer: Arc<dyn Summarizer>,
     time_limit: Duration,
     waiting: VecDeque<(Position, Arc<Message>)>,
-    /// What is under way. It gives back what it failed with.
-    task: Option<Task<Option<Left>>>,
-    /// What is under way has failed before.
+    under_way: Option<UnderWay>,
+    /// Whether the job that is under way repeats one that failed.
     failed: bool,
 }
 
+/// What a job needs of the fact sheet.
+struct Place<'a> {
+    memory: &'a Memory,
+    counter: &'a Arc<dyn TokenCounter>,
+    spawner: &'a Spawner,
+}
+
+/// A job that draws facts.
+struct UnderWay {
+    /// The messages that it draws from.
+    messages: Left,
+    /// Receives whether it succeeded. Closed without a message if the job was dropped.
+    done: Receiver<bool>,
+}
+
+impl UnderWay {
+    /// Whether the job succeeded, or `None` while it goes on.
+    fn ended(&self) -> Option<bool> {
+        match self.done.try_recv() {
+            Ok(drawn) => Some(drawn),
+            Err(TryRecvError::Closed) => Some(false),
+            Err(TryRecvError::Empty) => None,
+        }
+    }
+}
+
 /// Messages that have left the window.
-type Left = Vec<(Position, Arc<Message>)>;
+type Left = Arc<[(Position, Arc<Message>)]>;
 
 impl fmt::Debug for FactSheet {
-    /// Leaves out what the sheet says.
+    /// Leaves out the sheet's text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FactSheet")
             .field("memory", &self.memory)
@@ -93,16 +121,17 @@ impl fmt::Debug for FactSheet {
 }
 
 impl FactSheet {
-    /// Where it stands among the stages.
+    /// Its place among the middleware.
     pub const ORDER: u32 = 20;
 
-    /// The facts of a memory, on a sheet of at most 2,000 tokens.
+    /// Creates a middleware that shows the facts of a memory on a sheet of at most 2,000 tokens.
     pub fn new(memory: Memory) -> Self {
         let (options, counter) = (SheetOptions::default(), Arc::new(Estimate::default()));
         FactSheet {
             memory,
             options,
             counter,
+            spawner: Spawner::default(),
             drawing: None,
             told: None,
             saying: None,
@@ -112,24 +141,36 @@ impl FactSheet {
         }
     }
 
-    /// Another sheet, such as one of another budget.
+    /// Sets the options of the sheet, for example its budget.
     #[must_use]
     pub fn options(self, options: SheetOptions) -> Self {
         FactSheet { options, ..self }
     }
 
-    /// What counts the sheet's tokens, instead of an estimate.
+    /// Sets what counts the sheet's tokens. The default is an estimate.
     #[must_use]
     pub fn counter(self, counter: Arc<dyn TokenCounter>) -> Self {
         FactSheet { counter, ..self }
     }
 
-    /// Draws facts from messages that leave the window (see [`Memory::draw`]), in the background and one call at a time. What fails is
-    /// tried once more. The end of a run waits for it, four seconds at the most; the messages stay in the log in any case.
+    /// Draws facts from messages that leave the window (see [`Memory::draw`]), in the background, in one call at a
+    /// time. A call that fails or takes longer than the time limit is repeated once. The end of a run waits for the
+    /// calls for at most four seconds. The messages stay in the log in any case.
     #[must_use]
     pub fn drawing(self, summarizer: impl Summarizer + 'static, time_limit: Duration) -> Self {
         let (summarizer, waiting) = (Arc::new(summarizer), VecDeque::new());
-        FactSheet { drawing: Some(Drawing { summarizer, time_limit, waiting, task: None, failed: false }), ..self }
+        FactSheet { drawing: Some(Drawing { summarizer, time_limit, waiting, under_way: None, failed: false }), ..self }
+    }
+
+    /// Sets the function that starts the drawing of facts in the background, for example `tokio::spawn`. What it
+    /// returns is dropped. It is called on the task that runs the pipeline.
+    ///
+    /// By default facts are drawn on a thread of a pool; with the feature `tokio`, on the tokio runtime that the
+    /// pipeline is used in. A summarizer whose client needs tokio, such as `reqwest`, needs one of the two: see
+    /// [`Spawner`].
+    #[must_use]
+    pub fn with_spawner<R>(self, spawn: impl Fn(Job) -> R + Send + Sync + 'static) -> Self {
+        FactSheet { spawner: Spawner::new(spawn), ..self }
     }
 
     async fn before_model(&mut self, run: &Run) -> Result<Reaction, MemoryError> {
@@ -144,18 +185,18 @@ impl FactSheet {
             }
             None => self.memory.sheet(&self.options, &*self.counter).await?,
         };
-        // It may have been told in another run, or by another process.
+        // Another run, or another process, may have sent the same sheet.
         let stands = self.told.is_none() && sheets(run).next_back().is_some_and(|last| last == sheet.text);
         if sheet.text.is_empty() || stands {
             self.told = Some(now);
             return Ok(Reaction::none());
         }
-        // Whether the model hears it is seen when it stands in the window.
+        // The model knows it once the sheet is in the window.
         self.saying = Some((sheet.text.clone(), now));
         Ok(Reaction::none().note(sheet.text))
     }
 
-    /// Says once that the memory cannot be read.
+    /// Tells the model once that the memory cannot be read.
     fn without_memory(&mut self, error: &MemoryError) -> Reaction {
         tracing::warn!(session = %self.memory.session(), %error, "no fact sheet could be made");
         if std::mem::replace(&mut self.unavailable, true) {
@@ -174,7 +215,7 @@ impl FactSheet {
         let reply = tools::call(&memory, &call.name, &call.arguments).await;
         let after = self.memory.facts().await;
         if let (Some(told), Ok(before), Ok(facts)) = (&mut self.told, before, after) {
-            // What the model changes itself, it knows.
+            // The model knows what it changes itself.
             let own = |fact: &&Fact| fact.statement.source.message == at && !before.contains(&fact.id);
             told.extend(facts.iter().filter(own).map(|fact| fact.id));
             told.retain(|id| !before.contains(id) || facts.iter().any(|fact| fact.id == *id));
@@ -182,14 +223,14 @@ impl FactSheet {
         if reply.error { Reaction::none().refuse(reply.text) } else { Reaction::none().answer(reply.text) }
     }
 
-    /// Whether the model has heard what was said last, and whether anything took the sheet since, and what the model said of facts itself.
+    /// Notices whether the last sheet is in the window, and whether a compaction has dropped it.
     fn notice(&mut self, event: &Event, run: &Run) {
         if let Some((text, known)) = self.saying.take() {
             let heard = notes(run).any(|note| note == text);
             let later = matches!(event, Event::BeforeModel | Event::AfterModel(_) | Event::Stop(_));
             match heard {
                 true => self.told = Some(known),
-                // It was said too late, or the stage failed after it.
+                // The sheet came too late, or the middleware failed after it.
                 false if later => {}
                 false => self.saying = Some((text, known)),
             }
@@ -206,40 +247,51 @@ impl FactSheet {
 }
 
 impl Drawing {
-    /// Takes up what has left the window, and begins to draw from it where nothing is under way.
-    fn take_up(&mut self, run: &Run, memory: &Memory, counter: &Arc<dyn TokenCounter>) {
+    /// Takes what has left the window, and begins to draw from it unless a job is under way.
+    fn take_up(&mut self, run: &Run, place: &Place<'_>) {
         self.waiting.extend(run.left.iter().cloned());
         while self.waiting.len() > WAITING {
             self.waiting.pop_front();
         }
-        if let Some(task) = self.task.take_if(|task| task.is_finished()) {
-            self.done(future::block_on(task));
+        if let Some(drawn) = self.under_way.as_ref().and_then(UnderWay::ended) {
+            self.finish(drawn);
         }
-        if self.task.is_none() {
-            self.begin(memory, counter);
+        if self.under_way.is_none() {
+            self.begin(run, place);
         }
     }
 
-    /// What failed is tried once more, with what came since.
-    fn done(&mut self, failed: Option<Left>) {
-        let again = failed.filter(|_| !self.failed);
-        self.failed = again.is_some();
-        again.into_iter().flatten().rev().for_each(|message| self.waiting.push_front(message));
+    /// Puts the messages of a job that failed back, once.
+    fn finish(&mut self, drawn: bool) {
+        let Some(job) = self.under_way.take() else { return };
+        self.failed = !drawn && !self.failed;
+        if self.failed {
+            job.messages.iter().rev().for_each(|message| self.waiting.push_front(message.clone()));
+        }
     }
 
-    fn begin(&mut self, memory: &Memory, counter: &Arc<dyn TokenCounter>) {
+    fn begin(&mut self, run: &Run, place: &Place<'_>) {
         let messages: Left = self.waiting.drain(..).collect();
-        if messages.is_empty() {
+        // Without the runtime that the summarizer needs, every try would fail as the first did.
+        if messages.is_empty() || place.spawner.lacks_runtime() {
             return;
         }
-        let (memory, counter, summarizer) = (memory.clone(), counter.clone(), self.summarizer.clone());
-        let time_limit = self.time_limit;
-        self.task = Some(blocking::unblock(move || {
+        let (tell, done) = async_channel::bounded(1);
+        self.under_way = Some(UnderWay { messages: messages.clone(), done });
+        let (memory, counter, spawner) = (place.memory.clone(), place.counter.clone(), place.spawner.clone());
+        let (summarizer, time_limit) = (self.summarizer.clone(), self.time_limit);
+        let job = async move {
             let session = memory.session().clone();
             let draw = async {
                 match AssertUnwindSafe(memory.draw(&messages, &*summarizer, &*counter)).catch_unwind().await {
                     Ok(Ok(_)) => return true,
-                    Ok(Err(error)) => tracing::warn!(%session, %error, "facts were not drawn"),
+                    Ok(Err(error)) => {
+                        if let DrawError::Summarizer(error) = &error {
+                            spawner.learn(error);
+                        }
+                        let cause = error.source().map(tracing::field::display);
+                        tracing::warn!(%session, %error, cause, "facts were not drawn");
+                    }
                     Err(_) => tracing::warn!(%session, "facts were not drawn: the summarizer panicked"),
                 }
                 false
@@ -249,26 +301,28 @@ impl Drawing {
                 tracing::warn!(%session, "facts were not drawn in time");
                 false
             };
-            let done = future::block_on(future::or(draw, timer));
-            (!done).then_some(messages)
-        }));
+            let drawn = future::or(draw, timer).await;
+            _ = tell.try_send(drawn);
+        };
+        run.spawn(place.spawner, Box::pin(job));
     }
 
-    /// Waits for what is under way and for what waits behind it, as long as the stage may. What is not done by then goes on by itself.
-    fn settle(&mut self, memory: &Memory, counter: &Arc<dyn TokenCounter>) {
+    /// Waits for the job that is under way and for what waits behind it, as long as the middleware may. What is not
+    /// done by then goes on by itself.
+    fn settle(&mut self, run: &Run, place: &Place<'_>) {
         let end = Instant::now() + SETTLING;
-        while let Some(mut task) = self.task.take() {
+        while let Some(job) = &self.under_way {
+            let done = async { Some(job.done.recv().await.unwrap_or(false)) };
             let timer = async {
                 async_io::Timer::at(end).await;
                 None
             };
-            match future::block_on(future::or(async { Some((&mut task).await) }, timer)) {
-                Some(failed) => {
-                    self.done(failed);
-                    self.begin(memory, counter);
-                }
-                None => return task.detach(),
-            }
+            let Some(drawn) = future::block_on(future::or(done, timer)) else {
+                self.under_way = None;
+                return;
+            };
+            self.finish(drawn);
+            self.begin(run, place);
         }
     }
 }
@@ -284,12 +338,14 @@ impl Middleware for FactSheet {
 
     fn on(&mut self, event: &Event, run: &Run) -> Result<Reaction, Failure> {
         self.notice(event, run);
+        let place = Place { memory: &self.memory, counter: &self.counter, spawner: &self.spawner };
         if let Some(drawing) = &mut self.drawing {
-            drawing.take_up(run, &self.memory, &self.counter);
+            drawing.take_up(run, &place);
         }
         match event {
             Event::Start => (self.told, self.saying, self.unavailable) = (None, None, false),
-            // Whoever runs it learns here that the memory cannot be read, and may have that end the run; the model learns it at the call.
+            // If the memory cannot be read, the caller learns it here, and may have that end the run. The model learns
+            // it at the call.
             Event::BeforeIteration => _ = future::block_on(self.memory.ids())?,
             Event::BeforeModel | Event::Compacted => {
                 return Ok(match future::block_on(self.before_model(run)) {
@@ -304,8 +360,10 @@ impl Middleware for FactSheet {
                 return Ok(future::block_on(self.answer(call, run)));
             }
             Event::Stop(_) => {
-                let drawing = self.drawing.iter_mut();
-                drawing.for_each(|drawing| drawing.settle(&self.memory, &self.counter));
+                let place = Place { memory: &self.memory, counter: &self.counter, spawner: &self.spawner };
+                if let Some(drawing) = &mut self.drawing {
+                    drawing.settle(run, &place);
+                }
             }
             Event::AfterModel(_)
             | Event::BeforeTool(_)
@@ -317,13 +375,13 @@ impl Middleware for FactSheet {
     }
 }
 
-/// What Lookback has told the model, and the model sees now.
+/// The notes in the window.
 fn notes(run: &Run) -> impl DoubleEndedIterator<Item = String> {
     let notes: Vec<_> = run.view.messages().filter(|item| item.is_note()).map(|item| item.message().text()).collect();
     notes.into_iter()
 }
 
-/// The whole sheets among that.
+/// The whole sheets among the notes in the window.
 fn sheets(run: &Run) -> impl DoubleEndedIterator<Item = String> {
     notes(run).filter(|text| sheet::is_sheet(text))
 }

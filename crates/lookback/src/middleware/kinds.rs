@@ -1,35 +1,36 @@
-//! What a window is made of: its tokens by kind of content.
+//! The tokens of a window by kind of content.
 
 use std::collections::BTreeMap;
 
 use lookback_core::message::{MediaSource, PartRef, ResultItem, Role};
 use lookback_core::view::{Item, View};
 
-/// A kind of content of a window.
+/// A kind of content in a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum ContentKind {
-    /// System prompt and tools, and system messages.
+    /// The system prompt, the tools, and system messages.
     System,
-    /// What the user said.
+    /// Text of the user.
     User,
-    /// What the model said.
+    /// Text of the model.
     Assistant,
     /// The model's reasoning.
     Reasoning,
-    /// The model's tool calls.
+    /// Tool calls.
     ToolCall,
-    /// What tools answered.
+    /// Tool results.
     ToolResult,
-    /// Pictures and files, whoever gave them.
+    /// Pictures and files, of the user or in tool results.
     Media,
-    /// What Lookback said.
+    /// Notes of Lookback.
     Note,
     /// The running summary.
     Summary,
 }
 
 impl ContentKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [ContentKind; 9] = [
         ContentKind::System,
         ContentKind::User,
@@ -42,7 +43,7 @@ impl ContentKind {
         ContentKind::Summary,
     ];
 
-    /// Its name, as metrics have it.
+    /// Returns its name in metrics, such as `tool_result`.
     pub fn name(self) -> &'static str {
         match self {
             ContentKind::System => "system",
@@ -57,7 +58,7 @@ impl ContentKind {
         }
     }
 
-    /// The field of a span that has its tokens.
+    /// Returns the field of a span that has its tokens.
     pub(super) fn field(self) -> &'static str {
         match self {
             ContentKind::System => "lookback.window.tokens.system",
@@ -73,8 +74,8 @@ impl ContentKind {
     }
 }
 
-/// The tokens of a view by kind: together, what [`View::totals`] says. Those of a message of several kinds are shared out by the lengths of
-/// its parts.
+/// Returns the tokens of a view by kind. Their sum is the total of [`View::totals`]. The tokens of a message with
+/// several kinds are divided by the lengths of its parts.
 ///
 /// ```
 /// use lookback::middleware::{ContentKind, tokens_by_kind};
@@ -108,7 +109,7 @@ pub fn tokens_by_kind(view: &View) -> BTreeMap<ContentKind, u64> {
     kinds
 }
 
-/// Shares the tokens of a message out among the kinds of its parts.
+/// Divides the tokens of a message among the kinds of its parts.
 fn share_out(item: &Item, add: &mut impl FnMut(ContentKind, u64)) {
     let base = match item.message().role() {
         Role::System => ContentKind::System,
@@ -125,11 +126,12 @@ fn share_out(item: &Item, add: &mut impl FnMut(ContentKind, u64)) {
         left -= share;
         add(*kind, share);
     }
-    // What rounding leaves is the first part's.
+    // The first part gets what rounding leaves.
     add(parts.first().map_or(base, |(kind, _)| *kind), left);
 }
 
-/// The kinds in a part, each with its length. A picture's base64 is no measure of its tokens; a page of text is a better one.
+/// Returns the kinds in a part, each with its length. A picture counts as much as a page of text, since its base64 says
+/// nothing about its tokens.
 fn weights(part: PartRef<'_>, base: ContentKind) -> Vec<(ContentKind, usize)> {
     const MEDIA: usize = 4_000;
     let media = |source: &MediaSource| match source {

@@ -1,4 +1,4 @@
-//! Metrics of OpenTelemetry: what calls cost and how long they take, and what windows are made of.
+//! OpenTelemetry metrics: the tokens and the duration of calls, and the content of windows.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,13 +18,13 @@ pub(super) struct Metrics {
 }
 
 impl Default for Metrics {
-    /// Those of the global meter, as it is set by now.
+    /// Instruments of the global meter, as it is set at this time.
     fn default() -> Self {
         Metrics::of(&global::meter("lookback"))
     }
 }
 
-/// What a figure is about.
+/// The attributes of a measurement.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct About<'a> {
     pub(super) operation: &'static str,
@@ -51,7 +51,7 @@ impl About<'_> {
 
 impl Metrics {
     pub(super) fn of(meter: &Meter) -> Self {
-        // The boundaries that the conventions give: powers of four, and of two from a hundredth of a second.
+        // The boundaries of the conventions: powers of 4 for tokens; 0.01 seconds times powers of 2 for durations.
         let tokens = (0..14).map(|power| 4_f64.powi(power)).collect::<Vec<_>>();
         let seconds = (0..14).map(|power| 0.01 * 2_f64.powi(power)).collect();
         let histogram = |name: &'static str, about: &'static str| {
@@ -74,7 +74,7 @@ impl Metrics {
         }
     }
 
-    /// A model call is done.
+    /// Records a model call that is done.
     pub(super) fn call(
         &self,
         about: &About<'_>,
@@ -99,7 +99,7 @@ impl Metrics {
         }
     }
 
-    /// A tool is done.
+    /// Records a tool that is done.
     pub(super) fn tool(&self, about: &About<'_>, duration: Duration) {
         self.duration.record(duration.as_secs_f64(), &about.attributes());
     }

@@ -1,13 +1,14 @@
-//! Middleware: stages around every model call of an agent's run, each of which may add a note, tighten the policy, answer for a tool, or
-//! bring the run to its end.
+//! Middleware around the model calls of an agent's run. A middleware may add a note, tighten the policy, answer for a
+//! tool, or end the run.
 //!
-//! A [`Pipeline`] owns a session and the stages. It asks them one after another, and what one wants is done before the next is asked, so
-//! that none undoes what another did. A stage that fails, panics or hangs is left behind, and told of; one that is set to fail closed ends
-//! the run instead. What a stage says to the model is a message of Lookback's own in the log, like any other.
+//! A [`Pipeline`] owns a session and its middleware. It asks one middleware after another, and does what one wants
+//! before it asks the next, so that none undoes the work of another. If a middleware fails, panics or hangs, the run
+//! goes on without it and the failure is reported; if it is set to fail closed, the run ends instead. A note to the
+//! model is a message of Lookback's own, which goes into the log like any other.
 //!
 //! ```
 //! # futures_lite::future::block_on(async {
-//! use lookback::middleware::{Budget, Pipeline, Progress, Stopped, CallUsage, ContextFilter};
+//! use lookback::middleware::{Budget, CallUsage, ContextFilter, Pipeline, Progress, Stopped};
 //! use lookback::{MemoryStore, Message, Session, Settings, ToolCall};
 //!
 //! let session = Session::open(MemoryStore::new(), "agent-1", Settings::default()).await?;
@@ -18,7 +19,7 @@
 //!     .iterations(20);
 //! run.start(Message::user("What is in notes.txt?")).await?;
 //! while let Some(call) = run.next().await? {
-//!     // Here the model is asked: `call.to_json()?` is what it is sent.
+//!     // Ask the model here, with the messages of `call.to_json()?`.
 //!     let answer = match call.iteration {
 //!         1 => Message::assistant_with_calls("", [ToolCall::new("c1", "read", r#"{"path":"notes.txt"}"#)]),
 //!         _ => Message::assistant("Buy milk."),
@@ -56,7 +57,7 @@ use lookback_core::message::ToolCall;
 
 pub use budget::{AtHard, Budget, BudgetError};
 pub use context_filter::ContextFilter;
-pub use end::{Cause, EndReason, StageError, Stopped};
+pub use end::{Cause, EndReason, MiddlewareError, Stopped};
 pub use fact_sheet::FactSheet;
 pub use kinds::{ContentKind, tokens_by_kind};
 pub use observe::Observe;
@@ -64,15 +65,16 @@ pub use pipeline::Pipeline;
 pub use progress::{Progress, pattern};
 pub use run::{Call, CallUsage, ModelAnswer, Note, Run, ToolOutcome, ToolUse};
 
-/// One stage around the model calls of a run.
+/// Code that is called around the model calls of a run.
 ///
-/// It is asked on a thread of a pool, so it may wait: for a file, or for a future by `block_on`. It owns its state, and [`Event::Start`]
-/// begins a run.
+/// A middleware is asked on a thread of a pool, so it may block: on a file, or on a future with `block_on`. With the
+/// feature `tokio` that thread is in the caller's tokio runtime, if there is one, and `Handle::current().block_on(..)`
+/// works. A middleware owns its state. [`Event::Start`] begins a run.
 ///
 /// ```
 /// use lookback::middleware::{Event, Failure, Middleware, Reaction, Run};
 ///
-/// /// Says the time of day at the first call.
+/// /// Tells the model the time of day at the first call.
 /// struct Clock;
 ///
 /// impl Middleware for Clock {
@@ -86,78 +88,82 @@ pub use run::{Call, CallUsage, ModelAnswer, Note, Run, ToolOutcome, ToolUse};
 /// }
 /// ```
 pub trait Middleware: Send {
-    /// A short name, for logs and errors.
+    /// Returns a short name, for logs and errors.
     fn name(&self) -> &str;
 
-    /// Something happens: what the stage wants done. The default places and limits fit a quick stage that is not vital.
+    /// Reacts to an event. The other methods have defaults that suit a quick middleware that the run can do without.
     ///
     /// # Errors
-    /// Whatever failed. The run goes on without the stage's reaction, or ends, as [`Middleware::on_failure`] says.
+    /// Any error of the middleware. The run then goes on without its reaction, or ends: see [`Middleware::on_failure`].
     fn on(&mut self, event: &Event, run: &Run) -> Result<Reaction, Failure>;
 
-    /// Where it stands among the stages. [`Observe`] has 5, [`Budget`] 10, [`ContextFilter`] 15, [`FactSheet`] 20, [`Progress`] 50. Those up to
-    /// 15 are asked before the window of a call is made, the others after.
+    /// Returns its place among the middleware: 5 for [`Observe`], 10 for [`Budget`], 15 for [`ContextFilter`], 20 for
+    /// [`FactSheet`], 50 for [`Progress`], and 100 by default. Middleware up to 15 is asked before the window of a call
+    /// is made, the others after.
     fn order(&self) -> u32 {
         100
     }
 
-    /// The longest that it may take over one event; `None` or zero for as long as it likes.
+    /// Returns the longest time that it may take for one event. `None` and zero mean no limit; the default is 5
+    /// seconds.
     fn time_limit(&self) -> Option<Duration> {
         Some(Duration::from_secs(5))
     }
 
-    /// What becomes of the run when it fails.
+    /// Returns what happens to the run if it fails.
     fn on_failure(&self) -> OnFailure {
         OnFailure::Open
     }
 
-    /// Whether it is asked at all, now.
+    /// Whether it is asked now.
     fn is_enabled(&self) -> bool {
         true
     }
 }
 
-/// Why a stage failed.
+/// The error of a middleware.
 pub type Failure = Box<dyn Error + Send + Sync>;
 
-/// What becomes of a run when one of its stages fails.
+/// What happens to a run if one of its middleware fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnFailure {
-    /// It goes on.
+    /// The run goes on without it.
     #[default]
     Open,
-    /// It ends, in order, and its session can go on later.
+    /// The run ends in order, and its session can go on later.
     Closed,
 }
 
-/// Something that happens in a run. Stages are asked in their order before something, and in the reverse order after it.
+/// Something that happens in a run. Middleware is asked in order before something happens, and in reverse order after
+/// it.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum Event {
-    /// A run begins; its task is in the session.
+    /// A run begins. Its task is in the session.
     Start,
-    /// An iteration begins: a model call, and the tools that it asks for.
+    /// An iteration begins: a model call and the tools that it asks for.
     BeforeIteration,
     /// The model is about to be called.
     BeforeModel,
-    /// Room was made for what the stages have just said: what stood in the window before may have left it. The call is about to be made
-    /// all the same, and what is said now is still in it.
+    /// Room was made for the notes of the middleware, and something may have left the window for it. The call is about
+    /// to be made, and notes that are added now are still part of it.
     Compacted,
-    /// The model has answered, and the answer is in the session.
+    /// The model has answered. The answer is in the session.
     AfterModel(ModelAnswer),
     /// A tool is about to be run.
     BeforeTool(ToolCall),
-    /// A tool has given its result, and that is in the session.
+    /// A tool has returned its result, which is in the session.
     AfterTool(ToolOutcome),
-    /// An iteration is done.
+    /// An iteration is over.
     AfterIteration,
-    /// The provider refused the window as too long, and it is about to be made smaller.
+    /// The provider refused the request as too long. The window is about to be made smaller.
     Overflow(TooLong),
     /// The run is over.
     Stop(Stopped),
 }
 
 impl Event {
-    /// Its name, as logs have it.
+    /// Returns its name in logs, such as `before_model`.
     pub fn name(&self) -> &'static str {
         match self {
             Event::Start => "start",
@@ -173,7 +179,7 @@ impl Event {
         }
     }
 
-    /// Whether something is done already, so that the stages are asked in the reverse of their order.
+    /// Whether something has happened, so that middleware is asked in reverse order.
     fn is_after(&self) -> bool {
         match self {
             Event::AfterModel(_) | Event::AfterTool(_) | Event::AfterIteration | Event::Stop(_) => true,
@@ -186,7 +192,7 @@ impl Event {
         }
     }
 
-    /// Whether it is the same moment of the run.
+    /// Whether this is the same moment of the run.
     fn is_same(&self, other: &Event) -> bool {
         let of = |event: &Event| match event {
             Event::BeforeTool(call) => Some(call.id.clone()),
@@ -197,55 +203,57 @@ impl Event {
     }
 }
 
-/// What a stage wants done. It is done at once, before the next stage is asked.
+/// What a middleware wants. The pipeline does it at once, before it asks the next middleware.
 #[derive(Clone, Default)]
 pub struct Reaction {
-    /// What the model is told, each as a message of its own: at this call, or at the next where none is about to be made.
+    /// Notes to the model, each a message of its own. They are part of this model call, or of the next if no call is
+    /// about to be made.
     pub notes: Vec<String>,
-    /// The window must fit this too, from now to the end of the run (see [`Policy::tightened`]).
+    /// A policy that the window must fit as well, until the end of the run (see [`Policy::tightened`]).
     pub policy: Option<Box<Policy>>,
     /// How the run goes on.
     pub flow: Flow,
 }
 
 impl Reaction {
-    /// Nothing.
+    /// Creates a reaction that wants nothing.
     pub fn none() -> Self {
         Reaction::default()
     }
 
-    /// The model is told this.
+    /// Adds a note to the model.
     #[must_use]
     pub fn note(mut self, text: impl Into<String>) -> Self {
         self.notes.push(text.into());
         self
     }
 
-    /// The window must fit this policy too.
+    /// Has the window fit this policy as well.
     #[must_use]
     pub fn tighten(self, policy: Policy) -> Self {
         Reaction { policy: Some(Box::new(policy)), ..self }
     }
 
-    /// The tool is not run, and this is its result. At other events than [`Event::BeforeTool`] it means nothing.
+    /// Gives this text as the tool's result, without running the tool. Ignored at other events than
+    /// [`Event::BeforeTool`].
     #[must_use]
     pub fn answer(self, text: impl Into<String>) -> Self {
         Reaction { flow: Flow::Answer { text: text.into(), error: false }, ..self }
     }
 
-    /// The tool is not run, and fails with this.
+    /// Fails the tool with this text, without running it. Ignored at other events than [`Event::BeforeTool`].
     #[must_use]
     pub fn refuse(self, text: impl Into<String>) -> Self {
         Reaction { flow: Flow::Answer { text: text.into(), error: true }, ..self }
     }
 
-    /// The next model call is made without tools, and is the last.
+    /// Makes the next model call the last one, without tools.
     #[must_use]
     pub fn last_answer(self, reason: EndReason) -> Self {
         Reaction { flow: Flow::LastAnswer(reason), ..self }
     }
 
-    /// The run ends here.
+    /// Ends the run here.
     #[must_use]
     pub fn stop(self, reason: EndReason) -> Self {
         Reaction { flow: Flow::Stop(reason), ..self }
@@ -254,30 +262,31 @@ impl Reaction {
 
 /// How a run goes on.
 #[derive(Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub enum Flow {
-    /// As it would.
+    /// As if nobody had been asked.
     #[default]
     Continue,
-    /// Without running the tool: this is its result.
+    /// The tool is not run. This is its result.
     Answer {
-        /// What the model is told that the tool said.
+        /// The text that the model reads as the result.
         text: String,
-        /// Whether it says that the tool failed.
+        /// Whether the result is an error.
         error: bool,
     },
-    /// With one more model call, which may use no tools. The first reason counts.
+    /// With one more model call, without tools. If several middleware ask for it, the first reason counts.
     LastAnswer(EndReason),
-    /// Not at all.
+    /// The run ends.
     Stop(EndReason),
 }
 
-/// Where a stage stands, and how it may fail: what stands here is used instead of what the stage says itself.
+/// Settings that replace those of a middleware. `None` leaves the middleware's own.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MiddlewareSettings {
-    /// Instead of [`Middleware::order`].
+    /// Replaces [`Middleware::order`].
     pub order: Option<u32>,
-    /// Instead of [`Middleware::time_limit`]; zero for none.
+    /// Replaces [`Middleware::time_limit`]. Zero means no limit.
     pub time_limit: Option<Duration>,
-    /// Instead of [`Middleware::on_failure`].
+    /// Replaces [`Middleware::on_failure`].
     pub on_failure: Option<OnFailure>,
 }

@@ -1,4 +1,5 @@
-//! Observability: a span for each model call and each tool, and what the window is made of, with no word of the conversation.
+//! Observability: a span for each model call and each tool, and the window's tokens by kind, without the content of any
+//! message.
 
 use tracing::Span;
 use tracing::field::Empty;
@@ -8,8 +9,8 @@ use super::{CallUsage, Event, Failure, Middleware, ModelAnswer, Reaction, Run, T
 #[cfg(feature = "otel")]
 use super::{metrics, semconv};
 
-/// Tells of model calls and tools as `tracing` spans, under the names of [`semconv`](super::semconv); with the feature `otel`, as metrics of
-/// OpenTelemetry's global meter too.
+/// Records model calls and tools as `tracing` spans, with the names of [`semconv`](super::semconv). With the feature
+/// `otel`, also as metrics of OpenTelemetry's global meter.
 #[derive(Debug, Default)]
 pub struct Observe {
     provider: Option<String>,
@@ -21,19 +22,19 @@ pub struct Observe {
 }
 
 impl Observe {
-    /// Tells of calls whose provider and model are not known before they answer.
+    /// Creates a middleware for calls whose provider and model are known from their answers.
     pub fn new() -> Self {
         Observe::default()
     }
 
-    /// Takes its metrics from this meter, instead of the global one as it is when the stage is made.
+    /// Sets the meter of the metrics. The default is the global meter at the time of [`Observe::new`].
     #[cfg(feature = "otel")]
     #[must_use]
     pub fn with_meter(self, meter: &opentelemetry::metrics::Meter) -> Self {
         Observe { metrics: metrics::Metrics::of(meter), ..self }
     }
 
-    /// The provider and the model that are asked.
+    /// Sets the provider and the model that are asked.
     #[must_use]
     pub fn asking(self, provider: impl Into<String>, model: impl Into<String>) -> Self {
         Observe { provider: Some(provider.into()), model: Some(model.into()), ..self }
@@ -66,7 +67,7 @@ impl Observe {
         self.call = Some(span);
     }
 
-    #[cfg_attr(not(feature = "otel"), allow(unused_variables, reason = "a run is told of in metrics alone"))]
+    #[cfg_attr(not(feature = "otel"), allow(unused_variables, reason = "only metrics need the run"))]
     fn end_call(&mut self, answer: &ModelAnswer, run: &Run) {
         let kinds = tokens_by_kind(&answer.sent);
         if let Some(span) = self.call.take() {
@@ -134,9 +135,9 @@ impl Observe {
     }
 }
 
-/// The kind of error of a call that was refused as too long.
+/// The `error.type` of a call that was refused as too long.
 const TOO_LONG: &str = "context_too_long";
-/// The kind of error that is known of a tool that failed.
+/// The `error.type` of a tool that failed.
 const ERROR: &str = "tool_error";
 
 impl Middleware for Observe {

@@ -1,5 +1,4 @@
-//! Whether a run gets anywhere: iterations without new evidence, calls that go round in circles, failures that repeat, and the last
-//! iteration.
+//! The progress of a run: iterations without new evidence, calls in circles, repeated failures, and the last iteration.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -7,15 +6,18 @@ use std::time::Duration;
 use lookback_core::Message;
 use lookback_core::message::ToolCall;
 
-use super::{EndReason, Event, Failure, Middleware, Reaction, Run, ToolOutcome, ToolUse};
+use super::{EndReason, Event, Failure, Flow, Middleware, Reaction, Run, ToolOutcome, ToolUse};
 
-/// After how many iterations without new evidence the model is told, told again, and made to answer.
+/// The iterations without new evidence after which the model is nudged, nudged again, and asked for its last answer.
 const STUCK: [u64; 3] = [4, 6, 8];
-/// The longest circle that is looked for, in calls.
+/// The longest circle that is recognized, in calls.
 const LONGEST: usize = 3;
 
-/// Watches for new evidence: a result that is no error, is not blank, and that the same call did not give before in this run, whether the
-/// tool or a stage gave it. Each of its words comes once, until there is progress again.
+/// A watch over new evidence.
+///
+/// Evidence is a result that is not an error, is not blank, and that the same call did not give before in this run. It
+/// may come from the tool or from a middleware that answers for it. Each nudge comes once, until there is progress
+/// again.
 ///
 /// ```
 /// use lookback::middleware::Progress;
@@ -29,7 +31,7 @@ pub struct Progress {
     state: State,
 }
 
-/// What is known of the run.
+/// What is known about the run.
 #[derive(Debug, Clone, Default)]
 struct State {
     evidence: HashSet<u128>,
@@ -37,13 +39,13 @@ struct State {
     fresh: bool,
     /// Iterations in a row that brought none.
     idle: u64,
-    /// How many of the levels were told.
+    /// The number of levels whose nudge was sent.
     level: usize,
     /// The last calls, and whether each brought evidence.
     calls: VecDeque<(u128, bool)>,
     circle: Option<usize>,
     told_circle: bool,
-    /// How often each failure came since there was progress.
+    /// How often each failure came since the last progress.
     failures: HashMap<u128, u64>,
     repeated: Option<(String, u64)>,
     told_repeated: bool,
@@ -51,7 +53,7 @@ struct State {
 }
 
 impl State {
-    /// The circle that the last calls went round in, without evidence the second time.
+    /// The length of the circle that the last calls went in, if the repetition brought no evidence.
     fn circle(&self) -> Option<usize> {
         let calls: Vec<_> = self.calls.iter().map(|(call, _)| *call).collect();
         let period = pattern(&calls)?;
@@ -61,17 +63,19 @@ impl State {
 }
 
 impl Progress {
-    /// Words after 4 and 6 iterations without new evidence, and the last answer after 8.
+    /// Creates a watch that nudges the model after 4 and 6 iterations without new evidence, and has it give its last
+    /// answer after 8.
     pub fn new() -> Self {
         Progress { stuck: STUCK, state: State::default() }
     }
 
-    /// Other numbers of iterations, in ascending order.
+    /// Sets these three numbers of iterations, in ascending order.
     #[must_use]
     pub fn after(self, iterations: [u64; 3]) -> Self {
         Progress { stuck: iterations, ..self }
     }
 
+    /// Takes the result of a tool as evidence, if it is new.
     fn take(&mut self, outcome: &ToolOutcome) {
         let state = &mut self.state;
         let call = signature(&outcome.call);
@@ -99,66 +103,82 @@ impl Progress {
         }
     }
 
+    /// Returns the nudges before a model call.
     fn intervene(&mut self, run: &Run) -> Reaction {
-        let state = &mut self.state;
         if run.tools != ToolUse::Free {
             return Reaction::none();
         }
-        if let Some(most) = run.iterations.filter(|most| run.iteration >= *most)
-            && !state.told_last
-        {
-            state.told_last = true;
-            return Reaction::none()
-                .note(format!(
-                    "This is the last of {most} iterations, without tools. Answer now: give what you have found, and say \
-                     what is missing."
-                ))
-                .last_answer(EndReason::Iterations { most });
+        if let Some(last) = self.last_iteration(run) {
+            return last;
         }
-        let idle = state.idle;
+        let reaction = self.idle();
+        if reaction.flow != Flow::Continue {
+            return reaction;
+        }
+        let notes = [self.circle(), self.repeated_failure()];
+        notes.into_iter().flatten().fold(reaction, Reaction::note)
+    }
+
+    /// Announces the last iteration, once.
+    fn last_iteration(&mut self, run: &Run) -> Option<Reaction> {
+        let most = run.iterations.filter(|most| run.iteration >= *most)?;
+        if std::mem::replace(&mut self.state.told_last, true) {
+            return None;
+        }
+        let note = format!(
+            "This is the last of {most} iterations, without tools. Answer now: give what you have found, and say what is \
+             missing."
+        );
+        Some(Reaction::none().note(note).last_answer(EndReason::Iterations { most }))
+    }
+
+    /// Nudges the model after iterations without new evidence, and has it answer in the end.
+    fn idle(&mut self) -> Reaction {
+        let idle = self.state.idle;
         let level = self.stuck.iter().filter(|after| idle >= **after).count();
-        let mut reaction = Reaction::none();
-        if level > state.level {
-            state.level = level;
-            reaction = match level {
-                1 => reaction.note(format!(
-                    "The last {idle} iterations brought nothing new. State what is known so far, and try another way."
-                )),
-                2 => reaction.note(format!(
-                    "Still nothing new after {idle} iterations. If you know enough, answer; if something is missing that only \
-                     the user knows, ask."
-                )),
-                _ => {
-                    return reaction
-                        .note(format!(
-                            "Nothing new after {idle} iterations. This is the last answer, without tools: state what is \
-                             known, what is not, and what to ask."
-                        ))
-                        .last_answer(EndReason::Stuck { iterations: idle });
-                }
-            };
+        if level <= self.state.level {
+            return Reaction::none();
         }
-        if let Some(period) = state.circle.filter(|_| !state.told_circle) {
-            state.told_circle = true;
-            reaction = reaction.note(match period {
-                1 => format!(
-                    "The same call was made {} times in a row, with nothing new. Make another, or answer.",
-                    repeats(1)
-                ),
-                _ => format!(
-                    "The same {period} calls were made {} times in a row, with nothing new. Make others, or answer.",
-                    repeats(period)
-                ),
-            });
+        self.state.level = level;
+        match level {
+            1 => Reaction::none().note(format!(
+                "The last {idle} iterations brought nothing new. State what is known so far, and try another way."
+            )),
+            2 => Reaction::none().note(format!(
+                "Still nothing new after {idle} iterations. If you know enough, answer; if something is missing that only the \
+                 user knows, ask."
+            )),
+            _ => Reaction::none()
+                .note(format!(
+                    "Nothing new after {idle} iterations. This is the last answer, without tools: state what is known, what is \
+                     not, and what to ask."
+                ))
+                .last_answer(EndReason::Stuck { iterations: idle }),
         }
-        if let Some((tool, times)) = state.repeated.as_ref().filter(|_| !state.told_repeated) {
-            state.told_repeated = true;
-            reaction = reaction.note(format!(
-                "The same call of `{tool}` failed in the same way {times} times. Change its arguments, use another tool, or \
-                 say what is in the way."
-            ));
-        }
-        reaction
+    }
+
+    /// Says once that the calls go in circles.
+    fn circle(&mut self) -> Option<String> {
+        let period = self.state.circle.filter(|_| !self.state.told_circle)?;
+        self.state.told_circle = true;
+        let times = repeats(period);
+        Some(match period {
+            1 => format!("The same call was made {times} times in a row, with nothing new. Make another, or answer."),
+            _ => format!(
+                "The same {period} calls were made {times} times in a row, with nothing new. Make others, or answer."
+            ),
+        })
+    }
+
+    /// Says once that a call fails in the same way again and again.
+    fn repeated_failure(&mut self) -> Option<String> {
+        let (tool, times) = self.state.repeated.as_ref().filter(|_| !self.state.told_repeated)?;
+        let note = format!(
+            "The same call of `{tool}` failed in the same way {times} times. Change its arguments, use another tool, or say what \
+             is in the way."
+        );
+        self.state.told_repeated = true;
+        Some(note)
     }
 }
 
@@ -168,8 +188,8 @@ impl Default for Progress {
     }
 }
 
-/// The circle that the last calls go round in, by its number of calls, the shortest first: `A A A` is 1, `A B A B` is 2, `A B C A B C` is
-/// 3.
+/// Returns the length of the shortest circle that the last calls go in, in calls: `A A A` is 1, `A B A B` is 2, and `A
+/// B C A B C` is 3.
 ///
 /// ```
 /// use lookback::middleware::pattern;
@@ -186,12 +206,12 @@ pub fn pattern<T: PartialEq>(calls: &[T]) -> Option<usize> {
     })
 }
 
-/// How often a circle of so many calls must be gone round to be one.
+/// How often calls must repeat to be a circle of this length.
 fn repeats(period: usize) -> usize {
     if period == 1 { 3 } else { 2 }
 }
 
-/// What a call asks for: the tool and its arguments, whatever the order of their keys.
+/// A digest of the tool and its arguments, whatever the order of their keys.
 fn signature(call: &ToolCall) -> u128 {
     Message::assistant_with_calls("", [ToolCall::new("", &call.name, &call.arguments)]).digest()
 }

@@ -1,9 +1,10 @@
-//! What a stage sees of a run, and what a caller is given of it.
+//! What a middleware sees of a run, and what a caller gets from it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_channel::Sender;
 use lookback_core::message::{Message, ToolCall};
 use lookback_core::transcript::{Compaction, Position};
 use lookback_core::view::View;
@@ -11,101 +12,158 @@ use lookback_core::{ConversionError, Dialect, Policy, Response};
 use serde_json::value::RawValue;
 
 use super::EndReason;
-use crate::session::list;
+use crate::session::{Job, list};
 use crate::store::LogName;
+use crate::summarize::Spawner;
 
-/// A run as a stage sees it: as the stages before it left it. It changes nothing.
+/// A run as a middleware sees it, after the middleware before it. Changing it has no effect on the run.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct Run {
     /// The session.
     pub session: LogName,
-    /// What is to be done: the text of the message that the run began with, where it began with one.
+    /// The text of the message that the run began with. `None` if it began without one.
     pub task: Option<Arc<str>>,
-    /// The iteration: 1 is the first, 0 before that.
+    /// The iteration, from 1; 0 before the first.
     pub iteration: u64,
-    /// The most iterations, where there is a most.
+    /// The most iterations that the run may have, if there is a limit.
     pub iterations: Option<u64>,
-    /// Whether another agent gave the task, and no person.
+    /// Whether another agent gave the task, rather than a person.
     pub sub_agent: bool,
     /// What the model would see now.
     pub view: Arc<View>,
-    /// Tokens of it, system prompt and tools included, corrected by what the provider has reported.
+    /// The tokens of the view, with system prompt and tools, corrected by what the provider has reported.
     pub tokens: u64,
-    /// Tokens in and out of this run's calls so far, as they were reported; where nothing was, by our count of what was sent and answered.
+    /// Input and output tokens of this run's calls so far, as reported. Calls without a report are counted by Lookback.
     pub spent: u64,
-    /// Those of them that were new: outputs, and what each input had more than the one before.
+    /// The new tokens among those spent: outputs, and what each input had more than the input before it.
     pub new_tokens: u64,
     /// The provider's format.
     pub dialect: Dialect,
-    /// The policy, tightened by the stages so far.
+    /// The policy, as tightened by the middleware so far.
     pub policy: Arc<Policy>,
-    /// The newest compaction that was made in this iteration.
+    /// The newest compaction of this iteration.
     pub compaction: Option<Arc<Compaction>>,
-    /// Messages that have left the window since this stage was asked before: each is told once.
+    /// Messages that have left the window since this middleware was last asked, each with its position. Each message
+    /// appears once.
     pub left: Arc<[(Position, Arc<Message>)]>,
-    /// What the stages have said at this iteration so far.
+    /// The notes of this iteration so far.
     pub notes: Arc<[Note]>,
     /// Whether this call may use tools.
     pub tools: ToolUse,
+    /// Hands background jobs to the caller's task, which begins them.
+    pub(super) jobs: Option<Sender<(Spawner, Job)>>,
 }
 
-/// What a stage said to the model.
+impl Run {
+    /// Creates a run that has just begun and has no task, to try out a middleware without a pipeline.
+    ///
+    /// ```
+    /// use lookback::middleware::{Budget, Event, Middleware, Run};
+    /// use lookback::{Dialect, Policy, View};
+    ///
+    /// let mut run = Run::new("agent-1".parse()?, View::default(), Dialect::Anthropic, Policy::default());
+    /// (run.iteration, run.spent) = (1, 900);
+    /// let mut budget = Budget::reported(1_000);
+    /// budget.on(&Event::BeforeIteration, &run)?;
+    /// assert_eq!(budget.on(&Event::BeforeModel, &run)?.notes.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    pub fn new(session: LogName, view: View, dialect: Dialect, policy: Policy) -> Self {
+        Run {
+            session,
+            task: None,
+            iteration: 0,
+            iterations: None,
+            sub_agent: false,
+            tokens: view.totals().size.tokens,
+            view: Arc::new(view),
+            spent: 0,
+            new_tokens: 0,
+            dialect,
+            policy: Arc::new(policy),
+            compaction: None,
+            left: Arc::new([]),
+            notes: Arc::new([]),
+            tools: ToolUse::Free,
+            jobs: None,
+        }
+    }
+
+    /// Begins a background job on the task of the pipeline's caller, or on this thread if there is no pipeline.
+    pub(super) fn spawn(&self, spawner: &Spawner, job: Job) {
+        let work = (spawner.clone(), job);
+        let here = match &self.jobs {
+            // The job comes back if the pipeline is gone.
+            Some(jobs) => jobs.try_send(work).err().map(|error| error.into_inner()),
+            None => Some(work),
+        };
+        if let Some((spawner, job)) = here {
+            spawner.spawn(job);
+        }
+    }
+}
+
+/// A note of a middleware to the model.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Note {
-    /// The stage.
-    pub stage: Arc<str>,
-    /// What it said.
+    /// The name of the middleware.
+    pub middleware: Arc<str>,
+    /// The text that the model reads.
     pub text: Arc<str>,
 }
 
 /// Whether a model call may use tools.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum ToolUse {
-    /// As it likes.
+    /// It may.
     #[default]
     Free,
-    /// Not at all: it is to give its last answer. Send the tools as before, with a choice of none where the provider has that: a request
-    /// without them loses its cache, and some providers refuse it for the calls that it shows.
+    /// It may not: the model is to give its last answer. Send the tools as before, with the tool choice `none` if the
+    /// provider has one. A request without the tools loses its cache, and some providers refuse it because its messages
+    /// contain tool calls.
     None(EndReason),
 }
 
-/// A model call that is to be made.
+/// A model call to make.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Call {
-    /// What the model is to see.
+    /// The view that the model is to see.
     pub view: Arc<View>,
     /// The provider's format.
     pub dialect: Dialect,
-    /// Tokens of it, corrected by what the provider has reported.
+    /// The tokens of the view, corrected by what the provider has reported.
     pub tokens: u64,
-    /// Whether it may use tools.
+    /// Whether the model may use tools.
     pub tools: ToolUse,
-    /// The iteration; 1 is the first.
+    /// The iteration, from 1.
     pub iteration: u64,
 }
 
 impl Call {
-    /// The messages, in the session's dialect.
+    /// Returns the messages in the session's dialect.
     ///
     /// # Errors
-    /// None in practice: what the dialect cannot say was refused when it was pushed.
+    /// None in practice: a message that the dialect cannot express is refused when it is pushed.
     pub fn messages(&self) -> Result<Vec<Cow<'_, RawValue>>, ConversionError> {
         self.view.encode(self.dialect)
     }
 
-    /// The messages, as the JSON list that a request body takes.
+    /// Returns the messages as a JSON array, the `messages` of a request body.
     ///
     /// # Errors
-    /// As [`Call::messages`].
+    /// The errors of [`Call::messages`].
     pub fn to_json(&self) -> Result<String, ConversionError> {
         Ok(list(&self.messages()?))
     }
 }
 
-/// What a provider reported of a call.
+/// The usage that a provider reported for a call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CallUsage {
-    /// The provider, such as `openai` or `anthropic`.
+    /// The provider, for example `openai` or `anthropic`.
     pub provider: Option<String>,
     /// The model that answered.
     pub model: Option<String>,
@@ -116,7 +174,7 @@ pub struct CallUsage {
 }
 
 impl CallUsage {
-    /// What a response reports; `None` where it says nothing of its input.
+    /// Reads the usage of a response. `None` if it does not report its input tokens.
     pub fn of(response: &Response) -> Option<Self> {
         let output = response.output.unwrap_or_default();
         Some(CallUsage { provider: None, model: response.model.clone(), input: response.input?, output })
@@ -125,27 +183,28 @@ impl CallUsage {
 
 /// An answer of the model.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct ModelAnswer {
     /// The answer.
     pub message: Arc<Message>,
-    /// What the provider reported of the call, where it did.
+    /// The usage that the provider reported, if it did.
     pub usage: Option<CallUsage>,
-    /// What the model saw.
+    /// The view that the model was sent.
     pub sent: Arc<View>,
-    /// From the call's being handed out to its answer.
+    /// The time from handing the call out to its answer.
     pub duration: Duration,
 }
 
-/// What came of a tool call.
+/// The outcome of a tool call.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ToolOutcome {
     /// The call.
     pub call: ToolCall,
-    /// What the model is told.
+    /// The text that the model reads.
     pub text: Arc<str>,
     /// Whether the tool failed.
     pub error: bool,
-    /// Whether it was run at all: a stage may answer instead of it.
+    /// Whether the tool was run. A middleware may answer instead.
     pub ran: bool,
     /// How long it took.
     pub duration: Duration,

@@ -1,21 +1,23 @@
-//! The names under which model calls and tools are told to OpenTelemetry: its conventions for generative AI, which are still in
-//! development (read in 2026-11, as of 1.41), and ours for what they have no name for.
+//! The names of spans, fields and metrics: OpenTelemetry's conventions for generative AI, and Lookback's own for what
+//! they do not name.
+//!
+//! The conventions are still in development. These are of version 1.41, read in November 2026.
 
-/// What is done: [`CHAT`] or [`EXECUTE_TOOL`].
+/// The operation: [`CHAT`] or [`EXECUTE_TOOL`].
 pub const OPERATION_NAME: &str = "gen_ai.operation.name";
 /// A model call.
 pub const CHAT: &str = "chat";
-/// The running of a tool.
+/// A tool that is run.
 pub const EXECUTE_TOOL: &str = "execute_tool";
 /// The provider.
 pub const PROVIDER_NAME: &str = "gen_ai.provider.name";
-/// The model that was asked.
+/// The model that is asked.
 pub const REQUEST_MODEL: &str = "gen_ai.request.model";
 /// The model that answered.
 pub const RESPONSE_MODEL: &str = "gen_ai.response.model";
-/// Input tokens, as the provider reported them.
+/// Input tokens, as reported by the provider.
 pub const INPUT_TOKENS: &str = "gen_ai.usage.input_tokens";
-/// Output tokens, as the provider reported them.
+/// Output tokens, as reported by the provider.
 pub const OUTPUT_TOKENS: &str = "gen_ai.usage.output_tokens";
 /// The session's name.
 pub const CONVERSATION_ID: &str = "gen_ai.conversation.id";
@@ -29,12 +31,12 @@ pub const TOKEN_TYPE: &str = "gen_ai.token.type";
 pub const ERROR_TYPE: &str = "error.type";
 /// Metric: tokens of a call, by [`TOKEN_TYPE`].
 pub const TOKEN_USAGE: &str = "gen_ai.client.token.usage";
-/// Metric: how long a call took, in seconds.
+/// Metric: the duration of a call, in seconds.
 pub const OPERATION_DURATION: &str = "gen_ai.client.operation.duration";
 
-/// Metric, and the beginning of the names of a span's fields: tokens of a window, by [`KIND`].
+/// Metric: tokens of a window, by [`KIND`]. Also the prefix of the fields of a span.
 pub const WINDOW_TOKENS: &str = "lookback.window.tokens";
-/// A kind of content of a window, such as `tool_result`.
+/// A kind of content in a window, such as `tool_result`.
 pub const KIND: &str = "lookback.kind";
-/// Metric: how many compactions were made.
+/// Metric: the number of calls whose window was compacted.
 pub const COMPACTIONS: &str = "lookback.compactions";

@@ -1,9 +1,10 @@
-//! One stage in its place, asked on a thread of a pool: an error, a panic or a hang of it stays there.
+//! One middleware in a pipeline, asked on a thread of a pool, where its errors, panics and hangs stay.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use async_channel::Receiver;
 use async_io::Timer;
 use blocking::{Task, unblock};
 use futures_lite::future::{or, pending, poll_once};
@@ -12,13 +13,15 @@ use lookback_core::transcript::Position;
 use tracing::{Span, dispatcher};
 
 use super::{Cause, Event, Failure, Middleware, MiddlewareSettings, OnFailure, Reaction, Run};
+use crate::session::Job;
+use crate::summarize::Spawner;
 
-/// A stage, where it stands, and how far it may be trusted.
+/// A middleware with its place and its limits.
 pub(super) struct Slot {
     pub(super) name: Arc<str>,
     pub(super) order: u32,
     pub(super) on_failure: OnFailure,
-    /// What has left the window since it was last asked, and it was not told of.
+    /// The messages that have left the window since it was last asked.
     pub(super) left: Vec<(Position, Arc<Message>)>,
     time_limit: Option<Duration>,
     state: State,
@@ -26,54 +29,88 @@ pub(super) struct Slot {
 
 enum State {
     Idle(Box<dyn Middleware>),
-    /// It is asked this now, and may take as long as this.
+    /// It is being asked about an event, until a deadline.
     Asked {
         event: Arc<Event>,
-        task: Task<Back>,
+        at_work: AtWork,
         deadline: Option<Instant>,
     },
-    /// Its time was up, and it is not back yet.
-    Late(Task<Back>),
+    /// Its time was up, and it has not come back yet.
+    Late(AtWork),
     /// It panicked.
     Out,
 }
 
-/// A stage that is back: itself, unless it panicked, and what it says.
+/// A middleware that has come back, with its reaction; `None` if it panicked.
 type Back = Option<(Box<dyn Middleware>, Result<Reaction, Failure>)>;
 
+/// A middleware on its thread, and the background jobs that it hands over.
+struct AtWork {
+    task: Task<Back>,
+    jobs: Receiver<(Spawner, Job)>,
+}
+
+impl AtWork {
+    /// Waits until the middleware is back, and begins its jobs. They begin on the caller's task, where a spawner finds
+    /// the caller's runtime, and not on the middleware's thread.
+    async fn back(&mut self) -> Back {
+        let AtWork { task, jobs } = self;
+        loop {
+            let back = async { Some((&mut *task).await) };
+            let job = async {
+                match jobs.recv().await {
+                    Ok((spawner, job)) => spawner.spawn(job),
+                    // The middleware has returned, and the task is about to end.
+                    Err(_) => pending().await,
+                }
+                None
+            };
+            if let Some(back) = or(back, job).await {
+                while let Ok((spawner, job)) = jobs.try_recv() {
+                    spawner.spawn(job);
+                }
+                return back;
+            }
+        }
+    }
+}
+
 impl Slot {
-    pub(super) fn new(stage: Box<dyn Middleware>, settings: MiddlewareSettings) -> Self {
+    pub(super) fn new(middleware: Box<dyn Middleware>, settings: MiddlewareSettings) -> Self {
         Slot {
-            name: stage.name().into(),
-            order: settings.order.unwrap_or_else(|| stage.order()),
-            on_failure: settings.on_failure.unwrap_or_else(|| stage.on_failure()),
+            name: middleware.name().into(),
+            order: settings.order.unwrap_or_else(|| middleware.order()),
+            on_failure: settings.on_failure.unwrap_or_else(|| middleware.on_failure()),
             left: Vec::new(),
-            time_limit: settings.time_limit.or_else(|| stage.time_limit()).filter(|limit| !limit.is_zero()),
-            state: State::Idle(stage),
+            time_limit: settings.time_limit.or_else(|| middleware.time_limit()).filter(|limit| !limit.is_zero()),
+            state: State::Idle(middleware),
         }
     }
 
-    /// Whether it will never be asked again.
+    /// Whether it is never asked again, since it panicked.
     pub(super) fn is_out(&self) -> bool {
         matches!(self.state, State::Out)
     }
 
-    /// Asks the stage. Where the future of an earlier asking of this very event was dropped, that goes on, within what is left of its time;
-    /// an answer to any other is waited for and not heard. The stage is told what has left the window when it is asked, and not before.
+    /// Asks the middleware about an event.
+    ///
+    /// If the future of an earlier call for the same event was dropped, that call goes on, within the rest of its time.
+    /// The reaction to any other event is awaited and discarded. The messages that have left the window are handed over
+    /// when the middleware is asked.
     pub(super) async fn ask(&mut self, event: &Arc<Event>, mut run: Run) -> Result<Reaction, Cause> {
         let other = matches!(&self.state, State::Asked { event: asked, .. } if !Arc::ptr_eq(asked, event));
         if other && self.wait().await.is_none() {
             return Err(Cause::Busy);
         }
-        if let State::Late(task) = &mut self.state {
-            let Some(back) = poll_once(task).await else { return Err(Cause::Busy) };
+        if let State::Late(at_work) = &mut self.state {
+            let Some(back) = poll_once(at_work.back()).await else { return Err(Cause::Busy) };
             _ = self.take_back(back);
         }
         self.state = match std::mem::replace(&mut self.state, State::Out) {
-            State::Idle(stage) => {
+            State::Idle(middleware) => {
                 run.left = std::mem::take(&mut self.left).into();
                 let deadline = self.time_limit.and_then(|limit| Instant::now().checked_add(limit));
-                State::Asked { event: event.clone(), task: begin(stage, event.clone(), run), deadline }
+                State::Asked { event: event.clone(), at_work: begin(middleware, event.clone(), run), deadline }
             }
             state => state,
         };
@@ -81,9 +118,9 @@ impl Slot {
         self.wait().await.unwrap_or(Err(Cause::TimedOut { limit }))
     }
 
-    /// Waits until the stage is back, and gives what it says; `None` where its time is up first.
+    /// Waits for the middleware's reaction. Returns `None` if its time is up first.
     async fn wait(&mut self) -> Option<Result<Reaction, Cause>> {
-        let State::Asked { task, deadline, .. } = &mut self.state else { return Some(Err(Cause::Panicked)) };
+        let State::Asked { at_work, deadline, .. } = &mut self.state else { return Some(Err(Cause::Panicked)) };
         let deadline = *deadline;
         let too_late = async {
             match deadline {
@@ -92,12 +129,12 @@ impl Slot {
             }
             None
         };
-        let back = or(async { Some((&mut *task).await) }, too_late).await;
+        let back = or(async { Some(at_work.back().await) }, too_late).await;
         match back {
             Some(back) => Some(self.take_back(back)),
             None => {
                 self.state = match std::mem::replace(&mut self.state, State::Out) {
-                    State::Asked { task, .. } => State::Late(task),
+                    State::Asked { at_work, .. } => State::Late(at_work),
                     state => state,
                 };
                 None
@@ -106,34 +143,41 @@ impl Slot {
     }
 
     fn take_back(&mut self, back: Back) -> Result<Reaction, Cause> {
-        let Some((stage, reaction)) = back else {
+        let Some((middleware, reaction)) = back else {
             self.state = State::Out;
             return Err(Cause::Panicked);
         };
-        self.state = State::Idle(stage);
+        self.state = State::Idle(middleware);
         reaction.map_err(Cause::Failed)
     }
 }
 
-/// Asks a stage on a thread of the pool, where what it logs goes where the caller's logs go.
-fn begin(mut stage: Box<dyn Middleware>, event: Arc<Event>, run: Run) -> Task<Back> {
+/// Asks a middleware on a thread of the pool, with the caller's `tracing` subscriber and span.
+fn begin(mut middleware: Box<dyn Middleware>, event: Arc<Event>, mut run: Run) -> AtWork {
     let (dispatch, span) = (dispatcher::get_default(Clone::clone), Span::current());
-    unblock(move || {
+    let (sender, jobs) = async_channel::unbounded();
+    run.jobs = Some(sender);
+    #[cfg(feature = "tokio")]
+    let runtime = tokio::runtime::Handle::try_current().ok();
+    let task = unblock(move || {
+        #[cfg(feature = "tokio")]
+        let _entered = runtime.as_ref().map(tokio::runtime::Handle::enter);
         dispatcher::with_default(&dispatch, || {
             span.in_scope(|| {
-                let asked = AssertUnwindSafe(|| match stage.is_enabled() {
-                    true => stage.on(&event, &run),
+                let asked = AssertUnwindSafe(|| match middleware.is_enabled() {
+                    true => middleware.on(&event, &run),
                     false => Ok(Reaction::none()),
                 });
                 match catch_unwind(asked) {
-                    Ok(reaction) => Some((stage, reaction)),
+                    Ok(reaction) => Some((middleware, reaction)),
                     Err(panic) => {
-                        // What is left of it may panic again as it goes.
-                        _ = catch_unwind(AssertUnwindSafe(move || drop((panic, stage))));
+                        // Dropping it may panic again.
+                        _ = catch_unwind(AssertUnwindSafe(move || drop((panic, middleware))));
                         None
                     }
                 }
             })
         })
-    })
+    });
+    AtWork { task, jobs }
 }

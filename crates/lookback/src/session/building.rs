@@ -7,13 +7,15 @@ use lookback_core::Policy;
 
 use super::{Hooks, Job, Session};
 use crate::store::LogName;
-use crate::summarize::Summarizer;
+use crate::summarize::{Spawner, Summarizer};
 
 impl Session {
-    /// Has its running summary made by this summarizer, where its policy has one. Otherwise [`Extractive`](crate::summarize::Extractive) makes it.
+    /// Sets the summarizer that makes the running summary, if the policy has one. The default is
+    /// [`Extractive`](crate::summarize::Extractive).
     #[must_use]
     pub fn with_summarizer(mut self, summarizer: impl Summarizer + 'static) -> Self {
         self.summaries.summarizer = Arc::new(summarizer);
+        self.summaries.spawner.forget();
         self
     }
 
@@ -24,11 +26,31 @@ impl Session {
         self
     }
 
-    /// Runs the making of summaries with this, such as `tokio::spawn`. Otherwise each has a thread of a pool while it is made, on which a
-    /// summarizer that needs a runtime of its own would not find it.
+    /// Sets the function that starts the making of a summary in the background, for example `tokio::spawn`. What it
+    /// returns is dropped.
+    ///
+    /// By default a summary is made on a thread of a pool; with the feature `tokio`, on the tokio runtime that the
+    /// session is used in. A summarizer whose client needs tokio, such as `reqwest`, needs one of the two: see
+    /// [`Spawner`].
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// use lookback::summarize::Function;
+    /// use lookback::{MemoryStore, Session, Settings};
+    ///
+    /// let model = Function::new("small-model", |ask| async move {
+    ///     tokio::time::sleep(std::time::Duration::from_millis(1)).await; // any client that runs on tokio
+    ///     Ok(format!("In short: {}", ask.prompt))
+    /// });
+    /// let session = Session::open(MemoryStore::new(), "chat-1", Settings::default()).await?;
+    /// let session = session.with_summarizer(model).with_spawner(tokio::spawn);
+    /// # let _ = session;
+    /// # Ok::<(), lookback::Error>(())
+    /// # }).unwrap();
+    /// ```
     #[must_use]
-    pub fn with_spawner(mut self, spawn: impl Fn(Job) + Send + Sync + 'static) -> Self {
-        self.summaries.spawn = Arc::new(spawn);
+    pub fn with_spawner<R>(mut self, spawn: impl Fn(Job) -> R + Send + Sync + 'static) -> Self {
+        self.summaries.spawner = Spawner::new(spawn);
         self
     }
 

@@ -1,4 +1,4 @@
-//! Anthropic's Messages as a summarizer.
+//! A summarizer over Anthropic's Messages API.
 
 use serde_json::{Value, json};
 
@@ -6,12 +6,14 @@ use super::http::{Endpoint, HttpLimits};
 use super::openai::whole;
 use super::{Completion, Summarizer, SummarizerError, Task};
 
-/// The version of the interface that is spoken.
+/// The version of the API.
 const VERSION: &str = "2023-06-01";
-/// The tool by whose arguments an object is asked for.
+/// The tool whose arguments are the object of a task with a schema.
 const TOOL: &str = "record_facts";
 
-/// Asks a model over Anthropic's Messages.
+/// A summarizer that calls a model over Anthropic's Messages API.
+///
+/// It needs no async runtime: a call blocks a thread of a pool.
 ///
 /// ```no_run
 /// use lookback::summarize::Anthropic;
@@ -24,31 +26,31 @@ pub struct Anthropic {
 }
 
 impl Anthropic {
-    /// A model at Anthropic's own address, `https://api.anthropic.com`.
+    /// Creates a summarizer for a model at Anthropic's address, `https://api.anthropic.com`.
     pub fn new(model: impl Into<String>) -> Self {
         Anthropic { endpoint: Endpoint::new(model.into(), "https://api.anthropic.com") }
     }
 
-    /// The same with this key, which is sent in the header `x-api-key`, and shown nowhere by Lookback. (The trace log of the HTTP
-    /// library, target `ureq_proto`, shows all that is sent.)
+    /// Sets the key, which is sent in the header `x-api-key`. Lookback shows it nowhere, but the trace log of the HTTP
+    /// library (target `ureq_proto`) shows everything that is sent.
     pub fn with_key(mut self, key: impl Into<String>) -> Self {
         self.endpoint.key = Some(key.into());
         self
     }
 
-    /// The same at another address, up to and without `/v1/messages`.
+    /// Sets the address, without `/v1/messages` at its end.
     pub fn with_base(mut self, base: &str) -> Self {
         self.endpoint = self.endpoint.at(base);
         self
     }
 
-    /// The same, whose model takes so many tokens, of request and answer together.
+    /// Sets the model's context window: the most tokens of request and answer together.
     pub fn with_window(mut self, tokens: u64) -> Self {
         self.endpoint.window = Some(tokens);
         self
     }
 
-    /// The same with other limits on a call.
+    /// Sets the limits of a call.
     pub fn with_limits(mut self, limits: HttpLimits) -> Self {
         self.endpoint.limits = limits;
         self

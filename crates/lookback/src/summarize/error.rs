@@ -1,18 +1,18 @@
-//! What can go wrong with a summary, in values.
+//! The errors of summarizers.
 
 use std::time::Duration;
 
-/// Why there is no summary. It says what happened in values: never what was summarized or answered, and never a key.
+/// An error of a summarizer. It contains neither what was summarized or answered, nor a key.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SummarizerError {
     /// The answer has no text.
-    #[error("{model} answered with nothing")]
+    #[error("{model} returned an empty answer")]
     Empty {
         /// The model.
         model: String,
     },
-    /// The model would not answer.
+    /// The model refused to answer.
     #[error("{model} declined to answer")]
     Declined {
         /// The model.
@@ -23,30 +23,39 @@ pub enum SummarizerError {
     Failed {
         /// The model.
         model: String,
-        /// What the function said.
+        /// The error of the function.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The endpoint refused, for good or until the last try.
+    /// The summarizer needs a tokio runtime, and there is none where it was called.
+    #[error(
+        "{model} needs a tokio runtime, and none is running where it is called: enable the feature `tokio` of the crate \
+         `lookback`, or use `with_spawner(tokio::spawn)` of the session or the fact sheet"
+    )]
+    NoRuntime {
+        /// The model.
+        model: String,
+    },
+    /// The endpoint answered with an error, at once or at the last try.
     #[error("{model} answered with status {status}{} (tries: {tries})", parenthesis(.kind.as_deref()))]
     Status {
         /// The model.
         model: String,
-        /// The status of HTTP.
+        /// The HTTP status.
         status: u16,
-        /// The provider's own word for the error, such as `rate_limit_error`, where it gave one.
+        /// The provider's name for the error, such as `rate_limit_error`, if it gave one.
         kind: Option<String>,
-        /// How often it was tried.
+        /// The number of tries.
         tries: u32,
     },
-    /// The endpoint was not reached, or the connection broke.
-    #[error("{model} was not reached: {reason} (tries: {tries})")]
+    /// The endpoint could not be reached, or the connection broke.
+    #[error("{model} could not be reached: {reason} (tries: {tries})")]
     Unreachable {
         /// The model.
         model: String,
         /// What went wrong.
         reason: &'static str,
-        /// How often it was tried.
+        /// The number of tries.
         tries: u32,
     },
     /// There was no answer in time.
@@ -54,69 +63,69 @@ pub enum SummarizerError {
     TimedOut {
         /// The model.
         model: String,
-        /// The time that it had, retries included.
+        /// The time limit, for all tries together.
         after: Duration,
     },
-    /// The endpoint's response is larger than was allowed.
-    #[error("the response of {model} is larger than {limit} bytes: raise the limit if that is right")]
+    /// The endpoint's response is larger than the limit.
+    #[error("the response of {model} is larger than {limit} bytes: raise the limit with `with_limits` if it should be")]
     TooLarge {
         /// The model.
         model: String,
         /// The limit, in bytes.
         limit: u64,
     },
-    /// The endpoint's response is not of the form that its interface has.
-    #[error("the response of {model} is not {expected}: is the address right?")]
+    /// The endpoint's response does not have the form of its API.
+    #[error("the response of {model} is not {expected}: check the address")]
     Malformed {
         /// The model.
         model: String,
         /// What it should have been.
         expected: &'static str,
     },
-    /// An object was asked for, and the answer is none.
+    /// The task has a schema, and the answer is not a JSON object.
     #[error("{model} did not answer with a JSON object")]
     NotJson {
         /// The model.
         model: String,
     },
-    /// The answer is an object that the schema does not allow.
-    #[error("the answer of {model} breaks the schema at {path:?}, by the rule at {rule:?}")]
+    /// The answer is an object that does not fit the schema.
+    #[error("the answer of {model} does not fit the schema: {path:?} breaks the rule at {rule:?}")]
     SchemaMismatch {
         /// The model.
         model: String,
-        /// Where in the answer, as a JSON pointer; names that the schema does not have are `*`.
+        /// The place in the answer, as a JSON pointer. Names that are not in the schema are `*`.
         path: String,
-        /// The rule's place in the schema, as a JSON pointer.
+        /// The place of the rule in the schema, as a JSON pointer.
         rule: String,
     },
-    /// The schema is none.
+    /// The schema is invalid.
     #[error("the schema is not valid at {path:?}")]
     BadSchema {
-        /// Where in the schema, as a JSON pointer.
+        /// The place in the schema, as a JSON pointer.
         path: String,
     },
-    /// The task is one that only a language model can do.
-    #[error("{model} cannot fill in a schema: give a summarizer with a model")]
+    /// The task needs a language model.
+    #[error("{model} cannot fill in a schema: use a summarizer with a model")]
     NeedsModel {
         /// The summarizer.
         model: String,
     },
-    /// The window is too small for the instructions, the answer and anything to summarize.
-    #[error("{model} takes {window} tokens a call, and this task needs at least {needed}: lower its budget")]
+    /// The context window is too small for the instructions, the answer and anything to summarize.
+    #[error("{model} takes {window} tokens per call, and this task needs at least {needed}: lower its budget")]
     TooSmall {
         /// The model.
         model: String,
-        /// Its window, in tokens.
+        /// Its context window, in tokens.
         window: u64,
-        /// What is needed, in tokens.
+        /// The tokens that are needed.
         needed: u64,
     },
-    /// The answers to the parts of a long conversation are together no shorter than what they answer.
-    #[error("the answers of {model} to {parts} parts are too long to be put together")]
+    /// The summaries of the parts of a long conversation are no shorter than the parts.
+    #[error("the answers of {model} to {parts} parts are too long to be merged")]
     NoProgress {
         /// The model.
         model: String,
-        /// How many parts there are.
+        /// The number of parts.
         parts: usize,
     },
 }

@@ -1,10 +1,10 @@
-//! The embedded summarizer: sentences of the conversation itself, chosen by how much of it they say.
+//! The offline summarizer: it chooses those sentences of the conversation that say most about it.
 //!
-//! It is SumBasic (Nenkova and Vanderwende, *The Impact of Frequency on Summarization*, 2005) over tf·idf weights: a unit is worth
-//! the mean weight of its words; the best is taken, and the words it says are then worth less, so that the next one says
-//! something else. It needs no model, no training and no language's list of stop words (idf does their work), it is
-//! deterministic, and a choice can be understood by reading it; graph rankings (TextRank, LexRank) compare every sentence with
-//! every other, which on long conversations costs too much.
+//! The algorithm is SumBasic (Nenkova and Vanderwende, *The Impact of Frequency on Summarization*, 2005) over tf·idf
+//! weights. The score of a unit is the mean weight of its words. The best unit is taken, and its words then weigh less,
+//! so that the next one says something else. It needs no model, no training and no list of stop words (idf does their
+//! work), it is deterministic, and its choices can be followed. Graph rankings (TextRank, LexRank) compare every
+//! sentence with every other, which costs too much on long conversations.
 
 use std::cmp::Ordering;
 use std::collections::hash_map::{Entry, HashMap};
@@ -18,30 +18,35 @@ use unicode_segmentation::UnicodeSegmentation;
 use super::{Completion, Summarizer, SummarizerError, Task};
 use crate::identifiers::identifiers;
 
-/// A unit of fewer words is weighed as if it had so many, lest single words win.
+/// A unit of fewer words is scored as if it had this many, so that single words do not win.
 const SHORT: usize = 6;
-/// What a word weighs more for being in the task's focus.
+/// The factor for a word in the task's focus.
 const FOCUS: f64 = 4.0;
-/// What an identifier weighs more than a word: it is what a model refers back to, and cannot be guessed.
+/// The factor for an identifier. A model refers back to it, and cannot guess it.
 const IDENTIFIER: f64 = 6.0;
-/// What a word is still worth after a unit that says it was chosen. (SumBasic squares its probability, which in a long
-/// conversation leaves nothing, so that a question would make its answer worthless.)
+/// The factor for a word after a unit with it was chosen. (SumBasic squares its probability, which leaves nothing of it
+/// in a long conversation, so that a question would make its answer worthless.)
 const SAID: f64 = 0.3;
-/// What a tool's call counts: its result, or what was said of it, says more.
+/// The factor for a tool call. Its result says more.
 const CALL: f64 = 0.5;
-/// What a question counts: its answer says more.
+/// The factor for a question. Its answer says more.
 const QUESTION: f64 = 0.7;
-/// What a word weighs less for being said once: it is not what the conversation is about.
+/// The factor for a word in one unit only. The conversation is not about it.
 const ONCE: f64 = 0.25;
-/// Units are weighed again until so many times the words of all were looked at; from there on the weights stay as they are.
+/// Units are scored again until this many times the words of all units were visited. After that the scores stay.
 const PATIENCE: usize = 8;
+/// A conversation of fewer bytes is summarized on the caller's thread, in a few milliseconds; a longer one would hold
+/// an executor up.
+const AT_ONCE: usize = 64 << 10;
 
-/// Summarizes offline, with units of the conversation itself (see [`units`](super::units())) in their order, a line each.
+/// A summarizer that works offline: it chooses units of the conversation (see [`units`](super::units())), in their
+/// order, a line each.
 ///
-/// The lines of a previous summary compete like the rest. A person's words count half as much again as the model's, a system
-/// prompt and the model's calls half, the output of tools a quarter. The summary is never over the budget, and never empty where
-/// the conversation is not, unless the budget is less than a character costs. It takes time in proportion to the conversation,
-/// well under a second for ten megabytes, on the thread that asks.
+/// The lines of a previous summary compete with the rest. A person's words count 1.5 times as much as the model's, a
+/// system prompt and tool calls half as much, and tool output a quarter. The summary is never over the budget. It is
+/// never empty unless the conversation is, or the budget is less than one character costs. The time is linear in the
+/// length of the conversation, and well under a second for ten megabytes. From 64 KiB on it is spent on a thread of a
+/// pool.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -63,14 +68,14 @@ pub struct Extractive {
 }
 
 impl Extractive {
-    /// A summarizer that counts its budget with this counter.
+    /// Creates a summarizer that counts its budget with this counter.
     pub fn new(counter: Arc<dyn TokenCounter>) -> Self {
         Extractive { counter }
     }
 }
 
 impl Default for Extractive {
-    /// Counts by estimate.
+    /// A summarizer that estimates tokens.
     fn default() -> Self {
         Extractive::new(Arc::new(Estimate::default()))
     }
@@ -86,7 +91,11 @@ impl Summarizer for Extractive {
             if task.schema.is_some() {
                 return Err(SummarizerError::NeedsModel { model: self.model().to_owned() });
             }
-            Ok(extract(task, &*self.counter))
+            if task.passages.iter().map(|passage| passage.text.len()).sum::<usize>() < AT_ONCE {
+                return Ok(extract(task, &*self.counter));
+            }
+            let (task, counter) = (task.clone(), self.counter.clone());
+            Ok(blocking::unblock(move || extract(&task, &*counter)).await)
         })
     }
 }
@@ -96,30 +105,30 @@ fn extract(task: &Task, counter: &dyn TokenCounter) -> String {
     let Choice { mut chosen, best } = units.choose(task.aim(), counter, &mut 0);
     let text = |unit: usize| units.texts.get(unit).map_or("", String::as_str);
     if chosen.is_empty() {
-        // None fits: the beginning of the best is better than nothing.
+        // No unit fits. The beginning of the best is better than nothing.
         return cut::head(text(best), task.aim(), counter).to_owned();
     }
     chosen.sort_unstable();
     let lines = chosen.iter().map(|unit| text(*unit)).collect::<Vec<_>>().join("\n");
-    // Lines may cost more together than one by one, by a few tokens.
+    // Lines can cost a few tokens more together than one by one.
     cut::head(&lines, task.aim(), counter).to_owned()
 }
 
-/// The units of a task, and what they say.
+/// The units of a task, with their words.
 struct Units {
     texts: Vec<String>,
-    /// What a unit counts by who said it.
+    /// The factor of each unit, by its speaker and form.
     shares: Vec<f64>,
-    /// The words of each unit, each once, by number.
+    /// The words of each unit, by number, without repetitions.
     words: Vec<Vec<usize>>,
     /// The weight of each word.
     weights: Vec<f64>,
 }
 
-/// What was chosen of them.
+/// The units that were chosen.
 struct Choice {
     chosen: Vec<usize>,
-    /// The one that came first, whether or not it fits.
+    /// The unit with the best score, whether or not it fits.
     best: usize,
 }
 
@@ -128,7 +137,7 @@ impl Units {
         let mut units = Units { texts: Vec::new(), shares: Vec::new(), words: Vec::new(), weights: Vec::new() };
         let mut known = HashSet::new();
         let mut numbers: HashMap<String, usize> = HashMap::new();
-        // For each word: how often it stands, by what its units count, and in how many units.
+        // For each word: how often it occurs, weighted by its units, and in how many units.
         let mut counts: Vec<(f64, u32)> = Vec::new();
         let previous = task.previous.iter().flat_map(|text| text.lines()).map(|line| (1.0, line.trim().to_owned()));
         let passages = task.passages.iter().flat_map(|passage| {
@@ -163,7 +172,7 @@ impl Units {
                     *within = within.saturating_add(1);
                 }
             }
-            // What is said twice counts twice, and is shown once.
+            // A unit that occurs twice counts twice, and is shown once.
             if known.insert(text.clone()) {
                 let question = if text.ends_with(['?', '\u{ff1f}', '\u{61f}']) { QUESTION } else { 1.0 };
                 units.texts.push(text);
@@ -194,13 +203,13 @@ impl Units {
         units
     }
 
-    /// The best units that fit, in the order of their choice. `work` grows by the words that were weighed again.
+    /// Chooses the best units that fit, the best first. `work` grows by the words that were scored again.
     fn choose(&self, budget: u64, counter: &dyn TokenCounter, work: &mut usize) -> Choice {
         let mut weights = self.weights.clone();
-        // A single word says nothing by itself, unless there is nothing else.
+        // Units of a single word are left out, unless there are no others.
         let says = |unit: &usize| self.words.get(*unit).is_some_and(|words| words.len() > 1);
         let any = (0..self.texts.len()).any(|unit| says(&unit));
-        // Weights only fall, so a score is at most what it was: the best is found without weighing every unit again.
+        // Weights only fall, so no score grows, and the best unit is found without scoring all of them again.
         let first = |unit| Scored { score: self.score(unit, &weights), unit };
         let mut heap: BinaryHeap<Scored> = (0..self.texts.len()).filter(|unit| !any || says(unit)).map(first).collect();
         let best = heap.peek().map_or(0, |best| best.unit);
@@ -240,15 +249,15 @@ impl Units {
     }
 }
 
-/// Marks a term that is an identifier: no word begins so.
+/// Marks a term that is an identifier. No word begins with it.
 const NAME: char = '\u{1}';
 
-/// The words of a text in lower case, and its identifiers as they are.
+/// Returns the words of a text in lower case, and its identifiers as they are.
 fn terms(text: &str) -> impl Iterator<Item = String> + '_ {
     text.unicode_words().map(str::to_lowercase).chain(identifiers(text).map(|name| format!("{NAME}{name}")))
 }
 
-/// A unit in the queue: the higher score first, of equal ones the earlier unit.
+/// A unit in the queue. Higher scores come first, and earlier units among equal scores.
 struct Scored {
     score: f64,
     unit: usize,

@@ -1,4 +1,4 @@
-//! Messages summarized, or facts drawn from them, in one call and without a session.
+//! Summaries and facts of a list of messages, in one call and without a session.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use lookback_core::tokens::{Estimate, TokenCounter};
 
 use super::{Summarizer, SummarizerError, Summary, Task, passages, run};
 
-/// How [`summarize`] summarizes.
+/// The options of [`summarize`].
 #[derive(Clone)]
 pub struct Options {
-    /// The most tokens of the summary, from 1. 500 unless said otherwise.
+    /// The most tokens of the summary, at least 1. The default is 500.
     pub budget: u64,
     /// What matters most, such as `decisions`.
     pub focus: Vec<String>,
-    /// A summary of what came before, which the new one takes in.
+    /// A summary of what came before. The new summary includes it.
     pub previous: Option<String>,
-    /// What counts the tokens. An estimate unless said otherwise.
+    /// What counts the tokens. The default is an estimate.
     pub counter: Arc<dyn TokenCounter>,
 }
 
@@ -26,10 +26,10 @@ impl Default for Options {
     }
 }
 
-/// Summarizes messages. Of no messages the summary is empty, and no call is made.
+/// Summarizes messages. The summary of no messages is empty, and no call is made.
 ///
 /// # Errors
-/// As [`run`].
+/// The errors of [`run`].
 pub async fn summarize(
     messages: &[Message],
     summarizer: &dyn Summarizer,
@@ -43,17 +43,17 @@ pub async fn summarize(
     run(summarizer, task, &*options.counter).await
 }
 
-/// Tokens that an object of facts may have.
+/// The most tokens of an object of facts.
 #[cfg(feature = "facts")]
 const FACTS: u64 = 2_000;
 
-/// Draws an object of a JSON schema from messages: what they say, in the caller's own form.
+/// Extracts facts from messages, as an object of a JSON schema.
 ///
-/// An answer that does not fit the schema is asked for once more, with the rule that it broke. Of no messages the object is empty
-/// where the schema lets it be, and no call is made. References to other documents are not followed.
+/// If an answer does not fit the schema, the model is asked once more and told the rule that it broke. Without messages
+/// no call is made, and the object is empty if the schema allows that. References to other documents are not followed.
 ///
 /// # Errors
-/// As [`run`]; and where the schema is none, or neither answer fits it.
+/// The errors of [`run`]. Also returns an error if the schema is invalid, or if neither answer fits it.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -111,7 +111,8 @@ async fn draw(
     serde_json::from_str(&answer.text).map_err(|_| SummarizerError::NotJson { model: summarizer.model().to_owned() })
 }
 
-/// Names where and why, in words of the schema: a name that only the answer has may be anything that was said.
+/// Describes a mismatch in names of the schema. A name that is only in the answer may quote the conversation, and is
+/// left out.
 #[cfg(feature = "facts")]
 fn mismatch(error: &jsonschema::ValidationError<'_>, summarizer: &dyn Summarizer) -> SummarizerError {
     use jsonschema::paths::LocationSegment;

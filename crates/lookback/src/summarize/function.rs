@@ -1,4 +1,4 @@
-//! A function of the caller's as a summarizer: whatever client of whatever provider an application has already.
+//! An async function as a summarizer, for applications that have a client of a provider already.
 
 use std::error::Error;
 use std::fmt;
@@ -8,7 +8,15 @@ use serde_json::Value;
 
 use super::{Completion, Summarizer, SummarizerError, Task};
 
-/// Asks a function of the caller's.
+/// A summarizer that calls an async function of yours.
+///
+/// If the function uses a client that runs on tokio, such as `reqwest`, it needs tokio's runtime where it is called.
+/// Enable the feature `tokio` of this crate, or pass `tokio::spawn` to [`Session::with_spawner`] and
+/// [`FactSheet::with_spawner`]. Without either, the result is [`SummarizerError::NoRuntime`], and the session does not
+/// try again.
+///
+/// [`Session::with_spawner`]: crate::Session::with_spawner
+/// [`FactSheet::with_spawner`]: crate::middleware::FactSheet::with_spawner
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -17,7 +25,7 @@ use super::{Completion, Summarizer, SummarizerError, Task};
 ///
 /// let model = Function::new("small-model", |ask| async move {
 ///     assert_eq!((ask.model.as_str(), ask.prompt.as_str()), ("small-model", "[1] user: Hello"));
-///     Ok("They greet.".to_owned()) // a call of your provider, in earnest
+///     Ok("They greet.".to_owned()) // call your provider here
 /// });
 /// let summary = summarize(&[Message::user("Hello")], &model, &Options::default()).await?;
 /// assert_eq!(summary.text, "They greet.");
@@ -31,23 +39,23 @@ pub struct Function<F> {
     function: F,
 }
 
-/// What a function is asked.
+/// The request that a function gets.
 #[derive(Clone, PartialEq)]
 pub struct Ask {
-    /// The model, as it was named to [`Function::new`].
+    /// The model's name, as given to [`Function::new`].
     pub model: String,
     /// The system prompt.
     pub system: String,
     /// The user's message.
     pub prompt: String,
-    /// The answer must be one JSON object of this schema. `None`: it is plain text.
+    /// The JSON schema of the answer, which must be one object. `None` for plain text.
     pub schema: Option<Value>,
-    /// The most tokens that the answer should have.
+    /// The most tokens of the answer.
     pub budget: u64,
 }
 
 impl<F> Function<F> {
-    /// A summarizer that asks `function` for an answer of `model`.
+    /// Creates a summarizer that calls `function`. The name of the model is for hooks, spans and errors.
     pub fn new<A>(model: impl Into<String>, function: F) -> Self
     where
         F: Fn(Ask) -> A + Send + Sync,
@@ -56,7 +64,7 @@ impl<F> Function<F> {
         Function { model: model.into(), window: None, function }
     }
 
-    /// The same, whose model takes so many tokens, of request and answer together.
+    /// Sets the model's context window: the most tokens of request and answer together.
     pub fn with_window(self, tokens: u64) -> Self {
         Function { window: Some(tokens), ..self }
     }

@@ -1,4 +1,4 @@
-//! Calls to an endpoint over HTTP: one request and one response, with tries, waits and limits, and keys that nobody gets to see.
+//! Calls to an endpoint over HTTP, with retries and limits, and with keys that appear nowhere.
 
 use std::fmt;
 use std::thread;
@@ -10,18 +10,18 @@ use ureq::http::{HeaderMap, StatusCode};
 
 use super::SummarizerError;
 
-/// What a call to an endpoint may take.
+/// The limits of a call to an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HttpLimits {
-    /// The time for one summary, tries and waits included. 120 seconds unless said otherwise.
+    /// The time for one call, with all tries and waits. The default is 120 seconds.
     pub time: Duration,
-    /// How often a request is sent at most, from 1: again after statuses 408, 429, 5xx and broken connections. 4 unless said
-    /// otherwise.
+    /// The most times that a request is sent, at least 1. It is sent again after the statuses 408, 429 and 5xx and
+    /// after broken connections. The default is 4.
     pub tries: u32,
-    /// The wait after the first try; it doubles with each. A server that says how long to wait is believed. Half a second
-    /// unless said otherwise.
+    /// The wait after the first try. It doubles with each try. If the server says how long to wait, that is used
+    /// instead. The default is half a second.
     pub wait: Duration,
-    /// The largest response that is read, in bytes. 4 MiB unless said otherwise.
+    /// The largest response that is read, in bytes. The default is 4 MiB.
     pub response: u64,
 }
 
@@ -31,11 +31,11 @@ impl Default for HttpLimits {
     }
 }
 
-/// Where a model is, and how it is asked.
+/// A model's address and the limits of calls to it.
 #[derive(Clone)]
 pub(super) struct Endpoint {
     pub(super) model: String,
-    /// The address up to the path of the interface, without a slash at its end.
+    /// The address up to the path of the API, without a slash at its end.
     base: String,
     pub(super) key: Option<String>,
     pub(super) window: Option<u64>,
@@ -44,7 +44,7 @@ pub(super) struct Endpoint {
 }
 
 impl fmt::Debug for Endpoint {
-    /// Without the key, and without the addresses of server and proxy, in which keys stand too.
+    /// Leaves out the key, and the addresses of server and proxy, which may contain keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields = f.debug_struct("Endpoint");
         fields.field("model", &self.model).field("window", &self.window).field("limits", &self.limits);
@@ -54,7 +54,7 @@ impl fmt::Debug for Endpoint {
 
 impl Endpoint {
     pub(super) fn new(model: String, base: &str) -> Self {
-        // Statuses are looked at here, and a redirection would carry the key to who knows where.
+        // Statuses are handled here. Redirections are off, since they would send the key to another server.
         let config = Agent::config_builder().http_status_as_error(false).max_redirects(0).build();
         Endpoint {
             model,
@@ -70,20 +70,20 @@ impl Endpoint {
         Endpoint { base: trimmed(base), ..self }
     }
 
-    /// Sends a request until it is answered with success, and returns the answer, on a thread that may wait.
+    /// Sends a request, on a thread that may block, until it succeeds or the tries are used up. Returns the response.
     pub(super) async fn post(
         &self,
         path: &str,
         headers: Vec<(&'static str, String)>,
         body: Value,
-    ) -> Result<Value, HardLimitExceeded> {
+    ) -> Result<Value, Refused> {
         let endpoint = self.clone();
         let url = format!("{}{path}", self.base);
         let body = body.to_string();
         blocking::unblock(move || endpoint.send(&url, &headers, &body)).await
     }
 
-    fn send(&self, url: &str, headers: &[(&'static str, String)], body: &str) -> Result<Value, HardLimitExceeded> {
+    fn send(&self, url: &str, headers: &[(&'static str, String)], body: &str) -> Result<Value, Refused> {
         let start = Instant::now();
         let mut tries = 0;
         loop {
@@ -127,17 +127,17 @@ impl Endpoint {
             return serde_json::from_slice(&read.map_err(explain)?)
                 .map_err(|error| Failure::Final(malformed(error).into()));
         }
-        // Of a refusal the status is enough, if its body cannot be read.
+        // The status of an error is enough if its body cannot be read.
         let body = read.ok().and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or(Value::Null);
         let error =
             SummarizerError::Status { model: self.model.clone(), status: status.as_u16(), kind: kind(&body), tries };
-        let refusal = HardLimitExceeded { error, body };
+        let refusal = Refused { error, body };
         let passing =
             status.is_server_error() || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT);
         Err(if passing { Failure::Passing(refusal, wait) } else { Failure::Final(refusal) })
     }
 
-    /// Says in our own words what the client says: its own may hold the address, which may hold a key.
+    /// Translates an error of the client. Its own text may contain the address, which may contain a key.
     fn explain(&self, error: ureq::Error, tries: u32) -> Failure {
         use ureq::Error as Fault;
         let model = self.model.clone();
@@ -162,45 +162,47 @@ impl Endpoint {
             }
             Fault::Io(_) | Fault::Protocol(_) => passing("the connection broke"),
             Fault::Tls(_) | Fault::Rustls(_) | Fault::Pem(_) | Fault::TlsRequired => {
-                lasting("its certificate was not accepted")
+                lasting("the certificate was not accepted")
             }
-            Fault::InvalidProxyUrl | Fault::ConnectProxyFailed(_) => lasting("the proxy did not let it through"),
-            Fault::BadUri(_) | Fault::Http(_) => lasting("the address or the key has signs that HTTP does not allow"),
-            _ => lasting("the request was not carried out"),
+            Fault::InvalidProxyUrl | Fault::ConnectProxyFailed(_) => lasting("the proxy refused the connection"),
+            Fault::BadUri(_) | Fault::Http(_) => {
+                lasting("the address or the key contains characters that HTTP does not allow")
+            }
+            _ => lasting("the request could not be sent"),
         }
     }
 }
 
-/// An error, and what the server said with it: for the eyes of the provider's own file alone.
-pub(super) struct HardLimitExceeded {
+/// An error with the body of the server's response, which only the provider's own file may read.
+pub(super) struct Refused {
     pub(super) error: SummarizerError,
     pub(super) body: Value,
 }
 
-impl From<SummarizerError> for HardLimitExceeded {
+impl From<SummarizerError> for Refused {
     fn from(error: SummarizerError) -> Self {
-        HardLimitExceeded { error, body: Value::Null }
+        Refused { error, body: Value::Null }
     }
 }
 
-impl From<HardLimitExceeded> for SummarizerError {
-    fn from(refusal: HardLimitExceeded) -> Self {
+impl From<Refused> for SummarizerError {
+    fn from(refusal: Refused) -> Self {
         refusal.error
     }
 }
 
 enum Failure {
-    /// Another try would fail too.
-    Final(HardLimitExceeded),
-    /// Another try may succeed, after the time that the server asks for, if it does.
-    Passing(HardLimitExceeded, Option<Duration>),
+    /// Another try would fail, too.
+    Final(Refused),
+    /// Another try may succeed. With the wait that the server asks for, if it does.
+    Passing(Refused, Option<Duration>),
 }
 
 fn trimmed(base: &str) -> String {
     base.trim_end_matches('/').to_owned()
 }
 
-/// What a server asks to wait, in seconds or as a date.
+/// Returns the wait that a server asks for, in seconds or as a date.
 fn wait(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get("retry-after")?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse::<f64>() {
@@ -210,7 +212,7 @@ fn wait(headers: &HeaderMap) -> Option<Duration> {
     Some(SystemTime::from(date).duration_since(SystemTime::now()).unwrap_or_default())
 }
 
-/// The provider's word for an error: a word, and not its sentence, which may repeat what was sent.
+/// Returns the provider's name for an error, but not its message, which may repeat what was sent.
 fn kind(body: &Value) -> Option<String> {
     let error = body.get("error")?;
     let word = |member: &str| error.get(member).and_then(Value::as_str).filter(|text| is_word(text));

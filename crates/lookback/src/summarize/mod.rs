@@ -1,9 +1,10 @@
-//! Summaries of what leaves the window: the seam to the model that writes them, and all that a call to it needs.
+//! Summarizers: the interface to the model that writes summaries, and its implementations.
 //!
-//! A [`Summarizer`] makes a short text of a long one. [`Extractive`] does it offline, with sentences of the conversation itself;
-//! [`Function`] asks a function of the caller's; with the feature `http`, [`OpenAi`] and [`Anthropic`] ask an endpoint. Whoever
-//! uses one calls [`run`], which splits what is too long for one call and keeps the answer within its budget; [`summarize`]
-//! and [`key_facts`] do that for a list of messages.
+//! A [`Summarizer`] makes a short text of a long one. [`Extractive`] does it offline, with sentences of the
+//! conversation itself. [`Function`] calls an async function of yours. With the feature `http`, [`OpenAi`] and
+//! [`Anthropic`] call an endpoint. [`run`] calls any of them: it splits what is too long for one call, and keeps the
+//! answer within its budget. [`summarize`] and [`key_facts`] do that for a list of messages. A [`Spawner`] says where
+//! summaries are made in the background.
 
 #[cfg(feature = "http")]
 mod anthropic;
@@ -15,15 +16,18 @@ mod function;
 mod http;
 #[cfg(feature = "http")]
 mod openai;
+mod spawner;
 mod split;
 mod transcript;
 mod units;
 
 use std::fmt::{self, Debug};
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 
+use futures_lite::FutureExt as _;
 use lookback_core::cut;
 use lookback_core::tokens::TokenCounter;
 use serde_json::Value;
@@ -40,24 +44,26 @@ pub use function::{Ask, Function};
 pub use http::HttpLimits;
 #[cfg(feature = "http")]
 pub use openai::OpenAi;
+pub use spawner::Spawner;
 pub use transcript::passages;
 pub use units::units;
 
-/// What a summarizer's `complete` returns: a future that can be sent between threads.
+/// The future that [`Summarizer::complete`] returns. It can be sent between threads.
 pub type Completion<'a> = Pin<Box<dyn Future<Output = Result<String, SummarizerError>> + Send + 'a>>;
 
-/// What each picture or file of a passage adds to the tokens before a summary: its text does not say how much it holds.
+/// The tokens that each picture or file of a passage counts before a summary, since its text says nothing about its
+/// size.
 const MEDIA_TOKENS: u64 = 4_096;
 
 /// Makes a short text of a long one.
 ///
-/// An implementation makes one call and says what came of it: [`run`] takes care of what is too long and of answers over the
-/// budget.
+/// An implementation makes one call and returns its answer. [`run`] splits what is too long for one call, and cuts
+/// answers over the budget.
 pub trait Summarizer: Debug + Send + Sync {
-    /// The model's name, for hooks and spans; `extractive` for the embedded one.
+    /// Returns the model's name, for hooks and spans. It is `extractive` for the offline summarizer.
     fn model(&self) -> &str;
 
-    /// The most tokens, of request and answer together, that one call may take. `None`: no limit is known.
+    /// Returns the model's context window: the most tokens of request and answer together. `None` if no limit is known.
     fn window(&self) -> Option<u64> {
         None
     }
@@ -65,7 +71,7 @@ pub trait Summarizer: Debug + Send + Sync {
     /// Makes one call.
     ///
     /// # Errors
-    /// Where there is no answer, or none that the task asked for.
+    /// Returns an error if there is no answer, or not the one that the task asks for.
     fn complete<'a>(&'a self, task: &'a Task) -> Completion<'a>;
 }
 
@@ -97,7 +103,7 @@ impl<S: Summarizer + ?Sized> Summarizer for Box<S> {
     }
 }
 
-/// What is asked of a summarizer.
+/// A task for a summarizer.
 ///
 /// ```
 /// use lookback::{Message, summarize::{Task, passages}};
@@ -111,48 +117,48 @@ impl<S: Summarizer + ?Sized> Summarizer for Box<S> {
 pub struct Task {
     /// The conversation, in order.
     pub passages: Vec<Passage>,
-    /// The summary of what came before, which the new one replaces.
+    /// The summary of what came before. The new summary replaces it.
     pub previous: Option<String>,
-    /// The most tokens of the answer, from 1.
+    /// The most tokens of the answer, at least 1.
     pub budget: u64,
-    /// How short the answer should be, in tokens, where that is less than the budget: what is asked for, and not what an answer is cut to.
+    /// The tokens that the model is asked for, if that is less than the budget. The answer is cut to the budget only.
     pub aim: Option<u64>,
-    /// What matters most, such as `decisions`; empty: nothing in particular.
+    /// What matters most, such as `decisions`. Empty if nothing matters more than the rest.
     pub focus: Vec<String>,
-    /// The whole system prompt, in the place of ours: then the model is told neither budget nor focus.
+    /// A system prompt that replaces Lookback's. The model is told neither budget nor focus then.
     pub instructions: Option<String>,
-    /// The answer must be one JSON object of this schema. `None`: it is plain text.
+    /// The JSON schema of the answer, which must be one object. `None` for plain text.
     pub schema: Option<Value>,
-    /// What was wrong with the last answer to the same task: a path in it, and the rule that it broke.
+    /// What was wrong with the last answer to the same task: a path in the answer, and the rule that it broke.
     pub fault: Option<String>,
 }
 
-/// One message as a summarizer reads it, or a piece of one.
+/// A message as a summarizer reads it, or a piece of one.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Passage {
-    /// The message's number in the conversation, from 1. Pieces of one message share it.
+    /// The message's number in the conversation, from 1. The pieces of a message share it.
     pub index: u64,
-    /// Who speaks: `system`, `user`, `assistant` or `tool`; `summary` for what stands in place of earlier passages.
+    /// The speaker: `system`, `user`, `assistant` or `tool`, or `summary` for the summary of earlier passages.
     pub role: &'static str,
-    /// What is said.
+    /// The text.
     pub text: String,
-    /// Pictures and files that the text only names.
+    /// The number of pictures and files that the text only names.
     pub media: u64,
 }
 
-/// A summary, and what it stands for.
+/// A summary, with the tokens that it saves.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Summary {
-    /// The text: at most the budget's tokens. JSON where the task had a schema.
+    /// The text, within the budget. JSON if the task has a schema.
     pub text: String,
-    /// Tokens of what was summarized, the previous summary included; 4,096 for each picture or file.
+    /// The tokens of what was summarized, with the previous summary. Each picture or file counts 4,096.
     pub tokens_before: u64,
-    /// Tokens of the text.
+    /// The tokens of the text.
     pub tokens_after: u64,
 }
 
 impl Summary {
-    /// Tokens after over tokens before; 1 where there was nothing.
+    /// Returns tokens after divided by tokens before, or 1 if there was nothing.
     pub fn ratio(&self) -> f64 {
         if self.tokens_before == 0 {
             return 1.0;
@@ -162,12 +168,12 @@ impl Summary {
 }
 
 impl Task {
-    /// A summary of these passages in at most so many tokens.
+    /// Creates a task: a summary of these passages within a budget in tokens.
     pub fn new(passages: Vec<Passage>, budget: u64) -> Self {
         Task { passages, budget, ..Task::default() }
     }
 
-    /// What the model is told to do: the text of the system prompt.
+    /// Returns the system prompt.
     pub fn system(&self) -> String {
         let mut text = match (&self.instructions, &self.schema) {
             (Some(instructions), _) => instructions.clone(),
@@ -206,13 +212,13 @@ impl Task {
         text
     }
 
-    /// The tokens that are asked for: the aim, or else the budget.
+    /// Returns the tokens that the model is asked for: the aim, or the budget if that is less or there is no aim.
     pub fn aim(&self) -> u64 {
         self.aim.map_or(self.budget, |aim| aim.min(self.budget))
     }
 
-    /// What the model reads: `[1] user: Hello`, one passage after the other with an empty line between them. A previous
-    /// summary is the first of them.
+    /// Returns the user's message to the model: the passages in the form `[1] user: Hello`, with an empty line between
+    /// them. A previous summary is the first of them.
     pub fn prompt(&self) -> String {
         let (first, shift) = match &self.previous {
             Some(previous) => (Some(format!("[1] system: Previous summary: {previous}")), 1),
@@ -223,7 +229,7 @@ impl Task {
         first.into_iter().chain(self.passages.iter().map(line)).collect::<Vec<_>>().join("\n\n")
     }
 
-    /// Tokens of what is to be summarized.
+    /// Returns the tokens of what is to be summarized.
     fn tokens(&self, counter: &dyn TokenCounter) -> u64 {
         let of =
             |passage: &Passage| counter.text(&passage.text).saturating_add(passage.media.saturating_mul(MEDIA_TOKENS));
@@ -232,16 +238,17 @@ impl Task {
     }
 }
 
-/// Summarizes, splitting where one call cannot take it, and cutting the answer to the budget.
+/// Carries out a task: in several calls if it is too long for one, and with the answer cut to the budget.
 ///
-/// Where there is nothing new to summarize no call is made: the answer is the previous summary, or nothing at all. An answer
-/// over the budget is cut, where it can be at the end of a sentence or a line. An answer to a schema is not cut; it is an
-/// object, though whether one of the schema is not checked here.
+/// If there is nothing new to summarize, no call is made, and the answer is the previous summary, or empty without one.
+/// An answer over the budget is cut at the end of a sentence or a line, if there is one in its second half. An answer
+/// to a schema is not cut. It is a JSON object, but it is not checked against the schema here.
 ///
-/// `counter` counts the window and the budget.
+/// `counter` counts the tokens of the context window and of the budget.
 ///
 /// # Errors
-/// Where a call fails, is answered with nothing, or cannot be made within the summarizer's window.
+/// Returns an error if a call fails, if its answer is empty, or if the summarizer's context window is too small for the
+/// task.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -271,9 +278,9 @@ pub async fn run(
     Ok(Summary { text, tokens_before, tokens_after })
 }
 
-/// One call, with its answer made presentable: an object, or a text within the budget.
+/// Makes one call, and returns the JSON object in its answer, or its text within the budget.
 async fn call(summarizer: &dyn Summarizer, task: &Task, counter: &dyn TokenCounter) -> Result<String, SummarizerError> {
-    let answer = summarizer.complete(task).await?;
+    let answer = ask(summarizer, task).await?;
     let text = match task.schema {
         Some(_) => object(&answer).ok_or_else(|| SummarizerError::NotJson { model: summarizer.model().to_owned() })?,
         None => within(answer.trim(), task.budget, counter),
@@ -284,7 +291,25 @@ async fn call(summarizer: &dyn Summarizer, task: &Task, counter: &dyn TokenCount
     Ok(text.to_owned())
 }
 
-/// A text cut to so many tokens, at the end of a sentence, a line or else a word, where there is one in its second half.
+/// Asks a summarizer. A panic because of a missing tokio runtime becomes an error that says what to do. Any other panic
+/// goes on.
+async fn ask(summarizer: &dyn Summarizer, task: &Task) -> Result<String, SummarizerError> {
+    let asked = async {
+        // It may panic before it has made a future, too.
+        let answer = summarizer.complete(task);
+        answer.await
+    };
+    match AssertUnwindSafe(asked).catch_unwind().await {
+        Ok(answer) => answer,
+        Err(panic) if spawner::is_want_of_runtime(&*panic) => {
+            Err(SummarizerError::NoRuntime { model: summarizer.model().to_owned() })
+        }
+        Err(panic) => resume_unwind(panic),
+    }
+}
+
+/// Cuts a text to a number of tokens: at the end of a sentence, a line or else a word, if there is one in its second
+/// half.
 fn within<'a>(text: &'a str, budget: u64, counter: &dyn TokenCounter) -> &'a str {
     if counter.text(text) <= budget {
         return text;
@@ -293,11 +318,11 @@ fn within<'a>(text: &'a str, budget: u64, counter: &dyn TokenCounter) -> &'a str
     let late = |end: &usize| *end > head.len() / 2;
     let end = units::last_end(text, head.len()).filter(late).or_else(|| head.rfind(' ').filter(late));
     let shown = end.and_then(|end| head.get(..end)).unwrap_or(head).trim_end();
-    // Without the space at its end a text may be a token more.
+    // A text may have one more token without the space at its end.
     if counter.text(shown) <= budget { shown } else { cut::head(shown, budget, counter) }
 }
 
-/// The JSON object in an answer: models like to put it between fences or words.
+/// Returns the JSON object in an answer. Models often put it between fences or words.
 fn object(answer: &str) -> Option<&str> {
     let text = answer.get(answer.find('{')?..=answer.rfind('}')?)?;
     serde_json::from_str::<serde_json::Map<String, Value>>(text).ok().map(|_| text)

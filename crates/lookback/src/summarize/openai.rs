@@ -1,15 +1,17 @@
-//! OpenAI's Chat Completions, and the many servers that follow it, as a summarizer.
+//! A summarizer over OpenAI's Chat Completions, which many servers offer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 
-use super::http::{Endpoint, HardLimitExceeded, HttpLimits};
+use super::http::{Endpoint, HttpLimits, Refused};
 use super::units::last_end;
 use super::{Completion, Summarizer, SummarizerError, Task};
 
-/// Asks a model over OpenAI's Chat Completions.
+/// A summarizer that calls a model over OpenAI's Chat Completions.
+///
+/// It needs no async runtime: a call blocks a thread of a pool.
 ///
 /// ```no_run
 /// use lookback::summarize::OpenAi;
@@ -20,36 +22,36 @@ use super::{Completion, Summarizer, SummarizerError, Task};
 #[derive(Debug, Clone)]
 pub struct OpenAi {
     endpoint: Endpoint,
-    /// Whether the server wants its answer's limit by the newer name.
+    /// Whether the server wants `max_completion_tokens` instead of `max_tokens`.
     newer: Arc<AtomicBool>,
 }
 
 impl OpenAi {
-    /// A model at OpenAI's own address, `https://api.openai.com/v1`.
+    /// Creates a summarizer for a model at OpenAI's address, `https://api.openai.com/v1`.
     pub fn new(model: impl Into<String>) -> Self {
         OpenAi { endpoint: Endpoint::new(model.into(), "https://api.openai.com/v1"), newer: Arc::default() }
     }
 
-    /// The same with this key, which is sent in the header `Authorization`, and shown nowhere by Lookback. (The trace log of the HTTP
-    /// library, target `ureq_proto`, shows all that is sent.)
+    /// Sets the key, which is sent in the header `Authorization`. Lookback shows it nowhere, but the trace log of the
+    /// HTTP library (target `ureq_proto`) shows everything that is sent.
     pub fn with_key(mut self, key: impl Into<String>) -> Self {
         self.endpoint.key = Some(key.into());
         self
     }
 
-    /// The same at another address, up to and without `/chat/completions`.
+    /// Sets the address, without `/chat/completions` at its end.
     pub fn with_base(mut self, base: &str) -> Self {
         self.endpoint = self.endpoint.at(base);
         self
     }
 
-    /// The same, whose model takes so many tokens, of request and answer together.
+    /// Sets the model's context window: the most tokens of request and answer together.
     pub fn with_window(mut self, tokens: u64) -> Self {
         self.endpoint.window = Some(tokens);
         self
     }
 
-    /// The same with other limits on a call.
+    /// Sets the limits of a call.
     pub fn with_limits(mut self, limits: HttpLimits) -> Self {
         self.endpoint.limits = limits;
         self
@@ -78,7 +80,7 @@ impl OpenAi {
         if let Some(members) = body.as_object_mut() {
             members.insert(limit.to_owned(), task.budget.into());
             if let Some(schema) = &task.schema {
-                // Not `strict`, which forbids most schemas.
+                // Without `strict`, which allows few schemas.
                 let format = json!({"type": "json_schema", "json_schema": {"name": "facts", "schema": schema}});
                 members.insert("response_format".to_owned(), format);
             }
@@ -105,8 +107,8 @@ impl OpenAi {
     }
 }
 
-/// Whether the server refuses `max_tokens`, as OpenAI's does for models that reason, and names what it wants.
-fn wants_newer(refusal: &HardLimitExceeded) -> bool {
+/// Whether the server refuses `max_tokens` and names `max_completion_tokens`, as OpenAI's does for reasoning models.
+fn wants_newer(refusal: &Refused) -> bool {
     let says = |member: &str, word: &str| {
         refusal.body.pointer(member).and_then(Value::as_str).is_some_and(|text| text.contains(word))
     };
@@ -114,7 +116,7 @@ fn wants_newer(refusal: &HardLimitExceeded) -> bool {
         && says("/error/message", "max_completion_tokens")
 }
 
-/// An answer that the model did not come to the end of, up to the last sentence that it finished, if that is more than half.
+/// Cuts an unfinished answer after its last finished sentence, if that leaves more than half.
 pub(super) fn whole(mut text: String) -> String {
     let unfinished = last_end(&format!("{text}x"), text.len()).filter(|end| *end > text.len() / 2);
     text.truncate(unfinished.unwrap_or(text.len()));

@@ -1,25 +1,24 @@
-//! What is too long for one call: it is split, each part summarized, and the summaries summarized.
+//! Tasks that are too long for one call: the parts are summarized, and then their summaries.
 
 use lookback_core::cut;
 use lookback_core::tokens::TokenCounter;
 
 use super::{Passage, Summarizer, SummarizerError, Task, call, units};
 
-/// Tokens that a request costs beside its two texts: roles, separators, names of members.
+/// The tokens of a request besides its two texts: roles, separators, names of members.
 const ENVELOPE: u64 = 32;
-/// The share of a window that is left free: a counter that is not exact may be so much off, and then some.
+/// An eighth of the context window is left free, since a counter that is not exact may be that much off.
 const MARGIN: u64 = 8;
-/// The same for an exact counter, since joined texts are not counted piece by piece.
+/// The same for an exact counter, since joined texts can have more tokens than their pieces.
 const EXACT_MARGIN: u64 = 64;
-/// Where a part is summarized by itself, its summary takes at most this share of the window, so that at least two fit
-/// into the next call.
+/// The summary of a part takes at most a quarter of the context window, so that at least two fit into the next call.
 const SHARE: u64 = 4;
-/// The least room for what is to be summarized that is worth a call, in tokens.
+/// The least tokens to summarize that are worth a call.
 const LEAST: u64 = 64;
 
-/// Carries out a task in as many calls as it takes.
+/// Carries out a task in as many calls as it needs.
 ///
-/// Each round has at most half the parts of the one before, rounded up, so the calls are hardly more than twice the parts.
+/// Each pass has at most half the parts of the one before, rounded up, so there are about twice as many calls as parts.
 pub(super) async fn complete(
     summarizer: &dyn Summarizer,
     task: Task,
@@ -57,7 +56,7 @@ pub(super) async fn complete(
             return Ok(summaries.pop().map(|summary| summary.text).unwrap_or_default());
         }
         parts = self::parts(summaries, room, counter);
-        // Answers to a schema are not cut, and may be of any length.
+        // Answers to a schema are not cut, and can have any length.
         if parts.len() >= count {
             return Err(SummarizerError::NoProgress { model: summarizer.model().to_owned(), parts: count });
         }
@@ -68,7 +67,7 @@ fn schema(task: &Task, counter: &dyn TokenCounter) -> u64 {
     task.schema.as_ref().map_or(0, |schema| counter.text(&schema.to_string()))
 }
 
-/// The passages in parts of at most `room` tokens, in order; a passage that is longer is split itself.
+/// Divides the passages into parts of at most `room` tokens, in order. A longer passage is split into pieces.
 fn parts(passages: Vec<Passage>, room: u64, counter: &dyn TokenCounter) -> Vec<Vec<Passage>> {
     let mut parts: Vec<Vec<Passage>> = Vec::new();
     let mut left = 0;
@@ -102,8 +101,8 @@ fn parts(passages: Vec<Passage>, room: u64, counter: &dyn TokenCounter) -> Vec<V
     parts
 }
 
-/// A text in pieces of at most so many tokens: between paragraphs, lines, sentences or words where one ends in the second half of
-/// a piece.
+/// Splits a text into pieces of at most this many tokens: between paragraphs, lines, sentences or words, if one ends in
+/// the second half of a piece.
 fn pieces<'a>(mut text: &'a str, tokens: u64, counter: &dyn TokenCounter) -> Vec<&'a str> {
     let mut pieces = Vec::new();
     while !text.is_empty() {
@@ -118,7 +117,7 @@ fn pieces<'a>(mut text: &'a str, tokens: u64, counter: &dyn TokenCounter) -> Vec
             let word = || head.rfind(' ').map(|at| at + 1).filter(late);
             paragraph.or_else(line).or_else(sentence).or_else(word).unwrap_or(head.len())
         };
-        // Where not even one character fits, one goes over.
+        // If not even one character fits, the piece has one character all the same.
         let end = if end == 0 { text.chars().next().map_or(text.len(), char::len_utf8) } else { end };
         let (piece, rest) = text.split_at_checked(end).unwrap_or((text, ""));
         pieces.push(piece);

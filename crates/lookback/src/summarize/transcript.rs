@@ -1,4 +1,4 @@
-//! Messages as passages: what a summarizer reads of each, in words.
+//! Messages as passages: the text that a summarizer reads.
 
 use std::collections::HashMap;
 
@@ -6,9 +6,10 @@ use lookback_core::message::{Media, MediaSource, Message, PartRef, ResultItem, R
 
 use super::Passage;
 
-/// The messages as passages, numbered from 1: texts as they are, tool calls with their arguments, results with the name of
-/// the tool that they answer for, pictures and files by what they are. Reasoning is left out, as the providers leave it out
-/// of turns that are done.
+/// Converts messages to passages, numbered from 1.
+///
+/// Texts stay as they are. Tool calls are shown with their arguments, results with the name of their tool, and pictures
+/// and files with their type and size. Reasoning is left out, as the providers leave it out of finished turns.
 ///
 /// ```
 /// use lookback::{Message, ToolCall, summarize::passages};
@@ -22,7 +23,7 @@ pub fn passages<'a>(messages: impl IntoIterator<Item = &'a Message>) -> Vec<Pass
     (1..).zip(messages).map(|(index, message)| passage(index, message, &mut tools)).collect()
 }
 
-/// `tools` are the names of the tools by the identifiers of their calls so far.
+/// `tools` has the names of the tools by the identifiers of their calls so far.
 fn passage<'a>(index: u64, message: &'a Message, tools: &mut HashMap<&'a str, &'a str>) -> Passage {
     let mut media = 0;
     let mut parts: Vec<String> = Vec::new();
@@ -66,7 +67,7 @@ fn result(result: &ToolResult, tool: Option<&str>, media: &mut u64) -> String {
     std::iter::once(head).chain(result.content.iter().map(item)).collect::<Vec<_>>().join(" ")
 }
 
-/// A picture or file by what it is: `[image image/png 3B]`. Of a file in plain text, that text too.
+/// Describes a picture or file: `[image image/png 3B]`. The text of a file in plain text follows.
 fn shown(kind: &str, media: &Media, count: &mut u64) -> String {
     let mut words = vec![kind.to_owned()];
     words.extend(media.name.clone());
@@ -84,7 +85,7 @@ fn shown(kind: &str, media: &Media, count: &mut u64) -> String {
         }
         MediaSource::Url(url) => {
             *count += 1;
-            // An address that holds the bytes themselves says nothing to a reader.
+            // An address that contains the data itself says nothing to a reader.
             words.extend((!url.starts_with("data:")).then(|| url.clone()));
         }
         MediaSource::Id(id) => {
@@ -96,7 +97,7 @@ fn shown(kind: &str, media: &Media, count: &mut u64) -> String {
     if text.is_empty() { line } else { format!("{line}\n{text}") }
 }
 
-/// Something that Lookback does not know, which may hold anything: only what it is, and its size.
+/// Describes a part that Lookback does not know, and which may contain anything, by its kind and size.
 fn unknown(kind: &str, bytes: usize) -> String {
     format!("[{} {bytes}B]", if kind.is_empty() { "unknown" } else { kind })
 }

@@ -1,36 +1,36 @@
-//! A text as units that can stand alone: sentences, items of lists, lines of code.
+//! Splitting a text into units that can be read alone: sentences, items of lists, lines of code.
 
 use unicode_segmentation::UnicodeSegmentation;
 
-/// A line of prose at least this long, in bytes, may go on in the next line.
+/// A line of prose of at least this many bytes may go on in the next line.
 const WRAPPED: usize = 50;
-/// A block of code with more lines than this is shown by some of them.
+/// The most lines that a block of code is shown by.
 const BLOCK: usize = 8;
-/// Of these, as many tell of failures at most.
+/// The most among those lines that are chosen because they tell of failures.
 const FAILURES: usize = 4;
-/// What of the text behind a place decides whether a sentence ends there, in bytes.
+/// The bytes behind a place that decide whether a sentence ends there.
 const AHEAD: usize = 100;
 
-/// Abbreviations that stand before a name.
+/// Abbreviations that come before a name.
 const BEFORE_NAMES: &[&str] = &[
     "mr", "mrs", "ms", "dr", "prof", "st", "sr", "sra", "mme", "mlle", "vs", "cf", "bzw", "ca", "approx", "resp", "hr",
     "fr",
 ];
-/// Abbreviations that stand before a number.
+/// Abbreviations that come before a number.
 const BEFORE_NUMBERS: &[&str] =
     &["no", "nr", "nos", "fig", "figs", "abb", "art", "p", "pp", "vol", "ch", "sec", "eq", "ver", "v", "nº", "§"];
 
-/// The units of a text, in order; none is blank, and none has a line break in it.
+/// Splits a text into units, in order. No unit is blank or contains a line break.
 ///
-/// - Prose is split into sentences as [UAX #29](https://www.unicode.org/reports/tr29/) finds them, which knows the full
-///   stops of all scripts, decimal numbers, versions and file names; not after abbreviations, and after `.`, `!` and `?`
-///   only before white space, so that addresses stay whole. A line is the end of a sentence, unless it is long and the next goes on in lower case: so
-///   Thai, which has no full stop, is split into lines.
+/// - Prose is split into sentences by [UAX #29](https://www.unicode.org/reports/tr29/), which knows the full stops of
+///   all scripts, decimal numbers, versions and file names. Abbreviations do not end a sentence, and `.`, `!` and `?`
+///   do so only before white space, so that addresses stay whole. The end of a line ends a sentence, unless the line is
+///   long and the next one begins in lower case. So Thai, which has no full stop, is split into lines.
 /// - An item of a list, a heading and a row of a table are one unit each.
-/// - Code, between fences or indented, is split into its lines. A block of more than 8 is shown by at most 8: those that tell of
-///   failures, and the outermost, which tend to say what is defined.
+/// - Code, between fences or indented, is split into its lines. A block of more than 8 lines is shown by at most 8:
+///   those that tell of failures, and the outermost, which tend to say what is defined.
 ///
-/// It takes time and room linear in the text.
+/// Time and memory are linear in the length of the text.
 ///
 /// ```
 /// use lookback::summarize::units;
@@ -76,13 +76,13 @@ pub fn units(text: &str) -> Vec<String> {
     }
     found.close();
     if found.units.is_empty() {
-        // Nothing but signs: a line of them is better than nothing.
+        // The text has no words. A line of punctuation is better than nothing.
         found.units.extend(text.lines().map(str::trim).filter(|line| !line.is_empty()).map(str::to_owned));
     }
     found.units
 }
 
-/// The last end of a sentence or line in `text` that is not after `at`.
+/// Returns the last end of a sentence or line in `text` that is not after `at`.
 pub(super) fn last_end(text: &str, at: usize) -> Option<usize> {
     let start = text.get(..at)?.rfind('\n').map_or(0, |newline| newline + 1);
     let ahead = (at + AHEAD..text.len()).find(|end| text.is_char_boundary(*end)).unwrap_or(text.len());
@@ -104,7 +104,7 @@ pub(super) fn last_end(text: &str, at: usize) -> Option<usize> {
 #[derive(Default)]
 struct Found {
     units: Vec<String>,
-    /// Whether it is an item, and its text.
+    /// Whether it is an item of a list, and its text.
     open: Option<(bool, String)>,
     /// Bytes of the last line of what is open.
     last: usize,
@@ -149,7 +149,7 @@ impl Found {
         }
     }
 
-    /// The lines of a block that tell most, each a unit.
+    /// Adds the lines of a block that tell most, each as a unit.
     fn code(&mut self, block: &[&str]) {
         let lines: Vec<&str> = block.iter().copied().filter(|line| has_words(line)).collect();
         let mut telling: Vec<usize> = (0..lines.len()).collect();
@@ -167,7 +167,7 @@ impl Found {
     }
 }
 
-/// The signs that open a fence and close it, where a line opens one.
+/// Returns the characters that close a fence, if a line opens one.
 fn fence(line: &str) -> Option<&'static str> {
     ["```", "~~~"]
         .into_iter()
@@ -178,7 +178,7 @@ fn is_indented(line: &str) -> bool {
     (line.starts_with('\t') || line.starts_with("    ")) && !is_item(line.trim()) && !line.trim().is_empty()
 }
 
-/// Whether a line opens an item of a list: `- `, `* `, `1. `, `2) `, `(a) `.
+/// Whether a line begins an item of a list: `- `, `* `, `1. `, `2) `, `(a) `.
 fn is_item(line: &str) -> bool {
     let Some((mark, _)) = line.split_once(char::is_whitespace) else { return false };
     if matches!(mark, "-" | "*" | "+" | "\u{2022}" | "\u{2013}" | "\u{30fb}") {
@@ -201,12 +201,12 @@ fn tells_failure(line: &str) -> bool {
     ["error", "fail", "panic", "exception", "warning", "denied", "not found"].iter().any(|word| line.contains(word))
 }
 
-/// A line or paragraph as sentences, white space behind each included.
+/// Splits a line or paragraph into sentences. Each includes the white space behind it.
 fn sentences(text: &str) -> Vec<&str> {
     let mut found: Vec<&str> = Vec::new();
     let mut start = 0;
     let mut end = 0;
-    // Of the sentence so far: whether it has words, which are asked for piece by piece, so that the whole stays linear.
+    // Whether the sentence so far has words. It is updated piece by piece, so that the whole stays linear.
     let mut words = false;
     for piece in text.split_sentence_bounds() {
         let fresh = start == end;
@@ -214,7 +214,7 @@ fn sentences(text: &str) -> Vec<&str> {
         words |= has_words(piece);
         let after = text.get(end..).unwrap_or_default();
         if fresh && !words && !found.is_empty() {
-            // A bracket, an emoji: it belongs to the sentence before.
+            // A bracket or an emoji belongs to the sentence before it.
             let last = found.pop().unwrap_or_default();
             found.extend(text.get(start - last.len()..end));
         } else if after.is_empty() || words && ends(piece, fresh, after) {
@@ -228,9 +228,9 @@ fn sentences(text: &str) -> Vec<&str> {
     found
 }
 
-/// Whether a sentence ends with this piece: what UAX #29 takes for an end may be an abbreviation or part of a name.
+/// Whether a sentence ends with this piece. UAX #29 also ends one after an abbreviation or within a name.
 ///
-/// `fresh`: the piece is the sentence's first. `after` is what follows it.
+/// `fresh` says that the piece is the first of its sentence, and `after` is the text behind it.
 fn ends(piece: &str, fresh: bool, after: &str) -> bool {
     let text = piece.trim_end();
     let spaced = text.len() < piece.len();

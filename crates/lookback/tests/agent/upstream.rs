@@ -1,5 +1,5 @@
-//! A model's endpoint of this computer: it answers by a script, holds each request to its provider's rules, and refuses what is too long in
-//! that provider's own words.
+//! A model's endpoint for tests: it answers by a script, checks each request against the provider's rules, and refuses
+//! requests that are too long with the provider's own error.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -16,7 +16,7 @@ pub(crate) enum Reply {
     Call(Vec<(&'static str, Value)>),
     /// A status, and a whole body.
     Status(u16, &'static str),
-    /// The connection is closed without a word.
+    /// The connection is closed without an answer.
     Close,
     /// No answer ever comes.
     Hold,
@@ -24,15 +24,15 @@ pub(crate) enum Reply {
     Refuse,
 }
 
-/// What the endpoint is like.
+/// The properties of the endpoint.
 #[derive(Clone, Copy)]
 pub(crate) struct Options {
     pub(crate) dialect: Dialect,
-    /// Requests of more tokens are refused, each token being four bytes.
+    /// Requests with more tokens are refused. A token is four bytes.
     pub(crate) limit: Option<u64>,
     /// Whether a refusal says by how much.
     pub(crate) numbers: bool,
-    /// Input tokens that are reported, instead of those of the request.
+    /// The input tokens to report, instead of those of the request.
     pub(crate) usage: Option<u64>,
 }
 
@@ -61,7 +61,7 @@ struct Log {
 type Script = dyn Fn(usize, &Value) -> Reply + Send + Sync;
 
 impl Upstream {
-    /// Answers the n-th request that is not too long, from 0, as the script says.
+    /// Answers requests by a script. It gets the number of each request that is not too long, from 0.
     pub(crate) fn new(options: Options, script: impl Fn(usize, &Value) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let path = if options.dialect == Dialect::Anthropic { "" } else { "/v1" };
@@ -78,7 +78,7 @@ impl Upstream {
         Upstream { base, options, held, log }
     }
 
-    /// The requests so far, all of which kept to the rules.
+    /// Returns the requests so far, after checking that all kept the rules.
     pub(crate) fn seen(&self) -> Vec<Seen> {
         let log = self.log.lock().unwrap();
         assert!(log.faults.is_empty(), "{:?}: {:#?}", self.options.dialect, log.faults);
@@ -196,7 +196,7 @@ fn said(options: Options, tokens: u64, number: usize, text: &str, calls: &[(&str
     body.to_string()
 }
 
-/// A refusal of the vectors of `corpus/errors`, with these numbers in place of its own.
+/// A refusal from the vectors of `corpus/errors`, with these numbers instead of its own.
 fn too_long(options: Options, tokens: u64) -> String {
     let (file, name, numbers) = match (options.dialect, options.numbers) {
         (Dialect::Anthropic, true) => ("anthropic", "the prompt is too long", ["219898", "200000"]),
@@ -216,6 +216,6 @@ fn too_long(options: Options, tokens: u64) -> String {
 
 fn write(mut stream: TcpStream, status: u16, body: &str) {
     let head = format!("HTTP/1.1 {status} Said\r\ncontent-type: application/json\r\nconnection: close\r\n");
-    // The client may have gone, which is its right.
+    // The client may be gone.
     _ = stream.write_all(format!("{head}content-length: {}\r\n\r\n{body}", body.len()).as_bytes());
 }

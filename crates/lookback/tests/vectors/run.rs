@@ -1,5 +1,4 @@
-//! Runs an agent in a pipeline as a vector describes it: the middleware, the answers of the model and its tools, and
-//! the expected result.
+//! Runs of an agent by vectors: the middleware, the answers of the model and its tools, and the expected outcome.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,28 +19,28 @@ use serde_json::{Value, json};
 
 use super::assert_valid;
 
-/// A run, and what comes of it.
+/// A run and its expected outcome.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Vector {
     /// The behavior in words, unique in its file.
     pub name: String,
-    /// Where it is known from.
+    /// The source of the behavior.
     #[serde(default)]
     pub source: String,
-    /// The stages, in the order in which they are put in.
+    /// The middleware, in the order in which it is added.
     pub stages: Vec<Value>,
     /// The most iterations.
     pub iterations: Option<u64>,
-    /// What the model answers, call by call; after that `Done.`
+    /// The model's answers, call by call. After those it answers `Done.`
     #[serde(default)]
     pub model: Vec<Value>,
-    /// What comes of it: each member is compared that is there.
+    /// The expected outcome. Members that are missing are not compared.
     #[serde(default)]
     pub gives: BTreeMap<String, Value>,
 }
 
-/// Holds the middleware to the vectors of a file, in every dialect.
+/// Checks the vectors of a file, in every dialect.
 pub fn hold(file: &str) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/middleware").join(file);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -51,7 +50,7 @@ pub fn hold(file: &str) {
         let known = ["document", "tests", "behavior", "ours"].contains(&vector.source.as_str());
         assert!(known || vector.source.starts_with("fault "), "{file}: `{}`: {}?", vector.name, vector.source);
         assert!(names.insert(&vector.name), "{file}: `{}` stands twice", vector.name);
-        // Side by side, since some wait for a time limit.
+        // In parallel, since some wait for a time limit.
         std::thread::scope(|scope| {
             for dialect in Dialect::ALL {
                 scope.spawn(move || {
@@ -67,13 +66,13 @@ pub fn hold(file: &str) {
     }
 }
 
-/// Plays a vector, holds each call to the provider's rules, and tells what came of it.
+/// Plays a vector, checks each call against the provider's rules, and returns the outcome.
 pub fn play(vector: &Vector, dialect: Dialect, here: &str) -> BTreeMap<String, Value> {
     block_on(async {
         let settings = lookback::Settings { dialect, ..lookback::Settings::default() };
         let session = Session::open(MemoryStore::new(), "run", settings).await.unwrap();
         let (asked, used) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicU64::new(0)));
-        // Held to the end of the run: what a stage that hangs waits for.
+        // What a middleware that hangs waits for. Kept to the end of the run.
         let mut held = Vec::new();
         let mut run = Pipeline::new(session);
         for stage in &vector.stages {
@@ -121,7 +120,8 @@ pub fn play(vector: &Vector, dialect: Dialect, here: &str) -> BTreeMap<String, V
             Stopped::LastAnswer(reason) => format!("last answer: {reason}"),
             Stopped::NoAnswer(reason) => format!("no answer: {reason}"),
             Stopped::Cut(reason) => format!("cut: {reason}"),
-            Stopped::Stage(error) => error.to_string(),
+            Stopped::Middleware(error) => error.to_string(),
+            other => other.to_string(),
         };
         let failures: Vec<_> = run.failures().map(ToString::to_string).collect();
         let without: Vec<_> =
@@ -130,7 +130,7 @@ pub fn play(vector: &Vector, dialect: Dialect, here: &str) -> BTreeMap<String, V
         let asked = std::mem::take(&mut *asked.lock().unwrap());
         let mut session = run.into_session();
         let results: Vec<_> = session.entries().await.unwrap().iter().filter_map(result_of).collect();
-        // It is valid, and can go on.
+        // The session is valid and can go on.
         session.push(Message::user("Go on.")).await.unwrap();
         let sent = serde_json::from_str(&session.window().await.unwrap().to_json().unwrap()).unwrap();
         assert_valid(dialect, &sent, here);
@@ -162,13 +162,13 @@ fn result_of(entry: &Entry) -> Option<String> {
     arrival.message.tool_results().next().map(|_| arrival.message.text())
 }
 
-/// An answer as often as it says.
+/// An answer, repeated as often as it says.
 fn repeated(said: &Value) -> Vec<Value> {
     let times = said["times"].as_u64().unwrap_or(1);
     std::iter::repeat_n(said.clone(), usize::try_from(times).unwrap()).collect()
 }
 
-/// The calls of an answer, with what the tools will say. `{n}` is the iteration.
+/// The calls of an answer, with their results. `{n}` is the iteration.
 fn results(said: &Value, iteration: usize) -> Vec<(ToolCall, Result<String, String>)> {
     let calls = said["calls"].as_array().cloned().unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or_default().replace("{n}", &iteration.to_string());
@@ -184,7 +184,7 @@ fn results(said: &Value, iteration: usize) -> Vec<(ToolCall, Result<String, Stri
     calls.iter().enumerate().map(of).collect()
 }
 
-/// Puts a stage in its place.
+/// Adds a middleware.
 fn place(
     run: Pipeline,
     stage: &Value,
@@ -227,7 +227,7 @@ fn place(
     run.with_settings(Probe { stage, asked, wait: Mutex::new(wait) }, settings)
 }
 
-/// A stage that does as its vector says, and tells when it was asked.
+/// A middleware that does what its vector says, and records when it was asked.
 struct Probe {
     stage: Value,
     asked: Arc<Mutex<Vec<String>>>,
@@ -251,7 +251,7 @@ impl Middleware for Probe {
         let Some(wanted) = wanted else { return Ok(Reaction::none()) };
         match wanted.as_str() {
             Some("fail") => return Err("out of order".into()),
-            Some("panic") => panic!("a stage that panics, as its vector says"),
+            Some("panic") => panic!("a middleware that panics, as its vector says"),
             Some("hang") => _ = self.wait.lock().unwrap().recv(),
             Some("pending") => {
                 // A future that is not ready before the run is over.

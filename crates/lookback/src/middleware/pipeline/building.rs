@@ -1,86 +1,75 @@
-//! Building a pipeline: its stages, in their order, and how long its runs may be.
+//! Building a pipeline: its middleware in order, and the limits of its runs.
 
 use std::collections::VecDeque;
 
-use super::super::{Budget, ContextFilter, FactSheet, Middleware, MiddlewareSettings, Observe, Progress, ToolUse};
-use super::{Costs, Pipeline, Slot, Step};
+use super::super::{Budget, ContextFilter, FactSheet, Middleware, MiddlewareSettings, Observe};
+use super::{Exchange, Notes, Options, Pipeline, RunState, Shown, Slot};
 use crate::memory::Memory;
 use crate::session::Session;
 
 impl Pipeline {
-    /// A session without stages.
+    /// Creates a pipeline without middleware.
     pub fn new(session: Session) -> Self {
         Pipeline {
             session,
             slots: Vec::new(),
-            task: None,
-            sub_agent: false,
-            continuity: None,
+            options: Options::default(),
             resumed: false,
-            iterations: None,
-            iteration: 0,
-            step: Step::New,
+            run: RunState::default(),
             asking: None,
-            pending: VecDeque::new(),
-            notes: Vec::new(),
+            notes: Notes::default(),
+            shown: Shown::default(),
+            exchange: Exchange::default(),
             writing: None,
-            bound: None,
-            tools: ToolUse::Free,
-            compaction: None,
-            windowed: None,
-            seen: None,
-            sent: None,
-            reported: false,
-            allowed: ToolUse::Free,
-            costs: Costs::default(),
-            open: Vec::new(),
-            outcome: None,
-            stopped: None,
             failures: VecDeque::new(),
         }
     }
 
-    /// A session with all five stages: [`Observe`], this budget, this window, the facts of this memory, and [`Progress`]. The model is to have
-    /// the tools of the memory (see [`tools`](crate::memory::tools)), which the pipeline answers.
+    /// Creates a pipeline with all five middleware of this crate: [`Observe`], this budget, this context filter, a
+    /// [`FactSheet`] of this memory, and [`Progress`](super::super::Progress). Offer the model the tools of the memory
+    /// (see [`tools`](crate::memory::tools)); the pipeline answers them.
     #[must_use]
     pub fn standard(session: Session, budget: Budget, window: ContextFilter, memory: Memory) -> Self {
-        let (sheet, progress) = (FactSheet::new(memory), Progress::new());
+        let (sheet, progress) = (FactSheet::new(memory), super::super::Progress::new());
         let pipeline = Pipeline::new(session).with(Observe::new()).with(budget);
         pipeline.with(window.naming_entries()).with(sheet).with(progress)
     }
 
-    /// Puts a stage in its place: after those of the same order.
+    /// Adds a middleware, after those of the same order.
     #[must_use]
-    pub fn with(self, stage: impl Middleware + 'static) -> Self {
-        self.with_settings(stage, MiddlewareSettings::default())
+    pub fn with(self, middleware: impl Middleware + 'static) -> Self {
+        self.with_settings(middleware, MiddlewareSettings::default())
     }
 
-    /// Puts a stage in its place, with settings instead of its own.
+    /// Adds a middleware with settings that replace its own.
     #[must_use]
-    pub fn with_settings(mut self, stage: impl Middleware + 'static, settings: MiddlewareSettings) -> Self {
-        let slot = Slot::new(Box::new(stage), settings);
+    pub fn with_settings(mut self, middleware: impl Middleware + 'static, settings: MiddlewareSettings) -> Self {
+        let slot = Slot::new(Box::new(middleware), settings);
         let at = self.slots.partition_point(|other| other.order <= slot.order);
         self.slots.insert(at, slot);
         self
     }
 
-    /// A run has at most so many iterations.
+    /// Sets the most iterations that a run may have. By default there is no limit.
     #[must_use]
-    pub fn iterations(self, most: u64) -> Self {
-        Pipeline { iterations: Some(most), ..self }
+    pub fn iterations(mut self, most: u64) -> Self {
+        self.options.iterations = Some(most);
+        self
     }
 
-    /// The first run has the last so many turns of the session before its task (see [`Session::resume`]), instead of 16, or of none for a
-    /// sub-agent.
+    /// Sets how many turns of the session stay in the window before the task of the first run (see
+    /// [`Session::resume`]). The default is 16, or 0 for a sub-agent.
     #[must_use]
-    pub fn with_continuity(self, turns: u64) -> Self {
-        Pipeline { continuity: Some(turns), ..self }
+    pub fn with_continuity(mut self, turns: u64) -> Self {
+        self.options.continuity = Some(turns);
+        self
     }
 
-    /// Another agent gives the task, and no person: nothing that the session had before stands before it, unless
-    /// [`Pipeline::with_continuity`] says so.
+    /// Declares that another agent gives the tasks, and no person. Nothing that the session had before stays in the
+    /// window then, unless [`Pipeline::with_continuity`] is set.
     #[must_use]
-    pub fn sub_agent(self) -> Self {
-        Pipeline { sub_agent: true, ..self }
+    pub fn sub_agent(mut self) -> Self {
+        self.options.sub_agent = true;
+        self
     }
 }

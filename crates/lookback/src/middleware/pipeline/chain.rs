@@ -1,18 +1,24 @@
-//! The chain: stages asked one after another, and what each wants done before the next is asked.
+//! The chain: middleware is asked one after another, and what one wants is done before the next is asked.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::super::{Cause, Event, Flow, Note, OnFailure, Reaction, Run, StageError, Stopped, ToolUse};
+use super::super::{Cause, Event, Flow, MiddlewareError, Note, OnFailure, Reaction, Run, Stopped, ToolUse};
 use super::{Asking, Pipeline};
 use crate::session::Error;
 
-/// How many failures are remembered.
+/// The number of failures that are remembered.
 const FAILURES: usize = 64;
 
+/// A middleware's answer to a tool call.
+pub(super) struct ToolAnswer {
+    pub(super) text: String,
+    pub(super) error: bool,
+}
+
 impl Pipeline {
-    /// Asks stages, one after another, and does what each wants. Gives the answer that one has for a tool.
-    pub(super) async fn ask(&mut self, event: Event, range: Range<usize>) -> Result<Option<(String, bool)>, Error> {
+    /// Asks middleware about an event, and does what each wants. Returns the answer that one gives for a tool.
+    pub(super) async fn ask(&mut self, event: Event, range: Range<usize>) -> Result<Option<ToolAnswer>, Error> {
         if self.asking.as_ref().is_none_or(|asking| !asking.event.is_same(&event)) {
             let slots = if event.is_after() { range.rev().collect() } else { range.collect() };
             self.asking = Some(Asking { event: Arc::new(event), slots });
@@ -24,16 +30,23 @@ impl Pipeline {
             if let Some(asking) = &mut self.asking {
                 asking.slots.pop_front();
             }
-            match self.take(&event, index, reaction) {
+            let flow = match reaction {
+                Ok(reaction) => self.react(&event, index, reaction),
+                Err(cause) => {
+                    self.note_failure(&event, index, cause);
+                    Flow::Continue
+                }
+            };
+            match flow {
                 Flow::Answer { text, error } if matches!(*event, Event::BeforeTool(_)) => {
                     self.asking = None;
-                    return Ok(Some((text, error)));
+                    return Ok(Some(ToolAnswer { text, error }));
                 }
-                Flow::Stop(reason) if self.stopped.is_none() => self.stop_with(Stopped::Cut(reason)),
-                Flow::LastAnswer(reason) if self.tools == ToolUse::Free => self.tools = ToolUse::None(reason),
+                Flow::Stop(reason) if self.run.stopped.is_none() => self.stop_with(Stopped::Cut(reason)),
+                Flow::LastAnswer(reason) if self.run.tools == ToolUse::Free => self.run.tools = ToolUse::None(reason),
                 Flow::Continue | Flow::Answer { .. } | Flow::LastAnswer(_) | Flow::Stop(_) => {}
             }
-            if matches!(*event, Event::BeforeModel | Event::Compacted) && self.stopped.is_none() {
+            if matches!(*event, Event::BeforeModel | Event::Compacted) && self.run.stopped.is_none() {
                 self.flush().await?;
             }
         }
@@ -50,62 +63,63 @@ impl Pipeline {
         let settings = self.session.settings();
         let run = Run {
             session: self.session.name().clone(),
-            task: self.task.clone(),
-            iteration: self.iteration,
-            iterations: self.iterations,
-            sub_agent: self.sub_agent,
+            task: self.run.task.clone(),
+            iteration: self.run.iteration,
+            iterations: self.options.iterations,
+            sub_agent: self.options.sub_agent,
             tokens: self.session.tokens_of(&view),
             view,
-            spent: self.costs.spent,
-            new_tokens: self.costs.new,
+            spent: self.run.costs.spent,
+            new_tokens: self.run.costs.new,
             dialect: settings.dialect,
             policy: Arc::new(settings.policy.clone()),
-            compaction: self.compaction.clone(),
+            compaction: self.shown.compaction.clone(),
             left: Arc::new([]),
-            notes: self.notes.iter().chain(&self.pending).cloned().collect(),
-            tools: self.tools.clone(),
+            notes: self.notes.written.iter().chain(&self.notes.pending).cloned().collect(),
+            tools: self.run.tools.clone(),
+            jobs: None,
         };
         slot.ask(event, run).await
     }
 
-    /// Does what a stage wants, but for the flow; or tells of its failure.
-    fn take(&mut self, event: &Event, index: usize, reaction: Result<Reaction, Cause>) -> Flow {
+    /// Does what a middleware wants, except for the flow, which it returns.
+    fn react(&mut self, event: &Event, index: usize, reaction: Reaction) -> Flow {
         let Some(slot) = self.slots.get(index) else { return Flow::Continue };
-        let (stage, on_failure) = (slot.name.clone(), slot.on_failure);
-        match reaction {
-            Ok(Reaction { notes, policy, flow }) => {
-                let said = |text: String| Note { stage: stage.clone(), text: text.into() };
-                self.pending.extend(notes.into_iter().filter(|text| !text.trim().is_empty()).map(said));
-                if let Some(policy) = policy {
-                    let window = self.session.settings().model_window;
-                    let bound = self.bound.take().map_or(*policy.clone(), |bound| bound.tightened(&policy, window));
-                    self.session.bind(Some(bound.clone()));
-                    self.bound = Some(bound);
-                }
-                if flow != Flow::Continue {
-                    tracing::debug!(stage = &*stage, event = event.name(), "a stage changes how the run goes on");
-                }
-                flow
-            }
-            Err(cause) => {
-                let kind = match cause {
-                    Cause::Failed(_) => "failed",
-                    Cause::Panicked => "panicked",
-                    Cause::TimedOut { .. } => "timed_out",
-                    Cause::Busy => "busy",
-                };
-                // Not what it says: that may have the conversation in it.
-                tracing::warn!(stage = &*stage, event = event.name(), kind, "a stage of the middleware failed");
-                let failure = Arc::new(StageError { stage: stage.to_string(), event: event.name(), cause });
-                if self.failures.len() == FAILURES {
-                    self.failures.pop_front();
-                }
-                self.failures.push_back(failure.clone());
-                if on_failure == OnFailure::Closed {
-                    self.stop_with(Stopped::Stage(failure));
-                }
-                Flow::Continue
-            }
+        let name = slot.name.clone();
+        let Reaction { notes, policy, flow } = reaction;
+        let note = |text: String| Note { middleware: name.clone(), text: text.into() };
+        self.notes.pending.extend(notes.into_iter().filter(|text| !text.trim().is_empty()).map(note));
+        if let Some(policy) = policy {
+            let window = self.session.settings().model_window;
+            let bound = self.run.bound.take().map_or(*policy.clone(), |bound| bound.tightened(&policy, window));
+            self.session.bind(Some(bound.clone()));
+            self.run.bound = Some(bound);
+        }
+        if flow != Flow::Continue {
+            tracing::debug!(middleware = &*name, event = event.name(), "a middleware changes how the run goes on");
+        }
+        flow
+    }
+
+    /// Remembers a failure, and ends the run if the middleware fails closed.
+    fn note_failure(&mut self, event: &Event, index: usize, cause: Cause) {
+        let Some(slot) = self.slots.get(index) else { return };
+        let (name, on_failure) = (slot.name.clone(), slot.on_failure);
+        let kind = match cause {
+            Cause::Failed(_) => "failed",
+            Cause::Panicked => "panicked",
+            Cause::TimedOut { .. } => "timed_out",
+            Cause::Busy => "busy",
+        };
+        // The error's own text may quote the conversation, which no log may.
+        tracing::warn!(middleware = &*name, event = event.name(), kind, "a middleware failed");
+        let failure = Arc::new(MiddlewareError { middleware: name.to_string(), event: event.name(), cause });
+        if self.failures.len() == FAILURES {
+            self.failures.pop_front();
+        }
+        self.failures.push_back(failure.clone());
+        if on_failure == OnFailure::Closed {
+            self.stop_with(Stopped::Middleware(failure));
         }
     }
 }

@@ -1,120 +1,77 @@
-//! What a pipeline writes into its session, and what it sees of it.
+//! What a pipeline writes into its session, and what it sees there.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
-use lookback_core::measure;
-use lookback_core::message::{Content, Message, ToolCall, ToolResult, UserPart};
+use lookback_core::message::Message;
 use lookback_core::transcript::{Compaction, Entry, Origin, Position};
 use lookback_core::{Mode, View};
 
-use super::super::{Call, CallUsage, ModelAnswer};
-use super::{Pipeline, Sent, Step};
+use super::super::Call;
+use super::Pipeline;
+use super::state::Sent;
+use super::steps::Step;
 use crate::session::log::read;
 use crate::session::{Error, now};
 
-/// The name under which a model's tokens are corrected: the session's own, where the provider's is the same with a date (`gpt-4o-2024-11-20`),
-/// for under another nobody would look.
-fn counted_as(asked: Option<&str>, told: Option<&str>) -> Option<String> {
-    let date =
-        |rest: &str| rest.len() >= "-20241120".len() && rest.bytes().all(|sign| sign == b'-' || sign.is_ascii_digit());
-    let own = |asked: &&str| told.is_none_or(|told| told.strip_prefix(asked).is_some_and(date));
-    asked.filter(own).or(told).map(str::to_owned)
-}
-
-/// The newest compaction among entries.
-fn newest(entries: &[Entry]) -> Option<Arc<Compaction>> {
-    entries.iter().rev().find_map(|entry| match entry {
-        Entry::Compaction(compaction) => Some(Arc::new(compaction.clone())),
-        _ => None,
-    })
+/// How a message is taken in as it arrives.
+#[derive(Clone, Copy)]
+enum Arrival {
+    /// With the policy's cap on long results, if it has one.
+    Capped(Origin),
+    /// As it is.
+    Whole,
 }
 
 impl Pipeline {
-    /// Puts an answer of the model's into the session, with what was reported of its call.
-    pub(super) async fn take_answer(&mut self, message: Message, usage: Option<CallUsage>) -> Result<(), Error> {
-        let calls: Vec<_> = message.tool_calls().map(|(_, call)| call.clone()).collect();
-        let kept = Arc::new(message.clone());
-        if let Some(usage) = &usage
-            && let Some(model) = counted_as(self.session.settings().model.as_deref(), usage.model.as_deref())
-        {
-            self.report(&model, usage.input).await?;
-        }
-        self.push(message, Origin::Model).await?;
-        (self.open, self.reported) = (calls, false);
-        let Sent { view, tokens, since } = self.sent.take().unwrap_or_else(|| {
-            let view = self.look();
-            Sent { tokens: self.session.tokens_of(&view), view, since: Instant::now() }
-        });
-        match &usage {
-            Some(usage) => self.costs.add(usage.input, usage.output),
-            None => self.costs.add(tokens, measure(&kept, &[], &*self.session.settings().counter).tokens),
-        }
-        self.step = Step::Answered(ModelAnswer { message: kept, usage, sent: view, duration: since.elapsed() });
-        Ok(())
-    }
-
-    /// A result of a call, which is open no longer.
-    ///
-    /// What a stage answers is as long as it is meant to be: were a page that was recalled cut again, its end could never be read.
-    pub(super) async fn answer(&mut self, call: &ToolCall, text: &str, error: bool, ran: bool) -> Result<(), Error> {
-        let Some(at) = self.open.iter().position(|open| open == call) else { return Ok(()) };
-        let message = |error| {
-            let result = ToolResult { error, ..ToolResult::new(&call.id, text) };
-            Message::new(Content::User(vec![UserPart::ToolResult(result)]))
-        };
-        // Not every provider has a way to say that a result is an error; the text says it then.
-        let failed =
-            Some(message(true)).filter(|message| error && self.session.settings().dialect.convert(message).is_ok());
-        self.write(failed.unwrap_or_else(|| message(false)), ran.then_some(Origin::Client)).await?;
-        self.open.remove(at);
-        Ok(())
-    }
-
-    /// Records what was reported of a call once, as [`Pipeline::push`] does.
-    async fn report(&mut self, model: &str, input: u64) -> Result<(), Error> {
+    /// Records the usage that was reported for a call, once, as [`Pipeline::push`] does.
+    pub(super) async fn report(&mut self, model: &str, input: u64) -> Result<(), Error> {
         let is_it =
             |entry: &Entry| matches!(entry, Entry::Usage(usage) if usage.model == model && usage.reported == input);
-        if self.reported {
+        if self.exchange.reported {
             return Ok(());
         }
         if !self.was_written(is_it).await? {
             self.writing = Some(self.session.stats().entries);
             self.session.usage(model, input).await?;
         }
-        (self.reported, self.writing) = (true, None);
+        (self.exchange.reported, self.writing) = (true, None);
         Ok(())
     }
 
-    /// Pushes a message once, though the future of an earlier try was dropped, or failed, with the message written.
+    /// Pushes a message once, even if an earlier try wrote it and then failed or had its future dropped.
     pub(super) async fn push(&mut self, message: Message, origin: Origin) -> Result<(), Error> {
-        self.write(message, Some(origin)).await
+        self.write(message, Arrival::Capped(origin)).await
     }
 
-    /// The same. Without an origin it is the client's, and is not cut as it arrives.
-    async fn write(&mut self, message: Message, origin: Option<Origin>) -> Result<(), Error> {
+    /// Pushes a message of the client once, without cutting it as it arrives.
+    pub(super) async fn push_whole(&mut self, message: Message) -> Result<(), Error> {
+        self.write(message, Arrival::Whole).await
+    }
+
+    async fn write(&mut self, message: Message, arrival: Arrival) -> Result<(), Error> {
         let said = self.session.settings().dialect.convert(&message)?;
         let digests: Vec<_> = said.iter().map(Message::digest).collect();
         let is_it = |entry: &Entry| matches!(entry, Entry::Message(arrival) if digests.contains(&arrival.digest));
         if !self.was_written(is_it).await? {
             self.writing = Some(self.session.stats().entries);
-            match origin {
-                Some(origin) => self.session.receive(message, origin, now()).await?,
-                None => self.session.receive_whole(message).await?,
+            match arrival {
+                Arrival::Capped(origin) => self.session.receive(message, origin, now()).await?,
+                Arrival::Whole => self.session.receive_whole(message).await?,
             }
         }
         self.writing = None;
         Ok(())
     }
 
-    /// Whether a write that was begun before, and whose end nobody heard of, wrote this.
+    /// Whether a write that has begun before, and whose end is unknown, wrote this.
     async fn was_written(&mut self, is_it: impl Fn(&Entry) -> bool) -> Result<bool, Error> {
         let Some(end) = self.writing else { return Ok(false) };
         Ok(self.since(end).await?.iter().any(is_it))
     }
 
-    /// What was written since the log ended there, by whomever.
+    /// Reads what anybody has written since the log ended at this position.
     async fn since(&mut self, end: Position) -> Result<Vec<Entry>, Error> {
         self.session.catch_up().await?;
         let now = self.session.stats().entries;
@@ -122,60 +79,61 @@ impl Pipeline {
         Ok(read(&**self.session.store(), self.session.name(), span).await?)
     }
 
-    /// Puts what the stages said into the session.
+    /// Puts the pending notes into the session.
     pub(super) async fn flush(&mut self) -> Result<(), Error> {
-        while let Some(note) = self.pending.front().cloned() {
+        while let Some(note) = self.notes.pending.front().cloned() {
             self.push(Message::user(&*note.text), Origin::Lookback).await?;
-            self.pending.pop_front();
-            self.notes.push(note);
+            self.notes.pending.pop_front();
+            self.notes.written.push(note);
         }
         Ok(())
     }
 
-    /// Makes a window smaller that the provider refused, unless a try before this did, whose end nobody heard of.
+    /// Makes a window smaller that the provider refused, unless an earlier try, whose end is unknown, did so.
     pub(super) async fn reduce(&mut self) -> Result<(), Error> {
-        let Step::Overflow(cause, end) = self.step else { return Ok(()) };
+        let Step::Overflow(cause, end) = self.run.step else { return Ok(()) };
         let mut made = newest(&self.since(end).await?);
         if made.is_none() {
             match self.session.overflow(cause).await {
-                // Nothing comes of another try.
+                // Another try would fail, too.
                 Err(error @ Error::Irreducible(_)) => {
-                    self.step = Step::Call;
+                    self.run.step = Step::Call;
                     return Err(error);
                 }
                 done => done?,
             }
             made = newest(&self.since(end).await?);
         }
-        self.compaction = made.or(self.compaction.take());
+        self.shown.compaction = made.or(self.shown.compaction.take());
         self.look();
-        self.step = Step::Call;
+        self.run.step = Step::Call;
         Ok(())
     }
 
-    /// Makes the window, and takes note of what left it.
+    /// Makes the window, and notices what has left it. Returns its view and its tokens.
     pub(super) async fn window(&mut self) -> Result<(Arc<View>, u64), Error> {
         self.look();
         let window = self.session.window().await?;
         let made = newest(window.entries());
         let (view, tokens) = (Arc::new(window.view().clone()), window.tokens());
-        self.compaction = made.or(self.compaction.take());
+        self.shown.compaction = made.or(self.shown.compaction.take());
         self.see(view.clone());
         Ok((view, tokens))
     }
 
+    /// Makes the window again, since the caller may have pushed something, and hands the call out.
     pub(super) async fn call(&mut self) -> Result<Call, Error> {
         let (view, tokens) = self.window().await?;
-        self.reported = false;
-        self.sent = Some(Sent { view: view.clone(), tokens, since: Instant::now() });
-        self.allowed = self.tools.clone();
+        self.exchange.reported = false;
+        self.exchange.sent = Some(Sent { view: view.clone(), tokens, since: Instant::now() });
+        self.exchange.allowed = self.run.tools.clone();
         let dialect = self.session.settings().dialect;
-        Ok(Call { view, dialect, tokens, tools: self.tools.clone(), iteration: self.iteration })
+        Ok(Call { view, dialect, tokens, tools: self.run.tools.clone(), iteration: self.run.iteration })
     }
 
-    /// The view as it is.
+    /// Returns the view as it is now.
     pub(super) fn look(&mut self) -> Arc<View> {
-        match &self.seen {
+        match &self.shown.view {
             Some((end, view)) if *end == self.session.stats().entries => view.clone(),
             _ => {
                 let view = Arc::new(self.session.view().clone());
@@ -185,10 +143,10 @@ impl Pipeline {
         }
     }
 
-    /// Takes note of a view, and for each stage of what has left it since the one before.
-    pub(super) fn see(&mut self, view: Arc<View>) {
-        let before = self.seen.replace((self.session.stats().entries, view.clone()));
-        // What is left out on read comes back at the next.
+    /// Remembers a view, and for each middleware what has left it since the one before.
+    fn see(&mut self, view: Arc<View>) {
+        let before = self.shown.view.replace((self.session.stats().entries, view.clone()));
+        // What a policy leaves out on read comes back at the next read.
         let Some((_, before)) = before.filter(|_| self.session.settings().policy.mode == Mode::Recorded) else {
             return;
         };
@@ -199,4 +157,12 @@ impl Pipeline {
             slot.left.extend(left.iter().cloned());
         }
     }
+}
+
+/// Returns the newest compaction among entries.
+fn newest(entries: &[Entry]) -> Option<Arc<Compaction>> {
+    entries.iter().rev().find_map(|entry| match entry {
+        Entry::Compaction(compaction) => Some(Arc::new(compaction.clone())),
+        _ => None,
+    })
 }

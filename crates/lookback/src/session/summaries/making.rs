@@ -13,7 +13,7 @@ use tracing::Span;
 use super::note::{Note, failed};
 use crate::session::hooks::{CompactEnd, CompactionOutcome, Hooks};
 use crate::store::{LogName, Store, StoreError};
-use crate::summarize::{Summarizer, Task, run};
+use crate::summarize::{Spawner, Summarizer, Task, run};
 
 /// All that making one summary needs, without its session.
 pub(super) struct Making {
@@ -23,6 +23,7 @@ pub(super) struct Making {
     /// Where in the log what comes of it belongs. Whoever thinks it dead writes there instead.
     pub(super) at: u64,
     pub(super) summarizer: Arc<dyn Summarizer>,
+    pub(super) spawner: Spawner,
     pub(super) counter: Arc<dyn TokenCounter>,
     pub(super) hooks: Hooks,
     pub(super) time_limit: Duration,
@@ -75,7 +76,10 @@ impl Making {
                 }
                 Ok((summary.text, tokens))
             }
-            Ok(Err(error)) => Err(error.to_string()),
+            Ok(Err(error)) => {
+                self.spawner.learn(&error);
+                Err(error.to_string())
+            }
             Err(panic) => Err((*panic.downcast_ref::<&str>().unwrap_or(&"the summarizer panicked")).to_owned()),
         }
     }

@@ -28,7 +28,7 @@ use super::hooks::{CompactStart, CompactionOutcome};
 use super::{Session, now};
 use crate::calls;
 use crate::store::{LogName, Store, StoreError};
-use crate::summarize::{Extractive, Summarizer, Task};
+use crate::summarize::{Extractive, Spawner, Summarizer, Task};
 
 /// Work that goes on beside a session.
 pub type Job = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -48,7 +48,7 @@ const MISSED: usize = 256;
 pub(super) struct Summaries {
     pub(super) summarizer: Arc<dyn Summarizer>,
     pub(super) focus: Vec<String>,
-    pub(super) spawn: Arc<dyn Fn(Job) + Send + Sync>,
+    pub(super) spawner: Spawner,
     pub(super) time_limit: Duration,
     log: LogName,
     work: Work,
@@ -75,7 +75,7 @@ impl Summaries {
         Summaries {
             summarizer: Arc::new(Extractive::default()),
             focus: ["decisions", "facts", "preferences"].map(str::to_owned).to_vec(),
-            spawn: Arc::new(|job| blocking::unblock(|| future::block_on(job)).detach()),
+            spawner: Spawner::default(),
             time_limit: TIME_LIMIT,
             log: name.summary_of(),
             work: Work::None,
@@ -253,7 +253,8 @@ impl Session {
             }
             let at = self.engine.end();
             let (free, entries) = self.look().await?;
-            if let Some((end, failures)) = free {
+            // Without the runtime that the summarizer needs, every try would fail as the first did.
+            if let Some((end, failures)) = free.filter(|_| !self.summaries.spawner.lacks_runtime()) {
                 self.catch_up().await?;
                 // What other writers have written may have been summarized by them already: it is to be decided anew.
                 if self.engine.end() == at
@@ -474,6 +475,7 @@ impl Session {
             log: summaries.log.clone(),
             at: end + 1,
             summarizer: summaries.summarizer.clone(),
+            spawner: summaries.spawner.clone(),
             counter: self.engine.settings().counter.clone(),
             hooks: self.hooks.clone(),
             time_limit,
@@ -485,7 +487,7 @@ impl Session {
             making.make(task).await;
             drop(closes);
         };
-        (summaries.spawn)(Box::pin(made.instrument(span)));
+        summaries.spawner.spawn(Box::pin(made.instrument(span)));
         Ok(())
     }
 
