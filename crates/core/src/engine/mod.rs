@@ -109,8 +109,9 @@ impl Default for Settings {
 /// A model call takes these steps:
 ///
 /// - [`push`](Engine::push) takes each new message.
-/// - [`window`](Engine::window) repairs and compacts before the call. Send the [`view`](Engine::view) then (or
-///   [`WindowOutcome::on_read`] if it is present), unless [`WindowOutcome::exceeded`] says that a hard limit is exceeded.
+/// - [`window`](Engine::window) repairs and compacts before the call. Unless a hard limit is
+///   [exceeded](WindowOutcome::exceeded), send the [`view`](Engine::view) then, or [`WindowOutcome::on_read`] if it is
+///   present.
 /// - [`usage`](Engine::usage) takes the tokens that the provider reports, which makes later counts more accurate.
 /// - If the provider refuses the request as too long, [`overflow`](Engine::overflow) makes the window smaller.
 ///
