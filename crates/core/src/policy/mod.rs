@@ -35,8 +35,8 @@ pub use crate::start::Start;
 /// assert!(policy.faults().is_empty());
 /// ```
 ///
-/// A policy can also be read from JSON or TOML. A missing key has its value in [`Policy::unlimited`], and an unknown key
-/// is an error.
+/// A policy can also be read from JSON or TOML. A missing key has its value in [`Policy::unlimited`], and an unknown
+/// key is an error.
 ///
 /// ```
 /// use lookback_core::Policy;
@@ -91,13 +91,13 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Returns the policy that we run in production, and the default of [`Settings`](crate::Settings). The page
-    /// `docs/default-policy.md` gives the reasons, with figures.
+    /// Returns the policy that we run in production. It is the default of [`Settings`](crate::Settings).
     ///
     /// A window that exceeds 64,000 tokens is cut to 32,000, in whole groups, so that it is cut rarely and the
     /// provider's cache holds in between. The same applies at 80 pictures and files (cut to 40), and at 24,000,000
     /// bytes (cut to 12,000,000). Pictures and files in tool results are cleared first, except in the newest 4 rounds.
-    /// Tool results longer than 32,000 characters are truncated as they arrive.
+    /// Tool results longer than 32,000 characters are truncated as they arrive. The page `docs/default-policy.md` gives
+    /// the reasons, with figures.
     ///
     /// ```
     /// use lookback_core::{Limits, Policy};
@@ -176,7 +176,7 @@ impl Policy {
 }
 
 impl Default for Policy {
-    /// As [`Policy::unlimited`].
+    /// Returns [`Policy::unlimited`].
     fn default() -> Self {
         Policy::unlimited()
     }
