@@ -13,7 +13,7 @@ use crate::view::View;
 impl Candidates {
     /// Returns the plan that keeps every group, except for reasoning that any compaction makes stale.
     pub(crate) fn keep_all(&self) -> Plan {
-        let mut plan = plan_for(&self.groups, &Policy::default(), Demands::default());
+        let mut plan = plan_for(&self.groups, &Policy::unlimited(), Demands::default());
         for (decision, group) in plan.decisions.iter_mut().zip(&self.groups) {
             decision.after = group.kept;
             if group.is_stale() {

@@ -46,7 +46,7 @@ pub use crate::start::Start;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default = "Policy::unlimited", deny_unknown_fields)]
 pub struct Policy {
     /// When to compact: a window that exceeds any of these limits is made smaller.
     pub limits: Limits,
