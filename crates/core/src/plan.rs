@@ -1,5 +1,4 @@
-//! The plan: for every group keep, truncate, clear, summarize or drop, and why. Pure and total: sizes in, decisions
-//! out.
+//! The plan: for every group keep, truncate, clear, summarize or drop, and why. It is computed from sizes alone.
 
 use serde::{Deserialize, Serialize};
 
@@ -120,7 +119,7 @@ pub enum Reason {
     },
     /// The target was met before the stages reached this group.
     Recent,
-    /// A limit was exceeded, and this was the oldest group that the stage could take.
+    /// A limit was exceeded, and this was the oldest group that the stage could change.
     Exceeded {
         /// The measure of the limit.
         measure: Measure,

@@ -1,5 +1,4 @@
-//! The groups of a view as the planner sees them: their current sizes, and what each stage of the policy would leave of
-//! them.
+//! The groups of a view as the planner sees them: their current sizes, and what each stage would leave of them.
 
 mod carry_out;
 mod changes;

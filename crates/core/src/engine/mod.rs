@@ -1,4 +1,4 @@
-//! One conversation in memory: takes messages, returns windows, and returns the entries that a log must keep.
+//! One conversation in memory: takes messages, and returns windows and the entries that a log must keep.
 
 mod reduce;
 mod repair;
@@ -108,16 +108,16 @@ impl Default for Settings {
 ///
 /// A model call takes these steps:
 ///
-/// - [`push`](Engine::push) takes each new message.
+/// - [`push`](Engine::push) appends each new message.
 /// - [`window`](Engine::window) repairs and compacts before the call. Unless a hard limit is
 ///   [exceeded](WindowOutcome::exceeded), send the [`view`](Engine::view) then, or [`WindowOutcome::on_read`] if it is
 ///   present.
-/// - [`usage`](Engine::usage) takes the tokens that the provider reports, which makes later counts more accurate.
+/// - [`usage`](Engine::usage) records the tokens that the provider reports, which makes later counts more accurate.
 /// - If the provider refuses the request as too long, [`overflow`](Engine::overflow) makes the window smaller.
 ///
-/// Each method that changes something returns the entries that record the change, and has already applied them. If you
-/// keep a log, append them in order. [`Engine::resume`] continues from such a log. The engine does no I/O and has no
-/// clock. A `Session` (in the crate `lookback`) is an engine with a store.
+/// Each method that changes the conversation returns the entries that record the change, already applied. If you keep a
+/// log, append them in order. [`Engine::resume`] continues from such a log. The engine does no I/O and has no clock. A
+/// `Session` (in the crate `lookback`) is an engine with a store.
 ///
 /// ```
 /// use lookback_core::{Engine, Limits, Message, Policy, Settings};
@@ -237,7 +237,7 @@ impl Engine {
         self.end
     }
 
-    /// Takes a message from the client.
+    /// Appends a message from the client, and returns the entries that record it.
     ///
     /// # Errors
     /// Returns an error if the message was built in Rust or came in another dialect, and the engine's dialect cannot
@@ -246,7 +246,8 @@ impl Engine {
         self.receive(message, Origin::Client, None)
     }
 
-    /// Takes a message from `origin`, which arrived at `time` if that is known.
+    /// Appends a message from `origin`, and returns the entries that record it. `time` is when it arrived, if that is
+    /// known.
     ///
     /// # Errors
     /// Returns an error in the same cases as [`Engine::push`].

@@ -1,5 +1,4 @@
-//! Repairs that are made only when a request is to be sent: stand-ins for results, an opening, and no white space at
-//! the end.
+//! Repairs made only when a request is to be sent: stand-ins, an opening, and the removal of white space at the end.
 
 use std::sync::Arc;
 

@@ -94,7 +94,7 @@ impl Policy {
     /// Returns the policy that we run in production. It is the default of [`Settings`](crate::Settings).
     ///
     /// A window that exceeds 64,000 tokens is cut to 32,000, in whole groups, so that it is cut rarely and the
-    /// provider's cache holds in between. The same applies at 80 pictures and files (cut to 40), and at 24,000,000
+    /// provider's cache matches in between. The same applies at 80 pictures and files (cut to 40), and at 24,000,000
     /// bytes (cut to 12,000,000). Pictures and files in tool results are cleared first, except in the newest 4 rounds.
     /// Tool results longer than 32,000 characters are truncated as they arrive. The page `docs/default-policy.md` gives
     /// the reasons, with figures.

@@ -98,7 +98,7 @@ fn shorter<'a>(one: Option<&'a Truncation>, other: Option<&'a Truncation>) -> Op
 
 /// Returns the pace of two policies. A policy without limits that wait for its pace has no say in it.
 fn pace(one: &Policy, by: &Policy) -> Pace {
-    // A share of the context window is no count here, and is checked before every call.
+    // A share of the context window waits for no pace. It has no count, so `get` does not return it.
     let waits = |policy: &Policy| Measure::ALL.into_iter().any(|measure| policy.limits.get(measure).is_some());
     match (waits(one), waits(by)) {
         (_, false) => one.pace,
