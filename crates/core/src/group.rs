@@ -1,4 +1,4 @@
-//! Groups: what may only be kept or dropped whole, by sizes alone.
+//! Groups: the smallest units that are kept or dropped as a whole, as the planner sees them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,25 +8,27 @@ use serde::{Deserialize, Serialize};
 use crate::size::{Size, Totals};
 use crate::start::Start;
 
-/// What may only be kept or dropped whole. The planner sees this and nothing else: sizes, never text.
+/// The smallest unit that is kept or dropped as a whole. The planner sees only this: sizes, never text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
-    /// What it is.
+    /// What the group is.
     pub kind: GroupKind,
-    /// The turn that it begins in, counted over the whole history.
+    /// The turn that the group begins in, counted over the whole history.
     pub turn: u64,
-    /// The round that it is, counted over the whole history; for what is not a round, the one before it.
+    /// The number of this round, counted over the whole history. For a group that is not a round, the number of the
+    /// round before it.
     pub round: u64,
-    /// Why it may not be dropped, where it may not.
+    /// Why the group may not be dropped, if it is pinned.
     pub pin: Option<Pin>,
-    /// Its size as it was last sent, or would be.
+    /// The current size: as the group was last sent, or would be sent now.
     pub size: Size,
-    /// Its size when a compaction keeps it: without reasoning that the compaction makes stale, and with late results in the
-    /// place of their stand-ins.
+    /// The size if a compaction keeps the group: without reasoning that the compaction makes stale, and with late
+    /// results in place of their stand-ins.
     pub kept: Size,
-    /// Its size after each stage of the policy, on top of the stages before; shorter where later stages change nothing.
+    /// The size after each stage of the policy, each on top of those before it. The list is shorter if later stages
+    /// change nothing.
     pub staged: Vec<Size>,
-    /// Whether it holds signed reasoning of the open tool loop, which forbids any change before it.
+    /// Whether the group has signed reasoning of the open tool loop, which forbids any change before it.
     pub binds: bool,
 }
 
@@ -34,36 +36,36 @@ pub struct Group {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupKind {
-    /// System prompt and tools that stand outside the messages.
+    /// The preamble: the system prompt and the tools, if they are sent outside the messages.
     #[serde(alias = "frame")]
     Preamble,
     /// A system message.
     System,
     /// The running summary of what has left the window.
     Summary,
-    /// A message of a person.
+    /// A message from a person.
     User,
     /// An assistant message without tool calls.
     Assistant,
     /// An assistant message with tool calls, and all their results.
     Round,
-    /// What Lookback itself says to the model: a nudge, a fact sheet. It opens no turn and is no task, and a compaction takes it before
-    /// anything else, since who said it can say it again.
+    /// A note: a message that Lookback itself adds for the model, such as a nudge or a fact sheet. It opens no turn and
+    /// is never the task. A compaction removes notes first, because they can be added again.
     Note,
 }
 
 impl GroupKind {
-    /// Whether a policy may leave it uncounted in messages.
+    /// Returns whether a policy may leave this out when it counts messages.
     pub(crate) fn may_be_uncounted(self) -> bool {
         matches!(self, GroupKind::System | GroupKind::Summary)
     }
 
-    /// Whether it counts as a round: an assistant message, with or without tool calls.
+    /// Returns whether this counts as a round: an assistant message, with or without tool calls.
     pub(crate) fn is_round(self) -> bool {
         matches!(self, GroupKind::Assistant | GroupKind::Round)
     }
 
-    /// Whether it is part of what was said, and not of what stands around it.
+    /// Returns whether this is part of the conversation itself, and not of what surrounds it.
     pub(crate) fn is_said(self) -> bool {
         match self {
             GroupKind::Preamble | GroupKind::System | GroupKind::Summary | GroupKind::Note => false,
@@ -72,30 +74,30 @@ impl GroupKind {
     }
 }
 
-/// Why a group may not be dropped.
+/// Why a group is pinned, so that it may not be dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pin {
-    /// System prompt and tools outside the messages.
+    /// It is the preamble: the system prompt and the tools outside the messages.
     #[serde(alias = "frame")]
     Preamble,
-    /// The system messages that the history begins with.
+    /// It is a system message at the beginning of the history.
     System,
-    /// A system message further on, which the policy keeps.
+    /// It is a later system message, which the policy keeps.
     LaterSystem,
-    /// The running summary.
+    /// It is the running summary.
     Summary,
-    /// The last message that a person wrote.
+    /// It has the task: the newest message from a person.
     Task,
-    /// The newest message.
+    /// It has the newest message.
     Newest,
-    /// Tool calls, and their results, to which the model has not spoken yet.
+    /// It is the open round: tool calls, and their results, that the model has not answered yet.
     OpenRound,
-    /// A note that the model has not seen yet.
+    /// It is a note that the model has not seen yet.
     Unseen,
-    /// The policy keeps the first messages.
+    /// It is among the first messages, which the policy keeps.
     First,
-    /// The policy keeps the last messages.
+    /// It is among the last messages, which the policy keeps.
     Last,
 }
 
@@ -117,17 +119,17 @@ impl fmt::Display for Pin {
 }
 
 impl Group {
-    /// Whether it leaves with any compaction that is recorded: a note that the model has seen.
+    /// Returns whether every recorded compaction removes the group: a note that the model has seen.
     pub(crate) fn is_spent(&self) -> bool {
         self.kind == GroupKind::Note && self.pin.is_none()
     }
 
-    /// Whether a compaction leaves nothing of it, since it is all stale reasoning.
+    /// Returns whether a compaction leaves nothing of the group, because it is all stale reasoning.
     pub(crate) fn is_stale(&self) -> bool {
         self.size.messages > 0 && self.kept.messages == 0
     }
 
-    /// Whether a window may begin with it.
+    /// Returns whether a window may begin with the group.
     pub(crate) fn may_start(&self, start: Start) -> bool {
         match start {
             Start::Any => true,
@@ -136,23 +138,23 @@ impl Group {
         }
     }
 
-    /// Its size after the first `stages` stages.
+    /// Returns the size after the first `stages` stages.
     pub(crate) fn after(&self, stages: usize) -> Size {
         self.staged.iter().take(stages).next_back().copied().unwrap_or(self.kept)
     }
 }
 
-/// Something that may not be dropped, and how large it is.
+/// Something that may not be dropped, and its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pinned {
-    /// What it is.
+    /// Why it may not be dropped.
     pub pin: Pin,
     /// Its size if a compaction keeps it.
     pub size: Size,
 }
 
 impl fmt::Display for Pinned {
-    /// Writes what it is, and its tokens.
+    /// Writes what is pinned, and its tokens.
     ///
     /// ```
     /// use lookback_core::group::{Pin, Pinned};
@@ -167,17 +169,17 @@ impl fmt::Display for Pinned {
 }
 
 impl Pinned {
-    /// Lists what is pinned in a sentence, such as `the system prompt (800 tokens), the current task (120 tokens)`.
+    /// Lists what is pinned, as in `the system prompt (800 tokens), the current task (120 tokens)`.
     pub fn list(pinned: &[Pinned]) -> String {
         pinned.iter().map(Pinned::to_string).collect::<Vec<_>>().join(", ")
     }
 }
 
-/// What groups add up to while some are added and others removed. This is the one place that counts turns and rounds.
+/// The totals of groups while some are added and others removed. This is the only place that counts turns and rounds.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tally {
     size: Size,
-    /// How many groups each turn has.
+    /// The number of groups in each turn.
     turns: BTreeMap<u64, u64>,
     rounds: u64,
 }
@@ -206,19 +208,19 @@ impl Tally {
         self.rounds = self.rounds.saturating_sub(u64::from(kind.is_round()));
     }
 
-    /// Replaces the size of a group that was added, or a part of it.
+    /// Replaces the size of a group that was added, or a part of that size.
     pub(crate) fn resize(&mut self, old: Size, new: Size) {
         self.size = self.size - old + new;
     }
 
-    /// What they add up to now.
+    /// Returns the current totals.
     pub(crate) fn totals(&self) -> Totals {
         Totals { size: self.size, turns: self.turns.len() as u64, rounds: self.rounds }
     }
 }
 
 impl Totals {
-    /// Adds groups up, each with the size that is given for it.
+    /// Adds groups up, each with the given size.
     pub fn of<'a>(groups: impl IntoIterator<Item = (&'a Group, Size)>) -> Totals {
         let mut tally = Tally::default();
         groups.into_iter().for_each(|(group, size)| tally.add(group.kind, group.turn, size));

@@ -1,4 +1,4 @@
-//! The plan: for every group keep, truncate, clear, summarize or drop, and why. Pure and total: sizes in, decisions out.
+//! The plan: for every group keep, truncate, clear, summarize or drop, and why. It is computed from sizes alone.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,22 +8,22 @@ use crate::policy::{Limits, Mode, Policy, Stage, Tokens};
 use crate::size::{Excess, Measure, Size, Totals};
 use crate::start::Start;
 
-/// What to do with every group of a window, and why.
+/// What is done with every group of a window, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// What comes of it.
+    /// The outcome of the plan.
     pub verdict: Verdict,
-    /// One for each group, in their order.
+    /// One decision for each group, in order.
     pub decisions: Vec<Decision>,
-    /// The window as it is.
+    /// The totals of the window before the plan.
     pub before: Totals,
-    /// The window as the plan leaves it.
+    /// The totals of the window after the plan.
     pub after: Totals,
-    /// Limits that the window exceeds even so, since what is left is pinned.
+    /// The limits that the window exceeds even so, because what is left is pinned or has to wait.
     pub over: Vec<Excess>,
 }
 
-/// What comes of a plan.
+/// The outcome of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -31,32 +31,33 @@ pub enum Verdict {
     Keep,
     /// The window is compacted.
     Compact,
-    /// The window stays as it is until there is a summary of what is to leave it.
+    /// The window stays as it is until a summary is made of what is to leave.
     Summarize,
-    /// The window stays as it is until its tool loop is done, since signed reasoning stands in it.
+    /// The window stays as it is until its tool loop ends, because the loop has signed reasoning.
     Wait,
     /// The window exceeds a hard limit, and no plan helps.
     Refuse,
 }
 
-/// What is done with one group.
+/// What is done with one group, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
     /// What is done.
     pub action: Action,
-    /// How many stages of the policy it has gone through.
+    /// The number of the policy's stages that the group has gone through.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub stages: usize,
-    /// Why.
+    /// Why it is done.
     pub reason: Reason,
-    /// Its size before.
+    /// The size of the group before.
     pub before: Size,
-    /// Its size after.
+    /// The size of the group after.
     pub after: Size,
 }
 
 impl Decision {
-    /// What becomes of a group in any compaction, before the policy's stages; `spends` says whether notes leave that were seen.
+    /// Returns what happens to a group in every compaction, before the stages of the policy. `spends` says whether
+    /// notes leave that the model has seen.
     pub(crate) fn before_stages(group: &Group, spends: bool) -> Decision {
         let (action, reason, after) = if group.is_stale() {
             (Action::Drop, Reason::Stale, group.kept)
@@ -68,7 +69,7 @@ impl Decision {
         Decision { action, stages: 0, reason, before: group.size, after }
     }
 
-    /// Whether the same was done for the same reason.
+    /// Returns whether the same is done for the same reason.
     pub(crate) fn is_like(&self, other: &Decision) -> bool {
         (self.action, self.stages, self.reason) == (other.action, other.stages, other.reason)
     }
@@ -83,20 +84,20 @@ fn is_zero(n: &usize) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// It stays.
+    /// The group stays.
     Keep,
-    /// Its tool results are shortened.
+    /// The group's tool results are truncated.
     Truncate,
-    /// Its tool results, or the media in them, are replaced by a note.
+    /// The group's tool results, or the pictures and files in them, are replaced by a note.
     Clear,
-    /// It leaves the window, and a running summary takes its place.
+    /// The group leaves the window, and a running summary takes its place.
     Summarize,
-    /// It leaves the window.
+    /// The group leaves the window.
     Drop,
 }
 
 impl Action {
-    /// Whether the group is no longer in the window.
+    /// Returns whether the group leaves the window.
     pub fn is_gone(self) -> bool {
         match self {
             Action::Keep | Action::Truncate | Action::Clear => false,
@@ -111,56 +112,61 @@ impl Action {
 pub enum Reason {
     /// No limit is exceeded.
     Fits,
-    /// It may not be dropped.
+    /// The group is pinned, so it may not be dropped.
     Pinned {
-        /// Why not.
+        /// Why it is pinned.
         pin: Pin,
     },
-    /// The target was met before its turn came.
+    /// The target was met before the stages reached this group.
     Recent,
-    /// A limit was exceeded, and it was the oldest that the stage could take.
+    /// A limit was exceeded, and this was the oldest group that the stage could change.
     Exceeded {
-        /// In which measure.
+        /// The measure of the limit.
         measure: Measure,
-        /// What there was.
+        /// The amount in the window.
         actual: u64,
-        /// What there may be.
+        /// The limit.
         limit: u64,
-        /// What the compaction aims at.
+        /// The target of the compaction.
         target: u64,
     },
-    /// A window may not begin here; or a session went on, which had the question or the answer of this turn alone.
+    /// The window may not begin with this group. Or the session was resumed, and the window had only the question or
+    /// only the answer of this turn.
     Start {
-        /// Where it may begin.
+        /// Where the window may begin.
         rule: Start,
     },
-    /// Nothing of it is left: it was all signed reasoning, which any compaction makes stale.
+    /// Nothing of the group is left: it was all signed reasoning, which every compaction makes stale.
     Stale,
-    /// It is a note of Lookback's that the model has seen, and any compaction takes those; or the run that it was said in is over.
+    /// The group is a note by Lookback that the model has seen, and every compaction removes such notes. Or it is a
+    /// note of a run that is over.
     Spent,
     /// Signed reasoning of the open tool loop forbids a change.
     Waits,
-    /// Its tool results were cut as it arrived. (No plan says so: it happened before.)
+    /// The group's tool results were truncated as they arrived. No plan gives this reason, because it happened earlier.
     Capped,
-    /// It could not be sent as it arrived. (No plan says so: it happened before.)
+    /// The message could not be sent as it arrived, and was repaired. No plan gives this reason, because it happened
+    /// earlier.
     Repaired {
         /// What was wrong with it.
         why: Hidden,
     },
 }
 
-/// The part of a limit that a compaction leaves free above what is pinned, as a divisor: with an eighth, a window of
-/// which half is pinned comes to its next compaction no sooner than after an eighth of its size.
+/// The part of a limit that a compaction leaves free above what is pinned, as a divisor. With an eighth, a window that
+/// is half pinned is compacted again only after it has grown by at least an eighth of the limit.
 const SLACK: u64 = 8;
 
-/// Tokens of a summary's message beside the summary, at the least.
+/// The minimum number of tokens in the message of a summary besides the summary itself.
 const SUMMARY_OVERHEAD: u64 = 32;
-/// Bytes of a token of prose, generously.
+/// Bytes per token of prose, estimated generously.
 const BYTES_A_TOKEN: u64 = 6;
 
-/// Plans a window. `policy` is one whose shares are resolved (see [`Policy::for_window`]).
+/// Plans a window.
 ///
-/// It never fails: where the limits cannot be met it comes as near as what is pinned lets it, and says by how much it misses.
+/// The shares in `policy` must be resolved (see [`Policy::for_window`]); unresolved ones do not apply. Planning never
+/// fails: if the limits cannot be met, the plan comes as close as the pinned groups allow, and says by how much the
+/// limits are exceeded.
 ///
 /// ```
 /// use lookback_core::{Group, Limits, Policy, plan};
@@ -173,7 +179,7 @@ const BYTES_A_TOKEN: u64 = 6;
 ///     Group { kind: GroupKind::User, turn, round: 0, pin, size, kept: size, staged: vec![size], binds: false }
 /// };
 /// let groups = [group(1, None), group(2, None), group(3, Some(Pin::Newest))];
-/// let plan = plan(&groups, &Policy { limits: Limits::tokens(200), ..Policy::default() });
+/// let plan = plan(&groups, &Policy { limits: Limits::tokens(200), ..Policy::unlimited() });
 /// assert_eq!(plan.verdict, Verdict::Compact);
 /// assert_eq!(plan.decisions[0].action, Action::Drop);
 /// assert_eq!(plan.after.size.tokens, 200);
@@ -182,12 +188,12 @@ pub fn plan(groups: &[Group], policy: &Policy) -> Plan {
     plan_for(groups, policy, Demands::default())
 }
 
-/// What holds whatever the policy says.
+/// What applies whatever the policy says.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Demands {
-    /// Where the provider lets a request begin.
+    /// Where the provider allows a request to begin.
     pub(crate) start: Start,
-    /// The provider has refused the window as too long, so what is pinned is shortened too.
+    /// Whether the provider has refused the window as too long. If so, pinned groups are shortened, too.
     pub(crate) overflow: bool,
 }
 
@@ -204,7 +210,7 @@ pub(crate) fn plan_for(groups: &[Group], policy: &Policy, demands: Demands) -> P
         return unchanged(groups, before, verdict, over, Reason::Waits);
     }
     if policy.summary().is_some() && (policy.mode == Mode::OnRead || !hard.fits(&before)) {
-        // There is nowhere to keep a summary, or no time to wait for it.
+        // A summary could not be recorded, or there is no time to wait for it.
         return plan_for(groups, &without_summary(policy, &[Stage::Drop]), demands);
     }
     let target = target(groups, policy);
@@ -216,11 +222,11 @@ pub(crate) fn plan_for(groups: &[Group], policy: &Policy, demands: Demands) -> P
     let after = draft.totals();
     let changes = draft.decisions.iter().any(|decision| decision.after != decision.before);
     let over: Vec<_> = policy.limits.excesses(&after).chain(hard.excesses(&after)).collect();
-    // Progress: what does not come out smaller in a measure that was exceeded is not worth a broken cache.
+    // Progress: if no exceeded measure gets smaller, a compaction is not worth a prefix break.
     let no_smaller = |excess: Excess| after.get(excess.measure) >= before.get(excess.measure);
     let futile = policy.limits.excesses(&before).chain(hard.excesses(&before)).all(no_smaller);
     if draft.summarized && (futile || !hard.fits(&after)) {
-        // A summary at its maximum would take up more than it frees, or than there is.
+        // A summary of maximum size would take up more than it frees, or more than the hard limit leaves.
         return plan_for(groups, &without_summary(policy, &[]), demands);
     }
     if !hard.fits(&after) {
@@ -251,7 +257,8 @@ fn unchanged(groups: &[Group], before: Totals, verdict: Verdict, over: Vec<Exces
     Plan { verdict, decisions: groups.iter().map(keep).collect(), before, after: before, over }
 }
 
-/// What a compaction aims at: the policy's target, raised to what is pinned plus some slack, but never above the limit.
+/// Returns the target of a compaction: that of the policy, raised to what is pinned plus some slack, but never above
+/// the limit.
 fn target(groups: &[Group], policy: &Policy) -> Limits {
     let mut pinned = Totals::of(groups.iter().filter(|group| group.pin.is_some()).map(|group| (group, group.kept)));
     if policy.summary().is_some() {
@@ -261,7 +268,7 @@ fn target(groups: &[Group], policy: &Policy) -> Limits {
     let hard = policy.hard.unwrap_or_default();
     let aim = |measure| {
         let limit = match (policy.limits.get(measure), hard.get(measure)) {
-            // Where the model takes less than the policy allows, the target comes down in the same proportion.
+            // If the hard limit is below the policy's limit, the target is lowered in proportion.
             (Some(limit), Some(hard)) if hard < limit => {
                 let scaled =
                     wanted.get(measure).map(|wanted| u128::from(wanted) * u128::from(hard) / u128::from(limit));
@@ -283,7 +290,7 @@ fn target(groups: &[Group], policy: &Policy) -> Limits {
     }
 }
 
-/// A policy with `instead` in the place of each summary.
+/// Returns a policy with `instead` in place of each stage that summarizes.
 fn without_summary(policy: &Policy, instead: &[Stage]) -> Policy {
     let stages = policy.stages.iter().flat_map(|stage| match stage {
         Stage::Summarize(_) => instead,
@@ -292,22 +299,22 @@ fn without_summary(policy: &Policy, instead: &[Stage]) -> Policy {
     Policy { stages: stages.cloned().collect(), ..policy.clone() }
 }
 
-/// The size of the policy's running summary at its maximum.
+/// Returns the maximum size of the policy's running summary.
 fn planned(policy: &Policy) -> Size {
     let Some(summary) = policy.summary() else { return Size::default() };
-    // Two bytes a token, generously: the planner does not read the words around a summary, and they may be many.
+    // Half a token per byte is generous. The planner does not read the words around a summary, which may be many.
     let around = SUMMARY_OVERHEAD.max(summary.wording.len() as u64 / 2);
     let tokens = summary.budget.saturating_add(around);
     let messages = u64::from(policy.system.counted);
     Size { tokens, bytes: tokens.saturating_mul(BYTES_A_TOKEN), messages, media: 0 }
 }
 
-/// The size of the running summary that stands in the window.
+/// Returns the size of the running summary that is in the window.
 fn standing_summary(groups: &[Group]) -> Size {
     groups.iter().filter(|group| group.kind == GroupKind::Summary).map(|group| group.kept).sum()
 }
 
-/// A target, raised to what is pinned plus the slack, but never above the limit.
+/// Raises a target to what is pinned plus the slack, but never above the limit.
 fn raised(wanted: u64, limit: u64, pinned: u64) -> u64 {
     wanted.max(pinned.saturating_add(limit / SLACK)).min(limit)
 }
@@ -320,22 +327,22 @@ struct Draft<'a> {
     target: Limits,
     excess: Excess,
     demands: Demands,
-    /// What is kept so far.
+    /// The totals of what is kept so far.
     tally: Tally,
-    /// What was dropped and brought back, since the window must begin with it.
+    /// The group that was dropped and then kept after all, because the window must begin with it.
     brought_back: Option<usize>,
-    /// Something is summarized, so the summary at its maximum is counted in.
+    /// Whether something is summarized. If so, the summary is counted at its maximum size.
     summarized: bool,
 }
 
 impl<'a> Draft<'a> {
     fn new(groups: &'a [Group], policy: &'a Policy, excess: Excess, target: Limits, demands: Demands) -> Self {
-        // What is planned anew at each read would lose its notes after one call.
+        // A window that is planned anew at each read would lose its notes after one call.
         let spends = policy.mode == Mode::Recorded;
         let decisions: Vec<_> = groups.iter().map(|group| Decision::before_stages(group, spends)).collect();
         let mut tally = Tally::default();
         for (group, decision) in groups.iter().zip(&decisions) {
-            // Of a group that is all stale reasoning nothing is left to count.
+            // Nothing is left to count of a group that is all stale reasoning.
             if group.is_stale() {
                 tally.resize(Size::default(), decision.after);
             } else {
@@ -349,13 +356,13 @@ impl<'a> Draft<'a> {
         self.tally.totals()
     }
 
-    /// The first measure in which the target is missed.
+    /// Returns the first measure in which the target is missed.
     fn missed(&self) -> Option<Excess> {
         self.target.excesses(&self.totals()).next()
     }
 
     fn reason(&self, missed: Excess) -> Reason {
-        // The limit is what the user set; the target alone may be what is missed by now.
+        // The reason names the limit that the user set. If only the target is missed in this measure, it names that.
         let (actual, limit) = if self.excess.measure == missed.measure {
             (self.excess.actual, self.excess.limit)
         } else {
@@ -377,7 +384,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Takes groups through a stage, the oldest first, as long as the target is missed in a measure that this helps.
+    /// Takes groups through a stage, the oldest first, as long as the target is missed and the stage makes a group
+    /// smaller.
     fn shrink(&mut self, stage: usize, keep: u64, action: Action) {
         let newest = self.groups.iter().map(|group| group.round).max().unwrap_or(0);
         for (index, group) in self.groups.iter().enumerate() {
@@ -414,7 +422,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The summary that stands becomes part of the new one, which is counted at its maximum.
+    /// Makes the summary that is in the window a part of the new one, which is counted at its maximum size.
     fn begin_summary(&mut self, reason: Reason) {
         self.summarized = true;
         self.tally.resize(standing_summary(self.groups), planned(self.policy));
@@ -434,11 +442,13 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Drops on until the window begins where the policy wants it, or else where the provider does. Where something pinned
-    /// stands in the provider's way, the nearest group before it that may begin a window stays, and what is between them
-    /// can go in its place: then it is true that the stages have something to do again.
+    /// Drops more groups until the window begins where the policy wants it to, or at least where the provider allows
+    /// it.
+    ///
+    /// If something pinned prevents that, the nearest earlier group that may begin a window is kept after all. Groups
+    /// between the two can leave instead, so this returns `true`: the stages have to run again.
     fn move_start(&mut self) -> bool {
-        // Where a provider demands a user's message, a summary is one.
+        // If the provider demands a user's message, a summary is one.
         let opened = self.summarized || self.groups.iter().any(|group| group.kind == GroupKind::Summary);
         let provider = if opened { Start::Any } else { self.demands.start };
         let wanted = self.policy.start.max(provider);
@@ -475,7 +485,7 @@ impl<'a> Draft<'a> {
         self.tally.add(group.kind, group.turn, group.kept);
     }
 
-    /// Lets a group leave the window, by `action`.
+    /// Removes a group from the window, by `action`.
     fn leave(&mut self, index: usize, action: Action, reason: Reason) {
         let (Some(group), Some(decision)) = (self.groups.get(index), self.decisions.get_mut(index)) else { return };
         if group.pin.is_some() || self.brought_back == Some(index) || decision.action.is_gone() {

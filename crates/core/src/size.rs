@@ -1,14 +1,14 @@
-//! Sizes: in which measures a window is counted, and what a limit says of them.
+//! Sizes: the measures in which a window is counted, and by how much it exceeds a limit.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
 
 use serde::{Deserialize, Serialize};
 
-/// How large something is, in every measure that a limit may be set in.
+/// The size of something, in every measure that adds up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Size {
-    /// Tokens, by the session's counter.
+    /// Tokens, as the session's counter counts them.
     pub tokens: u64,
     /// Bytes of JSON.
     pub bytes: u64,
@@ -54,7 +54,7 @@ impl std::iter::Sum for Size {
     }
 }
 
-/// A measure that a limit may be set in.
+/// A measure that a limit can be set in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
@@ -73,7 +73,7 @@ pub enum Measure {
 }
 
 impl Measure {
-    /// All of them, in the order in which they are reported.
+    /// All measures, in the order in which they are reported.
     pub const ALL: [Measure; 6] =
         [Measure::Tokens, Measure::Messages, Measure::Turns, Measure::Rounds, Measure::Bytes, Measure::Media];
 }
@@ -91,19 +91,19 @@ impl fmt::Display for Measure {
     }
 }
 
-/// What a window amounts to, in every measure.
+/// The totals of a window, in every measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Totals {
-    /// What adds up.
+    /// The measures that add up.
     pub size: Size,
-    /// Different turns.
+    /// The number of different turns.
     pub turns: u64,
-    /// Rounds.
+    /// The number of rounds.
     pub rounds: u64,
 }
 
 impl Totals {
-    /// In one measure.
+    /// Returns the total in one measure.
     pub fn get(&self, measure: Measure) -> u64 {
         match measure {
             Measure::Tokens => self.size.tokens,
@@ -119,10 +119,10 @@ impl Totals {
 /// A limit that is exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Excess {
-    /// In which measure.
+    /// The measure of the limit.
     pub measure: Measure,
-    /// What there is.
+    /// The amount in the window.
     pub actual: u64,
-    /// What there may be.
+    /// The limit.
     pub limit: u64,
 }

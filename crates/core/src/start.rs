@@ -2,15 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Where a window may begin, system messages aside. What the provider demands holds in any case.
+/// Where a window may begin, apart from system messages. The provider's own rule applies in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Start {
-    /// Anywhere between groups.
+    /// Before any group.
     #[default]
     Any,
-    /// At a message of a person, or at a tool call with its results.
+    /// Before a message from a person, or before tool calls with their results.
     UserOrToolPair,
-    /// At a message of a person.
+    /// Before a message from a person.
     User,
 }

@@ -6,7 +6,8 @@ use crate::plan::Plan;
 use crate::view::{Item, View};
 
 impl Candidates {
-    /// The entry that records a plan made of these groups. Neighbors that share a fate share an outcome.
+    /// Returns the entry that records a plan for these groups. Neighboring groups with the same outcome share one
+    /// record.
     pub(crate) fn carry_out(self, view: &View, plan: &Plan) -> Compaction {
         let decisions = plan.decisions.iter().skip(usize::from(self.has_preamble));
         let mut outcomes: Vec<CompactedGroups> = Vec::new();

@@ -14,10 +14,11 @@ use crate::policy::Stage;
 use crate::tokens::TokenCounter;
 use crate::view::{Item, View, ViewGroup};
 
-/// The cuts that a stage makes in a result of an entry, item by item.
+/// The cuts that a stage makes in a tool result of an entry, item by item.
 type Cuts<'a> = dyn Fn(&ToolResult, Position) -> Vec<(usize, Cut)> + 'a;
 
-/// What a group would hold, wherever keeping it or a stage changes that.
+/// Returns what a group would contain after each step that changes it: after a compaction keeps it, and after each
+/// stage.
 pub(super) fn changes(view: &View, group: &ViewGroup, sizing: Sizing<'_>, fixed: bool, in_open_loop: bool) -> Changes {
     let mut changes: Changes = kept(view, group, sizing, in_open_loop).map(|items| (0, items)).into_iter().collect();
     if fixed || group.kind != GroupKind::Round {
@@ -42,7 +43,8 @@ pub(super) fn changes(view: &View, group: &ViewGroup, sizing: Sizing<'_>, fixed:
     changes
 }
 
-/// The group as a compaction keeps it: stale reasoning gone, late results in the place of their stand-ins.
+/// Returns the items of a group that a compaction keeps, if they change: without stale reasoning, and with late results
+/// in place of their stand-ins.
 fn kept(view: &View, group: &ViewGroup, sizing: Sizing<'_>, in_open_loop: bool) -> Option<Vec<Item>> {
     let late = view.late_for(group);
     let stale = |item: &Item| !in_open_loop && item.shows_signed();
@@ -54,7 +56,7 @@ fn kept(view: &View, group: &ViewGroup, sizing: Sizing<'_>, in_open_loop: bool) 
         late.iter().enumerate().flat_map(|(at, (_, places))| places.iter().map(move |place| (*place, at))).collect();
     for item in &group.items {
         if let Some((late, stand_ins)) = by_stand_in.get(&item.position).and_then(|at| late.get(*at)) {
-            // One message may answer several calls: it comes where the first of their stand-ins was.
+            // One message may answer several calls. It takes the place of the first of their stand-ins.
             if stand_ins.first() == Some(&item.position) {
                 items.extend(with_edits(late, late.edits.to_vec(), sizing.counter));
             }
@@ -77,14 +79,14 @@ fn with_edits(item: &Item, edits: Vec<Edit>, counter: &dyn TokenCounter) -> Opti
     (!edit::hides_all(&item.message, &edits)).then(|| Item { edits: Arc::from(edits), size, ..item.clone() })
 }
 
-/// The item with these cuts made in its results; `None` where that makes it no smaller.
+/// Returns the item with these cuts made in its results, or `None` if that does not make it smaller.
 fn shorten(item: &Item, cuts: &Cuts<'_>, counter: &dyn TokenCounter) -> Option<Item> {
     if item.is_own() {
         return None;
     }
     let message: &Message = &item.message;
     let visible = message.tool_results().filter(|(part, _)| !edit::is_hidden(&item.edits, *part));
-    // What is cut already is cut again only where less of it is left: a result that was cleared stays as it is.
+    // What is cut already is cut again only if less of it remains. So a result that was cleared stays cleared.
     let less = |part: usize, (at, cut): &(usize, Cut)| {
         let old = edit::cut_of(&item.edits, part, *at);
         old.is_none_or(|old| cut.head + cut.tail < old.head + old.tail)

@@ -1,4 +1,4 @@
-//! The groups of a view as the planner sees them: their sizes now, and what each stage of the policy would leave of them.
+//! The groups of a view as the planner sees them: their current sizes, and what each stage would leave of them.
 
 mod carry_out;
 mod changes;
@@ -19,17 +19,17 @@ use crate::view::{Item, View};
 
 type Changes = Vec<(usize, Vec<Item>)>;
 
-/// The groups of a view as the planner sees them, and what each would hold after each stage.
+/// The groups of a view as the planner sees them, and what each would contain after each stage.
 pub(crate) struct Candidates {
     pub(crate) groups: Vec<Group>,
-    /// For each group of the view, what it would hold where that changes: after how many stages (0: when a compaction keeps it
-    /// as it is), and its items then.
+    /// For each group of the view, its items after each number of stages that changes them. Number 0 is the group as a
+    /// compaction keeps it.
     changes: Vec<Changes>,
-    /// Whether the planner's first group is the preamble, which the view has not among its groups.
+    /// Whether the planner's first group is the preamble, which is not among the groups of the view.
     has_preamble: bool,
 }
 
-/// What sizing needs to know.
+/// What is needed to measure groups.
 #[derive(Clone, Copy)]
 pub(crate) struct Sizing<'a> {
     pub(crate) policy: &'a Policy,
@@ -39,19 +39,19 @@ pub(crate) struct Sizing<'a> {
 }
 
 impl Sizing<'_> {
-    /// With its tokens corrected by what the provider has reported.
+    /// Returns a size with its tokens corrected by the provider's usage reports.
     pub(crate) fn corrected(&self, size: Size) -> Size {
         Size { tokens: self.calibration.apply(size.tokens), ..size }
     }
 
-    /// As it counts against the policy's limits.
+    /// Returns a size as it counts against the policy's limits.
     fn counted(&self, kind: GroupKind, size: Size) -> Size {
         let uncounted = kind.may_be_uncounted() && !self.policy.system.counted;
         Size { messages: if uncounted { 0 } else { size.messages }, ..self.corrected(size) }
     }
 }
 
-/// Whether signed reasoning of an open tool loop forbids any change to this view.
+/// Returns whether signed reasoning of an open tool loop forbids any change to this view.
 pub(crate) fn is_bound(view: &View, sizing: Sizing<'_>) -> bool {
     let pins = Pins::of(view, sizing);
     let mut groups = view.groups().iter().enumerate().filter(|(index, _)| pins.in_open_loop(*index));
@@ -59,7 +59,7 @@ pub(crate) fn is_bound(view: &View, sizing: Sizing<'_>) -> bool {
 }
 
 impl Candidates {
-    /// Sizes every group of a view, as it is and as each stage would leave it.
+    /// Measures every group of a view, as it is and as each stage would leave it.
     pub(crate) fn of(view: &View, sizing: Sizing<'_>) -> Candidates {
         let pins = Pins::of(view, sizing);
         let preamble = view.preamble_size();
@@ -105,17 +105,17 @@ impl Candidates {
         Candidates { groups, changes: all, has_preamble }
     }
 
-    /// What may not be dropped, and how large it is where a compaction keeps it.
+    /// Returns what may not be dropped, with the sizes that a compaction leaves.
     pub(crate) fn pinned(&self) -> Vec<Pinned> {
         self.groups.iter().filter_map(|group| Some(Pinned { pin: group.pin?, size: group.kept })).collect()
     }
 
-    /// A group of the view, as the planner sees it.
+    /// Returns a group of the view, as the planner sees it.
     pub(crate) fn group(&self, index: usize) -> Option<&Group> {
         self.groups.get(index.checked_add(usize::from(self.has_preamble))?)
     }
 
-    /// The entries of each group, with none for the preamble.
+    /// Returns the entries of each group. The preamble has none.
     pub(crate) fn spans(&self, view: &View) -> Vec<Vec<Range<Position>>> {
         let preamble = self.has_preamble.then(Vec::new);
         let groups = view.groups().iter().map(|group| spans(group.items.iter().map(|item| item.position)));

@@ -7,20 +7,21 @@ use crate::policy::Mode;
 use crate::start::Start;
 use crate::view::{Item, View, ViewGroup};
 
-/// What may not be dropped, by index of the group.
+/// The groups that may not be dropped, by index.
 pub(super) struct Pins {
-    /// The system messages and the summary, wherever they stand.
+    /// The system messages and the summary, wherever they are.
     standing: Vec<(usize, Pin)>,
     task: Option<usize>,
     /// The newest assistant message with calls, until another assistant message follows.
     open_round: Option<usize>,
-    /// Where the tool loop of that round began: the message of a person before it.
+    /// The beginning of the tool loop of the open round: the group after the last message from a person before it.
     loop_start: Option<usize>,
-    /// What holds the newest message, and the group that the request ends with: an interleaved result may stand further up.
+    /// The group with the newest message, and the group that the request ends with. They differ if a late result joined
+    /// an earlier group.
     newest: [Option<usize>; 2],
-    /// From here on there are only notes, which the model has not seen.
+    /// The first of the notes at the end, which the model has not seen.
     unseen: usize,
-    /// Groups further on with a system message in them, where the policy keeps those.
+    /// Later groups that have a system message in them, if the policy keeps those.
     later_system: Vec<usize>,
     first: usize,
     last: usize,
@@ -41,15 +42,15 @@ impl Pins {
             | GroupKind::Round
             | GroupKind::Note => None,
         });
-        // Where a system message may not stand alone, it is part of the group that it follows.
+        // If a system message may not be alone, it is part of the group that it follows.
         let instructs = |group: &ViewGroup| group.items.iter().any(|item| item.message.role() == Role::System);
         let later_system = groups.iter().enumerate().skip(system).filter(|(_, group)| keep.system && instructs(group));
         let speaks = |item: &Item| !item.is_own() && item.speaks();
         let person = |group: &ViewGroup| group.items.iter().any(speaks);
         let opening = |group: &ViewGroup| group.kind == GroupKind::User;
-        // By the order in which messages came: one that answers an earlier call stands with that call.
+        // The newest by arrival, not by place: a message that answers an earlier call is placed with that call.
         let latest = |counts: &dyn Fn(&Item) -> bool| {
-            // A late result is the newest message too, though it is not shown yet.
+            // A late result counts as the newest message, although it is not shown yet.
             let newest = |group: &ViewGroup| {
                 let late = view.late_for(group);
                 let items = group.items.iter().chain(late.iter().map(|(item, _)| item));
@@ -62,7 +63,7 @@ impl Pins {
         let spoke = groups.iter().rposition(|group| matches!(group.kind, GroupKind::Assistant | GroupKind::Round));
         let open_round = spoke.filter(|index| groups.get(*index).is_some_and(|group| group.kind == GroupKind::Round));
         let before = open_round.and_then(|open| groups.get(..open));
-        // Counting messages from an end, a group that is reached in part is kept whole.
+        // If only a part of a group is within reach, the group is kept whole.
         let reach = |groups: &mut dyn Iterator<Item = &ViewGroup>, wanted: u64| {
             let mut messages = 0;
             groups
@@ -77,7 +78,8 @@ impl Pins {
             standing: standing.collect(),
             task: task.filter(|_| keep.task || sizing.demands.start == Start::User),
             open_round,
-            // Planned anew at each read, a window has another beginning each time: no signature holds in it.
+            // A window that is planned anew at each read has another beginning each time, so no signature is valid in
+            // it.
             loop_start: open_round
                 .filter(|_| sizing.policy.mode == Mode::Recorded)
                 .map(|_| before.and_then(|before| before.iter().rposition(person)).map_or(0, |at| at + 1)),

@@ -1,4 +1,4 @@
-//! Plans that no limit asks for: to take groups out, to shorten one, to let a summary take its place.
+//! Plans that no limit asks for: to remove groups, to shorten one, or to put a summary in the place of some.
 
 use std::ops::Range;
 
@@ -11,9 +11,9 @@ use crate::size::{Measure, Size, Totals};
 use crate::view::View;
 
 impl Candidates {
-    /// The plan that keeps every group, but for reasoning that any compaction makes stale.
+    /// Returns the plan that keeps every group, except for reasoning that any compaction makes stale.
     pub(crate) fn keep_all(&self) -> Plan {
-        let mut plan = plan_for(&self.groups, &Policy::default(), Demands::default());
+        let mut plan = plan_for(&self.groups, &Policy::unlimited(), Demands::default());
         for (decision, group) in plan.decisions.iter_mut().zip(&self.groups) {
             decision.after = group.kept;
             if group.is_stale() {
@@ -24,7 +24,8 @@ impl Candidates {
         plan
     }
 
-    /// The plan that takes groups of the view out, each for its reason, and keeps the rest; `None` where none leaves.
+    /// Returns the plan that removes each group of the view for which `leaves` gives a reason, and keeps the rest.
+    /// `None` if no group leaves.
     pub(crate) fn without(&self, leaves: impl Fn(usize) -> Option<Reason>) -> Option<Plan> {
         let mut plan = self.keep_all();
         let mut any = false;
@@ -42,8 +43,8 @@ impl Candidates {
         any.then_some(plan)
     }
 
-    /// The plan that takes the oldest round that these stages make smaller through all of them, and keeps the rest; `None` where there
-    /// is none.
+    /// Returns the plan that takes one round through all of these stages, and keeps the rest. The round is the oldest
+    /// that the stages make smaller. `None` if there is no such round.
     pub(crate) fn shorten(&self, stages: usize) -> Option<Plan> {
         let helps = |group: &Group| {
             let (old, new) = (group.kept, group.after(stages));
@@ -63,8 +64,8 @@ impl Candidates {
         Some(plan)
     }
 
-    /// The plan that lets a summary take the place of what it covers, and of the summary before it. Whatever has become pinned
-    /// meanwhile, or has been joined by a message that the summary does not know, stays.
+    /// Returns the plan that puts a summary in the place of what it covers, and of the previous summary. A group stays
+    /// if it has been pinned in the meantime, or has a message that the summary does not cover.
     pub(crate) fn summarize(&self, view: &View, covers: &[Range<Position>], reason: Reason, summary: Size) -> Plan {
         let covered = |position: Position| covers.iter().any(|span| span.contains(&position));
         let has_preamble = usize::from(self.has_preamble);

@@ -1,4 +1,4 @@
-//! One conversation in memory: takes messages in, gives windows out, and hands back the entries that a log must keep.
+//! One conversation in memory: takes messages, and returns windows and the entries that a log must keep.
 
 mod reduce;
 mod repair;
@@ -28,25 +28,39 @@ use crate::wire::Dialect;
 pub use repair::is_stand_in;
 pub use summary::{SummaryClaim, SummaryRejected, SummaryRequest};
 
-/// What an engine works by.
+/// The configuration of an [`Engine`]: the provider's format, the policy, and what is known of the model.
+///
+/// [`Settings::for_model`] fills in what is known of a model. To set limits of your own, replace the policy:
+///
+/// ```
+/// use lookback_core::{Dialect, Limits, Policy, Settings};
+///
+/// let policy = Policy { limits: Limits::tokens(50_000), ..Policy::production() };
+/// let settings = Settings { policy, ..Settings::for_model(Dialect::OpenAiChat, "gpt-4o") };
+/// assert_eq!(settings.model_window, Some(128_000));
+/// ```
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The provider's format: its rules hold for every window.
+    /// The provider's message format. Every window keeps its rules.
     pub dialect: Dialect,
-    /// What a window may hold.
+    /// What a window may contain.
     pub policy: Policy,
-    /// Counts tokens.
+    /// Counts the tokens of each message.
     pub counter: Arc<dyn TokenCounter>,
-    /// The model's name, under which usage reports correct the counts.
+    /// The model's name. The provider's usage reports for this model correct the token counts. Without a name, the
+    /// counts are not corrected.
     pub model: Option<String>,
-    /// The model's window in tokens, where it is known: shares refer to it, and it is the hard limit unless the policy sets one.
+    /// The model's context window in tokens, if it is known. Shares in the policy are shares of it. Unless the policy
+    /// sets a hard limit, the context window less the room for the answer is the hard limit.
     pub model_window: Option<u64>,
-    /// The most tokens that the model may answer with, which are kept free in its context window. If it is unknown, none are.
+    /// The most tokens that the model may answer with, if that is known. This much of the context window is kept free
+    /// for the answer, but never more than half of it.
     pub max_output: Option<u64>,
 }
 
 impl Settings {
-    /// The default policy for a model: with its window and a counter of its tokens, where it is known (see [`Models`]).
+    /// Returns settings with the default policy for a model. If the model is known (see [`Models`]), they have its
+    /// context window, its longest answer and a counter of its tokens. Otherwise, these are the defaults.
     ///
     /// ```
     /// use lookback_core::{Dialect, Settings};
@@ -70,14 +84,14 @@ impl Settings {
         }
     }
 
-    /// The same policy for this model (see [`Policy::for_window`]).
+    /// Returns a policy with shares and hard limit resolved for this model (see [`Policy::for_window`]).
     fn resolved(&self, policy: &Policy) -> Policy {
         policy.for_window(self.model_window, self.max_output.unwrap_or(0))
     }
 }
 
 impl Default for Settings {
-    /// OpenAI's format, the default policy, estimated tokens, and a model of which nothing is known.
+    /// Returns OpenAI's format, the [production policy](Policy::production), estimated token counts, and no model.
     fn default() -> Self {
         Settings {
             dialect: Dialect::default(),
@@ -90,15 +104,25 @@ impl Default for Settings {
     }
 }
 
-/// One conversation in memory.
+/// One conversation in memory: its current window, without a store.
 ///
-/// Each call that changes something gives the entries that say so, and has applied them already: whoever keeps a log appends
-/// them, in order. The engine itself does no I/O, and knows no clock.
+/// A model call takes these steps:
+///
+/// - [`push`](Engine::push) appends each new message.
+/// - [`window`](Engine::window) repairs and compacts before the call. Unless a hard limit is
+///   [exceeded](WindowOutcome::exceeded), send the [`view`](Engine::view) then, or [`WindowOutcome::on_read`] if it is
+///   present.
+/// - [`usage`](Engine::usage) records the tokens that the provider reports, which makes later counts more accurate.
+/// - If the provider refuses the request as too long, [`overflow`](Engine::overflow) makes the window smaller.
+///
+/// Each method that changes the conversation returns the entries that record the change, already applied. If you keep a
+/// log, append them in order. [`Engine::resume`] continues from such a log. The engine does no I/O and has no clock. A
+/// `Session` (in the crate `lookback`) is an engine with a store.
 ///
 /// ```
 /// use lookback_core::{Engine, Limits, Message, Policy, Settings};
 ///
-/// let policy = Policy { limits: Limits::messages(2), ..Policy::default() };
+/// let policy = Policy { limits: Limits::messages(2), ..Policy::unlimited() };
 /// let mut engine = Engine::new(Settings { policy, ..Settings::default() });
 /// for text in ["one", "two", "three"] {
 ///     engine.push(Message::user(text))?;
@@ -112,7 +136,7 @@ impl Default for Settings {
 #[derive(Debug, Clone)]
 pub struct Engine {
     settings: Settings,
-    /// The policy with the model's window and the provider's demands worked in.
+    /// The policy, resolved for the model (see [`Settings::resolved`]).
     policy: Policy,
     view: View,
     end: Position,
@@ -121,103 +145,112 @@ pub struct Engine {
     summary_pending: bool,
 }
 
-/// What a call for a window came to.
+/// The result of [`Engine::window`], and of the other methods that make a window smaller.
 #[derive(Debug, Clone, Default)]
 pub struct WindowOutcome {
-    /// What the log must keep: repairs, a compaction, a checkpoint.
+    /// The entries that the log must keep: repairs, a compaction, a checkpoint.
     pub entries: Vec<Entry>,
-    /// The plan, where a limit was exceeded.
+    /// The plan, if a limit was exceeded.
     pub plan: Option<Plan>,
-    /// Why nothing may be sent, where nothing may.
+    /// The hard limit that the window exceeds. If this is present, nothing may be sent.
     pub exceeded: Option<HardLimitExceeded>,
-    /// The summary that is wanted, where the policy makes one and a limit is exceeded: what it would cover is still in the
-    /// window, unless a hard limit was met. [`Engine::summarized`] takes it.
+    /// The summary to make, if the policy makes summaries and a limit is exceeded. What it would cover stays in the
+    /// window until [`Engine::accept_summary`] takes it up, unless a hard limit forced it out.
     pub summary_request: Option<SummaryRequest>,
-    /// The window of a policy that records nothing; absent, it is [`Engine::view`].
+    /// The window, if the policy's mode is `on_read` and the window differs from the view. If this is absent, the
+    /// window is [`Engine::view`].
     pub on_read: Option<Box<View>>,
 }
 
-/// A hard limit that no plan meets: the values of an error that names what is in the way.
+/// A hard limit that cannot be met, with what is in the way.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the window exceeds its hard limit: {}", describe(.excesses, .pinned, *.waits))]
 pub struct HardLimitExceeded {
-    /// The limits.
+    /// The limits that are exceeded.
     pub excesses: Vec<Excess>,
-    /// What is pinned, and how large it is.
+    /// What is pinned, with sizes.
     pub pinned: Vec<Pinned>,
-    /// Whether a compaction would help, but signed reasoning of an open tool loop forbids it.
+    /// Whether a compaction has to wait because a tool loop with signed reasoning is open.
     pub waits: bool,
 }
 
 fn describe(excesses: &[Excess], pinned: &[Pinned], waits: bool) -> String {
-    let excess = |e: &Excess| format!("{} {} where {} may be", e.actual, e.measure, e.limit);
+    let excess = |e: &Excess| format!("{} {} (at most {})", e.actual, e.measure, e.limit);
     let limits = excesses.iter().map(excess).collect::<Vec<_>>().join(", ");
     let pins = Pinned::list(pinned);
-    let wait = if waits { "; signed reasoning of the open tool loop forbids a compaction" } else { "" };
-    format!("{limits}; pinned: {pins}{wait}")
+    let advice = if waits {
+        "no compaction is possible until the open tool loop with signed reasoning ends"
+    } else {
+        "raise the limit, or shorten what is pinned"
+    };
+    format!("{limits}; pinned: {pins}; {advice}")
 }
 
-/// Why each group of a window is where it is.
+/// The plan for a window, with the entries behind each decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Explanation {
     /// A decision for each group, with its reason.
     pub plan: Plan,
-    /// For each decision of the plan, the entries of its group; none for the preamble.
+    /// For each decision of the plan, the entries of its group. The preamble has none.
     pub entries: Vec<Vec<Range<Position>>>,
 }
 
-/// The least number of entries between two checkpoints. More where the window holds more messages, so that writing them
-/// costs a constant share of what is written anyway.
+/// The minimum number of entries between two checkpoints. If the window has more messages than this, that number is the
+/// minimum, so that checkpoints stay a constant share of everything that is written.
 const CHECKPOINT_EVERY: u64 = 64;
 
 impl Engine {
-    /// An empty conversation.
+    /// Creates an empty conversation.
     pub fn new(settings: Settings) -> Self {
         Engine::resume(settings, View::default(), 0, 0)
     }
 
-    /// A conversation that goes on: `view` is the fold of its first `end` entries, the last `since_checkpoint` of which came
-    /// after a checkpoint.
+    /// Resumes a conversation. `view` is the fold of its first `end` entries. `since_checkpoint` is the number of
+    /// entries after the last checkpoint.
     pub fn resume(settings: Settings, view: View, end: Position, since_checkpoint: u64) -> Self {
         let policy = settings.resolved(&settings.policy);
         Engine { settings, policy, view, end, since_checkpoint, summary_pending: false }
     }
 
-    /// Goes on by another policy. What an earlier one has dropped stays dropped; what one in the mode `on_read` has left out, a larger one
-    /// shows again.
+    /// Replaces the policy.
+    ///
+    /// What an earlier policy has dropped stays dropped. What a policy in the mode `on_read` has left out appears again
+    /// if the new policy has room for it.
     pub fn set_policy(&mut self, policy: Policy) {
         self.policy = self.settings.resolved(&policy);
         self.settings.policy = policy;
     }
 
-    /// What it works by.
+    /// Returns the settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// What the model would see now.
+    /// Returns what the model would see now.
     pub fn view(&self) -> &View {
         &self.view
     }
 
-    /// How many entries the log has, all those given out included.
+    /// Returns the length of the log in entries, including all that this engine has returned.
     pub fn end(&self) -> Position {
         self.end
     }
 
-    /// A message of the client's arrives.
+    /// Appends a message from the client, and returns the entries that record it.
     ///
     /// # Errors
-    /// Where the message came in another dialect, or was built in Rust, and this one cannot say something of it.
+    /// Returns an error if the message was built in Rust or came in another dialect, and the engine's dialect cannot
+    /// express a part of it.
     pub fn push(&mut self, message: impl Into<Arc<Message>>) -> Result<Vec<Entry>, ConversionError> {
         self.receive(message, Origin::Client, None)
     }
 
-    /// A message arrives.
+    /// Appends a message from `origin`, and returns the entries that record it. `time` is when it arrived, if that is
+    /// known.
     ///
     /// # Errors
-    /// As [`Engine::push`].
+    /// Returns an error in the same cases as [`Engine::push`].
     pub fn receive(
         &mut self,
         message: impl Into<Arc<Message>>,
@@ -250,8 +283,8 @@ impl Engine {
         Ok(entries)
     }
 
-    /// Which system messages a message takes the place of, and whether it stands first; `None` where it is ignored, since it says
-    /// what the one that stands says.
+    /// Returns the positions of the system messages that this message replaces, and whether it is placed first. `None`
+    /// if the message is ignored, because a system message with the same content is in the window.
     fn place_of_system(&self, message: &Message) -> Option<(Vec<Position>, bool)> {
         let rule = self.policy.system;
         let among = self.settings.dialect.quirks().start == Start::Any;
@@ -266,9 +299,11 @@ impl Engine {
         Some((standing().map(Item::position).collect(), rule.first))
     }
 
-    /// The system prompt and tools that stand outside the messages. The same again changes nothing.
+    /// Sets the preamble: the system prompt and the tools that are sent outside the messages. Setting the same preamble
+    /// again changes nothing.
     ///
-    /// Signed reasoning holds only under what it was made under, so a change takes it from the turns that are done.
+    /// Signed reasoning is valid only under the preamble that it was made under. So a change hides the signed reasoning
+    /// of all completed turns.
     pub fn set_preamble(&mut self, preamble: &Preamble) -> Vec<Entry> {
         let mut entries = Vec::new();
         let none = Preamble::default();
@@ -281,7 +316,8 @@ impl Engine {
         entries
     }
 
-    /// Takes signed reasoning away that was made under another preamble; from an open tool loop, when that is done.
+    /// Hides signed reasoning that was made under another preamble. While a tool loop with signed reasoning is open,
+    /// this waits.
     fn take_outdated(&mut self, entries: &mut Vec<Entry>) {
         if !self.view.outdated() || candidates::is_bound(&self.view, self.sizing()) {
             return;
@@ -292,7 +328,8 @@ impl Engine {
         self.record(Entry::Compaction(compaction), entries);
     }
 
-    /// Another writes what follows, or under other tags. The same again changes nothing.
+    /// Sets the label of the entries that follow: who writes them, and under which tags. Setting the same label again
+    /// changes nothing.
     pub fn label(&mut self, label: Label) -> Vec<Entry> {
         let mut entries = Vec::new();
         if *self.view.label() != label {
@@ -301,22 +338,23 @@ impl Engine {
         entries
     }
 
-    /// The provider reported what a call had cost, in input tokens, cached ones included. `estimated` is what
-    /// [`View::totals`] said of the window that was sent.
+    /// Records the input tokens that the provider reported for a call, including those read from its cache. `estimated`
+    /// is the number of tokens that [`View::totals`] gave for the window that was sent.
     pub fn usage(&mut self, model: &str, estimated: u64, reported: u64) -> Vec<Entry> {
         let mut entries = Vec::new();
         self.record(Entry::Usage(UsageReport { model: model.to_owned(), estimated, reported }), &mut entries);
         entries
     }
 
-    /// Tokens of a window, corrected by what the provider has reported.
+    /// Returns the tokens of a window, corrected by the provider's usage reports.
     pub fn tokens(&self, view: &View) -> u64 {
         self.calibration().apply(view.totals().size.tokens)
     }
 
-    /// A model call is about to be made: repairs what cannot be sent, and compacts where a limit is exceeded.
+    /// Prepares the window for a model call: repairs what cannot be sent, and compacts if a limit is exceeded.
     ///
-    /// Where nothing is exceeded this costs the same however long the window is.
+    /// The window is then [`Engine::view`], or [`WindowOutcome::on_read`] if that is present. If nothing is exceeded,
+    /// the cost does not depend on the length of the window.
     pub fn window(&mut self) -> WindowOutcome {
         match self.policy.mode {
             Mode::Recorded => self.repair_and_reduce(),
@@ -330,8 +368,9 @@ impl Engine {
         }
     }
 
-    /// What could be sent now: the view with what is wrong in it mended, where there is something. Nothing is recorded, so a call that
-    /// waits for its result goes on waiting; and no limit is looked at.
+    /// Returns what could be sent now: the view, with repairs for whatever the provider would refuse.
+    ///
+    /// Nothing is recorded, so a call without a result continues to wait for it. The limits are not checked.
     ///
     /// ```
     /// use lookback_core::{Engine, Message, Settings, ToolCall};
@@ -357,20 +396,21 @@ impl Engine {
         Cow::Owned(draft.view)
     }
 
-    /// The window by the limits as they are, for those who look at a conversation in the middle of a turn: the calls that the newest message
-    /// makes are shown as they are, with no stand-ins for the results that they wait for. Whatever else is wrong is mended. Nothing is recorded.
+    /// Returns the window within the limits, for looking at a conversation in the middle of a turn.
     ///
-    /// Where no call waits, it is the window that a policy in the mode `on_read` gives.
+    /// The tool calls of the newest message are shown as they are, without stand-ins for the results that are still to
+    /// come. Everything else that the provider would refuse is repaired. Nothing is recorded. If no call waits for a
+    /// result, this is the window that a policy in the mode `on_read` gives.
     ///
     /// ```
     /// use lookback_core::{Engine, Limits, Message, Policy, Settings, ToolCall};
     ///
-    /// let policy = Policy { limits: Limits::messages(2), ..Policy::default() };
+    /// let policy = Policy { limits: Limits::messages(2), ..Policy::unlimited() };
     /// let mut engine = Engine::new(Settings { policy, ..Settings::default() });
     /// engine.push(Message::user("What is in notes.txt?"))?;
     /// engine.push(Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")]))?;
     /// assert_eq!(engine.glance().messages().count(), 2);
-    /// // A call that nobody will answer any more has a stand-in.
+    /// // Nobody will answer this call anymore, so it has a stand-in.
     /// engine.push(Message::user("Never mind."))?;
     /// let glance = engine.glance();
     /// assert_eq!(glance.messages().filter(|item| item.is_own()).count(), 1);
@@ -398,12 +438,12 @@ impl Engine {
         Cow::Owned(draft.view)
     }
 
-    /// Whether the window can be sent as it is.
+    /// Returns whether the window can be sent as it is.
     fn needs_nothing(&self) -> bool {
         self.is_mended() && !self.exceeds()
     }
 
-    /// Whether nothing in the view would be refused.
+    /// Returns whether the provider would accept the view as it is, limits aside.
     fn is_mended(&self) -> bool {
         let repaired = self.view.open_calls().is_empty() && !self.view.outdated() && !self.needs_opening();
         repaired && self.trim(&self.view).is_none()
@@ -415,14 +455,14 @@ impl Engine {
         self.take_outdated(&mut entries);
         let reduced = if self.exceeds() && !self.waits() { self.reduce_by_policy() } else { WindowOutcome::default() };
         let mut outcome = WindowOutcome { entries: [entries, reduced.entries].concat(), ..reduced };
-        // Last, since a compaction may change what the request ends with.
+        // Last, because a compaction may change the end of the request.
         if let Some(repair) = self.trim(&self.view) {
             self.record(Entry::Repair(repair), &mut outcome.entries);
         }
         outcome
     }
 
-    /// What the window amounts to, as the policy counts it.
+    /// Returns the totals of the window, as the policy counts them.
     fn totals(&self) -> Totals {
         self.counted(&self.view)
     }
@@ -436,21 +476,22 @@ impl Engine {
         totals
     }
 
-    /// The limits of the policy that a view of this conversation exceeds, as the policy counts: tokens corrected by what was reported.
+    /// Returns the limits of the policy that a view of this conversation exceeds. Tokens are corrected by the
+    /// provider's usage reports.
     pub fn over(&self, view: &View) -> Vec<Excess> {
         self.policy.limits.excesses(&self.counted(view)).collect()
     }
 
-    /// Whether a limit that is looked at now is exceeded.
+    /// Returns whether a limit is exceeded that has to be checked now.
     fn exceeds(&self) -> bool {
         let totals = self.totals();
         let due = match self.policy.pace {
             Pace::Call => true,
-            // Between turns, too: it is never looser than a pace of turns.
+            // Also between turns, so that it is never looser than `Pace::Turn`.
             Pace::Calls(calls) => !self.view.in_turn() || (self.view.round() + 1).is_multiple_of(calls.max(1)),
             Pace::Turn => !self.view.in_turn(),
         };
-        // A share of the model's window is what must not be waited for.
+        // A share of the context window is checked before every call, whatever the pace.
         let shares = self.settings.policy.limits.tokens.filter(|tokens| matches!(tokens, Tokens::Share(_)));
         let shares = Limits { tokens: shares.and(self.policy.limits.tokens), ..Limits::default() };
         (due && !self.policy.limits.fits(&totals)) || !shares.fits(&totals) || !self.fits_hard(&totals)
@@ -460,19 +501,20 @@ impl Engine {
         self.policy.hard.unwrap_or_default().fits(totals)
     }
 
-    /// Whether a limit that is exceeded has to wait: for a summary that is being made, or for the end of a tool loop with signed
-    /// reasoning, which goes on for some calls yet: sizing everything anew for each of them would be for nothing.
+    /// Returns whether an exceeded limit has to wait: for a summary that is being made, or for the end of a tool loop
+    /// with signed reasoning. Such a loop lasts for several calls, and measuring every group again for each of them
+    /// would be in vain.
     fn waits(&self) -> bool {
         self.fits_hard(&self.totals()) && (self.summary_pending || self.is_bound())
     }
 
-    /// Whether signed reasoning of an open tool loop forbids any change, and the request does not ask the provider to drop it.
+    /// Returns whether signed reasoning of an open tool loop forbids any change, and the request does not ask the
+    /// provider to drop it.
     fn is_bound(&self) -> bool {
         !self.policy.drop_block && candidates::is_bound(&self.view, self.sizing())
     }
 
-    /// The plan for the window as it is, whether or not a limit is exceeded: why each group is where it is, with the entries
-    /// that it is made of (none for the system prompt and tools outside the messages).
+    /// Returns the plan for the current window, whether or not a limit is exceeded, and the entries of each group.
     pub fn explain(&self) -> Explanation {
         let candidates = Candidates::of(&self.view, self.sizing());
         let plan = plan_for(&candidates.groups, &self.policy, self.demands());
@@ -509,7 +551,7 @@ impl Engine {
         }
     }
 
-    /// Writes a checkpoint, from which a reader can start.
+    /// Writes a checkpoint, from which a reader can start, and appends its entry to `entries`.
     pub fn checkpoint(&mut self, entries: &mut Vec<Entry>) {
         let checkpoint = self.view.checkpoint();
         self.record(Entry::Checkpoint(checkpoint), entries);

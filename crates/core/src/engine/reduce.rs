@@ -1,4 +1,4 @@
-//! Making a window smaller: by the policy, by another one for once, or because the provider refused it as too long.
+//! Making a window smaller: by its policy, by another policy once, or because the provider refused it as too long.
 
 use super::{Engine, HardLimitExceeded, WindowOutcome};
 use crate::candidates::{Candidates, Sizing};
@@ -10,8 +10,10 @@ use crate::size::Totals;
 use crate::view::{Item, View, ViewGroup};
 
 impl Engine {
-    /// Looks at the limits now, whatever the policy's pace, and compacts where one is exceeded: at the end of a turn, while nobody waits.
-    /// It repairs nothing.
+    /// Checks the limits now, whatever the policy's pace, and compacts if one is exceeded. Call it at the end of a
+    /// turn, while nobody waits.
+    ///
+    /// It repairs nothing, and does nothing if the policy's mode is `on_read`.
     pub fn manage(&mut self) -> WindowOutcome {
         let fits = self.policy.limits.fits(&self.totals()) && self.fits_hard(&self.totals());
         if fits || self.waits() || self.policy.mode == Mode::OnRead {
@@ -21,8 +23,9 @@ impl Engine {
         }
     }
 
-    /// Makes the window smaller now, by this policy instead of its own, whatever its pace or mode. It repairs nothing: calls that wait for
-    /// their results go on waiting.
+    /// Makes the window smaller now, by this policy instead of the engine's own, whatever its pace or mode.
+    ///
+    /// It repairs nothing: calls without results continue to wait for them.
     ///
     /// ```
     /// use lookback_core::{Engine, Limits, Message, Policy, Settings};
@@ -31,7 +34,7 @@ impl Engine {
     /// for text in ["one", "two", "three"] {
     ///     engine.push(Message::user(text))?;
     /// }
-    /// engine.compact(&Policy { limits: Limits::messages(1), ..Policy::default() });
+    /// engine.compact(&Policy { limits: Limits::messages(1), ..Policy::unlimited() });
     /// assert_eq!(engine.view().messages().count(), 1);
     /// # Ok::<(), lookback_core::ConversionError>(())
     /// ```
@@ -40,8 +43,10 @@ impl Engine {
         self.reduce(&policy, self.demands())
     }
 
-    /// The provider refused the window as too long: makes it smaller, by the policy's stages for that, until it is within `limits`.
-    /// Where the plan does not say [`Verdict::Compact`], nothing is left that could be shortened or dropped.
+    /// Makes the window smaller after the provider has refused it as too long, with the policy's stages for overflows,
+    /// until it is within `limits`.
+    ///
+    /// If the verdict of the plan is not [`Verdict::Compact`], nothing is left that could be shortened or dropped.
     pub fn overflow(&mut self, limits: Limits) -> WindowOutcome {
         let policy = Policy {
             limits,
@@ -54,8 +59,10 @@ impl Engine {
         self.reduce(&policy, Demands { overflow: true, ..self.demands() })
     }
 
-    /// Shortens the results of one round: of the oldest that these stages make smaller, be it the open one, and drops nothing. Without a
-    /// plan there is none, or signed reasoning of an open tool loop forbids a change.
+    /// Shortens the tool results of one round, and drops nothing. The round is the oldest that these stages make
+    /// smaller, even if it is the open one.
+    ///
+    /// The outcome has no plan if there is no such round, or if signed reasoning of an open tool loop forbids a change.
     ///
     /// ```
     /// use lookback_core::{Engine, Message, Settings, Stage, ToolCall, Truncation};
@@ -85,8 +92,10 @@ impl Engine {
         outcome
     }
 
-    /// Takes notes out of the window, and nothing else: those of Lookback's own messages that `leaves` picks, whether or not the model has
-    /// seen them. They stay in the log. Where signed reasoning of an open tool loop forbids a change, they wait for the next compaction.
+    /// Removes notes from the window: those of Lookback's own messages that `leaves` selects, whether or not the model
+    /// has seen them. Nothing else leaves, and the notes stay in the log.
+    ///
+    /// If signed reasoning of an open tool loop forbids a change, the notes stay until the next compaction.
     ///
     /// ```
     /// use lookback_core::transcript::Origin;
@@ -111,14 +120,14 @@ impl Engine {
         })
     }
 
-    /// Carries out a plan that takes whole groups out, made of them as a policy that keeps this pins them; nothing where signed reasoning of
-    /// an open tool loop forbids a change.
+    /// Carries out a plan that removes whole groups. The plan is made of candidates that are pinned as a policy with
+    /// this `keep` pins them. Nothing changes if signed reasoning of an open tool loop forbids it.
     pub(super) fn take_out(&mut self, keep: Keep, plan: impl FnOnce(&Candidates, &View) -> Option<Plan>) -> Vec<Entry> {
         let mut entries = Vec::new();
         if self.is_bound() {
             return entries;
         }
-        // Without stages: nothing is shortened, so nothing need be measured.
+        // Without stages nothing is shortened, so nothing has to be measured.
         let policy = Policy { keep, stages: Vec::new(), mode: Mode::Recorded, ..self.policy.clone() };
         let candidates = Candidates::of(&self.view, Sizing { policy: &policy, ..self.sizing() });
         if let Some(plan) = plan(&candidates, &self.view) {
@@ -127,7 +136,7 @@ impl Engine {
         entries
     }
 
-    /// What of the window may not be dropped, and how large that is.
+    /// Returns what may not be dropped from the window, with sizes.
     pub fn pinned(&self) -> Vec<Pinned> {
         Candidates::of(&self.view, self.sizing()).pinned()
     }
@@ -151,11 +160,11 @@ impl Engine {
             Verdict::Summarize => outcome.summary_request = self.summary_request(&candidates, &plan, policy),
             Verdict::Compact => {
                 if !policy.hard.unwrap_or_default().fits(&plan.before) {
-                    // There was no time to wait for a summary, but one of what is dropped may still come.
+                    // There is no time to wait for a summary, but what is dropped can still be summarized later.
                     outcome.summary_request = self.summary_request(&candidates, &plan, policy);
                 }
                 self.carry_out(candidates, &plan, &mut outcome.entries);
-                // The plan knows nothing of an opening that the window needs once it is carried out.
+                // The plan does not include the opening that the window may need after it was carried out.
                 for entry in &outcome.entries {
                     if let Entry::Repair(Repair::Opening { size, .. }) = entry {
                         let opened = Totals { size: plan.after.size + self.sizing().corrected(*size), ..plan.after };
@@ -173,7 +182,7 @@ impl Engine {
         let compaction = candidates.carry_out(&self.view, plan);
         let began = !self.needs_opening();
         self.record(Entry::Compaction(compaction), entries);
-        // Where all that was kept is stale reasoning, or a note had come first, nothing is left to begin with.
+        // If only stale reasoning was kept, or a note came first, the request may not begin as it does now.
         if began && self.needs_opening() {
             self.repair(entries);
         }

@@ -1,4 +1,4 @@
-//! Repairs that are made only when a request is to be sent: stand-ins for results, an opening, and white space at the end.
+//! Repairs made only when a request is to be sent: stand-ins, an opening, and the removal of white space at the end.
 
 use std::sync::Arc;
 
@@ -12,18 +12,19 @@ use crate::start::Start;
 use crate::view::View;
 use crate::wire::Dialect;
 
-/// What stands in for the result of a tool call that has none.
+/// The text of a stand-in for the result of a tool call that has none.
 const STAND_IN: &str = "[No result: the tool call was interrupted.]";
-/// What a request begins with where the provider demands a user's message and the history has none.
+/// The first message of a request if the provider demands a user's message there and the window begins with something
+/// else.
 const OPENING: &str = "[The conversation begins with the assistant.]";
 
 impl Engine {
-    /// Stands in for results that are missing, and opens a request that may not begin as it does.
+    /// Adds stand-ins for missing results, and an opening if the request may not begin as it does.
     pub(super) fn repair(&mut self, entries: &mut Vec<Entry>) {
         self.repair_where(|_| true, entries);
     }
 
-    /// As [`Engine::repair`], but stands in only for the calls of the messages that `is_over` says of, by their positions.
+    /// Like [`Engine::repair`], but adds stand-ins only for the calls of messages whose positions `is_over` accepts.
     pub(super) fn repair_where(&mut self, is_over: impl Fn(Position) -> bool, entries: &mut Vec<Entry>) {
         let dialect = self.settings.dialect;
         for call in self.view.open_calls().into_iter().filter(|call| is_over(call.position)) {
@@ -38,12 +39,12 @@ impl Engine {
         }
     }
 
-    /// Whether the provider demands that the request begin with something else than it does.
+    /// Returns whether the provider demands that the request begin differently.
     pub(super) fn needs_opening(&self) -> bool {
         let start = self.settings.dialect.quirks().start;
         let first = self.view.groups().iter().find(|group| group.kind != GroupKind::System);
         let Some(first) = first else {
-            // Messages came, and nothing of them can be sent.
+            // There were messages, but none of them can be sent.
             return self.view.history_len() > 0 && (start != Start::Any || self.view.groups().is_empty());
         };
         match (start, first.kind) {
@@ -53,7 +54,8 @@ impl Engine {
         }
     }
 
-    /// The request's last words without the white space at their end, where it ends with the model's.
+    /// Returns the repair that removes white space at the end of the request, if the request ends with text of the
+    /// model and the provider refuses that.
     pub(super) fn trim(&self, view: &View) -> Option<Repair> {
         if !self.settings.dialect.quirks().refuses_trailing_space {
             return None;
@@ -71,8 +73,9 @@ impl Engine {
     }
 }
 
-/// Whether a message is nothing but a stand-in for the results of calls, as a window has it where they are missing: what somebody gives back
-/// who was given it, though nothing was ever answered.
+/// Returns whether a message consists of nothing but stand-ins for missing results.
+///
+/// A client may send such a message back after it was given one in a window. No tool has answered then.
 ///
 /// ```
 /// use lookback_core::{Engine, Message, Settings, ToolCall, engine::is_stand_in};
@@ -99,7 +102,7 @@ fn stand_in(dialect: Dialect, id: &str) -> Option<Arc<Message>> {
     own(dialect, &Message::new(Content::User(vec![UserPart::ToolResult(result)])))
 }
 
-/// A message of ours with its bytes.
+/// Returns a message of Lookback's own with its JSON in this dialect.
 pub(super) fn own(dialect: Dialect, message: &Message) -> Option<Arc<Message>> {
     dialect.convert(message).ok()?.into_iter().next().map(Arc::new)
 }

@@ -1,4 +1,4 @@
-//! The running summary: what is wanted of whoever makes it, and how it takes the place of what it covers.
+//! The running summary: the request for one, and how it takes the place of what it covers.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -19,43 +19,47 @@ use crate::size::{Measure, Size};
 use crate::start::Start;
 use crate::wire::Dialect;
 
-/// A summary that is wanted, with all that it is to be made of.
+/// A request for a summary, with everything that is needed to make it.
 #[derive(Clone)]
 pub struct SummaryRequest {
-    /// What it is to cover.
+    /// What the summary is to cover.
     pub claim: SummaryClaim,
-    /// The messages, whole, in their order.
+    /// The messages to summarize, in full and in order.
     pub messages: Vec<Arc<Message>>,
-    /// Where in the log each of them stands.
+    /// The position of each message in the log.
     pub positions: Vec<Position>,
-    /// The running summary that it is to go on from.
+    /// The text of the running summary that the new one continues.
     pub previous: Option<String>,
-    /// The most tokens that it may have: what is longer is cut.
+    /// The most tokens that the summary may have. A longer one is cut.
     pub budget: u64,
-    /// How many it should have, so that it is shorter than what it replaces. A hint for whoever makes it: up to the budget a summary is taken.
+    /// The number of tokens that the summary should have, so that it is shorter than what it replaces. This is a hint:
+    /// any summary within the budget is accepted.
     pub aim: u64,
 }
 
-/// What a summary covers, by positions of the log: small enough to be written down while the summary is being made.
+/// What a summary covers, by positions of the log. A claim is small, so it can be recorded while the summary is being
+/// made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SummaryClaim {
-    /// The entries that leave the window for it.
+    /// The entries that leave the window for the summary.
     pub covers: Vec<Range<Position>>,
-    /// The compaction that brought the summary which it goes on from.
+    /// The position of the compaction with the running summary that the new one continues.
     #[serde(default, alias = "base", skip_serializing_if = "Option::is_none")]
     pub replaces: Option<Position>,
-    /// Why.
+    /// Why these entries leave the window.
     pub reason: Reason,
-    /// What leaves the window for it, the summary before it included.
+    /// The size of what leaves the window, including the previous summary.
     pub size: Size,
-    /// Tokens of all that it stands for: what leaves now, and what left for the summaries before it.
+    /// The tokens of everything that the summary stands for: of what leaves now, and of what left for the summaries
+    /// before it.
     #[serde(default)]
     pub total: u64,
 }
 
 impl SummaryClaim {
-    /// How many tokens a summary should have at the most, so that it pays: where tokens or bytes are limited, as many as leave the window for
-    /// it; else as many as it stands for, since a running summary may well grow by more than the short message that was merged into it.
+    /// Returns the most tokens at which a summary pays. If tokens or bytes are limited, that is what leaves the window
+    /// for it. Otherwise it is everything that the summary stands for, because a running summary may grow by more than
+    /// the short message that was merged into it.
     fn worth(&self) -> u64 {
         let leaves = match self.reason {
             Reason::Exceeded { measure: Measure::Tokens | Measure::Bytes, .. } => self.size.tokens,
@@ -65,57 +69,63 @@ impl SummaryClaim {
     }
 }
 
-/// Why a summary does not take the place of what it covers. The window stays as it is.
+/// Why a summary was rejected. The window is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SummaryRejected {
-    /// It says nothing.
+    /// The summary has no text.
     #[error("the summary is empty")]
     Empty,
-    /// What may not be dropped leaves no room for it under the hard limit.
+    /// What is pinned leaves no room for the summary under the hard limit.
     #[error(
-        "what may not be dropped has {pinned} tokens, and leaves no room for a summary under the hard limit of {limit}"
+        "what is pinned has {pinned} tokens and leaves no room for a summary under the hard limit of {limit}; \
+         raise the hard limit"
     )]
     NoRoom {
-        /// Tokens of what may not be dropped.
+        /// Tokens of what is pinned.
         pinned: u64,
         /// The hard limit in tokens.
         limit: u64,
     },
-    /// Another compaction has brought another summary meanwhile, or the session has gone back to before what it covers.
-    #[error("another summary came first, or the session went back to before it")]
+    /// Another compaction has brought another summary in the meantime, or the session went back to a point before what
+    /// this summary covers.
+    #[error("the summary came too late: there is another one, or the session went back to before what it covers")]
     Superseded,
-    /// Signed reasoning of an open tool loop forbids a change: it may be given again later.
-    #[error("signed reasoning of the open tool loop forbids a change")]
+    /// Signed reasoning of an open tool loop forbids a change. The summary can be offered again when the loop has
+    /// ended.
+    #[error("the window may not change while a tool loop with signed reasoning is open; offer the summary again later")]
     Waits,
     /// The policy makes no summaries.
-    #[error("the policy has no stage that summarizes")]
+    #[error("the policy makes no summaries; add a `summarize` stage to `stages`")]
     Unasked,
 }
 
-/// A summary may well have so many tokens, however small what it replaces: that may be a word or two.
+/// The least number of tokens that is assumed for what a summary replaces. That may be a word or two, and then a
+/// summary cannot be shorter.
 const SMALL: u64 = 64;
-/// Tokens of the words around a summary, generously.
+/// Tokens of the words around a summary, estimated generously.
 const AROUND: u64 = 32;
 
 impl Engine {
-    /// A summary is being made (or no more): until it is there, only the hard limit is looked at.
+    /// Sets whether a summary is being made. While one is, only the hard limit is checked.
     pub fn set_summary_pending(&mut self, pending: bool) {
         self.summary_pending = pending;
     }
 
-    /// A summary that was wanted is there: it takes the place of what it covers, cut to its budget.
+    /// Takes up a summary that was requested: it replaces what it covers, and is cut to its budget.
     ///
-    /// One within its budget is taken, also where it is larger than what it replaces: whoever made it kept to what was asked, and would do no
-    /// better the next time. Where a hard limit in tokens leaves less room beside what may not be dropped, it is cut to that.
+    /// A summary within its budget is accepted even if it is larger than what it replaces, because whoever made it
+    /// followed the request and would do no better the next time. If a hard limit in tokens leaves less room beside
+    /// what is pinned, the summary is cut to that room.
     ///
     /// # Errors
-    /// Where it says nothing, comes too late, or cannot be taken now; then nothing has changed.
+    /// Returns an error if the summary is empty or too late, if the hard limit leaves no room for it, if the window may
+    /// not change now, or if the policy makes no summaries. Nothing has changed then.
     ///
     /// ```
     /// use lookback_core::{Engine, Limits, Message, Policy, Settings, Stage, policy::Summarize};
     ///
     /// let stages = vec![Stage::Summarize(Summarize::default())];
-    /// let policy = Policy { limits: Limits::messages(2), stages, ..Policy::default() };
+    /// let policy = Policy { limits: Limits::messages(2), stages, ..Policy::unlimited() };
     /// let mut engine = Engine::new(Settings { policy, ..Settings::default() });
     /// for text in ["My name is Ada.", "And?", "What is it?"] {
     ///     engine.push(Message::user(text))?;
@@ -159,7 +169,8 @@ impl Engine {
         Ok(entries)
     }
 
-    /// The most tokens that a summary may have, by the session's count, so that the window can still come down to its hard limit.
+    /// Returns the most tokens that a summary may have, by the session's counter, so that the window can still meet its
+    /// hard limit.
     fn room_for_summary(&self, candidates: &Candidates) -> Result<u64, SummaryRejected> {
         let hard = self.policy.hard.unwrap_or_default();
         let Some(limit) = hard.get(Measure::Tokens) else { return Ok(u64::MAX) };
@@ -170,12 +181,12 @@ impl Engine {
         if room == 0 {
             return Err(SummaryRejected::NoRoom { pinned, limit });
         }
-        // The limit is one of corrected tokens, and a text is cut by tokens that are not.
+        // The limit is in corrected tokens, but a text is cut by uncorrected ones.
         let corrected = u128::from(self.calibration().apply(room)).max(1);
         Ok(u64::try_from(u128::from(room) * u128::from(room) / corrected).unwrap_or(u64::MAX))
     }
 
-    /// The summary that a plan wants, where it wants one.
+    /// Returns the summary that a plan asks for, if any.
     pub(super) fn summary_request(
         &self,
         candidates: &Candidates,
@@ -190,7 +201,7 @@ impl Engine {
         let reason = gone.peek()?.0.reason;
         let base = self.view.summary();
         let stood = base.map_or(Size::default(), |(_, base)| self.sizing().corrected(base.size));
-        // At a hard limit what stands stays, but the new one is to replace it.
+        // At a hard limit the previous summary stays for now, but the new one is to replace it.
         let mut size = if plan.verdict == Verdict::Compact { stood } else { Size::default() };
         let mut covers = Vec::new();
         for (decision, spans) in gone {
@@ -210,7 +221,7 @@ impl Engine {
     }
 }
 
-/// The message that shows a summary.
+/// Returns the message that shows a summary.
 fn in_words(dialect: Dialect, summary: &Summarize, text: &str) -> Option<Arc<Message>> {
     let text = summary.wording.replace("{summary}", text);
     let free = dialect.quirks().start == Start::Any;

@@ -1,4 +1,4 @@
-//! The last turns of a conversation that goes on: each with its question and its answer, or not at all.
+//! The last turns of a conversation that is resumed: each with its question and its answer, or not at all.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -13,11 +13,13 @@ use crate::start::Start;
 use crate::view::{Item, ViewGroup};
 
 impl Engine {
-    /// Leaves the newest `turns` turns in the window, in one compaction. A turn of which the window has the question without its answer, or
-    /// an answer without its question, leaves too; a question that never had an answer stays. The newest turn stays in any case, and so
-    /// does each of which something is pinned. (That it is among the first messages, or was the task, pins nothing here.)
+    /// Keeps only the newest `turns` turns in the window, in one compaction.
     ///
-    /// Nothing changes where signed reasoning of an open tool loop forbids it.
+    /// A turn also leaves if the window has its question without its answer, or its answer without its question. A
+    /// question that was never answered stays. The newest turn always stays, and so does each turn that has something
+    /// pinned in it. The first messages and the task are not pinned here, even if the policy keeps them.
+    ///
+    /// Nothing changes if signed reasoning of an open tool loop forbids it.
     ///
     /// ```
     /// use lookback_core::{Engine, Message, Settings};
@@ -64,8 +66,8 @@ impl Engine {
     }
 }
 
-/// What was said, turn by turn. Where a person spoke in the message that brought results, the turn that this opens belongs to the one before
-/// it: its question stands there.
+/// Splits what was said into turns. If a person spoke in a message that also brought results, the turn that this opens
+/// is joined to the one before it, because its question is in there.
 fn split(said: &[&ViewGroup]) -> Vec<Range<usize>> {
     let asks = |item: &Item| !item.is_own() && item.speaks();
     let begins = |before: &ViewGroup, group: &ViewGroup| {
@@ -86,12 +88,13 @@ fn split(said: &[&ViewGroup]) -> Vec<Range<usize>> {
     turns
 }
 
-/// Whether the window has the question of a turn with its answer. `next` is what stands behind it.
+/// Returns whether the window has the question of a turn together with its answer. `next` is the group that follows the
+/// turn.
 fn is_whole(turn: &[&ViewGroup], next: Option<&ViewGroup>) -> bool {
     let (Some(first), Some(last)) = (turn.first(), turn.last()) else { return true };
-    // What the model said before anybody asked has no question.
+    // Turn 0 is what the model said before anybody asked, so it has no question.
     let asked = first.turn == 0 || (first.kind == GroupKind::User && first.items.iter().any(|item| !item.is_own()));
-    // Rounds are counted over the whole history, so what stands behind tells whether the model said more in between.
+    // Rounds are counted over the whole history, so the next group tells whether the model said more in between.
     let so_far =
         |next: &ViewGroup| if next.kind == GroupKind::User { next.round } else { next.round.saturating_sub(1) };
     let answered = last.kind == GroupKind::Assistant || next.is_none_or(|next| so_far(next) == last.round);

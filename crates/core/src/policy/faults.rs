@@ -1,9 +1,10 @@
-//! What makes no sense in a policy.
+//! Faults: settings of a policy that cannot work.
 
 use super::{Measure, Mode, Pace, Policy, Stage, Tokens};
 
 impl Policy {
-    /// What makes no sense in it. A plan comes of any policy, but of these not the one that was meant.
+    /// Returns the faults of this policy, or an empty list if it has none. A policy with faults still gives a plan, but
+    /// not the one that was meant.
     pub fn faults(&self) -> Vec<PolicyFault> {
         let mut faults = Vec::new();
         let all = [("limits", Some(self.limits)), ("target", self.target), ("hard", self.hard)];
@@ -46,43 +47,43 @@ impl Policy {
     }
 }
 
-/// Something in a policy that makes no sense.
+/// A setting of a policy that cannot work.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum PolicyFault {
     /// A share that is not above 0 and at most 1.
     #[error("{place}.tokens: a share must be above 0 and at most 1, but is {share}")]
     Share {
-        /// Where.
+        /// The setting: `limits`, `target` or `hard`.
         place: &'static str,
         /// The share.
         share: f64,
     },
-    /// A limit of zero, which no window can keep.
+    /// A limit of 0, which no window can meet.
     #[error("{place}: a limit of 0 {measure} leaves nothing to send")]
     Zero {
-        /// Where.
+        /// The setting: `limits`, `target` or `hard`.
         place: &'static str,
-        /// In which measure.
+        /// The measure of the limit.
         measure: Measure,
     },
-    /// A summary that nothing keeps.
-    #[error("stages: a summary is recorded, so `summarize` does not go with the mode `on_read`")]
+    /// A summary in a policy that records nothing.
+    #[error("stages: `summarize` does not work in the mode `on_read`, because a summary must be recorded")]
     SummaryOnRead,
-    /// A summary that shows nothing.
-    #[error("stages: a summary needs a budget above 0, and a wording with {{summary}} in it")]
+    /// A summary without text: its budget is 0, or its wording leaves it out.
+    #[error("stages: `summarize` needs a budget above 0, and a wording that contains `{{summary}}`")]
     EmptySummary,
-    /// A summary where there is no time for one.
+    /// A summary among the stages for an overflow, when there is no time to make one.
     #[error(
-        "overflow: the provider waits for a shorter request, and a summary takes time; put `summarize` into `stages`"
+        "overflow: `summarize` takes time, and the provider waits for a shorter request; put it into `stages` instead"
     )]
     SummaryOnOverflow,
-    /// Limits that are never looked at.
-    #[error("pace: limits are looked at before every 1 or more calls, not 0")]
+    /// A pace of 0 calls, at which the limits would never be checked.
+    #[error("pace: limits are checked before every 1 or more calls, not 0")]
     Pace,
-    /// A target that the limit makes unreachable.
+    /// A target above its limit. It would have no effect.
     #[error("target: {target} {measure} is above the limit of {limit}")]
     TargetAboveLimit {
-        /// In which measure.
+        /// The measure of both.
         measure: Measure,
         /// The target.
         target: u64,

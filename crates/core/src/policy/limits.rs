@@ -4,20 +4,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::size::{Excess, Measure, Totals};
 
-/// Limits in each measure; the absent ones do not bind. The request's system prompt and tools count in tokens and bytes.
+/// Limits in several measures. A limit that is `None` does not apply.
+///
+/// The preamble (the system prompt and the tools outside the messages) counts in tokens and bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Tokens: a count, or a share of the model's window.
+    /// Tokens: a number, or a share of the model's context window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
-    /// Messages, system messages among them counted.
+    /// Messages, including system messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<u64>,
-    /// Turns: each begins at a message of a person.
+    /// Turns. A turn begins with a message from a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turns: Option<u64>,
-    /// Rounds: an assistant message, with its tool results.
+    /// Rounds. A round is an assistant message and the results of its tool calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rounds: Option<u64>,
     /// Bytes of JSON.
@@ -28,28 +30,30 @@ pub struct Limits {
     pub media: Option<u64>,
 }
 
-/// A limit in tokens: in text, an integer is a count, a fraction with a point a share.
+/// A limit in tokens. In JSON and TOML, an integer is a count, and a number with a decimal point is a share.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Tokens {
-    /// So many tokens.
+    /// A number of tokens.
     Count(u64),
-    /// This share of the model's window, above 0 and at most 1. It does not bind where the window is unknown.
+    /// A share of the model's context window, above 0 and at most 1. It does not apply if the context window is
+    /// unknown.
     Share(f64),
 }
 
 impl Limits {
-    /// A limit in tokens alone.
+    /// Returns a limit in tokens only.
     pub fn tokens(tokens: u64) -> Self {
         Limits { tokens: Some(Tokens::Count(tokens)), ..Limits::default() }
     }
 
-    /// A limit in messages alone.
+    /// Returns a limit in messages only.
     pub fn messages(messages: u64) -> Self {
         Limits { messages: Some(messages), ..Limits::default() }
     }
 
-    /// The limit in one measure. A share that was not resolved does not bind.
+    /// Returns the limit in one measure. A share is returned only after
+    /// [`Policy::for_window`](super::Policy::for_window) has turned it into a count; before, it does not apply.
     pub fn get(&self, measure: Measure) -> Option<u64> {
         match measure {
             Measure::Tokens => match self.tokens {
@@ -64,7 +68,7 @@ impl Limits {
         }
     }
 
-    /// Every limit that is exceeded.
+    /// Returns every limit that is exceeded.
     pub fn excesses(&self, totals: &Totals) -> impl Iterator<Item = Excess> {
         let (limits, totals) = (*self, *totals);
         Measure::ALL.into_iter().filter_map(move |measure| {
@@ -73,12 +77,12 @@ impl Limits {
         })
     }
 
-    /// Whether none is exceeded.
+    /// Returns whether no limit is exceeded.
     pub fn fits(&self, totals: &Totals) -> bool {
         self.excesses(totals).next().is_none()
     }
 
-    /// With the share of the model's window as a count.
+    /// Returns the limits with a share of the context window turned into a count.
     pub(super) fn for_window(self, window: Option<u64>) -> Limits {
         let tokens = match (self.tokens, window) {
             (Some(Tokens::Share(share)), Some(window)) => {

@@ -1,4 +1,4 @@
-//! Policy: what a window may hold, as one value that a file, a flag, a request or a test can give.
+//! Policy: what a window may contain, as one value that a file, a flag, a request or a test can give.
 
 mod faults;
 mod limits;
@@ -15,7 +15,28 @@ pub use limits::{Limits, Tokens};
 pub use crate::size::{Excess, Measure, Totals};
 pub use crate::start::Start;
 
-/// When a window is cut, how far, and in which ways.
+/// What a window may contain: limits, what to keep, and how to make it smaller.
+///
+/// If a window exceeds one of the [`limits`](Policy::limits), the [`stages`](Policy::stages) make it smaller, in their
+/// order, until it meets the [`target`](Policy::target). The target should be well below the limits: the beginning of a
+/// request changes at each compaction, and the provider's cache of it is lost.
+///
+/// Take [`Policy::production`] unless you have a reason not to. It can be changed field by field. For a policy of your
+/// own, start from [`Policy::unlimited`]:
+///
+/// ```
+/// use lookback_core::{Limits, Policy};
+///
+/// let policy = Policy {
+///     limits: Limits::tokens(100_000),
+///     target: Some(Limits::tokens(50_000)),
+///     ..Policy::unlimited()
+/// };
+/// assert!(policy.faults().is_empty());
+/// ```
+///
+/// A policy can also be read from JSON or TOML. A missing key has its value in [`Policy::unlimited`], and an unknown
+/// key is an error.
 ///
 /// ```
 /// use lookback_core::Policy;
@@ -25,46 +46,58 @@ pub use crate::start::Start;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default = "Policy::unlimited", deny_unknown_fields)]
 pub struct Policy {
-    /// When: a window that exceeds any of these is compacted.
+    /// When to compact: a window that exceeds any of these limits is made smaller.
     pub limits: Limits,
-    /// How far: a compaction goes on until none of these is exceeded. Absent, it is `limits`, and the window slides by a
-    /// message a call, which breaks the provider's cache each time.
+    /// How far to compact: the window is made smaller until it exceeds none of these limits.
+    ///
+    /// If this is `None`, the target is `limits`. Then a full window slides by a message with each call, and breaks the
+    /// provider's cache each time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Limits>,
-    /// What no request may exceed, whatever is pinned: absent, the model's own window, where that is known.
+    /// What no request may exceed, whatever is pinned: if a window cannot meet these limits, Lookback returns an error.
+    ///
+    /// If this is `None`, the model's context window less the room for its answer is the hard limit, if it is known
+    /// (see [`Policy::for_window`]).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hard: Option<Limits>,
-    /// What is never dropped, beside what the laws keep.
+    /// What is never dropped, besides the preamble, the system prompt, the newest message and the open round.
     pub keep: Keep,
-    /// How system messages of the history are taken.
+    /// How system messages among the other messages are treated.
     pub system: SystemRule,
     /// Where a window may begin.
     pub start: Start,
-    /// The cap on each text of a tool result as it arrives, before it was ever sent: it costs no cache.
+    /// The cap on each text of a tool result, applied as the result arrives. Because the text was never sent in full,
+    /// this costs no cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrival: Option<Truncation>,
     /// The ways to make a window smaller, tried in this order until the target is met.
     pub stages: Vec<Stage>,
-    /// The ways to make a window smaller that the provider has refused as too long. They reach what the model has not seen yet,
-    /// too: a giant result of the open round is shortened rather than sent in vain.
+    /// The ways to make a window smaller after the provider has refused it as too long.
+    ///
+    /// They also change what the model has not seen yet: it is better to shorten a giant result of the open round than
+    /// to send it again in vain.
     pub overflow: Vec<Stage>,
-    /// At which calls the limits are looked at. The hard limit, and a limit in tokens that is a share of the model's window, hold at each.
+    /// When the limits are checked. The hard limit, and a limit in tokens that is a share of the context window, are
+    /// checked before every call.
     pub pace: Pace,
-    /// Whether a compaction is recorded.
+    /// Whether compactions are recorded.
     pub mode: Mode,
-    /// The request asks the provider to drop reasoning whose prefix has changed (Anthropic's `prefix_mismatch_behavior:
-    /// "drop_block"`), so that a compaction need not wait for the end of a tool loop with signed reasoning.
+    /// Whether the request asks the provider to drop reasoning whose prefix has changed (Anthropic's
+    /// `prefix_mismatch_behavior: "drop_block"`). If it does, a compaction does not have to wait for the end of a tool
+    /// loop with signed reasoning.
     pub drop_block: bool,
 }
 
 impl Policy {
-    /// The policy that we run in production, and the default of [`Settings`](crate::Settings). The page
-    /// `docs/default-policy.md` has the reasons, with figures.
+    /// Returns the policy that we run in production. It is the default of [`Settings`](crate::Settings).
     ///
-    /// A window that exceeds 64,000 tokens is cut to 32,000, in whole groups, so that it is cut rarely and the provider's
-    /// cache holds in between. Tool results longer than 32,000 characters are truncated as they arrive.
+    /// A window that exceeds 64,000 tokens is cut to 32,000, in whole groups, so that it is cut rarely and the
+    /// provider's cache matches in between. The same applies at 80 pictures and files (cut to 40), and at 24,000,000
+    /// bytes (cut to 12,000,000). Pictures and files in tool results are cleared first, except in the newest 4 rounds.
+    /// Tool results longer than 32,000 characters are truncated as they arrive. The page `docs/default-policy.md` gives
+    /// the reasons, with figures.
     ///
     /// ```
     /// use lookback_core::{Limits, Policy};
@@ -89,7 +122,8 @@ impl Policy {
         }
     }
 
-    /// A policy that sends everything and never compacts, not even if the window exceeds what the model accepts.
+    /// Returns a policy that sends everything and never compacts, not even if the window exceeds what the model
+    /// accepts.
     ///
     /// ```
     /// use lookback_core::{Engine, Message, Policy, Settings};
@@ -103,12 +137,14 @@ impl Policy {
     /// # Ok::<(), lookback_core::ConversionError>(())
     /// ```
     pub fn never_compact() -> Policy {
-        // An empty hard limit, so that not even the context window of the model binds.
+        // The hard limit is empty, so that not even the model's context window applies.
         Policy { hard: Some(Limits::default()), ..Policy::unlimited() }
     }
 
-    /// A policy without limits of its own: the base for policies that set some. If the model's context window is known, the
-    /// oldest groups are dropped when it is exceeded.
+    /// Returns a policy without limits of its own: the base for policies that set some.
+    ///
+    /// If the model's context window is known, it still applies: less the room for the answer it is the hard limit, and
+    /// the oldest groups are dropped if it is exceeded.
     ///
     /// ```
     /// use lookback_core::{Limits, Policy};
@@ -140,24 +176,25 @@ impl Policy {
 }
 
 impl Default for Policy {
-    /// As [`Policy::unlimited`].
+    /// Returns [`Policy::unlimited`].
     fn default() -> Self {
         Policy::unlimited()
     }
 }
 
-/// What a policy keeps beside what the laws keep.
+/// What a policy keeps, besides what is always kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Keep {
-    /// The first messages after the system prompt, with the groups they are in.
+    /// The number of first messages to keep, counted after the system prompt. Their groups are kept whole.
     pub first: u64,
-    /// The last messages, with the groups they are in.
+    /// The number of last messages to keep. Their groups are kept whole.
     pub last: u64,
-    /// The current task: the last message that a person wrote. (Where the provider demands that a request begin with a
-    /// user's message, it is kept in any case.)
+    /// Whether to keep the current task: the last message that a person wrote. If the provider demands that a request
+    /// begin with a user's message, the task is always kept.
     pub task: bool,
-    /// Every system message, wherever it stands, with the group it is in. Without it only those are kept that the history begins with.
+    /// Whether to keep every system message, with its group. If `false`, only the system messages at the beginning of
+    /// the history are kept.
     pub system: bool,
 }
 
@@ -167,17 +204,23 @@ impl Default for Keep {
     }
 }
 
-/// How system messages of the history are taken. (What stands outside the messages is a [`Preamble`](crate::Preamble), of which there is
-/// one in any case; so `one` and `first` are for formats that have the system prompt among the messages.)
+/// How system messages among the other messages are treated.
+///
+/// The system prompt outside the messages is part of the [`Preamble`](crate::Preamble), and there is only one. So `one`
+/// and `first` matter for formats with the system prompt among the messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SystemRule {
-    /// There is one at a time, which is never dropped: the same again is ignored, another takes its place. Otherwise those that the
-    /// history begins with are never dropped, and later ones are messages like others, unless [`Keep::system`] keeps them.
+    /// Whether there is only one system message at a time. It is never dropped: if the same message arrives again, it
+    /// is ignored, and another one replaces it.
+    ///
+    /// If `false`, the system messages at the beginning of the history are never dropped. Later ones are treated like
+    /// other messages, unless [`Keep::system`] keeps them.
     pub one: bool,
-    /// One that takes the place of another, or comes late, stands first; otherwise it stands where it came.
+    /// With `one`: whether a system message that replaces another, or that arrives late, is placed first. If `false`,
+    /// it stays where it arrived.
     pub first: bool,
-    /// They count among the messages that a window may hold, and so does a summary.
+    /// Whether system messages, and the running summary, count towards a limit in messages.
     pub counted: bool,
 }
 
@@ -187,91 +230,99 @@ impl Default for SystemRule {
     }
 }
 
-/// At which calls the limits are looked at.
+/// When the limits of a policy are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pace {
     /// Before every call.
     #[default]
     Call,
-    /// Before every so many calls, and between turns. Calls are counted by the assistant messages of the history, so that a session that is
-    /// opened again goes on counting where it was.
+    /// Before every n-th call, and between turns. Calls are counted by the assistant messages of the history, so a
+    /// session that is opened again continues to count where it was.
     Calls(u64),
-    /// Between turns: never in the middle of a tool loop.
+    /// Between turns, and never in the middle of a tool loop.
     Turn,
 }
 
-/// A way to make a window smaller. Each goes from the oldest group to the newest, and leaves alone what is pinned.
+/// A way to make a window smaller. Each stage goes from the oldest group to the newest, and does not touch what is
+/// pinned.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Stage {
-    /// Shortens long tool results.
+    /// Truncates long tool results.
     TruncateResults {
         /// What is kept of each text.
         #[serde(flatten)]
         to: Truncation,
-        /// The newest rounds, which are left alone.
+        /// The number of newest rounds that are left alone.
         #[serde(default)]
         keep: u64,
     },
-    /// Replaces tool results by a note of how much is gone.
+    /// Clears tool results: replaces each by a note that says how much is gone.
     ClearResults {
-        /// The newest rounds, which are left alone.
+        /// The number of newest rounds that are left alone.
         #[serde(default)]
         keep: u64,
-        /// The note, where `{cut}` is how many characters are gone, and `{entry}` the entry of the log that has them; absent,
-        /// `[tool result cleared: {cut} characters]`.
+        /// The text of the note. `{cut}` is the number of characters that are gone, and `{entry}` is the entry of the
+        /// log that has them. If this is `None`, the note is `[tool result cleared: {cut} characters]`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         marker: Option<String>,
     },
     /// Replaces pictures and files in tool results by a note.
     ClearMedia {
-        /// The newest rounds, which are left alone.
+        /// The number of newest rounds that are left alone.
         #[serde(default)]
         keep: u64,
     },
-    /// Merges whole groups into a running summary, which stands where they stood. Who makes it, and when, is the caller's (see
-    /// [`WindowOutcome::summary_request`](crate::WindowOutcome)); until then they stay, unless a hard limit is met.
+    /// Merges whole groups into a running summary, which takes their place.
+    ///
+    /// The caller decides who makes it, and when (see [`WindowOutcome::summary_request`](crate::WindowOutcome)). Until
+    /// then the groups stay, unless a hard limit is exceeded.
     Summarize(Summarize),
     /// Drops whole groups.
     Drop,
 }
 
-/// What a running summary may be, and how it is shown.
+/// The length of a running summary, and how it is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Summarize {
-    /// The most tokens of its text: what is longer is cut.
+    /// The most tokens that the summary may have. A longer one is cut.
     pub budget: u64,
-    /// Whose message it is. Where a provider demands that a request begin with the user's, it is the user's in any case.
+    /// The role of the message that shows the summary. If the provider demands that a request begin with a user's
+    /// message, the role is always the user's.
     pub role: Role,
-    /// What the message says, where `{summary}` is the summary.
+    /// The text of the message. `{summary}` is replaced by the summary.
     pub wording: String,
 }
 
 impl Default for Summarize {
-    /// 1,000 tokens, as the user's message: a summary repeats what tools and strangers said, so it should not be able to command.
+    /// Returns a budget of 1,000 tokens, and a message of the user: a summary repeats what tools and strangers said, so
+    /// it should not have the authority of a system message.
     fn default() -> Self {
         let wording = "[Summary of the conversation before this point]\n{summary}".to_owned();
         Summarize { budget: 1_000, role: Role::User, wording }
     }
 }
 
-/// Whether the outcome of a plan is recorded.
+/// Whether compactions are recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Recorded in the log, so that requests extend each other until the next compaction.
+    /// Compactions are recorded in the log, so that requests extend each other until the next compaction.
     #[default]
     Recorded,
-    /// Planned anew at each read, and nothing recorded, for systems that do so. It costs O(history) a read, and the cache.
+    /// The window is planned anew at each read, and nothing is recorded. This is for compatibility with systems that do
+    /// so: each read costs O(history), and the provider's cache is lost.
     OnRead,
 }
 
 impl Policy {
-    /// Returns the same policy for a model: its shares of the context window as counts, and, if it has no hard limit, the context
-    /// window less `max_output` as the hard limit, so that there is room for the answer. Both are in tokens. At most half of the
-    /// window is reserved: some models may answer with as many tokens as their window has.
+    /// Returns this policy, resolved for a model. Shares of the context window become counts. If the policy has no hard
+    /// limit, it becomes the context window less `max_output`, so that there is room for the answer.
+    ///
+    /// `window` and `max_output` are in tokens. At most half of the context window is kept free, because some models
+    /// may answer with as many tokens as their context window has.
     ///
     /// ```
     /// use lookback_core::{Limits, Policy};
@@ -291,7 +342,7 @@ impl Policy {
         }
     }
 
-    /// The running summary that it makes, where it makes one.
+    /// Returns the running summary that this policy makes, if it makes one.
     pub fn summary(&self) -> Option<&Summarize> {
         self.stages.iter().find_map(|stage| match stage {
             Stage::Summarize(summary) => Some(summary),
@@ -299,14 +350,16 @@ impl Policy {
         })
     }
 
-    /// The same policy, whose notes name the entry of the log that has what was cut or cleared, wherever they have no words of their own:
-    /// for models that can ask for an entry.
+    /// Returns this policy with notes that name the entry of the log with the full text. This is for models that can
+    /// ask for an entry.
+    ///
+    /// Notes whose wording the policy sets are not changed.
     ///
     /// ```
     /// use lookback_core::{Policy, Truncation};
     ///
     /// let arrival = Some(Truncation { head: 2_000, ..Truncation::default() });
-    /// let policy = Policy { arrival, ..Policy::default() }.naming_entries();
+    /// let policy = Policy { arrival, ..Policy::unlimited() }.naming_entries();
     /// assert!(policy.arrival.unwrap().marker.unwrap().contains("{entry}"));
     /// ```
     #[must_use]
@@ -330,7 +383,7 @@ impl Policy {
         self
     }
 
-    /// Whether tokens must be counted to carry it out.
+    /// Returns whether this policy needs token counts.
     pub fn counts_tokens(&self) -> bool {
         let in_tokens = |cap: &Truncation| cap.unit == crate::cut::Unit::Tokens;
         self.limits.limits_tokens()

@@ -1,21 +1,25 @@
-//! Two policies as one: a window that fits it fits both.
+//! Tightening: two policies become one, so that a window that meets it meets both.
 
 use super::{Keep, Limits, Measure, Mode, Pace, Policy, Tokens};
 use crate::cut::{Truncation, Unit};
 
 impl Policy {
-    /// This policy, but as narrow as `by` where that is narrower: the smaller of each limit, the nearer target, the shorter cap, and what
-    /// either keeps. The ways to make a window smaller are those of `by`, where it has any. All else stays. `window` is that of the model
-    /// in tokens, by which a share is compared with a count.
+    /// Returns this policy, tightened by another: the smaller of each limit, the nearer target, the stricter start, the
+    /// shorter cap on arriving results, and everything that either of them keeps.
     ///
-    /// The pace is that of the policy whose limits it rules; if both have such limits, it is the one at which they are looked at oftener.
-    /// A share of the model's window is looked at before every call, so it has no pace.
+    /// The stages are those of `by`, if it has any. (A policy that records nothing keeps its own if `by` summarizes.)
+    /// Everything else is taken from `self`. `window` is the model's context window in tokens, and is needed to compare
+    /// a share with a count.
+    ///
+    /// The pace is that of the policy whose limits it applies to. If both policies have such limits, the more frequent
+    /// pace wins. A share of the context window is checked before every call, so it has no pace.
     ///
     /// ```
     /// use lookback_core::{Limits, Policy};
     ///
-    /// let wide = Policy { limits: Limits::tokens(64_000), target: Some(Limits::tokens(32_000)), ..Policy::default() };
-    /// let narrow = Policy { limits: Limits::messages(20), ..Policy::default() };
+    /// let target = Some(Limits::tokens(32_000));
+    /// let wide = Policy { limits: Limits::tokens(64_000), target, ..Policy::unlimited() };
+    /// let narrow = Policy { limits: Limits::messages(20), ..Policy::unlimited() };
     /// let both = wide.tightened(&narrow, None);
     /// assert_eq!(both.limits, Limits { messages: Some(20), ..wide.limits });
     /// assert_eq!(both.tightened(&narrow, None), both);
@@ -23,15 +27,15 @@ impl Policy {
     #[must_use]
     pub fn tightened(&self, by: &Policy, window: Option<u64>) -> Policy {
         let limits = self.limits.least(&by.limits, window);
-        // Without a target a policy goes down to its limits.
+        // A policy without a target compacts to its limits.
         let reach = |policy: &Policy| policy.target.unwrap_or(policy.limits);
         let target = (self.target.is_some() || by.target.is_some())
             .then(|| reach(self).least(&reach(by), window).least(&limits, window));
-        // Without a hard limit there is the model's own.
+        // A policy without a hard limit has the model's context window.
         let full = Limits { tokens: Some(Tokens::Share(1.0)), ..Limits::default() };
         let hard = (self.hard.is_some() || by.hard.is_some())
             .then(|| self.hard.unwrap_or(full).least(&by.hard.unwrap_or(full), window));
-        // A summary needs a log that is written.
+        // A summary has to be recorded.
         let keeps_stages = by.stages.is_empty() || (self.mode == Mode::OnRead && by.summary().is_some());
         Policy {
             limits,
@@ -53,7 +57,7 @@ impl Policy {
 }
 
 impl Limits {
-    /// The smaller of each limit.
+    /// Returns the smaller of each limit.
     fn least(&self, other: &Limits, window: Option<u64>) -> Limits {
         let least = |one: Option<u64>, other: Option<u64>| match (one, other) {
             (Some(one), Some(other)) => Some(one.min(other)),
@@ -61,7 +65,7 @@ impl Limits {
         };
         let count = |limits: &Limits| match limits.for_window(window).tokens {
             Some(Tokens::Count(count)) => count,
-            // A share of a window that nobody knows does not bind.
+            // A share of an unknown context window does not apply.
             Some(Tokens::Share(_)) | None => u64::MAX,
         };
         let tokens = match (self.tokens, other.tokens) {
@@ -80,7 +84,7 @@ impl Limits {
     }
 }
 
-/// The cap that leaves less: of a token and of four characters, about the same.
+/// Returns the cap that leaves less. A token counts as four characters, which is about right.
 fn shorter<'a>(one: Option<&'a Truncation>, other: Option<&'a Truncation>) -> Option<&'a Truncation> {
     let length = |cap: &Truncation| {
         let kept = cap.head.saturating_add(cap.tail);
@@ -92,9 +96,9 @@ fn shorter<'a>(one: Option<&'a Truncation>, other: Option<&'a Truncation>) -> Op
     }
 }
 
-/// A policy without limits that wait for its pace says nothing of when limits are looked at.
+/// Returns the pace of two policies. A policy without limits that wait for its pace has no say in it.
 fn pace(one: &Policy, by: &Policy) -> Pace {
-    // A share of the model's window is no count, and waits for nothing.
+    // A share of the context window waits for no pace. It has no count, so `get` does not return it.
     let waits = |policy: &Policy| Measure::ALL.into_iter().any(|measure| policy.limits.get(measure).is_some());
     match (waits(one), waits(by)) {
         (_, false) => one.pace,
@@ -104,7 +108,7 @@ fn pace(one: &Policy, by: &Policy) -> Pace {
     }
 }
 
-/// The less, the oftener the limits are looked at.
+/// Ranks paces: the lower the rank, the more often the limits are checked.
 fn rank(pace: Pace) -> u64 {
     match pace {
         Pace::Call => 0,
