@@ -6,7 +6,7 @@ mod vectors;
 
 use futures_lite::future::block_on;
 use lookback::middleware::{ContextFilter, Pipeline};
-use lookback::{Dialect, MemoryStore, Message, Session, Settings, ToolCall, presets};
+use lookback::{Dialect, MemoryStore, Message, Policy, Session, Settings, ToolCall, presets};
 use vectors::preset::hold;
 
 #[test]

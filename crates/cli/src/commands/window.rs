@@ -88,7 +88,7 @@ fn decide(args: &WindowArgs, request: &Request, policy: &Policy, model: Option<&
         let context_window = model.and_then(input::known_window);
         let unbounded = Policy { hard: policy.hard.or(Some(Limits::default())), ..policy.clone() };
         let counter = Arc::new(Uncounted);
-        let settings = Settings { dialect, policy: unbounded, counter, model: None, model_window: None };
+        let settings = Settings { dialect, policy: unbounded, counter, ..Settings::default() };
         let run = feed(args, request, settings)?;
         let fits = policy.hard.is_some() || context_window.is_none_or(|window| run.most_tokens <= window);
         if fits && run.taken.outcome.exceeded.is_none() && policy.limits.fits(&run.view().totals()) {

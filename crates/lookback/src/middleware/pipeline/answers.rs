@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lookback_core::measure;
 use lookback_core::message::{Content, Message, ToolCall, ToolResult, UserPart};
-use lookback_core::tokens::measure;
 use lookback_core::transcript::Origin;
 
 use super::super::{CallUsage, Event, ModelAnswer, Stopped, ToolOutcome, ToolUse};
