@@ -43,8 +43,7 @@ impl Transcript {
 
     /// Returns what the model would have seen when the log had `end` entries.
     ///
-    /// Returns `None` if a branch points forward, which Lookback never writes, or if a checkpoint refers to an entry
-    /// that is missing.
+    /// Returns `None` if the log is damaged: for example, if a branch points forward, which Lookback never writes.
     pub fn view(&self, end: Position) -> Option<View> {
         let at = |position: Position| self.entries.get(usize::try_from(position).ok()?);
         // Only the newest branch matters: it says from which earlier point the fold continues.
