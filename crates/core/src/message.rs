@@ -32,7 +32,7 @@ pub struct Message {
 pub enum Role {
     /// Instructions from the application (`system`, and OpenAI's `developer`).
     System,
-    /// Words of a person, or tool results.
+    /// A person's words, or tool results.
     User,
     /// The model.
     Assistant,
@@ -197,17 +197,17 @@ impl Message {
         Message::new(Content::System(vec![SystemPart::Text(text.into())]))
     }
 
-    /// Creates a message of a person.
+    /// Creates a message from a person.
     pub fn user(text: impl Into<String>) -> Self {
         Message::new(Content::User(vec![UserPart::Text(text.into())]))
     }
 
-    /// Creates a message of the model.
+    /// Creates a message from the model.
     pub fn assistant(text: impl Into<String>) -> Self {
         Message::new(Content::Assistant(vec![AssistantPart::Text(text.into())]))
     }
 
-    /// Creates a message of the model with tool calls after some text. An empty `text` adds no part.
+    /// Creates a message from the model with tool calls after some text. An empty `text` adds no part.
     pub fn assistant_with_calls(text: impl Into<String>, calls: impl IntoIterator<Item = ToolCall>) -> Self {
         let text = Some(text.into()).filter(|text| !text.is_empty()).map(AssistantPart::Text);
         Message::new(Content::Assistant(

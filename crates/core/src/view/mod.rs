@@ -38,13 +38,21 @@ pub struct View {
     renamed: HashSet<String>,
     /// The number of calls that have neither a result nor a stand-in.
     open: u64,
+    /// Results that arrived after their stand-ins were sent. They wait for the next compaction.
     late: Late,
+    /// The sum of the groups, kept up to date.
     tally: Tally,
+    /// The number of turns in the whole history.
     turn: u64,
+    /// The number of assistant messages in the whole history.
     round: u64,
+    /// The number of messages of the branch, without Lookback's own.
     messages: u64,
+    /// The chain of their digests (see [`chain`]).
     chain: u128,
+    /// The entries of the branch.
     path: Vec<Range<Position>>,
+    /// The preamble, and the entry that set it.
     preamble: Option<(Position, Arc<Preamble>)>,
     preamble_size: Size,
     /// The last entry that replaced a system message, or put one before everything else.
@@ -55,7 +63,9 @@ pub struct View {
     summary: Option<(Position, Arc<Summary>)>,
     /// The number of messages in groups of kind [`GroupKind::System`] and [`GroupKind::Summary`].
     uncounted: u64,
+    /// What was learned from usage reports about each model's tokens.
     calibrations: HashMap<String, Calibration>,
+    /// The current author and tags.
     label: Label,
 }
 

@@ -215,8 +215,8 @@ impl View {
     }
 }
 
-/// Returns a name for a call whose own identifier cannot be sent: the allowed characters of the identifier, with a free
-/// number if needed.
+/// Returns a name for a call whose own identifier cannot be sent: the identifier with `_` for each character that is
+/// not allowed, and with a free number if that is taken. At most 48 characters of the identifier are used.
 ///
 /// The number is found by doubling and then by binary search, because a message may have any number of calls with one
 /// identifier.
