@@ -1,4 +1,4 @@
-//! Showing less of a text: the one place where text is cut.
+//! Truncating and clearing text. This is the only place where text is cut.
 
 use serde::{Deserialize, Serialize};
 use unicode_segmentation::GraphemeCursor;
@@ -9,12 +9,12 @@ pub use crate::edit::{
 use crate::message::{ResultItem, ToolResult};
 use crate::tokens::TokenCounter;
 
-/// In a marker, how much is gone.
+/// The placeholder in a marker for how much was removed.
 const CUT: &str = "{cut}";
-/// In a marker, the entry of the log that has what is gone.
+/// The placeholder in a marker for the log entry that holds what was removed.
 const ENTRY: &str = "{entry}";
 
-/// How much of a long text to keep, from its head and from its tail.
+/// A limit on the length of a text: how much to keep of its head and of its tail.
 ///
 /// ```
 /// use lookback_core::{Truncation, Unit, tokens::Estimate};
@@ -28,33 +28,36 @@ const ENTRY: &str = "{entry}";
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Truncation {
-    /// Kept from the start, in `unit`s.
+    /// How much of the beginning to keep, in `unit`s.
     pub head: u64,
-    /// Kept from the end, in `unit`s.
+    /// How much of the end to keep, in `unit`s.
     #[serde(default)]
     pub tail: u64,
-    /// What `head` and `tail` count.
+    /// The unit of `head` and `tail`.
     #[serde(default)]
     pub unit: Unit,
-    /// What stands between them, where `{cut}` is how many units are gone, and `{entry}` the entry of the log that has them; absent,
-    /// `\n[... {cut} characters cut ...]\n`. Of a longer one only the first 1,000 characters count.
+    /// The text between head and tail.
+    ///
+    /// `{cut}` is replaced by the number of units removed, and in a tool result `{entry}` by the log entry that holds
+    /// them. If absent, the marker is `\n[... {cut} characters cut ...]\n`, or `tokens` if that is the unit. Only the
+    /// first 1,000 characters of a marker are used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub marker: Option<String>,
 }
 
-/// What a text's length is counted in.
+/// A unit for the length of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// Unicode scalar values.
     #[default]
     Characters,
-    /// Tokens of the session's counter.
+    /// Tokens, as the session's counter counts them.
     Tokens,
 }
 
 impl Unit {
-    /// Its plural, in words.
+    /// Returns the name of the unit, in the plural.
     pub fn name(self) -> &'static str {
         match self {
             Unit::Characters => "characters",
@@ -64,7 +67,10 @@ impl Unit {
 }
 
 impl Truncation {
-    /// What of `text` would be shown; `None` when it is short enough, or cutting it would not make it shorter.
+    /// Returns how to cut `text`.
+    ///
+    /// Returns `None` if the text is short enough, if cutting would not make it shorter, or if it was already cut in
+    /// the same way.
     pub fn cut(&self, text: &str, counter: &dyn TokenCounter) -> Option<Cut> {
         let (head, tail, gone) = match self.unit {
             Unit::Characters => {
@@ -97,7 +103,7 @@ impl Truncation {
             None => format!("\n[... {{cut}} {} cut ...]\n", self.unit.name()),
         };
         if text.get(head..tail).is_some_and(|gone| is_marker(gone, &marker)) {
-            // It was cut so before it came here: a client may send again what it was shown.
+            // The text was already cut: a client may send back what it was shown.
             return None;
         }
         let marker = marker.replace(CUT, &gone.to_string());
@@ -105,8 +111,10 @@ impl Truncation {
     }
 }
 
-/// The longest beginning of a text that has at most `tokens` tokens. It ends between characters as a reader sees them; where
-/// the first of these alone is too long, inside it. It costs what is kept, however long the text.
+/// Returns the longest beginning of a text that has at most `tokens` tokens.
+///
+/// It ends between grapheme clusters (characters as a reader sees them). If the first cluster alone is too long, it
+/// ends inside that cluster. The cost depends on the length that is kept, not on the length of the text.
 ///
 /// ```
 /// use lookback_core::{cut, tokens::Estimate};
@@ -114,14 +122,14 @@ impl Truncation {
 /// assert_eq!(cut::head("one two three", 2, &Estimate::default()), "one two ");
 /// ```
 pub fn head<'a>(text: &'a str, tokens: u64, counter: &dyn TokenCounter) -> &'a str {
-    // A text may fit although a part of it does not, which the search might meet.
+    // A text may fit although a part of it has more tokens. The search below could stop at such a part.
     if text.len() as u64 <= tokens.saturating_mul(8) && counter.text(text) <= tokens {
         return text;
     }
     let at = prefix_of_tokens(text, tokens, counter);
     let whole = floor(text, at);
     let mut head = text.get(..if whole > 0 { whole } else { at }).unwrap_or_default();
-    // Fewer letters may be more tokens, by one or two.
+    // A shorter text may have a token or two more than a longer one.
     while counter.text(head) > tokens {
         let Some((last, _)) = head.char_indices().next_back() else { break };
         head = head.get(..last).unwrap_or_default();
@@ -129,17 +137,19 @@ pub fn head<'a>(text: &'a str, tokens: u64, counter: &dyn TokenCounter) -> &'a s
     head
 }
 
-/// A marker that names the entry.
+/// Puts the number of the entry into a marker.
 fn naming(marker: &str, entry: u64) -> String {
     marker.replace(ENTRY, &entry.to_string())
 }
 
-/// As much of a marker as counts.
+/// Returns the part of a marker that is used: its first 1,000 characters.
 fn shortened(marker: &str) -> String {
     marker.chars().take(1_000).collect()
 }
 
-/// The cuts that a truncation makes in one tool result of this entry, item by item.
+/// Returns the cuts that truncate a tool result, each with the index of its item.
+///
+/// `entry` is the log entry of the result, for the `{entry}` of a marker.
 pub fn truncate_result(
     result: &ToolResult,
     entry: u64,
@@ -153,10 +163,12 @@ pub fn truncate_result(
     result.content.iter().enumerate().filter_map(|(index, item)| Some((index, cut(item)?))).collect()
 }
 
-/// The cuts that clear one tool result of this entry: its first item says how much is gone, the others are not shown. A marker says it in
-/// other words, where `{cut}` is how many characters are gone, and `{entry}` the entry that has them.
+/// Returns the cuts that clear a tool result, each with the index of its item: a note takes the place of the first
+/// item, and the others are not shown.
 ///
-/// Nothing is cut when the note would be longer than what it replaces.
+/// `marker` is the wording of the note, if it is not the standard one. `{cut}` is replaced by the number of characters
+/// removed, and `{entry}` by `entry`, the log entry of the result. The list is empty if the note would not be shorter
+/// than the text that it replaces, unless the result also holds pictures, files or other items.
 pub fn clear_result(result: &ToolResult, entry: u64, marker: Option<&str>) -> Vec<(usize, Cut)> {
     let characters: usize = result.content.iter().filter_map(ResultItem::text).map(|text| text.chars().count()).sum();
     let others = result.content.iter().filter(|item| item.text().is_none()).count();
@@ -172,7 +184,7 @@ pub fn clear_result(result: &ToolResult, entry: u64, marker: Option<&str>) -> Ve
     (0..result.content.len()).map(|index| (index, if index == 0 { note.clone() } else { Cut::nothing() })).collect()
 }
 
-/// The cuts that put a placeholder in the place of each picture and file of a tool result.
+/// Returns the cuts that replace each picture and file of a tool result by a note, each with the index of its item.
 pub fn clear_media(result: &ToolResult) -> Vec<(usize, Cut)> {
     let cut = |item: &ResultItem| match item {
         ResultItem::Image(media) => Some(Cut::placeholder(media, "image")),
@@ -182,19 +194,20 @@ pub fn clear_media(result: &ToolResult) -> Vec<(usize, Cut)> {
     result.content.iter().enumerate().filter_map(|(index, item)| Some((index, cut(item)?))).collect()
 }
 
-/// Whether a text is nothing but a marker, whatever the number in it.
+/// Returns whether a text is just a marker, with any number in it.
 fn is_marker(text: &str, marker: &str) -> bool {
     let Some((before, after)) = marker.split_once(CUT) else { return text == marker };
     let number = text.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
+/// Returns the byte offset of the character with index `n`, or the length of the text if it has fewer characters.
 fn byte_of_char(text: &str, n: u64) -> usize {
     let n = usize::try_from(n).unwrap_or(usize::MAX);
     text.char_indices().nth(n).map_or(text.len(), |(at, _)| at)
 }
 
-/// The last boundary between graphemes that is not after `at`.
+/// Returns the last boundary between grapheme clusters at or before `at`.
 fn floor(text: &str, at: usize) -> usize {
     let mut cursor = GraphemeCursor::new(at, text.len(), true);
     match cursor.is_boundary(text, 0) {
@@ -203,7 +216,7 @@ fn floor(text: &str, at: usize) -> usize {
     }
 }
 
-/// The first boundary between graphemes that is not before `at`.
+/// Returns the first boundary between grapheme clusters at or after `at`.
 fn ceil(text: &str, at: usize) -> usize {
     let mut cursor = GraphemeCursor::new(at, text.len(), true);
     match cursor.is_boundary(text, 0) {
@@ -212,22 +225,25 @@ fn ceil(text: &str, at: usize) -> usize {
     }
 }
 
-/// The length in bytes of the longest prefix of at most `n` tokens, found by halving: counts hardly ever fall as text
-/// grows, and where they do the prefix is a token or two off, which a cap can bear.
+/// Returns the length in bytes of the longest prefix of at most `n` tokens.
+///
+/// It is found by binary search. That is safe enough, because the count hardly ever falls as a text grows. If it does,
+/// the prefix is a token or two off.
 fn prefix_of_tokens(text: &str, n: u64, counter: &dyn TokenCounter) -> usize {
     search(text, n, |at| counter.text(text.get(..at).unwrap_or_default()), |at| at)
 }
 
-/// Where the longest suffix of at most `n` tokens begins, in bytes.
+/// Returns the byte offset at which the longest suffix of at most `n` tokens begins.
 fn suffix_of_tokens(text: &str, n: u64, counter: &dyn TokenCounter) -> usize {
     let start = |length: usize| text.len() - length;
     start(search(text, n, |length| counter.text(text.get(start(length)..).unwrap_or_default()), start))
 }
 
-/// The largest length of which `count` says at most `n`; `place` is where in the text that length ends.
+/// Returns the largest length in bytes for which `count` returns at most `n`. `place` maps a length to the byte offset
+/// at which the text is divided.
 fn search(text: &str, n: u64, count: impl Fn(usize) -> u64, place: impl Fn(usize) -> usize) -> usize {
     let fits = |length: usize| {
-        // Lengths that fall inside a character are rounded down to the next that does not.
+        // A length that falls inside a character is rounded down to the nearest one that does not.
         (0..4)
             .map(|back| length.saturating_sub(back))
             .find(|l| text.is_char_boundary(place(*l)))
@@ -235,7 +251,7 @@ fn search(text: &str, n: u64, count: impl Fn(usize) -> u64, place: impl Fn(usize
     };
     let mut low = 0;
     let mut high = usize::try_from(n.saturating_mul(4)).unwrap_or(usize::MAX).clamp(1, text.len().max(1));
-    // Grow first, so that the cost follows what is kept and not what is cut.
+    // Grow first, so that the cost depends on the length that is kept and not on the length that is cut.
     while high < text.len() && fits(high).is_some() {
         low = high;
         high = high.saturating_mul(2).min(text.len());

@@ -1,71 +1,73 @@
-//! Edits: what was done to which part of a message before it is shown. The message itself stays as it came.
+//! Edits: recorded changes to how the parts of a message are shown. The message itself stays as it arrived.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::message::{Media, MediaSource, Message, PartRef, ToolResult};
 
-/// What stands in a text's place: its first `head` bytes, a marker, and its last `tail` bytes.
+/// A shortened text: its first `head` bytes, a marker, and its last `tail` bytes.
 ///
-/// The offsets always fall between characters as a reader sees them (grapheme clusters), and the result is always
-/// shorter than the text, in bytes and in characters. A marker alone (`head` and `tail` 0) is a text that was cleared.
+/// The offsets always fall between grapheme clusters (characters as a reader sees them). The result is always shorter
+/// than the text, in bytes and in characters. If `head` and `tail` are both 0, the text was cleared and only the marker
+/// is shown.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cut {
-    /// Kept from the start, in bytes.
+    /// Length of the beginning that is kept, in bytes.
     pub head: usize,
-    /// Kept from the end, in bytes.
+    /// Length of the end that is kept, in bytes.
     pub tail: usize,
-    /// What stands between: how much is gone.
+    /// The text between them, which says how much was removed.
     pub marker: String,
 }
 
-/// What was done to one part of a message before it is shown. The message itself stays in the log as it came.
+/// A change to how one part of a message is shown. The message itself stays in the log as it arrived.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Edit {
     /// Index of the part in the message.
     pub part: usize,
-    /// What was done to it.
+    /// The change.
     pub change: Change,
 }
 
-/// A change to one part.
+/// A change to how one part is shown.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// A text, or an item of a tool result, shows less. An item of which nothing is left is not shown at all.
+    /// A text, or an item of a tool result, is shortened. An item of which nothing is left is not shown.
     Cut {
-        /// Index of the item in the result; 0 for a text.
+        /// Index of the item in the result, or 0 for a text.
         item: usize,
-        /// What stands in its place.
+        /// What is shown instead.
         cut: Cut,
     },
     /// The part is not shown.
     Hide(Hidden),
-    /// A tool call or result goes by another identifier, since its own was taken or is not allowed.
+    /// A tool call or result is shown under this identifier, because its own is already in use or is not allowed.
     Rename(String),
-    /// A tool call's arguments were not a JSON object, which providers refuse; this object holds them.
+    /// The arguments of a tool call are shown as this JSON object, which contains them. They were not an object, and
+    /// providers refuse that.
     Arguments(String),
 }
 
-/// Why a part is not shown.
+/// The reason why a part is not shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Hidden {
-    /// A tool result whose call is not in the history before it.
+    /// It is a tool result without a call before it.
     Orphan,
-    /// A second result of the same call.
+    /// It is a second result of the same call.
     Duplicate,
-    /// A result that came after a stand-in for it was sent; it takes the stand-in's place at the next compaction.
+    /// It is a result that arrived after a stand-in was sent. It replaces the stand-in at the next compaction.
     Late,
-    /// Text that is empty or all white space, which the provider refuses.
+    /// It is empty text or white space, which the provider refuses.
     Blank,
-    /// Reasoning without a signature, which the provider refuses.
+    /// It is reasoning without a signature, which the provider refuses.
     Unsigned,
-    /// Signed reasoning whose prefix a compaction changed.
+    /// It is signed reasoning whose prefix was changed by a compaction.
     Stale,
 }
 
 impl Edit {
-    /// Where it stands among others: by part, and what is done to all of a part before what is done to its items.
+    /// Returns the key that edits are sorted by: the part, then changes to the whole part before changes to its items.
     fn place(&self) -> (usize, usize) {
         match self.change {
             Change::Cut { item, .. } => (self.part, item.saturating_add(1)),
@@ -75,13 +77,14 @@ impl Edit {
 }
 
 impl Cut {
-    /// A cut that leaves nothing of a text but the note that it was cleared.
+    /// Returns the cut that replaces a text by a note, or `None` if the note is not shorter than the text.
     pub fn clear(text: &str) -> Option<Cut> {
         let characters = text.chars().count();
         Cut { head: 0, tail: 0, marker: format!("[cleared: {characters} characters]") }.if_shorter(text)
     }
 
-    /// What stands in place of a picture or file.
+    /// Returns the cut that replaces a picture or file by a note with its format and, if it is in the message, its
+    /// size.
     pub fn placeholder(media: &Media, kind: &'static str) -> Cut {
         let format = media.mime.as_deref().map_or("unknown", |mime| mime.rsplit('/').next().unwrap_or(mime));
         let marker = match &media.source {
@@ -94,21 +97,23 @@ impl Cut {
         Cut { head: 0, tail: 0, marker }
     }
 
-    /// A note where there is no text at all.
+    /// Returns a cut that shows only `marker`. It may be longer than the text that it replaces, which may be empty.
     pub(crate) fn note(marker: &str) -> Cut {
         Cut { head: 0, tail: 0, marker: marker.to_owned() }
     }
 
-    /// A text without the white space at its end; `None` where there is none.
+    /// Returns the cut that removes white space from the end of a text, or `None` if there is none.
     pub fn trim_end(text: &str) -> Option<Cut> {
         let head = text.trim_end().len();
         (head < text.len()).then(|| Cut { head, tail: 0, marker: String::new() })
     }
 
+    /// Returns a cut that shows nothing.
     pub(crate) fn nothing() -> Cut {
         Cut { head: 0, tail: 0, marker: String::new() }
     }
 
+    /// Returns this cut if it makes `text` shorter, both in bytes and in characters.
     pub(crate) fn if_shorter(self, text: &str) -> Option<Cut> {
         let kept = self.head + self.tail;
         let gone = text.get(self.head..text.len() - self.tail)?;
@@ -116,7 +121,7 @@ impl Cut {
         (kept < text.len() && shorter).then_some(self)
     }
 
-    /// The text as it is shown.
+    /// Returns the text as it is shown.
     pub fn apply(&self, text: &str) -> String {
         let head = text.get(..self.head).unwrap_or_default();
         let tail = text.len().checked_sub(self.tail).and_then(|at| text.get(at..)).unwrap_or_default();
@@ -124,53 +129,55 @@ impl Cut {
     }
 }
 
-/// Puts edits in order: by part, and in a part what is done to all of it before what is done to its items. Everything that takes
-/// edits wants them so, and finds one without a look at the others, however many a message has.
+/// Sorts edits by part, and changes to a whole part before changes to its items.
+///
+/// Everything that takes edits expects this order. It lets an edit be found by binary search, however many a message
+/// has.
 pub fn in_order(mut edits: Vec<Edit>) -> Vec<Edit> {
     edits.sort_by_key(Edit::place);
     edits
 }
 
-/// Reads edits, which a log of before may hold in another order.
+/// Deserializes edits and sorts them, because an older log may contain them in another order.
 pub(crate) fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Edit>, D::Error> {
     Vec::deserialize(deserializer).map(in_order)
 }
 
-/// The edits that are in one place.
+/// Returns the edits with this sort key.
 fn at(edits: &[Edit], place: (usize, usize)) -> &[Edit] {
     let start = edits.partition_point(|edit| edit.place() < place);
     let end = edits.partition_point(|edit| edit.place() <= place);
     edits.get(start..end).unwrap_or_default()
 }
 
-/// What is done to all of a part.
+/// Returns the changes to a whole part.
 fn of_part(edits: &[Edit], part: usize) -> &[Edit] {
     at(edits, (part, 0))
 }
 
-/// Whether anything is done to a part.
+/// Returns whether any edit changes a part.
 pub(crate) fn touches(edits: &[Edit], part: usize) -> bool {
     let first = edits.partition_point(|edit| edit.part < part);
     edits.get(first).is_some_and(|edit| edit.part == part)
 }
 
-/// Whether a part is hidden by these edits.
+/// Returns whether these edits hide a part.
 pub fn is_hidden(edits: &[Edit], part: usize) -> bool {
     of_part(edits, part).iter().any(|edit| matches!(edit.change, Change::Hide(_)))
 }
 
-/// Whether a part is hidden for this reason.
+/// Returns whether these edits hide a part for this reason.
 pub(crate) fn is_hidden_as(edits: &[Edit], part: usize, why: Hidden) -> bool {
     of_part(edits, part).iter().any(|edit| edit.change == Change::Hide(why))
 }
 
-/// Whether every part of a message is hidden, so that nothing of it is shown. A cache marker alone is nothing.
+/// Returns whether nothing of a message is shown, because every part is hidden. Cache markers do not count.
 pub fn hides_all(message: &Message, edits: &[Edit]) -> bool {
     let mut parts = message.parts().enumerate();
     !edits.is_empty() && parts.all(|(index, part)| is_hidden(edits, index) || part.is_cache_marker())
 }
 
-/// The cut of one item of one part, where there is one.
+/// Returns the cut of an item of a part, or `None` if the item is not cut. `item` is 0 for a text.
 pub fn cut_of(edits: &[Edit], part: usize, item: usize) -> Option<&Cut> {
     at(edits, (part, item.saturating_add(1))).iter().find_map(|edit| match &edit.change {
         Change::Cut { cut, .. } => Some(cut),
@@ -178,12 +185,12 @@ pub fn cut_of(edits: &[Edit], part: usize, item: usize) -> Option<&Cut> {
     })
 }
 
-/// The note in a result that has no content of its own.
+/// Returns the note that is shown in a tool result without content, if there is one.
 pub fn note_of<'a>(result: &ToolResult, edits: &'a [Edit], part: usize) -> Option<&'a Cut> {
     cut_of(edits, part, 0).filter(|_| result.content.is_empty())
 }
 
-/// The identifier by which a part goes after these edits, where they change it.
+/// Returns the identifier under which a part is shown, or `None` if these edits do not change it.
 pub fn renamed(edits: &[Edit], part: usize) -> Option<&str> {
     of_part(edits, part).iter().find_map(|edit| match &edit.change {
         Change::Rename(id) => Some(id.as_str()),
@@ -191,7 +198,7 @@ pub fn renamed(edits: &[Edit], part: usize) -> Option<&str> {
     })
 }
 
-/// The arguments of a tool call after these edits, where they change them.
+/// Returns the arguments with which a tool call is shown, or `None` if these edits do not change them.
 pub fn arguments(edits: &[Edit], part: usize) -> Option<&str> {
     of_part(edits, part).iter().find_map(|edit| match &edit.change {
         Change::Arguments(json) => Some(json.as_str()),
@@ -199,7 +206,7 @@ pub fn arguments(edits: &[Edit], part: usize) -> Option<&str> {
     })
 }
 
-/// All that can be read of a message after these edits, as [`Message::text`] gives all of it.
+/// Returns the searchable text of a message after these edits. See [`Message::text`] for the text without edits.
 pub fn shown_text(message: &Message, edits: &[Edit]) -> String {
     if edits.is_empty() {
         return message.text();

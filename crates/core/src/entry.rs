@@ -1,4 +1,4 @@
-//! The entries of a log: what happened in a conversation, one thing after the other.
+//! The entries of a log: everything that happened in a conversation, in order.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,103 +15,106 @@ use crate::size::{Size, Totals};
 use crate::tokens::Calibration;
 use crate::wire::Wire;
 
-/// Where an entry stands in its log: 0 is the first.
+/// The index of an entry in its log, from 0.
 pub type Position = u64;
 
-/// Milliseconds since 1970-01-01 UTC, as the caller's clock gave them: the engine has none.
+/// Milliseconds since 1970-01-01 UTC, by the caller's clock. The engine has no clock.
 pub type Millis = i64;
 
-/// One thing that happened.
+/// An entry of a log: one thing that happened in a conversation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Entry {
     /// A message arrived.
     Message(Arrival),
-    /// A broken history was mended, so that it could be sent.
+    /// A broken history was repaired, so that it could be sent.
     Repair(Repair),
-    /// The system prompt or the tools were set, or replaced.
+    /// The system prompt or the tools were set or replaced.
     #[serde(alias = "frame")]
     Preamble {
-        /// What they are now.
+        /// The new preamble.
         #[serde(alias = "frame")]
         preamble: Arc<Preamble>,
-        /// What they cost.
+        /// Its size.
         size: Size,
     },
     /// A plan was carried out.
     Compaction(Compaction),
-    /// The provider reported what a call had cost.
+    /// The provider reported the tokens of a call.
     Usage(UsageReport),
-    /// Who writes what follows, and under which tags.
+    /// The author of the entries that follow, and their tags.
     Label(Label),
-    /// What the view was, so that a reader can start here.
+    /// The state of the view, so that a reader can start here.
     Checkpoint(Checkpoint),
-    /// The client went back and took another way: the view is again what it was before position `at`.
+    /// The client changed its history. The view becomes what it was before position `at`.
     Branch {
-        /// The end of what is kept.
+        /// The position of the first entry that is left out.
         at: Position,
     },
 }
 
-/// A message, as it arrived.
+/// A message that arrived.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Arrival {
-    /// The message, byte for byte.
+    /// The message, byte for byte as it arrived.
     #[serde(with = "wire")]
     pub message: Arc<Message>,
-    /// Where it came from.
+    /// Who wrote the message.
     #[serde(default, skip_serializing_if = "Origin::is_client")]
     pub origin: Origin,
-    /// What of it is shown: the cap on tool results, and repairs.
+    /// How it is shown: tool results that were truncated on arrival, and repairs.
     #[serde(default, deserialize_with = "crate::edit::read", skip_serializing_if = "Vec::is_empty")]
     pub edits: Vec<Edit>,
     /// Its size as it is shown.
     pub size: Size,
-    /// By which a history that is sent again is recognized (see [`Message::digest`]).
+    /// The digest by which a resent message is recognized (see [`Message::digest`]).
     #[serde(with = "hex")]
     pub digest: u128,
-    /// When.
+    /// When it arrived, if the caller has a clock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time: Option<Millis>,
-    /// The system messages whose place it takes.
+    /// The system messages that it replaces.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replaces: Vec<Position>,
-    /// It is a system message that stands before everything else.
+    /// Whether it is a system message that goes before everything else.
     #[serde(default, skip_serializing_if = "is_false")]
     pub first: bool,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde wants")]
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
 fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// Where a message came from.
+/// The origin of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// The application.
     #[default]
     Client,
-    /// The model, and Lookback saw it answer.
+    /// The model, in an answer that Lookback received itself.
     Model,
     /// Lookback itself.
     Lookback,
 }
 
 impl Origin {
-    #[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde wants")]
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
     fn is_client(&self) -> bool {
         *self == Origin::Client
     }
 }
 
-/// How a broken history was mended when it was to be sent. (What can be seen of a message as it arrives, such as a result
-/// without a call, is mended by the edits of its [`Arrival`].)
+/// A repair of a broken history, made when a window was requested.
+///
+/// Faults that can be seen as soon as a message arrives, such as a result without a call, are repaired by the edits of
+/// its [`Arrival`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Repair {
-    /// A tool call had no result: this stands in for it. A real result that comes late takes its place at the next compaction.
+    /// A tool call had no result. A stand-in takes its place. If the result arrives later, it replaces the stand-in at
+    /// the next compaction.
     StandIn {
         /// The message that made the call.
         call: Position,
@@ -121,18 +124,18 @@ pub enum Repair {
         /// Its size.
         size: Size,
     },
-    /// The request ends with the model's own words, and the provider refuses white space at their end.
+    /// The request ends with the model's own words, and the provider refuses trailing white space there.
     Trim {
         /// The message.
         message: Position,
-        /// What it is without that white space.
+        /// The edit that removes the white space.
         edit: Edit,
-        /// Its size so.
+        /// The size of the message after the edit.
         size: Size,
     },
-    /// The provider demands that a request begin with a user's message, and the history does not.
+    /// The provider requires a request to begin with a user's message, and the history does not.
     Opening {
-        /// What it begins with instead.
+        /// The message that is put first.
         #[serde(with = "wire")]
         message: Arc<Message>,
         /// Its size.
@@ -140,125 +143,126 @@ pub enum Repair {
     },
 }
 
-/// A plan, carried out.
+/// A plan that was carried out.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Compaction {
-    /// What was done with each group of the window, in order.
+    /// What was done with the groups of the window, in order.
     pub groups: Vec<CompactedGroups>,
-    /// The running summary that takes the place of those that were summarized.
+    /// The running summary that takes the place of the groups that were summarized.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Arc<Summary>>,
-    /// The window before.
+    /// The totals of the window before.
     pub before: Totals,
-    /// The window after.
+    /// The totals of the window after.
     pub after: Totals,
 }
 
-/// A running summary, as it is shown.
+/// A running summary.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Summary {
-    /// Its message.
+    /// The message that shows it.
     #[serde(with = "wire")]
     pub message: Arc<Message>,
-    /// The summary itself, without the wording around it.
+    /// The text of the summary, without the words around it in the message.
     pub text: String,
     /// The size of the message.
     pub size: Size,
-    /// Tokens of all that it stands for.
+    /// Tokens of everything that it replaces.
     #[serde(default)]
     pub stands_for: u64,
-    /// What it has taken in beside the summary before it.
+    /// The entries that it covers in addition to the previous summary.
     pub covers: Vec<Range<Position>>,
-    /// The compaction that brought the summary before it.
+    /// The compaction that recorded the previous summary.
     #[serde(default, alias = "base", skip_serializing_if = "Option::is_none")]
     pub replaces: Option<Position>,
 }
 
-/// What was done with a group, or with several that stood next to each other and shared a fate.
+/// What was done with a group, or with several neighboring groups that had the same outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CompactedGroups {
-    /// How many groups. The sizes of the decision are those of all of them together.
+    /// The number of groups. The sizes of the decision are those of all of them together.
     pub count: usize,
-    /// The entries that they were made of.
+    /// The entries of the groups.
     pub spans: Vec<Range<Position>>,
-    /// What was done, and why.
+    /// What was done with them, and why.
     #[serde(flatten)]
     pub decision: Decision,
-    /// How one group is shown now; absent, as before, or not at all where it was dropped.
+    /// How the group is shown from now on. If absent, the groups are shown as before, or not at all if they were
+    /// dropped or summarized.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shown: Option<Vec<ShownItem>>,
 }
 
-/// How one entry is shown.
+/// How an entry is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShownItem {
     /// The entry.
     pub position: Position,
-    /// What of it is shown.
+    /// The edits of its message.
     #[serde(default, deserialize_with = "crate::edit::read", skip_serializing_if = "Vec::is_empty")]
     pub edits: Vec<Edit>,
-    /// Its size so.
+    /// The size of the message after the edits.
     pub size: Size,
 }
 
-/// Who writes messages, and under which tags.
+/// The author of messages, and their tags.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Label {
     /// The agent's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// Tags, in the order in which they were given.
+    /// The tags, in the order in which they were given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
 }
 
 impl Label {
-    /// Neither a name nor tags.
+    /// Returns whether the label has neither a name nor tags.
     pub fn is_empty(&self) -> bool {
         self.agent.is_none() && self.tags.is_empty()
     }
 }
 
-/// What the provider reported of a call.
+/// The tokens of a call that the provider reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsageReport {
     /// The model.
     pub model: String,
-    /// Input tokens by our count.
+    /// Input tokens as Lookback counted them.
     pub estimated: u64,
-    /// Input tokens by the provider's, cached ones included.
+    /// Input tokens as the provider counted them, including cached ones.
     pub reported: u64,
 }
 
-/// All that a fold knows at one point of the log, without the messages: they are read by their positions.
+/// The state of the fold at one point of the log. It contains the positions of messages, not the messages themselves.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Checkpoint {
     /// The groups of the view.
     pub groups: Vec<SavedGroup>,
-    /// Results that wait for a compaction to take their stand-ins' places.
+    /// Late results, which replace their stand-ins at the next compaction.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub late: Vec<ShownItem>,
-    /// Turns, over the whole history.
+    /// The number of turns in the whole history.
     pub turn: u64,
-    /// Rounds, over the whole history.
+    /// The number of rounds in the whole history.
     pub round: u64,
-    /// Messages of the branch, without Lookback's own.
+    /// The number of messages of the branch, without Lookback's own.
     pub messages: u64,
-    /// The chain of their digests.
+    /// The chain of the digests of these messages (see [`chain`](crate::view::chain)).
     #[serde(with = "hex")]
     pub chain: u128,
     /// The entries of the branch.
     pub path: Vec<Range<Position>>,
-    /// Where the system prompt and tools were set.
+    /// The entry that set the preamble.
     #[serde(default, alias = "frame", skip_serializing_if = "Option::is_none")]
     pub preamble: Option<Position>,
-    /// Who was writing.
+    /// The current label.
     #[serde(default, skip_serializing_if = "Label::is_empty")]
     pub label: Label,
-    /// Where the system message changed that stands among the others.
+    /// The last entry that replaced a system message of the history, or put one before everything else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed: Option<Position>,
-    /// What was learned of each model's tokens.
+    /// What was learned about each model's tokens.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calibrations: Vec<(String, Calibration)>,
 }
@@ -266,30 +270,30 @@ pub struct Checkpoint {
 /// A group of a checkpoint.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SavedGroup {
-    /// Its turn.
+    /// The number of its turn.
     pub turn: u64,
-    /// Its round.
+    /// The number of its round.
     pub round: u64,
-    /// Its entries, and how each is shown.
+    /// Its entries, and how each one is shown.
     pub items: Vec<ShownItem>,
 }
 
 impl Checkpoint {
-    /// The positions of every entry that restoring it needs, in ascending spans.
+    /// Returns the positions of all entries that are needed to restore the checkpoint, as ascending spans.
     pub fn spans(&self) -> Vec<Range<Position>> {
         let items = self.groups.iter().flat_map(|group| &group.items).chain(&self.late);
         spans(items.map(|item| item.position).chain(self.preamble))
     }
 }
 
-/// Positions as ascending spans.
+/// Returns positions as ascending spans.
 pub fn spans(positions: impl IntoIterator<Item = Position>) -> Vec<Range<Position>> {
     let mut spans = Vec::new();
     positions.into_iter().for_each(|position| join(&mut spans, position));
     spans
 }
 
-/// Adds a position to ascending spans. Positions mostly come in order, so the place is mostly the end.
+/// Adds a position to ascending spans. It searches from the end, because positions usually arrive in order.
 pub(crate) fn join(spans: &mut Vec<Range<Position>>, position: Position) {
     let at = spans.iter().rposition(|span| span.start <= position).map_or(0, |before| before + 1);
     if let Some(before) = at.checked_sub(1).and_then(|before| spans.get_mut(before)) {
@@ -314,7 +318,8 @@ pub(crate) fn join(spans: &mut Vec<Range<Position>>, position: Position) {
     }
 }
 
-/// Messages are stored as the bytes that they came in; those built in Rust are given some before they are logged.
+/// Stores messages as the bytes in which they arrived. A message that was built in Rust gets its bytes before it is
+/// logged.
 mod wire {
     use super::*;
 
@@ -329,7 +334,7 @@ mod wire {
     }
 }
 
-/// Digests as text: JSON's numbers are too small for them.
+/// Stores digests as text, because they are too large for numbers in JSON.
 mod hex {
     use super::*;
 

@@ -1,6 +1,7 @@
 //! The pure engine of Lookback: it decides what a language model sees of a long conversation.
 //!
-//! No async, no I/O, no clock, no environment, no randomness, no logging: messages in, windows and log entries out.
+//! Messages go in; windows and log entries come out. The engine uses no async, I/O, clock, environment, randomness or
+//! logging.
 //!
 //! ```text
 //!         decode              fold             size             decide
@@ -10,8 +11,9 @@
 //!                     └──────────────── Entry::Compaction ◄── record ◄────┘
 //! ```
 //!
-//! Read the modules in this order: [`message`], [`dialect`], [`transcript`], [`view`], [`group`], [`policy`], [`mod@plan`],
-//! `record`, [`engine`]; [`cut`] and [`tokens`] when you meet them.
+//! Read the modules in this order. Each one imports only modules that come before it: `cache_marker`, `json`, `wire`,
+//! `size`, `start`, [`message`], `edit`, [`tokens`], [`cut`], [`dialect`], `measure`, [`policy`], [`group`],
+//! [`mod@plan`], `entry`, [`view`], [`transcript`], `candidates`, [`engine`], `redacted`.
 
 mod cache_marker;
 mod candidates;

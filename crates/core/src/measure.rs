@@ -1,11 +1,14 @@
-//! How large a message is as it is shown: its parts, less what its edits take away.
+//! The size of a message as it is shown, after its edits.
 
 use crate::edit::{self, Edit};
 use crate::message::{Media, Message, PartRef, ResultItem};
 use crate::size::Size;
 use crate::tokens::{self, TokenCounter};
 
-/// Measures a message as it is shown after `edits`: `bytes` are those of the message in its own dialect.
+/// Returns the size of a message as it is shown after `edits`.
+///
+/// `bytes` is the length of the message in its own dialect, and 0 for a message that was built in Rust and has no wire
+/// form. If the edits hide every part, the size is zero in every measure.
 ///
 /// ```
 /// use lookback_core::{Message, measure, tokens::Estimate};
@@ -19,7 +22,7 @@ pub fn measure(message: &Message, edits: &[Edit], counter: &dyn TokenCounter) ->
     }
     let mut size = add_up(message, edits, counter);
     if let Some(whole) = counter.message(message) {
-        // What the counter sees beside the parts stays where some of them are shortened.
+        // The tokens that the counter adds for the message as a whole do not shrink with the parts that are shortened.
         let parts = if edits.is_empty() { size.tokens } else { add_up(message, &[], counter).tokens };
         size.tokens = whole.saturating_add(size.tokens).saturating_sub(parts);
     }
@@ -27,10 +30,11 @@ pub fn measure(message: &Message, edits: &[Edit], counter: &dyn TokenCounter) ->
     size
 }
 
-/// The parts of a message as they are shown, and what it costs beside them; without its bytes.
+/// Adds up the parts of a message as they are shown, and what the message costs in addition to them. Leaves `bytes` at
+/// 0.
 fn add_up(message: &Message, edits: &[Edit], counter: &dyn TokenCounter) -> Size {
     let mut size = Size { tokens: counter.message_overhead(), bytes: 0, messages: 1, media: 0 };
-    // Sizes saturate where they are added, so that no counter and no log can make them wrap.
+    // Adding sizes saturates, so that no counter and no log can make them wrap.
     let tokens = |tokens| Size { tokens, ..Size::default() };
     let text_of = |text: &str| tokens(counter.text(text));
     for (index, part) in message.parts().enumerate().filter(|(index, _)| !edit::is_hidden(edits, *index)) {
@@ -40,7 +44,8 @@ fn add_up(message: &Message, edits: &[Edit], counter: &dyn TokenCounter) -> Size
                 size += text_of(cut.as_deref().unwrap_or(text));
             }
             PartRef::Reasoning(reasoning) => {
-                // Hidden reasoning comes as ciphertext: base64, four characters for three bytes of text.
+                // Hidden reasoning arrives as ciphertext in base64: four characters for three bytes of text. Counting
+                // three tokens for 16 characters means four bytes of text a token.
                 let hidden = reasoning.signature.as_ref().filter(|_| reasoning.text.is_empty());
                 size += hidden.map_or_else(|| text_of(&reasoning.text), |data| tokens(data.len() as u64 * 3 / 16));
             }

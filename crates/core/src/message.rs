@@ -1,4 +1,4 @@
-//! What a conversation is made of: messages, and the parts that each role may hold.
+//! Messages, and the parts that each role may hold.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -7,9 +7,9 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::cache_marker;
 pub use crate::wire::Wire;
 
-/// One message, built in Rust or decoded from a provider's JSON.
+/// A message, built in Rust or decoded from a provider's JSON.
 ///
-/// A decoded message keeps the bytes that it came in (see [`Message::wire`]), and they are what is sent again.
+/// A decoded message keeps the bytes in which it arrived (see [`Message::wire`]). Lookback sends the same bytes again.
 ///
 /// ```
 /// use lookback_core::{Message, ToolCall};
@@ -27,39 +27,40 @@ pub struct Message {
     wire: Option<Wire>,
 }
 
-/// Who speaks. The results of tools are the user's, as in the providers' block formats.
+/// The role of a message. Tool results belong to the user, as in the block formats of Anthropic and Bedrock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Instructions of the application (`system`, and OpenAI's `developer`).
+    /// Instructions from the application (`system`, and OpenAI's `developer`).
     System,
-    /// A person, or the results of tools.
+    /// A person's words, or tool results.
     User,
     /// The model.
     Assistant,
 }
 
-/// The parts of a message, by role: a tool call in a user's message does not type-check.
+/// The parts of a message. Each role has its own kind of part, so that a tool call in a user's message does not
+/// type-check.
 #[derive(Debug, Clone)]
 pub enum Content {
     /// Instructions.
     System(Vec<SystemPart>),
-    /// A person's words, and results of tools.
+    /// A person's words, and tool results.
     User(Vec<UserPart>),
     /// The model's words, reasoning and tool calls.
     Assistant(Vec<AssistantPart>),
 }
 
-/// What a system message may hold.
+/// A part of a system message.
 #[derive(Clone)]
 pub enum SystemPart {
     /// Plain text.
     Text(String),
-    /// A part that Lookback does not know, passed through whole.
+    /// A part that Lookback does not know. It passes through whole.
     Opaque(Opaque),
 }
 
-/// What a user message may hold.
+/// A part of a user message.
 #[derive(Clone)]
 pub enum UserPart {
     /// Plain text.
@@ -68,81 +69,82 @@ pub enum UserPart {
     Image(Media),
     /// A file.
     Document(Media),
-    /// What a tool answered.
+    /// A tool result.
     ToolResult(ToolResult),
-    /// A part that Lookback does not know, passed through whole.
+    /// A part that Lookback does not know. It passes through whole.
     Opaque(Opaque),
 }
 
-/// What an assistant message may hold.
+/// A part of an assistant message.
 #[derive(Clone)]
 pub enum AssistantPart {
     /// Plain text.
     Text(String),
-    /// The model's reasoning, as the provider returned it.
+    /// Reasoning, as the provider returned it.
     Reasoning(Reasoning),
-    /// A request to run a tool.
+    /// A tool call.
     ToolCall(ToolCall),
-    /// A part that Lookback does not know, passed through whole.
+    /// A part that Lookback does not know. It passes through whole.
     Opaque(Opaque),
 }
 
 /// A picture or a file.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Media {
-    /// Its media type, such as `image/png`, where the client gave one.
+    /// The media type, such as `image/png`, if the client gave one.
     pub mime: Option<String>,
-    /// A file's name, where the client gave one.
+    /// The name of the file, if the client gave one.
     pub name: Option<String>,
-    /// Where its bytes are.
+    /// The place of the bytes.
     pub source: MediaSource,
 }
 
-/// Where the bytes of a picture or file are.
+/// The place of the bytes of a picture or file.
 #[derive(Clone, PartialEq, Eq)]
 pub enum MediaSource {
     /// In the message, in base64.
     Base64(String),
     /// In the message, as plain text.
     Text(String),
-    /// At an address that the provider fetches.
+    /// At a URL that the provider fetches.
     Url(String),
-    /// With the provider, by the identifier it gave.
+    /// At the provider, under an identifier that the provider gave.
     Id(String),
 }
 
-/// The model's reasoning.
+/// Reasoning of the model.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Reasoning {
-    /// The text, empty where the provider hides it.
+    /// The text. Empty if the provider hides it.
     pub text: String,
-    /// The provider's signature, or its encrypted form. What is signed is valid only after the prefix it was made under.
+    /// The provider's signature, or the encrypted reasoning. The provider accepts signed reasoning only after the
+    /// prefix under which it was made.
     pub signature: Option<String>,
 }
 
-/// A request of the model to run a tool.
+/// The model's request to run a tool.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ToolCall {
-    /// The provider's identifier, which the result repeats.
+    /// The identifier that the provider gave. The result repeats it.
     pub id: String,
-    /// The tool.
+    /// The name of the tool.
     pub name: String,
-    /// The arguments as the model wrote them: JSON text, in principle.
+    /// The arguments as the model wrote them. They should be JSON, but a model can write anything.
     pub arguments: String,
 }
 
-/// What a tool answered.
+/// What a tool returned.
 #[derive(Clone)]
 pub struct ToolResult {
-    /// The identifier of the call that it answers.
+    /// The identifier of the tool call.
     pub call_id: String,
-    /// What it answered, item by item.
+    /// What the tool returned, item by item.
     pub content: Vec<ResultItem>,
-    /// Whether the tool says that it failed.
+    /// Whether the tool reported that it failed.
     pub error: bool,
 }
 
-/// One item of a tool's answer.
+/// One item of a tool result.
 #[derive(Clone)]
 pub enum ResultItem {
     /// Plain text.
@@ -153,20 +155,20 @@ pub enum ResultItem {
     Image(Media),
     /// A file.
     Document(Media),
-    /// An item that Lookback does not know, passed through whole.
+    /// An item that Lookback does not know. It passes through whole.
     Opaque(Opaque),
 }
 
-/// Something that Lookback does not know, kept as the text that came.
+/// A part or item that Lookback does not know, kept as the JSON that arrived.
 #[derive(Clone)]
 pub struct Opaque {
-    /// What it calls itself (its `type`, or its only key); empty where it has neither.
+    /// Its `type`, or its only key. Empty if it has neither.
     pub kind: String,
     /// The JSON.
     pub raw: Box<RawValue>,
 }
 
-/// Any part of any message, for those who look at all of them alike.
+/// A borrowed part of any message, whatever its role.
 #[derive(Clone, Copy)]
 pub enum PartRef<'a> {
     /// Plain text.
@@ -181,32 +183,32 @@ pub enum PartRef<'a> {
     ToolCall(&'a ToolCall),
     /// A tool result.
     ToolResult(&'a ToolResult),
-    /// Something unknown.
+    /// A part that Lookback does not know.
     Opaque(&'a Opaque),
 }
 
 impl Message {
-    /// A message of these parts.
+    /// Creates a message from its parts.
     pub fn new(content: Content) -> Self {
         Message { content, wire: None }
     }
 
-    /// Instructions.
+    /// Creates a system message.
     pub fn system(text: impl Into<String>) -> Self {
         Message::new(Content::System(vec![SystemPart::Text(text.into())]))
     }
 
-    /// A person's words.
+    /// Creates a message from a person.
     pub fn user(text: impl Into<String>) -> Self {
         Message::new(Content::User(vec![UserPart::Text(text.into())]))
     }
 
-    /// The model's words.
+    /// Creates a message from the model.
     pub fn assistant(text: impl Into<String>) -> Self {
         Message::new(Content::Assistant(vec![AssistantPart::Text(text.into())]))
     }
 
-    /// The model's tool calls, after some words; empty `text` adds no part.
+    /// Creates a message from the model with tool calls after some text. An empty `text` adds no part.
     pub fn assistant_with_calls(text: impl Into<String>, calls: impl IntoIterator<Item = ToolCall>) -> Self {
         let text = Some(text.into()).filter(|text| !text.is_empty()).map(AssistantPart::Text);
         Message::new(Content::Assistant(
@@ -214,17 +216,17 @@ impl Message {
         ))
     }
 
-    /// What a tool answered, in text.
+    /// Creates a message that holds one tool result, as text.
     pub fn tool_result(call_id: impl Into<String>, text: impl Into<String>) -> Self {
         Message::new(Content::User(vec![UserPart::ToolResult(ToolResult::new(call_id, text))]))
     }
 
-    /// The same message as it came over the wire.
+    /// Creates a message that was decoded from `wire`.
     pub(crate) fn decoded(content: Content, wire: Wire) -> Self {
         Message { content, wire: Some(wire) }
     }
 
-    /// Who speaks.
+    /// Returns the role of the message.
     pub fn role(&self) -> Role {
         match self.content {
             Content::System(_) => Role::System,
@@ -233,17 +235,17 @@ impl Message {
         }
     }
 
-    /// The parts, by role.
+    /// Returns the parts, typed by role.
     pub fn content(&self) -> &Content {
         &self.content
     }
 
-    /// The bytes in which it came; `None` for a message built in Rust.
+    /// Returns the bytes in which the message arrived, or `None` if it was built in Rust.
     pub fn wire(&self) -> Option<&Wire> {
         self.wire.as_ref()
     }
 
-    /// The parts in their order, whatever the role.
+    /// Returns the parts in order, whatever the role.
     pub fn parts(&self) -> impl DoubleEndedIterator<Item = PartRef<'_>> {
         let (system, user, assistant) = match &self.content {
             Content::System(parts) => (parts.as_slice(), &[][..], &[][..]),
@@ -255,7 +257,7 @@ impl Message {
         system.chain(user).chain(assistant.iter().map(AssistantPart::as_ref))
     }
 
-    /// The tool calls, with the index of the part that each is.
+    /// Returns the tool calls, each with the index of its part.
     pub fn tool_calls(&self) -> impl Iterator<Item = (usize, &ToolCall)> {
         self.parts().enumerate().filter_map(|(index, part)| match part {
             PartRef::ToolCall(call) => Some((index, call)),
@@ -268,7 +270,7 @@ impl Message {
         })
     }
 
-    /// The tool results, with the index of the part that each is.
+    /// Returns the tool results, each with the index of its part.
     pub fn tool_results(&self) -> impl Iterator<Item = (usize, &ToolResult)> {
         self.parts().enumerate().filter_map(|(index, part)| match part {
             PartRef::ToolResult(result) => Some((index, result)),
@@ -281,7 +283,8 @@ impl Message {
         })
     }
 
-    /// Whether a person speaks in it: a user message that holds more than tool results, cache markers aside.
+    /// Returns whether the message opens a turn: it is a user message with anything but tool results and cache markers,
+    /// or without any tool result.
     pub fn opens_turn(&self) -> bool {
         let says = |part: &UserPart| match part {
             UserPart::ToolResult(_) => false,
@@ -294,7 +297,8 @@ impl Message {
         }
     }
 
-    /// The last part of those that `shown` lets through, where it is the model's words and they end in white space.
+    /// Returns the index of the last part that is shown, if it is the model's text and ends with white space. `shown`
+    /// says which parts are shown. Cache markers do not count.
     pub(crate) fn ends_in_space(&self, shown: impl Fn(usize) -> bool) -> Option<usize> {
         let says = |part: &PartRef<'_>| !part.is_cache_marker();
         let (index, last) = self.parts().enumerate().filter(|(index, part)| shown(*index) && says(part)).last()?;
@@ -302,7 +306,7 @@ impl Message {
         (ends && self.role() == Role::Assistant).then_some(index)
     }
 
-    /// All that can be read in it, one line or more a part: what a search looks at.
+    /// Returns all searchable text of the message: one or more lines for each part.
     pub fn text(&self) -> String {
         let mut out = String::new();
         let mut add = |text: &str| {
@@ -331,12 +335,14 @@ impl Message {
         out
     }
 
-    /// A digest of what the message says, the same for every spelling of it.
+    /// Returns a digest of the meaning of the message. Every spelling of the same message has the same digest.
     ///
-    /// By it a history that a client sends again is recognized. It covers the role, texts, media, calls and results; it
-    /// leaves out white space and key order of the JSON, cache markers, unknown members of the message, and reasoning,
-    /// which clients may drop. It is XXH3 in 128 bits: not proof against someone who seeks a collision, who could
-    /// thereby only confuse a session of their own.
+    /// Lookback uses it to recognize a history that a client sends again. The digest covers the role, text, media, tool
+    /// calls and tool results. It leaves out white space and the order of keys in the JSON, cache markers, unknown
+    /// members of the message, and reasoning, because clients may drop it.
+    ///
+    /// The digest is a 128-bit XXH3, which is not safe against deliberate collisions. Someone who finds one can only
+    /// confuse their own session.
     pub fn digest(&self) -> u128 {
         let mut hash = Xxh3::new();
         let mut feed = |tag: u8, text: &str| {
@@ -390,7 +396,8 @@ fn feed_media(feed: &mut impl FnMut(u8, &str), media: &Media) {
     }
 }
 
-/// JSON with its keys sorted and its white space gone; text that is not JSON, or too deep to read, as it is.
+/// Returns JSON with sorted keys and without white space. Text that is not JSON, or is nested too deep to read, is
+/// returned unchanged.
 fn canonical(json: &str) -> String {
     match serde_json::from_str::<serde_json::Value>(json) {
         Ok(value) => value.to_string(),
@@ -410,24 +417,24 @@ fn unmarked(block: &str) -> String {
 }
 
 impl ToolCall {
-    /// A call; `arguments` is JSON text.
+    /// Creates a tool call. `arguments` is JSON text.
     pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: impl Into<String>) -> Self {
         ToolCall { id: id.into(), name: name.into(), arguments: arguments.into() }
     }
 
-    /// Whether the arguments are a JSON object, as most providers demand.
+    /// Returns whether the arguments are a JSON object, which most providers require.
     pub fn has_object_arguments(&self) -> bool {
         self.arguments.trim_start().starts_with('{') && serde_json::from_str::<&RawValue>(&self.arguments).is_ok()
     }
 }
 
 impl ToolResult {
-    /// An answer in text.
+    /// Creates a tool result from text.
     pub fn new(call_id: impl Into<String>, text: impl Into<String>) -> Self {
         ToolResult { call_id: call_id.into(), content: vec![ResultItem::Text(text.into())], error: false }
     }
 
-    /// Whether it says that it failed, and not a word more.
+    /// Returns whether the tool reported that it failed and returned nothing but white space.
     pub fn is_empty_error(&self) -> bool {
         let blank = |item: &ResultItem| item.text().is_some_and(|text| text.trim().is_empty());
         self.error && self.content.iter().all(blank)
@@ -435,7 +442,7 @@ impl ToolResult {
 }
 
 impl ResultItem {
-    /// The item's text, where it has one.
+    /// Returns the text or JSON of the item, or `None` if it is neither.
     pub fn text(&self) -> Option<&str> {
         match self {
             ResultItem::Text(text) | ResultItem::Json(text) => Some(text),
@@ -445,14 +452,15 @@ impl ResultItem {
 }
 
 impl Opaque {
-    /// Bedrock's cache points are parts of their own; they say nothing to the model.
+    /// Returns whether this is a cache marker: one of Bedrock's cache points, which are parts of their own and say
+    /// nothing to the model.
     pub fn is_cache_marker(&self) -> bool {
         cache_marker::is_marker(&self.kind)
     }
 }
 
 impl PartRef<'_> {
-    /// Whether it says nothing to the model, and only marks how far the provider should cache.
+    /// Returns whether this part is a cache marker, which says nothing to the model.
     pub fn is_cache_marker(&self) -> bool {
         matches!(self, PartRef::Opaque(opaque) if opaque.is_cache_marker())
     }

@@ -1,4 +1,4 @@
-//! The log of a conversation: its entries in order, never rewritten, and the view that they fold into.
+//! The log of a conversation, and the fold that turns it into a view.
 
 pub use crate::entry::{
     Arrival, Checkpoint, CompactedGroups, Compaction, Entry, Label, Millis, Origin, Position, Repair, SavedGroup,
@@ -6,7 +6,9 @@ pub use crate::entry::{
 };
 use crate::view::View;
 
-/// A log in memory. Stores keep it elsewhere; the fold is the same.
+/// A log in memory: the entries of a conversation in order, never rewritten.
+///
+/// Stores keep a log elsewhere, and fold it in the same way.
 ///
 /// ```
 /// use lookback_core::{Engine, Message, Settings, Transcript};
@@ -24,26 +26,27 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// How many entries it has.
+    /// Returns the number of entries.
     pub fn len(&self) -> Position {
         self.entries.len() as Position
     }
 
-    /// Whether nothing has happened.
+    /// Returns whether the log has no entries.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The entries.
+    /// Returns the entries in order.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// What the model would have seen when the log had `end` entries; `None` where a branch points forward, which no log
-    /// of ours does.
+    /// Returns what the model would have seen when the log had `end` entries.
+    ///
+    /// Returns `None` if the log is damaged: for example, if a branch points forward, which Lookback never writes.
     pub fn view(&self, end: Position) -> Option<View> {
         let at = |position: Position| self.entries.get(usize::try_from(position).ok()?);
-        // Only the newest branch matters: it says where the fold continues from.
+        // Only the newest branch matters: it says from which earlier point the fold continues.
         let newest = (0..end).rev().find_map(|position| match at(position)? {
             Entry::Branch { at } => Some((position, *at)),
             _ => None,
@@ -51,7 +54,7 @@ impl Transcript {
         let (mut view, start) = match newest {
             Some((position, at)) if at <= position => {
                 let mut view = self.view(at)?;
-                // What is not the conversation's goes along, whichever branch it was said on.
+                // The preamble, usage reports and label do not belong to a branch, so those of all branches apply.
                 let mut beside = View::default();
                 let said = self.entries.iter().take(usize::try_from(position).unwrap_or(usize::MAX)).enumerate();
                 for (position, entry) in said
@@ -69,18 +72,20 @@ impl Transcript {
         Some(view)
     }
 
-    /// The entries before a position.
+    /// Returns the entries before a position.
     fn before(&self, end: Position) -> &[Entry] {
         let end = usize::try_from(end).map_or(self.entries.len(), |end| end.min(self.entries.len()));
         self.entries.get(..end).unwrap_or_default()
     }
 }
 
-/// Folds the end of a log into a view. `entries` are those from position `start` on, which is 0 or the position of a checkpoint, and
-/// no branch is among them without a checkpoint behind it. `earlier` returns the entries that the checkpoint refers to, by the
-/// positions of [`Checkpoint::spans`].
+/// Folds the end of a log into a view.
 ///
-/// Returns `None` if one of those is missing, as in a damaged log.
+/// `entries` are the entries from position `start` on, which is 0 or the position of a checkpoint. They must not
+/// contain a branch: fold from the newest checkpoint on, because a session writes one right after each branch.
+/// `earlier` returns the entries that the checkpoint refers to, by the positions in [`Checkpoint::spans`].
+///
+/// Returns `None` if one of those entries is missing, as in a damaged log.
 ///
 /// ```
 /// use lookback_core::{Engine, Message, Settings, transcript};

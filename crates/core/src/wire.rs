@@ -1,11 +1,11 @@
-//! Whose format a message is in, and the bytes that it came in.
+//! The provider's format of a message, and the bytes in which the message arrived.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-/// A provider's format of messages and requests.
+/// A provider's format for messages and requests.
 ///
 /// ```
 /// use lookback_core::Dialect;
@@ -19,30 +19,30 @@ use serde_json::value::RawValue;
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Dialect {
-    /// OpenAI's Chat Completions, and the many servers that follow it.
+    /// OpenAI Chat Completions, which many other servers also accept.
     #[default]
     #[serde(rename = "openai-chat")]
     OpenAiChat,
-    /// Anthropic's Messages.
+    /// Anthropic Messages.
     Anthropic,
-    /// Bedrock's Converse.
+    /// Bedrock Converse.
     Bedrock,
 }
 
-/// The bytes in which a message came, and whose format they are.
+/// The bytes in which a message arrived, and the format that they are in.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Wire {
     /// The format.
     pub dialect: Dialect,
-    /// The JSON, byte for byte.
+    /// The JSON of the message, byte for byte.
     pub raw: Box<RawValue>,
 }
 
 impl Dialect {
-    /// All dialects.
+    /// Every dialect.
     pub const ALL: [Dialect; 3] = [Dialect::OpenAiChat, Dialect::Anthropic, Dialect::Bedrock];
 
-    /// Its name, as the command line spells it.
+    /// Returns the name of the dialect, as the command line spells it.
     pub fn name(self) -> &'static str {
         match self {
             Dialect::OpenAiChat => "openai-chat",

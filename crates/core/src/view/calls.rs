@@ -1,36 +1,38 @@
-//! The tool calls of a group, each found by its identifier without a look at the others: a message may have any number of them.
+//! The tool calls of a group, indexed by identifier, because a message may have any number of them.
 
 use std::collections::HashMap;
 
 use super::{Author, Item};
 use crate::edit;
 
-/// The tool calls of a group, and which of them are answered.
+/// The tool calls of a group, and which of them have a result.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Calls {
     calls: Vec<Call>,
-    /// Indexes of the calls, in the order of their identifiers, then of the calls.
+    /// Indexes into `calls`, sorted by identifier. Calls with the same identifier keep their order.
     by_id: Vec<usize>,
-    /// The same, in the order of the names that they are shown by.
+    /// Indexes into `calls`, sorted by the names under which the calls are shown.
     by_name: Vec<usize>,
-    /// For the first index of each identifier in `by_id`: how many of that identifier nobody need look at again.
+    /// How many calls of an identifier a search may skip. The key is the place of the first of them in `by_id`.
     passed: HashMap<usize, Passed>,
 }
 
-/// How many calls of an identifier, from its first, need not be looked at by whoever looks for one that is open, or for a stand-in.
+/// How many calls of one identifier, counted from the first, a search may skip.
 #[derive(Debug, Clone, Copy, Default)]
 struct Passed {
+    /// If it looks for an open call.
     open: usize,
+    /// If it looks for a stand-in without a late result.
     stood_in: usize,
 }
 
 #[derive(Debug, Clone)]
 struct Call {
     id: String,
-    /// What it is shown by, if that is something else.
+    /// The identifier under which it is shown, if that is a different one.
     name: Option<String>,
     answer: Answer,
-    /// A result waits that will take its stand-in's place.
+    /// Whether a late result waits to replace its stand-in.
     is_awaited: bool,
 }
 
@@ -57,7 +59,7 @@ impl Call {
 }
 
 impl Calls {
-    /// The calls of a group's first message, none of them answered.
+    /// Returns the calls of a group's first message, all of them open.
     pub(super) fn of(first: &Item) -> Calls {
         let call = |(part, call): (usize, &crate::message::ToolCall)| Call {
             id: call.id.clone(),
@@ -77,22 +79,23 @@ impl Calls {
         self.calls.is_empty()
     }
 
-    /// The identifiers, as the client knows them.
+    /// Returns the identifiers, as the client knows them.
     pub(super) fn ids(&self) -> impl Iterator<Item = &str> {
         self.calls.iter().map(|call| call.id.as_str())
     }
 
-    /// The names of those that are shown by another name than their identifier.
+    /// Returns the names of the calls that are not shown under their own identifier.
     pub(super) fn renamed(&self) -> impl Iterator<Item = &str> {
         self.calls.iter().filter_map(|call| call.name.as_deref())
     }
 
-    /// The names of the calls that have no result and no stand-in.
+    /// Returns the names of the calls that have neither a result nor a stand-in.
     pub(super) fn open(&self) -> impl DoubleEndedIterator<Item = &str> {
         self.calls.iter().filter(|call| call.answer == Answer::Open).map(Call::name)
     }
 
-    /// The calls of an identifier that may still be answered, each by its place among them and by its name; from place `from` on.
+    /// Returns the first call with this identifier and this answer that can still take a result: its place among the
+    /// calls of the identifier, and its name. The search begins at place `from`.
     pub(super) fn waiting(&self, id: &str, from: usize, answer: Answer) -> Option<(usize, &str)> {
         let range = self.range(id);
         let passed = self.passed.get(&range.start).copied().unwrap_or_default();
@@ -103,7 +106,7 @@ impl Calls {
         found.map(|(place, call)| (place, call.name()))
     }
 
-    /// Answers the call of this identifier and name; `true` where it was open.
+    /// Answers the call with this identifier and name. Returns whether it was open.
     pub(super) fn answer(&mut self, id: &str, name: &str, answer: Answer) -> bool {
         let Some(index) = self.named(name, |call| call.id == id && call.answer != Answer::Given) else { return false };
         let Some(call) = self.calls.get_mut(index) else { return false };
@@ -113,7 +116,7 @@ impl Calls {
         was_open
     }
 
-    /// Says that a result waits to take the place of a call's stand-in.
+    /// Records that a late result waits to replace the stand-in of a call.
     pub(super) fn await_result(&mut self, id: &str, name: &str) {
         let found = self.named(name, |call| call.id == id && call.answer == Answer::StandIn && !call.is_awaited);
         if let Some(call) = found.and_then(|index| self.calls.get_mut(index)) {
@@ -122,13 +125,13 @@ impl Calls {
         }
     }
 
-    /// The identifier that the client knows a shown call by.
+    /// Returns the identifier under which the client knows a call that is shown under `name`.
     pub(super) fn original<'a>(&'a self, name: &'a str) -> &'a str {
         let found = self.named(name, |_| true).and_then(|index| self.calls.get(index));
         found.map_or(name, |call| call.id.as_str())
     }
 
-    /// Finds out anew which calls are answered, and by what, from the messages of the group.
+    /// Determines from the messages of the group which calls have a result or a stand-in.
     pub(super) fn refresh(&mut self, items: &[Item]) {
         let mut answers: HashMap<&str, Answer> = HashMap::new();
         for item in items {
@@ -143,14 +146,15 @@ impl Calls {
         self.passed.clear();
     }
 
-    /// The place of an identifier's calls in `by_id`.
+    /// Returns the range in `by_id` of the calls with an identifier.
     fn range(&self, id: &str) -> std::ops::Range<usize> {
         let of = |index: &usize| self.calls.get(*index).map_or("", |call| call.id.as_str());
         let start = self.by_id.partition_point(|index| of(index) < id);
         start..self.by_id.partition_point(|index| of(index) <= id)
     }
 
-    /// The first call of a name for which something holds. Names are different in one message, but in a damaged log.
+    /// Returns the first call with a name for which `holds` returns true. Only in a damaged log does a message have
+    /// several calls with one name.
     fn named(&self, name: &str, holds: impl Fn(&Call) -> bool) -> Option<usize> {
         let of = |index: &usize| self.calls.get(*index).map_or("", Call::name);
         let start = self.by_name.partition_point(|index| of(index) < name);
@@ -158,7 +162,7 @@ impl Calls {
         same.copied().find(|index| self.calls.get(*index).is_some_and(&holds))
     }
 
-    /// Passes over the calls of an identifier that are settled for good.
+    /// Counts the calls of an identifier that later searches may skip, because their state no longer changes.
     fn settle_id(&mut self, id: &str) {
         let range = self.range(id);
         let of_id = self.by_id.get(range.clone()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! All that a fold knows, written down so that a reader can start in the middle of a log, and read back.
+//! Checkpoints: saving the state of a view, and restoring it, so that a reader can start in the middle of a log.
 
 use super::compaction::summary_group;
 use super::{Author, Item, View, ViewGroup};
@@ -6,7 +6,7 @@ use crate::edit;
 use crate::entry::{Checkpoint, Compaction, Entry, Position, Repair, SavedGroup, ShownItem};
 
 impl View {
-    /// What a reader needs to start at this point.
+    /// Returns a checkpoint of this view, from which a reader can start.
     pub fn checkpoint(&self) -> Checkpoint {
         let save = |group: &ViewGroup| SavedGroup {
             turn: group.turn,
@@ -30,8 +30,10 @@ impl View {
         }
     }
 
-    /// The view that a checkpoint was made of. `entry` gives the entries at the positions of [`Checkpoint::spans`]; `None`
-    /// where one is missing, as only a damaged log lacks it.
+    /// Restores the view that a checkpoint was made of.
+    ///
+    /// `entry` returns the entries at the positions of [`Checkpoint::spans`]. Returns `None` if one of them is missing,
+    /// which happens only in a damaged log.
     pub fn restore<'a>(checkpoint: &Checkpoint, mut entry: impl FnMut(Position) -> Option<&'a Entry>) -> Option<View> {
         let mut view = View {
             turn: checkpoint.turn,
@@ -76,7 +78,7 @@ impl View {
             group.refresh();
             groups.push(group);
         }
-        // What was put before others has the number of what it stands before.
+        // A group that was inserted before others has the number of the group that follows it.
         let mut next = Position::MAX;
         for group in groups.iter_mut().rev() {
             next = next.min(group.number);

@@ -1,4 +1,4 @@
-//! A compaction in the view: which groups leave, how others are shown from now on, and where the running summary stands.
+//! Applying a compaction to the view: which groups leave, how the others are shown, and where the running summary goes.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use crate::group::{GroupKind, Tally};
 use crate::plan::Action;
 
 impl View {
+    /// Applies a compaction.
     pub(super) fn compact(&mut self, position: Position, compaction: &Compaction) {
         let late = std::mem::take(&mut self.late);
         let waiting: HashMap<Position, &Item> = late.items().iter().map(|item| (item.position, item)).collect();
@@ -36,7 +37,8 @@ impl View {
                 };
                 let items: Vec<Item> = shown.iter().filter_map(find).collect();
                 used.extend(items.iter().filter(|item| item.by != Author::Mend).map(|item| item.position));
-                // Nothing is left of a message that was all reasoning, once that is stale: the group is then what lived with it.
+                // A message of nothing but stale reasoning disappears. Only the other messages of its group, if any,
+                // remain.
                 let Some(left) = ViewGroup::of(items, group.turn, group.round) else {
                     self.forget(&group);
                     continue;
@@ -50,7 +52,7 @@ impl View {
         let mut left: Vec<Item> = late.items().iter().filter(|item| !used.contains(&item.position)).cloned().collect();
         if let Some(summary) = &compaction.summary {
             self.summary = Some((position, summary.clone()));
-            // What it stands for may have left before, at a hard limit.
+            // If no group is summarized now, what it covers left earlier, at a hard limit.
             let place =
                 place.unwrap_or_else(|| kept.iter().take_while(|group| group.kind == GroupKind::System).count());
             let number = kept.get(place).map_or(position, |next| next.number);
@@ -63,14 +65,14 @@ impl View {
         for group in kept {
             self.add_group(group, None);
         }
-        // A late result whose call has left the window has nothing to answer.
+        // A late result is of no use once its call has left the window.
         left.retain(|item| item.message.tool_results().any(|(_, result)| self.calls.contains_key(&result.call_id)));
         self.await_all(left);
         self.outdated = self.is_outdated();
     }
 }
 
-/// The group of a running summary.
+/// Returns the group of a running summary.
 pub(super) fn summary_group(number: Position, position: Position, summary: &Summary) -> ViewGroup {
     let (message, size) = (summary.message.clone(), summary.size);
     let items = vec![Item { position, message, edits: Arc::new([]), size, by: Author::Mend }];

@@ -1,4 +1,4 @@
-//! Results that came after a stand-in had taken their place: they wait beside the view for the next compaction.
+//! Late results: they arrived after a stand-in was sent, and wait beside the view for the next compaction.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -6,15 +6,16 @@ use super::{Author, Item, ViewGroup};
 use crate::edit::{self, Change, Edit, Hidden};
 use crate::entry::Position;
 
-/// The results that wait, in the order in which they came.
+/// The late results, in the order in which they arrived.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Late {
     items: Vec<Item>,
-    /// Which of them answers the stand-in of a name.
+    /// The indexes of the items that answer the call with a name.
     by_name: HashMap<String, Vec<usize>>,
 }
 
 impl Late {
+    /// Adds a late result.
     pub(super) fn push(&mut self, item: Item) {
         for (_, _, name) in item.answers() {
             self.by_name.entry(name.to_owned()).or_default().push(self.items.len());
@@ -22,17 +23,18 @@ impl Late {
         self.items.push(item);
     }
 
+    /// Returns the late results.
     pub(super) fn items(&self) -> &[Item] {
         &self.items
     }
 
-    /// Whether a result waits for the stand-in of this name.
+    /// Returns whether a result waits to replace the stand-in with this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.by_name.contains_key(name)
     }
 
-    /// The results whose stand-ins stand in a group: the item that takes their place, and the stand-ins' positions. Of a message
-    /// that answers calls of several groups, each has its own part.
+    /// Returns the late results that belong to a group: the item that replaces the stand-ins, and the positions of
+    /// these stand-ins. If a message answers calls of several groups, the item shows only the parts for this group.
     pub(super) fn of_group(&self, group: &ViewGroup) -> Vec<(Item, Vec<Position>)> {
         if self.items.is_empty() {
             return Vec::new();

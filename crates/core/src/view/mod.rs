@@ -1,4 +1,4 @@
-//! The view: what the model would see of the log now, as a fold over its entries.
+//! The view: what the model would see now, computed by a fold over the log.
 
 mod calls;
 mod checkpoint;
@@ -25,44 +25,55 @@ use crate::size::{Size, Totals};
 use crate::tokens::Calibration;
 use crate::wire::Dialect;
 
-/// What the model would see of a log now. `View::default()` is that of an empty log; [`View::apply`] adds one entry.
+/// What the model would see of a log now.
 ///
-/// It holds the messages of the window and no others, so its size follows the window and not the history.
+/// `View::default()` is the view of an empty log, and [`View::apply`] adds one entry. A view holds only the messages of
+/// the window, so its memory depends on the window and not on the length of the history.
 #[derive(Clone, Default)]
 pub struct View {
     groups: Vec<ViewGroup>,
-    /// Group by the identifier of a tool call in it, the newest where several have it.
+    /// The number of the group that has a tool call with this identifier. If several have one, the newest counts.
     calls: HashMap<String, Position>,
-    /// The names of calls that are shown by another than their identifier.
+    /// The names of the calls that are not shown under their own identifier.
     renamed: HashSet<String>,
-    /// Calls without a result and without a stand-in.
+    /// The number of calls that have neither a result nor a stand-in.
     open: u64,
+    /// Results that arrived after their stand-ins were sent. They wait for the next compaction.
     late: Late,
+    /// The sum of the groups, kept up to date.
     tally: Tally,
+    /// The number of turns in the whole history.
     turn: u64,
+    /// The number of assistant messages in the whole history.
     round: u64,
+    /// The number of messages of the branch, without Lookback's own.
     messages: u64,
+    /// The chain of their digests (see [`chain`]).
     chain: u128,
+    /// The entries of the branch.
     path: Vec<Range<Position>>,
+    /// The preamble, and the entry that set it.
     preamble: Option<(Position, Arc<Preamble>)>,
     preamble_size: Size,
-    /// Where a system message took another's place, or came before what was there.
+    /// The last entry that replaced a system message, or put one before everything else.
     changed: Option<Position>,
-    /// It shows signed reasoning that is older than the preamble, or than such a change.
+    /// Whether it shows signed reasoning that is older than the preamble or than `changed`.
     outdated: bool,
-    /// The running summary, and the compaction that brought it.
+    /// The running summary, and the compaction that recorded it.
     summary: Option<(Position, Arc<Summary>)>,
-    /// Messages of [`GroupKind::System`] and [`GroupKind::Summary`].
+    /// The number of messages in groups of kind [`GroupKind::System`] and [`GroupKind::Summary`].
     uncounted: u64,
+    /// What was learned from usage reports about each model's tokens.
     calibrations: HashMap<String, Calibration>,
+    /// The current author and tags.
     label: Label,
 }
 
-/// What belongs together, with its messages.
+/// A group with its messages.
 #[derive(Debug, Clone)]
 pub(crate) struct ViewGroup {
-    /// By which it is found: the position of its first message as it came, and of what was put before others, theirs. So the
-    /// numbers of a view never fall.
+    /// The number by which the group is found: the position of its first message, or the number of the next group if it
+    /// was inserted before that one. So the numbers never decrease from one group to the next, and can be searched.
     number: Position,
     pub(crate) kind: GroupKind,
     pub(crate) turn: u64,
@@ -72,7 +83,7 @@ pub(crate) struct ViewGroup {
     calls: Calls,
 }
 
-/// One message of the view.
+/// A message of the view.
 #[derive(Debug, Clone)]
 pub struct Item {
     pub(crate) position: Position,
@@ -82,14 +93,14 @@ pub struct Item {
     pub(crate) by: Author,
 }
 
-/// Who wrote a message of the view.
+/// The author of a message of the view.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Author {
     /// A person, the application or the model.
     Others,
-    /// Lookback, to tell the model something.
+    /// Lookback: a note for the model.
     Note,
-    /// Lookback, so that the request is valid: a stand-in, an opening, a summary.
+    /// Lookback: a stand-in, an opening or a summary.
     Mend,
 }
 
@@ -101,7 +112,7 @@ impl Author {
 }
 
 impl fmt::Debug for View {
-    /// Leaves out what it shows, which is a conversation.
+    /// Writes counts and sizes only, because the messages are a private conversation.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("View")
             .field("groups", &self.groups.len())
@@ -114,37 +125,37 @@ impl fmt::Debug for View {
 }
 
 impl Item {
-    /// Where it stands in the log.
+    /// Returns its position in the log.
     pub fn position(&self) -> Position {
         self.position
     }
 
-    /// The message, whole.
+    /// Returns the whole message, without its edits applied.
     pub fn message(&self) -> &Message {
         &self.message
     }
 
-    /// What of it is shown.
+    /// Returns the edits under which it is shown.
     pub fn edits(&self) -> &[Edit] {
         &self.edits
     }
 
-    /// Its size as it is shown.
+    /// Returns its size as it is shown.
     pub fn size(&self) -> Size {
         self.size
     }
 
-    /// Whether it is Lookback's own: a note, a stand-in for a missing result, an opening, or a summary.
+    /// Returns whether Lookback wrote it: a note, a stand-in for a missing result, an opening or a summary.
     pub fn is_own(&self) -> bool {
         self.by != Author::Others
     }
 
-    /// Whether it is a note: what Lookback tells the model, such as a nudge or a fact sheet.
+    /// Returns whether it is a note, such as a nudge or a fact sheet.
     pub fn is_note(&self) -> bool {
         self.by == Author::Note
     }
 
-    /// Whether a person speaks in what is shown of it.
+    /// Returns whether the shown parts contain words of a person.
     pub(crate) fn speaks(&self) -> bool {
         let says = |part: PartRef<'_>| match part {
             PartRef::ToolResult(_) => false,
@@ -156,7 +167,7 @@ impl Item {
             && parts.any(|(index, part)| !edit::is_hidden(&self.edits, index) && says(part))
     }
 
-    /// The parts of signed reasoning that it shows.
+    /// Returns the indexes of the signed reasoning that it shows.
     pub(crate) fn signed_parts(&self) -> impl Iterator<Item = usize> {
         let signed =
             |part: &PartRef<'_>| matches!(part, PartRef::Reasoning(reasoning) if reasoning.signature.is_some());
@@ -164,12 +175,12 @@ impl Item {
         parts.filter(|part| !edit::is_hidden(&self.edits, *part))
     }
 
-    /// Whether it shows signed reasoning.
+    /// Returns whether it shows signed reasoning.
     pub(crate) fn shows_signed(&self) -> bool {
         self.signed_parts().next().is_some()
     }
 
-    /// The results that it shows: each with its part, and the name of the call that it answers.
+    /// Returns the tool results that it shows, each with the index of its part and the name of its call.
     pub(crate) fn answers(&self) -> impl Iterator<Item = (usize, &ToolResult, &str)> {
         let shown = self.message.tool_results().filter(|(part, _)| !edit::is_hidden(&self.edits, *part));
         shown.map(|(part, result)| (part, result, edit::renamed(&self.edits, part).unwrap_or(&result.call_id)))
@@ -181,27 +192,29 @@ impl Item {
 }
 
 impl View {
-    /// What is shown, in order.
+    /// Returns the messages in the order in which they are shown.
     pub fn messages(&self) -> impl DoubleEndedIterator<Item = &Item> {
         self.groups.iter().flat_map(|group| &group.items)
     }
 
-    /// What is shown, as an encoder takes it.
+    /// Returns the messages and their edits, as an encoder takes them.
     pub fn shown(&self) -> impl Iterator<Item = Shown<'_>> {
         self.messages().map(|item| Shown { message: &item.message, edits: &item.edits })
     }
 
-    /// The messages of the request that shows it.
+    /// Encodes the messages of the request.
     ///
     /// # Errors
-    /// Where a message came in another dialect, and something of it cannot be said in this one.
+    /// Returns an error if a message arrived in another dialect, and a part of it cannot be expressed in this one.
     pub fn encode(&self, dialect: Dialect) -> Result<Vec<Cow<'_, RawValue>>, ConversionError> {
         dialect.encode_behind(self.preamble(), self.shown())
     }
 
-    /// What is done to the messages that are shown, beyond their edits, so that the request is valid: those that are sent before
-    /// what came before them, and what [`View::encode`] does. Each with the index of its message among [`View::messages`], in
-    /// their order; a message may have several. It costs as much as encoding.
+    /// Returns what is done to messages in addition to their edits, so that the request is valid.
+    ///
+    /// This includes messages that are sent before an older one, and the changes that [`View::encode`] makes. Each has
+    /// the index of its message in [`View::messages`]. They are sorted by that index, and a message may have several.
+    /// The call costs as much as encoding.
     ///
     /// ```
     /// use lookback_core::dialect::Mend;
@@ -220,10 +233,11 @@ impl View {
         mends
     }
 
-    /// The messages that are shown before one that came before them. Lookback's own have their places by what they mend.
+    /// Returns the indexes of the messages that are shown before an older one. Lookback's own messages do not count,
+    /// because their place depends on what they repair.
     fn moved(&self) -> Vec<usize> {
         let items: Vec<_> = self.messages().enumerate().filter(|(_, item)| !item.is_own()).collect();
-        // From the last to the first: whatever exceeds the least of those behind it has overtaken one of them.
+        // Going from the last to the first, a message was moved if a message after it has a lower position.
         let mut least = Position::MAX;
         let overtook = |(index, item): (usize, &Item)| {
             let overtook = item.position > least;
@@ -233,48 +247,51 @@ impl View {
         items.into_iter().rev().filter_map(overtook).collect()
     }
 
-    /// System prompt and tools outside the messages.
+    /// Returns the system prompt and the tools that are sent outside the messages, if there are any.
     pub fn preamble(&self) -> Option<&Preamble> {
         self.preamble.as_ref().map(|(_, preamble)| &**preamble)
     }
 
-    /// Its size in every measure, the preamble's included; tokens by our count, not yet corrected. Costs nothing.
+    /// Returns the size of the view in every measure, including the preamble.
+    ///
+    /// Tokens are as Lookback counted them, not corrected by usage reports. The call is cheap, because the totals are
+    /// kept up to date.
     pub fn totals(&self) -> Totals {
         let totals = self.tally.totals();
         Totals { size: totals.size + self.preamble_size, ..totals }
     }
 
-    /// Messages of the branch since it began, Lookback's own not counted.
+    /// Returns the number of messages of the whole branch, without Lookback's own.
     pub fn history_len(&self) -> u64 {
         self.messages
     }
 
-    /// The chain of the digests of those messages (see [`chain`]).
+    /// Returns the chain of the digests of these messages (see [`chain`]).
     pub fn chain(&self) -> u128 {
         self.chain
     }
 
-    /// The entries that led here, in the order of the conversation.
+    /// Returns the entries of the branch, in the order of the conversation.
     pub fn path(&self) -> &[Range<Position>] {
         &self.path
     }
 
-    /// Whether all of these entries led here: whether they are of the branch that the view shows.
+    /// Returns whether all entries of a span belong to the branch that the view shows.
     pub fn is_on_path(&self, span: &Range<Position>) -> bool {
         self.path.iter().any(|own| own.start <= span.start && span.end <= own.end)
     }
 
-    /// The running summary of what has left the window, and the position of the compaction that brought it.
+    /// Returns the running summary of what has left the window, and the position of the compaction that recorded it.
     pub fn summary(&self) -> Option<(Position, &Summary)> {
         self.summary.as_ref().map(|(position, summary)| (*position, &**summary))
     }
 
-    /// The system messages of the history that stand by themselves.
+    /// Returns the system messages that are groups of their own.
     pub(crate) fn system_messages(&self) -> impl Iterator<Item = &Item> {
         self.groups.iter().filter(|group| group.kind == GroupKind::System).flat_map(|group| &group.items)
     }
 
-    /// Whether a turn is under way: the model has begun to answer, and is not done.
+    /// Returns whether a turn is under way: the newest group, apart from notes, is a round of tool calls.
     pub(crate) fn in_turn(&self) -> bool {
         self.groups
             .iter()
@@ -282,22 +299,22 @@ impl View {
             .is_some_and(|group| group.kind == GroupKind::Round)
     }
 
-    /// System messages in the history, and the summary: what a policy may leave uncounted.
+    /// Returns the number of messages that a policy may leave uncounted: system messages and the running summary.
     pub(crate) fn uncounted(&self) -> u64 {
         self.uncounted
     }
 
-    /// Assistant messages over the whole history.
+    /// Returns the number of assistant messages in the whole history.
     pub(crate) fn round(&self) -> u64 {
         self.round
     }
 
-    /// Who writes now, and under which tags.
+    /// Returns the current author and tags.
     pub fn label(&self) -> &Label {
         &self.label
     }
 
-    /// What was learned of a model's tokens.
+    /// Returns what was learned about a model's tokens from usage reports.
     pub fn calibration(&self, model: &str) -> Calibration {
         self.calibrations.get(model).copied().unwrap_or_default()
     }
@@ -306,7 +323,7 @@ impl View {
         &self.groups
     }
 
-    /// Whether it shows signed reasoning that was made under another system prompt or other tools.
+    /// Returns whether it shows signed reasoning that was made under another system prompt or other tools.
     pub(crate) fn outdated(&self) -> bool {
         self.outdated
     }
@@ -315,7 +332,7 @@ impl View {
         self.preamble_size
     }
 
-    /// Adds one entry. An entry that does not fit the view, as only a damaged log holds one, is passed over.
+    /// Adds one entry. An entry that does not fit the view is ignored. Only a damaged log contains one.
     pub fn apply(&mut self, position: Position, entry: &Entry) {
         match self.path.last_mut() {
             Some(last) if last.end == position => last.end = position + 1,
@@ -325,7 +342,7 @@ impl View {
             Entry::Message(arrival) => self.arrive(position, arrival),
             Entry::Repair(repair) => self.repair(position, repair),
             Entry::Preamble { preamble, size } => {
-                // Signed reasoning holds only under the system prompt and tools that it was made under.
+                // Signed reasoning is valid only under the system prompt and tools that it was made under.
                 self.preamble = Some((position, preamble.clone()));
                 self.preamble_size = *size;
                 self.outdated = self.is_outdated();
@@ -339,13 +356,16 @@ impl View {
         }
     }
 
-    /// Adds entries, the first of which has this position.
+    /// Adds entries. The first of them is at position `start`.
     pub(crate) fn apply_all<'a>(&mut self, start: Position, entries: impl IntoIterator<Item = &'a Entry>) {
         (start..).zip(entries).for_each(|(position, entry)| self.apply(position, entry));
     }
 
-    /// Takes up another branch: this view is what it was at its point, `newest` what it was at the log's end, and entries from
-    /// `position` on belong to it. What is not the conversation's goes along: the preamble, the label, and what was learned of tokens.
+    /// Begins a branch from this view. `newest` is the view at the end of the log, and the entries of the branch begin
+    /// at `position`.
+    ///
+    /// The preamble, the label and what was learned about tokens are taken from `newest`, because they do not belong to
+    /// a branch.
     pub fn branch(&mut self, newest: &View, position: Position) {
         self.preamble = newest.preamble.clone();
         self.preamble_size = newest.preamble_size;
@@ -355,6 +375,7 @@ impl View {
         self.path.push(position..position);
     }
 
+    /// Adds a message that arrived.
     fn arrive(&mut self, position: Position, arrival: &Arrival) {
         if arrival.origin != Origin::Lookback {
             self.messages = self.messages.saturating_add(1);
@@ -364,7 +385,7 @@ impl View {
         let by = Author::of(arrival);
         let item = |edits: &[Edit], size| Item { position, message: message.clone(), edits: edits.into(), size, by };
         if arrival.edits.iter().any(|edit| edit.change == Change::Hide(Hidden::Late)) {
-            // What is hidden as late waits beside the view, with nothing else of its message.
+            // The late results wait beside the view, without the other parts of their message.
             let late = |part| edit::is_hidden_as(&arrival.edits, part, Hidden::Late);
             let edits = arrival.edits.iter().filter(|edit| edit.change != Change::Hide(Hidden::Late)).cloned();
             let others = (0..message.parts().count()).filter(|part| !late(*part));
@@ -389,13 +410,13 @@ impl View {
             return;
         }
         if item.speaks() && !item.is_own() {
-            // A message that holds results too belongs to the round they answer; the turn begins after it.
+            // A message that also holds results belongs to their round. The turn begins after it.
             self.turn = self.turn.saturating_add(1);
         }
         self.place(item);
     }
 
-    /// Puts a message into the group it belongs to, or begins one with it.
+    /// Puts a message into the group that it belongs to, or into a new one.
     fn place(&mut self, item: Item) {
         let message = item.message.clone();
         let home = message.tool_results().find_map(|(part, result)| {
@@ -416,8 +437,9 @@ impl View {
             && let Some(last) = self.groups.len().checked_sub(1).filter(|_| self.turn > 0)
             && self.groups.last().is_some_and(|group| group.kind.is_said() || group.kind == GroupKind::Note)
         {
-            // There a system message may only stand behind a user's: it lives and goes with what it follows. A note that it follows goes
-            // no sooner than it.
+            // In this dialect a system message must follow a user's message, so it joins the group before it. If that
+            // group is a note, it becomes a user's group, because a compaction would otherwise drop the system message
+            // with it.
             self.add_to(last, item);
             if let Some(mut group) = self.groups.pop_if(|group| group.kind == GroupKind::Note) {
                 self.tally.remove(group.kind, group.turn, group.size);
@@ -434,10 +456,11 @@ impl View {
         }
     }
 
+    /// Adds a group at index `at`, or at the end.
     fn add_group(&mut self, mut group: ViewGroup, at: Option<usize>) {
         group.size = group.items.iter().map(|item| item.size).sum();
         for id in group.calls.ids() {
-            // Of several groups that have an identifier, the newest is found by it.
+            // If several groups have an identifier, it leads to the newest.
             match self.calls.get_mut(id) {
                 Some(number) => *number = group.number.max(*number),
                 None => drop(self.calls.insert(id.to_owned(), group.number)),
@@ -458,7 +481,7 @@ impl View {
         }
     }
 
-    /// Takes a group out that stands for no turn, by its first entry.
+    /// Removes the system message at a position.
     fn take_out(&mut self, position: Position) {
         let found = self.groups.iter().position(|group| {
             group.kind == GroupKind::System && group.items.first().is_some_and(|item| item.position == position)
@@ -469,11 +492,12 @@ impl View {
         }
     }
 
+    /// Adds a message to a group.
     fn add_to(&mut self, index: usize, item: Item) {
         if let Some(group) = self.groups.get_mut(index) {
             group.size += item.size;
             self.tally.resize(Size::default(), item.size);
-            // A system message that lives with a round may have come between its call and its results.
+            // A system message of a round may have arrived before the results. It goes after them.
             let system = |item: &Item| item.message.role() == Role::System;
             let behind =
                 if system(&item) { 0 } else { group.items.iter().rev().take_while(|item| system(item)).count() };
@@ -481,25 +505,26 @@ impl View {
         }
     }
 
-    /// The group that has a call of this identifier: the newest, where several have one.
+    /// Returns the index of the group that has a call with this identifier: the newest, if several have one.
     fn group_of(&self, call: &str) -> Option<usize> {
         self.numbered(*self.calls.get(call)?)
     }
 
-    /// The group of a number, behind those that were put before it.
+    /// Returns the index of the group with a number. Groups that were inserted before it have the same number, and come
+    /// before it.
     fn numbered(&self, number: Position) -> Option<usize> {
         let end = self.groups.partition_point(|group| group.number <= number);
         let index = end.checked_sub(1)?;
         self.groups.get(index).filter(|group| group.number == number).map(|_| index)
     }
 
-    /// Marks a call as answered: among several of one identifier, the one that is shown by this name.
+    /// Marks a call as answered. If several calls have this identifier, it is the one that is shown under this name.
     fn answer(&mut self, index: usize, id: &str, shown: &str, answer: Answer) {
         let Some(group) = self.groups.get_mut(index) else { return };
         self.open = self.open.saturating_sub(u64::from(group.calls.answer(id, shown, answer)));
     }
 
-    /// Takes in a result whose place a stand-in has taken.
+    /// Adds a late result, whose call already has a stand-in.
     fn await_result(&mut self, item: Item) {
         for (_, result, name) in item.answers() {
             if let Some(group) = self.group_of(&result.call_id).and_then(|index| self.groups.get_mut(index)) {
@@ -509,18 +534,19 @@ impl View {
         self.late.push(item);
     }
 
-    /// Takes in all results that wait.
+    /// Replaces all late results.
     fn await_all(&mut self, items: Vec<Item>) {
         self.late = Late::default();
         items.into_iter().for_each(|item| self.await_result(item));
     }
 
-    /// The late results whose stand-ins stand in a group: the item that takes their place, and the stand-ins' positions.
+    /// Returns the late results that belong to a group: the item that replaces the stand-ins, and the positions of
+    /// these stand-ins.
     pub(crate) fn late_for(&self, group: &ViewGroup) -> Vec<(Item, Vec<Position>)> {
         self.late.of_group(group)
     }
 
-    /// Finds a group no more by the identifiers of its calls.
+    /// Removes the identifiers of a group's calls from the index.
     fn forget(&mut self, group: &ViewGroup) {
         for id in group.calls.ids() {
             if self.calls.get(id) == Some(&group.number) {
@@ -529,6 +555,7 @@ impl View {
         }
     }
 
+    /// Computes `outdated`.
     fn is_outdated(&self) -> bool {
         let changed = self.preamble.as_ref().map(|(position, _)| *position).max(self.changed);
         changed.is_some_and(|changed| self.messages().any(|item| item.position < changed && item.shows_signed()))
@@ -543,19 +570,19 @@ impl ViewGroup {
         Some(ViewGroup { number: first.position, kind, turn, round, items, size: Size::default(), calls })
     }
 
-    /// Whether it shows signed reasoning.
+    /// Returns whether it shows signed reasoning.
     pub(crate) fn shows_signed(&self) -> bool {
         self.items.iter().any(Item::shows_signed)
     }
 
-    /// Finds out anew which calls are answered, and by what.
+    /// Computes the size of the group and the answers of its calls again.
     fn refresh(&mut self) {
         self.calls.refresh(&self.items);
         self.size = self.items.iter().map(|item| item.size).sum();
     }
 }
 
-/// What a group of these messages is.
+/// Returns the kind of a group with these messages.
 fn kind(items: &[Item], calls: &Calls) -> GroupKind {
     match items.first().map_or(Role::User, |first| first.message.role()) {
         Role::System => GroupKind::System,
@@ -566,7 +593,7 @@ fn kind(items: &[Item], calls: &Calls) -> GroupKind {
     }
 }
 
-/// The chain of digests, one message further: equal chains are equal histories.
+/// Extends a chain of digests by one message. Two histories are equal if their chains are equal.
 pub fn chain(before: u128, digest: u128) -> u128 {
     let mut bytes = [0; 32];
     let (left, right) = bytes.split_at_mut(16);

@@ -1,4 +1,4 @@
-//! What is wrong with a history, and what mends it: found as a message arrives, or when a window is asked for.
+//! Repairs of a broken history, found as a message arrives or when a window is requested.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -11,32 +11,35 @@ use crate::message::{Message, PartRef};
 use crate::size::Size;
 use crate::wire::Dialect;
 
-/// What stands in a result that says it is an error and nothing else, where the provider refuses that.
+/// The content of a tool result that reported an error and nothing else, if the provider refuses an empty one.
 const EMPTY_ERROR: &str = "[The tool failed and gave no output.]";
 
-/// How many groups the late results of one message may belong to, each of which shows its own part of that message.
+/// The most groups to which the late results of one message may belong. Each of these groups shows a part of the
+/// message, with edits of its own, so a larger number would cost more.
 const MOST_LATE: usize = 16;
 
-/// The call that a result answers: its group, its place among the calls of its identifier, and the name that it is shown by.
+/// The call that a result answers: its group, its place among the calls with its identifier, and the name under which
+/// it is shown.
 struct Answered<'a> {
     group: usize,
     place: usize,
     name: &'a str,
 }
 
-/// A tool call that nobody has answered yet.
+/// A tool call without a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct OpenCall {
     pub(crate) position: Position,
-    /// The identifier that it is shown by.
+    /// The identifier under which it is shown.
     pub(crate) id: String,
 }
 
 impl View {
-    /// The calls that have no result and no stand-in.
+    /// Returns the calls that have neither a result nor a stand-in.
     pub(crate) fn open_calls(&self) -> Vec<OpenCall> {
         let mut open = Vec::new();
-        // What is open is near the end, but answered rounds may stand among what is not: a client may bring a whole history.
+        // Open calls are usually near the end. But there may be answered rounds between them, if a client brings a
+        // whole history at once.
         for group in self.groups.iter().rev() {
             if open.len() as u64 >= self.open {
                 break;
@@ -49,12 +52,13 @@ impl View {
         open
     }
 
-    /// What has to be done to a message so that it can be sent after what is here: the repairs of its [`Arrival`].
+    /// Returns the edits that a message needs to be sent after this view. Its [`Arrival`](crate::entry::Arrival)
+    /// records them.
     pub(crate) fn admit(&self, message: &Message, dialect: Dialect) -> Vec<Edit> {
         let quirks = dialect.quirks();
         let mut edits = Vec::new();
         let mut add = |part, change| edits.push(Edit { part, change });
-        // The names of this message's calls, and how far the calls of an identifier are taken by its results.
+        // The names of this message's calls, and for each identifier the first call that its results have not answered.
         let mut here: HashSet<String> = HashSet::new();
         let mut taken: HashMap<&str, usize> = HashMap::new();
         let mut home = None;
@@ -94,7 +98,7 @@ impl View {
                                 add(part, Change::Rename(answered.name.to_owned()));
                             }
                         }
-                        // It waits under the name of the stand-in that it will replace.
+                        // It waits under the name of the stand-in that it is going to replace.
                         Err(Hidden::Late) => match self.stand_in(&result.call_id, *from) {
                             Some(stand_in) if late_homes.len() < MOST_LATE || late_homes.contains(&stand_in.group) => {
                                 late_homes.insert(stand_in.group);
@@ -117,7 +121,7 @@ impl View {
             }
         }
         if (quirks.has_refused_members)(message) {
-            // Behind the last part there is nothing to hide but those members.
+            // An edit of the part after the last one hides these members.
             add(message.parts().count(), Change::Hide(Hidden::Blank));
         }
         if message.parts().all(|part| part.is_cache_marker()) {
@@ -126,12 +130,14 @@ impl View {
         edits
     }
 
-    /// The open call that a result answers, from this place among those of its identifier on; else why the result is not shown.
+    /// Returns the open call that a result answers, or the reason why the result is not shown. The search begins at
+    /// place `from` among the calls with its identifier. `home` is the group that other results of the message belong
+    /// to.
     fn resolve(&self, id: &str, home: Option<usize>, from: usize) -> Result<Answered<'_>, Hidden> {
         let group = self.group_of(id).ok_or(Hidden::Orphan)?;
         let calls = &self.groups.get(group).ok_or(Hidden::Orphan)?.calls;
         match calls.waiting(id, from, Answer::Open) {
-            // One message cannot answer two others: what it says to the second is a stray.
+            // A message can answer only one other message. Its result for a second one is an orphan.
             Some(_) if home.is_some_and(|home| home != group) => Err(Hidden::Orphan),
             Some((place, name)) => Ok(Answered { group, place, name }),
             None if calls.waiting(id, from, Answer::StandIn).is_some() => Err(Hidden::Late),
@@ -139,12 +145,14 @@ impl View {
         }
     }
 
-    /// The stand-in for a call's result for which none waits yet, from this place among those of its identifier on.
+    /// Returns the first call that has a stand-in and no late result yet. The search begins at place `from` among the
+    /// calls with this identifier.
     fn stand_in(&self, id: &str, from: usize) -> Option<Answered<'_>> {
         let group = self.group_of(id)?;
         let calls = &self.groups.get(group)?.calls;
         let mut next = from;
-        // A result may wait for an older call of that name: a few are passed over, and no more, so that looking costs little.
+        // A late result may already wait for an earlier call with that name. Only a few such calls are skipped, which
+        // keeps the search cheap.
         for _ in 0..MOST_LATE {
             let (place, name) = calls.waiting(id, next, Answer::StandIn)?;
             if !self.late.has(name) {
@@ -155,12 +163,12 @@ impl View {
         None
     }
 
-    /// Whether a call that is shown goes by this identifier.
+    /// Returns whether a call is shown under this identifier.
     fn shows(&self, id: &str) -> bool {
         self.calls.contains_key(id) || self.renamed.contains(id)
     }
 
-    /// Mends what an entry says.
+    /// Applies a recorded repair.
     pub(super) fn repair(&mut self, position: Position, repair: &Repair) {
         let item = |message: &Arc<Message>, size: &Size| Item {
             position,
@@ -207,8 +215,11 @@ impl View {
     }
 }
 
-/// The name of a call whose own identifier cannot be sent: what can be sent of it, with a number that is free. Numbers that are taken
-/// are passed over by doubling and halving, since a message may have any number of calls of one identifier.
+/// Returns a name for a call whose own identifier cannot be sent: the identifier with `_` for each character that is
+/// not allowed, and with a free number if that is taken. At most 48 characters of the identifier are used.
+///
+/// The number is found by doubling and then by binary search, because a message may have any number of calls with one
+/// identifier.
 fn free_name(id: &str, known: impl Fn(&str) -> bool) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
     let stem: String = id.chars().take(48).map(plain).collect();
