@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_lite::future::block_on;
+use lookback::memory::Memory;
 use lookback::store::{BadName, Derived, Head, Hit, LogInfo, Record, purge};
-use lookback::{FileStore, LogName, MemoryStore, SqliteStore, Store, StoreError};
+use lookback::{FileStore, LogName, MemoryStore, Message, Session, Settings, SqliteStore, Store, StoreError};
 use rusqlite::Connection;
 
 fn name(text: &str) -> LogName {
@@ -340,9 +341,16 @@ fn a_store_in_files_conforms() {
 }
 
 #[test]
-fn a_shared_store_conforms() {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    block_on(conforms(&store));
+fn a_shared_store_is_not_wrapped_again() {
+    let shared: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let session = block_on(Session::open(shared.clone(), "one", Settings::default())).unwrap();
+    let memory = block_on(Memory::open(shared.clone(), "one")).unwrap();
+    assert!(Arc::ptr_eq(session.store(), &shared) && Arc::ptr_eq(memory.store(), &shared));
+    // One of a known kind is shared, too.
+    let known = Arc::new(MemoryStore::new());
+    let mut session = block_on(Session::open(known.clone(), "one", Settings::default())).unwrap();
+    block_on(session.push(Message::user("Hello"))).unwrap();
+    assert_eq!(block_on(known.list("")).unwrap().len(), 1);
 }
 
 #[test]

@@ -38,7 +38,7 @@ use lookback_core::{ConversionError, DecodeError, Dialect, Engine, Limits, Messa
 
 use super::OptionError;
 use crate::session::{self, HistoryEntry, HistoryQuery, Session, now};
-use crate::store::{BadName, LogName, MemoryStore, Store, StoreError, purge};
+use crate::store::{BadName, IntoStore, LogName, MemoryStore, Store, StoreError, purge};
 
 /// The session of whoever names none.
 const DEFAULT_SESSION: &str = "default";
@@ -316,10 +316,10 @@ impl SlidingWindowMemory {
     ///
     /// # Errors
     /// Where a limit is 0.
-    pub fn over(store: impl Store + 'static, options: Options) -> Result<Self, OptionError> {
+    pub fn over(store: impl IntoStore, options: Options) -> Result<Self, OptionError> {
         at_least_one("maxTokens", options.max_tokens)?;
         at_least_one("maxTurns", options.max_turns)?;
-        Ok(SlidingWindowMemory { options, store: Arc::new(store), open: Mutex::default() })
+        Ok(SlidingWindowMemory { options, store: store.into_store(), open: Mutex::default() })
     }
 
     /// The newest of a session that fits the limits; nothing where there is no such session. Says that the session was used.

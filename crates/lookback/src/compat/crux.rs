@@ -38,7 +38,7 @@ use serde::Serialize;
 use super::OptionError;
 use crate::presets::rolling_batch;
 use crate::session::{CompactEnd, CompactStart, CompactionOutcome, Hooks, Job, Session, list};
-use crate::store::{LogName, MemoryStore, Store};
+use crate::store::{IntoStore, LogName, MemoryStore, Store};
 use crate::summarize::Summarizer;
 
 const DIALECT: Dialect = Dialect::OpenAiChat;
@@ -159,7 +159,7 @@ pub struct Metadata {
 /// # Ok::<(), lookback::compat::crux::Error>(())
 /// # }).unwrap();
 /// ```
-pub async fn get(store: impl Store + 'static, key: &str) -> Result<Option<Stored>, Error> {
+pub async fn get(store: impl IntoStore, key: &str) -> Result<Option<Stored>, Error> {
     const MESSAGES: &str = "sliding-window-messages";
     const SUMMARY: &str = "sliding-window-summary";
     let Some(rest) = key.strip_prefix("compact:") else { return Ok(None) };
@@ -339,8 +339,8 @@ impl Builder {
     }
 
     /// Where the conversation is kept: process memory of its own unless said otherwise.
-    pub fn store(self, store: impl Store + 'static) -> Self {
-        Builder { store: Arc::new(store), ..self }
+    pub fn store(self, store: impl IntoStore) -> Self {
+        Builder { store: store.into_store(), ..self }
     }
 
     /// Calls this when messages are to leave the window.

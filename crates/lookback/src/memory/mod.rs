@@ -34,7 +34,7 @@ pub use transfer::{BadLine, Counts, Effect, Export, Imported, RefusedLine, expor
 
 use self::log::{Known, read};
 use crate::session::now;
-use crate::store::{BadName, LogName, Store, StoreError, folded, wanted, words};
+use crate::store::{BadName, IntoStore, LogName, Store, StoreError, folded, wanted, words};
 
 /// What one session knows: its facts, and those that it shares with its workspace.
 ///
@@ -104,7 +104,7 @@ impl Memory {
     ///
     /// # Errors
     /// Where the name is none.
-    pub async fn open(store: impl Store + 'static, session: &str) -> Result<Self, MemoryError> {
+    pub async fn open(store: impl IntoStore, session: &str) -> Result<Self, MemoryError> {
         Memory::open_in(store, session, Memory::WORKSPACE).await
     }
 
@@ -112,10 +112,10 @@ impl Memory {
     ///
     /// # Errors
     /// Where either name is none.
-    pub async fn open_in(store: impl Store + 'static, session: &str, workspace: &str) -> Result<Self, MemoryError> {
+    pub async fn open_in(store: impl IntoStore, session: &str, workspace: &str) -> Result<Self, MemoryError> {
         let (session, workspace) = (session.parse()?, workspace.parse()?);
         let known = Arc::new(Mutex::new(Known::new()));
-        Ok(Memory { store: Arc::new(store), session, workspace, at: None, known })
+        Ok(Memory { store: store.into_store(), session, workspace, at: None, known })
     }
 
     /// The same memory, for what is said in this message of the session: what is stated through it comes from there, where its source names

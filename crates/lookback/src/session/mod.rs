@@ -41,7 +41,7 @@ pub(crate) use window::list;
 
 use self::log::{load, read};
 use self::summaries::Summaries;
-use crate::store::{BadName, LogName, Store, StoreError};
+use crate::store::{BadName, IntoStore, LogName, Store, StoreError};
 
 /// One conversation in a store.
 ///
@@ -128,9 +128,9 @@ impl Session {
     ///
     /// # Errors
     /// Where the name is none, or the store fails.
-    pub async fn open(store: impl Store + 'static, name: &str, settings: Settings) -> Result<Self, Error> {
+    pub async fn open(store: impl IntoStore, name: &str, settings: Settings) -> Result<Self, Error> {
         let name: LogName = name.parse()?;
-        let store: Arc<dyn Store> = Arc::new(store);
+        let store = store.into_store();
         let engine = load(&*store, &name, settings).await?;
         let summaries = Summaries::new(&name);
         let (hooks, policies) = (Hooks::default(), None);

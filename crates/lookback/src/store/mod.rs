@@ -289,46 +289,38 @@ pub async fn purge(store: &dyn Store, session: &LogName) -> Result<bool, StoreEr
     store.delete(session).await
 }
 
-impl<S: Store + ?Sized> Store for Arc<S> {
-    fn append<'a>(
-        &'a self,
-        log: &'a LogName,
-        at: u64,
-        records: Vec<Record>,
-        time: Option<Millis>,
-    ) -> StoreFuture<'a, ()> {
-        (**self).append(log, at, records, time)
-    }
+/// Something that a session or a memory can be opened on: a store, or an [`Arc`] of one, which is shared and not wrapped again.
+///
+/// ```
+/// # futures_lite::future::block_on(async {
+/// use std::sync::Arc;
+/// use lookback::{MemoryStore, Session, Settings, Store};
+///
+/// let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+/// let session = Session::open(store.clone(), "chat-1", Settings::default()).await?;
+/// assert!(Arc::ptr_eq(session.store(), &store));
+/// # Ok::<(), lookback::Error>(())
+/// # }).unwrap();
+/// ```
+pub trait IntoStore: Send + 'static {
+    /// Returns the store behind a shared pointer.
+    fn into_store(self) -> Arc<dyn Store>;
+}
 
-    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool> {
-        (**self).touch(log, time)
+impl<S: Store + 'static> IntoStore for S {
+    fn into_store(self) -> Arc<dyn Store> {
+        Arc::new(self)
     }
+}
 
-    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> StoreFuture<'a, Vec<String>> {
-        (**self).read(log, span)
+impl<S: Store + 'static> IntoStore for Arc<S> {
+    fn into_store(self) -> Arc<dyn Store> {
+        self
     }
+}
 
-    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>> {
-        (**self).head(log, before)
-    }
-
-    fn info<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<LogInfo>> {
-        (**self).info(log)
-    }
-
-    fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>> {
-        (**self).list(prefix)
-    }
-
-    fn delete<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, bool> {
-        (**self).delete(log)
-    }
-
-    fn clear(&self) -> StoreFuture<'_, u64> {
-        (**self).clear()
-    }
-
-    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> StoreFuture<'a, Vec<Hit>> {
-        (**self).search(log, query, most)
+impl IntoStore for Arc<dyn Store> {
+    fn into_store(self) -> Arc<dyn Store> {
+        self
     }
 }

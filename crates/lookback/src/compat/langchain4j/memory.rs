@@ -14,7 +14,7 @@ use super::SingleSlotChatMemoryStore;
 use super::id::name_of;
 use crate::compat::OptionError;
 use crate::session::{self, Session};
-use crate::store::{LogName, Store, StoreError, purge};
+use crate::store::{IntoStore, LogName, Store, StoreError, purge};
 
 /// The newest messages, at most so many.
 ///
@@ -227,8 +227,8 @@ impl<M> Builder<M> {
     /// Where the memory is kept: any store, which may hold other memories and sessions too. Otherwise it is process memory, for this
     /// memory alone.
     #[must_use]
-    pub fn chat_memory_store(self, store: impl Store + 'static) -> Self {
-        Builder { store: Some(Arc::new(store)), ..self }
+    pub fn chat_memory_store(self, store: impl IntoStore) -> Self {
+        Builder { store: Some(store.into_store()), ..self }
     }
 
     /// The system message stands first, whenever it came; otherwise it stands where it came. Off unless it is said.

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::compat::OptionError;
 use crate::session::SearchHit;
-use crate::store::{MemoryStore, Store};
+use crate::store::{IntoStore, MemoryStore, Store};
 
 const NAME: &str = "SlidingWindowConversationManager";
 const IRREDUCIBLE: &str = "Unable to trim conversation context!";
@@ -161,8 +161,8 @@ impl SlidingWindowConversationManager {
 
     /// Keeps what leaves the list in this store, in the session of this name. A name that is none is an error of the first use.
     #[must_use]
-    pub fn with_store(mut self, store: impl Store + 'static, session: &str) -> Self {
-        (self.store, self.session) = (Arc::new(store), session.to_owned());
+    pub fn with_store(mut self, store: impl IntoStore, session: &str) -> Self {
+        (self.store, self.session) = (store.into_store(), session.to_owned());
         self
     }
 
