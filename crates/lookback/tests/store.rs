@@ -67,6 +67,27 @@ async fn keeps_logs(store: &dyn Store) {
     let backward = store.read(&one, 4..1).await.unwrap();
     assert_eq!(backward, Vec::<String>::new());
 
+    // Reading several spans at once: one list for each, in their order.
+    let spans = [3..4, 0..2, 1..1, 4..u64::MAX, 7..9, 0..1];
+    let expected = [
+        bodies(&["apple and cherry"]),
+        bodies(&["apple pie", "banana"]),
+        Vec::new(),
+        vec!["{}".to_owned()],
+        Vec::new(),
+        bodies(&["apple pie"]),
+    ];
+    assert_eq!(store.read_many(&one, &spans).await.unwrap(), expected);
+    assert_eq!(store.read_many(&one, &[]).await.unwrap(), Vec::<Vec<String>>::new());
+    assert_eq!(store.read_many(&name("none"), &spans).await.unwrap(), vec![Vec::<String>::new(); spans.len()]);
+    let shared = name("one").shared_of();
+    store.append(&shared, 0, vec![record("apple"), record("banana"), record("cherry")], None).await.unwrap();
+    assert_eq!(
+        store.read_many(&shared, &[2..3, 0..2]).await.unwrap(),
+        [bodies(&["cherry"]), bodies(&["apple", "banana"])]
+    );
+    assert!(store.delete(&shared).await.unwrap());
+
     // Listing, by name.
     let list = store.list("").await.unwrap();
     let names: Vec<_> = list.iter().map(|info| (info.name.as_str(), info.records)).collect();

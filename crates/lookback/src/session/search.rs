@@ -1,10 +1,16 @@
 //! Searching what was ever said, whether or not a window still shows it.
 
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+
 use lookback_core::transcript::{Entry, Position};
 use serde::Serialize;
 
-use super::log::read;
-use crate::store::{LogName, Store, StoreError, folded, split, wanted};
+use super::log::read_many;
+use crate::store::{Hit, LogName, Store, StoreError, folded, split, wanted};
+
+/// Messages that a search reads at once.
+const AT_ONCE: usize = 256;
 
 /// What a search found.
 #[derive(Clone, PartialEq, Eq, Serialize)]
@@ -28,15 +34,27 @@ pub async fn search(
     query: &str,
     most: usize,
 ) -> Result<Vec<SearchHit>, StoreError> {
-    let mut found = Vec::new();
-    for hit in store.search(log, query, most).await? {
-        let entries = read(store, &hit.log, hit.position..hit.position + 1).await?;
-        if let Some(Entry::Message(arrival)) = entries.first() {
-            let excerpt = excerpt(&arrival.message.text(), query);
-            found.push(SearchHit { session: hit.log, position: hit.position, excerpt });
+    let hits = store.search(log, query, most).await?;
+    let mut spans: BTreeMap<&LogName, Vec<Range<Position>>> = BTreeMap::new();
+    for hit in &hits {
+        spans.entry(&hit.log).or_default().push(hit.position..hit.position + 1);
+    }
+    let mut excerpts = HashMap::new();
+    for (log, spans) in spans {
+        // Piece by piece, since only the excerpts need room together.
+        for spans in spans.chunks(AT_ONCE) {
+            for (position, entry) in read_many(store, log, spans).await? {
+                if let Entry::Message(arrival) = entry {
+                    excerpts.insert((log, position), excerpt(&arrival.message.text(), query));
+                }
+            }
         }
     }
-    Ok(found)
+    let found = |hit: &Hit| {
+        let excerpt = excerpts.remove(&(&hit.log, hit.position))?;
+        Some(SearchHit { session: hit.log.clone(), position: hit.position, excerpt })
+    };
+    Ok(hits.iter().filter_map(found).collect())
 }
 
 /// A line of a text, around the first word of a query in it.

@@ -23,6 +23,10 @@ struct Log {
 }
 
 impl Log {
+    fn bodies(&self, span: Range<u64>) -> Vec<String> {
+        slice(&self.records, span).iter().map(|record| record.body.clone()).collect()
+    }
+
     fn info(&self, name: &LogName) -> LogInfo {
         LogInfo {
             name: name.clone(),
@@ -102,8 +106,14 @@ impl Store for MemoryStore {
     }
 
     fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> StoreFuture<'a, Vec<String>> {
-        let bodies = |log: &Log| slice(&log.records, span).iter().map(|record| record.body.clone()).collect();
-        ready(Ok(self.logs().get(log).map(bodies).unwrap_or_default()))
+        ready(Ok(self.logs().get(log).map(|log| log.bodies(span)).unwrap_or_default()))
+    }
+
+    fn read_many<'a>(&'a self, log: &'a LogName, spans: &'a [Range<u64>]) -> StoreFuture<'a, Vec<Vec<String>>> {
+        let logs = self.logs();
+        let log = logs.get(log);
+        let bodies = |span: &Range<u64>| log.map(|log| log.bodies(span.clone())).unwrap_or_default();
+        ready(Ok(spans.iter().map(bodies).collect()))
     }
 
     fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>> {

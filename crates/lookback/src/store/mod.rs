@@ -50,6 +50,20 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// The bodies of the records at these positions; those that do not exist are left out.
     fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> StoreFuture<'a, Vec<String>>;
 
+    /// Returns the bodies of the records in each of these spans: one list for each span, in their order. Records that do not exist are
+    /// left out, as by [`Store::read`].
+    ///
+    /// The default reads one span after another. A store for which each call costs a round trip should answer all of them in one.
+    fn read_many<'a>(&'a self, log: &'a LogName, spans: &'a [Range<u64>]) -> StoreFuture<'a, Vec<Vec<String>>> {
+        Box::pin(async move {
+            let mut bodies = Vec::with_capacity(spans.len());
+            for span in spans {
+                bodies.push(self.read(log, span.clone()).await?);
+            }
+            Ok(bodies)
+        })
+    }
+
     /// How long a log is, and where its newest checkpoint before position `before` stands. `None`: there is no such log.
     fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>>;
 

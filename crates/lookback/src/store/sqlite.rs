@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use lookback_core::Entry;
 use lookback_core::transcript::Millis;
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, Statement, TransactionBehavior, params};
 
 use super::{
     Durability, Head, Hit, LogInfo, LogName, Record, Store, StoreError, StoreFuture, refuse_special, wanted, words,
@@ -55,6 +55,11 @@ const SCHEMA: &str = "
 ";
 const INDEX: &str = "
     CREATE VIRTUAL TABLE words USING fts5 (text, content = '', contentless_delete = 1, tokenize = \"ascii tokenchars '_'\");
+";
+/// The bodies of a span of a log, in order.
+const READ: &str = "
+    SELECT body FROM entries
+    WHERE log = (SELECT id FROM logs WHERE name = ?1) AND position >= ?2 AND position < ?3 ORDER BY position
 ";
 
 /// Logs in one SQLite file, which several processes may use at once.
@@ -400,6 +405,12 @@ fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
+/// The bodies of a span, by the statement [`READ`].
+fn bodies(statement: &mut Statement<'_>, log: &LogName, span: &Range<u64>) -> rusqlite::Result<Vec<String>> {
+    let bounds = params![log.as_str(), signed(span.start), signed(span.end)];
+    statement.query_map(bounds, |row| row.get(0))?.collect()
+}
+
 fn info(row: &Row<'_>) -> rusqlite::Result<LogInfo> {
     Ok(LogInfo {
         name: LogName::kept(row.get(0)?),
@@ -475,13 +486,16 @@ impl Store for SqliteStore {
 
     fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> StoreFuture<'a, Vec<String>> {
         let log = log.clone();
+        self.look(move |connection| Ok(bodies(&mut connection.prepare_cached(READ)?, &log, &span)?))
+    }
+
+    fn read_many<'a>(&'a self, log: &'a LogName, spans: &'a [Range<u64>]) -> StoreFuture<'a, Vec<Vec<String>>> {
+        let (log, spans) = (log.clone(), spans.to_vec());
         self.look(move |connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT body FROM entries
-                 WHERE log = (SELECT id FROM logs WHERE name = ?1) AND position >= ?2 AND position < ?3 ORDER BY position",
-            )?;
-            let span = params![log.as_str(), signed(span.start), signed(span.end)];
-            Ok(statement.query_map(span, |row| row.get(0))?.collect::<Result<_, _>>()?)
+            // In one transaction, so that all spans are read of the same log: another process may erase it and begin it anew.
+            let transaction = connection.transaction()?;
+            let mut statement = transaction.prepare_cached(READ)?;
+            Ok(spans.iter().map(|span| bodies(&mut statement, &log, span)).collect::<Result<_, _>>()?)
         })
     }
 

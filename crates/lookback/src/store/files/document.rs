@@ -141,12 +141,15 @@ pub(super) fn tally(path: &Path, log: &LogName) -> Result<Option<Tally>, StoreEr
     })
 }
 
-pub(super) fn bodies(path: &Path, log: &LogName, span: Range<u64>) -> Result<Vec<String>, StoreError> {
+/// The bodies of each of these spans.
+pub(super) fn bodies(path: &Path, log: &LogName, spans: &[Range<u64>]) -> Result<Vec<Vec<String>>, StoreError> {
     let bodies = with(path, log, |_, lines| {
-        let within = lines.iter().filter(|line| span.contains(&line.at));
-        within.map(|line| line.body().to_owned()).collect()
+        let within = |span: &Range<u64>| -> Vec<String> {
+            lines.iter().filter(|line| span.contains(&line.at)).map(|line| line.body().to_owned()).collect()
+        };
+        spans.iter().map(within).collect::<Vec<_>>()
     });
-    Ok(bodies?.unwrap_or_default())
+    Ok(bodies?.unwrap_or_else(|| vec![Vec::new(); spans.len()]))
 }
 
 /// Appends to a document's log, which must end at `at`. To be called by one writer at a time.

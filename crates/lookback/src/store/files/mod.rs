@@ -142,7 +142,12 @@ impl Store for FileStore {
 
     fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> StoreFuture<'a, Vec<String>> {
         let log = log.clone();
-        self.run(move |files| files.read(&log, span))
+        self.run(move |files| Ok(files.read_many(&log, &[span])?.pop().unwrap_or_default()))
+    }
+
+    fn read_many<'a>(&'a self, log: &'a LogName, spans: &'a [Range<u64>]) -> StoreFuture<'a, Vec<Vec<String>>> {
+        let (log, spans) = (log.clone(), spans.to_vec());
+        self.run(move |files| files.read_many(&log, &spans))
     }
 
     fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>> {

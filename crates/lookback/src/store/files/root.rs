@@ -133,15 +133,18 @@ impl Files {
         }
     }
 
-    pub(super) fn read(&self, log: &LogName, span: Range<u64>) -> Result<Vec<String>, StoreError> {
+    /// The bodies of each of these spans.
+    pub(super) fn read_many(&self, log: &LogName, spans: &[Range<u64>]) -> Result<Vec<Vec<String>>, StoreError> {
         match self.place(log)? {
-            Place::Document(path) => document::bodies(&path, log, span),
+            Place::Document(path) => document::bodies(&path, log, spans),
             Place::Lines(path) => {
                 let index = self.index(log);
                 let mut index = held(&index);
                 let file = lines::open(&path, log, &mut index)?;
-                let found = file.zip(index.as_ref());
-                found.map_or_else(|| Ok(Vec::new()), |(mut file, index)| index.bodies(&mut file, &path, log, span))
+                let Some((mut file, index)) = file.zip(index.as_ref()) else {
+                    return Ok(vec![Vec::new(); spans.len()]);
+                };
+                spans.iter().map(|span| index.bodies(&mut file, &path, log, span.clone())).collect()
             }
         }
     }
