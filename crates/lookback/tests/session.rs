@@ -14,7 +14,7 @@ use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture};
 use lookback::transcript::{Entry, Millis, Origin, spans};
 use lookback::{
     Dialect, Durability, Engine, FileStore, Limits, LogName, MemoryStore, Message, Policy, Session, Settings,
-    SqliteStore, Store, ToolCall,
+    SqliteStore, Store, SystemRule, ToolCall,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
@@ -534,4 +534,42 @@ fn opening_a_session_reads_at_most_twice_and_a_search_once() {
     store.reads.store(0, Ordering::Relaxed);
     assert_eq!(block_on(session.search("task", 30)).unwrap().len(), 30);
     assert_eq!(store.reads.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_push_returns_the_positions_of_its_messages() {
+    over_each(|store| {
+        let policy = Policy {
+            limits: Limits::messages(2),
+            system: SystemRule { one: true, ..SystemRule::default() },
+            ..Policy::default()
+        };
+        let mut session = open(&store, Settings { policy, ..Settings::default() });
+        assert_eq!(block_on(session.push(Message::system("Be brief."))).unwrap(), [0]);
+        // The same again is ignored.
+        assert_eq!(block_on(session.push(Message::system("Be brief."))).unwrap(), Vec::<u64>::new());
+        assert_eq!(block_on(session.extend(["one", "two"].map(Message::user).to_vec())).unwrap(), [1, 2]);
+        // Another writer was faster.
+        let mut other = open(&store, session.settings().clone());
+        assert_eq!(block_on(other.push(Message::user("three"))).unwrap(), [3]);
+        let received = vec![(Message::user("four"), Some(4)), (Message::user("five"), None)];
+        assert_eq!(block_on(session.receive_all(received, Origin::Client)).unwrap(), [4, 5]);
+        assert_eq!(block_on(session.receive(Message::assistant("six"), Origin::Model, None)).unwrap(), [6]);
+        // Between the messages there are compactions.
+        let managed = block_on(session.extend_managed(["seven", "eight"].map(Message::user).to_vec())).unwrap();
+        let entries = block_on(session.entries()).unwrap();
+        let text = |position: &u64| match &entries[usize::try_from(*position).unwrap()] {
+            Entry::Message(arrival) => arrival.message.text(),
+            entry => panic!("{entry:?}"),
+        };
+        assert_eq!(managed.iter().map(text).collect::<Vec<_>>(), ["seven", "eight"]);
+        assert!(managed[1] > managed[0] + 1, "{managed:?}");
+        // What another dialect says in one message may need two.
+        let results = r#"{"role":"user","content":[
+            {"type":"tool_result","tool_use_id":"c1","content":"1"},{"type":"tool_result","tool_use_id":"c2","content":"2"}]}"#;
+        let results = Dialect::Anthropic.decode(results).unwrap();
+        let calls = ["c1", "c2"].map(|id| ToolCall::new(id, "read", "{}"));
+        let [call] = block_on(session.push(Message::assistant_with_calls("", calls))).unwrap()[..] else { panic!() };
+        assert_eq!(block_on(session.push(results)).unwrap(), [call + 1, call + 2]);
+    });
 }

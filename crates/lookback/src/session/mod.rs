@@ -190,11 +190,22 @@ impl Session {
         self.engine.view()
     }
 
-    /// A message of the client's arrives now.
+    /// Appends a message from the client, with the current time. Returns the positions of its entries in the log: one, or several if the
+    /// session's dialect needs several messages for it, or none if it was ignored because it repeats the only system message.
     ///
     /// # Errors
-    /// Where the message cannot be said in the session's dialect, or the store fails.
-    pub async fn push(&mut self, message: Message) -> Result<(), Error> {
+    /// Returns an error if the session's dialect cannot express the message, or if the store fails.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// use lookback::{Dialect, MemoryStore, Message, Session, Settings};
+    ///
+    /// let mut session = Session::open(MemoryStore::new(), "chat-1", Settings::default()).await?;
+    /// assert_eq!(session.push(Message::user("What is in notes.txt?")).await?, [0]);
+    /// # Ok::<(), lookback::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn push(&mut self, message: Message) -> Result<Vec<Position>, Error> {
         self.receive(message, Origin::Client, now()).await
     }
 
@@ -202,7 +213,7 @@ impl Session {
     ///
     /// # Errors
     /// As [`Session::push`].
-    pub async fn extend(&mut self, messages: Vec<Message>) -> Result<(), Error> {
+    pub async fn extend(&mut self, messages: Vec<Message>) -> Result<Vec<Position>, Error> {
         let time = now();
         self.receive_all(messages.into_iter().map(|message| (message, time)).collect(), Origin::Client).await
     }
@@ -225,11 +236,11 @@ impl Session {
     /// # Ok::<(), lookback::Error>(())
     /// # }).unwrap();
     /// ```
-    pub async fn extend_managed(&mut self, messages: Vec<Message>) -> Result<(), Error> {
+    pub async fn extend_managed(&mut self, messages: Vec<Message>) -> Result<Vec<Position>, Error> {
         self.follow_policy();
         self.reductions = 0;
         let time = now();
-        self.commit_and_tell(|engine| {
+        let change = |engine: &mut Engine| {
             let mut entries = Vec::new();
             for message in &messages {
                 let arrived = engine.receive(message.clone(), Origin::Client, time)?;
@@ -240,53 +251,65 @@ impl Session {
                 }
             }
             Ok(entries)
-        })
-        .await
+        };
+        let written = self.commit(change).await?;
+        self.tell(&written);
+        Ok(written.messages())
     }
 
     /// A message arrives.
     ///
     /// # Errors
     /// As [`Session::push`].
-    pub async fn receive(&mut self, message: Message, origin: Origin, time: Option<Millis>) -> Result<(), Error> {
+    pub async fn receive(
+        &mut self,
+        message: Message,
+        origin: Origin,
+        time: Option<Millis>,
+    ) -> Result<Vec<Position>, Error> {
         self.follow_policy();
         // What Lookback says itself is no new start: else a note at each try would make the tries endless.
         if origin != Origin::Lookback {
             self.reductions = 0;
         }
-        self.commit(|engine| Ok(engine.receive(message.clone(), origin, time)?)).await
+        let written = self.commit(|engine| Ok(engine.receive(message.clone(), origin, time)?)).await?;
+        Ok(written.messages())
     }
 
     /// Several messages arrive that came at times of their own, all or none: one write for all of them.
     ///
     /// # Errors
     /// As [`Session::push`].
-    pub async fn receive_all(&mut self, messages: Vec<(Message, Option<Millis>)>, origin: Origin) -> Result<(), Error> {
+    pub async fn receive_all(
+        &mut self,
+        messages: Vec<(Message, Option<Millis>)>,
+        origin: Origin,
+    ) -> Result<Vec<Position>, Error> {
         self.follow_policy();
         self.reductions = 0;
-        self.commit(|engine| {
+        let change = |engine: &mut Engine| {
             let mut entries = Vec::new();
             for (message, time) in &messages {
                 entries.extend(engine.receive(message.clone(), origin, *time)?);
             }
             Ok(entries)
-        })
-        .await
+        };
+        Ok(self.commit(change).await?.messages())
     }
 
     /// A message of the application's arrives now, and is shown whole, whatever cap the policy has for what arrives.
-    pub(crate) async fn receive_whole(&mut self, message: Message) -> Result<(), Error> {
+    pub(crate) async fn receive_whole(&mut self, message: Message) -> Result<Vec<Position>, Error> {
         self.follow_policy();
         self.reductions = 0;
         let time = now();
-        self.commit(|engine| {
+        let change = |engine: &mut Engine| {
             let own = engine.settings().policy.clone();
             engine.set_policy(Policy { arrival: None, ..own.clone() });
             let entries = engine.receive(message.clone(), Origin::Client, time);
             engine.set_policy(own);
             Ok(entries?)
-        })
-        .await
+        };
+        Ok(self.commit(change).await?.messages())
     }
 
     /// The system prompt and tools that stand outside the messages.
@@ -294,7 +317,8 @@ impl Session {
     /// # Errors
     /// Where the store fails.
     pub async fn set_preamble(&mut self, preamble: &Preamble) -> Result<(), Error> {
-        self.commit(|engine| Ok(engine.set_preamble(preamble))).await
+        self.commit(|engine| Ok(engine.set_preamble(preamble))).await?;
+        Ok(())
     }
 
     /// The provider reported the input tokens of the last window, cached ones included: our counts for this model are corrected.
@@ -303,7 +327,8 @@ impl Session {
     /// Where the store fails.
     pub async fn usage(&mut self, model: &str, reported: u64) -> Result<(), Error> {
         let sent = self.sent;
-        self.commit(|engine| Ok(engine.usage(model, sent, reported))).await
+        self.commit(|engine| Ok(engine.usage(model, sent, reported))).await?;
+        Ok(())
     }
 
     /// The window for the next model call: always one that the provider accepts, and that is recorded before it is given.
@@ -313,7 +338,8 @@ impl Session {
     pub async fn window(&mut self) -> Result<Window<'_>, Error> {
         self.follow_policy();
         let mut entries = self.tend().await;
-        let outcome = self.decide_and_begin(Engine::window, &mut entries).await?;
+        let outcome = self.decide(Engine::window).await?;
+        entries.extend(outcome.entries);
         if let Some(refusal) = outcome.exceeded {
             return Err(refusal.into());
         }
@@ -362,8 +388,8 @@ impl Session {
     /// Where the store fails.
     pub async fn manage(&mut self) -> Result<(), Error> {
         self.follow_policy();
-        let mut entries = self.tend().await;
-        self.decide_and_begin(Engine::manage, &mut entries).await?;
+        self.tend().await;
+        self.decide(Engine::manage).await?;
         Ok(())
     }
 
@@ -373,12 +399,16 @@ impl Session {
     /// # Errors
     /// Where the store fails.
     pub async fn compact(&mut self, policy: &Policy) -> Result<Option<Plan>, Error> {
-        Ok(self.decide(|engine| engine.compact(policy)).await?.plan)
+        let written = self.commit(|engine| Ok(engine.compact(policy))).await?;
+        self.tell(&written);
+        Ok(written.outcome.plan)
     }
 
     /// Takes notes of Lookback's out of the window (see [`Engine::dismiss`]).
     pub(crate) async fn dismiss(&mut self, leaves: fn(&Item) -> bool) -> Result<(), Error> {
-        self.commit_and_tell(|engine| Ok(engine.dismiss(leaves))).await
+        let written = self.commit(|engine| Ok(engine.dismiss(leaves))).await?;
+        self.tell(&written);
+        Ok(())
     }
 
     fn follow_policy(&mut self) {

@@ -2,6 +2,7 @@
 //! says what is left.
 
 use lookback_core::dialect::TooLong;
+use lookback_core::engine::Engine;
 use lookback_core::group::Pin;
 use lookback_core::plan::{Plan, Verdict};
 use lookback_core::policy::{Limits, Measure, Stage, Tokens, Totals};
@@ -60,21 +61,16 @@ impl Session {
     pub async fn overflow(&mut self, cause: TooLong) -> Result<(), Error> {
         self.follow_policy();
         let reductions = self.reductions;
-        let mut reduced = None;
         if reductions < REDUCTIONS {
-            let begun = std::time::Instant::now();
-            self.commit(|engine| {
+            let reduce = |engine: &mut Engine| {
                 let mut totals = engine.view().totals();
                 totals.size.tokens = engine.tokens(engine.view());
-                let outcome = engine.overflow(within(cause, totals));
-                let compacts = outcome.plan.as_ref().is_some_and(|plan| plan.verdict == Verdict::Compact);
-                reduced = compacts.then(|| outcome.entries.clone());
-                Ok(outcome.entries)
-            })
-            .await?;
-            if let Some(entries) = reduced {
+                Ok(engine.overflow(within(cause, totals)))
+            };
+            let written = self.commit(reduce).await?;
+            if written.outcome.plan.as_ref().is_some_and(|plan| plan.verdict == Verdict::Compact) {
                 self.reductions += 1;
-                self.tell(&entries, begun);
+                self.tell(&written);
                 return Ok(());
             }
         }
@@ -88,7 +84,9 @@ impl Session {
     /// # Errors
     /// Where the store fails.
     pub async fn shorten(&mut self, stages: &[Stage]) -> Result<Option<Plan>, Error> {
-        Ok(self.decide(|engine| engine.shorten(stages)).await?.plan)
+        let written = self.commit(|engine| Ok(engine.shorten(stages))).await?;
+        self.tell(&written);
+        Ok(written.outcome.plan)
     }
 }
 

@@ -64,7 +64,8 @@ impl Session {
     /// # Errors
     /// Where the store fails.
     pub async fn label(&mut self, label: Label) -> Result<(), Error> {
-        self.commit(|engine| Ok(engine.label(label.clone()))).await
+        self.commit(|engine| Ok(engine.label(label.clone()))).await?;
+        Ok(())
     }
 
     /// Several messages arrive now under this label, all or none: one write for all of it, so that no other writer's label comes between.
@@ -81,7 +82,8 @@ impl Session {
             }
             Ok(entries)
         })
-        .await
+        .await?;
+        Ok(())
     }
 
     /// What is known of the session; `None` where nothing was ever written.

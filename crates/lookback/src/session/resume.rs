@@ -94,7 +94,8 @@ impl Session {
         let system = said().take_while(|item| item.message().role() == Role::System);
         let mut messages: Vec<Message> = system.map(|item| item.message().clone()).collect();
         if said().count() == messages.len() {
-            return self.push(task).await;
+            self.push(task).await?;
+            return Ok(());
         }
         messages.push(task);
         self.replace(messages).await
@@ -104,7 +105,9 @@ impl Session {
     async fn keep_turns(&mut self, turns: u64) -> Result<(), Error> {
         let own = self.engine.settings().policy.clone();
         if own.summary().is_none() {
-            return self.commit_and_tell(|engine| Ok(engine.keep_turns(turns))).await;
+            let written = self.commit(|engine| Ok(engine.keep_turns(turns))).await?;
+            self.tell(&written);
+            return Ok(());
         }
         if self.view().totals().turns <= turns {
             return Ok(());
@@ -119,7 +122,8 @@ impl Session {
             engine.set_policy(own.clone());
             outcome
         };
-        self.decide_and_begin(decide, &mut Vec::new()).await.map(|_| ())
+        self.decide(decide).await?;
+        Ok(())
     }
 
     /// How many turns are open since the model was last done, where this very task is one of them; else 0.

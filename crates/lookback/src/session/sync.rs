@@ -50,19 +50,16 @@ impl Session {
             let length = self.view().history_len();
             let fork = if known < length { Some(self.view_after(known).await?) } else { None };
             let new = messages.get(usize::try_from(known).unwrap_or(usize::MAX)..).unwrap_or_default();
-            let time = now();
-            let mut change = |engine: &mut Engine| {
-                let mut entries = Vec::new();
-                if let Some((view, at)) = &fork {
-                    entries = go_back(engine, view.clone(), *at);
-                }
+            let (time, changes) = (now(), fork.is_some() || !new.is_empty());
+            let change = |engine: &mut Engine| {
+                let mut entries = fork.map(|(view, at)| go_back(engine, view, at)).unwrap_or_default();
                 for message in new {
                     entries.extend(engine.receive(message.clone(), Origin::Client, time)?);
                 }
                 Ok(entries)
             };
-            if self.try_commit(&mut change).await? {
-                if fork.is_some() || !new.is_empty() {
+            if self.try_commit(change).await?.is_some() {
+                if changes {
                     self.reductions = 0;
                 }
                 return Ok(Synced { known, new: new.len() as u64, left: length.saturating_sub(known) });
@@ -87,7 +84,8 @@ impl Session {
             }
             Ok(entries)
         })
-        .await
+        .await?;
+        Ok(())
     }
 
     /// As [`Session::replace`], and then the limits are looked at as [`Session::manage`] does, in the same write.
@@ -98,15 +96,17 @@ impl Session {
         self.follow_policy();
         self.reductions = 0;
         let time = now();
-        self.commit_and_tell(|engine| {
+        let change = |engine: &mut Engine| {
             let mut entries = go_back(engine, View::default(), 0);
             for message in &messages {
                 entries.extend(engine.receive(message.clone(), Origin::Client, time)?);
             }
             entries.extend(engine.manage().entries);
             Ok(entries)
-        })
-        .await
+        };
+        let written = self.commit(change).await?;
+        self.tell(&written);
+        Ok(())
     }
 
     /// The session begins anew, and its old log stays readable. To erase it, see [`purge`](crate::store::purge).

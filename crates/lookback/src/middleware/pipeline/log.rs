@@ -102,7 +102,7 @@ impl Pipeline {
             match origin {
                 Some(origin) => self.session.receive(message, origin, now()).await?,
                 None => self.session.receive_whole(message).await?,
-            }
+            };
         }
         self.writing = None;
         Ok(())
