@@ -10,6 +10,8 @@ use lookback_core::view::View;
 use lookback_core::{ConversionError, Dialect};
 use serde_json::value::RawValue;
 
+use super::source::{MessageSource, sources};
+
 /// What is to be sent.
 #[derive(Debug)]
 pub struct Window<'a> {
@@ -28,6 +30,37 @@ impl Window<'_> {
     /// None in practice: what the dialect cannot say was refused when it was pushed.
     pub fn messages(&self) -> Result<Vec<Cow<'_, RawValue>>, ConversionError> {
         self.view.encode(self.dialect)
+    }
+
+    /// Returns where each of [`Window::messages`] comes from, in the same order: the log entries that it was made of, and whether they are
+    /// sent as they were pushed. An adapter for a framework can then return the framework's own objects for unchanged messages. It costs
+    /// less than encoding, because no JSON is written for unchanged messages.
+    ///
+    /// # Errors
+    /// The same as [`Window::messages`].
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// use lookback::session::SourceKind;
+    /// use lookback::{Dialect, MemoryStore, Message, Session, Settings, ToolCall};
+    ///
+    /// let settings = Settings { dialect: Dialect::Anthropic, ..Settings::default() };
+    /// let mut session = Session::open(MemoryStore::new(), "chat-1", settings).await?;
+    /// let question = session.push(Message::user("What is in notes.txt?")).await?;
+    /// session.push(Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")])).await?;
+    /// let other = session.push(Message::user("Never mind.")).await?;
+    /// let window = session.window().await?;
+    /// let sources = window.sources()?;
+    /// assert_eq!(sources.len(), window.messages()?.len());
+    /// assert_eq!((&sources[0].positions, sources[0].kind), (&question, SourceKind::Unchanged));
+    /// // Anthropic wants the stand-in for the missing result and the user's words in one message.
+    /// assert_eq!(sources[2].kind, SourceKind::Changed);
+    /// assert!(sources[2].positions.ends_with(&other));
+    /// # Ok::<(), lookback::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn sources(&self) -> Result<Vec<MessageSource>, ConversionError> {
+        sources(&self.view, self.dialect)
     }
 
     /// The messages, as the JSON list that a request body takes.
