@@ -11,6 +11,7 @@ use crate::store::LogName;
 
 /// A compaction begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CompactStart {
     /// The session.
     pub session: LogName,
@@ -22,6 +23,7 @@ pub struct CompactStart {
 
 /// A compaction is done.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct CompactEnd {
     /// The session.
     pub session: LogName,
@@ -46,6 +48,7 @@ impl CompactEnd {
 
 /// What came of a compaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CompactionOutcome {
     /// Results were shortened, or groups dropped, and the window is smaller already.
     Cut,

@@ -91,6 +91,7 @@ struct Bound {
 
 /// Why a session did not do as it was told.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The name is none that a session may have.
     #[error(transparent)]
@@ -111,6 +112,7 @@ pub enum Error {
 
 /// What a session amounts to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Stats {
     /// Messages of the conversation.
     pub messages: u64,

@@ -16,6 +16,7 @@ const REDUCTIONS: u64 = 9;
 /// A window that the provider refuses as too long, and that cannot be made smaller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the context cannot be reduced further: {tokens} tokens are left after {reductions} reductions, pinned: {}", told(.pinned))]
+#[non_exhaustive]
 pub struct Irreducible {
     /// How often it was made smaller since the last message.
     pub reductions: u64,

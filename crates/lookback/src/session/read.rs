@@ -14,6 +14,7 @@ use crate::store::LogName;
 
 /// One message of a history, with where it stands.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct HistoryEntry {
     /// Its position in the log.
     pub position: Position,
@@ -37,6 +38,7 @@ pub struct HistoryQuery {
 
 /// What is known of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct SessionRecord {
     /// Its name.
     pub session: LogName,

@@ -11,6 +11,7 @@ use super::{Error, Session};
 
 /// How a session was found that goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Resumed {
     /// Turns that stand before the task.
     pub turns: u64,

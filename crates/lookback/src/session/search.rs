@@ -14,6 +14,7 @@ const AT_ONCE: usize = 256;
 
 /// What a search found.
 #[derive(Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct SearchHit {
     /// The session.
     pub session: LogName,

@@ -131,6 +131,7 @@ pub struct Hit {
 
 /// When an append counts as done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Durability {
     /// When it has reached the disk: it survives a loss of power.
     #[default]
@@ -141,6 +142,7 @@ pub enum Durability {
 
 /// Why a store did not do as it was told. Nothing was written, unless it says so.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum StoreError {
     /// The log does not end where the writer believed.
     #[error("another writer was faster: the log has {end} entries, not {at}")]

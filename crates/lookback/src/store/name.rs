@@ -114,6 +114,7 @@ impl LogName {
 
 /// What is kept in a derived log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Derived {
     /// The running summary of a session.
     Summary,
@@ -179,6 +180,7 @@ impl fmt::Display for LogName {
 
 /// A name that no log may have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BadName {
     /// Too short or too long.
     #[error("a session's name has 1 to {} characters, not {length}", LogName::LONGEST)]
