@@ -1,4 +1,4 @@
-//! Entries in a store: how they are written, read, and folded into the view they make.
+//! Entries in a store: how they are written, read, and folded into a view.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -49,9 +49,9 @@ pub(crate) async fn load(store: &dyn Store, log: &LogName, settings: Settings) -
     Ok(Engine::resume(settings, view, head.end, since))
 }
 
-/// The view of a log that ends at `end`, from a checkpoint on.
+/// The view of a log that ends at `end`, folded from a checkpoint on.
 ///
-/// No branch lies between the two: each branch entry has its own checkpoint right behind it.
+/// There is no branch entry between the two, because each has its own checkpoint right behind it.
 pub(super) async fn fold(
     store: &dyn Store,
     log: &LogName,
@@ -80,6 +80,6 @@ async fn restore(
     View::restore(checkpoint, |position| entries.get(&position)).ok_or_else(|| StoreError::Damaged {
         log: log.to_string(),
         position,
-        reason: "it refers to entries that are not there".to_owned(),
+        reason: "it refers to entries that do not exist".to_owned(),
     })
 }

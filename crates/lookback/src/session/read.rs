@@ -27,12 +27,13 @@ pub struct HistoryEntry {
 /// Which messages of a session are read. By default, all of the conversation.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct HistoryQuery {
-    /// The newest so many messages. A tool call is read with its results, so there may be fewer: never an exchange in part.
+    /// The newest so many messages. A tool call is read with its results, so there may be fewer: never an exchange in
+    /// part.
     pub limit: Option<usize>,
     /// Those that were written under all of these tags.
     pub tags: Vec<String>,
-    /// Those that hold every word of this, and what belongs to them: over everything that was ever in the session, branches that were left
-    /// included.
+    /// Those that hold every word of this, and what belongs to them: over everything that was ever in the session,
+    /// branches that were left included.
     pub query: Option<String>,
 }
 
@@ -70,7 +71,8 @@ impl Session {
         Ok(())
     }
 
-    /// Several messages arrive now under this label, all or none: one write for all of it, so that no other writer's label comes between.
+    /// Several messages arrive now under this label, all or none: one write for all of it, so that no other writer's
+    /// label comes between.
     pub(crate) async fn extend_under(&mut self, label: &Label, messages: Vec<Message>) -> Result<(), Error> {
         self.follow_policy();
         if !messages.is_empty() {
@@ -127,7 +129,8 @@ impl Session {
         Ok(history)
     }
 
-    /// Messages of the session, in the order of the conversation, and says that the session was used. It costs what the history costs.
+    /// Messages of the session, in the order of the conversation, and says that the session was used. It costs what the
+    /// history costs.
     ///
     /// # Errors
     /// Where the store fails.
@@ -190,8 +193,8 @@ impl Session {
         Ok(past)
     }
 
-    /// The newest messages of the conversation that stand in this span of the log, at most so many, in their order. It costs what it reads,
-    /// however long the history.
+    /// The newest messages of the conversation that stand in this span of the log, at most so many, in their order. It
+    /// costs what it reads, however long the history.
     ///
     /// # Errors
     /// Where the store fails.

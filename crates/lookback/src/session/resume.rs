@@ -23,10 +23,11 @@ impl Session {
     /// How many turns stand before the task of a session that goes on, unless it is said otherwise.
     pub const RESUMED_TURNS: u64 = 16;
 
-    /// Goes on with a task: the last `turns` turns of the session stay in the window, with all their tool exchanges, and behind them the task.
-    /// What came before leaves the window, in one compaction, and can be recalled. So does a question whose answer has left, and an answer
-    /// whose question has, unless a running summary stands for what left. Where the session was left in the middle of this very task it
-    /// goes on there. With 0 turns the task stands alone behind the system prompt, as a sub-agent should find it.
+    /// Goes on with a task: the last `turns` turns of the session stay in the window, with all their tool exchanges,
+    /// and behind them the task. What came before leaves the window, in one compaction, and can be recalled. So does a
+    /// question whose answer has left, and an answer whose question has, unless a running summary stands for what left.
+    /// Where the session was left in the middle of this very task it goes on there. With 0 turns the task stands alone
+    /// behind the system prompt, as a sub-agent should find it.
     ///
     /// # Errors
     /// As [`Session::push`].
@@ -68,8 +69,8 @@ impl Session {
         Ok(Resumed { turns: before, unfinished: open > 0 })
     }
 
-    /// Whether it was left before the model was done: the newest thing that was said is no answer, or one that calls tools. A run goes on
-    /// there without another task.
+    /// Whether it was left before the model was done: the newest thing that was said is no answer, or one that calls
+    /// tools. A run goes on there without another task.
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
@@ -102,7 +103,8 @@ impl Session {
         self.replace(messages).await
     }
 
-    /// Leaves this many turns in the window. Where the policy makes a summary, that takes in what leaves, and is made in the background.
+    /// Leaves this many turns in the window. Where the policy makes a summary, that takes in what leaves, and is made
+    /// in the background.
     async fn keep_turns(&mut self, turns: u64) -> Result<(), Error> {
         let own = self.engine.settings().policy.clone();
         if own.summary().is_none() {
@@ -116,7 +118,8 @@ impl Session {
         let limits =
             |limits: Limits| Limits { turns: Some(limits.turns.map_or(turns, |own| own.min(turns))), ..limits };
         let narrow = Policy { limits: limits(own.limits), target: own.target.map(limits), ..own.clone() };
-        // Narrow while the engine decides and no longer, so that whoever drops this future leaves the session with its own policy.
+        // Narrow while the engine decides and no longer, so that whoever drops this future leaves the session with its
+        // own policy.
         let decide = |engine: &mut Engine| {
             engine.set_policy(narrow.clone());
             let outcome = engine.manage();

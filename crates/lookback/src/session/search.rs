@@ -1,4 +1,4 @@
-//! Searching what was ever said, whether or not a window still shows it.
+//! Searching all messages of a store, also those that have left the window.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -12,23 +12,24 @@ use crate::store::{Hit, LogName, Store, StoreError, folded, split, wanted};
 /// Messages that a search reads at once.
 const AT_ONCE: usize = 256;
 
-/// What a search found.
+/// A message that a search found.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SearchHit {
     /// The session.
     pub session: LogName,
-    /// The message's position in its log; as JSON it is `entry`, as in all that the command line writes.
+    /// The message's position in its log. As JSON it is called `entry`, as in everything that the command line writes.
     #[serde(rename = "entry")]
     pub position: Position,
-    /// A piece of its text around the first word found.
+    /// An excerpt of its text around the first word that was found.
     pub excerpt: String,
 }
 
-/// The messages, in one session or in all of a store, that hold every word of a query, the best first.
+/// Finds the messages that have every word of the query, in one session or in all of a store: the best first, and at
+/// most `most` of them.
 ///
 /// # Errors
-/// Where the store fails.
+/// Returns an error if the store fails.
 pub async fn search(
     store: &dyn Store,
     log: Option<&LogName>,
@@ -42,7 +43,7 @@ pub async fn search(
     }
     let mut excerpts = HashMap::new();
     for (log, spans) in spans {
-        // Piece by piece, since only the excerpts need room together.
+        // In pieces, because only the excerpts must be in memory together.
         for spans in spans.chunks(AT_ONCE) {
             for (position, entry) in read_many(store, log, spans).await? {
                 if let Entry::Message(arrival) = entry {
@@ -58,13 +59,13 @@ pub async fn search(
     Ok(hits.iter().filter_map(found).collect())
 }
 
-/// A line of a text, around the first word of a query in it.
+/// A line of text around the first word of the query in it.
 pub(crate) fn excerpt(text: &str, query: &str) -> String {
     const BEFORE: usize = 60;
     const LENGTH: usize = 160;
     let wanted = wanted(query);
     let at = split(text).find(|word| wanted.contains(&folded(word)));
-    // The word is a slice of the text, so its address tells where it stands.
+    // The word is a slice of the text, so its address gives its place.
     let at = at.map_or(0, |word| word.as_ptr() as usize - text.as_ptr() as usize);
     let start = text.get(..at).unwrap_or_default().char_indices().rev().nth(BEFORE).map_or(0, |(start, _)| start);
     let piece: String = text.get(start..).unwrap_or_default().chars().take(LENGTH).collect();

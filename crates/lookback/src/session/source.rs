@@ -11,8 +11,9 @@ use serde::Serialize;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct MessageSource {
-    /// The positions of the entries that it was made of, in the order in which it shows them. There are several if the dialect needs
-    /// neighbors of one role merged. An entry may be part of several messages: for example, if it answers tool calls of several rounds.
+    /// The positions of the entries that it was made of, in the order in which it shows them. There are several if the
+    /// dialect needs neighbors of one role merged. An entry may be part of several messages: for example, if it answers
+    /// tool calls of several rounds.
     pub positions: Vec<Position>,
     /// What was done to those entries.
     pub kind: SourceKind,
@@ -26,8 +27,8 @@ pub enum SourceKind {
     Unchanged,
     /// It shows less than its entry, was repaired or converted, or was merged from several entries.
     Changed,
-    /// Lookback made it: a note, a stand-in, an opening, or the running summary. In a window that records nothing, its position need not
-    /// be in the log.
+    /// Lookback made it: a note, a stand-in, an opening, or the running summary. In a window that records nothing, its
+    /// position need not be in the log.
     Own,
 }
 

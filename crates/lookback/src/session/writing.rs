@@ -43,8 +43,9 @@ impl<T: Recorded> Written<T> {
 }
 
 impl Session {
-    /// Decides on a window, and begins the summary that the decision asks for. Decides again if a summary was taken up instead, or if
-    /// other writers have written, because the window is another one then. The outcome has the entries of all decisions.
+    /// Decides on a window, and begins the summary that the decision asks for. Decides again if a summary was taken up
+    /// instead, or if other writers have written, because the window is another one then. The outcome has the entries
+    /// of all decisions.
     pub(super) async fn decide(
         &mut self,
         mut decide: impl FnMut(&mut Engine) -> WindowOutcome + Send,
@@ -97,8 +98,8 @@ impl Session {
         Ok(())
     }
 
-    /// Changes the engine, and writes the entries of the change. If another writer was faster, the change is made again after what that
-    /// one wrote.
+    /// Changes the engine, and writes the entries of the change. If another writer was faster, the change is made again
+    /// after what that one wrote.
     pub(super) async fn commit<T: Recorded>(
         &mut self,
         mut change: impl FnMut(&mut Engine) -> Result<T, Error> + Send,

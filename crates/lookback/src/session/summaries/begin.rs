@@ -19,8 +19,8 @@ use crate::store::StoreError;
 use crate::summarize::Task;
 
 impl Session {
-    /// Takes up a summary that is ready, or begins the one that the engine asks for, unless one is being made. Returns the entries that
-    /// were written. An error is logged and changes nothing.
+    /// Takes up a summary that is ready, or begins the one that the engine asks for, unless one is being made. Returns
+    /// the entries that were written. An error is logged and changes nothing.
     pub(in crate::session) async fn begin(&mut self, request: SummaryRequest) -> Vec<Entry> {
         let dropped = is_gone(&request, self.engine.view());
         let mut request = Some(request);
@@ -74,7 +74,8 @@ impl Session {
         let note = Note::Started { of, id: id.clone(), claim: claim.clone(), model, until, failures };
         self.engine.set_summary_pending(true);
         self.summary_pending = true;
-        // Before the claim is written: if this future is dropped meanwhile, the channel closes, which shows that nobody works on it.
+        // Before the claim is written: if this future is dropped meanwhile, the channel closes, which shows that nobody
+        // works on it.
         let (closes, done) = async_channel::bounded(1);
         summaries.work = Work::Ours { id: id.clone(), done, until: Instant::now() + time_limit + GRACE };
         match note.append(&*self.store, &summaries.log, end).await {

@@ -1,8 +1,8 @@
 //! Summaries in the background: one at a time for each session, over all processes, made while the session goes on.
 //!
-//! A session's summaries have a log of their own. Whoever wants to make one first writes a claim into that log, and the store lets one of
-//! several claims win. The maker writes the result into the same log, even if the session has been closed. The next window of any
-//! process takes the summary up.
+//! A session's summaries have a log of their own. Whoever wants to make one first writes a claim into that log, and the
+//! store lets one of several claims win. The maker writes the result into the same log, even if the session has been
+//! closed. The next window of any process takes the summary up.
 
 mod begin;
 mod making;

@@ -14,8 +14,8 @@ pub(super) struct Newest {
 impl Summaries {
     pub(super) async fn newest(&self, store: &dyn Store, session: &LogName) -> Result<Newest, StoreError> {
         let Some(end) = store.head(&self.log, None).await?.map(|head| head.end).filter(|end| *end > 0) else {
-            // An earlier version gave the log another name, which another session may have, too. A summary that was made there is
-            // taken up. One that was begun there, or has failed, is begun again here.
+            // An earlier version gave the log another name, which another session may have, too. A summary that was
+            // made there is taken up. One that was begun there, or has failed, is begun again here.
             let is_made = |note: &Note| matches!(note, Note::Made { .. });
             let note = match session.old_summary_of() {
                 Some(old) => newest_in(store, &old, session).await?.filter(is_made),
@@ -50,7 +50,8 @@ async fn note_before(
     Ok(note.filter(|note| note.is_of(session) && follows(note)))
 }
 
-/// Whether a log of summaries belongs to this session. Version 0.1.0 kept those of `compact:NAME:messages` in the log of `NAME`.
+/// Whether a log of summaries belongs to this session. Version 0.1.0 kept those of `compact:NAME:messages` in the log
+/// of `NAME`.
 pub(crate) async fn are_summaries_of(store: &dyn Store, log: &LogName, session: &LogName) -> Result<bool, StoreError> {
     let Some(head) = store.head(log, None).await? else { return Ok(false) };
     let newest = store.read(log, head.end.saturating_sub(1)..head.end).await?;

@@ -26,8 +26,8 @@ pub(super) enum Note {
         until: Millis,
         failures: u32,
     },
-    /// The summary, right behind its claim. If that claim has another `id`, the session was erased and begun again meanwhile, and the
-    /// summary belongs to another conversation.
+    /// The summary, right behind its claim. If that claim has another `id`, the session was erased and begun again
+    /// meanwhile, and the summary belongs to another conversation.
     Made {
         of: String,
         #[serde(default)]
@@ -68,7 +68,8 @@ pub(super) fn failed(session: &LogName, reason: String, failures: u32) -> Note {
     Note::Failed { of: session.to_string(), reason, failures: failures.saturating_add(1), retry }
 }
 
-/// The wait before the next try, after `failures` failures in a row before this one: none after the first, then 1, 2, 4 seconds.
+/// The wait before the next try, after `failures` failures in a row before this one: none after the first, then 1, 2, 4
+/// seconds.
 pub(super) fn wait(failures: u32) -> Duration {
     match failures.checked_sub(1) {
         None => Duration::ZERO,

@@ -51,8 +51,8 @@ impl Recorded for Answer {
 }
 
 impl Session {
-    /// Takes up a summary that is ready, and finds out whether the limits must wait for one. Returns the entries that were written. An
-    /// error is logged and changes nothing.
+    /// Takes up a summary that is ready, and finds out whether the limits must wait for one. Returns the entries that
+    /// were written. An error is logged and changes nothing.
     pub(in crate::session) async fn tend(&mut self) -> Vec<Entry> {
         if self.engine.settings().policy.summary().is_none() {
             // Nobody will take up a summary that ends from now on, so nobody waits for one.
@@ -81,8 +81,8 @@ impl Session {
         }
     }
 
-    /// The text of the running summary, for a reader that changes nothing. If one is ready but not taken up yet, that one, with the
-    /// entries of this window that it will replace.
+    /// The text of the running summary, for a reader that changes nothing. If one is ready but not taken up yet, that
+    /// one, with the entries of this window that it will replace.
     pub(crate) async fn newest_summary(&self) -> Result<Option<(String, Vec<Range<Position>>)>, Error> {
         let Newest { note, .. } = self.summaries.newest(&*self.store, &self.name).await?;
         let current = self.view().summary();

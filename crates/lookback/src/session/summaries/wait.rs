@@ -13,8 +13,8 @@ use crate::session::{Error, Session, now};
 impl Summaries {
     /// The time left until a moment that the newest note names; `None` if it is over.
     ///
-    /// The clock of whoever wrote it may be wrong, and its process may be gone. So the wait ends at the latest `most` after the note
-    /// was first read here, which is as long as this session would have claimed itself.
+    /// The clock of whoever wrote it may be wrong, and its process may be gone. So the wait ends at the latest `most`
+    /// after the note was first read here, which is as long as this session would have claimed itself.
     pub(super) fn left(&mut self, end: u64, until: Millis, most: Duration) -> Option<Duration> {
         let seen = self.seen.take().filter(|seen| seen.end == end);
         let first = self.seen.insert(seen.unwrap_or(Seen { end, first: Instant::now() })).first;
@@ -30,8 +30,8 @@ impl Summaries {
 }
 
 impl Session {
-    /// Waits until no summary is being made, and takes it up: for callers that would rather wait than exceed their limits. After a failed
-    /// summary it does not wait for the next try.
+    /// Waits until no summary is being made, and takes it up: for callers that would rather wait than exceed their
+    /// limits. After a failed summary it does not wait for the next try.
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -42,8 +42,8 @@ impl Session {
         Ok(())
     }
 
-    /// Takes up the summary that is ready, or begins the one that is due. If one is being made, returns a future that resolves when this
-    /// should be called again; `None` if there is nothing to wait for.
+    /// Takes up the summary that is ready, or begins the one that is due. If one is being made, returns a future that
+    /// resolves when this should be called again; `None` if there is nothing to wait for.
     ///
     /// It does the same as [`Session::wait_for_summary`], for callers that let others use the session while they wait.
     ///
