@@ -9,7 +9,7 @@ use lookback_core::transcript::Millis;
 
 use super::{Head, Hit, LogInfo, LogName, Record, Store, StoreError, StoreFuture, wanted, words};
 
-/// Logs in process memory. They are gone with the process.
+/// Logs in process memory. They are lost when the process ends.
 #[derive(Default)]
 pub struct MemoryStore {
     logs: Mutex<BTreeMap<LogName, Log>>,
@@ -39,7 +39,7 @@ impl Log {
 }
 
 impl MemoryStore {
-    /// Nothing stored yet.
+    /// Creates an empty store.
     pub fn new() -> Self {
         MemoryStore::default()
     }
@@ -50,16 +50,16 @@ impl MemoryStore {
     }
 
     fn logs(&self) -> MutexGuard<'_, BTreeMap<LogName, Log>> {
-        // A panic elsewhere cannot leave a log half-written: the records of each change come or go in one call.
+        // A panic elsewhere cannot leave a log half-written: each change adds or removes its records in one call.
         self.logs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for MemoryStore {
-    /// Says how much there is, and nothing of what it is.
+    /// Shows counts, and no contents.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("MemoryStore");
-        // Whoever holds it may be the one who asks.
+        // The caller may hold the lock itself.
         if let Ok(logs) = self.logs.try_lock() {
             let records: usize = logs.values().map(|log| log.records.len()).sum();
             shown.field("logs", &logs.len()).field("records", &records);
