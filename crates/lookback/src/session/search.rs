@@ -7,7 +7,7 @@ use lookback_core::transcript::{Entry, Position};
 use serde::Serialize;
 
 use super::log::read_many;
-use crate::store::{Hit, LogName, Store, StoreError, folded, split, wanted};
+use crate::store::{LogName, Store, StoreError, folded, split, wanted};
 
 /// Messages that a search reads at once.
 const AT_ONCE: usize = 256;
@@ -52,11 +52,13 @@ pub async fn search(
             }
         }
     }
-    let found = |hit: &Hit| {
-        let excerpt = excerpts.remove(&(&hit.log, hit.position))?;
-        Some(SearchHit { session: hit.log.clone(), position: hit.position, excerpt })
-    };
-    Ok(hits.iter().filter_map(found).collect())
+    let mut found = Vec::with_capacity(excerpts.len());
+    for hit in &hits {
+        if let Some(excerpt) = excerpts.remove(&(&hit.log, hit.position)) {
+            found.push(SearchHit { session: hit.log.clone(), position: hit.position, excerpt });
+        }
+    }
+    Ok(found)
 }
 
 /// A line of text around the first word of the query in it.
