@@ -92,7 +92,7 @@ fn paced(session: &mut Session, index: u64) -> (f64, f64) {
 fn step(session: &mut Session, index: u64) -> (f64, f64) {
     let message = message(index);
     let calls = message.tool_calls().next().is_some();
-    let push = time(|| block_on(session.push(message)).expect("a push"));
+    let push = time(|| _ = block_on(session.push(message)).expect("a push"));
     // The model is not called between a call and its result.
     let window = if calls { Duration::ZERO } else { time(|| _ = block_on(session.window()).expect("a window")) };
     (push.as_secs_f64() * 1e6, window.as_secs_f64() * 1e6)

@@ -123,7 +123,7 @@ impl Failure {
             | Failure::Empty(_)
             | Failure::Handler(_)
             | Failure::Replay { .. }
-            | Failure::Session(Error::Name(_) | Error::Store(_) | Error::Conversion(_))
+            | Failure::Session(_)
             | Failure::Store(_)
             | Failure::KbFolder(_)
             | Failure::Memory(_)

@@ -316,7 +316,7 @@ fn a_store_that_may_not_be_written_is_said() {
         return;
     }
     let run = lab.run(&["facts", "add", "--shared", "finding", "It is so."]);
-    run.fails(2, "the store .lookback/lookback.db may only be read; let its file and its folder be written to");
+    run.fails(2, "the store .lookback/lookback.db is read-only; make its file and its folder writable");
     // The store can still be read.
     assert_eq!(lab.run(&["facts", "list", "--json"]).lines().len(), 1);
     lab.run(&["sessions", "show", "replay/session"]).out();

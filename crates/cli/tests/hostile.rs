@@ -31,7 +31,7 @@ fn a_pipe_is_no_store() {
         &["sessions", "show", "chat", "--store", "files/"],
         &["recall", "chat", "tea", "--store", "files"],
     ] {
-        lab.run(args).fails(2, "is no regular file, but a folder, a pipe, a device or a socket");
+        lab.run(args).fails(2, "is not a regular file but a folder, a pipe, a device or a socket");
     }
 }
 

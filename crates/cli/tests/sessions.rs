@@ -362,7 +362,7 @@ fn a_damaged_file_is_said_to_be_and_its_session_can_be_erased() {
     let turns = lab.path("store/memory/one/turns.jsonl");
     let damaged = fs::read_to_string(&turns).unwrap().replace("\"at\":0", "\"at\":zero");
     fs::write(&turns, damaged).unwrap();
-    let says = "entry 0 of `one` cannot be read: line 2 of store/memory/one/turns.jsonl is no JSON";
+    let says = "entry 0 of `one` cannot be read: line 2 of store/memory/one/turns.jsonl is not valid JSON";
     for args in [&["sessions", "show", "one"][..], &["sessions", "search", "apple", "--session", "one"]] {
         lab.run(&[args, &["--store", "store"]].concat()).fails(2, says);
     }

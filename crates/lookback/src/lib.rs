@@ -32,7 +32,7 @@ pub use recording::Recording;
 pub use session::{Error, Session, Window};
 #[cfg(feature = "sqlite")]
 pub use store::SqliteStore;
-pub use store::{Durability, FileStore, LogName, MemoryStore, Store, StoreError};
+pub use store::{Durability, FileStore, IntoStore, LogName, MemoryStore, Store, StoreError};
 
 /// Compiles the examples of the README.
 #[cfg(doctest)]

@@ -498,7 +498,7 @@ fn a_document_that_cannot_be_read_is_never_written_over() {
     fs::write(&path, &text).unwrap();
     let refused = append(&store, &shared, 2, &["a"]).unwrap_err();
     assert!(matches!(refused, StoreError::Damaged { position: 1, .. }), "{refused:?}");
-    assert!(refused.to_string().ends_with("it has `at` 7 where 1 is expected"), "{refused}");
+    assert!(refused.to_string().ends_with("it has `at` 7 instead of 1"), "{refused}");
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
 }
 
@@ -588,7 +588,7 @@ fn a_file_system_that_takes_two_names_for_one_shows_nobody_the_other_log() {
         ] {
             let refused = refused.unwrap_err();
             assert!(matches!(refused, StoreError::Damaged { .. }), "{refused:?}");
-            assert!(refused.to_string().contains("the file of another log"), "{refused}");
+            assert!(refused.to_string().contains("belongs to another log"), "{refused}");
         }
     }
     assert_eq!(block_on(store.list("")).unwrap().len(), 2, "a copy is no log of its own");
@@ -607,13 +607,13 @@ fn a_damaged_line_is_told_with_its_log_and_position() {
     let edited = |third: &str| format!("{}\n{}\n{}\n{third}\n{}\n", lines[0], lines[1], lines[2], lines[4]);
     let taken_out = edited("").replace("\n\n", "\n");
     for (text, why) in [
-        (edited("{\"at\":2,\"entry\":{\"secret\":}}"), "is no JSON"),
+        (edited("{\"at\":2,\"entry\":{\"secret\":}}"), "is not valid JSON"),
         (edited("{\"at\":2}"), "has no `entry`"),
-        (edited("{\"secret\":2}"), "is no record"),
-        (edited(""), "is no JSON"),
-        (edited("\0\0\0"), "is no JSON"),
-        (edited(lines[1]), "has `at` 0 where 2 is expected"),
-        (taken_out, "has `at` 3 where 2 is expected"),
+        (edited("{\"secret\":2}"), "is not a record"),
+        (edited(""), "is not valid JSON"),
+        (edited("\0\0\0"), "is not valid JSON"),
+        (edited(lines[1]), "has `at` 0 instead of 2"),
+        (taken_out, "has `at` 3 instead of 2"),
     ] {
         fs::write(&path, &text).unwrap();
         let store = open(folder.path());

@@ -7,7 +7,7 @@ use lookback::policy::Policy;
 use lookback::transcript::Origin;
 use lookback::view::Item;
 use lookback::{
-    Dialect, FileStore, MemoryStore, Message, Role, Session, Settings, SqliteStore, Store, ToolCall, presets,
+    Dialect, FileStore, IntoStore, MemoryStore, Message, Role, Session, Settings, SqliteStore, ToolCall, presets,
 };
 use serde::Deserialize;
 
@@ -63,7 +63,7 @@ fn short(item: &Item) -> String {
     }
 }
 
-fn resumes(dialect: Dialect, store: impl Store + Clone + 'static) {
+fn resumes(dialect: Dialect, store: impl IntoStore + Clone) {
     // There a system prompt stands outside, and a window begins with a person.
     let fits = |vector: &Vector| vector.policy.is_none() && vector.history.iter().all(|entry| !entry.starts_with("s:"));
     let vectors = vectors().into_iter().filter(|vector| dialect == Dialect::OpenAiChat || fits(vector));

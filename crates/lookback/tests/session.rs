@@ -3,14 +3,18 @@
 #![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
+use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_lite::future::block_on;
+use lookback::policy::Keep;
 use lookback::session::{HistoryQuery, Label, Synced};
-use lookback::transcript::{Entry, Origin};
+use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture};
+use lookback::transcript::{Entry, Millis, Origin, spans};
 use lookback::{
-    Dialect, Durability, Engine, FileStore, Limits, MemoryStore, Message, Policy, Session, Settings, SqliteStore,
-    Store, ToolCall,
+    Dialect, Durability, Engine, FileStore, Limits, LogName, MemoryStore, Message, Policy, Session, Settings,
+    SqliteStore, Store, SystemRule, ToolCall,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
@@ -457,5 +461,115 @@ fn messages_and_what_they_evict_are_one_write() {
         assert_eq!(shown(&session), ["e", "f"]);
         assert_eq!(shown(&open(&store, settings(2))), ["e", "f"]);
         assert_eq!(count(&mut session), 6);
+    });
+}
+
+/// Counts how often a store in memory is read from.
+#[derive(Debug, Default)]
+struct Counted {
+    store: MemoryStore,
+    reads: AtomicU64,
+}
+
+impl Store for Counted {
+    fn append<'a>(
+        &'a self,
+        log: &'a LogName,
+        at: u64,
+        records: Vec<Record>,
+        time: Option<Millis>,
+    ) -> StoreFuture<'a, ()> {
+        self.store.append(log, at, records, time)
+    }
+    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool> {
+        self.store.touch(log, time)
+    }
+    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> StoreFuture<'a, Vec<String>> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.store.read(log, span)
+    }
+    fn read_many<'a>(&'a self, log: &'a LogName, spans: &'a [Range<u64>]) -> StoreFuture<'a, Vec<Vec<String>>> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.store.read_many(log, spans)
+    }
+    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>> {
+        self.store.head(log, before)
+    }
+    fn info<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<LogInfo>> {
+        self.store.info(log)
+    }
+    fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>> {
+        self.store.list(prefix)
+    }
+    fn delete<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, bool> {
+        self.store.delete(log)
+    }
+    fn clear(&self) -> StoreFuture<'_, u64> {
+        self.store.clear()
+    }
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> StoreFuture<'a, Vec<Hit>> {
+        self.store.search(log, query, most)
+    }
+}
+
+#[test]
+fn opening_a_session_reads_at_most_twice_and_a_search_once() {
+    let store = Arc::new(Counted::default());
+    let keep = Keep { first: 2, ..Keep::default() };
+    let policy = Policy { limits: Limits::messages(10), target: Some(Limits::messages(5)), keep, ..Policy::default() };
+    let settings = Settings { policy, ..Settings::default() };
+    let open = || block_on(Session::open(store.clone(), "s", settings.clone())).unwrap();
+    let mut session = open();
+    let mut most = 0;
+    for n in 0..200 {
+        block_on(session.push(message(n))).unwrap();
+        window(&mut session);
+        store.reads.store(0, Ordering::Relaxed);
+        let mut again = open();
+        assert!(store.reads.load(Ordering::Relaxed) <= 2, "message {n}");
+        assert_eq!(window(&mut again), window(&mut session));
+        most = most.max(spans(session.view().messages().map(|item| item.position())).len());
+    }
+    assert!(most > 2, "what the window shows is scattered over the log");
+    store.reads.store(0, Ordering::Relaxed);
+    assert_eq!(block_on(session.search("task", 30)).unwrap().len(), 30);
+    assert_eq!(store.reads.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_push_returns_the_positions_of_its_messages() {
+    over_each(|store| {
+        let policy = Policy {
+            limits: Limits::messages(2),
+            system: SystemRule { one: true, ..SystemRule::default() },
+            ..Policy::default()
+        };
+        let mut session = open(&store, Settings { policy, ..Settings::default() });
+        assert_eq!(block_on(session.push(Message::system("Be brief."))).unwrap(), [0]);
+        // The same again is ignored.
+        assert_eq!(block_on(session.push(Message::system("Be brief."))).unwrap(), Vec::<u64>::new());
+        assert_eq!(block_on(session.extend(["one", "two"].map(Message::user).to_vec())).unwrap(), [1, 2]);
+        // Another writer was faster.
+        let mut other = open(&store, session.settings().clone());
+        assert_eq!(block_on(other.push(Message::user("three"))).unwrap(), [3]);
+        let received = vec![(Message::user("four"), Some(4)), (Message::user("five"), None)];
+        assert_eq!(block_on(session.receive_all(received, Origin::Client)).unwrap(), [4, 5]);
+        assert_eq!(block_on(session.receive(Message::assistant("six"), Origin::Model, None)).unwrap(), [6]);
+        // Between the messages there are compactions.
+        let managed = block_on(session.extend_managed(["seven", "eight"].map(Message::user).to_vec())).unwrap();
+        let entries = block_on(session.entries()).unwrap();
+        let text = |position: &u64| match &entries[usize::try_from(*position).unwrap()] {
+            Entry::Message(arrival) => arrival.message.text(),
+            entry => panic!("{entry:?}"),
+        };
+        assert_eq!(managed.iter().map(text).collect::<Vec<_>>(), ["seven", "eight"]);
+        assert!(managed[1] > managed[0] + 1, "{managed:?}");
+        // What another dialect says in one message may need two.
+        let results = r#"{"role":"user","content":[
+            {"type":"tool_result","tool_use_id":"c1","content":"1"},{"type":"tool_result","tool_use_id":"c2","content":"2"}]}"#;
+        let results = Dialect::Anthropic.decode(results).unwrap();
+        let calls = ["c1", "c2"].map(|id| ToolCall::new(id, "read", "{}"));
+        let [call] = block_on(session.push(Message::assistant_with_calls("", calls))).unwrap()[..] else { panic!() };
+        assert_eq!(block_on(session.push(results)).unwrap(), [call + 1, call + 2]);
     });
 }

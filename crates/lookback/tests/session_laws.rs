@@ -10,11 +10,12 @@ use std::sync::{Arc, Mutex};
 
 use futures_lite::future::block_on;
 use lookback::policy::{Keep, Tokens};
-use lookback::session::Job;
+use lookback::session::{Job, SourceKind};
 use lookback::summarize::Function;
+use lookback::view::Item;
 use lookback::{
     Dialect, Entry, Error, Limits, MemoryStore, Message, Mode, Pace, Policy, Preamble, Request, Session, Settings,
-    Stage, Start, Store, Summarize, SystemRule, TooLong, ToolCall, Truncation,
+    Stage, Start, Store, Summarize, SystemRule, TooLong, ToolCall, Truncation, Window,
 };
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
@@ -150,6 +151,7 @@ impl Life {
             Err(Error::HardLimitExceeded(_)) => return,
             Err(error) => panic!("{error}"),
         };
+        agree(&window);
         let json = window.to_json().unwrap();
         self.check(&json);
     }
@@ -296,7 +298,9 @@ impl Life {
     }
 
     fn holds(&mut self) {
-        self.check(&self.session.preview().to_json().unwrap());
+        let preview = self.session.preview();
+        agree(&preview);
+        self.check(&preview.to_json().unwrap());
         let history = block_on(self.session.history()).unwrap();
         let texts = |messages: &mut dyn Iterator<Item = &Message>| messages.map(Message::digest).collect::<Vec<_>>();
         assert_eq!(
@@ -327,6 +331,34 @@ impl Life {
             for past in history.iter().filter(|past| past.arrival.message.tool_results().count() == 0) {
                 assert!(past.shown || gone.contains(&past.position), "{} is lost", past.position);
             }
+        }
+    }
+}
+
+/// The sources of a window say of each of its messages what it was made of, and whether it is that.
+fn agree(window: &Window<'_>) {
+    let (messages, sources) = (window.messages().unwrap(), window.sources().unwrap());
+    assert_eq!(messages.len(), sources.len());
+    let mut told: Vec<_> = sources.iter().flat_map(|source| source.positions.clone()).collect();
+    let mut shown: Vec<_> = window.view().messages().map(|item| item.position()).collect();
+    told.sort_unstable();
+    shown.sort_unstable();
+    assert_eq!(told, shown);
+    for (raw, source) in messages.iter().zip(&sources) {
+        let is_of_it = |item: &Item| source.positions.contains(&item.position());
+        let items: Vec<_> = window.view().messages().filter(|item| is_of_it(item)).collect();
+        let is_same = matches!(items[..], [item] if item.message().wire().unwrap().raw.get() == raw.get());
+        match source.kind {
+            SourceKind::Unchanged => assert!(is_same && !items[0].is_own(), "{raw}"),
+            SourceKind::Changed => assert!(!is_same && items.iter().any(|item| !item.is_own()), "{raw}"),
+            SourceKind::Own => assert!(items.iter().all(|item| item.is_own()), "{raw}"),
+        }
+        // It shows its own words, and nobody else's.
+        for item in window.view().messages().filter(|item| item.edits().is_empty() && !item.is_own()) {
+            let text = item.message().text();
+            let words: Vec<_> = text.split_whitespace().take(2).collect();
+            let says = |end: &str| raw.get().contains(&format!("{}{end}", words.join(" ")));
+            assert_eq!(says(" ") || says("\""), is_of_it(item), "{words:?} in {raw}");
         }
     }
 }

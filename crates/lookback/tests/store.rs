@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_lite::future::block_on;
+use lookback::memory::Memory;
 use lookback::store::{BadName, Derived, Head, Hit, LogInfo, Record, purge};
-use lookback::{FileStore, LogName, MemoryStore, SqliteStore, Store, StoreError};
+use lookback::{FileStore, LogName, MemoryStore, Message, Session, Settings, SqliteStore, Store, StoreError};
 use rusqlite::Connection;
 
 fn name(text: &str) -> LogName {
@@ -65,6 +66,27 @@ async fn keeps_logs(store: &dyn Store) {
     #[allow(clippy::reversed_empty_ranges, reason = "a caller may be that wrong")]
     let backward = store.read(&one, 4..1).await.unwrap();
     assert_eq!(backward, Vec::<String>::new());
+
+    // Reading several spans at once: one list for each, in their order.
+    let spans = [3..4, 0..2, 1..1, 4..u64::MAX, 7..9, 0..1];
+    let expected = [
+        bodies(&["apple and cherry"]),
+        bodies(&["apple pie", "banana"]),
+        Vec::new(),
+        vec!["{}".to_owned()],
+        Vec::new(),
+        bodies(&["apple pie"]),
+    ];
+    assert_eq!(store.read_many(&one, &spans).await.unwrap(), expected);
+    assert_eq!(store.read_many(&one, &[]).await.unwrap(), Vec::<Vec<String>>::new());
+    assert_eq!(store.read_many(&name("none"), &spans).await.unwrap(), vec![Vec::<String>::new(); spans.len()]);
+    let shared = name("one").shared_of();
+    store.append(&shared, 0, vec![record("apple"), record("banana"), record("cherry")], None).await.unwrap();
+    assert_eq!(
+        store.read_many(&shared, &[2..3, 0..2]).await.unwrap(),
+        [bodies(&["cherry"]), bodies(&["apple", "banana"])]
+    );
+    assert!(store.delete(&shared).await.unwrap());
 
     // Listing, by name.
     let list = store.list("").await.unwrap();
@@ -340,9 +362,16 @@ fn a_store_in_files_conforms() {
 }
 
 #[test]
-fn a_shared_store_conforms() {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    block_on(conforms(&store));
+fn a_shared_store_is_not_wrapped_again() {
+    let shared: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let session = block_on(Session::open(shared.clone(), "one", Settings::default())).unwrap();
+    let memory = block_on(Memory::open(shared.clone(), "one")).unwrap();
+    assert!(Arc::ptr_eq(session.store(), &shared) && Arc::ptr_eq(memory.store(), &shared));
+    // One of a known kind is shared, too.
+    let known = Arc::new(MemoryStore::new());
+    let mut session = block_on(Session::open(known.clone(), "one", Settings::default())).unwrap();
+    block_on(session.push(Message::user("Hello"))).unwrap();
+    assert_eq!(block_on(known.list("")).unwrap().len(), 1);
 }
 
 #[test]

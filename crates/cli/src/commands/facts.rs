@@ -83,7 +83,7 @@ fn scope(shared: bool) -> Scope {
 fn existing(session: Option<&str>, place: &Place) -> Result<Memory, Failure> {
     let store = sessions::open(&place.store)?;
     if let Some(name) = session {
-        sessions::known(&store, name, &place.store)?;
+        sessions::known(&*store, name, &place.store)?;
     }
     memory(store, session, place)
 }
@@ -116,7 +116,7 @@ fn standing(id: FactId, whose: &Whose) -> Result<Memory, Failure> {
     }
 }
 
-fn memory(store: impl Store + 'static, session: Option<&str>, place: &Place) -> Result<Memory, Failure> {
+fn memory(store: Arc<dyn Store>, session: Option<&str>, place: &Place) -> Result<Memory, Failure> {
     Ok(block_on(Memory::open_in(store, session.unwrap_or(NO_SESSION), &place.workspace))?)
 }
 

@@ -35,7 +35,7 @@ pub use transfer::{BadLine, Counts, Effect, Export, Imported, RefusedLine, expor
 
 use self::log::{Known, read};
 use crate::session::now;
-use crate::store::{BadName, LogName, Store, StoreError, folded, wanted, words};
+use crate::store::{BadName, IntoStore, LogName, Store, StoreError, folded, wanted, words};
 
 /// What one session knows: its own facts, and those that it shares with its workspace.
 ///
@@ -109,7 +109,7 @@ impl Memory {
     ///
     /// # Errors
     /// Returns an error if the name is invalid.
-    pub async fn open(store: impl Store + 'static, session: &str) -> Result<Self, MemoryError> {
+    pub async fn open(store: impl IntoStore, session: &str) -> Result<Self, MemoryError> {
         Memory::open_in(store, session, Memory::WORKSPACE).await
     }
 
@@ -117,10 +117,10 @@ impl Memory {
     ///
     /// # Errors
     /// Returns an error if either name is invalid.
-    pub async fn open_in(store: impl Store + 'static, session: &str, workspace: &str) -> Result<Self, MemoryError> {
+    pub async fn open_in(store: impl IntoStore, session: &str, workspace: &str) -> Result<Self, MemoryError> {
         let (session, workspace) = (session.parse()?, workspace.parse()?);
         let known = Arc::new(Mutex::new(Known::new()));
-        Ok(Memory { store: Arc::new(store), session, workspace, at: None, known })
+        Ok(Memory { store: store.into_store(), session, workspace, at: None, known })
     }
 
     /// Returns the same memory for a message of the session: statements through it come from this message, unless their

@@ -1,4 +1,4 @@
-//! Building a session: what makes its summaries, what is told of its compactions, and where its policy comes from.
+//! Building a session: its summarizer, its hooks, and where its policy comes from.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::store::LogName;
 use crate::summarize::{Spawner, Summarizer};
 
 impl Session {
-    /// Sets the summarizer that makes the running summary, if the policy has one. The default is
+    /// Sets the summarizer for the running summary, if the policy makes one. The default is
     /// [`Extractive`](crate::summarize::Extractive).
     #[must_use]
     pub fn with_summarizer(mut self, summarizer: impl Summarizer + 'static) -> Self {
@@ -19,7 +19,7 @@ impl Session {
         self
     }
 
-    /// What a summary should keep above all, such as `decisions`, instead of decisions, facts and preferences.
+    /// Sets what a summary should keep above all. The default is `decisions`, `facts` and `preferences`.
     #[must_use]
     pub fn with_focus(mut self, focus: Vec<String>) -> Self {
         self.summaries.focus = focus;
@@ -54,21 +54,22 @@ impl Session {
         self
     }
 
-    /// The longest that making a summary may take, instead of two minutes.
+    /// Sets the time limit for making a summary. The default is two minutes.
     #[must_use]
     pub fn with_time_limit(mut self, time_limit: Duration) -> Self {
         self.summaries.time_limit = time_limit;
         self
     }
 
-    /// Tells of compactions.
+    /// Sets the hooks that are called for compactions.
     #[must_use]
     pub fn with_hooks(mut self, hooks: Hooks) -> Self {
         self.hooks = hooks;
         self
     }
 
-    /// Has its policy from this, by the session's name, at each use: a limit may change while the session lives.
+    /// Sets a function that returns the session's policy, given its name. It is called at each use, so a limit may
+    /// change while the session is open.
     ///
     /// ```
     /// # futures_lite::future::block_on(async {

@@ -1,4 +1,4 @@
-//! Hooks: what a session tells of its compactions, as they begin and as they end.
+//! Hooks: functions that a session calls when a compaction begins, and when it ends.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,58 +9,61 @@ use tracing::field::Empty;
 
 use crate::store::LogName;
 
-/// A compaction begins.
+/// Describes a compaction that begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CompactStart {
     /// The session.
     pub session: LogName,
-    /// Messages that are to leave the window.
+    /// The number of messages that leave the window.
     pub evicted_count: u64,
-    /// Tokens of the window as it is.
+    /// Tokens of the window before the compaction.
     pub total_tokens: u64,
 }
 
-/// A compaction is done.
+/// Describes a compaction that has ended.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct CompactEnd {
     /// The session.
     pub session: LogName,
-    /// Tokens of the running summary that came of it; 0 where none did.
+    /// Tokens of the new running summary; 0 if there is none.
     pub summary_tokens: u64,
-    /// Tokens before: of what is summarized, the summary before it included; of the window, where things were only cut or dropped.
+    /// Tokens before: of what was summarized, including the summary before it. If groups were only shortened or
+    /// dropped, tokens of the window.
     pub tokens_before: u64,
-    /// Tokens after: of the summary, or of the window.
+    /// Tokens after: of the summary. If groups were only shortened or dropped, tokens of the window.
     pub tokens_after: u64,
     /// How long it took.
     pub duration: Duration,
-    /// What came of it.
+    /// The result.
     pub outcome: CompactionOutcome,
 }
 
 impl CompactEnd {
-    /// Tokens after over tokens before; 1 where there was nothing.
+    /// Returns the tokens after divided by the tokens before; 1 if there were none before.
     pub fn ratio(&self) -> f64 {
         if self.tokens_before == 0 { 1.0 } else { self.tokens_after as f64 / self.tokens_before as f64 }
     }
 }
 
-/// What came of a compaction.
+/// The result of a compaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CompactionOutcome {
-    /// Results were shortened, or groups dropped, and the window is smaller already.
+    /// Results were shortened or groups were dropped. The window is smaller already.
     Cut,
-    /// There is a summary, which the next window takes up.
+    /// A summary was made. The next window takes it up.
     Summarized,
-    /// There is no summary: what was to be summarized stays in the window, and it is tried again later. The reason holds nothing of
-    /// the messages.
+    /// No summary was made. Its messages stay in the window, and another try follows later.
     Failed {
-        /// What went wrong.
+        /// What went wrong, without any contents of messages.
         reason: String,
     },
 }
 
-/// What is called when a compaction begins, and when it ends: from a thread of its own, where a summary is made. Each compaction is a
-/// `tracing` span too, `lookback.compaction`, with the same fields.
+/// Functions that a session calls when a compaction begins, and when it ends. The end of a summary is reported from the
+/// thread that made it. Each compaction is also a `tracing` span, `lookback.compaction`, with the same fields.
 ///
 /// ```
 /// use lookback::session::Hooks;
@@ -78,19 +81,19 @@ pub struct Hooks {
 type Hook<T> = dyn Fn(&T) + Send + Sync;
 
 impl Hooks {
-    /// Calls this when a compaction begins.
+    /// Sets the function that is called when a compaction begins.
     #[must_use]
     pub fn on_compact_start(self, hook: impl Fn(&CompactStart) + Send + Sync + 'static) -> Self {
         Hooks { start: Some(Arc::new(hook)), ..self }
     }
 
-    /// Calls this when a compaction is done.
+    /// Sets the function that is called when a compaction has ended.
     #[must_use]
     pub fn on_compact_end(self, hook: impl Fn(&CompactEnd) + Send + Sync + 'static) -> Self {
         Hooks { end: Some(Arc::new(hook)), ..self }
     }
 
-    /// Tells of a beginning, and gives the span in which the compaction is made.
+    /// Reports a beginning. Returns the span of the compaction.
     pub(super) fn start(&self, start: &CompactStart) -> Span {
         let CompactStart { session, evicted_count, total_tokens } = start;
         let span = tracing::info_span!(
@@ -110,7 +113,7 @@ impl Hooks {
         span
     }
 
-    /// Tells of an end, and writes it into the span.
+    /// Reports an end, and records it in the span.
     pub(super) fn end(&self, span: &Span, end: &CompactEnd) {
         span.record("summary_tokens", end.summary_tokens);
         span.record("tokens_before", end.tokens_before);

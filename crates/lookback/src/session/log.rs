@@ -1,5 +1,6 @@
-//! Entries in a store: how they are written, read, and folded into the view they make.
+//! Entries in a store: how they are written, read, and folded into a view.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use lookback_core::engine::{Engine, Settings};
@@ -21,12 +22,24 @@ pub(crate) fn record(log: &LogName, position: Position, entry: &Entry) -> Result
 
 pub(crate) async fn read(store: &dyn Store, log: &LogName, span: Range<Position>) -> Result<Vec<Entry>, StoreError> {
     let bodies = store.read(log, span.clone()).await?;
-    let parse = |(position, body): (Position, String)| {
-        let category = |error: serde_json::Error| format!("{:?} error in its JSON", error.classify()).to_lowercase();
-        let damaged = |error| StoreError::Damaged { log: log.to_string(), position, reason: category(error) };
-        serde_json::from_str(&body).map_err(damaged)
-    };
-    span.zip(bodies).map(parse).collect()
+    span.zip(bodies).map(|(position, body)| parse(log, position, &body)).collect()
+}
+
+/// The entries in these spans, each with its position, in one call of the store.
+pub(crate) async fn read_many(
+    store: &dyn Store,
+    log: &LogName,
+    spans: &[Range<Position>],
+) -> Result<Vec<(Position, Entry)>, StoreError> {
+    let bodies = store.read_many(log, spans).await?;
+    let found = spans.iter().cloned().zip(bodies).flat_map(|(span, bodies)| span.zip(bodies));
+    found.map(|(position, body)| Ok((position, parse(log, position, &body)?))).collect()
+}
+
+fn parse(log: &LogName, position: Position, body: &str) -> Result<Entry, StoreError> {
+    let category = |error: serde_json::Error| format!("{:?} error in its JSON", error.classify()).to_lowercase();
+    let damaged = |error| StoreError::Damaged { log: log.to_string(), position, reason: category(error) };
+    serde_json::from_str(body).map_err(damaged)
 }
 
 pub(crate) async fn load(store: &dyn Store, log: &LogName, settings: Settings) -> Result<Engine, StoreError> {
@@ -36,9 +49,9 @@ pub(crate) async fn load(store: &dyn Store, log: &LogName, settings: Settings) -
     Ok(Engine::resume(settings, view, head.end, since))
 }
 
-/// The view of a log that ends at `end`, from a checkpoint on.
+/// The view of a log that ends at `end`, folded from a checkpoint on.
 ///
-/// No branch lies between the two: each branch entry has its own checkpoint right behind it.
+/// There is no branch entry between the two, because each has its own checkpoint right behind it.
 pub(super) async fn fold(
     store: &dyn Store,
     log: &LogName,
@@ -63,13 +76,10 @@ async fn restore(
     position: Position,
     checkpoint: &Checkpoint,
 ) -> Result<View, StoreError> {
-    let mut entries = std::collections::HashMap::new();
-    for span in checkpoint.spans() {
-        entries.extend(span.clone().zip(read(store, log, span).await?));
-    }
+    let entries: HashMap<_, _> = read_many(store, log, &checkpoint.spans()).await?.into_iter().collect();
     View::restore(checkpoint, |position| entries.get(&position)).ok_or_else(|| StoreError::Damaged {
         log: log.to_string(),
         position,
-        reason: "it refers to entries that are not there".to_owned(),
+        reason: "it refers to entries that do not exist".to_owned(),
     })
 }

@@ -1,4 +1,4 @@
-//! A session: one conversation in a store, pushed message by message, and a window of it for each model call.
+//! A session: one conversation in a store. Messages are pushed into it, and it returns a window for each model call.
 
 mod building;
 mod hooks;
@@ -7,6 +7,7 @@ mod overflow;
 mod read;
 mod resume;
 mod search;
+mod source;
 mod summaries;
 mod sync;
 mod window;
@@ -21,7 +22,7 @@ use lookback_core::Explanation;
 use lookback_core::engine::{Engine, HardLimitExceeded, Settings};
 use lookback_core::plan::Plan;
 use lookback_core::policy::{Policy, Totals};
-use lookback_core::transcript::{Entry, Millis, Origin};
+use lookback_core::transcript::{Entry, Millis, Origin, Position};
 use lookback_core::view::{Item, View};
 use lookback_core::{ConversionError, Message, Preamble};
 use serde::Serialize;
@@ -33,6 +34,7 @@ pub use read::{HistoryEntry, HistoryQuery, SessionRecord};
 pub use resume::Resumed;
 pub(crate) use search::excerpt;
 pub use search::{SearchHit, search};
+pub use source::{MessageSource, SourceKind};
 pub use summaries::Job;
 pub(crate) use summaries::are_summaries_of;
 pub use sync::Synced;
@@ -41,12 +43,12 @@ pub(crate) use window::list;
 
 use self::log::{load, read};
 use self::summaries::Summaries;
-use crate::store::{BadName, LogName, Store, StoreError};
+use crate::store::{BadName, IntoStore, LogName, Store, StoreError};
 
 /// One conversation in a store.
 ///
-/// Several sessions, in any processes, may have the same name: each sees what the others wrote when it next writes itself,
-/// and nothing is lost or doubled.
+/// Several sessions, in any processes, may have the same name. Each sees what the others wrote when it next writes, and
+/// nothing is lost or doubled.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -64,21 +66,22 @@ pub struct Session {
     name: LogName,
     engine: Engine,
     policies: Option<Arc<Policies>>,
-    /// A policy that the window must fit too, and what it would go by without.
+    /// A second policy that the window must meet, with the session's own.
     bound: Option<Box<Bound>>,
     summaries: Summaries,
     hooks: Hooks,
-    /// The limits wait for a summary (see [`Engine::hold`]), whichever engine is in place.
+    /// Whether the limits wait for a summary (see [`Engine::set_summary_pending`]). A new engine must be told.
     summary_pending: bool,
-    /// How often the window was made smaller, because the provider refused it, since the last message.
+    /// How often the window was made smaller since the last message because the provider refused it.
     reductions: u64,
-    /// The engine may be ahead of the store, since a write failed or its future was dropped: the store is read again first.
+    /// Whether the engine may differ from the store, because a write failed or its future was dropped. If so, the store
+    /// is read again before anything else.
     stale: bool,
-    /// Tokens of the last window, by our own count: what a usage report is compared with.
+    /// Tokens of the last window by Lookback's own count, for comparison with the provider's usage report.
     sent: u64,
 }
 
-/// Gives a session's policy, by its name.
+/// Returns a session's policy, given its name.
 type Policies = dyn Fn(&LogName) -> Policy + Send + Sync;
 
 #[derive(Debug, Clone)]
@@ -87,50 +90,53 @@ struct Bound {
     by: Policy,
 }
 
-/// Why a session did not do as it was told.
+/// An error of a session.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
-    /// The name is none that a session may have.
+    /// The name is not a valid session name.
     #[error(transparent)]
     Name(#[from] BadName),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A message came in another dialect, and something of it cannot be said in the session's.
+    /// A message came in another dialect, and the session's dialect cannot express all of it.
     #[error(transparent)]
     Conversion(#[from] ConversionError),
-    /// The window exceeds a hard limit, and nothing that may be dropped is left.
+    /// The window exceeds a hard limit, and nothing is left that may be dropped.
     #[error(transparent)]
     HardLimitExceeded(#[from] HardLimitExceeded),
-    /// The provider refuses the window as too long, and nothing of it may be shortened or dropped.
+    /// The provider refuses the window as too long, and nothing is left that may be shortened or dropped.
     #[error(transparent)]
     Irreducible(#[from] Box<Irreducible>),
 }
 
-/// What a session amounts to.
+/// Figures of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Stats {
-    /// Messages of the conversation.
+    /// Messages of the conversation, Lookback's own not counted.
     pub messages: u64,
     /// Entries of the log.
     pub entries: u64,
-    /// The window as it is.
+    /// The totals of the current window.
     pub window: Totals,
 }
 
-/// How often a write is tried that other writers keep overtaking.
+/// How often a write is tried if other writers are faster each time.
 const TRIES: usize = 100;
-/// Entries that are read at a time where a whole history is gone through.
+/// Entries that are read at once when a whole history is read.
 const PAGE: u64 = 1_024;
 
 impl Session {
-    /// Opens a session, and begins one where there is none. It costs what the window costs, however long the history.
+    /// Opens the session of this name, and creates it if it does not exist. The cost depends on the size of the window,
+    /// not on the length of the history.
     ///
     /// # Errors
-    /// Where the name is none, or the store fails.
-    pub async fn open(store: impl Store + 'static, name: &str, settings: Settings) -> Result<Self, Error> {
+    /// Returns an error if the name is invalid or the store fails.
+    pub async fn open(store: impl IntoStore, name: &str, settings: Settings) -> Result<Self, Error> {
         let name: LogName = name.parse()?;
-        let store: Arc<dyn Store> = Arc::new(store);
+        let store = store.into_store();
         let engine = load(&*store, &name, settings).await?;
         let summaries = Summaries::new(&name);
         let (hooks, policies) = (Hooks::default(), None);
@@ -149,8 +155,8 @@ impl Session {
         })
     }
 
-    /// Goes on by another policy. A smaller limit holds from the next window on; a larger one shows again what a policy in the mode
-    /// `on_read` left out.
+    /// Replaces the policy. A smaller limit applies from the next window on. Under a larger limit, groups return that a
+    /// policy in the mode `on_read` had left out.
     pub fn set_policy(&mut self, policy: Policy) {
         let Some(bound) = &mut self.bound else { return self.engine.set_policy(policy) };
         let tightened = policy.tightened(&bound.by, self.engine.settings().model_window);
@@ -158,60 +164,74 @@ impl Session {
         self.engine.set_policy(tightened);
     }
 
-    /// Has its window fit this policy beside its own, whichever that is; `None` takes that back.
+    /// Sets a second policy that the window must meet besides the session's own, even if that changes; `None` removes
+    /// it.
     pub(crate) fn bind(&mut self, by: Option<Policy>) {
         let own = self.bound.take().map_or_else(|| self.engine.settings().policy.clone(), |bound| bound.own);
         self.bound = by.map(|by| Box::new(Bound { own: own.clone(), by }));
         self.set_policy(own);
     }
 
-    /// What it works by.
+    /// Returns the settings.
     pub fn settings(&self) -> &Settings {
         self.engine.settings()
     }
 
-    /// Tokens of a view, corrected by what the provider has reported.
+    /// Returns the tokens of a view, corrected by the provider's usage reports.
     pub(crate) fn tokens_of(&self, view: &View) -> u64 {
         self.engine.tokens(view)
     }
 
-    /// Where it is stored.
+    /// Returns the store.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.store
     }
 
-    /// Its name.
+    /// Returns the session's name.
     pub fn name(&self) -> &LogName {
         &self.name
     }
 
-    /// What the model would see now, by what this session has read.
+    /// Returns what the model would see now, as far as this session has read the log.
     pub fn view(&self) -> &View {
         self.engine.view()
     }
 
-    /// A message of the client's arrives now.
+    /// Appends a message from the client, with the current time. Returns the positions of its entries in the log: one,
+    /// or several if the session's dialect needs several messages for it, or none if it was ignored because it repeats
+    /// the only system message.
     ///
     /// # Errors
-    /// Where the message cannot be said in the session's dialect, or the store fails.
-    pub async fn push(&mut self, message: Message) -> Result<(), Error> {
+    /// Returns an error if the session's dialect cannot express the message, or if the store fails.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// use lookback::{Dialect, MemoryStore, Message, Session, Settings};
+    ///
+    /// let mut session = Session::open(MemoryStore::new(), "chat-1", Settings::default()).await?;
+    /// assert_eq!(session.push(Message::user("What is in notes.txt?")).await?, [0]);
+    /// # Ok::<(), lookback::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn push(&mut self, message: Message) -> Result<Vec<Position>, Error> {
         self.receive(message, Origin::Client, now()).await
     }
 
-    /// Several messages arrive now, all or none: one write for all of them.
+    /// Appends several messages from the client, with the current time: all or none, in one write. Returns their
+    /// positions.
     ///
     /// # Errors
-    /// As [`Session::push`].
-    pub async fn extend(&mut self, messages: Vec<Message>) -> Result<(), Error> {
+    /// The same as [`Session::push`].
+    pub async fn extend(&mut self, messages: Vec<Message>) -> Result<Vec<Position>, Error> {
         let time = now();
         self.receive_all(messages.into_iter().map(|message| (message, time)).collect(), Origin::Client).await
     }
 
-    /// Several messages arrive now, one after another, and after each the limits are looked at as [`Session::manage`] does: one write for all
-    /// of it. What the policy summarizes waits for the next window.
+    /// Appends several messages from the client, and enforces the limits after each, as [`Session::manage`] does: all
+    /// or none, in one write. Returns the positions of the messages. Summaries wait for the next window.
     ///
     /// # Errors
-    /// As [`Session::push`].
+    /// The same as [`Session::push`].
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
@@ -225,11 +245,11 @@ impl Session {
     /// # Ok::<(), lookback::Error>(())
     /// # }).unwrap();
     /// ```
-    pub async fn extend_managed(&mut self, messages: Vec<Message>) -> Result<(), Error> {
+    pub async fn extend_managed(&mut self, messages: Vec<Message>) -> Result<Vec<Position>, Error> {
         self.follow_policy();
         self.reductions = 0;
         let time = now();
-        self.commit_and_tell(|engine| {
+        let change = |engine: &mut Engine| {
             let mut entries = Vec::new();
             for message in &messages {
                 let arrived = engine.receive(message.clone(), Origin::Client, time)?;
@@ -240,80 +260,98 @@ impl Session {
                 }
             }
             Ok(entries)
-        })
-        .await
+        };
+        let written = self.commit(change).await?;
+        self.tell(&written);
+        Ok(written.messages())
     }
 
-    /// A message arrives.
+    /// Appends a message of any origin, with a time of its own. Returns its positions, as [`Session::push`] does.
     ///
     /// # Errors
-    /// As [`Session::push`].
-    pub async fn receive(&mut self, message: Message, origin: Origin, time: Option<Millis>) -> Result<(), Error> {
+    /// The same as [`Session::push`].
+    pub async fn receive(
+        &mut self,
+        message: Message,
+        origin: Origin,
+        time: Option<Millis>,
+    ) -> Result<Vec<Position>, Error> {
         self.follow_policy();
-        // What Lookback says itself is no new start: else a note at each try would make the tries endless.
+        // A note of Lookback's must not reset the count: with a note at each try, the tries would never end.
         if origin != Origin::Lookback {
             self.reductions = 0;
         }
-        self.commit(|engine| Ok(engine.receive(message.clone(), origin, time)?)).await
+        let written = self.commit(|engine| Ok(engine.receive(message.clone(), origin, time)?)).await?;
+        Ok(written.messages())
     }
 
-    /// Several messages arrive that came at times of their own, all or none: one write for all of them.
+    /// Appends several messages of one origin, each with a time of its own: all or none, in one write. Returns their
+    /// positions.
     ///
     /// # Errors
-    /// As [`Session::push`].
-    pub async fn receive_all(&mut self, messages: Vec<(Message, Option<Millis>)>, origin: Origin) -> Result<(), Error> {
+    /// The same as [`Session::push`].
+    pub async fn receive_all(
+        &mut self,
+        messages: Vec<(Message, Option<Millis>)>,
+        origin: Origin,
+    ) -> Result<Vec<Position>, Error> {
         self.follow_policy();
         self.reductions = 0;
-        self.commit(|engine| {
+        let change = |engine: &mut Engine| {
             let mut entries = Vec::new();
             for (message, time) in &messages {
                 entries.extend(engine.receive(message.clone(), origin, *time)?);
             }
             Ok(entries)
-        })
-        .await
+        };
+        Ok(self.commit(change).await?.messages())
     }
 
-    /// A message of the application's arrives now, and is shown whole, whatever cap the policy has for what arrives.
-    pub(crate) async fn receive_whole(&mut self, message: Message) -> Result<(), Error> {
+    /// Appends a message from the client that is shown whole, even if the policy truncates results on arrival.
+    pub(crate) async fn receive_whole(&mut self, message: Message) -> Result<Vec<Position>, Error> {
         self.follow_policy();
         self.reductions = 0;
         let time = now();
-        self.commit(|engine| {
+        let change = |engine: &mut Engine| {
             let own = engine.settings().policy.clone();
             engine.set_policy(Policy { arrival: None, ..own.clone() });
             let entries = engine.receive(message.clone(), Origin::Client, time);
             engine.set_policy(own);
             Ok(entries?)
-        })
-        .await
+        };
+        Ok(self.commit(change).await?.messages())
     }
 
-    /// The system prompt and tools that stand outside the messages.
+    /// Sets the preamble: the system prompt and the tools, if they are sent outside the messages.
     ///
     /// # Errors
-    /// Where the store fails.
+    /// Returns an error if the store fails.
     pub async fn set_preamble(&mut self, preamble: &Preamble) -> Result<(), Error> {
-        self.commit(|engine| Ok(engine.set_preamble(preamble))).await
+        self.commit(|engine| Ok(engine.set_preamble(preamble))).await?;
+        Ok(())
     }
 
-    /// The provider reported the input tokens of the last window, cached ones included: our counts for this model are corrected.
+    /// Records the input tokens that the provider reported for the last window, cached ones included. Lookback's counts
+    /// for this model are corrected by it.
     ///
     /// # Errors
-    /// Where the store fails.
+    /// Returns an error if the store fails.
     pub async fn usage(&mut self, model: &str, reported: u64) -> Result<(), Error> {
         let sent = self.sent;
-        self.commit(|engine| Ok(engine.usage(model, sent, reported))).await
+        self.commit(|engine| Ok(engine.usage(model, sent, reported))).await?;
+        Ok(())
     }
 
-    /// The window for the next model call: always one that the provider accepts, and that is recorded before it is given.
+    /// Returns the window for the next model call. It breaks no rule of the provider, and it is recorded before it is
+    /// returned.
     ///
     /// # Errors
-    /// Where a hard limit is exceeded by what is pinned, or the store fails.
+    /// Returns an error if pinned groups exceed a hard limit, or if the store fails.
     pub async fn window(&mut self) -> Result<Window<'_>, Error> {
         self.follow_policy();
         let mut entries = self.tend().await;
-        let outcome = self.decide_and_begin(Engine::window, &mut entries).await?;
+        let outcome = self.decide(Engine::window).await?;
+        entries.extend(outcome.entries);
         if let Some(refusal) = outcome.exceeded {
             return Err(refusal.into());
         }
@@ -329,8 +367,8 @@ impl Session {
         })
     }
 
-    /// What could be sent now, with nothing recorded: a call that waits for its result has a stand-in in what is given alone, and goes on
-    /// waiting. No limit is looked at. For those who look at a session in the middle of a turn.
+    /// Returns what could be sent now, without recording anything: for looking at a session in the middle of a turn. It
+    /// has a stand-in for each missing result, but the session goes on waiting for the result. No limit is enforced.
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
@@ -350,35 +388,40 @@ impl Session {
         Window { over: self.engine.over(&view), view, dialect, tokens, plan: None, entries: Vec::new() }
     }
 
-    /// The window by the limits as they are, with the calls of the newest message still open: see [`Engine::glance`].
+    /// Returns the window under the current limits, with the calls of the newest message still open (see
+    /// [`Engine::glance`]).
     pub(crate) fn glance(&self) -> Cow<'_, View> {
         self.engine.glance()
     }
 
-    /// Looks at the limits now, whatever the policy's pace, and repairs nothing: for the end of a turn, when nobody waits for a window.
-    /// Where the policy makes a summary, it is begun or taken up.
+    /// Enforces the limits now, regardless of the policy's pace, and repairs nothing: for the end of a turn, when
+    /// nobody waits for a window. If the policy summarizes, a summary is begun or taken up.
     ///
     /// # Errors
-    /// Where the store fails.
+    /// Returns an error if the store fails.
     pub async fn manage(&mut self) -> Result<(), Error> {
         self.follow_policy();
-        let mut entries = self.tend().await;
-        self.decide_and_begin(Engine::manage, &mut entries).await?;
+        self.tend().await;
+        self.decide(Engine::manage).await?;
         Ok(())
     }
 
-    /// Makes the window smaller now, by this policy instead of its own, and repairs nothing. Gives the plan, which says what was done; one that
-    /// wants a summary does nothing.
+    /// Makes the window smaller now, by this policy instead of the session's own, and repairs nothing. Returns the
+    /// plan, which says what was done. A plan that asks for a summary does nothing.
     ///
     /// # Errors
-    /// Where the store fails.
+    /// Returns an error if the store fails.
     pub async fn compact(&mut self, policy: &Policy) -> Result<Option<Plan>, Error> {
-        Ok(self.decide(|engine| engine.compact(policy)).await?.plan)
+        let written = self.commit(|engine| Ok(engine.compact(policy))).await?;
+        self.tell(&written);
+        Ok(written.outcome.plan)
     }
 
-    /// Takes notes of Lookback's out of the window (see [`Engine::dismiss`]).
+    /// Removes notes from the window (see [`Engine::dismiss`]).
     pub(crate) async fn dismiss(&mut self, leaves: fn(&Item) -> bool) -> Result<(), Error> {
-        self.commit_and_tell(|engine| Ok(engine.dismiss(leaves))).await
+        let written = self.commit(|engine| Ok(engine.dismiss(leaves))).await?;
+        self.tell(&written);
+        Ok(())
     }
 
     fn follow_policy(&mut self) {
@@ -391,37 +434,39 @@ impl Session {
         }
     }
 
-    /// Why each group of the window is where it is, whether or not a limit is exceeded, with the entries of each.
+    /// Returns the decision and the reason for each group of the window, even if no limit is exceeded, and the entries
+    /// of each group.
     pub fn explain(&self) -> Explanation {
         self.engine.explain()
     }
 
-    /// Every entry of the log, those of branches that were left too.
+    /// Returns every entry of the log, including those of earlier branches.
     ///
     /// # Errors
-    /// Where the store fails.
+    /// Returns an error if the store fails.
     pub async fn entries(&mut self) -> Result<Vec<Entry>, Error> {
         self.refresh().await?;
         Ok(read(&*self.store, &self.name, 0..self.engine.end()).await?)
     }
 
-    /// The messages of this session that hold every word of a query, the best first.
+    /// Finds the messages of this session that have every word of the query, the best first, and at most `most` of
+    /// them.
     ///
     /// # Errors
-    /// Where the store fails.
+    /// Returns an error if the store fails.
     pub async fn search(&self, query: &str, most: usize) -> Result<Vec<SearchHit>, Error> {
         Ok(search(&*self.store, Some(&self.name), query, most).await?)
     }
 
-    /// What the session amounts to.
+    /// Returns the figures of the session.
     pub fn stats(&self) -> Stats {
         Stats { messages: self.view().history_len(), entries: self.engine.end(), window: self.view().totals() }
     }
 
-    /// Reads what other writers have written meanwhile, where they have, and says whether they have.
+    /// Reads what other writers have written meanwhile. Returns whether they have written anything.
     ///
     /// # Errors
-    /// Where the store fails.
+    /// Returns an error if the store fails.
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
@@ -458,7 +503,7 @@ impl fmt::Debug for Session {
     }
 }
 
-/// Now, by the system's clock; `None` where that stands before 1970.
+/// The current time by the system's clock; `None` if it is set to before 1970.
 pub(crate) fn now() -> Option<Millis> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     Millis::try_from(since.as_millis()).ok()

@@ -1,40 +1,45 @@
-//! Recovery when the provider refuses a window as too long: a smaller one at each try, a bounded number of tries, then an error that
-//! says what is left.
+//! Recovery when the provider refuses a window as too long: a smaller window at each try, a limited number of tries,
+//! then an error that says what is left.
 
 use lookback_core::dialect::TooLong;
+use lookback_core::engine::Engine;
 use lookback_core::group::Pinned;
 use lookback_core::plan::{Plan, Verdict};
 use lookback_core::policy::{Limits, Measure, Stage, Tokens, Totals};
 
 use super::{Error, Session};
 
-/// How often a window is made smaller before its session gives up: with the first, ten requests are refused at the most.
+/// How often a window is made smaller before the session gives up. So the provider refuses at most ten requests.
 const REDUCTIONS: u64 = 9;
 
-/// A window that the provider refuses as too long, and that cannot be made smaller.
+/// The provider refuses a window as too long, and it cannot be made smaller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the context cannot be reduced further: {tokens} tokens are left after {reductions} reductions, pinned: {}", Pinned::list(.pinned))]
+#[non_exhaustive]
 pub struct Irreducible {
     /// How often it was made smaller since the last message.
     pub reductions: u64,
-    /// Its tokens, by our count.
+    /// Its tokens, by Lookback's count.
     pub tokens: u64,
-    /// What of it may not be dropped, and how large that is.
+    /// The pinned groups in it, each with its size.
     pub pinned: Vec<Pinned>,
-    /// What the provider said.
+    /// The provider's error.
     #[source]
     pub cause: TooLong,
 }
 
 impl Session {
-    /// The provider refused the last window as too long (see [`Dialect::provider_error`](lookback_core::Dialect::provider_error)): makes it smaller, so
-    /// that [`Session::window`] gives one that may fit. Large tool results are shortened first, the oldest before the newer, then the
-    /// oldest groups are dropped; each time the window is strictly smaller. Where the provider gave numbers it comes within them,
-    /// else it loses a quarter.
+    /// Makes the window smaller because the provider refused the last one as too long (see
+    /// [`Dialect::provider_error`](lookback_core::Dialect::provider_error)). Then [`Session::window`] returns one that
+    /// may fit.
+    ///
+    /// It first shortens large tool results, the oldest first, then drops the oldest groups. The window is strictly
+    /// smaller each time. If the provider gave numbers, the window is brought within them; otherwise it loses a
+    /// quarter.
     ///
     /// # Errors
-    /// [`Error::Irreducible`] where nothing is left that may be shortened or dropped, or after nine reductions without a message
-    /// in between; and where the store fails.
+    /// Returns [`Error::Irreducible`] if nothing is left that may be shortened or dropped, or after nine reductions
+    /// without a new message. Returns an error if the store fails.
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
@@ -55,21 +60,16 @@ impl Session {
     pub async fn overflow(&mut self, cause: TooLong) -> Result<(), Error> {
         self.follow_policy();
         let reductions = self.reductions;
-        let mut reduced = None;
         if reductions < REDUCTIONS {
-            let begun = std::time::Instant::now();
-            self.commit(|engine| {
+            let reduce = |engine: &mut Engine| {
                 let mut totals = engine.view().totals();
                 totals.size.tokens = engine.tokens(engine.view());
-                let outcome = engine.overflow(within(cause, totals));
-                let compacts = outcome.plan.as_ref().is_some_and(|plan| plan.verdict == Verdict::Compact);
-                reduced = compacts.then(|| outcome.entries.clone());
-                Ok(outcome.entries)
-            })
-            .await?;
-            if let Some(entries) = reduced {
+                Ok(engine.overflow(within(cause, totals)))
+            };
+            let written = self.commit(reduce).await?;
+            if written.outcome.plan.as_ref().is_some_and(|plan| plan.verdict == Verdict::Compact) {
                 self.reductions += 1;
-                self.tell(&entries, begun);
+                self.tell(&written);
                 return Ok(());
             }
         }
@@ -77,21 +77,23 @@ impl Session {
         Err(Box::new(Irreducible { reductions, tokens, pinned: self.engine.pinned(), cause }).into())
     }
 
-    /// Shortens the results of one round now: of the oldest that these stages make smaller, be it the open one. Gives the plan, or `None`
-    /// where no round can be shortened. It drops nothing, and repairs nothing.
+    /// Shortens the results of one round now: the oldest round that these stages can make smaller, even if it is the
+    /// open round. Returns the plan, or `None` if no round can be shortened. It drops nothing, and repairs nothing.
     ///
     /// # Errors
-    /// Where the store fails.
+    /// Returns an error if the store fails.
     pub async fn shorten(&mut self, stages: &[Stage]) -> Result<Option<Plan>, Error> {
-        Ok(self.decide(|engine| engine.shorten(stages)).await?.plan)
+        let written = self.commit(|engine| Ok(engine.shorten(stages))).await?;
+        self.tell(&written);
+        Ok(written.outcome.plan)
     }
 }
 
-/// The limit that a window of these totals must be brought within: what the provider allows in its own numbers, in ours; a quarter less
-/// than now where it gives none, or none that would change anything.
+/// The limit for a window of these totals: what the provider allows, converted from its count to ours. A quarter less
+/// than now if the provider gave no numbers, or none that would make the window smaller.
 fn within(cause: TooLong, totals: Totals) -> Limits {
     let now = totals.get(cause.measure);
-    // Our count and the provider's differ by a factor, which its own numbers tell; and a little less than it allows.
+    // The provider's numbers give the factor between its count and ours. Aim a little below its limit.
     let scaled = match (cause.actual, cause.room()) {
         (Some(actual), Some(room)) if actual > 0 => {
             let allowed = u128::from(now) * u128::from(room) / u128::from(actual);

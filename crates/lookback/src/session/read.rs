@@ -12,62 +12,67 @@ use super::log::read;
 use super::{Error, PAGE, Session, now};
 use crate::store::LogName;
 
-/// One message of a history, with where it stands.
+/// A message of a session's history.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct HistoryEntry {
     /// Its position in the log.
     pub position: Position,
-    /// The message, and how it arrived: its tokens are those of its size.
+    /// The message, and how it arrived. Its size has its tokens.
     pub arrival: Arrival,
     /// Whether the window still shows it.
     pub shown: bool,
 }
 
-/// Which messages of a session are read. By default, all of the conversation.
+/// Selects messages of a session. The default selects the whole conversation.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct HistoryQuery {
-    /// The newest so many messages. A tool call is read with its results, so there may be fewer: never an exchange in part.
+    /// The most messages to return: the newest ones. There may be fewer, because a tool call is never returned without
+    /// its results.
     pub limit: Option<usize>,
-    /// Those that were written under all of these tags.
+    /// Only messages that were written under all of these tags.
     pub tags: Vec<String>,
-    /// Those that hold every word of this, and what belongs to them: over everything that was ever in the session, branches that were left
-    /// included.
+    /// Only messages that have every word of this text, and the rest of their tool exchanges. It searches everything
+    /// that was ever in the session, including earlier branches.
     pub query: Option<String>,
 }
 
-/// What is known of a session.
+/// What is known about a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct SessionRecord {
     /// Its name.
     pub session: LogName,
-    /// The agent that wrote last, where it gave a name.
+    /// The agent that wrote last, if it gave a name.
     pub agent: Option<String>,
-    /// The tags that it wrote under.
+    /// The tags under which it wrote.
     pub tags: Vec<String>,
-    /// When the session began, in milliseconds since 1970.
+    /// When the session was created, in milliseconds since 1970.
     pub created: Option<Millis>,
-    /// When it was last written or read.
+    /// When it was last written or read, in milliseconds since 1970.
     pub used: Option<Millis>,
-    /// Messages of the conversation.
+    /// Messages of the conversation, Lookback's own not counted.
     pub messages: u64,
     /// Entries of the log.
     pub entries: u64,
-    /// The window as it is, its tokens by our own count.
+    /// The totals of the current window. Its tokens are Lookback's own count.
     pub window: Totals,
-    /// Tokens of the running summary in it.
+    /// Tokens of the running summary in the window.
     pub summary_tokens: u64,
 }
 
 impl Session {
-    /// What follows is written by this agent, under these tags, until it is said otherwise.
+    /// Sets the agent and the tags under which all later messages are written.
     ///
     /// # Errors
-    /// Where the store fails.
+    /// Returns an error if the store fails.
     pub async fn label(&mut self, label: Label) -> Result<(), Error> {
-        self.commit(|engine| Ok(engine.label(label.clone()))).await
+        self.commit(|engine| Ok(engine.label(label.clone()))).await?;
+        Ok(())
     }
 
-    /// Several messages arrive now under this label, all or none: one write for all of it, so that no other writer's label comes between.
+    /// Appends several messages from the client under this label, with the current time: all or none. It is one write,
+    /// so that no other writer's label comes between.
     pub(crate) async fn extend_under(&mut self, label: &Label, messages: Vec<Message>) -> Result<(), Error> {
         self.follow_policy();
         if !messages.is_empty() {
@@ -81,13 +86,14 @@ impl Session {
             }
             Ok(entries)
         })
-        .await
+        .await?;
+        Ok(())
     }
 
-    /// What is known of the session; `None` where nothing was ever written.
+    /// Returns what is known about the session; `None` if nothing was ever written.
     ///
     /// # Errors
-    /// Where the store fails.
+    /// Returns an error if the store fails.
     pub async fn record(&mut self) -> Result<Option<SessionRecord>, Error> {
         self.refresh().await?;
         let Some(info) = self.store.info(&self.name).await? else { return Ok(None) };
@@ -105,10 +111,10 @@ impl Session {
         }))
     }
 
-    /// The messages of the conversation, those that have left the window too.
+    /// Returns the messages of the conversation, including those that have left the window.
     ///
     /// # Errors
-    /// Where the store fails.
+    /// Returns an error if the store fails.
     pub async fn history(&mut self) -> Result<Vec<HistoryEntry>, Error> {
         self.refresh().await?;
         let shown: HashSet<_> = self.view().messages().map(|item| item.position()).collect();
@@ -123,10 +129,11 @@ impl Session {
         Ok(history)
     }
 
-    /// Messages of the session, in the order of the conversation, and says that the session was used. It costs what the history costs.
+    /// Returns the selected messages in the order of the conversation, and records that the session was used. The cost
+    /// grows with the whole history.
     ///
     /// # Errors
-    /// Where the store fails.
+    /// Returns an error if the store fails.
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
@@ -160,7 +167,7 @@ impl Session {
         let mut visit = |position: Position, entry: Entry| {
             match entry {
                 Entry::Label(label) => tagged = has_all(&label),
-                // A label goes along to another branch, and the checkpoint that each begins with says which.
+                // A label stays in force on a new branch. The checkpoint with which the branch begins says which label.
                 Entry::Checkpoint(checkpoint) => tagged = has_all(&checkpoint.label),
                 Entry::Message(arrival) => {
                     wanted.push(tagged && found.as_ref().is_none_or(|found| found.contains(&position)));
@@ -171,7 +178,7 @@ impl Session {
             true
         };
         match found {
-            // What was left is searched too.
+            // Earlier branches are searched, too.
             Some(_) => self.walk_all(&mut visit).await?,
             None => self.walk(&mut visit).await?,
         }
@@ -186,11 +193,11 @@ impl Session {
         Ok(past)
     }
 
-    /// The newest messages of the conversation that stand in this span of the log, at most so many, in their order. It costs what it reads,
-    /// however long the history.
+    /// Returns the newest messages of the conversation within this span of the log, at most `most` of them, in their
+    /// order. The cost does not depend on the length of the history.
     ///
     /// # Errors
-    /// Where the store fails.
+    /// Returns an error if the store fails.
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
@@ -227,7 +234,7 @@ impl Session {
         Ok(newest)
     }
 
-    /// Goes through the whole log, branches that were left included.
+    /// Visits the whole log, including earlier branches.
     async fn walk_all(&self, visit: &mut (dyn FnMut(Position, Entry) -> bool + Send)) -> Result<(), Error> {
         let mut at = 0;
         while at < self.engine.end() {
@@ -245,7 +252,7 @@ fn found_some(wanted: &[bool]) -> bool {
     wanted.contains(&true) && wanted.contains(&false)
 }
 
-/// For each message, the number of the tool exchange that it is part of: calls, and what answers them.
+/// For each message, the number of its tool exchange: a message with calls, and the messages with their results.
 fn exchanges(past: &[HistoryEntry]) -> Vec<Option<usize>> {
     let mut calls = std::collections::HashMap::new();
     let of = |(index, past): (usize, &HistoryEntry)| {
@@ -260,7 +267,7 @@ fn exchanges(past: &[HistoryEntry]) -> Vec<Option<usize>> {
     past.iter().enumerate().map(of).collect()
 }
 
-/// Whoever wants a part of a tool exchange wants all of it.
+/// Extends the selection to whole tool exchanges.
 fn widen(past: &[HistoryEntry], wanted: &mut [bool]) {
     let exchanges = exchanges(past);
     let hit: HashSet<usize> =
@@ -270,7 +277,7 @@ fn widen(past: &[HistoryEntry], wanted: &mut [bool]) {
     }
 }
 
-/// How many messages to leave out from the front, so that at most `limit` are left and no exchange is in part.
+/// How many messages to leave out at the front, so that at most `limit` are left and no tool exchange is split.
 fn cut(past: &[HistoryEntry], limit: usize) -> usize {
     let least = past.len().saturating_sub(limit);
     let exchanges = exchanges(past);

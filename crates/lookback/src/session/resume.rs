@@ -1,4 +1,4 @@
-//! Going on with a session after a while: its last turns stand before the new task, and the task stands there once.
+//! Going on with a session after a while: its last turns come before the new task, and the task is there once.
 
 use lookback_core::Message;
 use lookback_core::engine::Engine;
@@ -9,26 +9,30 @@ use serde::Serialize;
 
 use super::{Error, Session};
 
-/// How a session was found that goes on.
+/// The state of a session that was resumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Resumed {
-    /// Turns that stand before the task.
+    /// Turns before the task.
     pub turns: u64,
-    /// The session had been left in the middle of this very task: it goes on there, and the task is not said again.
+    /// Whether the session had been left in the middle of this task. If so, it goes on there, and the task is not
+    /// appended again.
     pub unfinished: bool,
 }
 
 impl Session {
-    /// How many turns stand before the task of a session that goes on, unless it is said otherwise.
+    /// The default number of turns before the task of a resumed session.
     pub const RESUMED_TURNS: u64 = 16;
 
-    /// Goes on with a task: the last `turns` turns of the session stay in the window, with all their tool exchanges, and behind them the task.
-    /// What came before leaves the window, in one compaction, and can be recalled. So does a question whose answer has left, and an answer
-    /// whose question has, unless a running summary stands for what left. Where the session was left in the middle of this very task it
-    /// goes on there. With 0 turns the task stands alone behind the system prompt, as a sub-agent should find it.
+    /// Resumes the session with a task. The last `turns` turns stay in the window, with all their tool exchanges, and
+    /// the task follows them. Everything before them leaves the window in one compaction, and can be recalled.
+    ///
+    /// A question whose answer has left also leaves, and so does an answer whose question has left, unless a running
+    /// summary covers what left. If the session was left in the middle of this task, it goes on there. With 0 turns,
+    /// the task comes alone after the system prompt, as a sub-agent should find it.
     ///
     /// # Errors
-    /// As [`Session::push`].
+    /// The same as [`Session::push`].
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
@@ -58,7 +62,7 @@ impl Session {
         }
         let open = self.turns_amid(&task).await?;
         let own = if open > 0 { open } else { u64::from(task.opens_turn()) };
-        // First, so that it is the newest message, for which nothing older is kept.
+        // First, so that the task is the newest message, and no older one is kept for being the newest.
         if open == 0 {
             self.push(task).await?;
         }
@@ -67,8 +71,8 @@ impl Session {
         Ok(Resumed { turns: before, unfinished: open > 0 })
     }
 
-    /// Whether it was left before the model was done: the newest thing that was said is no answer, or one that calls tools. A run goes on
-    /// there without another task.
+    /// Returns whether the session was left before the model was done: its newest message is not an answer, or is one
+    /// that calls tools. A run goes on from there without a new task.
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
@@ -88,23 +92,27 @@ impl Session {
         said.max_by_key(|item| item.position()).is_some_and(|newest| !is_done(newest.message()))
     }
 
-    /// The task alone, behind the system messages that the session begins with.
+    /// Leaves only the task in the window, after the system messages with which the session begins.
     async fn begin_with(&mut self, task: Message) -> Result<(), Error> {
         let said = || self.view().messages().filter(|item| !item.is_own());
         let system = said().take_while(|item| item.message().role() == Role::System);
         let mut messages: Vec<Message> = system.map(|item| item.message().clone()).collect();
         if said().count() == messages.len() {
-            return self.push(task).await;
+            self.push(task).await?;
+            return Ok(());
         }
         messages.push(task);
         self.replace(messages).await
     }
 
-    /// Leaves this many turns in the window. Where the policy makes a summary, that takes in what leaves, and is made in the background.
+    /// Leaves this many turns in the window. If the policy summarizes, the summary covers the others, and is made in
+    /// the background.
     async fn keep_turns(&mut self, turns: u64) -> Result<(), Error> {
         let own = self.engine.settings().policy.clone();
         if own.summary().is_none() {
-            return self.commit_and_tell(|engine| Ok(engine.keep_turns(turns))).await;
+            let written = self.commit(|engine| Ok(engine.keep_turns(turns))).await?;
+            self.tell(&written);
+            return Ok(());
         }
         if self.view().totals().turns <= turns {
             return Ok(());
@@ -112,17 +120,19 @@ impl Session {
         let limits =
             |limits: Limits| Limits { turns: Some(limits.turns.map_or(turns, |own| own.min(turns))), ..limits };
         let narrow = Policy { limits: limits(own.limits), target: own.target.map(limits), ..own.clone() };
-        // Narrow while the engine decides and no longer, so that whoever drops this future leaves the session with its own policy.
+        // The policy is narrow only while the engine decides, so that the session keeps its own policy if this future
+        // is dropped.
         let decide = |engine: &mut Engine| {
             engine.set_policy(narrow.clone());
             let outcome = engine.manage();
             engine.set_policy(own.clone());
             outcome
         };
-        self.decide_and_begin(decide, &mut Vec::new()).await.map(|_| ())
+        self.decide(decide).await?;
+        Ok(())
     }
 
-    /// How many turns are open since the model was last done, where this very task is one of them; else 0.
+    /// The number of turns since the model was last done, if this task is one of them; else 0.
     async fn turns_amid(&self, task: &Message) -> Result<u64, Error> {
         let digests: Vec<u128> = self.engine.settings().dialect.convert(task)?.iter().map(Message::digest).collect();
         let mut said: Vec<_> = self.view().messages().filter(|item| !item.is_own()).collect();
@@ -130,7 +140,7 @@ impl Session {
         let mut open = Open::default();
         said.iter().for_each(|item| open.hear(item.message()));
         if open.turns.is_empty() && said.last().is_some_and(|newest| !is_done(newest.message())) {
-            // The window has lost the task, and the log has not.
+            // The task has left the window, but it is in the log.
             self.walk(&mut |_, entry| {
                 if let Entry::Message(arrival) = &entry
                     && arrival.origin != Origin::Lookback
@@ -141,7 +151,7 @@ impl Session {
             })
             .await?;
             let amid = open.turns.iter().any(|digest| digests.contains(digest));
-            // None of them is in the window, so none is to be kept there.
+            // None of these turns is in the window, so none must be kept there.
             return Ok(u64::from(amid));
         }
         let amid = open.turns.iter().any(|digest| digests.contains(digest));
@@ -152,7 +162,7 @@ impl Session {
 /// What persons have said since the model was last done.
 #[derive(Default)]
 struct Open {
-    /// Each by its digest.
+    /// The digests of their messages.
     turns: Vec<u128>,
 }
 
@@ -166,7 +176,7 @@ impl Open {
     }
 }
 
-/// Whether the model is done with it: an answer that asks for no tools.
+/// Whether the model is done with this message: it is an answer that calls no tools.
 fn is_done(message: &Message) -> bool {
     message.role() == Role::Assistant && message.tool_calls().next().is_none()
 }

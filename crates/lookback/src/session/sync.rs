@@ -1,4 +1,5 @@
-//! Taking over a history that a client holds: what is known is recognized, what is new appended, what was changed a branch.
+//! Taking over a client's whole history: known messages are recognized, new ones appended, and a change begins a
+//! branch.
 
 use lookback_core::Message;
 use lookback_core::engine::Engine;
@@ -10,24 +11,25 @@ use serde::Serialize;
 use super::log::{fold, read};
 use super::{Error, PAGE, Session, TRIES, now};
 
-/// What [`Session::sync`] found.
+/// The result of [`Session::sync`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Synced {
-    /// Messages that were there already.
+    /// Messages that the session had already.
     pub known: u64,
-    /// Messages that were new.
+    /// Messages that were appended.
     pub new: u64,
-    /// Messages of the old branch that the client's history does not have.
+    /// Messages of the old branch that are not in the client's history.
     pub left: u64,
 }
 
 impl Session {
-    /// The client's whole history: what matches is recognized, the rest appended. Where the client has changed a message, or
-    /// has fewer than the session, the session goes back to the last message that both have, and takes another branch from
-    /// there; the old one stays in the log. The same history again changes nothing.
+    /// Takes over the client's whole history: messages that match are recognized, and the rest is appended. If the
+    /// client has changed a message, or has fewer messages than the session, the session goes back to the last message
+    /// that both have, and begins a branch there. The old branch stays in the log. The same history again changes
+    /// nothing.
     ///
     /// # Errors
-    /// As [`Session::push`].
+    /// The same as [`Session::push`].
     pub async fn sync(&mut self, history: Vec<Message>) -> Result<Synced, Error> {
         self.follow_policy();
         self.refresh().await?;
@@ -37,7 +39,7 @@ impl Session {
             messages.extend(dialect.convert(&message)?);
         }
         if self.engine.settings().policy.system.one {
-            // The same again is not logged, so it is not looked for.
+            // A repeated system message is not logged, so it must not be looked for.
             let mut standing = None;
             let repeats = |message: &Message, standing: &mut Option<u128>| {
                 message.role() == Role::System && standing.replace(message.digest()) == Some(message.digest())
@@ -50,19 +52,16 @@ impl Session {
             let length = self.view().history_len();
             let fork = if known < length { Some(self.view_after(known).await?) } else { None };
             let new = messages.get(usize::try_from(known).unwrap_or(usize::MAX)..).unwrap_or_default();
-            let time = now();
-            let mut change = |engine: &mut Engine| {
-                let mut entries = Vec::new();
-                if let Some((view, at)) = &fork {
-                    entries = go_back(engine, view.clone(), *at);
-                }
+            let (time, changes) = (now(), fork.is_some() || !new.is_empty());
+            let change = |engine: &mut Engine| {
+                let mut entries = fork.map(|(view, at)| go_back(engine, view, at)).unwrap_or_default();
                 for message in new {
                     entries.extend(engine.receive(message.clone(), Origin::Client, time)?);
                 }
                 Ok(entries)
             };
-            if self.try_commit(&mut change).await? {
-                if fork.is_some() || !new.is_empty() {
+            if self.try_commit(change).await?.is_some() {
+                if changes {
                     self.reductions = 0;
                 }
                 return Ok(Synced { known, new: new.len() as u64, left: length.saturating_sub(known) });
@@ -71,11 +70,11 @@ impl Session {
         Err(self.overtaken())
     }
 
-    /// These messages take the place of all that the session has, in one write. The old ones stay in the log, as a branch that
-    /// was left: [`Session::entries`] and [`Session::search`] still find them.
+    /// Replaces all messages of the session by these, in one write. The old ones stay in the log, as an earlier branch:
+    /// [`Session::entries`] and [`Session::search`] still find them.
     ///
     /// # Errors
-    /// As [`Session::push`].
+    /// The same as [`Session::push`].
     pub async fn replace(&mut self, messages: Vec<Message>) -> Result<(), Error> {
         self.follow_policy();
         self.reductions = 0;
@@ -87,37 +86,42 @@ impl Session {
             }
             Ok(entries)
         })
-        .await
+        .await?;
+        Ok(())
     }
 
-    /// As [`Session::replace`], and then the limits are looked at as [`Session::manage`] does, in the same write.
+    /// Replaces all messages as [`Session::replace`] does, then enforces the limits as [`Session::manage`] does, in the
+    /// same write.
     ///
     /// # Errors
-    /// As [`Session::push`].
+    /// The same as [`Session::push`].
     pub async fn replace_managed(&mut self, messages: Vec<Message>) -> Result<(), Error> {
         self.follow_policy();
         self.reductions = 0;
         let time = now();
-        self.commit_and_tell(|engine| {
+        let change = |engine: &mut Engine| {
             let mut entries = go_back(engine, View::default(), 0);
             for message in &messages {
                 entries.extend(engine.receive(message.clone(), Origin::Client, time)?);
             }
             entries.extend(engine.manage().entries);
             Ok(entries)
-        })
-        .await
+        };
+        let written = self.commit(change).await?;
+        self.tell(&written);
+        Ok(())
     }
 
-    /// The session begins anew, and its old log stays readable. To erase it, see [`purge`](crate::store::purge).
+    /// Removes all messages from the session. The old log stays readable; to erase it, see
+    /// [`purge`](crate::store::purge).
     ///
     /// # Errors
-    /// Where the store fails.
+    /// Returns an error if the store fails.
     pub async fn clear(&mut self) -> Result<(), Error> {
         self.replace(Vec::new()).await
     }
 
-    /// How many messages, from the first, a history has in common with this session.
+    /// The number of messages, from the first, that a history has in common with this session.
     async fn common(&mut self, digests: &[u128]) -> Result<u64, Error> {
         self.refresh().await?;
         let length = usize::try_from(self.view().history_len()).unwrap_or(usize::MAX);
@@ -139,7 +143,7 @@ impl Session {
         Ok(common as u64)
     }
 
-    /// What the view was after so many messages of the branch, and the position that it ends at.
+    /// The view after the first `messages` messages of the branch, and the position at which it ends.
     async fn view_after(&self, messages: u64) -> Result<(View, Position), Error> {
         let mut seen = 0;
         let mut end = 0;
@@ -157,7 +161,7 @@ impl Session {
         Ok((fold(&*self.store, &self.name, checkpoint, end).await?, end))
     }
 
-    /// Goes through the entries of the branch until `visit` says that it has seen enough.
+    /// Visits the entries of the branch in order until `visit` returns `false`.
     pub(super) async fn walk(&self, visit: &mut (dyn FnMut(Position, Entry) -> bool + Send)) -> Result<(), Error> {
         for span in self.view().path() {
             let mut at = span.start;
@@ -176,7 +180,8 @@ impl Session {
     }
 }
 
-/// Takes another branch, from where the view was this one and the log ended at `at`. A reader can start right behind it.
+/// Begins a branch at the point where the log ended at `at` and this was its view. The checkpoint lets a reader start
+/// there.
 fn go_back(engine: &mut Engine, mut view: View, at: Position) -> Vec<Entry> {
     let mut entries = vec![Entry::Branch { at }];
     view.branch(engine.view(), engine.end() + 1);

@@ -1,69 +1,76 @@
-//! Writing what an engine says into the store, anew where another writer was faster.
+//! Writing what the engine changes into the store, and doing it again if another writer was faster.
 
 use std::time::Instant;
 
 use lookback_core::engine::{Engine, WindowOutcome};
-use lookback_core::transcript::Entry;
+use lookback_core::transcript::{Entry, Position};
 
 use super::log::{load, record};
 use super::{CompactEnd, CompactStart, CompactionOutcome, Error, Session, TRIES, now};
 use crate::store::StoreError;
 
-impl Session {
-    /// Decides, and has the summary made that is wanted; decides anew where one was there to be taken up, or other writers have written
-    /// meanwhile, since the window is another then. Adds what was recorded to `entries`.
-    pub(super) async fn decide_and_begin(
-        &mut self,
-        mut decide: impl FnMut(&mut Engine) -> WindowOutcome + Send,
-        entries: &mut Vec<Entry>,
-    ) -> Result<WindowOutcome, Error> {
-        let mut outcome = self.decide(&mut decide).await?;
-        for _ in 0..TRIES {
-            entries.append(&mut outcome.entries);
-            let Some(wanted) = outcome.summary_request.take() else { break };
-            let at = self.engine.end();
-            entries.extend(self.begin(wanted).await);
-            if self.engine.end() == at {
-                break;
-            }
-            outcome = self.decide(&mut decide).await?;
-        }
-        entries.append(&mut outcome.entries);
-        Ok(outcome)
-    }
+/// What a change of the engine returns: the log must keep its entries.
+pub(super) trait Recorded {
+    fn entries(&self) -> &[Entry];
+}
 
+impl Recorded for Vec<Entry> {
+    fn entries(&self) -> &[Entry] {
+        self
+    }
+}
+
+impl Recorded for WindowOutcome {
+    fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+}
+
+/// A change whose entries are in the store.
+pub(super) struct Written<T> {
+    pub(super) outcome: T,
+    /// The position of its first entry.
+    at: Position,
+    begun: Instant,
+}
+
+impl<T: Recorded> Written<T> {
+    /// The positions of the messages among its entries.
+    pub(super) fn messages(&self) -> Vec<Position> {
+        let entries = (self.at..).zip(self.outcome.entries());
+        entries.filter(|(_, entry)| matches!(entry, Entry::Message(_))).map(|(position, _)| position).collect()
+    }
+}
+
+impl Session {
+    /// Decides on a window, and begins the summary that the decision asks for. Decides again if a summary was taken up
+    /// instead, or if other writers have written, because the window is another one then. The outcome has the entries
+    /// of all decisions.
     pub(super) async fn decide(
         &mut self,
         mut decide: impl FnMut(&mut Engine) -> WindowOutcome + Send,
     ) -> Result<WindowOutcome, Error> {
         let mut outcome = WindowOutcome::default();
-        self.commit_and_tell(|engine| {
-            outcome = decide(engine);
-            Ok(outcome.entries.clone())
-        })
-        .await?;
+        let mut entries = Vec::new();
+        for tries in 0..=TRIES {
+            let written = self.commit(|engine| Ok(decide(engine))).await?;
+            self.tell(&written);
+            outcome = written.outcome;
+            entries.append(&mut outcome.entries);
+            let Some(request) = outcome.summary_request.take().filter(|_| tries < TRIES) else { break };
+            let end = self.engine.end();
+            entries.extend(self.begin(request).await);
+            if self.engine.end() == end {
+                break;
+            }
+        }
+        outcome.entries = entries;
         Ok(outcome)
     }
 
-    /// As [`Session::commit`], and tells of the compactions that are in what was written.
-    pub(super) async fn commit_and_tell(
-        &mut self,
-        mut change: impl FnMut(&mut Engine) -> Result<Vec<Entry>, Error> + Send,
-    ) -> Result<(), Error> {
-        let begun = Instant::now();
-        let mut written = Vec::new();
-        self.commit(|engine| {
-            written = change(engine)?;
-            Ok(written.clone())
-        })
-        .await?;
-        self.tell(&written, begun);
-        Ok(())
-    }
-
-    /// Tells of the compactions among new entries, which are done as they begin.
-    pub(super) fn tell(&self, entries: &[Entry], begun: Instant) {
-        for entry in entries {
+    /// Reports the compactions among the entries that were written.
+    pub(super) fn tell<T: Recorded>(&self, written: &Written<T>) {
+        for entry in written.outcome.entries() {
             let Entry::Compaction(compaction) = entry else { continue };
             let gone = compaction.groups.iter().filter(|group| group.decision.action.is_gone());
             let evicted_count = gone.map(|group| group.decision.before.messages).sum();
@@ -74,14 +81,14 @@ impl Session {
                 summary_tokens: 0,
                 tokens_before: total_tokens,
                 tokens_after: compaction.after.size.tokens,
-                duration: begun.elapsed(),
+                duration: written.begun.elapsed(),
                 outcome: CompactionOutcome::Cut,
             };
             self.hooks.end(&span, &end);
         }
     }
 
-    /// Reads again what other writers may have written, where this session is not sure of what it has.
+    /// Reads the log again if the engine may differ from it.
     pub(super) async fn refresh(&mut self) -> Result<(), Error> {
         if self.stale {
             self.engine = load(&*self.store, &self.name, self.engine.settings().clone()).await?;
@@ -91,41 +98,43 @@ impl Session {
         Ok(())
     }
 
-    /// Lets the engine change, and writes down what it says; anew after what another writer wrote in between.
-    pub(super) async fn commit(
+    /// Changes the engine, and writes the entries of the change. If another writer was faster, the change is made again
+    /// after what that one wrote.
+    pub(super) async fn commit<T: Recorded>(
         &mut self,
-        mut change: impl FnMut(&mut Engine) -> Result<Vec<Entry>, Error> + Send,
-    ) -> Result<(), Error> {
+        mut change: impl FnMut(&mut Engine) -> Result<T, Error> + Send,
+    ) -> Result<Written<T>, Error> {
+        let begun = Instant::now();
         for _ in 0..TRIES {
-            if self.try_commit(&mut change).await? {
-                return Ok(());
+            if let Some(written) = self.try_commit(&mut change).await? {
+                return Ok(Written { begun, ..written });
             }
         }
         Err(self.overtaken())
     }
 
-    pub(super) async fn try_commit(
+    /// As [`Session::commit`], once; `None` if another writer was faster.
+    pub(super) async fn try_commit<T: Recorded>(
         &mut self,
-        change: &mut (dyn FnMut(&mut Engine) -> Result<Vec<Entry>, Error> + Send),
-    ) -> Result<bool, Error> {
+        change: impl FnOnce(&mut Engine) -> Result<T, Error> + Send,
+    ) -> Result<Option<Written<T>>, Error> {
+        let begun = Instant::now();
         self.refresh().await?;
         let at = self.engine.end();
+        // Until the store has the entries. If this future is dropped before that, nobody knows whether it has.
         self.stale = true;
-        let entries = change(&mut self.engine)?;
-        if entries.is_empty() {
-            self.stale = false;
-            return Ok(true);
-        }
-        let records = entries.iter().enumerate().map(|(index, entry)| record(&self.name, at + index as u64, entry));
-        let records = records.collect::<Result<_, _>>()?;
-        match self.store.append(&self.name, at, records, now()).await {
-            Ok(()) => {
-                self.stale = false;
-                Ok(true)
+        let outcome = change(&mut self.engine)?;
+        let record = |(position, entry): (Position, &Entry)| record(&self.name, position, entry);
+        let records: Vec<_> = (at..).zip(outcome.entries()).map(record).collect::<Result<_, _>>()?;
+        if !records.is_empty() {
+            match self.store.append(&self.name, at, records, now()).await {
+                Ok(()) => {}
+                Err(StoreError::Conflict { .. }) => return Ok(None),
+                Err(error) => return Err(error.into()),
             }
-            Err(StoreError::Conflict { .. }) => Ok(false),
-            Err(error) => Err(error.into()),
         }
+        self.stale = false;
+        Ok(Some(Written { outcome, at, begun }))
     }
 
     pub(super) fn overtaken(&self) -> Error {

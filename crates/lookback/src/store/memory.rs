@@ -9,7 +9,7 @@ use lookback_core::transcript::Millis;
 
 use super::{Head, Hit, LogInfo, LogName, Record, Store, StoreError, StoreFuture, wanted, words};
 
-/// Logs in process memory. They are gone with the process.
+/// Logs in process memory. They are lost when the process ends.
 #[derive(Default)]
 pub struct MemoryStore {
     logs: Mutex<BTreeMap<LogName, Log>>,
@@ -23,6 +23,10 @@ struct Log {
 }
 
 impl Log {
+    fn bodies(&self, span: Range<u64>) -> Vec<String> {
+        slice(&self.records, span).iter().map(|record| record.body.clone()).collect()
+    }
+
     fn info(&self, name: &LogName) -> LogInfo {
         LogInfo {
             name: name.clone(),
@@ -35,7 +39,7 @@ impl Log {
 }
 
 impl MemoryStore {
-    /// Nothing stored yet.
+    /// Creates an empty store.
     pub fn new() -> Self {
         MemoryStore::default()
     }
@@ -46,16 +50,16 @@ impl MemoryStore {
     }
 
     fn logs(&self) -> MutexGuard<'_, BTreeMap<LogName, Log>> {
-        // A panic elsewhere cannot leave a log half-written: the records of each change come or go in one call.
+        // A panic elsewhere cannot leave a log half-written: each change adds or removes its records in one call.
         self.logs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl fmt::Debug for MemoryStore {
-    /// Says how much there is, and nothing of what it is.
+    /// Shows counts, and no contents.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("MemoryStore");
-        // Whoever holds it may be the one who asks.
+        // The caller may hold the lock itself.
         if let Ok(logs) = self.logs.try_lock() {
             let records: usize = logs.values().map(|log| log.records.len()).sum();
             shown.field("logs", &logs.len()).field("records", &records);
@@ -102,8 +106,14 @@ impl Store for MemoryStore {
     }
 
     fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> StoreFuture<'a, Vec<String>> {
-        let bodies = |log: &Log| slice(&log.records, span).iter().map(|record| record.body.clone()).collect();
-        ready(Ok(self.logs().get(log).map(bodies).unwrap_or_default()))
+        ready(Ok(self.logs().get(log).map(|log| log.bodies(span)).unwrap_or_default()))
+    }
+
+    fn read_many<'a>(&'a self, log: &'a LogName, spans: &'a [Range<u64>]) -> StoreFuture<'a, Vec<Vec<String>>> {
+        let logs = self.logs();
+        let log = logs.get(log);
+        let bodies = |span: &Range<u64>| log.map(|log| log.bodies(span.clone())).unwrap_or_default();
+        ready(Ok(spans.iter().map(bodies).collect()))
     }
 
     fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>> {

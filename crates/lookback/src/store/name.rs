@@ -1,13 +1,14 @@
-//! The names of logs: those that users give, and those of logs that are derived from a session.
+//! The names of logs: those that users choose, and those of logs that are derived from a session.
 
 use std::fmt;
 use std::str::FromStr;
 
 use serde::Serialize;
 
-/// A log's name: 1 to 200 characters, none of them a control character, and no part between `/`s that is empty, `.` or `..`.
+/// A log's name: 1 to 200 characters without control characters and backslashes. No part between slashes may be empty,
+/// `.` or `..`.
 ///
-/// So no name can leave the folder of a store that keeps files, whichever store it is used with.
+/// So no name can lead out of the folder of a store of files, whichever store it is used with.
 ///
 /// ```
 /// use lookback::LogName;
@@ -21,25 +22,25 @@ use serde::Serialize;
 pub struct LogName(String);
 
 impl LogName {
-    /// The most characters that a name may have. That of a derived log may have 16 more.
+    /// The most characters of a name. The name of a derived log may have 16 more.
     pub const LONGEST: usize = 200;
 
-    /// How a session's name ends that has the form of a summary's, as the sessions of `compat::crux` have it.
+    /// The end of a session name that looks like the name of a summary log, as `compat::crux` gives its sessions.
     const MESSAGES: &str = ":messages";
 
-    /// The name as text.
+    /// Returns the name as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The log in which the running summary of this session is kept.
+    /// Returns the name of the log with the running summary of this session.
     ///
     /// ```
     /// use lookback::LogName;
     ///
     /// let name: LogName = "chat-1".parse()?;
     /// assert_eq!(name.summary_of().as_str(), "compact:chat-1:summary");
-    /// // Only so can it be had: nobody can give a session that name.
+    /// // The name is reserved: no session can have it.
     /// assert!("compact:chat-1:summary".parse::<LogName>().is_err());
     /// # Ok::<(), lookback::store::BadName>(())
     /// ```
@@ -48,14 +49,15 @@ impl LogName {
         Derived::Summary.name(&self.0)
     }
 
-    /// Where version 0.1.0 kept the summary of a session that is named `compact:NAME:messages`: in the log of the session NAME.
+    /// The log in which version 0.1.0 kept the summary of a session named `compact:NAME:messages`: the summary log of
+    /// the session NAME.
     pub(crate) fn old_summary_of(&self) -> Option<LogName> {
         let (before, _) = Derived::Summary.around();
         let inner = self.0.strip_prefix(before)?.strip_suffix(LogName::MESSAGES)?;
         Some(Derived::Summary.name(inner))
     }
 
-    /// The log in which the facts of this session are kept.
+    /// Returns the name of the log with the facts of this session.
     ///
     /// ```
     /// use lookback::LogName;
@@ -70,7 +72,7 @@ impl LogName {
         Derived::Facts.name(&self.0)
     }
 
-    /// The log in which the facts are kept that all sessions of the workspace of this name share.
+    /// Returns the name of the log with the facts that all sessions of the workspace of this name share.
     ///
     /// ```
     /// use lookback::LogName;
@@ -84,23 +86,25 @@ impl LogName {
         Derived::Shared.name(&self.0)
     }
 
-    /// Whether it names a log that is derived from another. Such logs are no sessions, and no search finds what is in them.
+    /// Returns whether this is the name of a derived log. Such logs are not sessions, and no search finds what is in
+    /// them.
     pub fn is_derived(&self) -> bool {
         self.derived().is_some()
     }
 
-    /// What is kept in a derived log, and the name that it belongs to; `None` for a session's own.
+    /// Returns what a derived log contains, and the name to which it belongs; `None` for a session's own log.
     pub fn derived(&self) -> Option<(Derived, &str)> {
         derived(&self.0)
     }
 
-    /// A name that stands in a file, which anyone may have written; `None` where no log has it.
+    /// A name read from a file, which anyone may have written; `None` if no log can have it.
     pub(super) fn found(name: &str) -> Option<LogName> {
         let mut session = name;
         while let Some((_, of)) = derived(session) {
             session = of;
         }
-        // (`compact::messages` is a session's name, and its summary was once kept under that of no session.)
+        // (`compact::messages` is a valid session name. Its summary was once kept in a log whose name belongs to no
+        // session.)
         let of_none = session.is_empty() && !name.is_empty();
         (of_none || session.parse::<LogName>().is_ok()).then(|| LogName(name.to_owned()))
     }
@@ -112,8 +116,9 @@ impl LogName {
     }
 }
 
-/// What is kept in a derived log.
+/// What a derived log contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Derived {
     /// The running summary of a session.
     Summary,
@@ -126,7 +131,7 @@ pub enum Derived {
 impl Derived {
     const ALL: [Derived; 3] = [Derived::Summary, Derived::Facts, Derived::Shared];
 
-    /// What stands before and behind the name that such a log belongs to.
+    /// What comes before and after the name to which such a log belongs.
     fn around(self) -> (&'static str, &'static str) {
         match self {
             Derived::Summary => ("compact:", ":summary"),
@@ -177,32 +182,31 @@ impl fmt::Display for LogName {
     }
 }
 
-/// A name that no log may have.
+/// An invalid name for a log.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BadName {
-    /// Too short or too long.
+    /// It is too short or too long.
     #[error("a session's name has 1 to {} characters, not {length}", LogName::LONGEST)]
     Length {
-        /// Its characters.
+        /// The number of its characters.
         length: usize,
     },
-    /// A control character or a backslash.
-    #[error("a session's name has no control characters and no backslash, but character {at} is one", at = .at + 1)]
+    /// It contains a control character or a backslash.
+    #[error("a session's name may not have control characters or backslashes, but character {at} is one", at = .at + 1)]
     Character {
-        /// Its index among the characters.
+        /// The index of that character, from 0.
         at: usize,
     },
-    /// A part that leaves the place it is in.
+    /// A part of it is empty, `.` or `..`.
     #[error("no part of a session's name between slashes may be empty, `.` or `..`")]
     Path,
-    /// The name of a derived log.
-    #[error(
-        "a session's name may not begin with `{before}` and end with `{after}`: so the logs are named that are kept beside one"
-    )]
+    /// It is reserved for a derived log.
+    #[error("a session's name may not begin with `{before}` and end with `{after}`: lookback reserves such names")]
     Reserved {
-        /// How it begins.
+        /// Its beginning.
         before: &'static str,
-        /// How it ends.
+        /// Its end.
         after: &'static str,
     },
 }

@@ -1,14 +1,16 @@
 //! Logs in one SQLite file: the embedded default.
 //!
 //! ```text
-//! logs     (id, name, length, bytes, created, used)    one row a log; times in milliseconds since 1970, or NULL
-//! entries  (log, position, checkpoint, body)           one row a record
+//! logs     (id, name, length, bytes, created, used)    one row for each log; times in milliseconds since 1970, or NULL
+//! entries  (log, position, checkpoint, body)           one row for each record
 //! words    full-text index over the words of the records' texts, which are not stored a second time
 //! ```
 //!
-//! The index is given words that were split and folded here, so that every store finds the same; it splits at spaces.
+//! Words are split and folded by Lookback before they are indexed, so that every store finds the same. The index itself
+//! only splits at spaces.
 //!
-//! `entries` keeps its rowid: without one, rows of a kilobyte take three times the room, since they overflow the index's pages.
+//! `entries` keeps its rowid. Without it, rows of a kilobyte would overflow the index's pages and take three times the
+//! space.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -17,21 +19,21 @@ use std::time::{Duration, Instant};
 
 use lookback_core::Entry;
 use lookback_core::transcript::Millis;
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, TransactionBehavior, params};
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, Statement, TransactionBehavior, params};
 
 use super::{
     Durability, Head, Hit, LogInfo, LogName, Record, Store, StoreError, StoreFuture, refuse_special, wanted, words,
 };
 
-/// The version of the file's layout. The first had no times, and an index that split and folded words by itself.
+/// The version of the file's layout. Version 1 had no times, and its index split and folded words by itself.
 const VERSION: i64 = 2;
-/// Says that a file is a store of Lookback: the bytes of "look".
+/// Identifies a file as a store of Lookback: the bytes of "look".
 const APPLICATION: i64 = 0x6c6f_6f6b;
 /// How long a writer waits for another process.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long a search may take.
 const LONGEST_SEARCH: Duration = Duration::from_secs(10);
-/// After so many steps of SQLite's machine a search looks at the clock: some milliseconds.
+/// A search looks at the clock after this many steps of SQLite's virtual machine: some milliseconds.
 const STEPS: i32 = 100_000;
 
 const SCHEMA: &str = "
@@ -56,6 +58,11 @@ const SCHEMA: &str = "
 const INDEX: &str = "
     CREATE VIRTUAL TABLE words USING fts5 (text, content = '', contentless_delete = 1, tokenize = \"ascii tokenchars '_'\");
 ";
+/// Selects the bodies of a span of a log, in order.
+const READ: &str = "
+    SELECT body FROM entries
+    WHERE log = (SELECT id FROM logs WHERE name = ?1) AND position >= ?2 AND position < ?3 ORDER BY position
+";
 
 /// Logs in one SQLite file, which several processes may use at once.
 ///
@@ -72,24 +79,24 @@ const INDEX: &str = "
 /// ```
 #[derive(Debug)]
 pub struct SqliteStore {
-    /// The connection that writes, and reads that belong to a write.
+    /// The connection for writes, and for the reads that belong to them.
     writer: Arc<Mutex<Connection>>,
     readers: Arc<Readers>,
     path: PathBuf,
 }
 
-/// Connections that read, one for each reader at a time: a long search holds up neither writers nor others that read.
+/// Connections for readers, one for each at a time, so that a long search delays neither writers nor other readers.
 #[derive(Debug)]
 struct Readers {
     idle: Mutex<Vec<Connection>>,
-    /// What they are opened by: a path, or an address.
+    /// The path or URI that they open.
     target: PathBuf,
     flags: OpenFlags,
     patience: Mutex<Duration>,
 }
 
 impl Readers {
-    /// How many are kept open while nobody reads.
+    /// How many stay open while nobody reads.
     const MOST_IDLE: usize = 4;
 
     fn take(&self) -> Result<Connection, rusqlite::Error> {
@@ -111,28 +118,29 @@ impl Readers {
 }
 
 impl SqliteStore {
-    /// Opens a store, and makes one where there is none.
+    /// Opens a store, and creates it if it does not exist. An append is done when it has reached the disk.
     ///
     /// # Errors
-    /// Where the file is not a store, a newer version wrote it, another process holds it, or it cannot be made.
+    /// Returns an error if the file is not a store, if a newer version wrote it, if another process holds it, or if it
+    /// cannot be created.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         SqliteStore::open_with(path, Durability::Disk)
     }
 
-    /// Opens a store, and makes one where there is none.
+    /// Opens a store with this durability, and creates it if it does not exist.
     ///
     /// # Errors
-    /// As [`SqliteStore::open`].
+    /// The same as [`SqliteStore::open`].
     pub fn open_with(path: impl AsRef<Path>, durability: Durability) -> Result<Self, StoreError> {
         let path = path.as_ref();
         make_private(path);
         SqliteStore::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE, durability)
     }
 
-    /// Opens a store that must be there, to be read alone where it may not be written to.
+    /// Opens an existing store. If it may not be written to, it is opened for reading only.
     ///
     /// # Errors
-    /// As [`SqliteStore::open`], and where there is no file.
+    /// The same as [`SqliteStore::open`]. Returns an error if there is no file.
     pub fn open_existing(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path = path.as_ref();
         if !path.exists() {
@@ -147,11 +155,11 @@ impl SqliteStore {
         }
     }
 
-    /// The same store, which waits so long for another process before it says that the store is locked: 5 seconds, unless
-    /// this says otherwise.
+    /// Sets how long to wait for another process before an error says that the store is locked. The default is 5
+    /// seconds.
     ///
     /// # Errors
-    /// None in practice: SQLite takes any time.
+    /// None in practice: SQLite accepts any duration.
     pub fn with_patience(self, patience: Duration) -> Result<Self, StoreError> {
         let connection = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         connection.busy_timeout(patience).map_err(|error| explain(&self.path, error))?;
@@ -161,7 +169,7 @@ impl SqliteStore {
         Ok(self)
     }
 
-    /// The file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -178,9 +186,9 @@ impl SqliteStore {
         Ok(store)
     }
 
-    /// Opens what stands at `target`, which is a path or an address of `path`.
+    /// Opens `target`, which is a path, or a URI of `path`.
     fn attach(target: impl AsRef<Path>, path: &Path, flags: OpenFlags) -> Result<Self, StoreError> {
-        // The file, and those that SQLite keeps beside it.
+        // The file, and the files that SQLite keeps beside it.
         for ending in ["", "-wal", "-shm", "-journal"] {
             let mut file = path.as_os_str().to_owned();
             file.push(ending);
@@ -202,7 +210,7 @@ impl SqliteStore {
         Ok(SqliteStore { writer, readers, path: path.to_owned() })
     }
 
-    /// Runs `work` on a connection that nobody else uses, on a thread that may wait.
+    /// Runs `work` on a connection of its own, on a thread that may block.
     fn look<'a, T: Send + 'static>(
         &'a self,
         work: impl FnOnce(&mut Connection) -> Result<T, Fault> + Send + 'static,
@@ -212,7 +220,7 @@ impl SqliteStore {
             let done = blocking::unblock(move || {
                 let mut connection = readers.take()?;
                 let done = work(&mut connection)?;
-                // One that failed, or panicked, is not used again.
+                // After an error or a panic the connection is not used again.
                 readers.give_back(connection);
                 Ok(done)
             });
@@ -230,7 +238,7 @@ impl SqliteStore {
         }
     }
 
-    /// Runs `work` on the connection that writes, on a thread that may wait.
+    /// Runs `work` on the connection for writes, on a thread that may block.
     fn run<'a, T: Send + 'static>(
         &'a self,
         work: impl FnOnce(&mut Connection) -> Result<T, Fault> + Send + 'static,
@@ -238,7 +246,7 @@ impl SqliteStore {
         let connection = self.writer.clone();
         Box::pin(async move {
             let done = blocking::unblock(move || {
-                // A panic cannot leave a transaction behind: it is rolled back when it is dropped.
+                // A panic leaves no transaction behind: dropping it rolls it back.
                 let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
                 work(&mut connection)
             });
@@ -247,20 +255,21 @@ impl SqliteStore {
     }
 }
 
-/// Makes the file where there is none, so that it is its owner's to read, as conversations are. SQLite gives those beside it the same rights.
+/// Creates the file if it does not exist, readable only by its owner, because it holds conversations. SQLite gives the
+/// files beside it the same permissions.
 fn make_private(path: &Path) {
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;
-        // Where it cannot be made, SQLite says so.
+        // If it cannot be created, SQLite reports the error.
         let _ = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     }
     #[cfg(not(unix))]
     let _ = path;
 }
 
-/// The address by which SQLite reads a file that it may write nothing beside, as readers must where others write too: only where nobody
-/// does, so that all of it is in the file.
+/// The URI of a database in a folder where SQLite may not create files. (Other readers need such files.) `None` if
+/// somebody is writing to the database, because then part of it is not in the file.
 fn at_rest(path: &Path) -> Option<String> {
     let path = path.canonicalize().ok()?;
     let path = path.to_str()?;
@@ -269,7 +278,7 @@ fn at_rest(path: &Path) -> Option<String> {
     (!is_written).then(|| format!("file:{escaped}?immutable=1"))
 }
 
-/// What can go wrong inside.
+/// An error inside a call.
 enum Fault {
     Sqlite(rusqlite::Error),
     Conflict { at: u64, end: u64 },
@@ -281,10 +290,10 @@ impl From<rusqlite::Error> for Fault {
     }
 }
 
-/// Makes the tables in a new file, checks those of an old one, and brings them up to date.
+/// Creates the tables of a new file, checks those of an old one, and migrates them.
 fn prepare(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     let fault = |error| explain(path, error);
-    // In one transaction, so that another process that makes the tables meanwhile is seen wholly or not at all.
+    // In one transaction, so that tables that another process creates meanwhile are seen entirely or not at all.
     let snapshot = connection.transaction().map_err(fault)?;
     let found = version(&snapshot, path)?;
     drop(snapshot);
@@ -308,7 +317,7 @@ fn prepare(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     transaction.commit().map_err(fault)
 }
 
-/// The version of a store's layout, none of them newer than ours; 0 for a file with nothing in it.
+/// The version of a store's layout, at most ours; 0 for an empty file.
 fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
     let number = |sql| connection.query_row(sql, [], |row| row.get(0)).map_err(|error| explain(path, error));
     let place = || path.display().to_string();
@@ -322,9 +331,9 @@ fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
     }
 }
 
-/// Lets readers go on while one writes.
+/// Lets readers read while somebody writes.
 fn set_journal(connection: &Connection, path: &Path) -> Result<(), StoreError> {
-    // SQLite does not wait by itself for another process that makes the same change.
+    // SQLite itself does not wait for another process that makes the same change.
     let start = Instant::now();
     while let Err(error) = connection.pragma_update(None, "journal_mode", "WAL").map_err(|error| explain(path, error)) {
         if !matches!(error, StoreError::Locked { .. }) || start.elapsed() > PATIENCE {
@@ -341,7 +350,7 @@ fn create(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "application_id", APPLICATION)
 }
 
-/// From version 1: makes room for times, which are not known, and the index anew.
+/// Migrates version 1: adds the times, which are not known, and builds the index again.
 fn migrate(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch(
         "ALTER TABLE logs ADD COLUMN created INTEGER;
@@ -355,7 +364,7 @@ fn migrate(connection: &Connection) -> rusqlite::Result<()> {
     let mut rows = entries.query([])?;
     while let Some(row) = rows.next()? {
         let (id, body, log): (i64, String, _) = (row.get(0)?, row.get(1)?, LogName::kept(row.get(2)?));
-        // The texts were not kept, so this once a store reads its records: what was indexed were the texts of messages.
+        // The texts were not stored, so the records must be parsed here: what was indexed were the texts of messages.
         if let Ok(Entry::Message(arrival)) = serde_json::from_str(&body)
             && !log.is_derived()
         {
@@ -365,19 +374,19 @@ fn migrate(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// A text as the index takes it.
+/// A text in the form that the index takes.
 fn indexed(text: &str) -> String {
     words(text).join(" ")
 }
 
-/// SQLite's errors in our words. None of them holds a record's contents.
+/// Converts SQLite's errors. No error contains the contents of a record.
 fn explain(path: &Path, error: rusqlite::Error) -> StoreError {
     let place = path.display().to_string();
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Locked { place },
         Some(ErrorCode::DiskFull) => StoreError::Full { place },
         Some(ErrorCode::ReadOnly) => StoreError::ReadOnly { place },
-        // The file itself can be opened: what cannot be made are those beside it.
+        // The file itself can be opened, so the files beside it cannot be created.
         Some(ErrorCode::CannotOpen) if path.is_file() && std::fs::File::open(path).is_ok() => {
             StoreError::ReadOnly { place }
         }
@@ -386,7 +395,7 @@ fn explain(path: &Path, error: rusqlite::Error) -> StoreError {
     }
 }
 
-/// Breaks off what a connection does when it has taken this long.
+/// Interrupts the work of a connection when it has taken this long.
 fn limit(connection: &mut Connection, time: Duration) -> rusqlite::Result<()> {
     let start = Instant::now();
     connection.progress_handler(STEPS, Some(move || start.elapsed() > time))
@@ -398,6 +407,12 @@ fn signed(position: u64) -> i64 {
 
 fn unsigned(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
+}
+
+/// The bodies of a span, by the statement [`READ`].
+fn bodies(statement: &mut Statement<'_>, log: &LogName, span: &Range<u64>) -> rusqlite::Result<Vec<String>> {
+    let bounds = params![log.as_str(), signed(span.start), signed(span.end)];
+    statement.query_map(bounds, |row| row.get(0))?.collect()
 }
 
 fn info(row: &Row<'_>) -> rusqlite::Result<LogInfo> {
@@ -475,13 +490,17 @@ impl Store for SqliteStore {
 
     fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> StoreFuture<'a, Vec<String>> {
         let log = log.clone();
+        self.look(move |connection| Ok(bodies(&mut *connection.prepare_cached(READ)?, &log, &span)?))
+    }
+
+    fn read_many<'a>(&'a self, log: &'a LogName, spans: &'a [Range<u64>]) -> StoreFuture<'a, Vec<Vec<String>>> {
+        let (log, spans) = (log.clone(), spans.to_vec());
         self.look(move |connection| {
-            let mut statement = connection.prepare_cached(
-                "SELECT body FROM entries
-                 WHERE log = (SELECT id FROM logs WHERE name = ?1) AND position >= ?2 AND position < ?3 ORDER BY position",
-            )?;
-            let span = params![log.as_str(), signed(span.start), signed(span.end)];
-            Ok(statement.query_map(span, |row| row.get(0))?.collect::<Result<_, _>>()?)
+            // In one transaction, so that all spans are read from the same log: another process may erase the log and
+            // begin it again.
+            let transaction = connection.transaction()?;
+            let mut statement = transaction.prepare_cached(READ)?;
+            Ok(spans.iter().map(|span| bodies(&mut statement, &log, span)).collect::<Result<_, _>>()?)
         })
     }
 
@@ -511,7 +530,7 @@ impl Store for SqliteStore {
     fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>> {
         let prefix = prefix.to_owned();
         self.look(move |connection| {
-            // Names are compared by their bytes, and 255 is above all that UTF-8 has.
+            // Names are compared by their bytes, and UTF-8 has no byte 255.
             let mut statement = connection.prepare_cached(
                 "SELECT name, length, bytes, created, used FROM logs
                  WHERE name >= ?1 AND name < ?1 || CAST(x'ff' AS TEXT) ORDER BY name",
@@ -548,7 +567,7 @@ impl Store for SqliteStore {
     }
 
     fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> StoreFuture<'a, Vec<Hit>> {
-        // Each word in quotes, so that nothing in it is read as the index's query language.
+        // Each word is in quotes, so that nothing in it is read as query syntax.
         let terms: Vec<String> = wanted(query).iter().map(|word| format!("\"{word}\"")).collect();
         if terms.is_empty() {
             return Box::pin(std::future::ready(Ok(Vec::new())));
@@ -603,7 +622,7 @@ mod tests {
         let log: LogName = "one".parse().unwrap();
         let record = |length| vec![Record { body: "x".repeat(length), text: String::new(), checkpoint: false }];
         block_on(store.append(&log, 0, record(9), None)).unwrap();
-        // SQLite's own limit says the same as a disk does.
+        // SQLite's own limit gives the same error as a full disk.
         store.writer.lock().unwrap().pragma_update(None, "max_page_count", 32).unwrap();
         let refused = block_on(store.append(&log, 1, record(1 << 20), None)).unwrap_err();
         assert!(matches!(refused, StoreError::Full { .. }), "{refused:?}");

@@ -1,12 +1,12 @@
-//! The words of a text: what a search looks for, the same in every store.
+//! The words of a text, for searches: the same in every store.
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-/// The most different words of a query that are looked for.
+/// The most different words of a query that a search looks for.
 pub const MOST_WORDS: usize = 32;
 
-/// The words that a query looks for, each once: each that is looked for costs a pass over all that holds it.
+/// The words that a query looks for, each once. Each costs a pass over everything that contains it.
 pub(crate) fn wanted(query: &str) -> Vec<String> {
     let mut wanted: Vec<String> = Vec::new();
     for word in split(query) {
@@ -26,15 +26,16 @@ pub(crate) fn words(text: &str) -> Vec<String> {
     split(text).map(folded).collect()
 }
 
-/// The words of a text, as they stand in it.
+/// The words of a text, as they are written.
 pub(crate) fn split(text: &str) -> impl Iterator<Item = &str> {
-    // A mark belongs to the letter before it; one that follows none, as behind a pictograph, makes no word.
+    // A combining mark belongs to the letter before it. One that follows no letter, for example after an emoji, is not
+    // a word.
     let words = text.split(is_between).map(|word| word.trim_start_matches(is_combining_mark));
     words.filter(|word| !word.is_empty())
 }
 
-/// A word in small letters, without the accents of Latin, Greek and Cyrillic. Marks of other scripts stay: there they are
-/// vowels, or tell letters apart.
+/// A word in lower case, without the accents of Latin, Greek and Cyrillic. Marks of other scripts stay, because there
+/// they are vowels or distinguish letters.
 pub(crate) fn folded(word: &str) -> String {
     const ACCENTS: std::ops::RangeInclusive<char> = '\u{300}'..='\u{36f}';
     if word.is_ascii() {
@@ -43,7 +44,7 @@ pub(crate) fn folded(word: &str) -> String {
     word.to_lowercase().nfd().filter(|c| !ACCENTS.contains(c)).nfc().collect()
 }
 
-/// Whether a character stands between words.
+/// Whether a character separates words.
 fn is_between(c: char) -> bool {
     !c.is_alphanumeric() && c != '_' && !is_combining_mark(c)
 }

@@ -16,7 +16,7 @@ use super::window::{DIALECT, encoded, fit, given, keeping, within};
 use super::{Error, MemoryEntry, Options, ReadOptions, Stats, WriteOptions};
 use crate::compat::OptionError;
 use crate::session::{HistoryQuery, now};
-use crate::store::{LogName, MemoryStore, Store, purge};
+use crate::store::{IntoStore, LogName, MemoryStore, Store, purge};
 
 /// AgentLIB's `SlidingWindowMemory`. [The module](super) lists the differences.
 ///
@@ -61,10 +61,10 @@ impl SlidingWindowMemory {
     ///
     /// # Errors
     /// Returns an error if a limit is 0.
-    pub fn over(store: impl Store + 'static, options: Options) -> Result<Self, OptionError> {
+    pub fn over(store: impl IntoStore, options: Options) -> Result<Self, OptionError> {
         at_least_one("maxTokens", options.max_tokens)?;
         at_least_one("maxTurns", options.max_turns)?;
-        Ok(SlidingWindowMemory { options, store: Arc::new(store), open: Mutex::default() })
+        Ok(SlidingWindowMemory { options, store: store.into_store(), open: Mutex::default() })
     }
 
     /// Returns the newest messages of a session that fit the limits, or no messages if there is no such session.

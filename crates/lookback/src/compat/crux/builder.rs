@@ -12,7 +12,7 @@ use super::{Error, SlidingWindow, log_of, settings};
 use crate::compat::OptionError;
 use crate::presets::rolling_batch;
 use crate::session::{CompactEnd, CompactStart, CompactionOutcome, Hooks, Job, Session};
-use crate::store::{MemoryStore, Store};
+use crate::store::{IntoStore, MemoryStore, Store};
 use crate::summarize::Summarizer;
 
 /// The options of a [`SlidingWindow`].
@@ -91,8 +91,8 @@ impl Builder {
     }
 
     /// Sets the store that keeps the conversation. The default is process memory for this window alone.
-    pub fn store(self, store: impl Store + 'static) -> Self {
-        Builder { store: Arc::new(store), ..self }
+    pub fn store(self, store: impl IntoStore) -> Self {
+        Builder { store: store.into_store(), ..self }
     }
 
     /// Calls `hook` when messages are about to leave the window.

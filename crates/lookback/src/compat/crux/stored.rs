@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::{DIALECT, Error, log_of, settings};
 use crate::session::{Session, list};
-use crate::store::Store;
+use crate::store::IntoStore;
 
 /// The value of a key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -63,7 +63,7 @@ pub struct Metadata {
 /// # Ok::<(), lookback::compat::crux::Error>(())
 /// # }).unwrap();
 /// ```
-pub async fn get(store: impl Store + 'static, key: &str) -> Result<Option<Stored>, Error> {
+pub async fn get(store: impl IntoStore, key: &str) -> Result<Option<Stored>, Error> {
     const MESSAGES: &str = "sliding-window-messages";
     const SUMMARY: &str = "sliding-window-summary";
     let Some(rest) = key.strip_prefix("compact:") else { return Ok(None) };

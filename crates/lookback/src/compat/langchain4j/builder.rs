@@ -11,7 +11,7 @@ use super::id::name_of;
 use super::memory::{Inner, Measure, Most};
 use super::{ChatMemory, ChatMemoryError, MessageWindowChatMemory, SingleSlotChatMemoryStore, TokenWindowChatMemory};
 use crate::compat::OptionError;
-use crate::store::Store;
+use crate::store::{IntoStore, Store};
 
 /// The tokens that OpenAI counts for a request beside its messages.
 const TOKENS_PER_REQUEST: u64 = 3;
@@ -146,8 +146,8 @@ impl<M> Builder<M> {
     /// Sets the store that keeps the memory. It may hold other memories and sessions, too. The default is process
     /// memory for this memory alone.
     #[must_use]
-    pub fn chat_memory_store(self, store: impl Store + 'static) -> Self {
-        Builder { store: Some(Arc::new(store)), ..self }
+    pub fn chat_memory_store(self, store: impl IntoStore) -> Self {
+        Builder { store: Some(store.into_store()), ..self }
     }
 
     /// Sets whether the system message always comes first. By default it keeps the position at which it was added.

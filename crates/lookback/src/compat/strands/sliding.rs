@@ -17,7 +17,7 @@ use super::proactive::tell;
 use super::{Cause, CompressionThreshold, ContextWindowOverflow, ConversationManager, Error, PerTurn, SlidingWindow};
 use crate::compat::OptionError;
 use crate::session::SearchHit;
-use crate::store::{MemoryStore, Store};
+use crate::store::{IntoStore, MemoryStore, Store};
 
 const NAME: &str = "SlidingWindowConversationManager";
 const IRREDUCIBLE: &str = "Unable to trim conversation context!";
@@ -134,8 +134,8 @@ impl SlidingWindowConversationManager {
     /// Keeps the messages that leave the list in this store, in the session with this name. An invalid name is an error
     /// at the first use.
     #[must_use]
-    pub fn with_store(mut self, store: impl Store + 'static, session: &str) -> Self {
-        (self.store, self.session) = (Arc::new(store), session.to_owned());
+    pub fn with_store(mut self, store: impl IntoStore, session: &str) -> Self {
+        (self.store, self.session) = (store.into_store(), session.to_owned());
         self
     }
 

@@ -14,7 +14,7 @@ use super::mirror::{open, own};
 use super::{Cause, CompressionThreshold, ContextWindowOverflow, ConversationManager, Error, Summarizing};
 use crate::compat::OptionError;
 use crate::session::{SearchHit, Session};
-use crate::store::{MemoryStore, Store};
+use crate::store::{IntoStore, MemoryStore, Store};
 use crate::summarize::{Completion, Extractive, Summarizer, SummarizerError, Task, passages, run};
 
 const NAME: &str = "SummarizingConversationManager";
@@ -117,8 +117,8 @@ impl SummarizingConversationManager {
     /// Keeps the messages that it has summarized in this store, in the session with this name. An invalid name is an
     /// error at the first use.
     #[must_use]
-    pub fn with_store(mut self, store: impl Store + 'static, session: &str) -> Self {
-        (self.store, self.session) = (Arc::new(store), session.to_owned());
+    pub fn with_store(mut self, store: impl IntoStore, session: &str) -> Self {
+        (self.store, self.session) = (store.into_store(), session.to_owned());
         self
     }
 

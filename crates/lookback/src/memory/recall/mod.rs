@@ -232,18 +232,20 @@ impl Reader<'_> {
         let (skip, most) = (as_usize(offset), as_usize(limit));
         // One more hit than needed tells whether there are more.
         let hits = self.store.search(Some(self.session), query, skip.saturating_add(most).saturating_add(1)).await?;
-        let mut hits = hits.into_iter().filter(|hit| hit.log == *self.session).skip(skip);
-        for hit in hits.by_ref().take(most) {
-            let Some(arrival) = self.message(hit.position).await? else { continue };
-            let mut passage = self.page(hit.position, &arrival, 0, u64::MAX).await?;
+        let hits: Vec<_> = hits.into_iter().filter(|hit| hit.log == *self.session).skip(skip).collect();
+        let known = hits.iter().take(most).filter(|hit| hit.position < self.end);
+        let spans: Vec<_> = known.map(|hit| hit.position..hit.position.saturating_add(1)).collect();
+        for (position, entry) in log::read_many(self.store, self.session, &spans).await? {
+            let Entry::Message(arrival) = entry else { continue };
+            let mut passage = self.page(position, &arrival, 0, u64::MAX).await?;
             let piece = excerpt(&passage.text, query);
             if piece.chars().count() < passage.text.chars().count() {
-                passage.rest = Some(Recall::entry(hit.position));
+                passage.rest = Some(Recall::entry(position));
             }
             passage.text = piece;
             into.passages.push(passage);
         }
-        if hits.next().is_some() {
+        if hits.len() > most {
             let offset = offset.saturating_add(limit);
             into.more = Some(Recall::Query { query: query.to_owned(), offset, limit: into.asked.limit() });
         }

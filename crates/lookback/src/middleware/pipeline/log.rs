@@ -59,7 +59,7 @@ impl Pipeline {
             match arrival {
                 Arrival::Capped(origin) => self.session.receive(message, origin, now()).await?,
                 Arrival::Whole => self.session.receive_whole(message).await?,
-            }
+            };
         }
         self.writing = None;
         Ok(())

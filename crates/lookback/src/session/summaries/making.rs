@@ -1,6 +1,5 @@
-//! Making one summary beside its session, which may be closed by the time it is done.
+//! Making one summary, beside its session, which may be closed before it is done.
 
-use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,14 +12,14 @@ use tracing::Span;
 use super::note::{Note, failed};
 use crate::session::hooks::{CompactEnd, CompactionOutcome, Hooks};
 use crate::store::{LogName, Store, StoreError};
-use crate::summarize::{Spawner, Summarizer, Task, run};
+use crate::summarize::{Spawner, Summarizer, SummarizerError, Summary, Task, run};
 
-/// All that making one summary needs, without its session.
+/// Everything that making one summary needs.
 pub(super) struct Making {
     pub(super) store: Arc<dyn Store>,
     pub(super) session: LogName,
     pub(super) log: LogName,
-    /// Where in the log what comes of it belongs. Whoever thinks it dead writes there instead.
+    /// The position in the log for the result. If the claim expires first, another writer takes this position.
     pub(super) at: u64,
     pub(super) summarizer: Arc<dyn Summarizer>,
     pub(super) spawner: Spawner,
@@ -32,56 +31,64 @@ pub(super) struct Making {
     pub(super) failures: u32,
 }
 
+/// Why a summary was not made. The text contains nothing of the messages.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoSummary {
+    #[error("it was not done in time")]
+    Late,
+    #[error("{0}")]
+    Panicked(&'static str),
+    #[error(transparent)]
+    Summarizer(#[from] SummarizerError),
+    #[error(transparent)]
+    Rejected(#[from] SummaryRejected),
+}
+
 impl Making {
     pub(super) async fn make(self, task: Task) {
         let begun = Instant::now();
-        let made = self.within_time(task).await;
-        let of = self.session.to_string();
-        let (note, tokens_after, outcome) = match made {
-            Ok((text, tokens)) => {
+        let tokens_before = self.claim.size.tokens;
+        let (note, tokens_after, outcome) = match self.within_time(task).await {
+            Ok(Summary { text, tokens_after, .. }) => {
                 let (id, claim, model) = (self.id.clone(), self.claim.clone(), self.summarizer.model().to_owned());
-                let tokens_before = self.claim.size.tokens;
-                let failures = self.failures;
-                let note = Note::Made { of, id, claim, text, model, tokens_before, tokens_after: tokens, failures };
-                (note, tokens, CompactionOutcome::Summarized)
+                let (of, failures) = (self.session.to_string(), self.failures);
+                let note = Note::Made { of, id, claim, text, model, tokens_before, tokens_after, failures };
+                (note, tokens_after, CompactionOutcome::Summarized)
             }
             Err(reason) => {
+                let reason = reason.to_string();
                 (failed(&self.session, reason.clone(), self.failures), 0, CompactionOutcome::Failed { reason })
             }
         };
-        let written = self.write(&note).await;
-        let outcome = match written {
+        let outcome = match self.write(&note).await {
             Ok(()) => outcome,
             Err(error) => CompactionOutcome::Failed { reason: error.to_string() },
         };
-        self.hooks.end(
-            &Span::current(),
-            &end_of(&self.session, self.claim.size.tokens, tokens_after, begun.elapsed(), outcome),
-        );
+        let end = end_of(&self.session, tokens_before, tokens_after, begun.elapsed(), outcome);
+        self.hooks.end(&Span::current(), &end);
     }
 
-    /// The summary and its tokens, or why there is none.
-    async fn within_time(&self, task: Task) -> Result<(String, u64), String> {
-        let summary = AssertUnwindSafe(run(&*self.summarizer, task, &*self.counter)).catch_unwind();
-        let timer = async {
-            async_io::Timer::after(self.time_limit).await;
-            Err(Box::new("it was not done in time") as Box<dyn Any + Send>)
-        };
-        match future::or(summary, timer).await {
-            Ok(Ok(summary)) => {
-                let tokens = summary.tokens_after;
-                // Where nothing was said no model was asked, and there is nothing to take up.
-                if summary.text.is_empty() {
-                    return Err(SummaryRejected::Empty.to_string());
+    async fn within_time(&self, task: Task) -> Result<Summary, NoSummary> {
+        let made = async {
+            match AssertUnwindSafe(run(&*self.summarizer, task, &*self.counter)).catch_unwind().await {
+                // No model was asked, because nothing was said: there is nothing to take up.
+                Ok(Ok(summary)) if summary.text.is_empty() => Err(SummaryRejected::Empty.into()),
+                Ok(Ok(summary)) => Ok(summary),
+                Ok(Err(error)) => {
+                    self.spawner.learn(&error);
+                    Err(error.into())
                 }
-                Ok((summary.text, tokens))
+                Err(panic) => {
+                    let message = panic.downcast_ref::<&'static str>().copied();
+                    Err(NoSummary::Panicked(message.unwrap_or("the summarizer panicked")))
+                }
             }
-            Ok(Err(error)) => {
-                self.spawner.learn(&error);
-                Err(error.to_string())
-            }
-            Err(panic) => Err((*panic.downcast_ref::<&str>().unwrap_or(&"the summarizer panicked")).to_owned()),
-        }
+        };
+        let late = async {
+            async_io::Timer::after(self.time_limit).await;
+            Err(NoSummary::Late)
+        };
+        future::or(made, late).await
     }
 
     async fn write(&self, note: &Note) -> Result<(), StoreError> {
@@ -100,11 +107,11 @@ impl Making {
 
 pub(super) fn end_of(
     session: &LogName,
-    before: u64,
-    after: u64,
+    tokens_before: u64,
+    tokens_after: u64,
     duration: Duration,
     outcome: CompactionOutcome,
 ) -> CompactEnd {
-    let (tokens_before, tokens_after) = (before, after);
-    CompactEnd { session: session.clone(), summary_tokens: after, tokens_before, tokens_after, duration, outcome }
+    let (session, summary_tokens) = (session.clone(), tokens_after);
+    CompactEnd { session, summary_tokens, tokens_before, tokens_after, duration, outcome }
 }

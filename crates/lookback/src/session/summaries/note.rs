@@ -1,4 +1,4 @@
-//! What the log of a session's summaries holds: the newest note says how things stand.
+//! The notes in the log of a session's summaries: the newest one says what the state is.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 use crate::session::now;
 use crate::store::{LogName, Record, Store, StoreError};
 
-/// The longest that is waited after failures, which is doubled from one to the next.
+/// The longest wait after failures. The wait doubles from one failure to the next.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
-/// What the log of summaries holds. The newest says how things stand.
+/// A record of the log of summaries.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Note {
-    /// Somebody makes a summary, until `until` at the latest. No other has this `id`.
+    /// A claim: somebody makes a summary, until `until` at the latest. No other claim has this `id`.
     Started {
         of: String,
         #[serde(default)]
@@ -26,8 +26,8 @@ pub(super) enum Note {
         until: Millis,
         failures: u32,
     },
-    /// Here it is. It stands right behind its beginning: where that has another `id`, the session was erased meanwhile and begun anew, and
-    /// the summary is of another conversation.
+    /// The summary, right behind its claim. If that claim has another `id`, the session was erased and begun again
+    /// meanwhile, and the summary belongs to another conversation.
     Made {
         of: String,
         #[serde(default)]
@@ -37,11 +37,11 @@ pub(super) enum Note {
         model: String,
         tokens_before: u64,
         tokens_after: u64,
-        /// How often it failed in a row before: where the session does not take this one, that is one more.
+        /// How many tries in a row had failed before. If the session rejects this summary, that is one more.
         #[serde(default)]
         failures: u32,
     },
-    /// Nothing came of it; it is tried again at `retry`.
+    /// Nothing came of it. The next try is at `retry`.
     Failed { of: String, reason: String, failures: u32, retry: Millis },
 }
 
@@ -62,12 +62,14 @@ impl Note {
     }
 }
 
+/// The note that a try failed, after `failures` earlier ones in a row.
 pub(super) fn failed(session: &LogName, reason: String, failures: u32) -> Note {
     let retry = now().unwrap_or_default().saturating_add(millis(wait(failures)));
     Note::Failed { of: session.to_string(), reason, failures: failures.saturating_add(1), retry }
 }
 
-/// How long is waited after so many failures in a row before this one: not at all after the first, then a second, two, four.
+/// The wait before the next try, after `failures` failures in a row before this one: none after the first, then 1, 2, 4
+/// seconds.
 pub(super) fn wait(failures: u32) -> Duration {
     match failures.checked_sub(1) {
         None => Duration::ZERO,

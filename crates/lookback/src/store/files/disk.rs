@@ -1,4 +1,5 @@
-//! What is asked of a file system: to open without following links, to replace a file whole, to keep what was written.
+//! What the store needs from a file system: opening without following links, replacing a whole file, and reaching the
+//! disk.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -6,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::store::{Durability, StoreError, refuse_special};
 
-/// The system's errors in our words.
+/// Converts the system's errors.
 pub(super) fn failed(path: &Path) -> impl Fn(io::Error) -> StoreError + '_ {
     |error| {
         let place = path.display().to_string();
@@ -17,7 +18,7 @@ pub(super) fn failed(path: &Path) -> impl Fn(io::Error) -> StoreError + '_ {
     }
 }
 
-/// Refuses a path on which a link lies, below the root: what it leads to is none of the store's.
+/// Returns an error if a part of the path below the root is a link: what it leads to is not the store's.
 pub(super) fn refuse_links(root: &Path, path: &Path) -> Result<(), StoreError> {
     for part in path.ancestors().take_while(|part| *part != root) {
         if part.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink()) {
@@ -27,12 +28,12 @@ pub(super) fn refuse_links(root: &Path, path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// A file to read; `None` where there is none, or one with nothing in it.
+/// Opens a file for reading; `None` if it does not exist or is empty.
 pub(super) fn open(path: &Path) -> Result<Option<File>, StoreError> {
     refuse_special(path)?;
     let open = || -> io::Result<Option<File>> {
         let file = File::open(path)?;
-        // A file of no bytes is what a loss of power may leave of one that was not yet on the disk.
+        // A loss of power may leave an empty file if its contents were not on the disk yet.
         let is_empty = file.metadata()?.len() == 0;
         Ok((!is_empty).then_some(file))
     };
@@ -42,7 +43,7 @@ pub(super) fn open(path: &Path) -> Result<Option<File>, StoreError> {
     }
 }
 
-/// How our files are made: they hold conversations, and are their owner's to read.
+/// Options for new files. They hold conversations, so only their owner may read them.
 pub(super) fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     #[cfg(unix)]
@@ -50,7 +51,7 @@ pub(super) fn private() -> OpenOptions {
     options
 }
 
-/// Makes a folder, and those that it is to be in.
+/// Creates a folder, and its parents if they do not exist.
 pub(super) fn make_folder(folder: &Path, durability: Durability) -> io::Result<()> {
     if folder.as_os_str().is_empty() || folder.is_dir() {
         return Ok(());
@@ -67,7 +68,7 @@ pub(super) fn make_folder(folder: &Path, durability: Durability) -> io::Result<(
     }
 }
 
-/// Puts what was written to a file on the disk.
+/// Waits until the contents of a file are on the disk.
 pub(super) fn keep(file: &File, durability: Durability) -> io::Result<()> {
     match durability {
         Durability::Disk => file.sync_data(),
@@ -75,22 +76,23 @@ pub(super) fn keep(file: &File, durability: Durability) -> io::Result<()> {
     }
 }
 
-/// Puts on the disk which files a folder has.
+/// Waits until the list of a folder's files is on the disk.
 pub(super) fn keep_entries(folder: &Path, durability: Durability) -> io::Result<()> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     match durability {
-        // Elsewhere a folder cannot be opened, and its entries are kept with the file.
+        // Other systems cannot open a folder, and write its list with the file.
         Durability::Disk if cfg!(unix) => File::open(folder)?.sync_all(),
         Durability::Disk | Durability::System => Ok(()),
     }
 }
 
-/// What a file is called until it is put in its place.
+/// The name of a file until it is complete.
 pub(super) fn temporary(path: &Path) -> PathBuf {
     path.with_extension("lookback-tmp")
 }
 
-/// Writes a file anew, and makes its folder where there is none: whoever opens it finds the old one or the new one, whole, whenever the process dies.
+/// Replaces a file, and creates its folder if it does not exist. Readers find the old file or the new one, complete,
+/// whenever the process dies.
 pub(super) fn replace(
     path: &Path,
     durability: Durability,
@@ -103,7 +105,7 @@ pub(super) fn replace(
     let folder = path.parent().unwrap_or(Path::new(""));
     make_folder(folder, durability)?;
     let temporary = temporary(path);
-    // What a process left behind that died at this.
+    // A process that died at this point left it behind.
     remove(&temporary)?;
     let write = || {
         let mut file = private().write(true).create_new(true).open(&temporary)?;
@@ -121,7 +123,7 @@ pub(super) fn replace(
     keep_entries(folder, durability)
 }
 
-/// Removes a file; `false` where there is none.
+/// Removes a file; `false` if it does not exist.
 pub(super) fn remove(path: &Path) -> io::Result<bool> {
     match fs::remove_file(path) {
         Ok(()) => Ok(true),

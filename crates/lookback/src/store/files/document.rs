@@ -1,4 +1,5 @@
-//! A log in a JSON document that another program may keep its own members in: `{..., "lookback": {...}, "entries": [...]}`.
+//! A log in a JSON document, in which another program may keep its own members: `{..., "lookback": {...}, "entries":
+//! [...]}`.
 
 use std::fmt;
 use std::io::{Read, Write};
@@ -42,16 +43,16 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
-/// A document, taken apart.
+/// A parsed document.
 #[derive(Default)]
 struct Document<'a> {
-    /// What is not ours.
+    /// The members of other programs.
     others: Vec<(String, &'a RawValue)>,
     header: Option<Header>,
     entries: Vec<&'a RawValue>,
 }
 
-/// The text of a document; `None` where there is none.
+/// The text of a document; `None` if it does not exist.
 fn text(path: &Path) -> Result<Option<String>, StoreError> {
     let Some(mut file) = disk::open(path)? else { return Ok(None) };
     let mut bytes = Vec::new();
@@ -89,7 +90,7 @@ impl<'a> Document<'a> {
             }
             (Some(_), Some(entries)) => Ok(Document { entries, ..document }),
             (None, None) => Ok(document),
-            // One without the other is another program's, or not whole.
+            // One without the other belongs to another program, or is incomplete.
             _ => Err(foreign()),
         }
     }
@@ -97,7 +98,7 @@ impl<'a> Document<'a> {
     fn lines(&self, log: &LogName, path: &Path) -> Result<Vec<Line<'a>>, StoreError> {
         let line = |(position, entry): (u64, &&'a RawValue)| {
             let entry = entry.get().as_bytes();
-            let reason = || format!("in {} it {}", path.display(), Line::fault(entry, position));
+            let reason = || format!("in {}, it {}", path.display(), Line::fault(entry, position));
             let damaged = || StoreError::Damaged { log: log.to_string(), position, reason: reason() };
             Line::parse(entry, position).ok_or_else(damaged)
         };
@@ -119,7 +120,7 @@ impl<'a> Document<'a> {
     }
 }
 
-/// Reads a document's log; `None` where it has none.
+/// Reads a document's log; `None` if it has none.
 fn with<T>(
     path: &Path,
     log: &LogName,
@@ -141,15 +142,18 @@ pub(super) fn tally(path: &Path, log: &LogName) -> Result<Option<Tally>, StoreEr
     })
 }
 
-pub(super) fn bodies(path: &Path, log: &LogName, span: Range<u64>) -> Result<Vec<String>, StoreError> {
+/// The bodies of each of these spans.
+pub(super) fn bodies(path: &Path, log: &LogName, spans: &[Range<u64>]) -> Result<Vec<Vec<String>>, StoreError> {
     let bodies = with(path, log, |_, lines| {
-        let within = lines.iter().filter(|line| span.contains(&line.at));
-        within.map(|line| line.body().to_owned()).collect()
+        let within = |span: &Range<u64>| -> Vec<String> {
+            lines.iter().filter(|line| span.contains(&line.at)).map(|line| line.body().to_owned()).collect()
+        };
+        spans.iter().map(within).collect::<Vec<_>>()
     });
-    Ok(bodies?.unwrap_or_default())
+    Ok(bodies?.unwrap_or_else(|| vec![Vec::new(); spans.len()]))
 }
 
-/// Appends to a document's log, which must end at `at`. To be called by one writer at a time.
+/// Appends to a document's log, which must end at `at`. Only one writer may call this at a time.
 pub(super) fn append(
     path: &Path,
     log: &LogName,
@@ -180,7 +184,7 @@ pub(super) fn append(
     disk::replace(path, durability, |file| file.write_all(whole.as_bytes())).map_err(failed(path))
 }
 
-/// Takes a log out of its document, and the document away where nothing else is in it.
+/// Removes a log from its document, and deletes the document if nothing else is in it.
 pub(super) fn erase(path: &Path, durability: Durability) -> Result<(), StoreError> {
     let Some(text) = text(path)? else { return Ok(()) };
     let mut document = Document::parse(&text, path)?;
@@ -192,7 +196,7 @@ pub(super) fn erase(path: &Path, durability: Durability) -> Result<(), StoreErro
     disk::replace(path, durability, |file| file.write_all(rest.as_bytes())).map_err(failed(path))
 }
 
-/// The header of a document's log; `None` where it has none.
+/// The header of a document's log; `None` if it has none.
 pub(super) fn header(path: &Path) -> Result<Option<Header>, StoreError> {
     let Some(text) = text(path)? else { return Ok(None) };
     Ok(Document::parse(&text, path)?.header)

@@ -1,4 +1,4 @@
-//! A record as a line of JSON, and the header that says whose lines they are.
+//! A record as a line of JSON, and the header that names the log.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::store::{Head, LogInfo, LogName, Record};
 /// The version of the layout.
 pub(super) const VERSION: i64 = 1;
 
-/// Whose records a file holds: the first line of a log, and a member of a document.
+/// Names the log of a file: the first line of a log, and a member of a document.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Header {
     pub(super) version: i64,
@@ -36,13 +36,13 @@ pub(super) struct First {
 /// A record.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Line<'a> {
-    /// Its position: where a line was taken out by hand, what follows must not take its place.
+    /// Its position. If a line was removed by hand, the lines after it must not take its place.
     pub(super) at: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) time: Option<Millis>,
     #[serde(default, skip_serializing_if = "is_false")]
     pub(super) checkpoint: bool,
-    /// The next line belongs to the same append: without that one, this one is not there either.
+    /// Whether the next line belongs to the same append. If that line is missing, this one does not count either.
     #[serde(default, skip_serializing_if = "is_false")]
     pub(super) more: bool,
     #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
@@ -50,7 +50,7 @@ pub(super) struct Line<'a> {
     /// The body, byte for byte.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     entry: Option<&'a RawValue>,
-    /// The body, where it cannot stand in a line as it is.
+    /// The body as a string, if it cannot be part of a line as it is.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     quoted: Option<Cow<'a, str>>,
 }
@@ -63,27 +63,27 @@ fn is_false(value: &bool) -> bool {
 impl<'a> Line<'a> {
     pub(super) fn of(log: &LogName, record: &'a Record, at: u64, time: Option<Millis>, more: bool) -> Self {
         let body = record.body.as_str();
-        // A message keeps the line breaks that it came with. (`null` would read as no entry.)
+        // A message keeps the line breaks with which it came. (`null` would read as no entry.)
         let fits = |entry: &&RawValue| entry.get() == body && body != "null" && !body.contains('\n');
         let entry = serde_json::from_str(body).ok().filter(fits);
         let quoted = entry.is_none().then_some(Cow::Borrowed(body));
-        // No search finds what is in a derived log.
+        // Derived logs are not searched.
         let text = if log.is_derived() { "" } else { &record.text };
         Line { at, time, checkpoint: record.checkpoint, more, text: Cow::Borrowed(text), entry, quoted }
     }
 
-    /// `None` where this is no record, or another than that of this position.
+    /// `None` if this is not a record, or not the one of this position.
     pub(super) fn parse(line: &'a [u8], position: u64) -> Option<Self> {
         let line: Line<'a> = serde_json::from_slice(line).ok()?;
         (line.at == position && (line.entry.is_some() || line.quoted.is_some())).then_some(line)
     }
 
-    /// Why a line is not the record of this position; nothing of what stands in it.
+    /// Why a line is not the record of this position, without any of its contents.
     pub(super) fn fault(line: &[u8], position: u64) -> String {
         match serde_json::from_slice::<Line<'_>>(line) {
-            Err(error) if error.is_data() => "is no record".to_owned(),
-            Err(_) => "is no JSON".to_owned(),
-            Ok(line) if line.at != position => format!("has `at` {} where {position} is expected", line.at),
+            Err(error) if error.is_data() => "is not a record".to_owned(),
+            Err(_) => "is not valid JSON".to_owned(),
+            Ok(line) if line.at != position => format!("has `at` {} instead of {position}", line.at),
             Ok(_) => "has no `entry`".to_owned(),
         }
     }
@@ -109,7 +109,7 @@ pub(super) fn lines(
     records.iter().enumerate().map(line).collect()
 }
 
-/// What is known of a log beside its records.
+/// What is known about a log besides its records.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) created: Option<Millis>,
@@ -120,7 +120,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// That of a log without records.
+    /// The tally of a log without records.
     pub(super) fn new(header: &Header) -> Self {
         Tally { created: header.created, ..Tally::default() }
     }

@@ -1,4 +1,4 @@
-//! A log of a line a record, which only grows; and the index that finds records in it.
+//! A log with one record for each line, and the index that finds records in it.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -12,12 +12,12 @@ use super::disk::{self, failed};
 use super::line::{First, Header, Line, Note, Tally, VERSION, lines};
 use crate::store::{Durability, LogName, Record, StoreError, words};
 
-/// A first line is no longer than this.
+/// The most bytes of a first line.
 const LONGEST_HEADER: u64 = 1 << 16;
-/// As much of the last line is compared, to tell whether the file is still the one that was indexed.
+/// How many bytes of the last indexed line are compared, to recognize the file that was indexed.
 const COMPARED: usize = 256;
 
-/// Where the records of a file stand, up to the last append that is whole.
+/// Where the records of a file are, up to the last complete append.
 pub(super) struct Index {
     first: Vec<u8>,
     last: Vec<u8>,
@@ -26,7 +26,7 @@ pub(super) struct Index {
     pub(super) tally: Tally,
 }
 
-/// The header of a file; `None` where there is no file.
+/// The header of a file; `None` if there is no file.
 pub(super) fn header(path: &Path) -> Result<Option<(File, Vec<u8>, Header)>, StoreError> {
     let place = || path.display().to_string();
     let Some(mut file) = disk::open(path)? else { return Ok(None) };
@@ -41,16 +41,16 @@ pub(super) fn header(path: &Path) -> Result<Option<(File, Vec<u8>, Header)>, Sto
     }
 }
 
-/// Refuses the file of another log: a file system may take two names for one.
+/// Returns an error if the file belongs to another log: a file system may treat two names as one.
 pub(super) fn refuse_others(header: &Header, path: &Path, log: &LogName) -> Result<(), StoreError> {
     if header.log == log.as_str() {
         return Ok(());
     }
-    let reason = format!("{} is the file of another log", path.display());
+    let reason = format!("{} belongs to another log", path.display());
     Err(StoreError::Damaged { log: log.to_string(), position: 0, reason })
 }
 
-/// A log that is there, and an index of it that is up to date; `None` where there is none.
+/// Opens a log, and brings its index up to date; `None` if there is no log.
 pub(super) fn open(path: &Path, log: &LogName, known: &mut Option<Index>) -> Result<Option<File>, StoreError> {
     let Some((mut file, first, header)) = header(path)? else {
         *known = None;
@@ -60,7 +60,7 @@ pub(super) fn open(path: &Path, log: &LogName, known: &mut Option<Index>) -> Res
     let same = |index: &Index| index.first == first && index.is_of(&mut file).unwrap_or(false);
     let mut index = known.take().filter(same).unwrap_or_else(|| Index::new(first, &header));
     let extended = index.extend(&mut file, path, log);
-    // What was found before a damaged line need not be read again.
+    // Lines before a damaged one need not be read again.
     let records = known.insert(index).tally.records;
     extended?;
     Ok((records > 0).then_some(file))
@@ -71,7 +71,7 @@ impl Index {
         Index { first, last: Vec::new(), ends: Vec::new(), tally: Tally::new(header) }
     }
 
-    /// Where what is whole ends.
+    /// Where the last complete append ends.
     fn end(&self) -> u64 {
         self.start(self.ends.len())
     }
@@ -82,7 +82,7 @@ impl Index {
         before.copied().unwrap_or(self.first.len() as u64)
     }
 
-    /// Whether the last line that was indexed still stands where it stood: another process may have erased the log and begun it anew.
+    /// Whether the last indexed line is still in its place. Another process may have erased the log and begun it again.
     fn is_of(&self, file: &mut File) -> io::Result<bool> {
         let mut last = vec![0; self.last.len()];
         file.seek(SeekFrom::Start(self.end() - self.last.len() as u64))?;
@@ -90,11 +90,11 @@ impl Index {
         Ok(last == self.last)
     }
 
-    /// Reads what was appended since. What is torn at the end is left out.
+    /// Reads what was appended since. An incomplete append at the end is left out.
     fn extend(&mut self, file: &mut File, path: &Path, log: &LogName) -> Result<(), StoreError> {
         loop {
             let scan = self.scan(file).map_err(failed(path))?;
-            // Where a torn end was cut off and written over meanwhile, the one may have been read and then the other.
+            // If another process cut off a torn end and wrote over it meanwhile, parts of both may have been read.
             if digest(file, self.end(), scan.length).map_err(failed(path))? != scan.digest {
                 continue;
             }
@@ -125,7 +125,7 @@ impl Index {
             scan.length += bytes.len() as u64;
             let position = self.tally.records + scan.found.len() as u64;
             let Some(line) = Line::parse(&bytes, position) else {
-                // A loss of power may leave zeros where a block was to be written.
+                // A loss of power may leave zeros in place of a block.
                 let unwritten = bytes.contains(&0) && reader.fill_buf()?.is_empty();
                 scan.damaged = (!unwritten).then(|| (position, Line::fault(&bytes, position)));
                 break;
@@ -166,7 +166,7 @@ impl Index {
         Ok(bodies)
     }
 
-    /// The records whose text holds all these words, in order.
+    /// The records whose text has all these words, in order.
     pub(super) fn find(
         &self,
         file: &mut File,
@@ -192,17 +192,17 @@ impl Index {
     }
 }
 
-/// What was read of a file behind the lines that are known.
+/// What was read of a file after the lines that are known.
 #[derive(Default)]
 struct Scan {
-    /// Where the lines of whole appends end.
+    /// Where the lines of complete appends end.
     found: Vec<(u64, Note)>,
-    /// The end of the last of those.
+    /// The end of the last of those lines.
     last: Vec<u8>,
-    /// All that was read, save a last line without an end.
+    /// Bytes that were read, except a last line without an end.
     length: u64,
     digest: u64,
-    /// The record at which it cannot be read on, and why.
+    /// The record at which reading stopped, and why.
     damaged: Option<(u64, String)>,
 }
 
@@ -222,12 +222,12 @@ fn digest(file: &mut File, start: u64, length: u64) -> io::Result<u64> {
 }
 
 fn damaged(path: &Path, log: &LogName, position: u64, fault: &str) -> StoreError {
-    // Behind the header, and counted from one.
+    // The header is line 1.
     let reason = format!("line {} of {} {fault}", position + 2, path.display());
     StoreError::Damaged { log: log.to_string(), position, reason }
 }
 
-/// Appends to a log, which must end at `at`. To be called by one writer at a time.
+/// Appends to a log, which must end at `at`. Only one writer may call this at a time.
 pub(super) fn append(
     path: &Path,
     log: &LogName,
@@ -250,20 +250,20 @@ pub(super) fn append(
         (Some(_), Some(index)) => {
             let whole = index.end();
             let write = |mut file: File| {
-                // What is torn, a writer left behind that died at it.
+                // A writer that died while writing left a torn end.
                 if file.metadata()?.len() > whole {
                     file.set_len(whole)?;
                 }
                 let written = file.write_all(new.as_bytes()).and_then(|()| disk::keep(&file, durability));
                 if written.is_err() {
-                    // Gives back the room that it took, on a full disk. Should that fail, it is torn.
+                    // Frees the space on a full disk. If that fails, the end is torn.
                     let _ = file.set_len(whole);
                 }
                 written
             };
             disk::private().append(true).open(path).and_then(write)
         }
-        // The first append comes with the header, wholly or not at all.
+        // The first append comes with the header, entirely or not at all.
         _ => {
             let first = serde_json::to_string(&First { lookback: Header::new(log, time) }).map_err(json)?;
             disk::replace(path, durability, |file| file.write_all(format!("{first}\n{new}").as_bytes()))

@@ -1,20 +1,20 @@
 //! Logs in plain files, for people who want to read and compare what is remembered.
 //!
 //! ```text
-//! .lookback/memory/NAME/turns.jsonl            a session, one record a line behind a line that says whose they are
-//! .lookback/memory/NAME/facts.jsonl            what is derived from it
-//! .lookback/memory/NAME/summary.jsonl
+//! .lookback/memory/NAME/turns.jsonl            a session: a line that names it, then one line for each record
+//! .lookback/memory/NAME/facts.jsonl            its facts
+//! .lookback/memory/NAME/summary.jsonl          its summaries
 //! .lookback/memory/shared/memory.json          what the sessions of the workspace `shared` share: one JSON document
-//! .lookback/memory/shared/WORKSPACE.json       those of others
-//! .lookback/lookback.lock                      whoever writes holds it
+//! .lookback/memory/shared/WORKSPACE.json       the same for other workspaces
+//! .lookback/lookback.lock                      the lock of writers
 //! ```
 //!
-//! A line is `{"at":POSITION,"time":MILLISECONDS,"text":WHAT A SEARCH FINDS,"entry":BODY}`. `"more":true` says that the next line
-//! belongs to the same append, so that one is there wholly or not at all. A file `*.used` beside a log says when it was last used
-//! otherwise than by writing to it.
+//! A line is `{"at":POSITION,"time":MILLISECONDS,"text":TEXT FOR SEARCHES,"entry":BODY}`. `"more":true` says that the
+//! next line belongs to the same append, so that readers take an append entirely or not at all. A file `*.used` beside
+//! a log has the time of its last use, if that was not a write.
 //!
-//! Writers hold the lock. Readers need none: a log grows by whole appends, of which they take what is whole, and a document is a new file
-//! in the old one's place.
+//! Writers hold the lock. Readers need none: a log grows by whole appends, and a reader takes only those that are
+//! complete. A document is replaced by a new file.
 
 mod disk;
 mod document;
@@ -34,9 +34,9 @@ use lookback_core::transcript::Millis;
 use self::root::{Files, PATIENCE};
 use super::{Durability, Head, Hit, LogInfo, LogName, Record, Store, StoreError, StoreFuture, wanted};
 
-/// Logs in plain files under a folder, which several processes may use at once, and people may read.
+/// Logs in plain files under a folder. Several processes may use them at once, and people can read them.
 ///
-/// The folder may be one that another program keeps its own files in: those are left as they are.
+/// Another program may keep its own files in the folder. They are left as they are.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -56,21 +56,21 @@ pub struct FileStore {
 }
 
 impl FileStore {
-    /// The folder that a store is in, unless one of another name is wanted.
+    /// The usual folder of a store.
     pub const ROOT: &str = ".lookback";
 
-    /// Opens a store, and makes its folder where there is none.
+    /// Opens a store, and creates its folder if it does not exist. An append is done when it has reached the disk.
     ///
     /// # Errors
-    /// Where the folder cannot be made, or is a file.
+    /// Returns an error if the folder cannot be created, or is a file.
     pub fn open(root: impl AsRef<Path>) -> Result<Self, StoreError> {
         FileStore::open_with(root, Durability::Disk)
     }
 
-    /// Opens a store, and makes its folder where there is none.
+    /// Opens a store with this durability, and creates its folder if it does not exist.
     ///
     /// # Errors
-    /// As [`FileStore::open`].
+    /// The same as [`FileStore::open`].
     pub fn open_with(root: impl AsRef<Path>, durability: Durability) -> Result<Self, StoreError> {
         let root = root.as_ref();
         if root.exists() && !root.is_dir() {
@@ -81,10 +81,10 @@ impl FileStore {
         Ok(FileStore { files: Arc::new(files) })
     }
 
-    /// Opens a store that must be there: a folder in which one ever wrote.
+    /// Opens an existing store: a folder to which a store has written.
     ///
     /// # Errors
-    /// As [`FileStore::open`], and where there is no folder, or none of a store.
+    /// The same as [`FileStore::open`]. Returns an error if the folder does not exist, or is not a store's.
     pub fn open_existing(root: impl AsRef<Path>) -> Result<Self, StoreError> {
         let missing = || StoreError::Missing { place: root.as_ref().display().to_string() };
         if !root.as_ref().exists() {
@@ -94,20 +94,20 @@ impl FileStore {
         if store.files.is_there() { Ok(store) } else { Err(missing()) }
     }
 
-    /// The same store, which waits so long for another process before it says that the store is locked: 5 seconds, unless
-    /// this says otherwise.
+    /// Sets how long to wait for another process before an error says that the store is locked. The default is 5
+    /// seconds.
     #[must_use]
     pub fn with_patience(self, patience: Duration) -> Self {
         let files = Files::new(self.root().to_owned(), self.files.durability(), patience);
         FileStore { files: Arc::new(files) }
     }
 
-    /// The folder.
+    /// Returns the folder.
     pub fn root(&self) -> &Path {
         self.files.root()
     }
 
-    /// Runs `work` on a thread that may wait.
+    /// Runs `work` on a thread that may block.
     fn run<'a, T: Send + 'static>(
         &'a self,
         work: impl FnOnce(&Files) -> Result<T, StoreError> + Send + 'static,
@@ -142,7 +142,12 @@ impl Store for FileStore {
 
     fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> StoreFuture<'a, Vec<String>> {
         let log = log.clone();
-        self.run(move |files| files.read(&log, span))
+        self.run(move |files| Ok(files.read_many(&log, &[span])?.pop().unwrap_or_default()))
+    }
+
+    fn read_many<'a>(&'a self, log: &'a LogName, spans: &'a [Range<u64>]) -> StoreFuture<'a, Vec<Vec<String>>> {
+        let (log, spans) = (log.clone(), spans.to_vec());
+        self.run(move |files| files.read_many(&log, &spans))
     }
 
     fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>> {

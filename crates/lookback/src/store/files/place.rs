@@ -1,4 +1,4 @@
-//! Where a log is kept: from its name to a file under the root, one for each, and none outside.
+//! Where a log is kept: each name has a file of its own under the root.
 
 use std::path::{Path, PathBuf};
 
@@ -6,23 +6,23 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::store::{Derived, LogName};
 
-/// The folder, under the root, that the logs are in.
+/// The folder of the logs, under the root.
 pub(super) const MEMORY: &str = "memory";
-/// The folder, in that one, of what all sessions of a workspace share.
+/// Its subfolder for what all sessions of a workspace share.
 const SHARED: &str = "shared";
-/// How the logs of a session's folder are called.
+/// The files in a session's folder.
 pub(super) const LOGS: [&str; 3] = ["turns.jsonl", "facts.jsonl", "summary.jsonl"];
-/// The longest that a name becomes, in bytes: file systems take 255, and an ending follows.
+/// The most bytes of an encoded name. File systems take 255, and an ending follows.
 const LONGEST: usize = 200;
-/// As much of a longer one is kept for the reader; a digest follows.
+/// How many bytes of a longer name stay readable. A digest follows.
 const READABLE: usize = 160;
 
-/// A log's file.
+/// The file of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Place {
-    /// A record a line.
+    /// One record for each line.
     Lines(PathBuf),
-    /// All records in a JSON document, which may hold another program's members beside them.
+    /// All records in one JSON document, which may have members of another program.
     Document(PathBuf),
 }
 
@@ -42,7 +42,7 @@ impl Place {
         }
     }
 
-    /// What a folder's entry may be the file of: `folder` stands in the folder of logs, `file` in it.
+    /// The place that a file in a folder may be, given the folder of the log and the name of the file.
     pub(super) fn at(root: &Path, folder: &str, file: &str) -> Option<Place> {
         let path = root.join(MEMORY).join(folder).join(file);
         match folder {
@@ -58,9 +58,9 @@ impl Place {
     }
 }
 
-/// A name as a file may be called: readable where it can be, and no other name's.
+/// A name as a valid file name: readable if possible, and different for each name.
 fn encoded(name: &str, taken: &[&str]) -> String {
-    // Some file systems take capitals and small letters for the same.
+    // Some file systems ignore case.
     let taken = taken.iter().any(|taken| taken.eq_ignore_ascii_case(name));
     let mut whole = String::new();
     let mut readable = 0;
@@ -79,11 +79,11 @@ fn encoded(name: &str, taken: &[&str]) -> String {
         }
     }
     if whole.is_empty() {
-        // Only a derived log can belong to no name; no other begins with a bare `%`.
+        // Only a derived log can belong to the empty name. No other encoded name is a bare `%`.
         return "%".to_owned();
     }
     if whole.len() > LONGEST {
-        // No other name has a `~`.
+        // No other encoded name has a `~`.
         whole.truncate(readable);
         whole.push_str(&format!("~{:032x}", xxh3_128(name.as_bytes())));
     }

@@ -1,4 +1,4 @@
-//! The folder of a store: who may write in it, which logs are there, and what is asked of each.
+//! The folder of a store: its lock, its logs, and the answers to the store's calls.
 
 use std::collections::HashMap;
 use std::fs::{self, DirEntry, File, TryLockError};
@@ -17,26 +17,26 @@ use super::lines::{self, Index};
 use super::place::{MEMORY, Place};
 use crate::store::{Durability, Hit, LogInfo, LogName, Record, StoreError, refuse_special};
 
-/// The file, under the root, that a writer locks.
+/// The file, under the root, that writers lock.
 const LOCK: &str = "lookback.lock";
 /// How long a writer waits for another process.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-/// How many logs' indexes are kept.
+/// How many indexes of logs are kept.
 const INDEXES: usize = 1024;
 
 pub(super) struct Files {
     root: PathBuf,
     durability: Durability,
     patience: Duration,
-    /// Held by this store's writers, so that only one of them waits for those of other processes.
+    /// Held by this store's writers, so that only one of them waits for other processes.
     writing: Mutex<()>,
     indexes: Mutex<HashMap<LogName, Kept>>,
 }
 
-/// What is known of a log of lines, for one at a time to use.
+/// The index of a log of lines, for one user at a time.
 type Kept = Arc<Mutex<Option<Index>>>;
 
-/// A lock on what a panic cannot leave half done: an index is only changed by whole appends.
+/// Locks something that a panic cannot leave half done: an index changes only by whole appends.
 fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -58,7 +58,7 @@ impl Files {
         disk::make_folder(&self.root, self.durability).map_err(failed(&self.root))
     }
 
-    /// Whether the folder is a store's: a writer was in it, or there is a log, if only one that cannot be read.
+    /// Whether the folder is a store's: a writer was in it, or it has a log, even one that cannot be read.
     pub(super) fn is_there(&self) -> bool {
         self.root.join(LOCK).exists() || self.logs().map_or(true, |logs| !logs.is_empty())
     }
@@ -70,7 +70,7 @@ impl Files {
         Ok(place)
     }
 
-    /// Waits until no other writes, in this process or in another.
+    /// Waits until nobody else writes, in this process or in another.
     fn lock(&self) -> Result<(MutexGuard<'_, ()>, File), StoreError> {
         let start = Instant::now();
         let writing = held(&self.writing);
@@ -102,7 +102,7 @@ impl Files {
         indexes.entry(log.clone()).or_default().clone()
     }
 
-    /// Asks a log that is there.
+    /// Answers a question about a log; `None` if there is no such log.
     pub(super) fn ask<T>(&self, log: &LogName, question: impl FnOnce(&Tally) -> T) -> Result<Option<T>, StoreError> {
         match self.place(log)? {
             Place::Document(path) => Ok(document::tally(&path, log)?.as_ref().map(question)),
@@ -133,15 +133,18 @@ impl Files {
         }
     }
 
-    pub(super) fn read(&self, log: &LogName, span: Range<u64>) -> Result<Vec<String>, StoreError> {
+    /// The bodies of each of these spans.
+    pub(super) fn read_many(&self, log: &LogName, spans: &[Range<u64>]) -> Result<Vec<Vec<String>>, StoreError> {
         match self.place(log)? {
-            Place::Document(path) => document::bodies(&path, log, span),
+            Place::Document(path) => document::bodies(&path, log, spans),
             Place::Lines(path) => {
                 let index = self.index(log);
                 let mut index = held(&index);
                 let file = lines::open(&path, log, &mut index)?;
-                let found = file.zip(index.as_ref());
-                found.map_or_else(|| Ok(Vec::new()), |(mut file, index)| index.bodies(&mut file, &path, log, span))
+                let Some((mut file, index)) = file.zip(index.as_ref()) else {
+                    return Ok(vec![Vec::new(); spans.len()]);
+                };
+                spans.iter().map(|span| index.bodies(&mut file, &path, log, span.clone())).collect()
             }
         }
     }
@@ -156,7 +159,7 @@ impl Files {
     }
 
     pub(super) fn info(&self, log: &LogName) -> Result<Option<LogInfo>, StoreError> {
-        // What cannot be read says nothing: the log itself says when it was written to.
+        // If it cannot be read, the log itself says when it was written to.
         let touched = disk::open(&used(self.place(log)?.path())).ok().flatten();
         let touched = touched.and_then(|file| io::read_to_string(file).ok()?.trim().parse().ok());
         let info = self.ask(log, |tally| tally.info(log))?;
@@ -171,14 +174,14 @@ impl Files {
         let Some(info) = self.info(log)? else { return Ok(false) };
         if info.used < Some(time) {
             let path = used(Place::of(&self.root, log).path());
-            // It may be lost with the machine: the log says when it was written to.
+            // It may be lost in a loss of power: the log says when it was written to.
             let write = |file: &mut File| writeln!(file, "{time}");
             disk::replace(&path, Durability::System, write).map_err(failed(&path))?;
         }
         Ok(true)
     }
 
-    /// The logs that are there, in the order of their names, and no file of another program.
+    /// The existing logs, in the order of their names. Files of other programs are left out.
     fn logs(&self) -> Result<Vec<(LogName, Place)>, StoreError> {
         let memory = self.root.join(MEMORY);
         disk::refuse_links(&self.root, &memory)?;
@@ -191,7 +194,7 @@ impl Files {
                     continue;
                 };
                 let Some(log) = named(&place)? else { continue };
-                // A copy is no second log of this name.
+                // A copy of a file is not a second log.
                 if Place::of(&self.root, &log) == place {
                     logs.push((log, place));
                 }
@@ -205,19 +208,19 @@ impl Files {
         let mut logs = self.logs()?;
         logs.retain(|(log, _)| log.as_str().starts_with(prefix));
         let info = |log: &LogName| match self.info(log) {
-            // The others are listed all the same.
+            // A damaged log must not hide the others.
             Err(StoreError::Damaged { .. }) => Ok(Some(Tally::default().info(log))),
             info => info,
         };
-        // One that is erased meanwhile is not there.
+        // A log that was erased meanwhile is left out.
         logs.iter().filter_map(|(log, _)| info(log).transpose()).collect()
     }
 
-    /// Erases a log, damaged or not, that is known to be there.
+    /// Erases an existing log, damaged or not.
     fn erase(&self, log: &LogName, place: &Place) -> Result<(), StoreError> {
         held(&self.indexes).remove(log);
         let path = place.path();
-        // First what is beside it: a log that came after would be taken for used then.
+        // The files beside it first. Otherwise a new log of this name would seem used.
         for beside in [used(path), disk::temporary(path)] {
             disk::remove(&beside).map_err(failed(&beside))?;
         }
@@ -229,7 +232,7 @@ impl Files {
         }
         let folder = path.parent().unwrap_or(&self.root);
         disk::keep_entries(folder, self.durability).map_err(failed(folder))?;
-        // Where something else is in it, it stays.
+        // The folder stays if it contains something else.
         let _ = fs::remove_dir(folder);
         Ok(())
     }
@@ -281,12 +284,12 @@ impl Files {
     }
 }
 
-/// The file that says when a log was last used otherwise than by writing to it.
+/// The file with the time of a log's last use, if that was not a write.
 fn used(path: &Path) -> PathBuf {
     path.with_extension("used")
 }
 
-/// What is in a folder, links aside; nothing where it is none.
+/// The entries of a folder, without links; none if it is not a folder.
 fn entries(folder: &Path) -> Result<Vec<DirEntry>, StoreError> {
     let entries = match fs::read_dir(folder) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(Vec::new()),
@@ -297,7 +300,7 @@ fn entries(folder: &Path) -> Result<Vec<DirEntry>, StoreError> {
     Ok(entries)
 }
 
-/// The log that a file says it is of; `None` for a file of another program.
+/// The log that a file names; `None` for a file of another program.
 fn named(place: &Place) -> Result<Option<LogName>, StoreError> {
     let header = match place {
         Place::Lines(path) => lines::header(path).map(|found| found.map(|(_, _, header)| header)),

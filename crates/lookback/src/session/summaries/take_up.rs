@@ -1,0 +1,168 @@
+//! Looking at the state of a session's summaries, and taking up the one that is ready.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use lookback_core::engine::{Engine, SummaryClaim, SummaryRejected};
+use lookback_core::transcript::{Entry, Position};
+use tracing::Span;
+
+use super::making::{NoSummary, end_of};
+use super::newest::Newest;
+use super::note::{Note, failed, wait};
+use super::{LOOK_AGAIN, Work};
+use crate::session::hooks::CompactionOutcome;
+use crate::session::writing::Recorded;
+use crate::session::{Error, Session};
+use crate::store::StoreError;
+
+/// What a look at the newest note came to.
+pub(super) enum Look {
+    /// Nobody makes a summary, so one may be begun.
+    Free(Free),
+    /// Somebody makes one, or it is too early for another try.
+    Wait,
+    /// A summary was taken up: the entries that record it.
+    TakenUp(Vec<Entry>),
+}
+
+/// Where the claim of the next summary goes.
+#[derive(Clone, Copy)]
+pub(super) struct Free {
+    /// The end of the log of summaries.
+    pub(super) end: u64,
+    /// How many tries in a row have failed.
+    pub(super) failures: u32,
+}
+
+/// The engine's answer to a summary.
+enum Answer {
+    Accepted(Vec<Entry>),
+    Rejected(SummaryRejected),
+}
+
+impl Recorded for Answer {
+    fn entries(&self) -> &[Entry] {
+        match self {
+            Answer::Accepted(entries) => entries,
+            Answer::Rejected(_) => &[],
+        }
+    }
+}
+
+impl Session {
+    /// Takes up a summary that is ready, and finds out whether the limits must wait for one. Returns the entries that
+    /// were written. An error is logged and changes nothing.
+    pub(in crate::session) async fn tend(&mut self) -> Vec<Entry> {
+        if self.engine.settings().policy.summary().is_none() {
+            // Nobody will take up a summary that ends from now on, so nobody waits for one.
+            if self.ours_is_over() {
+                self.summaries.work = Work::None;
+            }
+            self.set_summary_pending(false);
+            return Vec::new();
+        }
+        let due = match &self.summaries.work {
+            // The limits wait for nothing: whoever looked last was interrupted.
+            Work::None => self.summary_pending,
+            Work::Ours { .. } => self.ours_is_over(),
+            Work::Wait { until } => Instant::now() >= *until,
+        };
+        if !due {
+            return Vec::new();
+        }
+        match self.look().await {
+            Ok(Look::TakenUp(entries)) => entries,
+            Ok(Look::Free(_) | Look::Wait) => Vec::new(),
+            Err(error) => {
+                self.waive(&error);
+                Vec::new()
+            }
+        }
+    }
+
+    /// The text of the running summary, for a reader that changes nothing. If one is ready but not taken up yet, that
+    /// one, with the entries of this window that it will replace.
+    pub(crate) async fn newest_summary(&self) -> Result<Option<(String, Vec<Range<Position>>)>, Error> {
+        let Newest { note, .. } = self.summaries.newest(&*self.store, &self.name).await?;
+        let current = self.view().summary();
+        Ok(match note {
+            Some(Note::Made { claim, text, .. })
+                if claim.replaces == current.map(|(position, _)| position)
+                    && claim.covers.iter().all(|span| self.view().is_on_path(span)) =>
+            {
+                Some((text, claim.covers))
+            }
+            _ => current.map(|(_, summary)| (summary.text.clone(), Vec::new())),
+        })
+    }
+
+    /// Reads the newest note, and takes up a summary that is ready.
+    pub(super) async fn look(&mut self) -> Result<Look, Error> {
+        // Nobody looks before our own summary has ended, or is late.
+        let ours = match &self.summaries.work {
+            Work::Ours { id, .. } => Some(id.clone()),
+            Work::None | Work::Wait { .. } => None,
+        };
+        let Newest { end, note } = self.summaries.newest(&*self.store, &self.name).await?;
+        let patience = self.summaries.patience();
+        let (look, work) = match note {
+            None => (Look::Free(Free { end, failures: 0 }), Work::None),
+            Some(Note::Started { id, until, .. })
+                if ours.is_none_or(|ours| ours != id) && self.summaries.left(end, until, patience).is_some() =>
+            {
+                (Look::Wait, Work::Wait { until: Instant::now() + LOOK_AGAIN })
+            }
+            Some(Note::Started { claim, failures, .. }) => {
+                // Whoever began it has not come back.
+                self.fail(&claim, end, failures, NoSummary::Late).await?;
+                (Look::Wait, Work::Wait { until: Instant::now() + wait(failures) })
+            }
+            Some(Note::Failed { failures, retry, .. }) => match self.summaries.left(end, retry, wait(failures)) {
+                None => (Look::Free(Free { end, failures }), Work::None),
+                Some(left) => (Look::Wait, Work::Wait { until: Instant::now() + left }),
+            },
+            Some(Note::Made { claim, text, failures, .. }) => match self.accept(&claim, &text).await? {
+                Answer::Accepted(entries) => {
+                    self.summaries.missed.forget(&claim.covers);
+                    self.summaries.missed.wait_again();
+                    self.summaries.work = Work::None;
+                    self.set_summary_pending(false);
+                    return Ok(Look::TakenUp(entries));
+                }
+                Answer::Rejected(SummaryRejected::Superseded) => (Look::Free(Free { end, failures: 0 }), Work::None),
+                Answer::Rejected(SummaryRejected::Waits) => (Look::Wait, Work::Wait { until: Instant::now() }),
+                Answer::Rejected(rejected) => {
+                    self.fail(&claim, end, failures, rejected.into()).await?;
+                    (Look::Wait, Work::Wait { until: Instant::now() })
+                }
+            },
+        };
+        // Last, so that nothing has changed if this future is dropped before: the next call looks again.
+        self.summaries.missed.wait_again();
+        self.summaries.work = work;
+        self.set_summary_pending(!matches!(look, Look::Free(_)));
+        Ok(look)
+    }
+
+    async fn accept(&mut self, claim: &SummaryClaim, text: &str) -> Result<Answer, Error> {
+        let accept = |engine: &mut Engine| {
+            Ok(engine.accept_summary(claim, text).map_or_else(Answer::Rejected, Answer::Accepted))
+        };
+        Ok(self.commit(accept).await?.outcome)
+    }
+
+    /// Writes down that nothing came of a summary, and reports it.
+    async fn fail(&mut self, claim: &SummaryClaim, end: u64, failures: u32, reason: NoSummary) -> Result<(), Error> {
+        let reason = reason.to_string();
+        let note = failed(&self.name, reason.clone(), failures);
+        match note.append(&*self.store, &self.summaries.log, end).await {
+            // Somebody else has written it down.
+            Err(StoreError::Conflict { .. }) => return Ok(()),
+            result => result?,
+        }
+        let (tokens, outcome) = (claim.size.tokens, CompactionOutcome::Failed { reason });
+        self.hooks.end(&Span::current(), &end_of(&self.name, tokens, 0, Duration::ZERO, outcome));
+        Ok(())
+    }
+}
