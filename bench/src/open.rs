@@ -6,7 +6,7 @@ use lookback::{Durability, Limits, Policy, Session, Settings, SqliteStore};
 use crate::{child as run_child, median, message, time};
 
 fn settings() -> Settings {
-    let policy = Policy { limits: Limits::messages(40), target: Some(Limits::messages(20)), ..Policy::default() };
+    let policy = Policy { limits: Limits::messages(40), target: Some(Limits::messages(20)), ..Policy::unlimited() };
     Settings { policy, ..Settings::default() }
 }
 

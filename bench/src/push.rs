@@ -35,12 +35,12 @@ pub fn run() {
     let policies = [
         (
             "messages 40 to 20",
-            Policy { limits: Limits::messages(40), target: Some(Limits::messages(20)), ..Policy::default() },
+            Policy { limits: Limits::messages(40), target: Some(Limits::messages(20)), ..Policy::unlimited() },
         ),
-        ("messages 40", Policy { limits: Limits::messages(40), ..Policy::default() }),
+        ("messages 40", Policy { limits: Limits::messages(40), ..Policy::unlimited() }),
         (
             "tokens 32000 to 16000",
-            Policy { limits: Limits::tokens(32_000), target: Some(Limits::tokens(16_000)), ..Policy::default() },
+            Policy { limits: Limits::tokens(32_000), target: Some(Limits::tokens(16_000)), ..Policy::unlimited() },
         ),
     ];
     for (name, policy) in policies {

@@ -52,7 +52,7 @@ pub fn run() {
 fn measure(name: &str, store: impl Store + 'static) -> Vec<String> {
     let limits = Limits::messages(USUAL + 100);
     let stages = vec![Stage::Summarize(Summarize::default())];
-    let policy = Policy { limits, target: Some(Limits::messages(20)), stages, ..Policy::default() };
+    let policy = Policy { limits, target: Some(Limits::messages(20)), stages, ..Policy::unlimited() };
     let settings = Settings { policy, ..Settings::default() };
     let mut session = block_on(Session::open(store, "s", settings)).expect("a session").with_summarizer(Slow(TAKES));
     // The pace is the same up to the limit and beyond it, because a processor that has slept is slower.

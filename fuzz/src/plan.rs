@@ -36,7 +36,7 @@ pub(crate) fn policy(bytes: &mut Bytes<'_>) -> Policy {
         drop_block: bytes.coin(),
         system: SystemRule { one: bytes.coin(), first: bytes.coin(), counted: bytes.coin() },
         pace: bytes.of(&[Pace::Call, Pace::Calls(0), Pace::Calls(3), Pace::Turn]),
-        ..Policy::default()
+        ..Policy::unlimited()
     }
 }
 

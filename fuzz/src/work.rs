@@ -222,7 +222,7 @@ impl Program {
             limits: Limits { bytes: compacts.then_some(bytes / 2), ..Limits::default() },
             target: compacts.then_some(Limits { bytes: Some(bytes / 4), ..Limits::default() }),
             stages: vec![Stage::TruncateResults { keep: 0, to: shortened }, Stage::Drop],
-            ..Policy::default()
+            ..Policy::unlimited()
         };
         let counter = Arc::new(Uncounted);
         let mut engine = Engine::new(Settings { dialect, policy, counter, ..Settings::default() });

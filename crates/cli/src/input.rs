@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use std::fs::{self, File, FileType};
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
-use std::sync::Arc;
 
+use lookback::policy::Measure;
 use lookback::recording::{self, Shape};
-use lookback::tokens::{Model, Models, TokenCounter};
-use lookback::{Dialect, Policy, Preamble, Price, Prices, Recording, Request, presets};
+use lookback::tokens::{Model, Models};
+use lookback::{Dialect, Policy, Preamble, Price, Prices, Recording, Request, Settings, presets};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -230,26 +230,30 @@ pub(crate) fn price(name: &str) -> Result<Price, Failure> {
     found.cloned().ok_or_else(|| Failure::NoPrices { name: name.to_owned(), known: known() })
 }
 
-/// Returns the token counter and the context window of a model. Warns if the model is unknown.
-pub(crate) fn model(name: Option<&str>) -> (Arc<dyn TokenCounter>, Option<u64>) {
-    let models = Models::builtin();
-    let found = name.and_then(|name| models.find(name));
-    if let (Some(name), None) = (name, found) {
+/// Returns the settings for a model: its token counter, its context window and the room for its answer. Warns if the
+/// model is unknown.
+pub(crate) fn settings(model: Option<&str>) -> Settings {
+    let Some(name) = model else {
+        // The tokenizer o200k is exact for most models of OpenAI, and close for others.
+        let counter = Models::builtin().find("gpt-4o").map(Model::counter);
+        let default = Settings::default();
+        return Settings { counter: counter.unwrap_or_else(|| default.counter.clone()), ..default };
+    };
+    let settings = Settings::for_model(Dialect::default(), name);
+    if settings.model_window.is_none() {
         output::warning(&format!(
             "the model {} is unknown: its tokens are estimated, and its context window is not limited",
             words::short(name)
         ));
     }
-    let counter = match name {
-        // The tokenizer o200k is exact for most models of OpenAI, and close for others.
-        None => models.find("gpt-4o").map(Model::counter),
-        Some(_) => found.map(Model::counter),
-    };
-    let counter = counter.unwrap_or_else(|| Arc::new(lookback::tokens::Estimate::default()));
-    (counter, found.map(|model| model.window))
+    settings
 }
 
-/// Returns the context window of a model in tokens, if the model is known.
-pub(crate) fn known_window(name: &str) -> Option<u64> {
-    Models::builtin().find(name).map(|model| model.window)
+/// Returns the most tokens of a window for a model, if the model is known: its context window less the room for its
+/// answer.
+pub(crate) fn known_room(name: &str) -> Option<u64> {
+    let models = Models::builtin();
+    let model = models.find(name)?;
+    let policy = Policy::unlimited().for_window(Some(model.window), model.max_output.unwrap_or(0));
+    policy.hard?.get(Measure::Tokens)
 }

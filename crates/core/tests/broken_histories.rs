@@ -35,7 +35,7 @@ fn answer(id: &str) -> String {
 
 #[test]
 fn a_call_without_result_is_found_before_answered_ones() {
-    let mut run = run(Dialect::OpenAiChat, Policy::default());
+    let mut run = run(Dialect::OpenAiChat, Policy::unlimited());
     let sent = sent(&mut run, &[&calls(&["a"]), &calls(&["b"]), &answer("b")]);
     assert_eq!(sent.len(), 4);
     assert!(sent[1].contains("\"a\"") && sent[1].contains("No result"));
@@ -43,7 +43,7 @@ fn a_call_without_result_is_found_before_answered_ones() {
 
 #[test]
 fn a_cache_marker_behind_a_tool_result_opens_no_turn() {
-    let mut run = run(Dialect::Bedrock, Policy::default());
+    let mut run = run(Dialect::Bedrock, Policy::unlimited());
     let history = [
         r#"{"role":"user","content":[{"text":"hi"}]}"#,
         r#"{"role":"assistant","content":[{"toolUse":{"toolUseId":"a","name":"t","input":{}}}]}"#,
@@ -55,7 +55,7 @@ fn a_cache_marker_behind_a_tool_result_opens_no_turn() {
 
 #[test]
 fn results_come_first_in_their_message() {
-    let mut run = run(Dialect::Anthropic, Policy::default());
+    let mut run = run(Dialect::Anthropic, Policy::unlimited());
     let history = [
         r#"{"role":"user","content":"hi"}"#,
         r#"{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"t","input":{}},{"type":"tool_use","id":"b","name":"t","input":{}}]}"#,
@@ -70,7 +70,7 @@ fn results_come_first_in_their_message() {
 
 #[test]
 fn a_message_that_was_all_stale_reasoning_leaves_no_empty_group() {
-    let policy = Policy { limits: Limits::messages(3), ..Policy::default() };
+    let policy = Policy { limits: Limits::messages(3), ..Policy::unlimited() };
     let mut run = run(Dialect::Anthropic, policy);
     let history = [
         r#"{"role":"user","content":"one"}"#,
@@ -85,7 +85,7 @@ fn a_message_that_was_all_stale_reasoning_leaves_no_empty_group() {
 
 #[test]
 fn the_newest_message_stays_where_its_call_is_older() {
-    let policy = Policy { limits: Limits::messages(3), ..Policy::default() };
+    let policy = Policy { limits: Limits::messages(3), ..Policy::unlimited() };
     let mut run = run(Dialect::OpenAiChat, policy);
     let one = r#"{"role":"assistant","content":"one"}"#;
     let sent = sent(&mut run, &[&calls(&["a"]), one, r#"{"role":"user","content":"two"}"#, one, &answer("a")]);
@@ -95,7 +95,7 @@ fn the_newest_message_stays_where_its_call_is_older() {
 #[test]
 fn a_late_result_finds_its_stand_in_by_the_name_it_is_shown_by() {
     let keep = lookback_core::policy::Keep { first: 1, ..Default::default() };
-    let policy = Policy { limits: Limits { rounds: Some(4), ..Limits::default() }, keep, ..Policy::default() };
+    let policy = Policy { limits: Limits { rounds: Some(4), ..Limits::default() }, keep, ..Policy::unlimited() };
     let mut run = run(Dialect::Anthropic, policy);
     let call = r#"{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"t","input":{}}]}"#;
     let result = |text| {
@@ -112,7 +112,7 @@ fn a_late_result_finds_its_stand_in_by_the_name_it_is_shown_by() {
 #[test]
 fn a_window_begins_with_a_user_though_a_round_before_the_task_is_kept() {
     let keep = lookback_core::policy::Keep { last: 3, ..Default::default() };
-    let policy = Policy { limits: Limits::messages(4), keep, ..Policy::default() };
+    let policy = Policy { limits: Limits::messages(4), keep, ..Policy::unlimited() };
     let mut run = run(Dialect::Anthropic, policy);
     let history = [
         r#"{"role":"user","content":"one"}"#,
@@ -127,7 +127,7 @@ fn a_window_begins_with_a_user_though_a_round_before_the_task_is_kept() {
 
 #[test]
 fn a_target_above_the_models_window_does_not_keep_it_from_being_met() {
-    let policy = Policy { limits: Limits::tokens(1_000), target: Some(Limits::tokens(500)), ..Policy::default() };
+    let policy = Policy { limits: Limits::tokens(1_000), target: Some(Limits::tokens(500)), ..Policy::unlimited() };
     let mut run = Run::new(Settings { policy, model_window: Some(100), ..Settings::default() });
     let text = format!(r#"{{"role":"user","content":"{}"}}"#, "word ".repeat(30));
     let sent = sent(&mut run, &[&text, &text, &text, &text]);
@@ -138,7 +138,7 @@ fn a_target_above_the_models_window_does_not_keep_it_from_being_met() {
 fn what_can_be_cleared_is_cleared_though_another_limit_cannot_be_met() {
     use lookback_core::Stage;
     let limits = Limits { turns: Some(1), media: Some(0), ..Limits::default() };
-    let policy = Policy { limits, stages: vec![Stage::ClearMedia { keep: 0 }], ..Policy::default() };
+    let policy = Policy { limits, stages: vec![Stage::ClearMedia { keep: 0 }], ..Policy::unlimited() };
     let mut run = run(Dialect::Anthropic, policy);
     let history = [
         r#"{"role":"user","content":"one"}"#,
@@ -152,7 +152,7 @@ fn what_can_be_cleared_is_cleared_though_another_limit_cannot_be_met() {
 
 #[test]
 fn an_error_without_a_word_is_given_one_where_the_provider_wants_it() {
-    let mut run = run(Dialect::Bedrock, Policy::default());
+    let mut run = run(Dialect::Bedrock, Policy::unlimited());
     let history = [
         r#"{"role":"user","content":[{"text":"hi"}]}"#,
         r#"{"role":"assistant","content":[{"toolUse":{"toolUseId":"a","name":"t","input":{}}}]}"#,
@@ -173,7 +173,7 @@ fn what_was_learned_of_a_models_tokens_comes_back_from_a_log_as_it_was() {
 
 #[test]
 fn a_message_that_is_only_a_cache_marker_is_not_sent() {
-    let mut run = run(Dialect::Bedrock, Policy::default());
+    let mut run = run(Dialect::Bedrock, Policy::unlimited());
     let marker = r#"{"role":"user","content":[{"text":" "},{"cachePoint":{"type":"default"}}]}"#;
     let only = r#"{"role":"user","content":[{"cachePoint":{"type":"default"}},{"cachePoint":{"type":"default"}}]}"#;
     let sent = sent(
@@ -190,7 +190,7 @@ fn a_message_that_is_only_a_cache_marker_is_not_sent() {
 
 #[test]
 fn a_late_message_for_two_rounds_leaves_its_part_for_each() {
-    let mut run = run(Dialect::Anthropic, Policy { limits: Limits::messages(6), ..Policy::default() });
+    let mut run = run(Dialect::Anthropic, Policy { limits: Limits::messages(6), ..Policy::unlimited() });
     let call =
         |id| format!(r#"{{"role":"assistant","content":[{{"type":"tool_use","id":"{id}","name":"t","input":{{}}}}]}}"#);
     let late = r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"late a"},{"type":"tool_result","tool_use_id":"b","content":"late b"}]}"#;
@@ -202,7 +202,7 @@ fn a_late_message_for_two_rounds_leaves_its_part_for_each() {
 
 #[test]
 fn reasoning_made_under_another_frame_leaves_when_its_tool_loop_is_done() {
-    let mut run = run(Dialect::Anthropic, Policy::default());
+    let mut run = run(Dialect::Anthropic, Policy::unlimited());
     let thinking = r#"{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s1"},{"type":"tool_use","id":"a","name":"t","input":{}}]}"#;
     let preamble = |text: &str| lookback_core::Preamble { system: Some(laws::raw(text)), tools: None };
     run.engine.set_preamble(&preamble("\"one\"")).into_iter().for_each(|entry| run.log.extend([entry]));
@@ -233,7 +233,7 @@ fn sent_in_order(run: &mut Run, history: &[&str], texts: &[&str]) -> Vec<String>
 #[test]
 fn a_system_message_whose_assistant_left_stands_behind_the_users_that_follow() {
     let keep = lookback_core::policy::Keep { first: 1, ..Default::default() };
-    let mut run = run(Dialect::Anthropic, Policy { limits: Limits::messages(3), keep, ..Policy::default() });
+    let mut run = run(Dialect::Anthropic, Policy { limits: Limits::messages(3), keep, ..Policy::unlimited() });
     let history = [
         r#"{"role":"user","content":"one"}"#,
         r#"{"role":"system","content":"be brief"}"#,
@@ -246,7 +246,7 @@ fn a_system_message_whose_assistant_left_stands_behind_the_users_that_follow() {
 
 #[test]
 fn a_system_message_before_a_users_stands_behind_it() {
-    let mut run = run(Dialect::Anthropic, Policy::default());
+    let mut run = run(Dialect::Anthropic, Policy::unlimited());
     let history = [
         r#"{"role":"system","content":"be brief"}"#,
         r#"{"role":"user","content":"one"}"#,
@@ -259,7 +259,7 @@ fn a_system_message_before_a_users_stands_behind_it() {
 
 #[test]
 fn a_system_message_where_none_may_stand_is_sent_as_the_users() {
-    let mut run = run(Dialect::Anthropic, Policy::default());
+    let mut run = run(Dialect::Anthropic, Policy::unlimited());
     let history = [
         r#"{"role":"user","content":"one"}"#,
         r#"{"role":"assistant","content":"two"}"#,
@@ -275,7 +275,7 @@ fn a_system_message_where_none_may_stand_is_sent_as_the_users() {
 fn no_signed_block_is_sent_under_another_prefix_by_a_policy_that_records_nothing() {
     let limits = Limits { turns: Some(1), ..Limits::default() };
     let mode = lookback_core::Mode::OnRead;
-    let mut run = run(Dialect::Anthropic, Policy { limits, mode, ..Policy::default() });
+    let mut run = run(Dialect::Anthropic, Policy { limits, mode, ..Policy::unlimited() });
     let call = r#"{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s1"},{"type":"tool_use","id":"a","name":"t","input":{}}]}"#;
     let result = r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"1"}]}"#;
     let hi = r#"{"role":"user","content":"hi"}"#;
@@ -287,7 +287,7 @@ fn no_signed_block_is_sent_under_another_prefix_by_a_policy_that_records_nothing
 
 #[test]
 fn a_request_that_ends_in_the_models_unfinished_words_ends_in_no_space() {
-    let mut run = run(Dialect::Anthropic, Policy::default());
+    let mut run = run(Dialect::Anthropic, Policy::unlimited());
     let sent = sent(&mut run, &[r#"{"role":"user","content":"go on"}"#, r#"{"role":"assistant","content":"once "}"#]);
     let findings = Dialect::Anthropic.check(&common::request(Dialect::Anthropic, &sent));
     assert!(findings.is_empty(), "{findings:?}");
@@ -295,7 +295,7 @@ fn a_request_that_ends_in_the_models_unfinished_words_ends_in_no_space() {
 
 #[test]
 fn an_empty_list_of_calls_is_not_sent() {
-    let mut run = run(Dialect::OpenAiChat, Policy::default());
+    let mut run = run(Dialect::OpenAiChat, Policy::unlimited());
     let sent = sent(
         &mut run,
         &[r#"{"role":"user","content":"hi"}"#, r#"{"role":"assistant","content":"a", "n":1.0e+2,"tool_calls":[]}"#],
@@ -372,7 +372,7 @@ fn a_policy_that_keeps_system_messages_keeps_those_in_the_middle() {
     let texts = ["one", "two", "three", "four"];
     for dialect in [Dialect::OpenAiChat, Dialect::Anthropic] {
         for system in [true, false] {
-            let policy = Policy { limits: Limits::messages(2), keep: keep(system), ..Policy::default() };
+            let policy = Policy { limits: Limits::messages(2), keep: keep(system), ..Policy::unlimited() };
             let mut run = run(dialect, policy);
             let mut history: Vec<String> = texts.iter().flat_map(|text| [user(text), said(text)]).collect();
             history.insert(1, rule.to_owned());

@@ -38,7 +38,7 @@ fn transcripts() -> Option<String> {
 fn policies() -> Vec<Policy> {
     let cap = Truncation { head: 400, tail: 400, ..Truncation::default() };
     vec![
-        Policy { limits: Limits::messages(40), target: Some(Limits::messages(20)), ..Policy::default() },
+        Policy { limits: Limits::messages(40), target: Some(Limits::messages(20)), ..Policy::unlimited() },
         Policy {
             limits: Limits::tokens(16_000),
             target: Some(Limits::tokens(8_000)),
@@ -48,7 +48,7 @@ fn policies() -> Vec<Policy> {
                 Stage::ClearResults { keep: 3, marker: None },
                 Stage::Drop,
             ],
-            ..Policy::default()
+            ..Policy::unlimited()
         },
     ]
 }

@@ -22,7 +22,7 @@ fn a_result_that_is_cleared_stays_as_it_is() {
         vec![Stage::ClearResults { keep: 0, marker: None }, Stage::ClearMedia { keep: 0 }],
     ] {
         // A limit that clearing alone does not meet, so that each window tries.
-        let policy = Policy { limits: Limits::tokens(20), stages, ..Policy::default() };
+        let policy = Policy { limits: Limits::tokens(20), stages, ..Policy::unlimited() };
         let mut engine = Engine::new(Settings { dialect: Dialect::Bedrock, policy, ..Settings::default() });
         for message in ROUND.into_iter().chain(REST) {
             engine.push(Dialect::Bedrock.decode(message).unwrap()).unwrap();
@@ -46,7 +46,7 @@ fn a_note_of_what_is_gone_names_the_entry_that_has_it() {
     let policy = Policy {
         arrival: Some(Truncation { head: 1_000, ..Truncation::default() }),
         stages: vec![Stage::ClearResults { keep: 0, marker: None }, Stage::Drop],
-        ..Policy::default()
+        ..Policy::unlimited()
     };
     let policy = policy.naming_entries();
     let mut engine = Engine::new(Settings { policy: policy.clone(), ..Settings::default() });

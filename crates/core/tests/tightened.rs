@@ -51,8 +51,8 @@ proptest! {
 #[test]
 fn a_share_and_a_count_are_compared_by_the_models_window() {
     let share =
-        Policy { limits: Limits { tokens: Some(Tokens::Share(0.5)), ..Limits::default() }, ..Policy::default() };
-    let count = Policy { limits: Limits::tokens(60_000), ..Policy::default() };
+        Policy { limits: Limits { tokens: Some(Tokens::Share(0.5)), ..Limits::default() }, ..Policy::unlimited() };
+    let count = Policy { limits: Limits::tokens(60_000), ..Policy::unlimited() };
     let tokens = |window| share.tightened(&count, window).limits.tokens;
     assert_eq!(tokens(Some(100_000)), Some(Tokens::Share(0.5)));
     assert_eq!(tokens(Some(200_000)), Some(Tokens::Count(60_000)));
@@ -61,19 +61,19 @@ fn a_share_and_a_count_are_compared_by_the_models_window() {
 
 #[test]
 fn what_is_not_of_how_much_stays_that_of_the_policy() {
-    let on_read = Policy { mode: Mode::OnRead, pace: Pace::Turn, ..Policy::default() };
-    let summary = Policy { stages: vec![Stage::Summarize(Default::default())], ..Policy::default() };
+    let on_read = Policy { mode: Mode::OnRead, pace: Pace::Turn, ..Policy::unlimited() };
+    let summary = Policy { stages: vec![Stage::Summarize(Default::default())], ..Policy::unlimited() };
     let both = on_read.tightened(&summary, None);
     assert_eq!((both.mode, both.pace), (Mode::OnRead, Pace::Turn));
     assert_eq!(both.stages, [Stage::Drop], "a summary needs a log that is written");
-    let none = Policy { stages: Vec::new(), ..Policy::default() };
+    let none = Policy { stages: Vec::new(), ..Policy::unlimited() };
     assert_eq!(summary.tightened(&none, None).stages, summary.stages);
 }
 
 #[test]
 fn the_pace_of_a_policy_without_limits_does_not_hurry_those_of_another() {
     let pace = |one: Limits, first: Pace, other: Limits, second: Pace| {
-        let policy = |limits, pace| Policy { limits, pace, ..Policy::default() };
+        let policy = |limits, pace| Policy { limits, pace, ..Policy::unlimited() };
         policy(one, first).tightened(&policy(other, second), Some(100_000)).pace
     };
     let (none, some) = (Limits::default(), Limits::messages(4));

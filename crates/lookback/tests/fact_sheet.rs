@@ -96,8 +96,8 @@ fn all_five_send_the_filtered_window_with_nudges_and_fact_sheet_and_nothing_else
         let policy = presets::named("two-tier:sliding_window_size=5").unwrap();
         // 19 calls have 96,900 tokens, which exceeds the soft limit.
         let budget = Budget::reported(120_000);
-        let mut run =
-            Pipeline::standard(session(&store, Policy::default()).await, budget, filter, memory.clone()).iterations(21);
+        let mut run = Pipeline::standard(session(&store, Policy::unlimited()).await, budget, filter, memory.clone())
+            .iterations(21);
         // A session with the same policy and no middleware.
         let mut alone =
             Session::open(MemoryStore::new(), "alone", Settings { policy, ..Settings::default() }).await.unwrap();
@@ -145,7 +145,7 @@ fn between_two_compactions_facts_break_no_prefix() {
         let memory = memory(&store).await;
         memory.state(Scope::Session, said(FactKind::Decision, "Postgres is used.")).await.unwrap();
         let middleware = FactSheet::new(memory.clone());
-        let mut run = begin(&store, Policy::default(), middleware).await;
+        let mut run = begin(&store, Policy::unlimited(), middleware).await;
         let mut before: Vec<String> = Vec::new();
         for round in 1..=12 {
             let messages = match round {
@@ -178,7 +178,7 @@ fn what_no_longer_stands_is_said() {
         let store = Arc::new(MemoryStore::new());
         let memory = memory(&store).await;
         let stated = memory.state(Scope::Session, said(FactKind::Blocker, "API_KEY is missing.")).await.unwrap();
-        let mut run = Pipeline::new(session(&store, Policy::default()).await).with(FactSheet::new(memory.clone()));
+        let mut run = Pipeline::new(session(&store, Policy::unlimited()).await).with(FactSheet::new(memory.clone()));
         run.start(Message::user("Deploy.")).await.unwrap();
         read_on(&mut run).await;
         memory.resolve(stated.id, "It is set.", Source::of(Speaker::Person)).await.unwrap();
@@ -235,7 +235,7 @@ fn where_room_for_changes_takes_the_sheet_it_is_said_again() {
 fn after_an_overflow_the_sheet_is_there_again() {
     block_on(async {
         let (store, memory) = constrained().await;
-        let mut run = begin(&store, Policy::default(), FactSheet::new(memory.clone())).await;
+        let mut run = begin(&store, Policy::unlimited(), FactSheet::new(memory.clone())).await;
         for _ in 1..=6 {
             read_on(&mut run).await;
         }
@@ -277,7 +277,7 @@ fn a_sheet_that_came_too_late_is_said_at_a_later_call() {
     block_on(async {
         let (store, memory) = constrained().await;
         let middleware = Late(FactSheet::new(memory.clone()), false);
-        let mut run = begin(&store, Policy::default(), middleware).await;
+        let mut run = begin(&store, Policy::unlimited(), middleware).await;
         assert_eq!(sheets(&read_on(&mut run).await), 0, "nobody waits for it");
         std::thread::sleep(Duration::from_millis(700));
         read_on(&mut run).await;
@@ -318,7 +318,7 @@ fn a_session_that_goes_on_has_its_sheet_once() {
     block_on(async {
         let (store, memory) = constrained().await;
         let go_on = async |task: &str| {
-            let session = session(&store, Policy::default()).await;
+            let session = session(&store, Policy::unlimited()).await;
             let mut run = Pipeline::new(session).with(FactSheet::new(memory.clone()));
             run.start(Message::user(task)).await.unwrap();
             run
@@ -346,7 +346,7 @@ fn a_damaged_memory_is_told_to_the_model_once_and_the_run_goes_on() {
         store.append(&memory.session().facts_of(), 1, vec![damaged], None).await.unwrap();
         // The agent starts nevertheless.
         let memory = Memory::open(store.clone(), "run").await.unwrap();
-        let mut run = begin(&store, Policy::default(), FactSheet::new(memory)).await;
+        let mut run = begin(&store, Policy::unlimited(), FactSheet::new(memory)).await;
         let told = |messages: &[String]| {
             messages.iter().filter(|message| message.contains("memory is not available now: ")).count()
         };
@@ -375,7 +375,7 @@ fn a_run_that_is_not_to_go_on_without_its_memory_ends_in_order() {
             on_failure: Some(lookback::middleware::OnFailure::Closed),
             ..lookback::middleware::MiddlewareSettings::default()
         };
-        let session = session(&store, Policy::default()).await;
+        let session = session(&store, Policy::unlimited()).await;
         let mut run = Pipeline::new(session).with_settings(FactSheet::new(memory), closed);
         run.start(Message::user("Read all pages.")).await.unwrap();
         assert!(run.next().await.unwrap().is_none(), "no call is made");
@@ -446,7 +446,7 @@ fn a_model_that_draws_no_facts_and_never_answers_holds_nobody_up() {
 fn what_was_cut_can_be_recalled_to_its_end_in_the_stack_that_cuts_it() {
     block_on(async {
         let (store, memory) = constrained().await;
-        let session = session(&store, Policy::default()).await;
+        let session = session(&store, Policy::unlimited()).await;
         let window = ContextFilter::rounds(5).unwrap();
         let mut run = Pipeline::standard(session, Budget::reported(1_000_000), window, memory);
         run.start(Message::user("Read it.")).await.unwrap();

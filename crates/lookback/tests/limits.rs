@@ -41,7 +41,7 @@ fn too_long(actual: Option<u64>, limit: Option<u64>) -> TooLong {
 
 #[test]
 fn a_policy_on_read_shows_again_what_a_larger_limit_holds() {
-    let policy = |messages| Policy { limits: Limits::messages(messages), mode: Mode::OnRead, ..Policy::default() };
+    let policy = |messages| Policy { limits: Limits::messages(messages), mode: Mode::OnRead, ..Policy::unlimited() };
     let mut session = open(policy(5));
     for text in ["1", "2", "3", "4", "5"] {
         say(&mut session, text);
@@ -55,7 +55,7 @@ fn a_policy_on_read_shows_again_what_a_larger_limit_holds() {
 
 #[test]
 fn a_window_on_read_stands_in_for_a_result_that_may_still_come() {
-    let mut session = open(Policy { mode: Mode::OnRead, ..Policy::default() });
+    let mut session = open(Policy { mode: Mode::OnRead, ..Policy::unlimited() });
     say(&mut session, "read it");
     block_on(session.push(Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")]))).unwrap();
     assert!(shown(&mut session)[2].contains("No result"));
@@ -67,7 +67,7 @@ fn a_window_on_read_stands_in_for_a_result_that_may_still_come() {
 fn there_is_one_system_message_at_a_time_where_the_rule_says_so() {
     for (first, expected) in [(false, ["u", "a", "second"]), (true, ["second", "u", "a"])] {
         let system = SystemRule { one: true, first, counted: true };
-        let mut session = open(Policy { system, ..Policy::default() });
+        let mut session = open(Policy { system, ..Policy::unlimited() });
         block_on(session.push(Message::system("first"))).unwrap();
         say(&mut session, "u");
         block_on(session.push(Message::assistant("a"))).unwrap();
@@ -77,7 +77,7 @@ fn there_is_one_system_message_at_a_time_where_the_rule_says_so() {
         block_on(session.push(Message::system("second"))).unwrap();
         assert_eq!(shown(&mut session), expected);
         assert_eq!(block_on(session.history()).unwrap().len(), 4, "the log has both");
-        session.set_policy(Policy { system, limits: Limits::messages(1), ..Policy::default() });
+        session.set_policy(Policy { system, limits: Limits::messages(1), ..Policy::unlimited() });
         say(&mut session, "v");
         let shown = shown(&mut session);
         assert!(shown.contains(&"second".to_owned()) && shown.contains(&"v".to_owned()), "{shown:?}");
@@ -88,7 +88,7 @@ fn there_is_one_system_message_at_a_time_where_the_rule_says_so() {
 fn system_messages_are_counted_or_not() {
     for (counted, expected) in [(true, 2), (false, 3)] {
         let system = SystemRule { counted, ..SystemRule::default() };
-        let mut session = open(Policy { system, limits: Limits::messages(2), ..Policy::default() });
+        let mut session = open(Policy { system, limits: Limits::messages(2), ..Policy::unlimited() });
         block_on(session.push(Message::system("be brief"))).unwrap();
         for text in ["1", "2", "3"] {
             say(&mut session, text);
@@ -99,7 +99,7 @@ fn system_messages_are_counted_or_not() {
 
 #[test]
 fn limits_are_looked_at_before_every_third_call_and_between_turns() {
-    let mut session = open(Policy { limits: Limits::messages(2), pace: Pace::Calls(3), ..Policy::default() });
+    let mut session = open(Policy { limits: Limits::messages(2), pace: Pace::Calls(3), ..Policy::unlimited() });
     say(&mut session, "task");
     let mut sizes = vec![shown(&mut session).len()];
     for number in 0..5 {
@@ -120,7 +120,7 @@ fn limits_are_looked_at_between_turns_and_when_a_turn_is_done() {
         limits: Limits::messages(4),
         keep: Keep { task: false, ..Keep::default() },
         pace: Pace::Turn,
-        ..Policy::default()
+        ..Policy::unlimited()
     });
     say(&mut session, "task");
     for number in 0..5 {
@@ -134,7 +134,7 @@ fn limits_are_looked_at_between_turns_and_when_a_turn_is_done() {
 
 #[test]
 fn an_overflow_shortens_large_results_from_the_oldest_on() {
-    let mut session = open(Policy::default());
+    let mut session = open(Policy::unlimited());
     say(&mut session, "read everything");
     for number in 0..4 {
         round(&mut session, number, 4_000);
@@ -152,7 +152,7 @@ fn an_overflow_shortens_large_results_from_the_oldest_on() {
 
 #[test]
 fn an_overflow_reaches_the_result_that_the_model_has_not_seen_yet() {
-    let mut session = open(Policy::default());
+    let mut session = open(Policy::unlimited());
     say(&mut session, "read it");
     round(&mut session, 0, 100_000);
     block_on(session.overflow(too_long(None, None))).unwrap();
@@ -163,7 +163,7 @@ fn an_overflow_reaches_the_result_that_the_model_has_not_seen_yet() {
 
 #[test]
 fn an_upstream_that_always_overflows_is_asked_ten_times_at_most() {
-    let mut session = open(Policy::default());
+    let mut session = open(Policy::unlimited());
     for number in 0..200 {
         say(&mut session, &format!("question {number}, which goes on for a while"));
         round(&mut session, number, 3_000);
@@ -190,7 +190,7 @@ fn an_upstream_that_always_overflows_is_asked_ten_times_at_most() {
 
 #[test]
 fn without_numbers_it_takes_ten_requests_at_most_too() {
-    let mut session = open(Policy::default());
+    let mut session = open(Policy::unlimited());
     for number in 0..400 {
         say(&mut session, &format!("question {number}, which goes on for a while"));
     }
@@ -207,7 +207,7 @@ fn without_numbers_it_takes_ten_requests_at_most_too() {
 
 #[test]
 fn too_many_bytes_are_an_overflow_in_bytes() {
-    let mut session = open(Policy::default());
+    let mut session = open(Policy::unlimited());
     for number in 0..10 {
         say(&mut session, &format!("{number}: {}", "y".repeat(1_000)));
     }
@@ -228,7 +228,7 @@ fn hooks_tell_what_a_cut_came_to() {
             assert_eq!(end.outcome, CompactionOutcome::Cut);
             ends.lock().unwrap().push("cut".to_owned());
         });
-    let mut session = open(Policy { limits: Limits::messages(2), ..Policy::default() }).with_hooks(hooks);
+    let mut session = open(Policy { limits: Limits::messages(2), ..Policy::unlimited() }).with_hooks(hooks);
     for text in ["1", "2", "3", "4"] {
         say(&mut session, text);
     }
@@ -259,7 +259,7 @@ fn proactive_compaction_is_a_share_of_the_models_window() {
 fn a_summary_that_the_model_has_no_room_for_is_no_reason_to_refuse() {
     let stages = vec![lookback::Stage::Summarize(lookback::Summarize { budget: 5_000, ..Default::default() })];
     let hard = Some(Limits::tokens(1_000));
-    let mut session = open(Policy { limits: Limits::messages(3), hard, stages, ..Policy::default() });
+    let mut session = open(Policy { limits: Limits::messages(3), hard, stages, ..Policy::unlimited() });
     for text in ["1", "2", "3", "4", "5"] {
         say(&mut session, text);
     }
@@ -316,7 +316,7 @@ fn messages_that_a_client_syncs_or_replaces_give_overflow_its_tries_back() {
 #[test]
 fn a_policy_from_a_callback_holds_for_what_is_synced_too() {
     block_on(async {
-        let one = |_: &_| Policy { system: SystemRule { one: true, ..SystemRule::default() }, ..Policy::default() };
+        let one = |_: &_| Policy { system: SystemRule { one: true, ..SystemRule::default() }, ..Policy::unlimited() };
         let mut session =
             Session::open(MemoryStore::new(), "chat", Settings::default()).await.unwrap().with_policies(one);
         let history = vec![Message::system("first"), Message::user("Hello"), Message::system("second")];

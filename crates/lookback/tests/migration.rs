@@ -45,7 +45,7 @@ fn name(text: &str) -> LogName {
 }
 
 fn settings() -> Settings {
-    let policy = Policy { limits: Limits::messages(6), target: Some(Limits::messages(3)), ..Policy::default() };
+    let policy = Policy { limits: Limits::messages(6), target: Some(Limits::messages(3)), ..Policy::unlimited() };
     Settings { policy, ..Settings::default() }
 }
 

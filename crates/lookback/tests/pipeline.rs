@@ -594,7 +594,7 @@ fn a_policy_by_name_does_not_undo_what_a_middleware_tightened() {
         let asked = AtomicU64::new(100);
         let session = session.with_policies(move |_| {
             let limits = Limits { rounds: Some(asked.fetch_add(1, Ordering::Relaxed)), ..Limits::default() };
-            Policy { limits, ..Policy::default() }
+            Policy { limits, ..Policy::unlimited() }
         });
         let mut run = Pipeline::new(session).with(ContextFilter::rounds(2).unwrap()).iterations(6);
         run.start(Message::user("Find out why the build fails.")).await.unwrap();

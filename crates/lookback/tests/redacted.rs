@@ -138,7 +138,7 @@ fn a_run_and_its_stages_say_no_word() {
     hides(&Event::AfterTool(outcome));
     let flow = Flow::Answer { text: mark(), error: false };
     hides(&Reaction { notes: vec![mark()], policy: None, flow });
-    let mut run = Run::new("chat".parse().unwrap(), View::default(), Dialect::default(), Policy::default());
+    let mut run = Run::new("chat".parse().unwrap(), View::default(), Dialect::default(), Policy::unlimited());
     run.task = Some(MARK.into());
     run.left = vec![(0, Arc::new(Message::user(MARK)))].into();
     run.notes = vec![note].into();

@@ -30,7 +30,7 @@ fn over_each(test: impl Fn(Arc<dyn Store>)) {
 fn settings(messages: u64) -> Settings {
     let target = Some(Limits::messages(messages.div_ceil(2)));
     Settings {
-        policy: Policy { limits: Limits::messages(messages), target, ..Policy::default() },
+        policy: Policy { limits: Limits::messages(messages), target, ..Policy::unlimited() },
         ..Settings::default()
     }
 }
@@ -441,7 +441,7 @@ fn what_a_session_does_can_be_done_on_any_thread() {
     block_on(is_send(session.extend(vec![Message::assistant("two")]))).unwrap();
     block_on(is_send(session.sync(vec![Message::user("one")]))).unwrap();
     block_on(is_send(session.label(Label::default()))).unwrap();
-    block_on(is_send(session.compact(&Policy::default()))).unwrap();
+    block_on(is_send(session.compact(&Policy::unlimited()))).unwrap();
     block_on(is_send(session.manage())).unwrap();
     block_on(is_send(session.read(&HistoryQuery::default()))).unwrap();
     block_on(is_send(session.window())).unwrap();
@@ -451,7 +451,7 @@ fn what_a_session_does_can_be_done_on_any_thread() {
 #[test]
 fn messages_and_what_they_evict_are_one_write() {
     over_each(|store| {
-        let policy = Policy { limits: Limits::messages(2), ..Policy::default() };
+        let policy = Policy { limits: Limits::messages(2), ..Policy::unlimited() };
         let mut session = open(&store, Settings { policy, ..Settings::default() });
         let said = |texts: &[&str]| texts.iter().map(|text| Message::user(*text)).collect::<Vec<_>>();
         let shown = |session: &Session| session.view().messages().map(|item| item.message().text()).collect::<Vec<_>>();
@@ -516,7 +516,8 @@ impl Store for Counted {
 fn opening_a_session_reads_at_most_twice_and_a_search_once() {
     let store = Arc::new(Counted::default());
     let keep = Keep { first: 2, ..Keep::default() };
-    let policy = Policy { limits: Limits::messages(10), target: Some(Limits::messages(5)), keep, ..Policy::default() };
+    let policy =
+        Policy { limits: Limits::messages(10), target: Some(Limits::messages(5)), keep, ..Policy::unlimited() };
     let settings = Settings { policy, ..Settings::default() };
     let open = || block_on(Session::open(store.clone(), "s", settings.clone())).unwrap();
     let mut session = open();
@@ -542,7 +543,7 @@ fn a_push_returns_the_positions_of_its_messages() {
         let policy = Policy {
             limits: Limits::messages(2),
             system: SystemRule { one: true, ..SystemRule::default() },
-            ..Policy::default()
+            ..Policy::unlimited()
         };
         let mut session = open(&store, Settings { policy, ..Settings::default() });
         assert_eq!(block_on(session.push(Message::system("Be brief."))).unwrap(), [0]);

@@ -77,7 +77,7 @@ fn op() -> impl Strategy<Value = Op> {
 fn policy(number: u8, one: bool) -> Policy {
     let summarize = Stage::Summarize(Summarize { budget: 60, ..Summarize::default() });
     let system = SystemRule { one, first: one, counted: !one };
-    let plain = Policy { system, ..Policy::default() };
+    let plain = Policy { system, ..Policy::unlimited() };
     let summed = Policy { stages: vec![summarize.clone()], ..plain.clone() };
     let shorten = Stage::TruncateResults { to: Truncation { head: 40, tail: 40, ..Truncation::default() }, keep: 1 };
     match number {

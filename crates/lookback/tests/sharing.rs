@@ -28,7 +28,7 @@ fn at(path: &Path) -> Arc<dyn Store> {
 fn open(store: Arc<dyn Store>) -> Session {
     let stages = vec![Stage::Summarize(Summarize { budget: 200, ..Summarize::default() })];
     let policy =
-        Policy { limits: Limits::messages(40), target: Some(Limits::messages(20)), stages, ..Policy::default() };
+        Policy { limits: Limits::messages(40), target: Some(Limits::messages(20)), stages, ..Policy::unlimited() };
     block_on(Session::open(store, "shared", Settings { policy, ..Settings::default() })).unwrap()
 }
 

@@ -62,7 +62,7 @@ fn settings(messages: u64, budget: u64) -> Settings {
     let summary = Summarize { budget, wording: "{summary}".into(), ..Summarize::default() };
     let system = lookback::SystemRule { counted: false, ..Default::default() };
     let limits = Limits::messages(messages);
-    let policy = Policy { limits, system, stages: vec![Stage::Summarize(summary)], ..Policy::default() };
+    let policy = Policy { limits, system, stages: vec![Stage::Summarize(summary)], ..Policy::unlimited() };
     Settings { policy, ..Settings::default() }
 }
 
@@ -557,7 +557,7 @@ fn nobody_waits_for_a_summary_that_the_policy_no_longer_wants() {
             say(&mut session, number);
         }
         assert_eq!(texts(&mut session).len(), 5);
-        session.set_policy(Policy::default());
+        session.set_policy(Policy::unlimited());
         // In a thread of its own: it went on for ever, and left no room for a timer.
         let (tell, done) = std::sync::mpsc::channel();
         std::thread::spawn(move || {

@@ -269,7 +269,7 @@ fn event_row(event: &Event) -> [String; 5] {
 
 fn sheet(whose: &Whose, budget: u64, model: &ModelArg, json: bool) -> Result<(), Failure> {
     let memory = existing(whose.session.as_deref(), &whose.place)?;
-    let (counter, _) = input::model(model.name.as_deref());
+    let counter = input::settings(model.name.as_deref()).counter;
     let sheet = block_on(memory.sheet(&SheetOptions { budget, ..SheetOptions::default() }, &*counter))?;
     if sheet.is_short() {
         output::warning("corrections, constraints or blockers are left out; raise --budget to show them");

@@ -121,11 +121,10 @@ fn interruption() -> Result<Arc<AtomicBool>, Failure> {
 impl<'a> Run<'a> {
     /// Opens the store and starts the progress bar, which counts `steps` messages.
     fn start(args: &'a ReplayArgs, price: Price, steps: u64) -> Result<Run<'a>, Failure> {
-        let (counter, model_window) = input::model(args.model.name.as_deref());
         Ok(Run {
             args,
             price,
-            settings: Settings { counter, model: args.model.name.clone(), model_window, ..Settings::default() },
+            settings: input::settings(args.model.name.as_deref()),
             // A replay can be repeated, so it does not wait for the disk.
             store: store::open(&args.store.path, Opening::Made(Durability::System))?,
             bar: output::progress(steps, "replaying"),

@@ -85,19 +85,17 @@ impl Run {
 fn decide(args: &WindowArgs, request: &Request, policy: &Policy, model: Option<&str>) -> Result<Run, Failure> {
     let dialect = request.dialect();
     if !policy.counts_tokens() && !args.explain {
-        let context_window = model.and_then(input::known_window);
+        let room = model.and_then(input::known_room);
         let unbounded = Policy { hard: policy.hard.or(Some(Limits::default())), ..policy.clone() };
         let counter = Arc::new(Uncounted);
         let settings = Settings { dialect, policy: unbounded, counter, ..Settings::default() };
         let run = feed(args, request, settings)?;
-        let fits = policy.hard.is_some() || context_window.is_none_or(|window| run.most_tokens <= window);
+        let fits = policy.hard.is_some() || room.is_none_or(|room| run.most_tokens <= room);
         if fits && run.taken.outcome.exceeded.is_none() && policy.limits.fits(&run.view().totals()) {
             return Ok(run);
         }
     }
-    let (counter, model_window) = input::model(model);
-    let (policy, model) = (policy.clone(), model.map(ToOwned::to_owned));
-    feed(args, request, Settings { dialect, policy, counter, model, model_window, ..Settings::default() })
+    feed(args, request, Settings { dialect, policy: policy.clone(), ..input::settings(model) })
 }
 
 /// Feeds the request to an engine, call by call or at once.
@@ -190,7 +188,7 @@ struct Over {
 fn over(engine: &Engine, taken: &Taken, policy: &Policy, view: &View) -> Option<Over> {
     let mut totals = view.totals();
     totals.size.tokens = engine.tokens(view);
-    let limits = policy.for_window(engine.settings().model_window, 0).limits;
+    let limits = policy.for_window(engine.settings().model_window, engine.settings().max_output.unwrap_or(0)).limits;
     if limits.fits(&totals) {
         return None;
     }

@@ -176,9 +176,9 @@ impl Policy {
 }
 
 impl Default for Policy {
-    /// Returns [`Policy::unlimited`].
+    /// Returns [`Policy::production`].
     fn default() -> Self {
-        Policy::unlimited()
+        Policy::production()
     }
 }
 

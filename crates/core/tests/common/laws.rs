@@ -144,7 +144,7 @@ pub fn repair_is_idempotent(run: &Run) -> Found {
     let dialect = run.settings.dialect;
     for step in run.sent() {
         let mut settings = run.settings.clone();
-        settings.policy = lookback_core::Policy::default();
+        settings.policy = lookback_core::Policy::unlimited();
         settings.model_window = None;
         let mut engine = Engine::new(settings);
         for message in request(dialect, &step.request).into_messages() {
@@ -534,7 +534,7 @@ pub fn a_session_that_is_opened_again_goes_on_the_same(run: &Run) -> Found {
 
 /// Whether signed reasoning of an open tool loop forbids a change: found out by a policy that would change everything.
 fn is_bound(run: &Run, step: &Step) -> bool {
-    let policy = Policy { limits: Limits { bytes: Some(0), ..Limits::default() }, ..Policy::default() };
+    let policy = Policy { limits: Limits { bytes: Some(0), ..Limits::default() }, ..Policy::unlimited() };
     let settings = Settings { policy, ..run.settings.clone() };
     let engine = Engine::resume(settings, step.view.clone(), step.end, 0);
     engine.explain().plan.decisions.iter().any(|decision| decision.reason == Reason::Waits)

@@ -281,7 +281,7 @@ pub fn policy() -> impl Strategy<Value = Policy> {
                 stages: if stages.len() == 3 { stages } else { [stages, vec![Stage::Drop]].concat() },
                 mode: if on_read { Mode::OnRead } else { Mode::Recorded },
                 drop_block,
-                ..Policy::default()
+                ..Policy::unlimited()
             }
         })
 }

@@ -22,7 +22,7 @@ const WHOLE: u64 = 3;
 /// use lookback::middleware::ContextFilter;
 /// use lookback::{Limits, Policy};
 ///
-/// let window = ContextFilter::new(Policy { limits: Limits::tokens(50_000), stages: Vec::new(), ..Policy::default() });
+/// let window = ContextFilter::new(Policy { limits: Limits::tokens(50_000), stages: Vec::new(), ..Policy::unlimited() });
 /// assert!(ContextFilter::rounds(5).is_ok() && ContextFilter::rounds(0).is_err());
 /// # let _ = window;
 /// ```
@@ -59,7 +59,7 @@ impl ContextFilter {
             keep: Keep { first: 1, system: true, ..Keep::default() },
             arrival: Some(Truncation { head: OUTPUT, marker: Some(marker), ..Truncation::default() }),
             stages: vec![Stage::ClearResults { keep: WHOLE, marker: None }, Stage::Drop],
-            ..Policy::default()
+            ..Policy::unlimited()
         }))
     }
 

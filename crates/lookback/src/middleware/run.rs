@@ -62,7 +62,7 @@ impl Run {
     /// use lookback::middleware::{Budget, Event, Middleware, Run};
     /// use lookback::{Dialect, Policy, View};
     ///
-    /// let mut run = Run::new("agent-1".parse()?, View::default(), Dialect::Anthropic, Policy::default());
+    /// let mut run = Run::new("agent-1".parse()?, View::default(), Dialect::Anthropic, Policy::unlimited());
     /// (run.iteration, run.spent) = (1, 900);
     /// let mut budget = Budget::reported(1_000);
     /// budget.on(&Event::BeforeIteration, &run)?;

@@ -18,8 +18,7 @@ mod newest;
 mod options;
 mod systems;
 
-use lookback_core::cut::Truncation;
-use lookback_core::policy::{Keep, Limits, Measure, Policy, PolicyFault, Stage, Start, Tokens};
+use lookback_core::policy::{Limits, Measure, Policy, PolicyFault};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -145,29 +144,6 @@ fn names() -> String {
     PRESETS.iter().map(|preset| preset.name).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the default policy, which is made for production. `docs/default-policy.md` gives the reasons, with figures.
-pub fn default_policy() -> Policy {
-    Policy {
-        limits: Limits {
-            tokens: Some(Tokens::Count(64_000)),
-            media: Some(80),
-            bytes: Some(24_000_000),
-            ..Limits::default()
-        },
-        target: Some(Limits {
-            tokens: Some(Tokens::Count(32_000)),
-            media: Some(40),
-            bytes: Some(12_000_000),
-            ..Limits::default()
-        }),
-        arrival: Some(Truncation { head: 24_000, tail: 8_000, ..Truncation::default() }),
-        stages: vec![Stage::ClearMedia { keep: 4 }, Stage::Drop],
-        start: Start::UserOrToolPair,
-        keep: Keep::default(),
-        ..Policy::default()
-    }
-}
-
 /// Returns the policy that sends everything, even if it exceeds the model's context window.
 ///
 /// ```
@@ -178,7 +154,7 @@ pub fn default_policy() -> Policy {
 /// ```
 pub fn none() -> Policy {
     // Empty hard limits take the place of the model's context window, which would be one.
-    Policy { hard: Some(Limits::default()), ..Policy::default() }
+    Policy { hard: Some(Limits::default()), ..Policy::unlimited() }
 }
 
 /// Returns the policy of a preset, given by name, with settings after a colon.
@@ -223,7 +199,7 @@ pub fn named_with<'a>(text: &'a str, more: impl IntoIterator<Item = &'a str>) ->
         return apply((system.policy)(&own)?, others);
     }
     let policy = match name {
-        "default" => default_policy(),
+        "default" => Policy::production(),
         "none" => none(),
         "messages" => messages(40).into(),
         "turns" => turns(50).into(),
@@ -377,6 +353,8 @@ struct Page;
 mod tests {
     use lookback_core::{Pace, Role};
 
+    use lookback_core::policy::Tokens;
+
     use super::*;
 
     #[test]
@@ -390,7 +368,7 @@ mod tests {
     #[test]
     fn a_typed_preset_is_the_policy_of_its_text() {
         let same = |typed: Policy, text: &str| assert_eq!(typed, named(text).unwrap(), "{text}");
-        same(default_policy(), "default");
+        same(Policy::production(), "default");
         same(none(), "none");
         same(messages(40).into(), "messages");
         same(turns(50).into(), "turns");
@@ -460,7 +438,7 @@ mod tests {
 
     #[test]
     fn every_member_of_a_policy_is_a_key() {
-        let full = Policy { hard: Some(Limits::default()), target: Some(Limits::default()), ..default_policy() };
+        let full = Policy { hard: Some(Limits::default()), target: Some(Limits::default()), ..Policy::production() };
         let full = serde_json::to_value(full).unwrap();
         let members: Vec<_> = full.as_object().unwrap().keys().map(String::as_str).collect();
         assert_eq!(MEMBERS.len(), members.len());
@@ -528,10 +506,10 @@ mod tests {
         let text = page.split("```toml").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
         let mut policy = parse(text).unwrap();
         policy.stages.remove(1);
-        assert_eq!(policy, Policy { start: policy.start, ..default_policy() });
+        assert_eq!(policy, Policy { start: policy.start, ..Policy::production() });
         let page = include_str!("../../../../docs/default-policy.md");
         let text = page.split("```toml").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
-        assert_eq!(parse(text).unwrap(), default_policy());
+        assert_eq!(parse(text).unwrap(), Policy::production());
     }
 
     #[test]

@@ -63,6 +63,6 @@ impl From<Newest> for Policy {
                 Measure::Media => Limits { media: Some(count), ..none },
             }
         };
-        Policy { limits: limits(max), target: target.map(limits), ..Policy::default() }
+        Policy { limits: limits(max), target: target.map(limits), ..Policy::unlimited() }
     }
 }

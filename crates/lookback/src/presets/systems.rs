@@ -44,7 +44,7 @@ impl From<TurnWindow> for Policy {
     fn from(preset: TurnWindow) -> Policy {
         let tokens = Some(Tokens::Count(preset.max_tokens));
         let limits = Limits { turns: Some(preset.max_turns), tokens, ..Limits::default() };
-        Policy { limits, keep: Keep { task: false, ..Keep::default() }, ..Policy::default() }
+        Policy { limits, keep: Keep { task: false, ..Keep::default() }, ..Policy::unlimited() }
     }
 }
 
@@ -108,7 +108,7 @@ impl From<RollingSummary> for Policy {
             keep: Keep { task: false, ..Keep::default() },
             system: SystemRule { counted: false, ..SystemRule::default() },
             stages: vec![Stage::Summarize(summary)],
-            ..Policy::default()
+            ..Policy::unlimited()
         }
     }
 }
@@ -178,7 +178,7 @@ impl From<TwoTier> for Policy {
             keep: Keep { first: 1, system: true, ..Keep::default() },
             arrival: Some(Truncation { head: length, marker: Some(marker), ..Truncation::default() }),
             stages: vec![Stage::ClearResults { keep: 3, marker: None }, last],
-            ..Policy::default()
+            ..Policy::unlimited()
         }
     }
 }
@@ -218,7 +218,7 @@ impl From<MessageWindow> for Policy {
             limits: Limits::messages(preset.max_messages),
             keep: Keep { task: false, ..Keep::default() },
             system: SystemRule { one: true, first: preset.always_keep_system_message_first, counted: true },
-            ..Policy::default()
+            ..Policy::unlimited()
         }
     }
 }
@@ -288,7 +288,7 @@ impl From<ManagedWindow> for Policy {
             start: Start::User,
             overflow: shorten.into_iter().filter(|_| truncates).chain([Stage::Drop]).collect(),
             pace: preset.per_turn,
-            ..Policy::default()
+            ..Policy::unlimited()
         }
     }
 }

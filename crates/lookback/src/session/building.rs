@@ -79,7 +79,7 @@ impl Session {
     ///
     /// let limit = Arc::new(AtomicU64::new(3));
     /// let read = limit.clone();
-    /// let policy = move |_: &_| Policy { limits: Limits::messages(read.load(Ordering::Relaxed)), ..Policy::default() };
+    /// let policy = move |_: &_| Policy { limits: Limits::messages(read.load(Ordering::Relaxed)), ..Policy::unlimited() };
     /// let mut session = Session::open(MemoryStore::new(), "chat-1", Settings::default()).await?.with_policies(policy);
     /// session.extend(["one", "two", "three"].map(Message::user).to_vec()).await?;
     /// assert_eq!(session.window().await?.messages()?.len(), 3);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use lookback_core::engine::{Engine, Settings};
-use lookback_core::transcript::{Checkpoint, Entry, Position};
+use lookback_core::transcript::{self, Entry, Position};
 use lookback_core::view::View;
 
 use crate::store::{LogName, Record, Store, StoreError};
@@ -60,26 +60,14 @@ pub(super) async fn fold(
 ) -> Result<View, StoreError> {
     let start = checkpoint.unwrap_or(0);
     let entries = read(store, log, start..end).await?;
-    let mut view = match (checkpoint, entries.first()) {
-        (Some(position), Some(Entry::Checkpoint(checkpoint))) => restore(store, log, position, checkpoint).await?,
-        _ => View::default(),
+    let spans = match entries.first() {
+        Some(Entry::Checkpoint(checkpoint)) => checkpoint.spans(),
+        _ => Vec::new(),
     };
-    for (position, entry) in (start..).zip(&entries) {
-        view.apply(position, entry);
-    }
-    Ok(view)
-}
-
-async fn restore(
-    store: &dyn Store,
-    log: &LogName,
-    position: Position,
-    checkpoint: &Checkpoint,
-) -> Result<View, StoreError> {
-    let entries: HashMap<_, _> = read_many(store, log, &checkpoint.spans()).await?.into_iter().collect();
-    View::restore(checkpoint, |position| entries.get(&position)).ok_or_else(|| StoreError::Damaged {
+    let earlier: HashMap<_, _> = read_many(store, log, &spans).await?.into_iter().collect();
+    transcript::fold(start, &entries, |position| earlier.get(&position)).ok_or_else(|| StoreError::Damaged {
         log: log.to_string(),
-        position,
+        position: start,
         reason: "it refers to entries that do not exist".to_owned(),
     })
 }

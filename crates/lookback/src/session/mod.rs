@@ -213,7 +213,7 @@ impl Session {
     /// # Ok::<(), lookback::Error>(())
     /// # }).unwrap();
     /// ```
-    pub async fn push(&mut self, message: Message) -> Result<Vec<Position>, Error> {
+    pub async fn push(&mut self, message: impl Into<Arc<Message>>) -> Result<Vec<Position>, Error> {
         self.receive(message, Origin::Client, now()).await
     }
 
@@ -237,7 +237,7 @@ impl Session {
     /// # futures_lite::future::block_on(async {
     /// use lookback::{Limits, MemoryStore, Message, Policy, Session, Settings};
     ///
-    /// let policy = Policy { limits: Limits::messages(2), ..Policy::default() };
+    /// let policy = Policy { limits: Limits::messages(2), ..Policy::unlimited() };
     /// let settings = Settings { policy, ..Settings::default() };
     /// let mut session = Session::open(MemoryStore::new(), "chat-1", settings).await?;
     /// session.extend_managed(["one", "two", "three"].map(Message::user).to_vec()).await?;
@@ -246,6 +246,7 @@ impl Session {
     /// # }).unwrap();
     /// ```
     pub async fn extend_managed(&mut self, messages: Vec<Message>) -> Result<Vec<Position>, Error> {
+        let messages = shared(messages);
         self.follow_policy();
         self.reductions = 0;
         let time = now();
@@ -272,10 +273,11 @@ impl Session {
     /// The same as [`Session::push`].
     pub async fn receive(
         &mut self,
-        message: Message,
+        message: impl Into<Arc<Message>>,
         origin: Origin,
         time: Option<Millis>,
     ) -> Result<Vec<Position>, Error> {
+        let message = message.into();
         self.follow_policy();
         // A note of Lookback's must not reset the count: with a note at each try, the tries would never end.
         if origin != Origin::Lookback {
@@ -295,6 +297,7 @@ impl Session {
         messages: Vec<(Message, Option<Millis>)>,
         origin: Origin,
     ) -> Result<Vec<Position>, Error> {
+        let messages: Vec<_> = messages.into_iter().map(|(message, time)| (Arc::new(message), time)).collect();
         self.follow_policy();
         self.reductions = 0;
         let change = |engine: &mut Engine| {
@@ -309,6 +312,7 @@ impl Session {
 
     /// Appends a message from the client that is shown whole, even if the policy truncates results on arrival.
     pub(crate) async fn receive_whole(&mut self, message: Message) -> Result<Vec<Position>, Error> {
+        let message = Arc::new(message);
         self.follow_policy();
         self.reductions = 0;
         let time = now();
@@ -507,4 +511,9 @@ impl fmt::Debug for Session {
 pub(crate) fn now() -> Option<Millis> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     Millis::try_from(since.as_millis()).ok()
+}
+
+/// Messages as the engine shares them with the log, so that a write that has to be repeated copies nothing.
+fn shared(messages: Vec<Message>) -> Vec<Arc<Message>> {
+    messages.into_iter().map(Arc::new).collect()
 }

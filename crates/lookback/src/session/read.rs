@@ -9,7 +9,7 @@ use lookback_core::transcript::{Arrival, Entry, Label, Millis, Origin, Position}
 use serde::Serialize;
 
 use super::log::read;
-use super::{Error, PAGE, Session, now};
+use super::{Error, PAGE, Session, now, shared};
 use crate::store::LogName;
 
 /// A message of a session's history.
@@ -78,7 +78,7 @@ impl Session {
         if !messages.is_empty() {
             self.reductions = 0;
         }
-        let time = now();
+        let (messages, time) = (shared(messages), now());
         self.commit(|engine| {
             let mut entries = engine.label(label.clone());
             for message in &messages {

@@ -1,6 +1,8 @@
 //! Taking over a client's whole history: known messages are recognized, new ones appended, and a change begins a
 //! branch.
 
+use std::sync::Arc;
+
 use lookback_core::Message;
 use lookback_core::engine::Engine;
 use lookback_core::message::Role;
@@ -9,7 +11,7 @@ use lookback_core::view::{self, View};
 use serde::Serialize;
 
 use super::log::{fold, read};
-use super::{Error, PAGE, Session, TRIES, now};
+use super::{Error, PAGE, Session, TRIES, now, shared};
 
 /// The result of [`Session::sync`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -34,9 +36,13 @@ impl Session {
         self.follow_policy();
         self.refresh().await?;
         let dialect = self.engine.settings().dialect;
-        let mut messages = Vec::with_capacity(history.len());
+        let mut messages: Vec<Arc<Message>> = Vec::with_capacity(history.len());
         for message in history {
-            messages.extend(dialect.convert(&message)?);
+            if message.wire().is_some_and(|wire| wire.dialect == dialect) {
+                messages.push(Arc::new(message));
+            } else {
+                messages.extend(dialect.convert(&message)?.into_iter().map(Arc::new));
+            }
         }
         if self.engine.settings().policy.system.one {
             // A repeated system message is not logged, so it must not be looked for.
@@ -46,7 +52,7 @@ impl Session {
             };
             messages.retain(|message| !repeats(message, &mut standing));
         }
-        let digests: Vec<u128> = messages.iter().map(Message::digest).collect();
+        let digests: Vec<u128> = messages.iter().map(|message| message.digest()).collect();
         for _ in 0..TRIES {
             let known = self.common(&digests).await?;
             let length = self.view().history_len();
@@ -78,7 +84,7 @@ impl Session {
     pub async fn replace(&mut self, messages: Vec<Message>) -> Result<(), Error> {
         self.follow_policy();
         self.reductions = 0;
-        let time = now();
+        let (messages, time) = (shared(messages), now());
         self.commit(|engine| {
             let mut entries = go_back(engine, View::default(), 0);
             for message in &messages {
@@ -98,7 +104,7 @@ impl Session {
     pub async fn replace_managed(&mut self, messages: Vec<Message>) -> Result<(), Error> {
         self.follow_policy();
         self.reductions = 0;
-        let time = now();
+        let (messages, time) = (shared(messages), now());
         let change = |engine: &mut Engine| {
             let mut entries = go_back(engine, View::default(), 0);
             for message in &messages {

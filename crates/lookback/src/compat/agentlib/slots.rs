@@ -71,7 +71,7 @@ impl Slot {
         let end = store.head(name, None).await?.map_or(0, |head| head.end);
         let session = match self.session.take().filter(|session| session.stats().entries == end) {
             Some(session) => session,
-            None => Session::open(store.clone(), name.as_str(), settings(Policy::default())).await?,
+            None => Session::open(store.clone(), name.as_str(), settings(Policy::unlimited())).await?,
         };
         if end == 0 {
             self.reads = Reads::default();

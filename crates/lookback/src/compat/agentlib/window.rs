@@ -19,7 +19,7 @@ pub(super) fn settings(policy: Policy) -> Settings {
 /// Returns the policy of a read. It records nothing, so a larger limit shows more again.
 pub(super) fn within(max_tokens: u64, limit: Option<u64>) -> Policy {
     let limits = Limits { messages: limit, ..Limits::tokens(max_tokens) };
-    Policy { limits, keep: nothing(), mode: Mode::OnRead, ..Policy::default() }
+    Policy { limits, keep: nothing(), mode: Mode::OnRead, ..Policy::unlimited() }
 }
 
 /// Returns the policy of a write, which keeps the newest turns.
@@ -31,7 +31,12 @@ pub(super) fn keeping(options: Options) -> Policy {
     let most = max_tokens.saturating_mul(max_turns);
     let limits = |tokens| Limits { turns: Some(max_turns), tokens: Some(Tokens::Count(tokens)), ..Limits::default() };
     // The limit is twice the target. Otherwise each message of a turn without end would cause a compaction.
-    Policy { limits: limits(most.saturating_mul(2)), target: Some(limits(most)), keep: nothing(), ..Policy::default() }
+    Policy {
+        limits: limits(most.saturating_mul(2)),
+        target: Some(limits(most)),
+        keep: nothing(),
+        ..Policy::unlimited()
+    }
 }
 
 /// Keeps nothing but what must be kept: the original drops the task as well.

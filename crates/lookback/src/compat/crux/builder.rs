@@ -170,7 +170,7 @@ impl Builder {
             keep: Keep { task: false, ..Keep::default() },
             system: SystemRule { counted: false, ..SystemRule::default() },
             stages: vec![Stage::Summarize(Summarize { budget, role, wording })],
-            ..Policy::default()
+            ..Policy::unlimited()
         }
     }
 

@@ -72,7 +72,7 @@ pub async fn get(store: impl IntoStore, key: &str) -> Result<Option<Stored>, Err
         return Ok(None);
     };
     let Ok(name) = log_of(id) else { return Ok(None) };
-    let session = Session::open(store, &name, settings(Policy::default())).await?;
+    let session = Session::open(store, &name, settings(Policy::unlimited())).await?;
     if session.stats().entries == 0 {
         return Ok(None);
     }

@@ -203,7 +203,7 @@ impl Inner {
             Measure::Tokens { per_request } => Limits::tokens(most.saturating_sub(per_request)),
         };
         let system = SystemRule { one: true, first: self.first, counted: true };
-        Ok(Policy { limits, keep: Keep { task: false, ..Keep::default() }, system, ..Policy::default() })
+        Ok(Policy { limits, keep: Keep { task: false, ..Keep::default() }, system, ..Policy::unlimited() })
     }
 
     /// Returns the session under this policy, with everything that other memories of this identifier have written.

@@ -258,7 +258,7 @@ impl SlidingWindowConversationManager {
             keep: Keep { first: first as u64, ..Keep::default() },
             start: Start::User,
             stages: vec![Stage::Drop],
-            ..Policy::default()
+            ..Policy::unlimited()
         })
     }
 }

@@ -292,7 +292,7 @@ impl Summarizer for Listener<'_> {
 
 /// Returns a policy that shows as little as possible. The log keeps everything.
 fn forgetful() -> Policy {
-    Policy { limits: Limits::messages(1), keep: Keep { task: false, ..Keep::default() }, ..Policy::default() }
+    Policy { limits: Limits::messages(1), keep: Keep { task: false, ..Keep::default() }, ..Policy::unlimited() }
 }
 
 impl ConversationManager for SummarizingConversationManager {
