@@ -36,13 +36,8 @@ pub(crate) fn changes(entries: &[Entry], view: &View, dialect: Dialect) -> Vec<C
     for (position, entry) in (0..).zip(entries) {
         match entry {
             Entry::Message(arrival) => changes.extend(history.changes_of_message(position, arrival)),
-            Entry::Repair(repair) => changes.push(history.change_of_repair(repair)),
-            Entry::Preamble { .. }
-            | Entry::Compaction(_)
-            | Entry::Usage(_)
-            | Entry::Label(_)
-            | Entry::Checkpoint(_)
-            | Entry::Branch { .. } => {}
+            Entry::Repair(repair) => changes.extend(history.change_of_repair(repair)),
+            _ => {}
         }
     }
     changes.sort_by_key(|change| change.message);
@@ -94,8 +89,8 @@ impl<'a> History<'a> {
     }
 
     /// Returns a repair that was made before a call.
-    fn change_of_repair(&self, repair: &Repair) -> Change {
-        match repair {
+    fn change_of_repair(&self, repair: &Repair) -> Option<Change> {
+        Some(match repair {
             Repair::StandIn { call, message, .. } => {
                 let ids: Vec<_> = message.tool_results().map(|(_, result)| words::short(&result.call_id)).collect();
                 let change = format!("call {} has no result: a stand-in is sent", ids.join(", "));
@@ -111,7 +106,8 @@ impl<'a> History<'a> {
                     "the history does not begin with a user message: an opening message is sent before it".to_owned();
                 Change { message: first.unwrap_or_default(), change }
             }
-        }
+            _ => return None,
+        })
     }
 }
 

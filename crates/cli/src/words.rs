@@ -42,6 +42,7 @@ pub(crate) fn reason(reason: &Reason) -> String {
         Reason::Spent => "a note from Lookback that the model has already seen".to_owned(),
         Reason::Capped => "long output truncated when it arrived".to_owned(),
         Reason::Repaired { why } => format!("could not be sent: {}", hidden(*why)),
+        _ => "for a reason that this version cannot describe".to_owned(),
     }
 }
 
@@ -53,6 +54,7 @@ pub(crate) fn hidden(why: Hidden) -> &'static str {
         Hidden::Blank => "a blank text",
         Hidden::Unsigned => "reasoning without a signature",
         Hidden::Stale => "signed reasoning whose prefix has changed",
+        _ => "a part that this version cannot describe",
     }
 }
 
@@ -74,7 +76,7 @@ pub(crate) fn repair(parts: &[PartRef<'_>], edit: &Edit) -> Option<String> {
             let id = named(" of ", "");
             Some(format!("the arguments{id} are not a JSON object: they are sent inside one"))
         }
-        Change::Cut { .. } => None,
+        _ => None,
     }
 }
 

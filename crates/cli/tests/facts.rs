@@ -237,7 +237,7 @@ fn what_is_asked_wrongly_is_said_and_writes_nothing() {
     ]);
     assert_snapshot!(told);
     lab.run(&["facts", "add", "--shared", "finding", &long]).fails(2, "the text has 3000 characters; the most is 2000");
-    lab.run(&["facts", "resolve", "f3", "--with", &long, "--session", "replay/session"]).fails(2, "may have 2000");
+    lab.run(&["facts", "resolve", "f3", "--with", &long, "--session", "replay/session"]).fails(2, "the most is 2000");
     assert_eq!(entries(&lab), before);
 }
 

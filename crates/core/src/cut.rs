@@ -48,6 +48,7 @@ pub struct Truncation {
 /// A unit for the length of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Unit {
     /// Unicode scalar values.
     #[default]

@@ -31,6 +31,7 @@ pub struct Edit {
 /// A change to how one part is shown.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Change {
     /// A text, or an item of a tool result, is shortened. An item of which nothing is left is not shown.
     Cut {
@@ -51,6 +52,7 @@ pub enum Change {
 /// The reason why a part is not shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Hidden {
     /// It is a tool result without a call before it.
     Orphan,

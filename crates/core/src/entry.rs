@@ -24,6 +24,7 @@ pub type Millis = i64;
 /// An entry of a log: one thing that happened in a conversation.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Entry {
     /// A message arrived.
     Message(Arrival),
@@ -89,6 +90,7 @@ fn is_false(value: &bool) -> bool {
 /// The origin of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Origin {
     /// The application.
     #[default]
@@ -112,6 +114,7 @@ impl Origin {
 /// its [`Arrival`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Repair {
     /// A tool call had no result. A stand-in takes its place. If the result arrives later, it replaces the stand-in at
     /// the next compaction.

@@ -35,6 +35,7 @@ pub struct Group {
 /// What a group is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum GroupKind {
     /// The preamble: the system prompt and the tools, if they are sent outside the messages.
     #[serde(alias = "frame")]
@@ -77,6 +78,7 @@ impl GroupKind {
 /// Why a group is pinned, so that it may not be dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Pin {
     /// It is the preamble: the system prompt and the tools outside the messages.
     #[serde(alias = "frame")]

@@ -10,6 +10,7 @@ use crate::start::Start;
 
 /// What is done with every group of a window, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Plan {
     /// The outcome of the plan.
     pub verdict: Verdict,
@@ -109,6 +110,7 @@ impl Action {
 /// Why something is done with a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Reason {
     /// No limit is exceeded.
     Fits,

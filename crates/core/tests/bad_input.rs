@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use lookback_core::{Dialect, Engine, Message, Request, Settings};
+use lookback_core::{Dialect, Engine, Message, Policy, Request, Settings};
 
 /// Deeper than any parser that calls itself could go on a thread's two megabytes.
 const DEEP: usize = 10_000;
@@ -31,7 +31,7 @@ fn error(bytes: impl Into<Vec<u8>>, dialect: Option<Dialect>) -> String {
 fn live(request: &Request) -> Vec<String> {
     let dialect = request.dialect();
     dialect.check(request);
-    let mut engine = Engine::new(Settings { dialect, ..Settings::default() });
+    let mut engine = Engine::new(Settings { dialect, policy: Policy::unlimited(), ..Settings::default() });
     engine.set_preamble(request.preamble());
     for message in request.messages() {
         message.text();

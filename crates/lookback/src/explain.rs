@@ -155,7 +155,7 @@ impl<'a> Past<'a> {
                 (_, None) => {
                     let why = arrival.edits.iter().find_map(|edit| match edit.change {
                         Change::Hide(why) => Some(why),
-                        Change::Cut { .. } | Change::Rename(_) | Change::Arguments(_) => None,
+                        _ => None,
                     });
                     let reason = why.map_or(Reason::Recent, |why| Reason::Repaired { why });
                     (Group::Alone(position), Action::Drop, reason)

@@ -147,6 +147,7 @@ pub struct Engine {
 
 /// The result of [`Engine::window`], and of the other methods that make a window smaller.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct WindowOutcome {
     /// The entries that the log must keep: repairs, a compaction, a checkpoint.
     pub entries: Vec<Entry>,
@@ -165,6 +166,7 @@ pub struct WindowOutcome {
 /// A hard limit that cannot be met, with what is in the way.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the window exceeds its hard limit: {}", describe(.excesses, .pinned, *.waits))]
+#[non_exhaustive]
 pub struct HardLimitExceeded {
     /// The limits that are exceeded.
     pub excesses: Vec<Excess>,

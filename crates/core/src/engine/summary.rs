@@ -71,6 +71,7 @@ impl SummaryClaim {
 
 /// Why a summary was rejected. The window is unchanged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SummaryRejected {
     /// The summary has no text.
     #[error("the summary is empty")]

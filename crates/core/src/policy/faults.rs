@@ -49,6 +49,7 @@ impl Policy {
 
 /// A setting of a policy that cannot work.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PolicyFault {
     /// A share that is not above 0 and at most 1.
     #[error("{place}.tokens: a share must be above 0 and at most 1, but is {share}")]

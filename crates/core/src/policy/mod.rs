@@ -233,6 +233,7 @@ impl Default for SystemRule {
 /// When the limits of a policy are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Pace {
     /// Before every call.
     #[default]

@@ -457,6 +457,7 @@ pub fn every_group_has_a_reason(run: &Run) -> Found {
                     }
                     Reason::Capped | Reason::Repaired { .. } => false,
                     Reason::Waits => matches!(plan.verdict, Verdict::Wait | Verdict::Refuse),
+                    _ => false,
                 };
                 demand!(sound, "{decision:?} in {:?}", plan.verdict);
             }
