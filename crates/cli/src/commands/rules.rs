@@ -11,7 +11,7 @@ use crate::{input, output};
 
 /// The page with a section for each rule, and two for errors that break no rule. The command prints its sections, so
 /// the two cannot disagree.
-const PAGE: &str = include_str!("../../../../docs/rules.md");
+const PAGE: &str = include_str!("../../rules.md");
 const TOO_LONG: &str = "Too long";
 const NO_RULE: &str = "Other refusals";
 
