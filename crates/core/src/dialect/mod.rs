@@ -170,7 +170,7 @@ impl Dialect {
     /// use lookback_core::{Dialect, Message};
     ///
     /// let json = Dialect::OpenAiChat.to_json(&[Message::system("Be brief."), Message::user("Hi")])?;
-    /// assert_eq!(json, r#"[{"content":"Be brief.","role":"system"},{"content":"Hi","role":"user"}]"#);
+    /// assert_eq!(json, r#"[{"role":"system","content":"Be brief."},{"role":"user","content":"Hi"}]"#);
     /// # Ok::<(), lookback_core::ConversionError>(())
     /// ```
     pub fn to_json(self, messages: &[Message]) -> Result<String, ConversionError> {
@@ -311,7 +311,7 @@ pub fn take(message: &RawValue, key: &str) -> (Box<RawValue>, Option<Box<RawValu
 /// let mut engine = Engine::new(Settings::default());
 /// engine.push(Message::user("Hi"))?;
 /// let messages = engine.view().encode(engine.settings().dialect)?;
-/// assert_eq!(dialect::list(messages.iter().map(AsRef::as_ref)), r#"[{"content":"Hi","role":"user"}]"#);
+/// assert_eq!(dialect::list(messages.iter().map(AsRef::as_ref)), r#"[{"role":"user","content":"Hi"}]"#);
 /// # Ok::<(), lookback_core::ConversionError>(())
 /// ```
 pub fn list<'a>(messages: impl IntoIterator<Item = &'a RawValue>) -> String {
