@@ -98,7 +98,7 @@ fn names() -> impl Iterator<Item = (&'static str, Meant)> {
         let names = iter::once(dialect.name()).chain(dialect.format().aliases.iter().copied());
         names.map(move |name| (name, Meant::Dialect(dialect)))
     };
-    let unread = UNREAD.iter().map(|(name, format)| (*name, Meant::Unread(*format)));
+    let unread = UNREAD.iter().map(|(name, format)| (*name, Meant::Unread(format)));
     Dialect::ALL.into_iter().flat_map(of).chain(unread)
 }
 

@@ -20,8 +20,8 @@ const NO_RUNTIME: &str = "there is no reactor running";
 ///
 /// - With the feature `tokio` of this crate, a job that begins within a tokio runtime is spawned on that runtime.
 /// - Without it, [`Session::with_spawner`](crate::Session::with_spawner) and
-/// [`FactSheet::with_spawner`](crate::middleware::FactSheet::with_spawner) take `tokio::spawn`, or the `spawn` of any
-/// other executor.
+///   [`FactSheet::with_spawner`](crate::middleware::FactSheet::with_spawner) take `tokio::spawn`, or the `spawn` of any
+///   other executor.
 ///
 /// ```
 /// use lookback::summarize::Spawner;
