@@ -65,7 +65,7 @@ async fn run(mut arguments: Vec<String>) -> Result<()> {
         session.push(Message::system(SYSTEM)).await?;
     }
     let (memory, unfinished) = (Memory::open(store, &name).await?, session.is_unfinished());
-    let window = ContextFilter::new(presets::named("two-tier:sliding_window_size=20,target_rounds=10")?);
+    let window = ContextFilter::new(presets::two_tier().sliding_window_size(20).target_rounds(10));
     let mut run = Pipeline::standard(session, Budget::reported(budget), window, memory).iterations(most);
     eprintln!("the session is {name}");
     if let Some(task) = task {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+pub use crate::hidden::Hidden;
 use crate::message::{Media, MediaSource, Message, PartRef, ToolResult};
 
 /// A shortened text: its first `head` bytes, a marker, and its last `tail` bytes.
@@ -47,25 +48,6 @@ pub enum Change {
     /// The arguments of a tool call are shown as this JSON object, which contains them. They were not an object, and
     /// providers refuse that.
     Arguments(String),
-}
-
-/// The reason why a part is not shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Hidden {
-    /// It is a tool result without a call before it.
-    Orphan,
-    /// It is a second result of the same call.
-    Duplicate,
-    /// It is a result that arrived after a stand-in was sent. It replaces the stand-in at the next compaction.
-    Late,
-    /// It is empty text or white space, which the provider refuses.
-    Blank,
-    /// It is reasoning without a signature, which the provider refuses.
-    Unsigned,
-    /// It is signed reasoning whose prefix was changed by a compaction.
-    Stale,
 }
 
 impl Edit {

@@ -23,6 +23,7 @@ mod edit;
 pub mod engine;
 mod entry;
 pub mod group;
+mod hidden;
 mod json;
 mod measure;
 pub mod message;
@@ -33,6 +34,7 @@ mod size;
 mod start;
 pub mod tokens;
 pub mod transcript;
+mod truncation;
 pub mod view;
 mod wire;
 

@@ -1,11 +1,10 @@
 //! Messages, and the parts that each role may hold.
 
-use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::cache_marker;
-pub use crate::wire::Wire;
+pub use crate::wire::{Role, Wire};
 
 /// A message, built in Rust or decoded from a provider's JSON.
 ///
@@ -25,18 +24,6 @@ pub use crate::wire::Wire;
 pub struct Message {
     content: Content,
     wire: Option<Wire>,
-}
-
-/// The role of a message. Tool results belong to the user, as in the block formats of Anthropic and Bedrock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// Instructions from the application (`system`, and OpenAI's `developer`).
-    System,
-    /// A person's words, or tool results.
-    User,
-    /// The model.
-    Assistant,
 }
 
 /// The parts of a message. Each role has its own kind of part, so that a tool call in a user's message does not

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::edit::Hidden;
 use crate::group::{Group, GroupKind, Pin, Tally};
+use crate::hidden::Hidden;
 use crate::policy::{Limits, Mode, Policy, Stage, Tokens};
 use crate::size::{Excess, Measure, Size, Totals};
 use crate::start::Start;

@@ -38,6 +38,18 @@ pub struct Wire {
     pub raw: Box<RawValue>,
 }
 
+/// The role of a message. Tool results belong to the user, as in the block formats of Anthropic and Bedrock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Instructions from the application (`system`, and OpenAI's `developer`).
+    System,
+    /// A person's words, or tool results.
+    User,
+    /// The model.
+    Assistant,
+}
+
 impl Dialect {
     /// Every dialect.
     pub const ALL: [Dialect; 3] = [Dialect::OpenAiChat, Dialect::Anthropic, Dialect::Bedrock];

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use super::{Changes, Sizing};
 use crate::cut;
-use crate::edit::{self, Change, Cut, Edit, Hidden};
+use crate::edit::{self, Change, Cut, Edit};
 use crate::entry::Position;
 use crate::group::GroupKind;
+use crate::hidden::Hidden;
 use crate::measure::measure;
 use crate::message::{Message, ToolResult};
 use crate::policy::Stage;

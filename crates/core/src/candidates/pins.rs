@@ -2,10 +2,10 @@
 
 use super::Sizing;
 use crate::group::{GroupKind, Pin};
-use crate::message::Role;
 use crate::policy::Mode;
 use crate::start::Start;
 use crate::view::{Item, View, ViewGroup};
+use crate::wire::Role;
 
 /// The groups that may not be dropped, by index.
 pub(super) struct Pins {

@@ -16,10 +16,11 @@ use crate::cache_marker;
 use crate::edit::{self, Edit};
 use crate::json::{self, Fields};
 use crate::message::{
-    AssistantPart, Content, Media, MediaSource, Message, Opaque, PartRef, Reasoning, ResultItem, Role, SystemPart,
-    ToolCall, ToolResult, UserPart,
+    AssistantPart, Content, Media, MediaSource, Message, Opaque, PartRef, Reasoning, ResultItem, SystemPart, ToolCall,
+    ToolResult, UserPart,
 };
 use crate::start::Start;
+use crate::wire::Role;
 
 const RULES: &[Rule] = &[AM1, AM2, AM3, AM4, AM5, AM7, AM9, AM10];
 

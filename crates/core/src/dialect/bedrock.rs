@@ -16,10 +16,11 @@ use crate::cache_marker;
 use crate::edit::{self, Edit};
 use crate::json::{self, Fields};
 use crate::message::{
-    AssistantPart, Content, Media, MediaSource, Message, Opaque, PartRef, Reasoning, ResultItem, Role, ToolCall,
-    ToolResult, UserPart,
+    AssistantPart, Content, Media, MediaSource, Message, Opaque, PartRef, Reasoning, ResultItem, ToolCall, ToolResult,
+    UserPart,
 };
 use crate::start::Start;
+use crate::wire::Role;
 
 const RULES: &[Rule] = &[BC1, BC2, BC3, BC4, BC5, BC6, BC7];
 

@@ -8,7 +8,8 @@ use super::format::{Encoded, Mends};
 use super::{ConversionError, Dialect, Mend, Place, Preamble, Shown};
 use crate::edit::{self, Edit};
 use crate::json::{self, Fields};
-use crate::message::{Message, PartRef, Role};
+use crate::message::{Message, PartRef};
+use crate::wire::Role;
 
 /// Applies the edits of one block. Returns `None` if nothing of it is left.
 pub(super) type EditBlock =

@@ -175,7 +175,7 @@ impl Dialect {
     /// ```
     pub fn to_json(self, messages: &[Message]) -> Result<String, ConversionError> {
         let encoded = self.encode(messages.iter().map(|message| Shown { message, edits: &[] }))?;
-        Ok(list(encoded.iter().map(AsRef::as_ref)))
+        Ok(list(&encoded))
     }
 
     /// Writes the messages of a request that has this preamble, whose cache markers count too.
@@ -311,11 +311,12 @@ pub fn take(message: &RawValue, key: &str) -> (Box<RawValue>, Option<Box<RawValu
 /// let mut engine = Engine::new(Settings::default());
 /// engine.push(Message::user("Hi"))?;
 /// let messages = engine.view().encode(engine.settings().dialect)?;
-/// assert_eq!(dialect::list(messages.iter().map(AsRef::as_ref)), r#"[{"role":"user","content":"Hi"}]"#);
+/// assert_eq!(dialect::list(&messages), r#"[{"role":"user","content":"Hi"}]"#);
 /// # Ok::<(), lookback_core::ConversionError>(())
 /// ```
-pub fn list<'a>(messages: impl IntoIterator<Item = &'a RawValue>) -> String {
-    let mut out = String::new();
-    json::push_array(&mut out, messages);
+pub fn list(messages: &[Cow<'_, RawValue>]) -> String {
+    let length: usize = messages.iter().map(|message| message.get().len() + 1).sum();
+    let mut out = String::with_capacity(length + 1);
+    json::push_array(&mut out, messages.iter().map(AsRef::as_ref));
     out
 }

@@ -14,10 +14,11 @@ use super::{
 use crate::edit::{self, Edit};
 use crate::json::{self, Fields};
 use crate::message::{
-    AssistantPart, Content, Media, MediaSource, Message, Opaque, PartRef, ResultItem, Role, SystemPart, ToolCall,
-    ToolResult, UserPart,
+    AssistantPart, Content, Media, MediaSource, Message, Opaque, PartRef, ResultItem, SystemPart, ToolCall, ToolResult,
+    UserPart,
 };
 use crate::start::Start;
+use crate::wire::Role;
 
 /// The rules of OpenAI, and those of the stricter servers that follow its format.
 const RULES: &[Rule] = &[OC1, OC2, OC3, OC4, OC5, OC0];

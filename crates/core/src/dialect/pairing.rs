@@ -3,7 +3,8 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::{Dialect, Finding, Place, Problem, Rule};
-use crate::message::{Message, PartRef, Role};
+use crate::message::{Message, PartRef};
+use crate::wire::Role;
 
 /// The rule of a dialect that each fault of pairing breaks.
 pub(super) struct PairingRules {

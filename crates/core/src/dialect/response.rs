@@ -4,7 +4,8 @@ use serde_json::value::RawValue;
 
 use super::{DecodeError, Dialect};
 use crate::json::Fields;
-use crate::message::{Message, PartRef, Role};
+use crate::message::{Message, PartRef};
+use crate::wire::Role;
 
 /// A response, decoded from its whole body (not from a stream).
 ///

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::message::Role;
+use crate::wire::Role;
 
 /// One rule of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]

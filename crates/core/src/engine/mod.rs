@@ -16,7 +16,7 @@ use crate::edit::{self, Change, Edit};
 use crate::entry::{Arrival, Entry, Label, Millis, Origin, Position, UsageReport};
 use crate::group::Pinned;
 use crate::measure::measure;
-use crate::message::{Message, Role};
+use crate::message::Message;
 use crate::plan::{Demands, Plan, plan_for};
 use crate::policy::{Limits, Mode, Pace, Policy, Tokens};
 use crate::size::{Excess, Totals};
@@ -24,6 +24,7 @@ use crate::start::Start;
 use crate::tokens::{Estimate, Models, TokenCounter};
 use crate::view::{Item, View};
 use crate::wire::Dialect;
+use crate::wire::Role;
 
 pub use repair::is_stand_in;
 pub use summary::{SummaryClaim, SummaryRejected, SummaryRequest};

@@ -12,12 +12,13 @@ use crate::cut;
 use crate::entry::{Entry, Position, Summary, spans};
 use crate::group::Pin;
 use crate::measure::measure;
-use crate::message::{Message, Role};
+use crate::message::Message;
 use crate::plan::{Decision, Plan, Reason, Verdict};
 use crate::policy::{Policy, Summarize};
 use crate::size::{Measure, Size};
 use crate::start::Start;
 use crate::wire::Dialect;
+use crate::wire::Role;
 
 /// A request for a summary, with everything that is needed to make it.
 #[derive(Clone)]

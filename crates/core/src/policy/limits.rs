@@ -52,6 +52,25 @@ impl Limits {
         Limits { messages: Some(messages), ..Limits::default() }
     }
 
+    /// Returns a limit in one measure.
+    ///
+    /// ```
+    /// use lookback_core::{Limits, policy::Measure};
+    ///
+    /// assert_eq!(Limits::of(Measure::Messages, 40), Limits::messages(40));
+    /// ```
+    pub fn of(measure: Measure, limit: u64) -> Self {
+        let limits = Limits::default();
+        match measure {
+            Measure::Tokens => Limits::tokens(limit),
+            Measure::Messages => Limits::messages(limit),
+            Measure::Turns => Limits { turns: Some(limit), ..limits },
+            Measure::Rounds => Limits { rounds: Some(limit), ..limits },
+            Measure::Bytes => Limits { bytes: Some(limit), ..limits },
+            Measure::Media => Limits { media: Some(limit), ..limits },
+        }
+    }
+
     /// Returns the limit in one measure. A share is returned only after
     /// [`Policy::for_window`](super::Policy::for_window) has turned it into a count; before, it does not apply.
     pub fn get(&self, measure: Measure) -> Option<u64> {

@@ -6,8 +6,8 @@ mod tightened;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cut::Truncation;
-use crate::message::Role;
+use crate::truncation::{Truncation, Unit};
+use crate::wire::Role;
 
 pub use faults::PolicyFault;
 pub use limits::{Limits, Tokens};
@@ -386,7 +386,7 @@ impl Policy {
 
     /// Returns whether this policy needs token counts.
     pub fn counts_tokens(&self) -> bool {
-        let in_tokens = |cap: &Truncation| cap.unit == crate::cut::Unit::Tokens;
+        let in_tokens = |cap: &Truncation| cap.unit == Unit::Tokens;
         self.limits.limits_tokens()
             || self.target.is_some_and(|target| target.limits_tokens())
             || self.hard.is_some_and(|hard| hard.limits_tokens())

@@ -1,7 +1,7 @@
 //! Tightening: two policies become one, so that a window that meets it meets both.
 
 use super::{Keep, Limits, Measure, Mode, Pace, Policy, Tokens};
-use crate::cut::{Truncation, Unit};
+use crate::truncation::{Truncation, Unit};
 
 impl Policy {
     /// Returns this policy, tightened by another: the smaller of each limit, the nearer target, the stricter start, the

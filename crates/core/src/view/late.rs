@@ -3,8 +3,9 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::{Author, Item, ViewGroup};
-use crate::edit::{self, Change, Edit, Hidden};
+use crate::edit::{self, Change, Edit};
 use crate::entry::Position;
+use crate::hidden::Hidden;
 
 /// The late results, in the order in which they arrived.
 #[derive(Debug, Clone, Default)]

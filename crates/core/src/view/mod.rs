@@ -17,13 +17,15 @@ use serde_json::value::RawValue;
 use self::calls::{Answer, Calls};
 use self::late::Late;
 use crate::dialect::{ConversionError, Mend, Preamble, Shown};
-use crate::edit::{self, Change, Edit, Hidden};
+use crate::edit::{self, Change, Edit};
 use crate::entry::{Arrival, Entry, Label, Origin, Position, ShownItem, Summary};
 use crate::group::{GroupKind, Tally};
-use crate::message::{Message, PartRef, Role, ToolResult};
+use crate::hidden::Hidden;
+use crate::message::{Message, PartRef, ToolResult};
 use crate::size::{Size, Totals};
 use crate::tokens::Calibration;
 use crate::wire::Dialect;
+use crate::wire::Role;
 
 /// What the model would see of a log now.
 ///

@@ -4,9 +4,10 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::{Answer, Author, Calls, Item, View, ViewGroup};
-use crate::edit::{self, Change, Cut, Edit, Hidden};
+use crate::edit::{self, Change, Cut, Edit};
 use crate::entry::{Position, Repair};
 use crate::group::GroupKind;
+use crate::hidden::Hidden;
 use crate::message::{Message, PartRef};
 use crate::size::Size;
 use crate::wire::Dialect;

@@ -2,16 +2,10 @@
 
 use std::time::Duration;
 
-use lookback_core::cut::Truncation;
-use lookback_core::policy::{Keep, Limits, Policy, Stage};
+use lookback_core::policy::Policy;
 
 use super::{Event, Failure, Middleware, Reaction, Run};
-use crate::presets::PolicyError;
-
-/// The characters of a tool result that a window of rounds shows.
-const OUTPUT: u64 = 8_000;
-/// The newest rounds of such a window, whose results are not cleared.
-const WHOLE: u64 = 3;
+use crate::presets::{self, PolicyError};
 
 /// Has every window of the run fit a policy besides the session's own.
 ///
@@ -33,15 +27,15 @@ pub struct ContextFilter {
 
 impl ContextFilter {
     /// Creates a filter from a policy. If the policy has no stages, those of the session's policy stay in place.
-    pub fn new(policy: Policy) -> Self {
-        ContextFilter { policy }
+    pub fn new(policy: impl Into<Policy>) -> Self {
+        ContextFilter { policy: policy.into() }
     }
 
     /// Creates a filter that keeps the newest rounds, as the preset `two-tier` does: at most this many, of which all
     /// but the newest three have their tool results cleared, and no tool result longer than 8,000 characters.
     ///
     /// Such a window slides by a round at each call, which breaks the provider's cache each time. One with a target
-    /// does not: `two-tier:sliding_window_size=10,target_rounds=5`.
+    /// does not: `presets::two_tier().sliding_window_size(10).target_rounds(5)`.
     ///
     /// # Errors
     /// Returns an error if `rounds` is 0.
@@ -50,17 +44,7 @@ impl ContextFilter {
             let value = rounds.to_string();
             return Err(PolicyError::Refused { option: "rounds", demand: "a positive integer", value });
         }
-        let marker = format!(
-            "\n\n[TRUNCATED: {{cut}} more characters are not shown, since tool output is cut at {OUTPUT} characters. If what you \
-             need may be among them, ask more narrowly, or for a smaller range.]"
-        );
-        Ok(ContextFilter::new(Policy {
-            limits: Limits { rounds: Some(rounds), ..Limits::default() },
-            keep: Keep { first: 1, system: true, ..Keep::default() },
-            arrival: Some(Truncation { head: OUTPUT, marker: Some(marker), ..Truncation::default() }),
-            stages: vec![Stage::ClearResults { keep: WHOLE, marker: None }, Stage::Drop],
-            ..Policy::unlimited()
-        }))
+        Ok(ContextFilter::new(presets::two_tier().sliding_window_size(rounds)))
     }
 
     /// Has the texts that replace cut or cleared results name the log entry that has the original. For models that have

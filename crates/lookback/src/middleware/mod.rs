@@ -9,12 +9,12 @@
 //! ```
 //! # futures_lite::future::block_on(async {
 //! use lookback::middleware::{Budget, CallUsage, ContextFilter, Pipeline, Progress, Stopped};
-//! use lookback::{MemoryStore, Message, Session, Settings, ToolCall};
+//! use lookback::{MemoryStore, Message, Session, Settings, ToolCall, presets};
 //!
 //! let session = Session::open(MemoryStore::new(), "agent-1", Settings::default()).await?;
 //! let mut run = Pipeline::new(session)
 //!     .with(Budget::reported(100_000))
-//!     .with(ContextFilter::rounds(5)?)
+//!     .with(ContextFilter::new(presets::two_tier().sliding_window_size(10).target_rounds(5)))
 //!     .with(Progress::new())
 //!     .iterations(20);
 //! run.start(Message::user("What is in notes.txt?")).await?;

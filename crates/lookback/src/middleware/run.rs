@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_channel::Sender;
+use lookback_core::dialect;
 use lookback_core::message::{Message, ToolCall};
 use lookback_core::transcript::{Compaction, Position};
 use lookback_core::view::View;
@@ -12,7 +13,7 @@ use lookback_core::{ConversionError, Dialect, Policy, Response};
 use serde_json::value::RawValue;
 
 use super::EndReason;
-use crate::session::{Job, list};
+use crate::session::Job;
 use crate::store::LogName;
 use crate::summarize::Spawner;
 
@@ -156,7 +157,7 @@ impl Call {
     /// # Errors
     /// The errors of [`Call::messages`].
     pub fn to_json(&self) -> Result<String, ConversionError> {
-        Ok(list(&self.messages()?))
+        Ok(dialect::list(&self.messages()?))
     }
 }
 

@@ -18,7 +18,7 @@ mod newest;
 mod options;
 mod systems;
 
-use lookback_core::policy::{Limits, Measure, Policy, PolicyFault};
+use lookback_core::policy::{Measure, Policy, PolicyFault};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -153,8 +153,7 @@ fn names() -> String {
 /// # Ok::<(), presets::PolicyError>(())
 /// ```
 pub fn none() -> Policy {
-    // Empty hard limits take the place of the model's context window, which would be one.
-    Policy { hard: Some(Limits::default()), ..Policy::unlimited() }
+    Policy::never_compact()
 }
 
 /// Returns the policy of a preset, given by name, with settings after a colon.
@@ -353,7 +352,7 @@ struct Page;
 mod tests {
     use lookback_core::{Pace, Role};
 
-    use lookback_core::policy::Tokens;
+    use lookback_core::policy::{Limits, Tokens};
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! Presets that keep the newest part of a conversation, up to one limit.
 
-use lookback_core::policy::{Limits, Measure, Policy, Tokens};
+use lookback_core::policy::{Limits, Measure, Policy};
 
 /// Returns a preset that keeps the newest messages which fit a number of tokens, from 1.
 ///
@@ -52,17 +52,7 @@ impl Newest {
 
 impl From<Newest> for Policy {
     fn from(Newest { measure, max, target }: Newest) -> Policy {
-        let limits = |count: u64| {
-            let none = Limits::default();
-            match measure {
-                Measure::Tokens => Limits { tokens: Some(Tokens::Count(count)), ..none },
-                Measure::Messages => Limits { messages: Some(count), ..none },
-                Measure::Turns => Limits { turns: Some(count), ..none },
-                Measure::Rounds => Limits { rounds: Some(count), ..none },
-                Measure::Bytes => Limits { bytes: Some(count), ..none },
-                Measure::Media => Limits { media: Some(count), ..none },
-            }
-        };
+        let limits = |count| Limits::of(measure, count);
         Policy { limits: limits(max), target: target.map(limits), ..Policy::unlimited() }
     }
 }

@@ -2,7 +2,7 @@
 
 use lookback_core::cut::Truncation;
 use lookback_core::message::Role;
-use lookback_core::policy::{Keep, Limits, Pace, Policy, Stage, Start, Summarize, SystemRule, Tokens};
+use lookback_core::policy::{Keep, Limits, Measure, Pace, Policy, Stage, Start, Summarize, SystemRule, Tokens};
 
 /// Returns `AgentLIB`'s window: the newest turns that fit a number of tokens. It keeps 50 turns and 4,000 tokens unless
 /// told otherwise.
@@ -129,7 +129,7 @@ pub(crate) fn rolling_batch(window_size: u64) -> u64 {
 /// # Ok::<(), presets::PolicyError>(())
 /// ```
 pub fn two_tier() -> TwoTier {
-    TwoTier { sliding_window_size: 10, max_output_length: 8_000, enable_compaction: false }
+    TwoTier { sliding_window_size: 10, target_rounds: None, max_output_length: 8_000, enable_compaction: false }
 }
 
 /// The preset `two-tier`, made by [`two_tier`].
@@ -137,6 +137,7 @@ pub fn two_tier() -> TwoTier {
 #[must_use = "a preset does nothing until it becomes a policy"]
 pub struct TwoTier {
     sliding_window_size: u64,
+    target_rounds: Option<u64>,
     max_output_length: u64,
     enable_compaction: bool,
 }
@@ -145,6 +146,12 @@ impl TwoTier {
     /// Sets how many rounds stay, from 1.
     pub fn sliding_window_size(self, sliding_window_size: u64) -> Self {
         TwoTier { sliding_window_size, ..self }
+    }
+
+    /// Sets how many rounds stay when the window is cut, from 1. By default it slides, as the original does: it is cut at
+    /// each call, and the provider's cache never matches.
+    pub fn target_rounds(self, target_rounds: u64) -> Self {
+        TwoTier { target_rounds: Some(target_rounds), ..self }
     }
 
     /// Sets how many characters stay of each text of a tool result, from its beginning.
@@ -160,7 +167,8 @@ impl TwoTier {
 
 impl From<TwoTier> for Policy {
     fn from(preset: TwoTier) -> Policy {
-        let TwoTier { sliding_window_size: rounds, max_output_length: length, enable_compaction } = preset;
+        let TwoTier { sliding_window_size: rounds, target_rounds, max_output_length: length, enable_compaction } =
+            preset;
         let last = if enable_compaction {
             let wording = "[Compacted summary of earlier iterations]\n\n{summary}".to_owned();
             Stage::Summarize(Summarize { budget: 800, role: Role::System, wording })
@@ -172,7 +180,8 @@ impl From<TwoTier> for Policy {
              need may be among them, ask more narrowly, or for a smaller range.]"
         );
         Policy {
-            limits: Limits { rounds: Some(rounds), ..Limits::default() },
+            limits: Limits::of(Measure::Rounds, rounds),
+            target: target_rounds.map(|rounds| Limits::of(Measure::Rounds, rounds)),
             // The first message is kept because it is the task in a run of KB Labs' agents; the current task is kept in
             // any case. System messages are kept wherever they are.
             keep: Keep { first: 1, system: true, ..Keep::default() },

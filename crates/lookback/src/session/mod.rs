@@ -39,7 +39,6 @@ pub use summaries::Job;
 pub(crate) use summaries::are_summaries_of;
 pub use sync::Synced;
 pub use window::Window;
-pub(crate) use window::list;
 
 use self::log::{load, read};
 use self::summaries::Summaries;

@@ -5,7 +5,7 @@ use lookback_core::dialect::TooLong;
 use lookback_core::engine::Engine;
 use lookback_core::group::Pinned;
 use lookback_core::plan::{Plan, Verdict};
-use lookback_core::policy::{Limits, Measure, Stage, Tokens, Totals};
+use lookback_core::policy::{Limits, Stage, Totals};
 
 use super::{Error, Session};
 
@@ -102,12 +102,5 @@ fn within(cause: TooLong, totals: Totals) -> Limits {
         (_, room) => room.map(|room| room - room / 50),
     };
     let limit = scaled.filter(|scaled| *scaled < now).unwrap_or(now - now.div_ceil(4));
-    match cause.measure {
-        Measure::Tokens => Limits { tokens: Some(Tokens::Count(limit)), ..Limits::default() },
-        Measure::Messages => Limits::messages(limit),
-        Measure::Turns => Limits { turns: Some(limit), ..Limits::default() },
-        Measure::Rounds => Limits { rounds: Some(limit), ..Limits::default() },
-        Measure::Bytes => Limits { bytes: Some(limit), ..Limits::default() },
-        Measure::Media => Limits { media: Some(limit), ..Limits::default() },
-    }
+    Limits::of(cause.measure, limit)
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use lookback_core::dialect::Shown;
+use lookback_core::dialect::{self, Shown};
 use lookback_core::plan::Plan;
 use lookback_core::policy::Excess;
 use lookback_core::transcript::Entry;
@@ -69,7 +69,7 @@ impl Window<'_> {
     /// # Errors
     /// The same as [`Window::messages`].
     pub fn to_json(&self) -> Result<String, ConversionError> {
-        Ok(list(&self.messages()?))
+        Ok(dialect::list(&self.messages()?))
     }
 
     /// Returns its tokens, including the preamble, corrected by the provider's usage reports.
@@ -101,19 +101,4 @@ impl Window<'_> {
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
-}
-
-/// Writes messages as one JSON list.
-pub(crate) fn list(messages: &[Cow<'_, RawValue>]) -> String {
-    let length = messages.iter().map(|raw| raw.get().len() + 1).sum::<usize>();
-    let mut out = String::with_capacity(length + 2);
-    out.push('[');
-    for (index, message) in messages.iter().enumerate() {
-        if index > 0 {
-            out.push(',');
-        }
-        out.push_str(message.get());
-    }
-    out.push(']');
-    out
 }

@@ -1,12 +1,12 @@
 //! The two keys under which the original's documentation keeps a window.
 
 use lookback_core::Policy;
-use lookback_core::dialect::Shown;
+use lookback_core::dialect::{self, Shown};
 use lookback_core::view::Item;
 use serde::Serialize;
 
 use super::{DIALECT, Error, log_of, settings};
-use crate::session::{Session, list};
+use crate::session::Session;
 use crate::store::IntoStore;
 
 /// The value of a key.
@@ -84,7 +84,7 @@ pub async fn get(store: impl IntoStore, key: &str) -> Result<Option<Stored>, Err
         let is_shown = |item: &&Item| !item.is_own() && !covers.iter().any(|span| span.contains(&item.position()));
         let items = session.view().messages().filter(is_shown);
         let shown = items.map(|item| Shown { message: item.message(), edits: item.edits() });
-        Some(list(&DIALECT.encode(shown).map_err(crate::Error::from)?))
+        Some(dialect::list(&DIALECT.encode(shown).map_err(crate::Error::from)?))
     };
     let metadata = Metadata { kind, window_id: id.to_owned() };
     Ok(content.map(|content| Stored { content, metadata }))

@@ -7,6 +7,7 @@ mod folder;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use lookback_core::Policy;
 use lookback_core::engine::{Engine, Settings};
 use lookback_core::transcript::Origin;
 use serde::Serialize;
@@ -152,7 +153,8 @@ impl KbImported {
 /// Writes a conversation into a new log. Returns `false` if the log exists by now: a session would append to it
 /// instead.
 async fn begin(store: &dyn Store, name: &LogName, messages: Vec<entries::Turn>) -> Result<bool, crate::Error> {
-    let mut engine = Engine::new(Settings::default());
+    // What is imported stays whole: the session that goes on with it decides what is shown.
+    let mut engine = Engine::new(Settings { policy: Policy::never_compact(), ..Settings::default() });
     let mut entries = Vec::new();
     for (message, time) in messages {
         entries.extend(engine.receive(message, Origin::Client, time)?);

@@ -1,0 +1,22 @@
+//! Why a part of a message is not shown.
+
+use serde::{Deserialize, Serialize};
+
+/// The reason why a part is not shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Hidden {
+    /// It is a tool result without a call before it.
+    Orphan,
+    /// It is a second result of the same call.
+    Duplicate,
+    /// It is a result that arrived after a stand-in was sent. It replaces the stand-in at the next compaction.
+    Late,
+    /// It is empty text or white space, which the provider refuses.
+    Blank,
+    /// It is reasoning without a signature, which the provider refuses.
+    Unsigned,
+    /// It is signed reasoning whose prefix was changed by a compaction.
+    Stale,
+}
