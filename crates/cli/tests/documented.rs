@@ -247,8 +247,7 @@ fn run_block(lab: &Lab, page: &str, lines: &[String], not_run: &mut BTreeSet<Str
         let (line, comment) = line.split_once(" #").unwrap_or((line.as_str(), ""));
         let line = line.trim();
         // The program has already been built.
-        let line =
-            line.strip_prefix("cargo run --release -- ").map_or(line.to_owned(), |args| format!("lookback {args}"));
+        let line = line.strip_prefix("cargo run -- ").map_or(line.to_owned(), |args| format!("lookback {args}"));
         let listed = NOT_RUN.iter().any(|(_, lines)| lines.contains(&line.as_str()));
         if listed || !line.starts_with("lookback ") {
             assert!(listed, "{page}: `{line}` is not run; have it run here, or write down why not");

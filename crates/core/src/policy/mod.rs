@@ -249,6 +249,7 @@ pub enum Pace {
 /// pinned.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
 pub enum Stage {
     /// Truncates long tool results.
     TruncateResults {
@@ -309,6 +310,7 @@ impl Default for Summarize {
 /// Whether compactions are recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Mode {
     /// Compactions are recorded in the log, so that requests extend each other until the next compaction.
     #[default]

@@ -126,6 +126,7 @@ pub type Failure = Box<dyn Error + Send + Sync>;
 
 /// What happens to a run if one of its middleware fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum OnFailure {
     /// The run goes on without it.
     #[default]

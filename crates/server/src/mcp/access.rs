@@ -21,6 +21,7 @@ pub struct Token(String);
 
 /// An invalid token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum BadToken {
     /// The token is too short and could be guessed.
     #[error("a token needs at least {} characters, but this one has {length}", Token::SHORTEST)]

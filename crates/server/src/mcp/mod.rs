@@ -90,6 +90,7 @@ impl Server {
 
 /// An error that keeps a server from starting, or ends it early.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ServeError {
     /// The system provides no threads or signals.
     #[error("the server could not be started")]
