@@ -99,7 +99,9 @@ impl PartialEq for Stopped {
     }
 }
 
-/// A middleware failed. [`MiddlewareError::cause`] says how: it is the source of this error, and not part of its text.
+/// A middleware failed.
+///
+/// [`MiddlewareError::cause`] says how. It is the source of this error, so the error's own text does not repeat it.
 #[derive(Debug, thiserror::Error)]
 #[error("middleware `{middleware}` failed at `{event}`")]
 #[non_exhaustive]

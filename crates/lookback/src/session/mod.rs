@@ -406,8 +406,10 @@ impl Session {
         self.engine.glance()
     }
 
-    /// Enforces the limits now, regardless of the policy's pace, and repairs nothing. Call it at the end of a turn, when
-    /// no model call is waiting for a window. If the policy summarizes, a summary is begun or taken up.
+    /// Enforces the limits now, regardless of the policy's pace, and repairs nothing. If the policy summarizes, a
+    /// summary is begun or taken up.
+    ///
+    /// Call it at the end of a turn, when no model call is waiting for a window.
     ///
     /// # Errors
     /// Returns an error if the store fails.
