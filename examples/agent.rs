@@ -28,7 +28,7 @@ const SYSTEM: &str = "You answer questions about the files of a folder. Look fir
 const TOOLS: [[&str; 3]; 3] = [
     ["list", "Lists a folder; `.` is the first one.", "path"],
     ["read", "Reads a text file.", "path"],
-    ["search", "Finds the lines that hold a text, in all files.", "text"],
+    ["search", "Finds the lines that contain a text, in all files.", "text"],
 ];
 
 #[tokio::main]
@@ -50,7 +50,7 @@ async fn run(mut arguments: Vec<String>) -> Result<()> {
     let task = match &arguments[..] {
         [] => None,
         [task] if !task.starts_with("--") => Some(task),
-        _ => return Err("say the options, and then the task in quotes".into()),
+        _ => return Err("give the options first, and then the task in quotes".into()),
     };
     let (_, template) = request(dialect, "auto")?;
     let settings = Settings::for_model(dialect, template.model().unwrap_or_default());
@@ -97,11 +97,12 @@ async fn carry_out(run: &mut Pipeline, dialect: Dialect, root: &Path) -> Result<
             let ProviderError::TooLong(cause) = dialect.provider_error(Some(status), &body) else {
                 return Err(format!("the provider answers with status {status}: {body:.500}").into());
             };
-            eprintln!("{cause}: it is made smaller");
+            eprintln!("{cause}; making the request smaller");
             run.overflow(cause).await?;
             continue;
         }
-        let response = Response::decode(&body, dialect).map_err(|error| format!("no answer of a model: {error}"))?;
+        let response =
+            Response::decode(&body, dialect).map_err(|error| format!("cannot read the model's answer: {error}"))?;
         answer = response.said();
         for tool in run.answered(response.message.clone(), CallUsage::of(&response)).await? {
             eprintln!("{} {}", tool.name, tool.arguments);
@@ -111,7 +112,8 @@ async fn carry_out(run: &mut Pipeline, dialect: Dialect, root: &Path) -> Result<
     }
     // A middleware that failed did not end the run, but the user should know.
     if let Some(failure) = run.failures().last() {
-        eprintln!("{failure}: {}", failure.cause.source().map(ToString::to_string).unwrap_or_default());
+        let why = failure.cause.source().map_or_else(|| failure.cause.to_string(), ToString::to_string);
+        eprintln!("{failure}: {why}");
     }
     match run.stopped() {
         Some(stopped @ (Stopped::Answered | Stopped::LastAnswer(_))) => eprintln!("{stopped}"),
@@ -126,7 +128,7 @@ fn send(dialect: Dialect, call: &Call) -> Result<(u16, String)> {
     let (post, request) = request(dialect, if call.tools == ToolUse::Free { "auto" } else { "none" })?;
     let said = post.send(request.with_messages(&call.messages()?));
     let said = said.and_then(|mut said| Ok((said.status().as_u16(), said.body_mut().read_to_string()?)));
-    Ok(said.map_err(|error| format!("the provider does not answer: {error}"))?)
+    Ok(said.map_err(|error| format!("cannot reach the provider: {error}"))?)
 }
 
 /// Builds what differs between providers: the address, the headers, and the body besides the messages.

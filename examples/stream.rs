@@ -62,7 +62,7 @@ impl Answer {
         while let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.unread.drain(..=end).collect();
             let line = String::from_utf8_lossy(&line);
-            // Empty lines and comments stand between events, and `[DONE]` after the last.
+            // Events are separated by empty lines and comments. `[DONE]` follows the last event.
             let Some(data) = line.strip_prefix("data:").map(str::trim).filter(|data| *data != "[DONE]") else {
                 continue;
             };

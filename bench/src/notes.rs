@@ -47,16 +47,16 @@ pub fn run(file: &str) {
     let recordings = Recording::read(&text, "notes", Dialect::OpenAiChat).expect("transcripts");
     let default = named("default").expect("a preset");
     let window = |rounds: &str| {
-        let stage = named(&format!("two-tier:sliding_window_size={rounds}")).expect("a preset");
-        default.tightened(&stage, None)
+        let filter = named(&format!("two-tier:sliding_window_size={rounds}")).expect("a preset");
+        default.tightened(&filter, None)
     };
     let batches = "tokens:max_tokens=32000,target_tokens=16000";
     let policies = [
         ("none".to_owned(), named("none").expect("a preset")),
         ("default".to_owned(), default.clone()),
         (batches.to_owned(), named(batches).expect("a preset")),
-        ("default, with the stage ContextFilter::rounds(10)".to_owned(), window("10")),
-        ("default, with the stage ContextFilter::rounds(5)".to_owned(), window("5")),
+        ("default, with the middleware ContextFilter::rounds(10)".to_owned(), window("10")),
+        ("default, with the middleware ContextFilter::rounds(5)".to_owned(), window("5")),
         ("the same from 10 rounds down to 5".to_owned(), window("10,target_rounds=5")),
     ];
     let sheets = BUDGETS.map(Sheets::new);
@@ -301,7 +301,7 @@ fn in_system(window: &[Block], texts: &[Text]) -> Vec<Block> {
 fn ours(recording: &Recording, policy: &Policy, sheets: &Sheets, totals: &mut [Total; 7]) {
     let mut meters = OURS.map(|_| Meter::new());
     let memory = memory(sheets.facts);
-    let mut stage = FactSheet::new(memory.clone()).options(options(sheets.budget)).counter(counter());
+    let mut sheet = FactSheet::new(memory.clone()).options(options(sheets.budget)).counter(counter());
     OURS.iter().for_each(|place| totals[*place].sessions += 1);
     play(recording, policy, |session, call, now| {
         if call % CHANGE == 1 && call > 1 {
@@ -309,14 +309,14 @@ fn ours(recording: &Recording, policy: &Policy, sheets: &Sheets, totals: &mut [T
             state(&memory, change % sheets.facts, change);
         }
         let (run, _) = seen(session, call);
-        let reaction = stage.on(&Event::BeforeModel, &run).expect("a sheet, or none");
+        let reaction = sheet.on(&Event::BeforeModel, &run).expect("a sheet, or none");
         let nudge = (call % NUDGE == 0).then(|| NUDGED.to_owned());
         for note in reaction.notes.into_iter().chain(nudge) {
             block_on(session.receive(Message::user(note), Origin::Lookback, now)).expect("a note");
         }
         // If the notes need room, the session compacts, and the middleware sees that.
         let (run, mut window) = seen(session, call);
-        stage.on(&Event::AfterIteration, &run).expect("nothing");
+        sheet.on(&Event::AfterIteration, &run).expect("nothing");
         meters[0].call(&window, &[], now, &mut totals[OURS[0]]);
         let newest: Vec<bool> = run.view.messages().map(|item| item.is_note()).collect();
         let notes = newest.iter().rev().take_while(|is_note| **is_note).count();

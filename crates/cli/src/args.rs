@@ -196,7 +196,7 @@ pub(crate) struct RulesArgs {
 /// Reads recordings, and all recordings in folders. A recording contains JSON lines, one transcript
 /// ({"id","messages","tools"}) or one message per line, with an optional `time`; a JSON list of either; a request
 /// body; or a session of Claude Code (~/.claude/projects). It may be gzipped. There is a model call before each
-/// assistant message except the first message.
+/// assistant message, unless it is the first message.
 ///
 /// Several policies are compared with each other. If the recordings contain the usage that the provider reported, the
 /// replay is compared with it.

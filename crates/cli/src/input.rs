@@ -242,7 +242,7 @@ pub(crate) fn settings(model: Option<&str>) -> Settings {
     let settings = Settings::for_model(Dialect::default(), name);
     if settings.model_window.is_none() {
         output::warning(&format!(
-            "the model {} is unknown: its tokens are estimated, and its context window is not limited",
+            "the model {} is unknown: its tokens are estimated, and only the policy's limits apply",
             words::short(name)
         ));
     }

@@ -236,8 +236,10 @@ fn what_is_asked_wrongly_is_said_and_writes_nothing() {
         &["recall", "replay/session", "x", "--limit", "0"],
     ]);
     assert_snapshot!(told);
-    lab.run(&["facts", "add", "--shared", "finding", &long]).fails(2, "the text has 3000 characters; the most is 2000");
-    lab.run(&["facts", "resolve", "f3", "--with", &long, "--session", "replay/session"]).fails(2, "the most is 2000");
+    lab.run(&["facts", "add", "--shared", "finding", &long])
+        .fails(2, "the text has 3000 characters; at most 2000 are allowed");
+    lab.run(&["facts", "resolve", "f3", "--with", &long, "--session", "replay/session"])
+        .fails(2, "at most 2000 are allowed");
     assert_eq!(entries(&lab), before);
 }
 

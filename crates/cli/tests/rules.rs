@@ -74,7 +74,7 @@ fn an_error_about_something_else_is_said_to_be() {
     {
         let run = lab.run(&[&["rules"], words].concat());
         assert_eq!((run.code, run.stdout.as_str()), (Some(1), ""), "{words:?}");
-        assert!(run.stderr.contains("no rule has this number"), "{}", run.stderr);
+        assert!(run.stderr.contains("neither a known rule number"), "{}", run.stderr);
     }
     assert_eq!(lab.pipe(&["rules", "-"], [0xff_u8]).code, Some(2));
 }

@@ -1,8 +1,37 @@
 //! Lookback decides what a language model sees of a long conversation.
 //!
-//! Open a [`Session`] on a [`Store`], push each message as it comes, and send the [`Window`] that it gives before each call.
-//! What a window may hold is a [`Policy`]; what was done, and why, is in the log. The pure engine is [`lookback_core`], whose
-//! names are here too.
+//! Open a [`Session`] on a [`Store`] and push each message into it. Before each model call, ask it for the [`Window`]
+//! and send that. A [`Policy`] limits the window, and the session's log records every message and every compaction,
+//! with its reasons. The engine behind a session does no I/O. It is the crate [`lookback_core`], and its main types are
+//! re-exported here.
+//!
+//! ```
+//! use lookback::{Dialect, Message, Session, Settings, SqliteStore};
+//!
+//! async fn ask() -> Result<String, lookback::Error> {
+//!     let store = SqliteStore::open("memory.db")?;
+//!     let settings = Settings::for_model(Dialect::OpenAiChat, "gpt-4o");
+//!     let mut session = Session::open(store, "chat-1", settings).await?;
+//!
+//!     session.push(Message::user("What is in notes.txt?")).await?;
+//!     let window = session.window().await?; // repaired and compacted if needed, and recorded
+//!     Ok(window.to_json()?)                 // the `messages` of the request
+//! }
+//! ```
+//!
+//! # Features
+//!
+//! | feature | default | what it adds |
+//! |---|---|---|
+//! | `sqlite` | yes | A store in one SQLite file, with full-text search. Builds SQLite from source. |
+//! | `o200k` | yes | Exact token counts for GPT-4o and later, and an estimate for most other models. |
+//! | `cl100k` | yes | Exact token counts for GPT-4 and GPT-3.5. |
+//! | `http` | no | Summaries by a model over OpenAI's or Anthropic's API. |
+//! | `facts` | no | Facts by a JSON schema of yours, which is validated. |
+//! | `otel` | no | OpenTelemetry metrics of model calls and windows, without an exporter. |
+//! | `tokio` | no | Background work runs in your tokio runtime, if there is one. Clients such as `reqwest` need it. |
+//!
+//! Without the vocabulary that a model needs, its tokens are estimated from the characters.
 
 pub mod cache;
 pub mod calls;

@@ -52,7 +52,7 @@ pub struct Report {
     pub max_window_tokens: u64,
     /// Requests that break a rule of the provider.
     pub invalid_requests: u64,
-    /// Calls whose window exceeded a limit of the policy, because what was left may not be dropped, or not yet.
+    /// Calls whose window exceeded a limit of the policy, because what was left is pinned or has to wait.
     pub over_limit_calls: u64,
     /// Identifiers in the model's next message that were in its history.
     pub reused_identifiers: u64,
@@ -269,7 +269,7 @@ impl Groups {
     }
 }
 
-/// Replays a recording into a session, with a model call before every assistant message except one that comes first.
+/// Replays a recording into a session, with a model call before each assistant message, unless it is the first message.
 /// The session is in memory until it is [saved](Replay::save).
 ///
 /// `unrecorded` are the tokens of a system prompt and tools that the recording does not contain (see [`unrecorded`]).

@@ -344,7 +344,7 @@ fn an_agent_whose_memory_is_damaged_goes_on_and_says_so() {
         let (out, told) = done(&place.run(&[TASK]));
         assert_eq!(out, "Here.\n");
         assert!(
-            told.contains("middleware `fact_sheet` at `before_iteration`") && told.contains("entry 0 of"),
+            told.contains("middleware `fact_sheet` failed at `before_iteration`") && told.contains("entry 0 of"),
             "{told}"
         );
         let seen = place.audited();
@@ -482,9 +482,9 @@ fn a_run_that_was_killed_amid_its_tools_keeps_the_results_that_it_has() {
 fn an_endpoint_that_fails_ends_the_run_with_a_word_and_the_same_task_goes_on_later() {
     let faults = [
         ((500, r#"{"error":{"message":"overloaded"}}"#), "the provider answers with status 500: {"),
-        ((0, ""), "the provider does not answer: "),
-        ((200, "<html>busy</html>"), "no answer of a model: not valid JSON"),
-        ((200, "{}"), "no answer of a model: `"),
+        ((0, ""), "cannot reach the provider: "),
+        ((200, "<html>busy</html>"), "cannot read the model's answer: not valid JSON"),
+        ((200, "{}"), "cannot read the model's answer: `"),
     ];
     in_both(|options| {
         for ((status, body), words) in faults {

@@ -155,11 +155,11 @@ fn a_fault_in_any_of_the_five_leaves_the_run_valid_if_it_fails_open() {
         let here = format!("{middleware} {fault:?} at {at}");
         assert_eq!((played.calls, &played.stopped), (10, &Stopped::Answered), "{here}");
         assert!(
-            played.failures.iter().all(|told| told.starts_with(&format!("middleware `{middleware}` at"))),
+            played.failures.iter().all(|told| told.starts_with(&format!("middleware `{middleware}` failed at"))),
             "{here}"
         );
         assert!(
-            played.failures[0].starts_with(&format!("middleware `{middleware}` at `{at}`")),
+            played.failures[0].starts_with(&format!("middleware `{middleware}` failed at `{at}`")),
             "{here}: somebody is told"
         );
         // The others did their part. The filter's policy is set when the run begins, and holds. If that failed, the

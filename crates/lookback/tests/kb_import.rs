@@ -282,7 +282,7 @@ fn damaged_files_are_told_of_and_the_others_taken() {
             "memory/s/fact-sheet.json: not in the form of KB Labs",
             "memory/s/mem-2.json: not valid JSON: EOF while parsing a string at line 1 column 19",
             "memory/s/mem-3.json: not an entry: no text in `content`",
-            "memory/s/mem-4.json: the text has 2001 characters; the most is 2000. Shorten it, or state several facts",
+            "memory/s/mem-4.json: the text has 2001 characters; at most 2000 are allowed. Shorten it, or state several facts",
             "memory/s/mem-5.json: larger than 16 MiB",
             "memory/s/mem-6.json: not valid JSON: EOF while parsing a value at line 1 column 0",
             "memory/s/mem-7.json: not valid JSON: recursion limit exceeded at line 1 column 128",

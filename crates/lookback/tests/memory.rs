@@ -413,12 +413,15 @@ fn arguments_of_any_length_and_depth_are_answered() {
     let memory = memory(&store, "one");
     let long = "x".repeat(3_000);
     for (arguments, told) in [
-        (format!("{{\"content\": \"{}\"}}", "x".repeat(70_000)), "the most is 65536"),
-        (format!("{{\"content\": \"{long}\", \"confidence\": 1}}"), "`content` has 3000 characters; the most is 2000"),
+        (format!("{{\"content\": \"{}\"}}", "x".repeat(70_000)), "at most 65536 are allowed"),
+        (
+            format!("{{\"content\": \"{long}\", \"confidence\": 1}}"),
+            "`content` has 3000 characters; at most 2000 are allowed",
+        ),
         ("[".repeat(60_000), "not JSON"),
         (
             format!("{{\"content\": \"x\", \"confidence\": 1, \"tags\": {:?}}}", ["x"; 40]),
-            "has 40 members; the most is 32",
+            "has 40 members; at most 32 are allowed",
         ),
         (format!("{{\"content\": \"x\", \"confidence\": 1, \"{long}\": 1}}"), "has no argument"),
         ("{\"content\": \"\\ud800\", \"confidence\": 1}".to_owned(), "not JSON"),

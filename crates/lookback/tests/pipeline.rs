@@ -92,7 +92,7 @@ fn a_middleware_that_fails_open_at_any_event_changes_nothing_for_the_others() {
     }
     each_trouble("open", |dialect, event, here, found| {
         let first = found["failures"][0].as_str().unwrap_or_else(|| panic!("{here}: nobody was told"));
-        assert!(first.starts_with(&format!("middleware `bad` at `{event}`: it ")), "{here}: {first}");
+        assert!(first.starts_with(&format!("middleware `bad` failed at `{event}`: it ")), "{here}: {first}");
         let (_, expected) = sound.iter().find(|(known, _)| *known == dialect).unwrap();
         assert_eq!(others(&found["asked"]), others(&expected["asked"]), "{here}");
         for (member, value) in expected.iter().filter(|(member, _)| !["asked", "failures"].contains(&member.as_str())) {
@@ -108,7 +108,7 @@ fn a_middleware_that_fails_closed_at_any_event_ends_the_run_in_order() {
             assert_eq!(found["stopped"], "answered", "{here}: it was over already");
         } else {
             let stopped = found["stopped"].as_str().unwrap();
-            assert!(stopped.starts_with(&format!("middleware `bad` at `{event}`: it ")), "{here}: {stopped}");
+            assert!(stopped.starts_with(&format!("middleware `bad` failed at `{event}`: it ")), "{here}: {stopped}");
         }
         for other in ["before stop", "after stop"] {
             let times = found["asked"].as_array().unwrap().iter().filter(|asked| *asked == other).count();
@@ -459,8 +459,9 @@ fn a_middleware_that_hangs_is_left_behind_though_each_poll_is_shorter_than_its_l
             assert!(ticks < 5_000, "it is waited for for ever");
             std::thread::sleep(std::time::Duration::from_millis(2));
         }
-        let told = run.failures().next().unwrap().to_string();
-        assert_eq!(told, "middleware `held` at `before_iteration`: it took longer than 50ms");
+        let failure = run.failures().next().unwrap();
+        assert_eq!(failure.to_string(), "middleware `held` failed at `before_iteration`");
+        assert_eq!(failure.cause.to_string(), "it took longer than 50ms");
         drop(holder);
     });
 }

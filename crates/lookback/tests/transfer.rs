@@ -255,7 +255,7 @@ fn a_bad_line_is_named_and_nothing_is_taken() {
         (stated(9, "a", "").replace("session", "shared"), "line 10: the file contains both a session's facts"),
         (stated(9, "a", r#","supersedes":["f9"]"#), "line 10: entry 9 refers to f9, which is not stated before it"),
         (stated(9, " ", ""), "line 10: the text is empty"),
-        (stated(9, &long, ""), "line 10: the text has 2001 characters; the most is 2000"),
+        (stated(9, &long, ""), "line 10: the text has 2001 characters; at most 2000 are allowed"),
         (r#"{"scope":"session","position":9,"entry":{"drawn":{"from":[]}},"secret":1}"#.to_owned(), "unknown field"),
     ] {
         let error = Export::read(&format!("{good}{line}\n{good}")).unwrap_err().to_string();

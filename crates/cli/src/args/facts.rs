@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args as ClapArgs, Subcommand};
 use lookback::memory::{Confidence, FactId, FactKind};
 
-use super::{ModelArg, StoreArg};
+use super::StoreArg;
 
 /// The session of the facts, if they are not shared, and the store.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Whose {
-    /// The session whose facts to use
+    /// Use the facts of this session
     #[arg(long, value_name = "NAME")]
     pub(crate) session: Option<String>,
     #[command(flatten)]
@@ -120,8 +120,9 @@ Examples:
         /// The maximum number of tokens
         #[arg(long, value_name = "N", default_value_t = 2000)]
         budget: u64,
-        #[command(flatten)]
-        model: ModelArg,
+        /// The model, which decides how tokens are counted
+        #[arg(long, value_name = "MODEL")]
+        model: Option<String>,
         /// Print a JSON object with the text, its tokens, the facts that it shows, and how many are left out
         #[arg(long)]
         json: bool,
@@ -219,8 +220,8 @@ pub(crate) struct RecallArgs {
     /// Skip N search results, or N characters of an entry
     #[arg(long, value_name = "N", default_value_t = 0, conflicts_with_all = ["from", "to"])]
     pub(crate) offset: u64,
-    /// The maximum number of search results (default 5) or messages of a range (default 20), at most 50; or of
-    /// characters of an entry (default and maximum 8000)
+    /// The maximum number of search results (default 5) or messages of a range (default 20), up to 50. For an entry,
+    /// the maximum number of characters, up to 8000 (the default)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) limit: Option<u64>,
     #[command(flatten)]

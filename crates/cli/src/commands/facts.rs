@@ -11,7 +11,7 @@ use lookback::memory::{
 use lookback::{Durability, FileStore, MemoryStore, Store, StoreError};
 
 use super::sessions;
-use crate::args::{AddArgs, FactsCommand, ModelArg, Place, Whose, WhoseExactly};
+use crate::args::{AddArgs, FactsCommand, Place, Whose, WhoseExactly};
 use crate::failure::Failure;
 use crate::store::{self, Opening};
 use crate::{input, json, output};
@@ -38,7 +38,7 @@ pub(crate) fn run(command: FactsCommand) -> Result<ExitCode, Failure> {
             }
         }
         FactsCommand::History { id, whose, json } => history(id, &whose, json)?,
-        FactsCommand::Sheet { whose, budget, model, json } => sheet(&whose, budget, &model, json)?,
+        FactsCommand::Sheet { whose, budget, model, json } => sheet(&whose, budget, model.as_deref(), json)?,
         FactsCommand::Export { whose: WhoseExactly { session, shared, place } } => {
             let text = block_on(memory::export(&existing(session.as_deref(), &place)?, scope(shared)))?;
             output::result(&text)?;
@@ -267,9 +267,9 @@ fn event_row(event: &Event) -> [String; 5] {
     [id.to_string(), what, by, sessions::minute(time), short(text)]
 }
 
-fn sheet(whose: &Whose, budget: u64, model: &ModelArg, json: bool) -> Result<(), Failure> {
+fn sheet(whose: &Whose, budget: u64, model: Option<&str>, json: bool) -> Result<(), Failure> {
     let memory = existing(whose.session.as_deref(), &whose.place)?;
-    let counter = input::settings(model.name.as_deref()).counter;
+    let counter = input::settings(model).counter;
     let sheet = block_on(memory.sheet(&SheetOptions { budget, ..SheetOptions::default() }, &*counter))?;
     if sheet.is_short() {
         output::warning("corrections, constraints or blockers are left out; raise --budget to show them");

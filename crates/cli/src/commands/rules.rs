@@ -26,7 +26,7 @@ pub(crate) fn run(args: &RulesArgs) -> Result<ExitCode, Failure> {
     };
     if titles.is_empty() {
         output::tell(
-            "no rule has this number, and no known error about the length or the messages of a request has this text",
+            "this is neither a known rule number nor a known error about the length or the messages of a request",
         );
         return Ok(ExitCode::from(1));
     }

@@ -88,9 +88,9 @@ pub enum SummaryRejected {
         /// The hard limit in tokens.
         limit: u64,
     },
-    /// Another compaction has brought another summary in the meantime, or the session went back to a point before what
+    /// Another compaction has brought another summary in the meantime, or the session returned to a point before what
     /// this summary covers.
-    #[error("the summary came too late: there is another one, or the session went back to before what it covers")]
+    #[error("the summary came too late: another one replaced it, or the session returned to an earlier point")]
     Superseded,
     /// Signed reasoning of an open tool loop forbids a change. The summary can be offered again when the loop has
     /// ended.

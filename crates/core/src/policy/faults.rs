@@ -73,13 +73,11 @@ pub enum PolicyFault {
     /// A summary without text: its budget is 0, or its wording leaves it out.
     #[error("stages: `summarize` needs a budget above 0, and a wording that contains `{{summary}}`")]
     EmptySummary,
-    /// A summary among the stages for an overflow, when there is no time to make one.
-    #[error(
-        "overflow: `summarize` takes time, and the provider waits for a shorter request; put it into `stages` instead"
-    )]
+    /// A summary among the stages for an overflow. The call cannot wait until one is made.
+    #[error("overflow: `summarize` is too slow for this; put it into `stages`")]
     SummaryOnOverflow,
     /// A pace of 0 calls, at which the limits would never be checked.
-    #[error("pace: limits are checked before every 1 or more calls, not 0")]
+    #[error("pace: `calls` must be at least 1")]
     Pace,
     /// A target above its limit. It would have no effect.
     #[error("target: {target} {measure} is above the limit of {limit}")]

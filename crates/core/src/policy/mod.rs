@@ -190,8 +190,9 @@ pub struct Keep {
     pub first: u64,
     /// The number of last messages to keep. Their groups are kept whole.
     pub last: u64,
-    /// Whether to keep the current task: the last message that a person wrote. If the provider demands that a request
-    /// begin with a user's message, the task is always kept.
+    /// Whether to keep the current task: the last message that a person wrote. For example, after "Fix the tests" and
+    /// 80 tool calls, the window still contains "Fix the tests". If the provider demands that a request begin with a
+    /// user's message, the task is always kept.
     pub task: bool,
     /// Whether to keep every system message, with its group. If `false`, only the system messages at the beginning of
     /// the history are kept.
@@ -217,8 +218,9 @@ pub struct SystemRule {
     /// If `false`, the system messages at the beginning of the history are never dropped. Later ones are treated like
     /// other messages, unless [`Keep::system`] keeps them.
     pub one: bool,
-    /// With `one`: whether a system message that replaces another, or that arrives late, is placed first. If `false`,
-    /// it stays where it arrived.
+    /// Whether a system message that replaces another, or that arrives late, is placed first. This has an effect only
+    /// if `one` is set. For example, a new system prompt arrives as the 50th message: if `first` is `true`, it becomes
+    /// the first message of the window, and if `false`, it stays where it arrived.
     pub first: bool,
     /// Whether system messages, and the running summary, count towards a limit in messages.
     pub counted: bool,
@@ -324,8 +326,8 @@ impl Policy {
     /// Returns this policy, resolved for a model. Shares of the context window become counts. If the policy has no hard
     /// limit, it becomes the context window less `max_output`, so that there is room for the answer.
     ///
-    /// `window` and `max_output` are in tokens. At most half of the context window is kept free, because some models
-    /// may answer with as many tokens as their context window has.
+    /// `window` and `max_output` are in tokens. Never more than half of the context window is reserved: some models
+    /// list an output limit equal to their context window.
     ///
     /// ```
     /// use lookback_core::{Limits, Policy};

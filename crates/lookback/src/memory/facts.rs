@@ -77,7 +77,7 @@ pub enum Refused {
         field: &'static str,
     },
     /// A text is too long.
-    #[error("{field} has {length} characters; the most is {most}. Shorten it, or state several facts")]
+    #[error("{field} has {length} characters; at most {most} are allowed. Shorten it, or state several facts")]
     Long {
         /// Which part of the statement it is.
         field: &'static str,
@@ -87,7 +87,7 @@ pub enum Refused {
         most: usize,
     },
     /// There are too many of something.
-    #[error("there are {count} {field}; the most is {most}")]
+    #[error("there are {count} {field}; at most {most} are allowed")]
     Many {
         /// Which part of the statement it is.
         field: &'static str,

@@ -80,7 +80,7 @@ impl fmt::Display for Stopped {
                 write!(f, "the model called tools instead of giving its last answer: {reason}")
             }
             Stopped::Cut(reason) => write!(f, "the run was cut short: {reason}"),
-            Stopped::Middleware(failure) => write!(f, "the run was cut short: {failure}"),
+            Stopped::Middleware(failure) => write!(f, "the run was cut short: {failure}: {}", failure.cause),
         }
     }
 }
@@ -100,8 +100,10 @@ impl PartialEq for Stopped {
 }
 
 /// A middleware failed.
+///
+/// [`MiddlewareError::cause`] says how. It is the source of this error, so the error's own text does not repeat it.
 #[derive(Debug, thiserror::Error)]
-#[error("middleware `{middleware}` at `{event}`: {cause}")]
+#[error("middleware `{middleware}` failed at `{event}`")]
 #[non_exhaustive]
 pub struct MiddlewareError {
     /// The middleware's name.
@@ -118,7 +120,7 @@ pub struct MiddlewareError {
 #[non_exhaustive]
 pub enum Cause {
     /// It returned an error.
-    #[error("it failed")]
+    #[error("it returned an error")]
     Failed(#[source] Failure),
     /// It panicked. It is not asked again.
     #[error("it panicked, and is not asked again")]

@@ -46,8 +46,16 @@ use crate::store::{BadName, IntoStore, LogName, Store, StoreError};
 
 /// One conversation in a store.
 ///
-/// Several sessions, in any processes, may have the same name. Each sees what the others wrote when it next writes, and
-/// nothing is lost or doubled.
+/// A model call takes these steps:
+///
+/// - [`push`](Session::push) appends each new message. A client that resends its whole history calls
+///   [`sync`](Session::sync) instead.
+/// - [`window`](Session::window) repairs and compacts before the call. Send what it returns.
+/// - [`usage`](Session::usage) records the tokens that the provider reports, which makes later counts more accurate.
+/// - If the provider refuses the request as too long, [`overflow`](Session::overflow) makes the window smaller.
+///
+/// Several sessions, in any processes, may have the same name. Each sees the others' entries at its next write or
+/// [`catch_up`](Session::catch_up). Nothing is lost or written twice.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -110,7 +118,7 @@ pub enum Error {
     Irreducible(#[from] Box<Irreducible>),
 }
 
-/// Figures of a session.
+/// Statistics of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Stats {
@@ -154,8 +162,8 @@ impl Session {
         })
     }
 
-    /// Replaces the policy. A smaller limit applies from the next window on. Under a larger limit, groups return that a
-    /// policy in the mode `on_read` had left out.
+    /// Replaces the policy. A smaller limit applies from the next window on. Under a larger limit, groups that a policy
+    /// in the mode `on_read` left out appear again.
     pub fn set_policy(&mut self, policy: Policy) {
         let Some(bound) = &mut self.bound else { return self.engine.set_policy(policy) };
         let tightened = policy.tightened(&bound.by, self.engine.settings().model_window);
@@ -397,8 +405,10 @@ impl Session {
         self.engine.glance()
     }
 
-    /// Enforces the limits now, regardless of the policy's pace, and repairs nothing: for the end of a turn, when
-    /// nobody waits for a window. If the policy summarizes, a summary is begun or taken up.
+    /// Enforces the limits now, regardless of the policy's pace, and repairs nothing. If the policy summarizes, a
+    /// summary is begun or taken up.
+    ///
+    /// Call it at the end of a turn, when no model call is waiting for a window.
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -452,8 +462,7 @@ impl Session {
         Ok(read(&*self.store, &self.name, 0..self.engine.end()).await?)
     }
 
-    /// Finds the messages of this session that have every word of the query, the best first, and at most `most` of
-    /// them.
+    /// Finds the messages of this session that contain every word of the query: at most `most`, best first.
     ///
     /// # Errors
     /// Returns an error if the store fails.
@@ -461,7 +470,7 @@ impl Session {
         Ok(search(&*self.store, Some(&self.name), query, most).await?)
     }
 
-    /// Returns the figures of the session.
+    /// Returns the statistics of the session.
     pub fn stats(&self) -> Stats {
         Stats { messages: self.view().history_len(), entries: self.engine.end(), window: self.view().totals() }
     }

@@ -92,7 +92,7 @@ impl Window<'_> {
         self.plan.as_ref()
     }
 
-    /// Returns the limits of the policy that it exceeds, because the rest of it may not be dropped, or not yet.
+    /// Returns the limits of the policy that the window exceeds, because what is left is pinned or has to wait.
     pub fn over(&self) -> &[Excess] {
         &self.over
     }

@@ -120,10 +120,10 @@ pub fn play(vector: &Vector, dialect: Dialect, here: &str) -> BTreeMap<String, V
             Stopped::LastAnswer(reason) => format!("last answer: {reason}"),
             Stopped::NoAnswer(reason) => format!("no answer: {reason}"),
             Stopped::Cut(reason) => format!("cut: {reason}"),
-            Stopped::Middleware(error) => error.to_string(),
+            Stopped::Middleware(error) => format!("{error}: {}", error.cause),
             other => other.to_string(),
         };
-        let failures: Vec<_> = run.failures().map(ToString::to_string).collect();
+        let failures: Vec<_> = run.failures().map(|error| format!("{error}: {}", error.cause)).collect();
         let without: Vec<_> =
             calls.iter().filter(|call| call.tools != ToolUse::Free).map(|call| call.iteration).collect();
         drop(held);

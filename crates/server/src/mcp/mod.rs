@@ -104,7 +104,7 @@ pub enum ServeError {
         source: io::Error,
     },
     /// Other machines could reach the server, and no token keeps them out.
-    #[error("{address} can be reached from other machines; set a token, or listen on 127.0.0.1")]
+    #[error("{address} can be reached from other machines; set a token with --token-env, or listen on 127.0.0.1")]
     NeedsToken {
         /// The address.
         address: SocketAddr,

@@ -36,7 +36,7 @@ impl From<NoPrompt> for ErrorData {
 /// Returns the prompts with their arguments.
 pub(super) fn list(server: &Server) -> Vec<Prompt> {
     let session = || {
-        let says = format!("The session whose facts to load. The default is {}.", server.memory.session());
+        let says = format!("Load the facts of this session. The default is {}.", server.memory.session());
         vec![PromptArgument::new(SESSION).with_description(says).with_required(false)]
     };
     let own = "The facts of this session, and those that all sessions of the workspace share";

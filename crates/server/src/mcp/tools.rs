@@ -37,7 +37,7 @@ fn described(server: &Server, name: &'static str, description: &'static str, par
     if server.any_session
         && let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut)
     {
-        let says = format!("The session whose memory to use. The default is {}.", server.memory.session());
+        let says = format!("Use the memory of this session. The default is {}.", server.memory.session());
         properties.insert(SESSION.to_owned(), json!({"type": "string", "description": says}));
     }
     Tool::new(name, description, schema).with_annotations(hints)

@@ -209,7 +209,7 @@ sent, read, written: tokens of the request, and those of them that the provider'
 ";
     let of_totals = "\
 largest: tokens of the largest request; breaks: requests that do not extend the previous one
-over: calls whose window exceeds a limit, because what it contains may not be dropped, or not yet
+over: calls whose window exceeds a limit, because what is left is pinned or has to wait
 missed: reused identifiers that the window no longer contained; times: cost relative to the first policy";
     format!("{}{of_totals}", if with_calls { of_calls } else { "" })
 }

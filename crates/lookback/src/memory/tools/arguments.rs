@@ -15,7 +15,8 @@ const MOST_BYTES: usize = 64 * 1024;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(super) enum Wrong {
     #[error(
-        "the arguments have {bytes} bytes; the most is {MOST_BYTES}. Nothing was done. Shorten them, or make several calls"
+        "the arguments have {bytes} bytes; at most {MOST_BYTES} are allowed. Nothing was done. Shorten them, or make \
+         several calls"
     )]
     Large { bytes: usize },
     #[error("the arguments are not JSON ({reason}); send one JSON object")]
@@ -32,9 +33,9 @@ pub(super) enum Wrong {
     Range { name: &'static str, least: u64, most: u64, found: String },
     #[error("`{name}` is empty; give it a text, or leave it out")]
     Empty { name: &'static str },
-    #[error("`{name}` has {length} characters; the most is {most}. Shorten it, or make several calls")]
+    #[error("`{name}` has {length} characters; at most {most} are allowed. Shorten it, or make several calls")]
     Long { name: &'static str, length: usize, most: usize },
-    #[error("`{name}` has {count} members; the most is {most}")]
+    #[error("`{name}` has {count} members; at most {most} are allowed")]
     Many { name: &'static str, count: usize, most: usize },
     #[error(
         "`{name}` is not a fact's identifier, which looks like `f12`, or `s3` for a shared fact; memory_get lists them"
