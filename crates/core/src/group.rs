@@ -1,6 +1,5 @@
 //! Groups: the smallest units that are kept or dropped as a whole, as the planner sees them.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -181,8 +180,10 @@ impl Pinned {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Tally {
     size: Size,
-    /// The number of groups in each turn.
-    turns: BTreeMap<u64, u64>,
+    /// Each turn with the number of its groups, in ascending order. A turn stays when its last group is removed.
+    groups: Vec<(u64, u64)>,
+    /// The turns that have groups.
+    turns: u64,
     rounds: u64,
 }
 
@@ -191,7 +192,7 @@ impl Tally {
     pub(crate) fn add(&mut self, kind: GroupKind, turn: u64, size: Size) {
         self.size += size;
         if kind.is_said() {
-            *self.turns.entry(turn).or_default() += 1;
+            self.recount(turn, |count| count + 1);
         }
         self.rounds += u64::from(kind.is_round());
     }
@@ -199,13 +200,8 @@ impl Tally {
     /// Removes a group that was added.
     pub(crate) fn remove(&mut self, kind: GroupKind, turn: u64, size: Size) {
         self.size = self.size - size;
-        if kind.is_said()
-            && let Some(left) = self.turns.get_mut(&turn)
-        {
-            *left = left.saturating_sub(1);
-            if *left == 0 {
-                self.turns.remove(&turn);
-            }
+        if kind.is_said() {
+            self.recount(turn, |count| count.saturating_sub(1));
         }
         self.rounds = self.rounds.saturating_sub(u64::from(kind.is_round()));
     }
@@ -215,9 +211,21 @@ impl Tally {
         self.size = self.size - old + new;
     }
 
+    /// Changes the number of groups of a turn, and keeps count of the turns that have some.
+    fn recount(&mut self, turn: u64, change: impl FnOnce(u64) -> u64) {
+        let at = self.groups.partition_point(|(other, _)| *other < turn);
+        if self.groups.get(at).is_none_or(|(other, _)| *other != turn) {
+            self.groups.insert(at, (turn, 0));
+        }
+        if let Some((_, count)) = self.groups.get_mut(at) {
+            let before = std::mem::replace(count, change(*count));
+            self.turns = self.turns + u64::from(*count > 0) - u64::from(before > 0);
+        }
+    }
+
     /// Returns the current totals.
     pub(crate) fn totals(&self) -> Totals {
-        Totals { size: self.size, turns: self.turns.len() as u64, rounds: self.rounds }
+        Totals { size: self.size, turns: self.turns, rounds: self.rounds }
     }
 }
 
