@@ -206,7 +206,7 @@ pub(crate) fn plan_for(groups: &[Group], policy: &Policy, demands: Demands) -> P
     let Some(excess) = policy.limits.excesses(&before).chain(hard.excesses(&before)).next() else {
         return unchanged(groups, before, Verdict::Keep, Vec::new(), Reason::Fits);
     };
-    if !policy.drop_block && groups.iter().any(|group| group.binds) {
+    if is_bound(groups, policy) {
         let verdict = if hard.fits(&before) { Verdict::Wait } else { Verdict::Refuse };
         let over = policy.limits.excesses(&before).chain(hard.excesses(&before)).collect();
         return unchanged(groups, before, verdict, over, Reason::Waits);
@@ -246,6 +246,12 @@ pub(crate) fn plan_for(groups: &[Group], policy: &Policy, demands: Demands) -> P
     }
     let verdict = if draft.summarized { Verdict::Summarize } else { Verdict::Compact };
     Plan { verdict, decisions: draft.decisions, before, after, over }
+}
+
+/// Returns whether signed reasoning of the open tool loop forbids any change, and the request does not ask the provider
+/// to drop it.
+pub(crate) fn is_bound(groups: &[Group], policy: &Policy) -> bool {
+    !policy.drop_block && groups.iter().any(|group| group.binds)
 }
 
 fn unchanged(groups: &[Group], before: Totals, verdict: Verdict, over: Vec<Excess>, reason: Reason) -> Plan {

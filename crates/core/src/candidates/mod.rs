@@ -54,8 +54,7 @@ impl Sizing<'_> {
 /// Returns whether signed reasoning of an open tool loop forbids any change to this view.
 pub(crate) fn is_bound(view: &View, sizing: Sizing<'_>) -> bool {
     let pins = Pins::of(view, sizing);
-    let mut groups = view.groups().iter().enumerate().filter(|(index, _)| pins.in_open_loop(*index));
-    groups.any(|(_, group)| group.shows_signed())
+    view.groups().iter().enumerate().any(|(index, group)| pins.binds(index, group))
 }
 
 impl Candidates {
@@ -98,7 +97,7 @@ impl Candidates {
                 size: sizing.counted(group.kind, group.size),
                 kept: size_after(0),
                 staged: (1..=stages).map(size_after).collect(),
-                binds: in_open_loop && group.shows_signed(),
+                binds: pins.binds(index, group),
             });
             all.push(changes);
         }

@@ -109,6 +109,11 @@ impl Pins {
         pins.into_iter().find_map(|(pin, holds)| holds.then_some(pin))
     }
 
+    /// Returns whether a group has signed reasoning of the open tool loop, which forbids any change before it.
+    pub(super) fn binds(&self, index: usize, group: &ViewGroup) -> bool {
+        self.in_open_loop(index) && group.shows_signed()
+    }
+
     pub(super) fn in_open_loop(&self, index: usize) -> bool {
         matches!((self.loop_start, self.open_round), (Some(start), Some(end)) if (start..=end).contains(&index))
     }

@@ -4,7 +4,7 @@ use super::{Engine, HardLimitExceeded, WindowOutcome};
 use crate::candidates::{Candidates, Sizing};
 use crate::entry::{Entry, Repair};
 use crate::group::{GroupKind, Pinned};
-use crate::plan::{Demands, Plan, Reason, Verdict, plan_for};
+use crate::plan::{Demands, Plan, Reason, Verdict, is_bound, plan_for};
 use crate::policy::{Keep, Limits, Mode, Policy, Stage};
 use crate::size::Totals;
 use crate::view::{Item, View, ViewGroup};
@@ -154,7 +154,7 @@ impl Engine {
             Verdict::Keep | Verdict::Wait => {}
             Verdict::Refuse => {
                 let pinned = candidates.pinned();
-                let waits = candidates.groups.iter().any(|group| group.binds) && !policy.drop_block;
+                let waits = is_bound(&candidates.groups, policy);
                 outcome.exceeded = Some(HardLimitExceeded { excesses: plan.over.clone(), pinned, waits });
             }
             Verdict::Summarize => outcome.summary_request = self.summary_request(&candidates, &plan, policy),
