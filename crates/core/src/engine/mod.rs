@@ -2,6 +2,7 @@
 
 mod reduce;
 mod repair;
+mod settings;
 mod summary;
 mod turns;
 
@@ -21,89 +22,12 @@ use crate::plan::{Demands, Plan, plan_for};
 use crate::policy::{Limits, Mode, Pace, Policy, Tokens};
 use crate::size::{Excess, Totals};
 use crate::start::Start;
-use crate::tokens::{Estimate, Models, TokenCounter};
 use crate::view::{Item, View};
-use crate::wire::Dialect;
 use crate::wire::Role;
 
 pub use repair::is_stand_in;
+pub use settings::Settings;
 pub use summary::{SummaryClaim, SummaryRejected, SummaryRequest};
-
-/// The configuration of an [`Engine`]: the provider's format, the policy, and what is known of the model.
-///
-/// [`Settings::for_model`] fills in what is known of a model. To set limits of your own, replace the policy:
-///
-/// ```
-/// use lookback_core::{Dialect, Limits, Policy, Settings};
-///
-/// let policy = Policy { limits: Limits::tokens(50_000), ..Policy::production() };
-/// let settings = Settings { policy, ..Settings::for_model(Dialect::OpenAiChat, "gpt-4o") };
-/// assert_eq!(settings.model_window, Some(128_000));
-/// ```
-#[derive(Debug, Clone)]
-pub struct Settings {
-    /// The provider's message format. Every window keeps its rules.
-    pub dialect: Dialect,
-    /// What a window may contain.
-    pub policy: Policy,
-    /// Counts the tokens of each message.
-    pub counter: Arc<dyn TokenCounter>,
-    /// The model's name. The provider's usage reports for this model correct the token counts. Without a name, the
-    /// counts are not corrected.
-    pub model: Option<String>,
-    /// The model's context window in tokens, if it is known. Shares in the policy are shares of it. Unless the policy
-    /// sets a hard limit, the context window less the room for the answer is the hard limit.
-    pub model_window: Option<u64>,
-    /// The most tokens that the model may answer with, if that is known. This much of the context window is kept free
-    /// for the answer, but never more than half of it.
-    pub max_output: Option<u64>,
-}
-
-impl Settings {
-    /// Returns settings with the default policy for a model. If the model is known (see [`Models`]), they have its
-    /// context window, its longest answer and a counter of its tokens. Otherwise, these are the defaults.
-    ///
-    /// ```
-    /// use lookback_core::{Dialect, Settings};
-    ///
-    /// let settings = Settings::for_model(Dialect::OpenAiChat, "gpt-4o");
-    /// assert_eq!((settings.model_window, settings.max_output), (Some(128_000), Some(16_384)));
-    /// assert_eq!(Settings::for_model(Dialect::OpenAiChat, "my-own-model").model_window, None);
-    /// ```
-    pub fn for_model(dialect: Dialect, model: &str) -> Self {
-        let (name, default) = (Some(model.to_owned()), Settings::default());
-        match Models::builtin().find(model) {
-            Some(known) => Settings {
-                dialect,
-                counter: known.counter(),
-                model: name,
-                model_window: Some(known.window),
-                max_output: known.max_output,
-                ..default
-            },
-            None => Settings { dialect, model: name, ..default },
-        }
-    }
-
-    /// Returns a policy with shares and hard limit resolved for this model (see [`Policy::for_window`]).
-    fn resolved(&self, policy: &Policy) -> Policy {
-        policy.for_window(self.model_window, self.max_output.unwrap_or(0))
-    }
-}
-
-impl Default for Settings {
-    /// Returns OpenAI's format, the [production policy](Policy::production), estimated token counts, and no model.
-    fn default() -> Self {
-        Settings {
-            dialect: Dialect::default(),
-            policy: Policy::production(),
-            counter: Arc::new(Estimate::default()),
-            model: None,
-            model_window: None,
-            max_output: None,
-        }
-    }
-}
 
 /// One conversation in memory: its current window, without a store.
 ///
