@@ -1,5 +1,6 @@
 //! One conversation in memory: takes messages, and returns windows and the entries that a log must keep.
 
+mod outcome;
 mod reduce;
 mod repair;
 mod settings;
@@ -7,7 +8,6 @@ mod summary;
 mod turns;
 
 use std::borrow::Cow;
-use std::ops::Range;
 use std::sync::Arc;
 
 use crate::candidates::{self, Candidates, Sizing};
@@ -15,16 +15,16 @@ use crate::cut;
 use crate::dialect::{ConversionError, Preamble};
 use crate::edit::{self, Change, Edit};
 use crate::entry::{Arrival, Entry, Label, Millis, Origin, Position, UsageReport};
-use crate::group::Pinned;
 use crate::measure::measure;
 use crate::message::Message;
-use crate::plan::{Demands, Plan, plan_for};
+use crate::plan::{Demands, plan_for};
 use crate::policy::{Limits, Mode, Pace, Policy, Tokens};
 use crate::size::{Excess, Totals};
 use crate::start::Start;
 use crate::view::{Item, View};
 use crate::wire::Role;
 
+pub use outcome::{Explanation, HardLimitExceeded, WindowOutcome};
 pub use repair::is_stand_in;
 pub use settings::Settings;
 pub use summary::{SummaryClaim, SummaryRejected, SummaryRequest};
@@ -68,59 +68,6 @@ pub struct Engine {
     since_checkpoint: u64,
     /// A summary is being made, so the limits wait for it.
     summary_pending: bool,
-}
-
-/// The result of [`Engine::window`], and of the other methods that make a window smaller.
-#[derive(Debug, Clone, Default)]
-#[non_exhaustive]
-pub struct WindowOutcome {
-    /// The entries that the log must keep: repairs, a compaction, a checkpoint.
-    pub entries: Vec<Entry>,
-    /// The plan, if a limit was exceeded.
-    pub plan: Option<Plan>,
-    /// The hard limit that the window exceeds. If this is present, nothing may be sent.
-    pub exceeded: Option<HardLimitExceeded>,
-    /// The summary to make, if the policy makes summaries and a limit is exceeded. What it would cover stays in the
-    /// window until [`Engine::accept_summary`] takes it up, unless a hard limit forced it out.
-    pub summary_request: Option<SummaryRequest>,
-    /// The window, if the policy's mode is `on_read` and the window differs from the view. If this is absent, the
-    /// window is [`Engine::view`].
-    pub on_read: Option<Box<View>>,
-}
-
-/// A hard limit that cannot be met, with what is in the way.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the window exceeds its hard limit: {}", describe(.excesses, .pinned, *.waits))]
-#[non_exhaustive]
-pub struct HardLimitExceeded {
-    /// The limits that are exceeded.
-    pub excesses: Vec<Excess>,
-    /// What is pinned, with sizes.
-    pub pinned: Vec<Pinned>,
-    /// Whether a compaction has to wait because a tool loop with signed reasoning is open.
-    pub waits: bool,
-}
-
-fn describe(excesses: &[Excess], pinned: &[Pinned], waits: bool) -> String {
-    let excess = |e: &Excess| format!("{} {} (at most {})", e.actual, e.measure, e.limit);
-    let limits = excesses.iter().map(excess).collect::<Vec<_>>().join(", ");
-    let pins = Pinned::list(pinned);
-    let advice = if waits {
-        "no compaction is possible until the open tool loop with signed reasoning ends"
-    } else {
-        "raise the limit, or shorten what is pinned"
-    };
-    format!("{limits}; pinned: {pins}; {advice}")
-}
-
-/// The plan for a window, with the entries behind each decision.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Explanation {
-    /// A decision for each group, with its reason.
-    pub plan: Plan,
-    /// For each decision of the plan, the entries of its group. The preamble has none.
-    pub entries: Vec<Vec<Range<Position>>>,
 }
 
 /// The minimum number of entries between two checkpoints. If the window has more messages than this, that number is the
