@@ -1,6 +1,7 @@
 //! One conversation in memory: takes messages, and returns windows and the entries that a log must keep.
 
 mod outcome;
+mod receive;
 mod reduce;
 mod repair;
 mod settings;
@@ -8,21 +9,13 @@ mod summary;
 mod turns;
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use crate::candidates::{self, Candidates, Sizing};
-use crate::cut;
-use crate::dialect::{ConversionError, Preamble};
-use crate::edit::{self, Change, Edit};
-use crate::entry::{Arrival, Entry, Label, Millis, Origin, Position, UsageReport};
-use crate::measure::measure;
-use crate::message::Message;
+use crate::entry::{Entry, Position};
 use crate::plan::{Demands, plan_for};
 use crate::policy::{Limits, Mode, Pace, Policy, Tokens};
 use crate::size::{Excess, Totals};
-use crate::start::Start;
 use crate::view::{Item, View};
-use crate::wire::Role;
 
 pub use outcome::{Explanation, HardLimitExceeded, WindowOutcome};
 pub use repair::is_stand_in;
@@ -109,115 +102,6 @@ impl Engine {
     /// Returns the length of the log in entries, including all that this engine has returned.
     pub fn end(&self) -> Position {
         self.end
-    }
-
-    /// Appends a message from the client, and returns the entries that record it.
-    ///
-    /// # Errors
-    /// Returns an error if the message was built in Rust or came in another dialect, and the engine's dialect cannot
-    /// express a part of it.
-    pub fn push(&mut self, message: impl Into<Arc<Message>>) -> Result<Vec<Entry>, ConversionError> {
-        self.receive(message, Origin::Client, None)
-    }
-
-    /// Appends a message from `origin`, and returns the entries that record it. `time` is when it arrived, if that is
-    /// known.
-    ///
-    /// # Errors
-    /// Returns an error in the same cases as [`Engine::push`].
-    pub fn receive(
-        &mut self,
-        message: impl Into<Arc<Message>>,
-        origin: Origin,
-        time: Option<Millis>,
-    ) -> Result<Vec<Entry>, ConversionError> {
-        let message = message.into();
-        let dialect = self.settings.dialect;
-        let same = message.wire().is_some_and(|wire| wire.dialect == dialect);
-        let messages =
-            if same { vec![message] } else { dialect.convert(&message)?.into_iter().map(Arc::new).collect() };
-        let mut entries = Vec::with_capacity(messages.len());
-        for message in messages {
-            let Some((replaces, first)) = self.place_of_system(&message) else { continue };
-            let counter = &*self.settings.counter;
-            let mut edits = self.view.admit(&message, dialect);
-            if let Some(cap) = &self.policy.arrival {
-                for (part, result) in message.tool_results() {
-                    let cuts = cut::truncate_result(result, self.end, cap, counter);
-                    edits.extend(cuts.into_iter().map(|(item, cut)| Edit { part, change: Change::Cut { item, cut } }));
-                }
-            }
-            let edits = edit::in_order(edits);
-            let size = measure(&message, &edits, counter);
-            let digest = message.digest();
-            let arrival = Arrival { message, origin, edits, size, digest, time, replaces, first };
-            self.record(Entry::Message(arrival), &mut entries);
-        }
-        self.checkpoint_if_due(&mut entries);
-        Ok(entries)
-    }
-
-    /// Returns the positions of the system messages that this message replaces, and whether it is placed first. `None`
-    /// if the message is ignored, because a system message with the same content is in the window.
-    fn place_of_system(&self, message: &Message) -> Option<(Vec<Position>, bool)> {
-        let rule = self.policy.system;
-        let among = self.settings.dialect.quirks().start == Start::Any;
-        if !rule.one || !among || message.role() != Role::System {
-            return Some((Vec::new(), false));
-        }
-        let digest = message.digest();
-        let standing = || self.view.system_messages();
-        if standing().any(|item| item.message().digest() == digest) {
-            return None;
-        }
-        Some((standing().map(Item::position).collect(), rule.first))
-    }
-
-    /// Sets the preamble: the system prompt and the tools that are sent outside the messages. Setting the same preamble
-    /// again changes nothing.
-    ///
-    /// Signed reasoning is valid only under the preamble that it was made under. So a change hides the signed reasoning
-    /// of all completed turns.
-    pub fn set_preamble(&mut self, preamble: &Preamble) -> Vec<Entry> {
-        let mut entries = Vec::new();
-        let none = Preamble::default();
-        if preamble.is_same(self.view.preamble().unwrap_or(&none)) {
-            return entries;
-        }
-        let size = preamble.measure(&*self.settings.counter);
-        self.record(Entry::Preamble { preamble: Arc::new(preamble.clone()), size }, &mut entries);
-        self.take_outdated(&mut entries);
-        entries
-    }
-
-    /// Hides signed reasoning that was made under another preamble. While a tool loop with signed reasoning is open,
-    /// this waits.
-    fn take_outdated(&mut self, entries: &mut Vec<Entry>) {
-        if !self.view.outdated() || candidates::is_bound(&self.view, self.sizing()) {
-            return;
-        }
-        let candidates = Candidates::of(&self.view, self.sizing());
-        let plan = candidates.keep_all();
-        let compaction = candidates.carry_out(&self.view, &plan);
-        self.record(Entry::Compaction(compaction), entries);
-    }
-
-    /// Sets the label of the entries that follow: who writes them, and under which tags. Setting the same label again
-    /// changes nothing.
-    pub fn label(&mut self, label: Label) -> Vec<Entry> {
-        let mut entries = Vec::new();
-        if *self.view.label() != label {
-            self.record(Entry::Label(label), &mut entries);
-        }
-        entries
-    }
-
-    /// Records the input tokens that the provider reported for a call, including those read from its cache. `estimated`
-    /// is the number of tokens that [`View::totals`] gave for the window that was sent.
-    pub fn usage(&mut self, model: &str, estimated: u64, reported: u64) -> Vec<Entry> {
-        let mut entries = Vec::new();
-        self.record(Entry::Usage(UsageReport { model: model.to_owned(), estimated, reported }), &mut entries);
-        entries
     }
 
     /// Returns the tokens of a window, corrected by the provider's usage reports.

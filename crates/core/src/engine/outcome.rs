@@ -20,8 +20,8 @@ pub struct WindowOutcome {
     /// The hard limit that the window exceeds. If this is present, nothing may be sent.
     pub exceeded: Option<HardLimitExceeded>,
     /// The summary to make, if the policy makes summaries and a limit is exceeded. What it would cover stays in the
-    /// window until [`Engine::accept_summary`](super::Engine::accept_summary) takes it up, unless a hard limit forced it
-    /// out.
+    /// window until [`Engine::accept_summary`](super::Engine::accept_summary) takes it up, unless a hard limit forced
+    /// it out.
     pub summary_request: Option<SummaryRequest>,
     /// The window, if the policy's mode is `on_read` and the window differs from the view. If this is absent, the
     /// window is [`Engine::view`](super::Engine::view).
