@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Author, Item};
+use super::groups::{Author, Item};
 use crate::edit;
 
 /// The tool calls of a group, and which of them have a result.

@@ -1,7 +1,8 @@
 //! Checkpoints: saving the state of a view, and restoring it, so that a reader can start in the middle of a log.
 
+use super::View;
 use super::compaction::summary_group;
-use super::{Author, Item, View, ViewGroup};
+use super::groups::{Author, Item, ViewGroup};
 use crate::edit;
 use crate::entry::{Checkpoint, Compaction, Entry, Position, Repair, SavedGroup, ShownItem};
 

@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::{Author, Calls, Item, View, ViewGroup};
+use super::View;
+use super::calls::Calls;
+use super::groups::{Author, Item, ViewGroup};
 use crate::edit;
 use crate::entry::{Compaction, Position, ShownItem, Summary};
 use crate::group::{GroupKind, Tally};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::{Author, Item, ViewGroup};
+use super::groups::{Author, Item, ViewGroup};
 use crate::edit::{self, Change, Edit};
 use crate::entry::Position;
 use crate::hidden::Hidden;

@@ -3,7 +3,9 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::{Answer, Author, Calls, Item, View, ViewGroup};
+use super::View;
+use super::calls::{Answer, Calls};
+use super::groups::{Author, Item, ViewGroup};
 use crate::edit::{self, Change, Cut, Edit};
 use crate::entry::{Position, Repair};
 use crate::group::GroupKind;

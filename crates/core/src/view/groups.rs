@@ -1,0 +1,151 @@
+//! The groups of a view, and their messages.
+
+use std::sync::Arc;
+
+use super::calls::Calls;
+use crate::edit::{self, Edit};
+use crate::entry::{Arrival, Origin, Position, ShownItem};
+use crate::group::GroupKind;
+use crate::message::{Message, PartRef, ToolResult};
+use crate::size::Size;
+use crate::wire::Role;
+
+/// A group with its messages.
+#[derive(Debug, Clone)]
+pub(crate) struct ViewGroup {
+    /// The number by which the group is found: the position of its first message, or the number of the next group if it
+    /// was inserted before that one. So the numbers never decrease from one group to the next, and can be searched.
+    pub(super) number: Position,
+    pub(crate) kind: GroupKind,
+    pub(crate) turn: u64,
+    pub(crate) round: u64,
+    pub(crate) items: Vec<Item>,
+    pub(crate) size: Size,
+    pub(super) calls: Calls,
+}
+
+/// A message of the view.
+#[derive(Debug, Clone)]
+pub struct Item {
+    pub(crate) position: Position,
+    pub(crate) message: Arc<Message>,
+    pub(crate) edits: Arc<[Edit]>,
+    pub(crate) size: Size,
+    pub(crate) by: Author,
+}
+
+/// The author of a message of the view.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Author {
+    /// A person, the application or the model.
+    Others,
+    /// Lookback: a note for the model.
+    Note,
+    /// Lookback: a stand-in, an opening or a summary.
+    Mend,
+}
+
+impl Author {
+    pub(super) fn of(arrival: &Arrival) -> Author {
+        let note = arrival.origin == Origin::Lookback && arrival.message.opens_turn();
+        if note { Author::Note } else { Author::Others }
+    }
+}
+
+impl Item {
+    /// Returns its position in the log.
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// Returns the whole message, without its edits applied.
+    pub fn message(&self) -> &Message {
+        &self.message
+    }
+
+    /// Returns the edits under which it is shown.
+    pub fn edits(&self) -> &[Edit] {
+        &self.edits
+    }
+
+    /// Returns its size as it is shown.
+    pub fn size(&self) -> Size {
+        self.size
+    }
+
+    /// Returns whether Lookback wrote it: a note, a stand-in for a missing result, an opening or a summary.
+    pub fn is_own(&self) -> bool {
+        self.by != Author::Others
+    }
+
+    /// Returns whether it is a note, such as a nudge or a fact sheet.
+    pub fn is_note(&self) -> bool {
+        self.by == Author::Note
+    }
+
+    /// Returns whether the shown parts contain words of a person.
+    pub(crate) fn speaks(&self) -> bool {
+        let says = |part: PartRef<'_>| match part {
+            PartRef::ToolResult(_) => false,
+            PartRef::Opaque(opaque) => !opaque.is_cache_marker(),
+            _ => true,
+        };
+        let mut parts = self.message.parts().enumerate();
+        self.message.role() == Role::User
+            && parts.any(|(index, part)| !edit::is_hidden(&self.edits, index) && says(part))
+    }
+
+    /// Returns the indexes of the signed reasoning that it shows.
+    pub(crate) fn signed_parts(&self) -> impl Iterator<Item = usize> {
+        let signed =
+            |part: &PartRef<'_>| matches!(part, PartRef::Reasoning(reasoning) if reasoning.signature.is_some());
+        let parts = self.message.parts().enumerate().filter(move |(_, part)| signed(part)).map(|(index, _)| index);
+        parts.filter(|part| !edit::is_hidden(&self.edits, *part))
+    }
+
+    /// Returns whether it shows signed reasoning.
+    pub(crate) fn shows_signed(&self) -> bool {
+        self.signed_parts().next().is_some()
+    }
+
+    /// Returns the tool results that it shows, each with the index of its part and the name of its call.
+    pub(crate) fn answers(&self) -> impl Iterator<Item = (usize, &ToolResult, &str)> {
+        let shown = self.message.tool_results().filter(|(part, _)| !edit::is_hidden(&self.edits, *part));
+        shown.map(|(part, result)| (part, result, edit::renamed(&self.edits, part).unwrap_or(&result.call_id)))
+    }
+
+    pub(super) fn saved(&self) -> ShownItem {
+        ShownItem { position: self.position, edits: self.edits.to_vec(), size: self.size }
+    }
+}
+
+impl ViewGroup {
+    pub(super) fn of(items: Vec<Item>, turn: u64, round: u64) -> Option<ViewGroup> {
+        let first = items.first()?;
+        let calls = Calls::of(first);
+        let kind = kind(&items, &calls);
+        Some(ViewGroup { number: first.position, kind, turn, round, items, size: Size::default(), calls })
+    }
+
+    /// Returns whether it shows signed reasoning.
+    pub(crate) fn shows_signed(&self) -> bool {
+        self.items.iter().any(Item::shows_signed)
+    }
+
+    /// Computes the size of the group and the answers of its calls again.
+    pub(super) fn refresh(&mut self) {
+        self.calls.refresh(&self.items);
+        self.size = self.items.iter().map(|item| item.size).sum();
+    }
+}
+
+/// Returns the kind of a group with these messages.
+fn kind(items: &[Item], calls: &Calls) -> GroupKind {
+    match items.first().map_or(Role::User, |first| first.message.role()) {
+        Role::System => GroupKind::System,
+        Role::User if matches!(items, [only] if only.is_note()) => GroupKind::Note,
+        Role::User => GroupKind::User,
+        Role::Assistant if calls.is_empty() => GroupKind::Assistant,
+        Role::Assistant => GroupKind::Round,
+    }
+}
