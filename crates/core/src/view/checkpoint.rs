@@ -3,6 +3,7 @@
 use super::View;
 use super::compaction::summary_group;
 use super::groups::{Author, Item, ViewGroup};
+use super::history::History;
 use crate::edit;
 use crate::entry::{Checkpoint, Compaction, Entry, Position, Repair, SavedGroup, ShownItem};
 
@@ -19,11 +20,11 @@ impl View {
         Checkpoint {
             groups: self.groups.iter().map(save).collect(),
             late: self.late.items().iter().map(Item::saved).collect(),
-            turn: self.turn,
-            round: self.round,
-            messages: self.messages,
-            chain: self.chain,
-            path: self.path.clone(),
+            turn: self.history.turn,
+            round: self.history.round,
+            messages: self.history.messages,
+            chain: self.history.chain,
+            path: self.history.path.clone(),
             label: self.label.clone(),
             changed: self.changed,
             preamble: self.preamble.as_ref().map(|(position, _)| *position),
@@ -36,12 +37,15 @@ impl View {
     /// `entry` returns the entries at the positions of [`Checkpoint::spans`]. Returns `None` if one of them is missing,
     /// which happens only in a damaged log.
     pub fn restore<'a>(checkpoint: &Checkpoint, mut entry: impl FnMut(Position) -> Option<&'a Entry>) -> Option<View> {
-        let mut view = View {
+        let history = History {
             turn: checkpoint.turn,
             round: checkpoint.round,
             messages: checkpoint.messages,
             chain: checkpoint.chain,
             path: checkpoint.path.clone(),
+        };
+        let mut view = View {
+            history,
             label: checkpoint.label.clone(),
             changed: checkpoint.changed,
             calibrations: checkpoint.calibrations.iter().cloned().collect(),

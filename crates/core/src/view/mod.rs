@@ -4,6 +4,7 @@ mod calls;
 mod checkpoint;
 mod compaction;
 mod groups;
+mod history;
 mod late;
 mod repair;
 
@@ -17,10 +18,11 @@ use serde_json::value::RawValue;
 
 use self::calls::Answer;
 use self::groups::Author;
+use self::history::History;
 use self::late::Late;
 use crate::dialect::{ConversionError, Mend, Preamble, Shown};
 use crate::edit::{self, Change, Edit};
-use crate::entry::{Arrival, Entry, Label, Origin, Position, Summary};
+use crate::entry::{Arrival, Entry, Label, Position, Summary};
 use crate::group::{GroupKind, Tally};
 use crate::hidden::Hidden;
 use crate::size::{Size, Totals};
@@ -30,6 +32,7 @@ use crate::wire::Role;
 
 pub use groups::Item;
 pub(crate) use groups::ViewGroup;
+pub use history::chain;
 
 /// What the model would see of a log now.
 ///
@@ -48,16 +51,8 @@ pub struct View {
     late: Late,
     /// The sum of the groups, kept up to date.
     tally: Tally,
-    /// The number of turns in the whole history.
-    turn: u64,
-    /// The number of assistant messages in the whole history.
-    round: u64,
-    /// The number of messages of the branch, without Lookback's own.
-    messages: u64,
-    /// The chain of their digests (see [`chain`]).
-    chain: u128,
-    /// The entries of the branch.
-    path: Vec<Range<Position>>,
+    /// What is counted over the whole history.
+    history: History,
     /// The preamble, and the entry that set it.
     preamble: Option<(Position, Arc<Preamble>)>,
     preamble_size: Size,
@@ -81,7 +76,7 @@ impl fmt::Debug for View {
         f.debug_struct("View")
             .field("groups", &self.groups.len())
             .field("totals", &self.totals())
-            .field("history", &self.messages)
+            .field("history", &self.history.messages)
             .field("open", &self.open)
             .field("summary", &self.summary.as_ref().map(|(position, _)| position))
             .finish_non_exhaustive()
@@ -160,22 +155,22 @@ impl View {
 
     /// Returns the number of messages of the whole branch, without Lookback's own.
     pub fn history_len(&self) -> u64 {
-        self.messages
+        self.history.messages
     }
 
     /// Returns the chain of the digests of these messages (see [`chain`]).
     pub fn chain(&self) -> u128 {
-        self.chain
+        self.history.chain
     }
 
     /// Returns the entries of the branch, in the order of the conversation.
     pub fn path(&self) -> &[Range<Position>] {
-        &self.path
+        &self.history.path
     }
 
     /// Returns whether all entries of a span belong to the branch that the view shows.
     pub fn is_on_path(&self, span: &Range<Position>) -> bool {
-        self.path.iter().any(|own| own.start <= span.start && span.end <= own.end)
+        self.history.path.iter().any(|own| own.start <= span.start && span.end <= own.end)
     }
 
     /// Returns the running summary of what has left the window, and the position of the compaction that recorded it.
@@ -203,7 +198,7 @@ impl View {
 
     /// Returns the number of assistant messages in the whole history.
     pub(crate) fn round(&self) -> u64 {
-        self.round
+        self.history.round
     }
 
     /// Returns the current author and tags.
@@ -231,10 +226,7 @@ impl View {
 
     /// Adds one entry. An entry that does not fit the view is ignored. Only a damaged log contains one.
     pub fn apply(&mut self, position: Position, entry: &Entry) {
-        match self.path.last_mut() {
-            Some(last) if last.end == position => last.end = position + 1,
-            _ => self.path.push(position..position + 1),
-        }
+        self.history.extend(position);
         match entry {
             Entry::Message(arrival) => self.arrive(position, arrival),
             Entry::Repair(repair) => self.repair(position, repair),
@@ -269,15 +261,12 @@ impl View {
         self.calibrations = newest.calibrations.clone();
         self.label = newest.label.clone();
         self.outdated = self.is_outdated();
-        self.path.push(position..position);
+        self.history.path.push(position..position);
     }
 
     /// Adds a message that arrived.
     fn arrive(&mut self, position: Position, arrival: &Arrival) {
-        if arrival.origin != Origin::Lookback {
-            self.messages = self.messages.saturating_add(1);
-            self.chain = chain(self.chain, arrival.digest);
-        }
+        self.history.count(arrival);
         let message = arrival.message.clone();
         let by = Author::of(arrival);
         let item = |edits: &[Edit], size| Item { position, message: message.clone(), edits: edits.into(), size, by };
@@ -301,14 +290,14 @@ impl View {
             self.outdated = self.is_outdated();
         }
         if arrival.first {
-            if let Some(group) = ViewGroup::of(vec![item], self.turn, self.round) {
+            if let Some(group) = ViewGroup::of(vec![item], self.history.turn, self.history.round) {
                 self.add_group(group, Some(0));
             }
             return;
         }
         if item.speaks() && !item.is_own() {
             // A message that also holds results belongs to their round. The turn begins after it.
-            self.turn = self.turn.saturating_add(1);
+            self.history.turn = self.history.turn.saturating_add(1);
         }
         self.place(item);
     }
@@ -331,7 +320,7 @@ impl View {
         }
         if message.role() == Role::System
             && message.wire().is_some_and(|wire| wire.dialect.quirks().system_follows_user)
-            && let Some(last) = self.groups.len().checked_sub(1).filter(|_| self.turn > 0)
+            && let Some(last) = self.groups.len().checked_sub(1).filter(|_| self.history.turn > 0)
             && self.groups.last().is_some_and(|group| group.kind.is_said() || group.kind == GroupKind::Note)
         {
             // In this dialect a system message must follow a user's message, so it joins the group before it. If that
@@ -346,9 +335,9 @@ impl View {
             return;
         }
         if message.role() == Role::Assistant {
-            self.round = self.round.saturating_add(1);
+            self.history.round = self.history.round.saturating_add(1);
         }
-        if let Some(group) = ViewGroup::of(vec![item], self.turn, self.round) {
+        if let Some(group) = ViewGroup::of(vec![item], self.history.turn, self.history.round) {
             self.add_group(group, None);
         }
     }
@@ -457,13 +446,4 @@ impl View {
         let changed = self.preamble.as_ref().map(|(position, _)| *position).max(self.changed);
         changed.is_some_and(|changed| self.messages().any(|item| item.position < changed && item.shows_signed()))
     }
-}
-
-/// Extends a chain of digests by one message. Two histories are equal if their chains are equal.
-pub fn chain(before: u128, digest: u128) -> u128 {
-    let mut bytes = [0; 32];
-    let (left, right) = bytes.split_at_mut(16);
-    left.copy_from_slice(&before.to_le_bytes());
-    right.copy_from_slice(&digest.to_le_bytes());
-    xxhash_rust::xxh3::xxh3_128(&bytes)
 }

@@ -209,7 +209,7 @@ impl View {
                 let first =
                     self.groups.iter().position(|group| group.kind != GroupKind::System).unwrap_or(self.groups.len());
                 let items = vec![item(message, size)];
-                let turn = self.groups.get(first).map_or(self.turn, |group| group.turn);
+                let turn = self.groups.get(first).map_or(self.history.turn, |group| group.turn);
                 let (number, calls) = (position, Calls::default());
                 let group = ViewGroup { number, kind: GroupKind::User, turn, round: 0, items, size: *size, calls };
                 self.add_group(group, Some(first));
