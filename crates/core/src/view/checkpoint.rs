@@ -1,9 +1,9 @@
 //! Checkpoints: saving the state of a view, and restoring it, so that a reader can start in the middle of a log.
 
-use super::View;
 use super::compaction::summary_group;
 use super::groups::{Author, Item, ViewGroup};
 use super::history::History;
+use super::{Beside, View};
 use crate::edit;
 use crate::entry::{Checkpoint, Compaction, Entry, Position, Repair, SavedGroup, ShownItem};
 
@@ -15,7 +15,8 @@ impl View {
             round: group.round,
             items: group.items.iter().map(Item::saved).collect(),
         };
-        let mut calibrations: Vec<_> = self.calibrations.iter().map(|(model, value)| (model.clone(), *value)).collect();
+        let mut calibrations: Vec<_> =
+            self.beside.calibrations.iter().map(|(model, value)| (model.clone(), *value)).collect();
         calibrations.sort_by(|a, b| a.0.cmp(&b.0));
         Checkpoint {
             groups: self.groups.iter().map(save).collect(),
@@ -25,9 +26,9 @@ impl View {
             messages: self.history.messages,
             chain: self.history.chain,
             path: self.history.path.clone(),
-            label: self.label.clone(),
+            label: self.beside.label.clone(),
             changed: self.changed,
-            preamble: self.preamble.as_ref().map(|(position, _)| *position),
+            preamble: self.beside.preamble.as_ref().map(|(position, _)| *position),
             calibrations,
         }
     }
@@ -46,16 +47,19 @@ impl View {
         };
         let mut view = View {
             history,
-            label: checkpoint.label.clone(),
+            beside: Beside {
+                calibrations: checkpoint.calibrations.iter().cloned().collect(),
+                label: checkpoint.label.clone(),
+                ..Beside::default()
+            },
             changed: checkpoint.changed,
-            calibrations: checkpoint.calibrations.iter().cloned().collect(),
             ..View::default()
         };
         if let Some(position) = checkpoint.preamble
             && let Entry::Preamble { preamble, size } = entry(position)?
         {
-            view.preamble = Some((position, preamble.clone()));
-            view.preamble_size = *size;
+            view.beside.preamble = Some((position, preamble.clone()));
+            view.beside.preamble_size = *size;
         }
         let item = |saved: &ShownItem, entry: &mut dyn FnMut(Position) -> Option<&'a Entry>| {
             let (message, by) = match entry(saved.position)? {

@@ -53,9 +53,7 @@ pub struct View {
     tally: Tally,
     /// What is counted over the whole history.
     history: History,
-    /// The preamble, and the entry that set it.
-    preamble: Option<(Position, Arc<Preamble>)>,
-    preamble_size: Size,
+    beside: Beside,
     /// The last entry that replaced a system message, or put one before everything else.
     changed: Option<Position>,
     /// Whether it shows signed reasoning that is older than the preamble or than `changed`.
@@ -64,6 +62,14 @@ pub struct View {
     summary: Option<(Position, Arc<Summary>)>,
     /// The number of messages in groups of kind [`GroupKind::System`] and [`GroupKind::Summary`].
     uncounted: u64,
+}
+
+/// What is recorded beside the conversation, and belongs to no branch of it.
+#[derive(Clone, Default)]
+struct Beside {
+    /// The preamble, and the entry that set it.
+    preamble: Option<(Position, Arc<Preamble>)>,
+    preamble_size: Size,
     /// What was learned from usage reports about each model's tokens.
     calibrations: HashMap<String, Calibration>,
     /// The current author and tags.
@@ -141,7 +147,7 @@ impl View {
 
     /// Returns the system prompt and the tools that are sent outside the messages, if there are any.
     pub fn preamble(&self) -> Option<&Preamble> {
-        self.preamble.as_ref().map(|(_, preamble)| &**preamble)
+        self.beside.preamble.as_ref().map(|(_, preamble)| &**preamble)
     }
 
     /// Returns the size of the view in every measure, including the preamble.
@@ -150,7 +156,7 @@ impl View {
     /// kept up to date.
     pub fn totals(&self) -> Totals {
         let totals = self.tally.totals();
-        Totals { size: totals.size + self.preamble_size, ..totals }
+        Totals { size: totals.size + self.beside.preamble_size, ..totals }
     }
 
     /// Returns the number of messages of the whole branch, without Lookback's own.
@@ -203,12 +209,12 @@ impl View {
 
     /// Returns the current author and tags.
     pub fn label(&self) -> &Label {
-        &self.label
+        &self.beside.label
     }
 
     /// Returns what was learned about a model's tokens from usage reports.
     pub fn calibration(&self, model: &str) -> Calibration {
-        self.calibrations.get(model).copied().unwrap_or_default()
+        self.beside.calibrations.get(model).copied().unwrap_or_default()
     }
 
     pub(crate) fn groups(&self) -> &[ViewGroup] {
@@ -221,7 +227,7 @@ impl View {
     }
 
     pub(crate) fn preamble_size(&self) -> Size {
-        self.preamble_size
+        self.beside.preamble_size
     }
 
     /// Adds one entry. An entry that does not fit the view is ignored. Only a damaged log contains one.
@@ -232,15 +238,16 @@ impl View {
             Entry::Repair(repair) => self.repair(position, repair),
             Entry::Preamble { preamble, size } => {
                 // Signed reasoning is valid only under the system prompt and tools that it was made under.
-                self.preamble = Some((position, preamble.clone()));
-                self.preamble_size = *size;
+                self.beside.preamble = Some((position, preamble.clone()));
+                self.beside.preamble_size = *size;
                 self.outdated = self.is_outdated();
             }
             Entry::Compaction(compaction) => self.compact(position, compaction),
             Entry::Usage(usage) => {
-                self.calibrations.entry(usage.model.clone()).or_default().observe(usage.estimated, usage.reported);
+                let calibration = self.beside.calibrations.entry(usage.model.clone()).or_default();
+                calibration.observe(usage.estimated, usage.reported);
             }
-            Entry::Label(label) => self.label = label.clone(),
+            Entry::Label(label) => self.beside.label = label.clone(),
             Entry::Checkpoint(_) | Entry::Branch { .. } => {}
         }
     }
@@ -256,10 +263,7 @@ impl View {
     /// The preamble, the label and what was learned about tokens are taken from `newest`, because they do not belong to
     /// a branch.
     pub fn branch(&mut self, newest: &View, position: Position) {
-        self.preamble = newest.preamble.clone();
-        self.preamble_size = newest.preamble_size;
-        self.calibrations = newest.calibrations.clone();
-        self.label = newest.label.clone();
+        self.beside = newest.beside.clone();
         self.outdated = self.is_outdated();
         self.history.path.push(position..position);
     }
@@ -443,7 +447,7 @@ impl View {
 
     /// Computes `outdated`.
     fn is_outdated(&self) -> bool {
-        let changed = self.preamble.as_ref().map(|(position, _)| *position).max(self.changed);
+        let changed = self.beside.preamble.as_ref().map(|(position, _)| *position).max(self.changed);
         changed.is_some_and(|changed| self.messages().any(|item| item.position < changed && item.shows_signed()))
     }
 }
