@@ -6,9 +6,10 @@ use std::sync::Arc;
 use super::View;
 use super::calls::Calls;
 use super::groups::{Author, Item, ViewGroup};
+use super::sizes::Sizes;
 use crate::edit;
 use crate::entry::{Compaction, Position, ShownItem, Summary};
-use crate::group::{GroupKind, Tally};
+use crate::group::GroupKind;
 use crate::plan::Action;
 
 impl View {
@@ -60,9 +61,8 @@ impl View {
             let number = kept.get(place).map_or(position, |next| next.number);
             kept.insert(place, summary_group(number, position, summary));
         }
-        self.tally = Tally::default();
+        self.sizes = Sizes::default();
         self.open = 0;
-        self.uncounted = 0;
         self.renamed.clear();
         for group in kept {
             self.add_group(group, None);

@@ -7,6 +7,7 @@ mod groups;
 mod history;
 mod late;
 mod repair;
+mod sizes;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -20,10 +21,11 @@ use self::calls::Answer;
 use self::groups::Author;
 use self::history::History;
 use self::late::Late;
+use self::sizes::Sizes;
 use crate::dialect::{ConversionError, Mend, Preamble, Shown};
 use crate::edit::{self, Change, Edit};
 use crate::entry::{Arrival, Entry, Label, Position, Summary};
-use crate::group::{GroupKind, Tally};
+use crate::group::GroupKind;
 use crate::hidden::Hidden;
 use crate::size::{Size, Totals};
 use crate::tokens::Calibration;
@@ -49,8 +51,7 @@ pub struct View {
     open: u64,
     /// Results that arrived after their stand-ins were sent. They wait for the next compaction.
     late: Late,
-    /// The sum of the groups, kept up to date.
-    tally: Tally,
+    sizes: Sizes,
     /// What is counted over the whole history.
     history: History,
     beside: Beside,
@@ -60,8 +61,6 @@ pub struct View {
     outdated: bool,
     /// The running summary, and the compaction that recorded it.
     summary: Option<(Position, Arc<Summary>)>,
-    /// The number of messages in groups of kind [`GroupKind::System`] and [`GroupKind::Summary`].
-    uncounted: u64,
 }
 
 /// What is recorded beside the conversation, and belongs to no branch of it.
@@ -155,7 +154,7 @@ impl View {
     /// Tokens are as Lookback counted them, not corrected by usage reports. The call is cheap, because the totals are
     /// kept up to date.
     pub fn totals(&self) -> Totals {
-        let totals = self.tally.totals();
+        let totals = self.sizes.totals();
         Totals { size: totals.size + self.beside.preamble_size, ..totals }
     }
 
@@ -199,7 +198,7 @@ impl View {
 
     /// Returns the number of messages that a policy may leave uncounted: system messages and the running summary.
     pub(crate) fn uncounted(&self) -> u64 {
-        self.uncounted
+        self.sizes.uncounted()
     }
 
     /// Returns the number of assistant messages in the whole history.
@@ -332,7 +331,7 @@ impl View {
             // with it.
             self.add_to(last, item);
             if let Some(mut group) = self.groups.pop_if(|group| group.kind == GroupKind::Note) {
-                self.tally.remove(group.kind, group.turn, group.size);
+                self.sizes.remove(&group);
                 group.kind = GroupKind::User;
                 self.add_group(group, None);
             }
@@ -358,10 +357,7 @@ impl View {
         }
         self.renamed.extend(group.calls.renamed().map(str::to_owned));
         self.open += group.calls.open().count() as u64;
-        if group.kind.may_be_uncounted() {
-            self.uncounted += group.items.len() as u64;
-        }
-        self.tally.add(group.kind, group.turn, group.size);
+        self.sizes.add(&group);
         match at {
             Some(at) => {
                 group.number = self.groups.get(at).map_or(group.number, |next| next.number);
@@ -377,8 +373,7 @@ impl View {
             group.kind == GroupKind::System && group.items.first().is_some_and(|item| item.position == position)
         });
         if let Some(group) = found.map(|index| self.groups.remove(index)) {
-            self.tally.remove(group.kind, group.turn, group.size);
-            self.uncounted = self.uncounted.saturating_sub(group.items.len() as u64);
+            self.sizes.remove(&group);
         }
     }
 
@@ -386,7 +381,7 @@ impl View {
     fn add_to(&mut self, index: usize, item: Item) {
         if let Some(group) = self.groups.get_mut(index) {
             group.size += item.size;
-            self.tally.resize(Size::default(), item.size);
+            self.sizes.resize(Size::default(), item.size);
             // A system message of a round may have arrived before the results. It goes after them.
             let system = |item: &Item| item.message.role() == Role::System;
             let behind =

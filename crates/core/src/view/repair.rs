@@ -199,7 +199,7 @@ impl View {
                 if let Some((group, at)) = found
                     && let Some(item) = group.items.get_mut(at)
                 {
-                    self.tally.resize(item.size, *size);
+                    self.sizes.resize(item.size, *size);
                     group.size = group.size - item.size + *size;
                     item.edits = edit::in_order(item.edits.iter().chain([edit]).cloned().collect()).into();
                     item.size = *size;

@@ -1,0 +1,46 @@
+//! The sizes of a view's groups, added up.
+
+use super::ViewGroup;
+use crate::group::Tally;
+use crate::size::{Size, Totals};
+
+/// The sum of the groups of a view, kept up to date.
+#[derive(Clone, Default)]
+pub(super) struct Sizes {
+    tally: Tally,
+    /// The number of messages that a policy may leave uncounted: system messages and the running summary.
+    uncounted: u64,
+}
+
+impl Sizes {
+    /// Adds a group.
+    pub(super) fn add(&mut self, group: &ViewGroup) {
+        if group.kind.may_be_uncounted() {
+            self.uncounted += group.items.len() as u64;
+        }
+        self.tally.add(group.kind, group.turn, group.size);
+    }
+
+    /// Removes a group that was added.
+    pub(super) fn remove(&mut self, group: &ViewGroup) {
+        if group.kind.may_be_uncounted() {
+            self.uncounted = self.uncounted.saturating_sub(group.items.len() as u64);
+        }
+        self.tally.remove(group.kind, group.turn, group.size);
+    }
+
+    /// Replaces the size of a group that was added, or a part of that size.
+    pub(super) fn resize(&mut self, old: Size, new: Size) {
+        self.tally.resize(old, new);
+    }
+
+    /// Returns the current totals.
+    pub(super) fn totals(&self) -> Totals {
+        self.tally.totals()
+    }
+
+    /// Returns the number of messages that a policy may leave uncounted.
+    pub(super) fn uncounted(&self) -> u64 {
+        self.uncounted
+    }
+}
