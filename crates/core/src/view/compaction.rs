@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::View;
 use super::calls::Calls;
 use super::groups::{Author, Item, ViewGroup};
+use super::index::Index;
 use super::sizes::Sizes;
 use crate::edit;
 use crate::entry::{Compaction, Position, ShownItem, Summary};
@@ -28,7 +29,6 @@ impl View {
                 if action == Action::Summarize {
                     place.get_or_insert(kept.len());
                 }
-                self.forget(&group);
                 continue;
             }
             if let Some(shown) = outcome.and_then(|outcome| outcome.shown.as_ref()) {
@@ -42,11 +42,7 @@ impl View {
                 used.extend(items.iter().filter(|item| item.by != Author::Mend).map(|item| item.position));
                 // A message of nothing but stale reasoning disappears. Only the other messages of its group, if any,
                 // remain.
-                let Some(left) = ViewGroup::of(items, group.turn, group.round) else {
-                    self.forget(&group);
-                    continue;
-                };
-                self.forget(&group);
+                let Some(left) = ViewGroup::of(items, group.turn, group.round) else { continue };
                 group = ViewGroup { number: group.number, ..left };
                 group.refresh();
             }
@@ -62,13 +58,12 @@ impl View {
             kept.insert(place, summary_group(number, position, summary));
         }
         self.sizes = Sizes::default();
-        self.open = 0;
-        self.renamed.clear();
+        self.calls = Index::default();
         for group in kept {
             self.add_group(group, None);
         }
         // A late result is of no use once its call has left the window.
-        left.retain(|item| item.message.tool_results().any(|(_, result)| self.calls.contains_key(&result.call_id)));
+        left.retain(|item| item.message.tool_results().any(|(_, result)| self.calls.has(&result.call_id)));
         self.await_all(left);
         self.outdated = self.is_outdated();
     }

@@ -5,12 +5,13 @@ mod checkpoint;
 mod compaction;
 mod groups;
 mod history;
+mod index;
 mod late;
 mod repair;
 mod sizes;
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use serde_json::value::RawValue;
 use self::calls::Answer;
 use self::groups::Author;
 use self::history::History;
+use self::index::Index;
 use self::late::Late;
 use self::sizes::Sizes;
 use crate::dialect::{ConversionError, Mend, Preamble, Shown};
@@ -43,12 +45,7 @@ pub use history::chain;
 #[derive(Clone, Default)]
 pub struct View {
     groups: Vec<ViewGroup>,
-    /// The number of the group that has a tool call with this identifier. If several have one, the newest counts.
-    calls: HashMap<String, Position>,
-    /// The names of the calls that are not shown under their own identifier.
-    renamed: HashSet<String>,
-    /// The number of calls that have neither a result nor a stand-in.
-    open: u64,
+    calls: Index,
     /// Results that arrived after their stand-ins were sent. They wait for the next compaction.
     late: Late,
     sizes: Sizes,
@@ -82,7 +79,7 @@ impl fmt::Debug for View {
             .field("groups", &self.groups.len())
             .field("totals", &self.totals())
             .field("history", &self.history.messages)
-            .field("open", &self.open)
+            .field("open", &self.calls.open())
             .field("summary", &self.summary.as_ref().map(|(position, _)| position))
             .finish_non_exhaustive()
     }
@@ -348,15 +345,7 @@ impl View {
     /// Adds a group at index `at`, or at the end.
     fn add_group(&mut self, mut group: ViewGroup, at: Option<usize>) {
         group.size = group.items.iter().map(|item| item.size).sum();
-        for id in group.calls.ids() {
-            // If several groups have an identifier, it leads to the newest.
-            match self.calls.get_mut(id) {
-                Some(number) => *number = group.number.max(*number),
-                None => drop(self.calls.insert(id.to_owned(), group.number)),
-            }
-        }
-        self.renamed.extend(group.calls.renamed().map(str::to_owned));
-        self.open += group.calls.open().count() as u64;
+        self.calls.add(&group);
         self.sizes.add(&group);
         match at {
             Some(at) => {
@@ -390,25 +379,6 @@ impl View {
         }
     }
 
-    /// Returns the index of the group that has a call with this identifier: the newest, if several have one.
-    fn group_of(&self, call: &str) -> Option<usize> {
-        self.numbered(*self.calls.get(call)?)
-    }
-
-    /// Returns the index of the group with a number. Groups that were inserted before it have the same number, and come
-    /// before it.
-    fn numbered(&self, number: Position) -> Option<usize> {
-        let end = self.groups.partition_point(|group| group.number <= number);
-        let index = end.checked_sub(1)?;
-        self.groups.get(index).filter(|group| group.number == number).map(|_| index)
-    }
-
-    /// Marks a call as answered. If several calls have this identifier, it is the one that is shown under this name.
-    fn answer(&mut self, index: usize, id: &str, shown: &str, answer: Answer) {
-        let Some(group) = self.groups.get_mut(index) else { return };
-        self.open = self.open.saturating_sub(u64::from(group.calls.answer(id, shown, answer)));
-    }
-
     /// Adds a late result, whose call already has a stand-in.
     fn await_result(&mut self, item: Item) {
         for (_, result, name) in item.answers() {
@@ -429,15 +399,6 @@ impl View {
     /// these stand-ins.
     pub(crate) fn late_for(&self, group: &ViewGroup) -> Vec<(Item, Vec<Position>)> {
         self.late.of_group(group)
-    }
-
-    /// Removes the identifiers of a group's calls from the index.
-    fn forget(&mut self, group: &ViewGroup) {
-        for id in group.calls.ids() {
-            if self.calls.get(id) == Some(&group.number) {
-                self.calls.remove(id);
-            }
-        }
     }
 
     /// Computes `outdated`.

@@ -44,7 +44,7 @@ impl View {
         // Open calls are usually near the end. But there may be answered rounds between them, if a client brings a
         // whole history at once.
         for group in self.groups.iter().rev() {
-            if open.len() as u64 >= self.open {
+            if open.len() as u64 >= self.calls.open() {
                 break;
             }
             let Some(first) = group.items.first() else { continue };
@@ -75,7 +75,7 @@ impl View {
                     add(part, Change::Hide(Hidden::Unsigned));
                 }
                 PartRef::ToolCall(call) => {
-                    let known = |id: &str| here.contains(id) || (quirks.unique_ids && self.shows(id));
+                    let known = |id: &str| here.contains(id) || (quirks.unique_ids && self.calls.shows(id));
                     let mut id = call.id.clone();
                     if known(&id) || !(quirks.valid_id)(&id) {
                         id = free_name(&id, known);
@@ -164,11 +164,6 @@ impl View {
             next = place + 1;
         }
         None
-    }
-
-    /// Returns whether a call is shown under this identifier.
-    fn shows(&self, id: &str) -> bool {
-        self.calls.contains_key(id) || self.renamed.contains(id)
     }
 
     /// Applies a recorded repair.

@@ -1,0 +1,70 @@
+//! The tool calls of all groups of a view: the group of each, and how many are open.
+
+use std::collections::{HashMap, HashSet};
+
+use super::View;
+use super::calls::Answer;
+use super::groups::ViewGroup;
+use crate::entry::Position;
+
+/// The tool calls of all groups of a view.
+#[derive(Clone, Default)]
+pub(super) struct Index {
+    /// The number of the group that has a tool call with this identifier. If several have one, the newest counts.
+    groups: HashMap<String, Position>,
+    /// The names of the calls that are not shown under their own identifier.
+    renamed: HashSet<String>,
+    /// The number of calls that have neither a result nor a stand-in.
+    open: u64,
+}
+
+impl Index {
+    /// Adds the calls of a group.
+    pub(super) fn add(&mut self, group: &ViewGroup) {
+        for id in group.calls.ids() {
+            // If several groups have an identifier, it leads to the newest.
+            match self.groups.get_mut(id) {
+                Some(number) => *number = group.number.max(*number),
+                None => drop(self.groups.insert(id.to_owned(), group.number)),
+            }
+        }
+        self.renamed.extend(group.calls.renamed().map(str::to_owned));
+        self.open += group.calls.open().count() as u64;
+    }
+
+    /// Returns whether a call has this identifier.
+    pub(super) fn has(&self, id: &str) -> bool {
+        self.groups.contains_key(id)
+    }
+
+    /// Returns whether a call is shown under this identifier.
+    pub(super) fn shows(&self, id: &str) -> bool {
+        self.has(id) || self.renamed.contains(id)
+    }
+
+    /// Returns the number of calls that have neither a result nor a stand-in.
+    pub(super) fn open(&self) -> u64 {
+        self.open
+    }
+}
+
+impl View {
+    /// Returns the index of the group that has a call with this identifier: the newest, if several have one.
+    pub(super) fn group_of(&self, call: &str) -> Option<usize> {
+        self.numbered(*self.calls.groups.get(call)?)
+    }
+
+    /// Returns the index of the group with a number. Groups that were inserted before it have the same number, and come
+    /// before it.
+    pub(super) fn numbered(&self, number: Position) -> Option<usize> {
+        let end = self.groups.partition_point(|group| group.number <= number);
+        let index = end.checked_sub(1)?;
+        self.groups.get(index).filter(|group| group.number == number).map(|_| index)
+    }
+
+    /// Marks a call as answered. If several calls have this identifier, it is the one that is shown under this name.
+    pub(super) fn answer(&mut self, index: usize, id: &str, shown: &str, answer: Answer) {
+        let Some(group) = self.groups.get_mut(index) else { return };
+        self.calls.open = self.calls.open.saturating_sub(u64::from(group.calls.answer(id, shown, answer)));
+    }
+}
