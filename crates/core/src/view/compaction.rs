@@ -23,7 +23,7 @@ impl View {
         let mut used = HashSet::new();
         let mut kept: Vec<ViewGroup> = Vec::new();
         let mut place = None;
-        for mut group in groups {
+        for group in groups {
             let outcome = outcomes.next();
             if let Some(action) = outcome.map(|outcome| outcome.decision.action).filter(|action| action.is_gone()) {
                 if action == Action::Summarize {
@@ -31,22 +31,18 @@ impl View {
                 }
                 continue;
             }
-            if let Some(shown) = outcome.and_then(|outcome| outcome.shown.as_ref()) {
-                let own: HashMap<Position, &Item> = group.items.iter().map(|item| (item.position, item)).collect();
-                let find = |saved: &ShownItem| {
-                    let item = *own.get(&saved.position).or_else(|| waiting.get(&saved.position))?;
-                    let edits = edit::in_order(saved.edits.clone()).into();
-                    Some(Item { edits, size: saved.size, ..item.clone() })
-                };
-                let items: Vec<Item> = shown.iter().filter_map(find).collect();
-                used.extend(items.iter().filter(|item| item.by != Author::Mend).map(|item| item.position));
-                // A message of nothing but stale reasoning disappears. Only the other messages of its group, if any,
-                // remain.
-                let Some(left) = ViewGroup::of(items, group.turn, group.round) else { continue };
-                group = ViewGroup { number: group.number, ..left };
-                group.refresh();
+            let Some(shown) = outcome.and_then(|outcome| outcome.shown.as_ref()) else {
+                kept.push(group);
+                continue;
+            };
+            let items = items_as_shown(&group, shown, &waiting);
+            used.extend(items.iter().filter(|item| item.by != Author::Mend).map(|item| item.position));
+            // A message of nothing but stale reasoning disappears. Only the other messages of its group, if any, remain.
+            if let Some(left) = ViewGroup::of(items, group.turn, group.round) {
+                let mut left = ViewGroup { number: group.number, ..left };
+                left.refresh();
+                kept.push(left);
             }
-            kept.push(group);
         }
         let mut left: Vec<Item> = late.items().iter().filter(|item| !used.contains(&item.position)).cloned().collect();
         if let Some(summary) = &compaction.summary {
@@ -67,6 +63,17 @@ impl View {
         self.await_all(left);
         self.outdated = self.is_outdated();
     }
+}
+
+/// Returns the items of a group as a compaction shows them. Late results that waited may be among them.
+fn items_as_shown(group: &ViewGroup, shown: &[ShownItem], waiting: &HashMap<Position, &Item>) -> Vec<Item> {
+    let own: HashMap<Position, &Item> = group.items.iter().map(|item| (item.position, item)).collect();
+    let find = |saved: &ShownItem| {
+        let item = *own.get(&saved.position).or_else(|| waiting.get(&saved.position))?;
+        let edits = edit::in_order(saved.edits.clone()).into();
+        Some(Item { edits, size: saved.size, ..item.clone() })
+    };
+    shown.iter().filter_map(find).collect()
 }
 
 /// Returns the group of a running summary.
