@@ -37,7 +37,8 @@ impl View {
             };
             let items = items_as_shown(&group, shown, &waiting);
             used.extend(items.iter().filter(|item| item.by != Author::Mend).map(|item| item.position));
-            // A message of nothing but stale reasoning disappears. Only the other messages of its group, if any, remain.
+            // A message of nothing but stale reasoning disappears. Only the other messages of its group, if any,
+            // remain.
             if let Some(left) = ViewGroup::of(items, group.turn, group.round) {
                 let mut left = ViewGroup { number: group.number, ..left };
                 left.refresh();

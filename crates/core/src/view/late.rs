@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use super::View;
 use super::groups::{Author, Item, ViewGroup};
 use crate::edit::{self, Change, Edit};
 use crate::entry::Position;
@@ -64,5 +65,29 @@ impl Late {
             }
         }
         found
+    }
+}
+
+impl View {
+    /// Adds a late result, whose call already has a stand-in.
+    pub(super) fn await_result(&mut self, item: Item) {
+        for (_, result, name) in item.answers() {
+            if let Some(group) = self.group_of(&result.call_id).and_then(|index| self.groups.get_mut(index)) {
+                group.calls.await_result(&result.call_id, name);
+            }
+        }
+        self.late.push(item);
+    }
+
+    /// Replaces all late results.
+    pub(super) fn await_all(&mut self, items: Vec<Item>) {
+        self.late = Late::default();
+        items.into_iter().for_each(|item| self.await_result(item));
+    }
+
+    /// Returns the late results that belong to a group: the item that replaces the stand-ins, and the positions of
+    /// these stand-ins.
+    pub(crate) fn late_for(&self, group: &ViewGroup) -> Vec<(Item, Vec<Position>)> {
+        self.late.of_group(group)
     }
 }

@@ -1,0 +1,68 @@
+//! How a view is sent: its messages in their order, and what is done to them besides their edits.
+
+use std::borrow::Cow;
+
+use serde_json::value::RawValue;
+
+use super::View;
+use super::groups::Item;
+use crate::dialect::{ConversionError, Mend, Shown};
+use crate::entry::Position;
+use crate::wire::Dialect;
+
+impl View {
+    /// Returns the messages in the order in which they are shown.
+    pub fn messages(&self) -> impl DoubleEndedIterator<Item = &Item> {
+        self.groups.iter().flat_map(|group| &group.items)
+    }
+
+    /// Returns the messages and their edits, as an encoder takes them.
+    pub fn shown(&self) -> impl Iterator<Item = Shown<'_>> {
+        self.messages().map(|item| Shown { message: &item.message, edits: &item.edits })
+    }
+
+    /// Encodes the messages of the request.
+    ///
+    /// # Errors
+    /// Returns an error if a message arrived in another dialect, and a part of it cannot be expressed in this one.
+    pub fn encode(&self, dialect: Dialect) -> Result<Vec<Cow<'_, RawValue>>, ConversionError> {
+        dialect.encode_behind(self.preamble(), self.shown())
+    }
+
+    /// Returns what is done to messages in addition to their edits, so that the request is valid.
+    ///
+    /// This includes messages that are sent before an older one, and the changes that [`View::encode`] makes. Each has
+    /// the index of its message in [`View::messages`]. They are sorted by that index, and a message may have several.
+    /// The call costs as much as encoding.
+    ///
+    /// ```
+    /// use lookback_core::dialect::Mend;
+    /// use lookback_core::{Dialect, Engine, Message, Settings};
+    ///
+    /// let mut engine = Engine::new(Settings { dialect: Dialect::Anthropic, ..Settings::default() });
+    /// engine.push(Message::user("Is it done?"))?;
+    /// engine.push(Message::user("Well?"))?;
+    /// assert_eq!(engine.view().mends(Dialect::Anthropic), [(1, Mend::MergedWithPrevious)]);
+    /// # Ok::<(), lookback_core::ConversionError>(())
+    /// ```
+    pub fn mends(&self, dialect: Dialect) -> Vec<(usize, Mend)> {
+        let mut mends: Vec<_> = self.moved().into_iter().map(|index| (index, Mend::Moved)).collect();
+        mends.extend(dialect.mends_behind(self.preamble(), self.shown()));
+        mends.sort_by_key(|(index, _)| *index);
+        mends
+    }
+
+    /// Returns the indexes of the messages that are shown before an older one. Lookback's own messages do not count,
+    /// because their place depends on what they repair.
+    fn moved(&self) -> Vec<usize> {
+        let items: Vec<_> = self.messages().enumerate().filter(|(_, item)| !item.is_own()).collect();
+        // Going from the last to the first, a message was moved if a message after it has a lower position.
+        let mut least = Position::MAX;
+        let overtook = |(index, item): (usize, &Item)| {
+            let overtook = item.position > least;
+            least = least.min(item.position);
+            overtook.then_some(index)
+        };
+        items.into_iter().rev().filter_map(overtook).collect()
+    }
+}
