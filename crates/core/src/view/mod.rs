@@ -1,5 +1,6 @@
 //! The view: what the model would see now, computed by a fold over the log.
 
+mod admit;
 mod arrive;
 mod calls;
 mod checkpoint;

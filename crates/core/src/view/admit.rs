@@ -1,0 +1,162 @@
+//! What a message needs to be sent after a view, found as it arrives.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use super::View;
+use super::calls::Answer;
+use crate::edit::{Change, Cut, Edit};
+use crate::hidden::Hidden;
+use crate::message::{Message, PartRef};
+use crate::wire::Dialect;
+
+/// The content of a tool result that reported an error and nothing else, if the provider refuses an empty one.
+const EMPTY_ERROR: &str = "[The tool failed and gave no output.]";
+
+/// The most groups to which the late results of one message may belong. Each of these groups shows a part of the
+/// message, with edits of its own, so a larger number would cost more.
+const MOST_LATE: usize = 16;
+
+/// The call that a result answers: its group, its place among the calls with its identifier, and the name under which
+/// it is shown.
+struct Answered<'a> {
+    group: usize,
+    place: usize,
+    name: &'a str,
+}
+
+impl View {
+    /// Returns the edits that a message needs to be sent after this view. Its [`Arrival`](crate::entry::Arrival)
+    /// records them.
+    pub(crate) fn admit(&self, message: &Message, dialect: Dialect) -> Vec<Edit> {
+        let quirks = dialect.quirks();
+        let mut edits = Vec::new();
+        let mut add = |part, change| edits.push(Edit { part, change });
+        // The names of this message's calls, and for each identifier the first call that its results have not answered.
+        let mut here: HashSet<String> = HashSet::new();
+        let mut taken: HashMap<&str, usize> = HashMap::new();
+        let mut home = None;
+        let mut late_homes: BTreeSet<usize> = BTreeSet::new();
+        for (part, value) in message.parts().enumerate() {
+            match value {
+                PartRef::Text(text) if quirks.refuses_blank && text.trim().is_empty() => {
+                    add(part, Change::Hide(Hidden::Blank));
+                }
+                PartRef::Reasoning(reasoning) if quirks.signed_reasoning && reasoning.signature.is_none() => {
+                    add(part, Change::Hide(Hidden::Unsigned));
+                }
+                PartRef::ToolCall(call) => {
+                    let known = |id: &str| here.contains(id) || (quirks.unique_ids && self.calls.shows(id));
+                    let mut id = call.id.clone();
+                    if known(&id) || !(quirks.valid_id)(&id) {
+                        id = free_name(&id, known);
+                        add(part, Change::Rename(id.clone()));
+                    }
+                    here.insert(id);
+                    if !call.has_object_arguments() {
+                        let object = serde_json::json!({ "invalid_arguments": call.arguments });
+                        add(part, Change::Arguments(object.to_string()));
+                    }
+                }
+                PartRef::ToolResult(result) => {
+                    if quirks.refuses_empty_error && result.is_empty_error() {
+                        add(part, Change::Cut { item: 0, cut: Cut::note(EMPTY_ERROR) });
+                        (1..result.content.len()).for_each(|item| add(part, Change::Cut { item, cut: Cut::note("") }));
+                    }
+                    let from = taken.entry(&result.call_id).or_default();
+                    match self.resolve(&result.call_id, home, *from) {
+                        Ok(answered) => {
+                            home = Some(answered.group);
+                            *from = answered.place + 1;
+                            if answered.name != result.call_id {
+                                add(part, Change::Rename(answered.name.to_owned()));
+                            }
+                        }
+                        // It waits under the name of the stand-in that it is going to replace.
+                        Err(Hidden::Late) => match self.stand_in(&result.call_id, *from) {
+                            Some(stand_in) if late_homes.len() < MOST_LATE || late_homes.contains(&stand_in.group) => {
+                                late_homes.insert(stand_in.group);
+                                *from = stand_in.place + 1;
+                                add(part, Change::Hide(Hidden::Late));
+                                if stand_in.name != result.call_id {
+                                    add(part, Change::Rename(stand_in.name.to_owned()));
+                                }
+                            }
+                            Some(_) | None => add(part, Change::Hide(Hidden::Duplicate)),
+                        },
+                        Err(hidden) => add(part, Change::Hide(hidden)),
+                    }
+                }
+                PartRef::Text(_)
+                | PartRef::Image(_)
+                | PartRef::Document(_)
+                | PartRef::Reasoning(_)
+                | PartRef::Opaque(_) => {}
+            }
+        }
+        if (quirks.has_refused_members)(message) {
+            // An edit of the part after the last one hides these members.
+            add(message.parts().count(), Change::Hide(Hidden::Blank));
+        }
+        if message.parts().all(|part| part.is_cache_marker()) {
+            add(0, Change::Hide(Hidden::Blank));
+        }
+        edits
+    }
+
+    /// Returns the open call that a result answers, or the reason why the result is not shown. The search begins at
+    /// place `from` among the calls with its identifier. `home` is the group that other results of the message belong
+    /// to.
+    fn resolve(&self, id: &str, home: Option<usize>, from: usize) -> Result<Answered<'_>, Hidden> {
+        let group = self.group_of(id).ok_or(Hidden::Orphan)?;
+        let calls = &self.groups.get(group).ok_or(Hidden::Orphan)?.calls;
+        match calls.waiting(id, from, Answer::Open) {
+            // A message can answer only one other message. Its result for a second one is an orphan.
+            Some(_) if home.is_some_and(|home| home != group) => Err(Hidden::Orphan),
+            Some((place, name)) => Ok(Answered { group, place, name }),
+            None if calls.waiting(id, from, Answer::StandIn).is_some() => Err(Hidden::Late),
+            None => Err(Hidden::Duplicate),
+        }
+    }
+
+    /// Returns the first call that has a stand-in and no late result yet. The search begins at place `from` among the
+    /// calls with this identifier.
+    fn stand_in(&self, id: &str, from: usize) -> Option<Answered<'_>> {
+        let group = self.group_of(id)?;
+        let calls = &self.groups.get(group)?.calls;
+        let mut next = from;
+        // A late result may already wait for an earlier call with that name. Only a few such calls are skipped, which
+        // keeps the search cheap.
+        for _ in 0..MOST_LATE {
+            let (place, name) = calls.waiting(id, next, Answer::StandIn)?;
+            if !self.late.has(name) {
+                return Some(Answered { group, place, name });
+            }
+            next = place + 1;
+        }
+        None
+    }
+}
+
+/// Returns a name for a call whose own identifier cannot be sent: the identifier with `_` for each character that is
+/// not allowed, and with a free number if that is taken. At most 48 characters of the identifier are used.
+///
+/// The number is found by doubling and then by binary search, because a message may have any number of calls with one
+/// identifier.
+fn free_name(id: &str, known: impl Fn(&str) -> bool) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
+    let stem: String = id.chars().take(48).map(plain).collect();
+    let stem = if stem.is_empty() { "call".to_owned() } else { stem };
+    if !known(&stem) {
+        return stem;
+    }
+    let name = |number: u64| format!("{stem}_{number}");
+    let (mut taken, mut free) = (1, 2);
+    while known(&name(free)) {
+        (taken, free) = (free, free.saturating_mul(2));
+    }
+    while free - taken > 1 {
+        let middle = taken + (free - taken) / 2;
+        if known(&name(middle)) { taken = middle } else { free = middle }
+    }
+    name(free)
+}
