@@ -4,9 +4,10 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::View;
 use super::calls::Answer;
+use crate::dialect::Quirks;
 use crate::edit::{Change, Cut, Edit};
 use crate::hidden::Hidden;
-use crate::message::{Message, PartRef};
+use crate::message::{Message, PartRef, ToolCall, ToolResult};
 use crate::wire::Dialect;
 
 /// The content of a tool result that reported an error and nothing else, if the provider refuses an empty one.
@@ -29,62 +30,19 @@ impl View {
     /// records them.
     pub(crate) fn admit(&self, message: &Message, dialect: Dialect) -> Vec<Edit> {
         let quirks = dialect.quirks();
-        let mut edits = Vec::new();
-        let mut add = |part, change| edits.push(Edit { part, change });
-        // The names of this message's calls, and for each identifier the first call that its results have not answered.
-        let mut here: HashSet<String> = HashSet::new();
-        let mut taken: HashMap<&str, usize> = HashMap::new();
-        let mut home = None;
-        let mut late_homes: BTreeSet<usize> = BTreeSet::new();
+        let mut admission = Admission::new(self, quirks);
         for (part, value) in message.parts().enumerate() {
             match value {
                 PartRef::Text(text) if quirks.refuses_blank && text.trim().is_empty() => {
-                    add(part, Change::Hide(Hidden::Blank));
+                    admission.add(part, Change::Hide(Hidden::Blank));
                 }
                 PartRef::Reasoning(reasoning) if quirks.signed_reasoning && reasoning.signature.is_none() => {
-                    add(part, Change::Hide(Hidden::Unsigned));
+                    admission.add(part, Change::Hide(Hidden::Unsigned));
                 }
-                PartRef::ToolCall(call) => {
-                    let known = |id: &str| here.contains(id) || (quirks.unique_ids && self.calls.shows(id));
-                    let mut id = call.id.clone();
-                    if known(&id) || !(quirks.valid_id)(&id) {
-                        id = free_name(&id, known);
-                        add(part, Change::Rename(id.clone()));
-                    }
-                    here.insert(id);
-                    if !call.has_object_arguments() {
-                        let object = serde_json::json!({ "invalid_arguments": call.arguments });
-                        add(part, Change::Arguments(object.to_string()));
-                    }
-                }
+                PartRef::ToolCall(call) => admission.name_call(part, call),
                 PartRef::ToolResult(result) => {
-                    if quirks.refuses_empty_error && result.is_empty_error() {
-                        add(part, Change::Cut { item: 0, cut: Cut::note(EMPTY_ERROR) });
-                        (1..result.content.len()).for_each(|item| add(part, Change::Cut { item, cut: Cut::note("") }));
-                    }
-                    let from = taken.entry(&result.call_id).or_default();
-                    match self.resolve(&result.call_id, home, *from) {
-                        Ok(answered) => {
-                            home = Some(answered.group);
-                            *from = answered.place + 1;
-                            if answered.name != result.call_id {
-                                add(part, Change::Rename(answered.name.to_owned()));
-                            }
-                        }
-                        // It waits under the name of the stand-in that it is going to replace.
-                        Err(Hidden::Late) => match self.stand_in(&result.call_id, *from) {
-                            Some(stand_in) if late_homes.len() < MOST_LATE || late_homes.contains(&stand_in.group) => {
-                                late_homes.insert(stand_in.group);
-                                *from = stand_in.place + 1;
-                                add(part, Change::Hide(Hidden::Late));
-                                if stand_in.name != result.call_id {
-                                    add(part, Change::Rename(stand_in.name.to_owned()));
-                                }
-                            }
-                            Some(_) | None => add(part, Change::Hide(Hidden::Duplicate)),
-                        },
-                        Err(hidden) => add(part, Change::Hide(hidden)),
-                    }
+                    admission.fill_empty_error(part, result);
+                    admission.find_call(part, result);
                 }
                 PartRef::Text(_)
                 | PartRef::Image(_)
@@ -95,12 +53,12 @@ impl View {
         }
         if (quirks.has_refused_members)(message) {
             // An edit of the part after the last one hides these members.
-            add(message.parts().count(), Change::Hide(Hidden::Blank));
+            admission.add(message.parts().count(), Change::Hide(Hidden::Blank));
         }
         if message.parts().all(|part| part.is_cache_marker()) {
-            add(0, Change::Hide(Hidden::Blank));
+            admission.add(0, Change::Hide(Hidden::Blank));
         }
-        edits
+        admission.edits
     }
 
     /// Returns the open call that a result answers, or the reason why the result is not shown. The search begins at
@@ -134,6 +92,85 @@ impl View {
             next = place + 1;
         }
         None
+    }
+}
+
+/// A message on its way into a view: the edits that it needs, and the calls that its results have been given so far.
+struct Admission<'a> {
+    view: &'a View,
+    quirks: Quirks,
+    edits: Vec<Edit>,
+    /// The names of this message's calls.
+    names: HashSet<String>,
+    /// For each identifier, the place of the first call that its results have not been given.
+    next: HashMap<&'a str, usize>,
+    /// The group whose calls its results answer.
+    home: Option<usize>,
+    /// The groups that its late results belong to.
+    late_homes: BTreeSet<usize>,
+}
+
+impl<'a> Admission<'a> {
+    fn new(view: &'a View, quirks: Quirks) -> Self {
+        let (names, next, late_homes) = (HashSet::new(), HashMap::new(), BTreeSet::new());
+        Admission { view, quirks, edits: Vec::new(), names, next, home: None, late_homes }
+    }
+
+    fn add(&mut self, part: usize, change: Change) {
+        self.edits.push(Edit { part, change });
+    }
+
+    /// Gives a call an identifier that is allowed and free, and an object as arguments, unless it has them.
+    fn name_call(&mut self, part: usize, call: &ToolCall) {
+        let known = |id: &str| self.names.contains(id) || (self.quirks.unique_ids && self.view.calls.shows(id));
+        let mut id = call.id.clone();
+        if known(&id) || !(self.quirks.valid_id)(&id) {
+            id = free_name(&id, known);
+            self.add(part, Change::Rename(id.clone()));
+        }
+        self.names.insert(id);
+        if !call.has_object_arguments() {
+            let object = serde_json::json!({ "invalid_arguments": call.arguments });
+            self.add(part, Change::Arguments(object.to_string()));
+        }
+    }
+
+    /// Gives a result content if it is an error without any and the provider refuses that.
+    fn fill_empty_error(&mut self, part: usize, result: &ToolResult) {
+        if self.quirks.refuses_empty_error && result.is_empty_error() {
+            self.add(part, Change::Cut { item: 0, cut: Cut::note(EMPTY_ERROR) });
+            (1..result.content.len()).for_each(|item| self.add(part, Change::Cut { item, cut: Cut::note("") }));
+        }
+    }
+
+    /// Ties a result to the call that it answers, or hides it.
+    fn find_call(&mut self, part: usize, result: &'a ToolResult) {
+        let view = self.view;
+        let from = self.next.get(result.call_id.as_str()).copied().unwrap_or_default();
+        match view.resolve(&result.call_id, self.home, from) {
+            Ok(answered) => {
+                self.home = Some(answered.group);
+                self.tie(part, result, &answered);
+            }
+            // It waits under the name of the stand-in that it is going to replace.
+            Err(Hidden::Late) => match view.stand_in(&result.call_id, from) {
+                Some(stand_in) if self.late_homes.len() < MOST_LATE || self.late_homes.contains(&stand_in.group) => {
+                    self.late_homes.insert(stand_in.group);
+                    self.add(part, Change::Hide(Hidden::Late));
+                    self.tie(part, result, &stand_in);
+                }
+                Some(_) | None => self.add(part, Change::Hide(Hidden::Duplicate)),
+            },
+            Err(hidden) => self.add(part, Change::Hide(hidden)),
+        }
+    }
+
+    /// Gives a result to a call: it is shown under the name of the call, and the next result goes to a later call.
+    fn tie(&mut self, part: usize, result: &'a ToolResult, call: &Answered<'_>) {
+        self.next.insert(&result.call_id, call.place + 1);
+        if call.name != result.call_id {
+            self.add(part, Change::Rename(call.name.to_owned()));
+        }
     }
 }
 
