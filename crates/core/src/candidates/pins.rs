@@ -32,62 +32,23 @@ impl Pins {
         let groups = view.groups();
         let keep = sizing.policy.keep;
         let system = groups.iter().take_while(|group| group.kind == GroupKind::System).count();
-        let standing = groups.iter().enumerate().filter_map(|(index, group)| match group.kind {
-            GroupKind::Summary => Some((index, Pin::Summary)),
-            GroupKind::System if index < system || sizing.policy.system.one => Some((index, Pin::System)),
-            GroupKind::Preamble
-            | GroupKind::System
-            | GroupKind::User
-            | GroupKind::Assistant
-            | GroupKind::Round
-            | GroupKind::Note => None,
-        });
-        // If a system message may not be alone, it is part of the group that it follows.
-        let instructs = |group: &ViewGroup| group.items.iter().any(|item| item.message.role() == Role::System);
-        let later_system = groups.iter().enumerate().skip(system).filter(|(_, group)| keep.system && instructs(group));
-        let speaks = |item: &Item| !item.is_own() && item.speaks();
-        let person = |group: &ViewGroup| group.items.iter().any(speaks);
-        let opening = |group: &ViewGroup| group.kind == GroupKind::User;
-        // The newest by arrival, not by place: a message that answers an earlier call is placed with that call.
-        let latest = |counts: &dyn Fn(&Item) -> bool| {
-            // A late result counts as the newest message, although it is not shown yet.
-            let newest = |group: &ViewGroup| {
-                let late = view.late_for(group);
-                let items = group.items.iter().chain(late.iter().map(|(item, _)| item));
-                items.filter(|item| !item.is_own() && counts(item)).map(|item| item.position).max()
-            };
-            let newest = groups.iter().enumerate().filter_map(|(index, group)| Some((newest(group)?, index))).max();
-            newest.map(|(_, index)| index)
-        };
-        let task = latest(&speaks).or_else(|| groups.iter().rposition(opening));
-        let spoke = groups.iter().rposition(|group| matches!(group.kind, GroupKind::Assistant | GroupKind::Round));
-        let open_round = spoke.filter(|index| groups.get(*index).is_some_and(|group| group.kind == GroupKind::Round));
-        let before = open_round.and_then(|open| groups.get(..open));
-        // If only a part of a group is within reach, the group is kept whole.
-        let reach = |groups: &mut dyn Iterator<Item = &ViewGroup>, wanted: u64| {
-            let mut messages = 0;
-            groups
-                .take_while(|group| {
-                    let more = messages < wanted;
-                    messages += if group.kind == GroupKind::Note { 0 } else { group.size.messages };
-                    more
-                })
-                .count()
-        };
+        let task = latest(view, says).or_else(|| groups.iter().rposition(|group| group.kind == GroupKind::User));
+        let open_round = open_round(groups);
+        let ends_with = groups.iter().rposition(|group| group.kind != GroupKind::Note);
         Pins {
-            standing: standing.collect(),
+            standing: standing(groups, system, sizing.policy.system.one),
             task: task.filter(|_| keep.task || sizing.demands.start == Start::User),
             open_round,
             // A window that is planned anew at each read has another beginning each time, so no signature is valid in
             // it.
             loop_start: open_round
                 .filter(|_| sizing.policy.mode == Mode::Recorded)
-                .map(|_| before.and_then(|before| before.iter().rposition(person)).map_or(0, |at| at + 1)),
-            newest: [latest(&|_| true), groups.iter().rposition(|group| group.kind != GroupKind::Note)],
-            unseen: groups.iter().rposition(|group| group.kind != GroupKind::Note).map_or(0, |newest| newest + 1),
-            later_system: later_system.map(|(index, _)| index).collect(),
-            first: system + reach(&mut groups.iter().skip(system), keep.first),
-            last: groups.len() - reach(&mut groups.iter().rev(), keep.last),
+                .map(|open| loop_start(groups.get(..open).unwrap_or_default())),
+            newest: [latest(view, |_| true), ends_with],
+            unseen: ends_with.map_or(0, |newest| newest + 1),
+            later_system: if keep.system { later_system(groups, system) } else { Vec::new() },
+            first: system + reach(groups.iter().skip(system), keep.first),
+            last: groups.len() - reach(groups.iter().rev(), keep.last),
         }
     }
 
@@ -117,4 +78,69 @@ impl Pins {
     pub(super) fn in_open_loop(&self, index: usize) -> bool {
         matches!((self.loop_start, self.open_round), (Some(start), Some(end)) if (start..=end).contains(&index))
     }
+}
+
+/// Returns the system messages and the summary. The first `system` groups are the system messages at the beginning. If
+/// there may be only `one` system message, it is pinned wherever it is.
+fn standing(groups: &[ViewGroup], system: usize, one: bool) -> Vec<(usize, Pin)> {
+    let pin = |(index, group): (usize, &ViewGroup)| match group.kind {
+        GroupKind::Summary => Some((index, Pin::Summary)),
+        GroupKind::System if index < system || one => Some((index, Pin::System)),
+        GroupKind::Preamble
+        | GroupKind::System
+        | GroupKind::User
+        | GroupKind::Assistant
+        | GroupKind::Round
+        | GroupKind::Note => None,
+    };
+    groups.iter().enumerate().filter_map(pin).collect()
+}
+
+/// Returns the groups after the first `system` that have a system message. If a system message may not be alone, it is
+/// part of the group that it follows.
+fn later_system(groups: &[ViewGroup], system: usize) -> Vec<usize> {
+    let instructs = |group: &ViewGroup| group.items.iter().any(|item| item.message.role() == Role::System);
+    let later = groups.iter().enumerate().skip(system).filter(|(_, group)| instructs(group));
+    later.map(|(index, _)| index).collect()
+}
+
+/// Returns whether a person speaks in this message.
+fn says(item: &Item) -> bool {
+    !item.is_own() && item.speaks()
+}
+
+/// Returns the group with the newest message that `counts`. It is the newest by arrival, not by place: a message that
+/// answers an earlier call is placed with that call.
+fn latest(view: &View, counts: impl Fn(&Item) -> bool) -> Option<usize> {
+    // A late result counts as the newest message, although it is not shown yet.
+    let newest = |group: &ViewGroup| {
+        let late = view.late_for(group);
+        let items = group.items.iter().chain(late.iter().map(|(item, _)| item));
+        items.filter(|item| !item.is_own() && counts(item)).map(|item| item.position).max()
+    };
+    let newest = view.groups().iter().enumerate().filter_map(|(index, group)| Some((newest(group)?, index))).max();
+    newest.map(|(_, index)| index)
+}
+
+/// Returns the newest assistant message, if it has calls.
+fn open_round(groups: &[ViewGroup]) -> Option<usize> {
+    let spoke = groups.iter().rposition(|group| group.kind.is_round())?;
+    groups.get(spoke).is_some_and(|group| group.kind == GroupKind::Round).then_some(spoke)
+}
+
+/// Returns the beginning of the tool loop that follows these groups: after the last message from a person.
+fn loop_start(before: &[ViewGroup]) -> usize {
+    before.iter().rposition(|group| group.items.iter().any(says)).map_or(0, |at| at + 1)
+}
+
+/// Returns the number of groups that have the first `wanted` messages, notes not counted. If only a part of a group is
+/// within reach, the group is kept whole.
+fn reach<'a>(groups: impl Iterator<Item = &'a ViewGroup>, wanted: u64) -> usize {
+    let mut messages = 0;
+    let within = groups.take_while(|group| {
+        let more = messages < wanted;
+        messages += if group.kind == GroupKind::Note { 0 } else { group.size.messages };
+        more
+    });
+    within.count()
 }
