@@ -343,69 +343,91 @@ fn text_part(text: &str) -> Box<RawValue> {
 
 fn render(message: &Message) -> Rendered {
     use serde_json::json;
-    let loss = |what| Err(ConversionError::new(Dialect::OpenAiChat, what));
     let mut out = Vec::new();
     let mut content = Vec::new();
     let mut calls = Vec::new();
     for part in message.parts() {
         match part {
             PartRef::Text(text) => content.push(json!({"type": "text", "text": text})),
-            PartRef::Image(media) => match convert::url(media) {
-                Some(url) => content.push(json!({"type": "image_url", "image_url": {"url": url}})),
-                None => return loss("an image by its identifier, or by this address"),
-            },
-            PartRef::Document(media) => match (&media.source, convert::url(media)) {
-                (MediaSource::Id(id), _) => content.push(json!({"type": "file", "file": {"file_id": id}})),
-                (MediaSource::Base64(_), Some(url)) => {
-                    content.push(json!({"type": "file", "file": {"filename": media.name, "file_data": url}}));
-                }
-                _ => return loss("a document that is text or an address"),
-            },
+            PartRef::Image(media) => content.push(image_part(media)?),
+            PartRef::Document(media) => content.push(file_part(media)?),
             PartRef::ToolCall(call) => calls.push(json!({
                 "id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments},
             })),
-            PartRef::ToolResult(result) if result.error => return loss("that a tool result is an error"),
-            PartRef::ToolResult(result) => {
-                let mut items = Vec::new();
-                for item in &result.content {
-                    match item {
-                        ResultItem::Text(text) | ResultItem::Json(text) => items.push(text.as_str()),
-                        ResultItem::Image(_) | ResultItem::Document(_) => {
-                            return loss("a picture or file in a tool result");
-                        }
-                        ResultItem::Opaque(_) => return loss("an unknown item of a tool result"),
-                    }
-                }
-                let parts = || items.iter().map(|text| json!({"type": "text", "text": text})).collect();
-                let content = if let [text] = items[..] { json!(text) } else { serde_json::Value::Array(parts()) };
-                out.push(json::value(&json!({"role": "tool", "tool_call_id": result.call_id, "content": content})));
-            }
-            PartRef::Reasoning(_) => return loss("reasoning"),
+            PartRef::ToolResult(result) => out.push(tool_message(result)?),
+            PartRef::Reasoning(_) => return Err(loss("reasoning")),
             PartRef::Opaque(opaque) if opaque.is_cache_marker() => {}
-            PartRef::Opaque(_) => return loss("a part of a kind that only its own provider knows"),
+            PartRef::Opaque(_) => return Err(loss("a part of a kind that only its own provider knows")),
         }
     }
-    if content.is_empty() && calls.is_empty() && !out.is_empty() {
-        return Ok(out);
+    if out.is_empty() || !content.is_empty() || !calls.is_empty() {
+        out.push(message_beside_results(message.role(), content, &calls));
     }
-    let role = match message.role() {
+    Ok(out)
+}
+
+fn loss(what: &'static str) -> ConversionError {
+    ConversionError::new(Dialect::OpenAiChat, what)
+}
+
+fn image_part(media: &Media) -> Result<Value, ConversionError> {
+    let url = convert::url(media).ok_or_else(|| loss("an image by its identifier, or by this address"))?;
+    Ok(serde_json::json!({"type": "image_url", "image_url": {"url": url}}))
+}
+
+fn file_part(media: &Media) -> Result<Value, ConversionError> {
+    use serde_json::json;
+    match (&media.source, convert::url(media)) {
+        (MediaSource::Id(id), _) => Ok(json!({"type": "file", "file": {"file_id": id}})),
+        (MediaSource::Base64(_), Some(url)) => {
+            Ok(json!({"type": "file", "file": {"filename": media.name, "file_data": url}}))
+        }
+        _ => Err(loss("a document that is text or an address")),
+    }
+}
+
+/// Writes a tool result, which is a message of its own.
+fn tool_message(result: &ToolResult) -> Result<Box<RawValue>, ConversionError> {
+    use serde_json::json;
+    if result.error {
+        return Err(loss("that a tool result is an error"));
+    }
+    let mut texts = Vec::new();
+    for item in &result.content {
+        match item {
+            ResultItem::Text(text) | ResultItem::Json(text) => texts.push(text.as_str()),
+            ResultItem::Image(_) | ResultItem::Document(_) => {
+                return Err(loss("a picture or file in a tool result"));
+            }
+            ResultItem::Opaque(_) => return Err(loss("an unknown item of a tool result")),
+        }
+    }
+    let content = match texts.as_slice() {
+        [text] => json!(text),
+        texts => texts.iter().map(|text| json!({"type": "text", "text": text})).collect(),
+    };
+    Ok(json::value(&json!({"role": "tool", "tool_call_id": result.call_id, "content": content})))
+}
+
+/// Writes what a message holds besides tool results.
+fn message_beside_results(role: Role, content: Vec<Value>, calls: &[Value]) -> Box<RawValue> {
+    let role = match role {
         Role::System => "system",
         Role::User => "user",
         Role::Assistant => "assistant",
     };
     let content = match content.as_slice() {
-        [] => serde_json::Value::Null,
+        [] => Value::Null,
         [only] if only.get("type").is_some_and(|kind| kind == "text") => only.get("text").cloned().unwrap_or_default(),
-        _ => serde_json::Value::Array(content),
+        _ => Value::Array(content),
     };
     let mut body = Fields::default();
     body.set("role", json::string(role));
     body.set("content", json::value(&content));
     if !calls.is_empty() {
-        body.set("tool_calls", json::value(&calls));
+        body.set("tool_calls", json::value(calls));
     }
-    out.push(body.write());
-    Ok(out)
+    body.write()
 }
 
 /// The members that other dialects can express, each as `parent.member`.
