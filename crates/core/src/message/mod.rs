@@ -1,7 +1,8 @@
 //! Messages, and the parts that each role may hold.
 
+mod digest;
+
 use serde_json::value::RawValue;
-use xxhash_rust::xxh3::Xxh3;
 
 use crate::cache_marker;
 pub use crate::wire::{Role, Wire};
@@ -320,86 +321,6 @@ impl Message {
             }
         }
         out
-    }
-
-    /// Returns a digest of the meaning of the message. Every spelling of the same message has the same digest.
-    ///
-    /// Lookback uses it to recognize a history that a client sends again. The digest covers the role, text, media, tool
-    /// calls and tool results. It leaves out white space and the order of keys in the JSON, cache markers, unknown
-    /// members of the message, and reasoning, because clients may drop it.
-    ///
-    /// The digest is a 128-bit XXH3, which is not safe against deliberate collisions. Someone who finds one can only
-    /// confuse their own session.
-    pub fn digest(&self) -> u128 {
-        let mut hash = Xxh3::new();
-        let mut feed = |tag: u8, text: &str| {
-            hash.update(&[tag]);
-            hash.update(&(text.len() as u64).to_le_bytes());
-            hash.update(text.as_bytes());
-        };
-        feed(
-            b'r',
-            match self.role() {
-                Role::System => "system",
-                Role::User => "user",
-                Role::Assistant => "assistant",
-            },
-        );
-        for part in self.parts() {
-            match part {
-                PartRef::Text("") | PartRef::Reasoning(_) => {}
-                PartRef::Text(text) => feed(b't', text),
-                PartRef::Image(media) | PartRef::Document(media) => feed_media(&mut feed, media),
-                PartRef::ToolCall(call) => {
-                    feed(b'c', &call.id);
-                    feed(b'n', &call.name);
-                    feed(b'a', &canonical(&call.arguments));
-                }
-                PartRef::ToolResult(result) => {
-                    feed(if result.error { b'E' } else { b'R' }, &result.call_id);
-                    for item in &result.content {
-                        match item {
-                            ResultItem::Text(text) => feed(b't', text),
-                            ResultItem::Json(json) => feed(b'j', &canonical(json)),
-                            ResultItem::Image(media) | ResultItem::Document(media) => feed_media(&mut feed, media),
-                            ResultItem::Opaque(opaque) => feed(b'o', &unmarked(opaque.raw.get())),
-                        }
-                    }
-                }
-                PartRef::Opaque(opaque) if opaque.is_cache_marker() => {}
-                PartRef::Opaque(opaque) => feed(b'o', &unmarked(opaque.raw.get())),
-            }
-        }
-        hash.digest128()
-    }
-}
-
-fn feed_media(feed: &mut impl FnMut(u8, &str), media: &Media) {
-    match &media.source {
-        MediaSource::Base64(data) => feed(b'b', data),
-        MediaSource::Text(text) => feed(b't', text),
-        MediaSource::Url(url) => feed(b'u', url),
-        MediaSource::Id(id) => feed(b'i', id),
-    }
-}
-
-/// Returns JSON with sorted keys and without white space. Text that is not JSON, or is nested too deep to read, is
-/// returned unchanged.
-fn canonical(json: &str) -> String {
-    match serde_json::from_str::<serde_json::Value>(json) {
-        Ok(value) => value.to_string(),
-        Err(_) => json.to_owned(),
-    }
-}
-
-/// A block as [`canonical`] writes it, without its cache marker, which clients move from block to block.
-fn unmarked(block: &str) -> String {
-    match serde_json::from_str::<serde_json::Value>(block) {
-        Ok(mut value) => {
-            cache_marker::remove_marker(&mut value);
-            value.to_string()
-        }
-        Err(_) => block.to_owned(),
     }
 }
 
