@@ -4,7 +4,7 @@ use super::{Engine, HardLimitExceeded, WindowOutcome};
 use crate::candidates::{Candidates, Sizing};
 use crate::entry::{Entry, Repair};
 use crate::group::{GroupKind, Pinned};
-use crate::plan::{Demands, Plan, Reason, Verdict, is_bound, plan_for};
+use crate::plan::{Demands, Plan, Reason, Verdict, excesses, is_bound, plan_for};
 use crate::policy::{Keep, Limits, Mode, Policy, Stage};
 use crate::size::Totals;
 use crate::view::{Item, View, ViewGroup};
@@ -168,8 +168,7 @@ impl Engine {
                 for entry in &outcome.entries {
                     if let Entry::Repair(Repair::Opening { size, .. }) = entry {
                         let opened = Totals { size: plan.after.size + self.sizing().corrected(*size), ..plan.after };
-                        let hard = policy.hard.unwrap_or_default();
-                        plan.over = policy.limits.excesses(&opened).chain(hard.excesses(&opened)).collect();
+                        plan.over = excesses(policy, &opened);
                     }
                 }
             }

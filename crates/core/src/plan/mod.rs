@@ -206,13 +206,13 @@ pub(crate) struct Demands {
 pub(crate) fn plan_for(groups: &[Group], policy: &Policy, demands: Demands) -> Plan {
     let before = Totals::of(groups.iter().map(|group| (group, group.size)));
     let hard = policy.hard.unwrap_or_default();
-    let Some(excess) = policy.limits.excesses(&before).chain(hard.excesses(&before)).next() else {
+    let exceeded = excesses(policy, &before);
+    let Some(excess) = exceeded.first().copied() else {
         return unchanged(groups, before, Verdict::Keep, Vec::new(), Reason::Fits);
     };
     if is_bound(groups, policy) {
         let verdict = if hard.fits(&before) { Verdict::Wait } else { Verdict::Refuse };
-        let over = policy.limits.excesses(&before).chain(hard.excesses(&before)).collect();
-        return unchanged(groups, before, verdict, over, Reason::Waits);
+        return unchanged(groups, before, verdict, exceeded, Reason::Waits);
     }
     if policy.summary().is_some() && (policy.mode == Mode::OnRead || !hard.fits(&before)) {
         // A summary could not be recorded, or there is no time to wait for it.
@@ -226,10 +226,10 @@ pub(crate) fn plan_for(groups: &[Group], policy: &Policy, demands: Demands) -> P
     }
     let after = draft.totals();
     let changes = draft.decisions.iter().any(|decision| decision.after != decision.before);
-    let over: Vec<_> = policy.limits.excesses(&after).chain(hard.excesses(&after)).collect();
+    let over = excesses(policy, &after);
     // Progress: if no exceeded measure gets smaller, a compaction is not worth a prefix break.
-    let no_smaller = |excess: Excess| after.get(excess.measure) >= before.get(excess.measure);
-    let futile = policy.limits.excesses(&before).chain(hard.excesses(&before)).all(no_smaller);
+    let no_smaller = |excess: &Excess| after.get(excess.measure) >= before.get(excess.measure);
+    let futile = exceeded.iter().all(no_smaller);
     if draft.summarized && (futile || !hard.fits(&after)) {
         // A summary of maximum size would take up more than it frees, or more than the hard limit leaves.
         return plan_for(groups, &without_summary(policy, &[]), demands);
@@ -238,8 +238,7 @@ pub(crate) fn plan_for(groups: &[Group], policy: &Policy, demands: Demands) -> P
         return Plan { verdict: Verdict::Refuse, decisions: draft.decisions, before, after, over };
     }
     if !changes || futile {
-        let over = policy.limits.excesses(&before).chain(hard.excesses(&before)).collect();
-        let mut plan = unchanged(groups, before, Verdict::Keep, over, Reason::Recent);
+        let mut plan = unchanged(groups, before, Verdict::Keep, exceeded, Reason::Recent);
         if let Some(index) = draft.brought_back
             && let (Some(held), Some(drafted)) = (plan.decisions.get_mut(index), draft.decisions.get(index))
         {
@@ -249,6 +248,12 @@ pub(crate) fn plan_for(groups: &[Group], policy: &Policy, demands: Demands) -> P
     }
     let verdict = if draft.summarized { Verdict::Summarize } else { Verdict::Compact };
     Plan { verdict, decisions: draft.decisions, before, after, over }
+}
+
+/// Returns the limits of a policy that are exceeded, including hard ones.
+pub(crate) fn excesses(policy: &Policy, totals: &Totals) -> Vec<Excess> {
+    let hard = policy.hard.unwrap_or_default();
+    policy.limits.excesses(totals).chain(hard.excesses(totals)).collect()
 }
 
 /// Returns whether signed reasoning of the open tool loop forbids any change, and the request does not ask the provider
