@@ -135,43 +135,10 @@ struct Choice {
 impl Units {
     fn of(task: &Task) -> Units {
         let mut units = Units { texts: Vec::new(), shares: Vec::new(), words: Vec::new(), weights: Vec::new() };
+        let mut vocabulary = Vocabulary::default();
         let mut known = HashSet::new();
-        let mut numbers: HashMap<String, usize> = HashMap::new();
-        // For each word: how often it occurs, weighted by its units, and in how many units.
-        let mut counts: Vec<(f64, u32)> = Vec::new();
-        let previous = task.previous.iter().flat_map(|text| text.lines()).map(|line| (1.0, line.trim().to_owned()));
-        let passages = task.passages.iter().flat_map(|passage| {
-            let share = match passage.role {
-                "user" => 1.5,
-                "system" => 0.5,
-                "tool" => 0.25,
-                _ => 1.0,
-            };
-            let share = move |text: &str| if text.starts_with("[call ") { share * CALL } else { share };
-            super::units(&passage.text).into_iter().map(move |text| (share(&text), text))
-        });
-        for (share, text) in previous.chain(passages).filter(|(_, text)| !text.is_empty()) {
-            let mut words = Vec::new();
-            for word in terms(&text) {
-                let number = match numbers.entry(word) {
-                    Entry::Occupied(number) => *number.get(),
-                    Entry::Vacant(place) => {
-                        counts.push((0.0, 0));
-                        *place.insert(counts.len() - 1)
-                    }
-                };
-                if let Some((all, _)) = counts.get_mut(number) {
-                    *all += share;
-                }
-                words.push(number);
-            }
-            words.sort_unstable();
-            words.dedup();
-            for word in &words {
-                if let Some((_, within)) = counts.get_mut(*word) {
-                    *within = within.saturating_add(1);
-                }
-            }
+        for (share, text) in shares(task).filter(|(_, text)| !text.is_empty()) {
+            let words = vocabulary.add(&text, share);
             // A unit that occurs twice counts twice, and is shown once.
             if known.insert(text.clone()) {
                 let question = if text.ends_with(['?', '\u{ff1f}', '\u{61f}']) { QUESTION } else { 1.0 };
@@ -180,26 +147,8 @@ impl Units {
                 units.words.push(words);
             }
         }
-        let number = units.texts.len() as f64;
-        let weight = |(all, within): &(f64, u32)| {
-            let rarity = (0.5 + number / f64::from((*within).max(1))).ln().max(0.0);
-            let once = if *within > 1 { 1.0 } else { ONCE };
-            once * all.ln_1p() * rarity
-        };
-        let mut weights: Vec<f64> = counts.iter().map(weight).collect();
-        let mut times = |word: &str, factor: f64| {
-            if let Some(weight) = numbers.get(word).and_then(|number| weights.get_mut(*number)) {
-                *weight *= factor;
-            }
-        };
-        task.focus
-            .iter()
-            .flat_map(|focus| terms(focus))
-            .collect::<HashSet<_>>()
-            .iter()
-            .for_each(|word| times(word, FOCUS));
-        numbers.keys().filter(|word| word.starts_with(NAME)).for_each(|word| times(word, IDENTIFIER));
-        units.weights = weights;
+        units.weights = vocabulary.weights(units.texts.len());
+        vocabulary.stress(task, &mut units.weights);
         units
     }
 
@@ -246,6 +195,89 @@ impl Units {
         let words = self.words.get(unit).map_or(&[][..], Vec::as_slice);
         let sum: f64 = words.iter().filter_map(|word| weights.get(*word)).sum();
         sum / words.len().max(SHORT) as f64 * self.shares.get(unit).unwrap_or(&1.0)
+    }
+}
+
+/// Returns the units of a task, each with the factor of its speaker. The lines of a previous summary come first.
+fn shares(task: &Task) -> impl Iterator<Item = (f64, String)> + '_ {
+    let previous = task.previous.iter().flat_map(|text| text.lines()).map(|line| (1.0, line.trim().to_owned()));
+    let passages = task.passages.iter().flat_map(|passage| {
+        let share = match passage.role {
+            "user" => 1.5,
+            "system" => 0.5,
+            "tool" => 0.25,
+            _ => 1.0,
+        };
+        let share = move |text: &str| if text.starts_with("[call ") { share * CALL } else { share };
+        super::units(&passage.text).into_iter().map(move |text| (share(&text), text))
+    });
+    previous.chain(passages)
+}
+
+/// The words of all units.
+#[derive(Default)]
+struct Vocabulary {
+    numbers: HashMap<String, usize>,
+    /// For each word: how often it occurs, weighted by its units, and in how many units.
+    counts: Vec<(f64, u32)>,
+}
+
+impl Vocabulary {
+    /// Counts the words of a unit, and returns their numbers without repetitions.
+    fn add(&mut self, text: &str, share: f64) -> Vec<usize> {
+        let mut words = Vec::new();
+        for word in terms(text) {
+            let number = self.number(word);
+            if let Some((all, _)) = self.counts.get_mut(number) {
+                *all += share;
+            }
+            words.push(number);
+        }
+        words.sort_unstable();
+        words.dedup();
+        for word in &words {
+            if let Some((_, within)) = self.counts.get_mut(*word) {
+                *within = within.saturating_add(1);
+            }
+        }
+        words
+    }
+
+    fn number(&mut self, word: String) -> usize {
+        match self.numbers.entry(word) {
+            Entry::Occupied(number) => *number.get(),
+            Entry::Vacant(place) => {
+                self.counts.push((0.0, 0));
+                *place.insert(self.counts.len() - 1)
+            }
+        }
+    }
+
+    /// Returns the weight of each word among this number of units.
+    fn weights(&self, units: usize) -> Vec<f64> {
+        let number = units as f64;
+        let weight = |(all, within): &(f64, u32)| {
+            let rarity = (0.5 + number / f64::from((*within).max(1))).ln().max(0.0);
+            let once = if *within > 1 { 1.0 } else { ONCE };
+            once * all.ln_1p() * rarity
+        };
+        self.counts.iter().map(weight).collect()
+    }
+
+    /// Makes the words of the task's focus and the identifiers weigh more.
+    fn stress(&self, task: &Task, weights: &mut [f64]) {
+        let mut times = |word: &str, factor: f64| {
+            if let Some(weight) = self.numbers.get(word).and_then(|number| weights.get_mut(*number)) {
+                *weight *= factor;
+            }
+        };
+        task.focus
+            .iter()
+            .flat_map(|focus| terms(focus))
+            .collect::<HashSet<_>>()
+            .iter()
+            .for_each(|word| times(word, FOCUS));
+        self.numbers.keys().filter(|word| word.starts_with(NAME)).for_each(|word| times(word, IDENTIFIER));
     }
 }
 
