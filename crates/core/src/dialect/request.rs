@@ -26,6 +26,14 @@ pub struct Preamble {
 }
 
 impl Preamble {
+    /// Takes the preamble from a request body, whose members `member` returns by name.
+    ///
+    /// The dialect says which members they are. It has no system prompt if the dialect has that among the messages.
+    pub fn of_body(dialect: Dialect, member: impl Fn(&str) -> Option<Box<RawValue>>) -> Self {
+        let format = dialect.format();
+        Preamble { system: format.system.and_then(&member), tools: member(format.tools) }
+    }
+
     /// Measures the preamble. Tools are counted as their JSON, which is somewhat more than providers count.
     pub fn measure(&self, counter: &dyn TokenCounter) -> Size {
         let system = self.system.as_deref().map_or(0, |system| match json::text(system) {
@@ -143,9 +151,8 @@ impl Request {
         // Raw values are slices of the text, so the range follows from their addresses.
         let start = list.get().as_ptr() as usize - text.as_ptr() as usize;
         let list = start..start + list.get().len();
-        let member = |key| fields.as_ref().and_then(|fields| fields.get(key).map(ToOwned::to_owned));
-        let format = dialect.format();
-        let preamble = Preamble { system: format.system.and_then(member), tools: member(format.tools) };
+        let preamble =
+            Preamble::of_body(dialect, |key| fields.as_ref().and_then(|fields| fields.get(key).map(ToOwned::to_owned)));
         let name = |key| fields.as_ref().and_then(|fields| fields.text(key)).map(|name| name.into_owned());
         let model = name("model").or_else(|| name("modelId"));
         let body = fields.is_some();

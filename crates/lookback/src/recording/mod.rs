@@ -260,14 +260,14 @@ impl<'a> Draft<'a> {
             Err(fault) => Err(RecordingError::Message { line: raw.line, index, fault, clue: clue.map(Box::new) }),
         };
         let messages: Vec<_> = self.messages.into_iter().enumerate().map(decode).collect::<Result<_, _>>()?;
-        let (system, tools) = match dialect {
-            // OpenAI's system prompt is among the messages.
-            Dialect::OpenAiChat => (None, self.tools),
-            Dialect::Bedrock => (self.system, self.tool_config.or(self.tools)),
-            _ => (self.system, self.tools),
+        let member = |name: &str| match name {
+            "system" => self.system,
+            // A recording may call them `tools` in every dialect.
+            "toolConfig" => self.tool_config.or(self.tools),
+            _ => self.tools,
         };
-        let given = |raw: Option<&RawValue>| raw.filter(|raw| raw.get() != "null").map(ToOwned::to_owned);
-        let preamble = Preamble { system: given(system), tools: given(tools) };
+        let preamble =
+            Preamble::of_body(dialect, |name| member(name).filter(|raw| raw.get() != "null").map(ToOwned::to_owned));
         let is_answer =
             |index: usize| messages.get(index).is_some_and(|recorded| recorded.message.role() == Role::Assistant);
         let usage = self.usage.into_iter().filter(|usage| is_answer(usage.message) && usage.is_possible()).collect();
