@@ -11,9 +11,9 @@
 //!                     └──────────────── Entry::Compaction ◄── record ◄────┘
 //! ```
 //!
-//! Read the modules in this order. Each one imports only modules that come before it: `cache_marker`, `json`, `wire`,
-//! `size`, `start`, [`message`], `edit`, [`tokens`], [`cut`], [`dialect`], `measure`, [`policy`], [`group`],
-//! [`mod@plan`], `entry`, [`view`], [`transcript`], `candidates`, [`engine`], `redacted`.
+//! Read the modules in this order. Each one imports only modules that come before it: `cache_marker`, `hidden`, `json`,
+//! `size`, `start`, `truncation`, `wire`, [`policy`], [`group`], [`mod@plan`], [`message`], `edit`, [`tokens`], [`cut`],
+//! [`dialect`], `measure`, `entry`, [`view`], [`transcript`], `candidates`, [`engine`], `redacted`.
 
 mod cache_marker;
 mod candidates;
