@@ -4,6 +4,7 @@
 //! A [`Memory`] holds what one session knows: its own facts, and those that all sessions of a workspace share. Both are
 //! logs in the store of the sessions, so every version of a fact stays readable.
 
+mod entry;
 mod extract;
 mod fact;
 mod facts;
@@ -11,6 +12,7 @@ mod history;
 mod kb;
 mod log;
 mod recall;
+mod refused;
 mod sameness;
 pub(crate) mod sheet;
 pub mod tools;
@@ -24,12 +26,14 @@ use lookback_core::tokens::TokenCounter;
 use lookback_core::transcript::Position;
 use serde::Serialize;
 
+pub use entry::FactEntry;
 pub use extract::DrawError;
 pub use fact::{BadFactId, Confidence, Fact, FactId, FactKind, Scope, Source, Speaker, Statement, Trust, UnknownKind};
-pub use facts::{FactEntry, Facts, Judgment, Refused};
+pub use facts::{Facts, Judgment};
 pub use history::Event;
 pub use kb::{Damaged, KbError, KbImported, import_kb};
 pub use recall::{Passage, Recall, Recalled, recall};
+pub use refused::Refused;
 pub use sheet::{Sheet, SheetOptions, is_unseen, sheet};
 pub use transfer::{BadLine, Counts, Effect, Export, Imported, RefusedLine, export, import};
 
