@@ -249,6 +249,11 @@ pub(crate) fn settings(model: Option<&str>) -> Settings {
     settings
 }
 
+/// Returns settings under which a conversation is only repaired: nothing leaves its window.
+pub(crate) fn repair_only(dialect: Dialect) -> Settings {
+    Settings { dialect, policy: Policy::never_compact(), ..Settings::default() }
+}
+
 /// Returns the most tokens of a window for a model, if the model is known: its context window less the room for its
 /// answer.
 pub(crate) fn known_room(name: &str) -> Option<u64> {

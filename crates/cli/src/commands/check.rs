@@ -5,14 +5,14 @@ use std::mem::{Discriminant, discriminant};
 use std::process::ExitCode;
 
 use lookback::dialect::{Finding, Severity};
-use lookback::{Engine, Error, Policy, Problem, Request, Settings, calls};
+use lookback::{Engine, Error, Problem, Request, calls};
 use serde::Serialize;
 
 use crate::args::CheckArgs;
 use crate::changes::{Change, by_message, changes};
 use crate::failure::Failure;
 use crate::input::Document;
-use crate::{output, words};
+use crate::{input, output, words};
 
 /// A conversation that was checked.
 struct Checked<'a> {
@@ -78,8 +78,7 @@ fn check(document: &Document) -> Checked<'_> {
 fn repair(document: &Document) -> Result<Checked<'_>, Failure> {
     let request = &document.request;
     let dialect = request.dialect();
-    let settings = Settings { dialect, policy: Policy::unlimited(), ..Settings::default() };
-    let mut engine = Engine::new(settings);
+    let mut engine = Engine::new(input::repair_only(dialect));
     let taken = calls::take_in_once(&mut engine, request, &mut |_| None, &mut |_| {}).map_err(Error::from)?;
     let view = engine.view();
     let messages = view.encode(dialect).map_err(Error::from)?;

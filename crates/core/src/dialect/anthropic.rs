@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::blocks::BlockFormat;
+use super::blocks::{BlockFormat, PartRules};
 use super::format::{Format, Rendered};
 use super::pairing::{self, PairingRules};
 use super::{
@@ -48,6 +48,8 @@ const PAIRING: PairingRules = PairingRules {
     results_first: Some(AM2),
     unique_in_request: true,
 };
+
+const PARTS: PartRules = PartRules { blank: AM4, trailing_space: AM4, id: AM3, arguments: AM3, valid_id };
 
 const QUIRKS: Quirks = Quirks {
     unique_ids: true,
@@ -384,28 +386,11 @@ fn check(request: &Request) -> Vec<Finding> {
             findings.push(AM4.at(index, format!("messages[{index}].content"), Problem::EmptyContent));
         }
         for (part, value) in message.parts().enumerate() {
-            match value {
-                PartRef::Text(text) if text.trim().is_empty() => {
-                    findings.push(AM4.at(index, path(part), Problem::BlankText));
-                }
-                PartRef::Text(_) if trailing_space == Some(part) => {
-                    findings.push(AM4.at(index, path(part), Problem::TrailingSpace));
-                }
-                PartRef::ToolResult(result) if result.is_empty_error() => {
-                    findings.push(AM4.at(index, path(part), Problem::EmptyContent));
-                }
-                PartRef::ToolCall(call) => {
-                    if !valid_id(&call.id) {
-                        findings.push(AM3.at(index, path(part), Problem::BadId { id: call.id.clone() }));
-                    }
-                    if !call.has_object_arguments() {
-                        findings.push(AM3.at(index, path(part), Problem::BadArguments { id: call.id.clone() }));
-                    }
-                }
-                PartRef::Reasoning(Reasoning { signature: None, .. }) => {
-                    findings.push(AM5.at(index, path(part), Problem::UnsignedReasoning));
-                }
-                _ => {}
+            for (rule, problem) in blocks::part_faults(&PARTS, value, trailing_space == Some(part)) {
+                findings.push(rule.at(index, path(part), problem));
+            }
+            if let PartRef::Reasoning(Reasoning { signature: None, .. }) = value {
+                findings.push(AM5.at(index, path(part), Problem::UnsignedReasoning));
             }
         }
         let before = index.checked_sub(1).and_then(|before| messages.get(before)).map(Message::role);
@@ -427,8 +412,7 @@ fn limits(request: &Request, whole: &dyn Fn(Rule, &str, Problem) -> Finding) -> 
         }
     };
     over(AM1, "messages", messages.len(), MOST_MESSAGES, |count, most| Problem::TooManyMessages { count, most });
-    let outside = blocks::markers_outside(BLOCKS.marker, request.preamble());
-    let markers = outside + request.raw_messages().map(|raw| blocks::markers(BLOCKS.marker, raw)).sum::<usize>();
+    let markers = blocks::all_markers(BLOCKS.marker, request);
     over(AM9, "messages", markers, blocks::MOST_MARKERS, |count, most| Problem::CacheMarkers { count, most });
     let media = |item: &ResultItem| matches!(item, ResultItem::Image(_) | ResultItem::Document(_));
     let in_part = |part: PartRef<'_>| match part {

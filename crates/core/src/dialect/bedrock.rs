@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::blocks::BlockFormat;
+use super::blocks::{BlockFormat, PartRules};
 use super::format::{Format, Rendered};
 use super::pairing::{self, PairingRules};
 use super::{
@@ -47,6 +47,8 @@ const PAIRING: PairingRules = PairingRules {
     results_first: Some(BC2),
     unique_in_request: true,
 };
+
+const PARTS: PartRules = PartRules { blank: BC4, trailing_space: BC5, id: BC7, arguments: BC5, valid_id };
 
 const QUIRKS: Quirks = Quirks {
     unique_ids: true,
@@ -432,25 +434,8 @@ fn check(request: &Request) -> Vec<Finding> {
             findings.push(BC4.at(index, format!("messages[{index}].content"), Problem::EmptyContent));
         }
         for (part, value) in message.parts().enumerate() {
-            match value {
-                PartRef::Text(text) if text.trim().is_empty() => {
-                    findings.push(BC4.at(index, path(part), Problem::BlankText));
-                }
-                PartRef::Text(_) if trailing_space == Some(part) => {
-                    findings.push(BC5.at(index, path(part), Problem::TrailingSpace));
-                }
-                PartRef::ToolResult(result) if result.is_empty_error() => {
-                    findings.push(BC4.at(index, path(part), Problem::EmptyContent));
-                }
-                PartRef::ToolCall(call) => {
-                    if !valid_id(&call.id) {
-                        findings.push(BC7.at(index, path(part), Problem::BadId { id: call.id.clone() }));
-                    }
-                    if !call.has_object_arguments() {
-                        findings.push(BC5.at(index, path(part), Problem::BadArguments { id: call.id.clone() }));
-                    }
-                }
-                _ => {}
+            for (rule, problem) in blocks::part_faults(&PARTS, value, trailing_space == Some(part)) {
+                findings.push(rule.at(index, path(part), problem));
             }
         }
     }
@@ -459,8 +444,7 @@ fn check(request: &Request) -> Vec<Finding> {
     if tools && request.is_body() && request.preamble().tools.is_none() {
         findings.push(whole(BC3, "toolConfig", Problem::ToolsNotDeclared));
     }
-    let outside = blocks::markers_outside(BLOCKS.marker, request.preamble());
-    let count = outside + request.raw_messages().map(|raw| blocks::markers(BLOCKS.marker, raw)).sum::<usize>();
+    let count = blocks::all_markers(BLOCKS.marker, request);
     if count > blocks::MOST_MARKERS {
         findings.push(whole(BC6, "messages", Problem::CacheMarkers { count, most: blocks::MOST_MARKERS }));
     }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::format::{Encoded, Mends};
-use super::{ConversionError, Dialect, Mend, Place, Preamble, Shown};
+use super::{ConversionError, Dialect, Mend, Place, Preamble, Problem, Request, Rule, Shown};
 use crate::edit::{self, Edit};
 use crate::json::{self, Fields};
 use crate::message::{Message, PartRef};
@@ -21,6 +21,17 @@ pub(super) struct BlockFormat {
     pub(super) edit: EditBlock,
     /// The member of a block that is a cache marker.
     pub(super) marker: &'static str,
+}
+
+/// The rule of a format that each fault of a part breaks.
+pub(super) struct PartRules {
+    /// That no text is blank, and no error result is empty.
+    pub(super) blank: Rule,
+    /// That the last message does not end in white space.
+    pub(super) trailing_space: Rule,
+    pub(super) id: Rule,
+    pub(super) arguments: Rule,
+    pub(super) valid_id: fn(&str) -> bool,
 }
 
 /// The most cache markers that a request may have, including those of its system prompt and tools (AM9, BC6).
@@ -260,8 +271,35 @@ fn merge(mut raws: Vec<(usize, Cow<'_, RawValue>)>) -> Option<Cow<'_, RawValue>>
     Some(Cow::Owned(merged.write()))
 }
 
+/// Returns what is wrong with one part of a message, and the rules that it breaks. `trailing_space` says that the last
+/// message ends in white space, and with this part.
+pub(super) fn part_faults(rules: &PartRules, part: PartRef<'_>, trailing_space: bool) -> Vec<(Rule, Problem)> {
+    let mut faults = Vec::new();
+    match part {
+        PartRef::Text(text) if text.trim().is_empty() => faults.push((rules.blank, Problem::BlankText)),
+        PartRef::Text(_) if trailing_space => faults.push((rules.trailing_space, Problem::TrailingSpace)),
+        PartRef::ToolResult(result) if result.is_empty_error() => faults.push((rules.blank, Problem::EmptyContent)),
+        PartRef::ToolCall(call) => {
+            if !(rules.valid_id)(&call.id) {
+                faults.push((rules.id, Problem::BadId { id: call.id.clone() }));
+            }
+            if !call.has_object_arguments() {
+                faults.push((rules.arguments, Problem::BadArguments { id: call.id.clone() }));
+            }
+        }
+        _ => {}
+    }
+    faults
+}
+
+/// Counts the cache markers of a request, including those of its system prompt and tools.
+pub(super) fn all_markers(marker: &str, request: &Request) -> usize {
+    let outside = markers_outside(marker, request.preamble());
+    outside + request.raw_messages().map(|raw| markers(marker, raw)).sum::<usize>()
+}
+
 /// Counts the cache markers in the system prompt and the tools.
-pub(super) fn markers_outside(marker: &str, preamble: &Preamble) -> usize {
+fn markers_outside(marker: &str, preamble: &Preamble) -> usize {
     // Bedrock has its tools one level further down.
     let tools = preamble.tools.as_deref().and_then(Fields::read);
     let tools = tools.as_ref().and_then(|tools| tools.get("tools")).or(preamble.tools.as_deref());
@@ -269,7 +307,7 @@ pub(super) fn markers_outside(marker: &str, preamble: &Preamble) -> usize {
 }
 
 /// Counts the cache markers in a message, a system prompt or a list of tools.
-pub(super) fn markers(marker: &str, raw: &RawValue) -> usize {
+fn markers(marker: &str, raw: &RawValue) -> usize {
     if !raw.get().contains(marker) {
         return 0;
     }

@@ -6,18 +6,9 @@
 
 pub mod agentlib;
 pub mod crux;
+mod error;
 pub mod langchain4j;
+mod openai;
 pub mod strands;
 
-/// An option is out of its range.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[error("{option} must be {expected}, got {value}")]
-#[non_exhaustive]
-pub struct OptionError {
-    /// The option, named as in the system's documentation.
-    pub option: &'static str,
-    /// What the option must be.
-    pub expected: &'static str,
-    /// The value that was given.
-    pub value: String,
-}
+pub use error::OptionError;

@@ -12,8 +12,9 @@ use lookback_core::transcript::{Position, spans};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::entry::FactEntry;
 use super::fact::{Confidence, FactKind, Scope, Source, Speaker, Statement};
-use super::facts::{FactEntry, Facts};
+use super::facts::Facts;
 use super::{Memory, MemoryError, Stated, TRIES};
 use crate::session::now;
 use crate::summarize::{Summarizer, SummarizerError, Task, passages, run};

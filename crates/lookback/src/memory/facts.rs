@@ -7,128 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
-use lookback_core::transcript::{Millis, Position};
-use serde::{Deserialize, Serialize};
+use lookback_core::transcript::Position;
+use serde::Serialize;
 
-use super::fact::{Confidence, Fact, FactId, FactKind, Scope, Source, Statement, Trust};
+use super::entry::FactEntry;
+use super::fact::{Fact, FactId, FactKind, Scope, Statement, Trust};
+use super::refused::{Refused, check};
 use super::sameness::Sameness;
-
-/// One event in the log of a scope's facts.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FactEntry {
-    /// A fact was stated. The position of this entry is part of the fact's identifier.
-    Stated(Statement),
-    /// A fact was said again.
-    Confirmed {
-        /// The fact.
-        id: FactId,
-        /// How certain the speaker is.
-        confidence: Confidence,
-        /// Who said it.
-        source: Source,
-        /// How far that can be trusted, if less than the source allows.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        trust: Option<Trust>,
-        /// When it was said.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        time: Option<Millis>,
-    },
-    /// A blocker was resolved.
-    Resolved {
-        /// The blocker.
-        id: FactId,
-        /// What resolved it.
-        with: String,
-        /// Who said so.
-        source: Source,
-        /// When it was said.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        time: Option<Millis>,
-    },
-    /// A fact was forgotten: it is no longer shown.
-    Forgotten {
-        /// The fact.
-        id: FactId,
-        /// The reason, if one was given.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        why: Option<String>,
-        /// Who said so.
-        source: Source,
-        /// When it was said.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        time: Option<Millis>,
-    },
-    /// Facts were drawn from messages of the session, which need not be looked at again.
-    Drawn {
-        /// The messages, as positions in the session's log.
-        from: Vec<std::ops::Range<Position>>,
-    },
-}
-
-/// The reasons why a statement is not accepted.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Refused {
-    /// A text is blank.
-    #[error("{field} is empty; it needs at least one visible character")]
-    Empty {
-        /// Which part of the statement it is.
-        field: &'static str,
-    },
-    /// A text is too long.
-    #[error("{field} has {length} characters; at most {most} are allowed. Shorten it, or state several facts")]
-    Long {
-        /// Which part of the statement it is.
-        field: &'static str,
-        /// Its length in characters.
-        length: usize,
-        /// The most characters that it may have.
-        most: usize,
-    },
-    /// There are too many of something.
-    #[error("there are {count} {field}; at most {most} are allowed")]
-    Many {
-        /// Which part of the statement it is.
-        field: &'static str,
-        /// How many there are.
-        count: usize,
-        /// How many there may be.
-        most: usize,
-    },
-    /// The fact is not current.
-    #[error("there is no current fact {id}; it was superseded, resolved or forgotten, or never stated")]
-    Gone {
-        /// The identifier that was given.
-        id: FactId,
-    },
-    /// The fact belongs to a session, so a shared fact cannot replace it.
-    #[error(
-        "{id} belongs to the session, and a shared fact cannot replace it; forget it, or replace it in the session"
-    )]
-    Private {
-        /// The fact.
-        id: FactId,
-    },
-    /// The fact is not a blocker, so it cannot be resolved.
-    #[error("{id} is a {kind}; only a blocker can be resolved")]
-    NoBlocker {
-        /// The fact.
-        id: FactId,
-        /// Its kind.
-        kind: FactKind,
-    },
-    /// The fact has more trust than the source.
-    #[error("{id} has {trust} trust, and a source of {worth} trust cannot remove it; ask whoever stated it")]
-    Trusted {
-        /// The fact.
-        id: FactId,
-        /// The trust that it has.
-        trust: Trust,
-        /// The most trust that the source can give.
-        worth: Trust,
-    },
-}
 
 /// What a statement does to the facts that are there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -415,25 +300,4 @@ impl Facts {
 fn keys(statement: &Statement) -> impl Iterator<Item = Sameness> {
     let (same, thing) = Sameness::of(statement);
     [same].into_iter().chain(thing)
-}
-
-/// Checks that a statement can be a fact.
-pub(super) fn check(statement: &Statement) -> Result<(), Refused> {
-    let text = |field, text: &str, most| {
-        let length = text.chars().count();
-        match length {
-            _ if text.trim().is_empty() => Err(Refused::Empty { field }),
-            length if length > most => Err(Refused::Long { field, length, most }),
-            _ => Ok(()),
-        }
-    };
-    let many = |field, count| {
-        let most = Statement::MOST;
-        if count > most { Err(Refused::Many { field, count, most }) } else { Ok(()) }
-    };
-    text("the text", &statement.text, Statement::LONGEST)?;
-    statement.about.as_deref().map_or(Ok(()), |about| text("`about`", about, Statement::LONGEST_NAME))?;
-    statement.tags.iter().try_for_each(|tag| text("a tag", tag, Statement::LONGEST_NAME))?;
-    many("tags", statement.tags.len())?;
-    many("superseded facts", statement.supersedes.len())
 }

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use lookback_core::transcript::Position;
 use serde::Serialize;
 
+use super::entry::FactEntry;
 use super::fact::{FactId, Scope};
-use super::facts::FactEntry;
 use super::{Memory, MemoryError};
 
 /// One event in the history of a fact.

@@ -3,8 +3,9 @@
 use async_lock::MutexGuard;
 use lookback_core::transcript::{Millis, Position};
 
+use super::entry::FactEntry;
 use super::fact::Scope;
-use super::facts::{FactEntry, Facts};
+use super::facts::Facts;
 use super::{Memory, MemoryError, TRIES};
 use crate::session::now;
 use crate::store::{LogName, Record, Store, StoreError};

@@ -1,26 +1,131 @@
-//! A window: the messages for one model call.
+//! A window: the messages for one model call, and how a session makes it.
 
 use std::borrow::Cow;
 
 use lookback_core::dialect::{self, Shown};
+use lookback_core::engine::Engine;
 use lookback_core::plan::Plan;
-use lookback_core::policy::Excess;
+use lookback_core::policy::{Excess, Policy};
 use lookback_core::transcript::Entry;
-use lookback_core::view::View;
-use lookback_core::{ConversionError, Dialect};
+use lookback_core::view::{Item, View};
+use lookback_core::{ConversionError, Dialect, Explanation};
 use serde_json::value::RawValue;
 
 use super::source::{MessageSource, sources};
+use super::{Error, Session};
 
 /// The messages that are sent in one model call.
 #[derive(Debug)]
 pub struct Window<'a> {
-    pub(super) view: Cow<'a, View>,
-    pub(super) dialect: Dialect,
-    pub(super) tokens: u64,
-    pub(super) plan: Option<Plan>,
-    pub(super) over: Vec<Excess>,
-    pub(super) entries: Vec<Entry>,
+    view: Cow<'a, View>,
+    dialect: Dialect,
+    tokens: u64,
+    plan: Option<Plan>,
+    over: Vec<Excess>,
+    entries: Vec<Entry>,
+}
+
+impl Session {
+    /// Returns the window for the next model call. It breaks no rule of the provider, and it is recorded before it is
+    /// returned.
+    ///
+    /// # Errors
+    /// Returns an error if pinned groups exceed a hard limit, or if the store fails.
+    pub async fn window(&mut self) -> Result<Window<'_>, Error> {
+        self.follow_policy();
+        let mut entries = self.tend().await;
+        let outcome = self.decide(Engine::window).await?;
+        entries.extend(outcome.entries);
+        if let Some(refusal) = outcome.exceeded {
+            return Err(refusal.into());
+        }
+        let view = outcome.on_read.map_or(Cow::Borrowed(self.engine.view()), |view| Cow::Owned(*view));
+        self.sent = view.totals().size.tokens;
+        Ok(Window {
+            over: self.engine.over(&view),
+            tokens: self.engine.tokens(&view),
+            dialect: self.engine.settings().dialect,
+            plan: outcome.plan,
+            view,
+            entries,
+        })
+    }
+
+    /// Returns what could be sent now, without recording anything: for looking at a session in the middle of a turn. It
+    /// has a stand-in for each missing result, but the session goes on waiting for the result. No limit is enforced.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// use lookback::{MemoryStore, Message, Session, Settings, ToolCall};
+    ///
+    /// let mut session = Session::open(MemoryStore::new(), "chat-1", Settings::default()).await?;
+    /// session.push(Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")])).await?;
+    /// assert!(session.preview().to_json()?.contains("interrupted"));
+    /// session.push(Message::tool_result("c1", "buy milk")).await?;
+    /// assert!(session.preview().to_json()?.contains("buy milk"));
+    /// # Ok::<(), lookback::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub fn preview(&self) -> Window<'_> {
+        let view = self.engine.preview();
+        let (tokens, dialect) = (self.engine.tokens(&view), self.engine.settings().dialect);
+        Window { over: self.engine.over(&view), view, dialect, tokens, plan: None, entries: Vec::new() }
+    }
+
+    /// Returns the window under the current limits, with the calls of the newest message still open (see
+    /// [`Engine::glance`]).
+    pub(crate) fn glance(&self) -> Cow<'_, View> {
+        self.engine.glance()
+    }
+
+    /// Records the input tokens that the provider reported for the last window, cached ones included. Lookback's counts
+    /// for this model are corrected by it.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub async fn usage(&mut self, model: &str, reported: u64) -> Result<(), Error> {
+        let sent = self.sent;
+        self.commit(|engine| Ok(engine.usage(model, sent, reported))).await?;
+        Ok(())
+    }
+
+    /// Enforces the limits now, regardless of the policy's pace, and repairs nothing. If the policy summarizes, a
+    /// summary is begun or taken up.
+    ///
+    /// Call it at the end of a turn, when no model call is waiting for a window.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub async fn manage(&mut self) -> Result<(), Error> {
+        self.follow_policy();
+        self.tend().await;
+        self.decide(Engine::manage).await?;
+        Ok(())
+    }
+
+    /// Makes the window smaller now, by this policy instead of the session's own, and repairs nothing. Returns the
+    /// plan, which says what was done. A plan that asks for a summary does nothing.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub async fn compact(&mut self, policy: &Policy) -> Result<Option<Plan>, Error> {
+        let written = self.commit(|engine| Ok(engine.compact(policy))).await?;
+        self.tell(&written);
+        Ok(written.outcome.plan)
+    }
+
+    /// Removes notes from the window (see [`Engine::dismiss`]).
+    pub(crate) async fn dismiss(&mut self, leaves: fn(&Item) -> bool) -> Result<(), Error> {
+        let written = self.commit(|engine| Ok(engine.dismiss(leaves))).await?;
+        self.tell(&written);
+        Ok(())
+    }
+
+    /// Returns the decision and the reason for each group of the window, even if no limit is exceeded, and the entries
+    /// of each group.
+    pub fn explain(&self) -> Explanation {
+        self.engine.explain()
+    }
 }
 
 impl Window<'_> {
@@ -28,7 +133,7 @@ impl Window<'_> {
     ///
     /// # Errors
     /// Returns an error if the dialect cannot express a message. That happens only if the session was written in
-    /// another dialect: [`Session::push`](super::Session::push) refuses such messages.
+    /// another dialect: [`Session::push`] refuses such messages.
     pub fn messages(&self) -> Result<Vec<Cow<'_, RawValue>>, ConversionError> {
         self.view.encode(self.dialect)
     }

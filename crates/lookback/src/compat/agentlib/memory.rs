@@ -9,12 +9,14 @@ use lookback_core::transcript::Label;
 use lookback_core::{Message, Policy};
 
 use super::kept::Kept;
-use super::options::{at_least_one, labels, tags};
+use super::options::{labels, tags};
 use super::reads::repeated;
 use super::slots::{Slot, Slots};
-use super::window::{DIALECT, encoded, fit, given, keeping, within};
+use super::window::{encoded, fit, given, keeping, within};
 use super::{Error, MemoryEntry, Options, ReadOptions, Stats, WriteOptions};
 use crate::compat::OptionError;
+use crate::compat::error::at_least_one;
+use crate::compat::openai::DIALECT;
 use crate::session::{HistoryQuery, now};
 use crate::store::{IntoStore, LogName, MemoryStore, Store, purge};
 

@@ -25,7 +25,6 @@
 //!
 //! All methods take `&self`, so tasks and threads can share one memory.
 
-mod error;
 mod kept;
 mod memory;
 mod options;
@@ -34,7 +33,7 @@ mod slots;
 mod tokens;
 mod window;
 
-pub use error::Error;
+pub use crate::compat::error::Error;
 pub use kept::{MemoryEntry, Stats};
 pub use memory::SlidingWindowMemory;
 pub use options::{Options, ReadOptions, Tags, WriteOptions};

@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::compat::OptionError;
-
 /// The session that is used if the caller names none.
 const DEFAULT_SESSION: &str = "default";
 
@@ -91,10 +89,6 @@ impl WriteOptions {
     pub fn session(id: impl Into<String>) -> Self {
         WriteOptions { session_id: id.into(), agent_name: None, tags: Tags::new() }
     }
-}
-
-pub(super) fn at_least_one(option: &'static str, value: u64) -> Result<(), OptionError> {
-    if value > 0 { Ok(()) } else { Err(OptionError { option, expected: "at least 1", value: value.to_string() }) }
 }
 
 /// Converts tags to a log's labels: `key=value`, or the key alone if the value is empty. A `%` or `=` in a key is

@@ -5,12 +5,10 @@ use std::sync::Arc;
 use lookback_core::dialect::Shown;
 use lookback_core::policy::{Keep, Mode, Tokens};
 use lookback_core::view::Item;
-use lookback_core::{Dialect, Engine, Limits, Message, Policy, Settings, View};
+use lookback_core::{Engine, Limits, Message, Policy, Settings, View};
 
 use super::{Error, Options, Utf16};
-
-/// The dialect in which messages are kept and returned: the one that is nearest to the original's messages.
-pub(super) const DIALECT: Dialect = Dialect::OpenAiChat;
+use crate::compat::openai::{DIALECT, decoded};
 
 pub(super) fn settings(policy: Policy) -> Settings {
     Settings { dialect: DIALECT, policy, counter: Arc::new(Utf16), ..Settings::default() }
@@ -64,5 +62,5 @@ pub(super) fn shown_of(item: &Item) -> Shown<'_> {
 }
 
 pub(super) fn encoded<'a>(shown: impl IntoIterator<Item = Shown<'a>>) -> Result<Vec<Message>, Error> {
-    DIALECT.encode(shown)?.into_iter().map(|raw| Ok(DIALECT.decode_raw(&raw)?)).collect()
+    Ok(decoded(&DIALECT.encode(shown)?)?)
 }

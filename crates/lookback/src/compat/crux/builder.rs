@@ -9,7 +9,7 @@ use lookback_core::Role;
 use lookback_core::policy::{Keep, Limits, Policy, Stage, Summarize, SystemRule};
 
 use super::{Error, SlidingWindow, log_of, settings};
-use crate::compat::OptionError;
+use crate::compat::error::at_least_one;
 use crate::presets::rolling_batch;
 use crate::session::{CompactEnd, CompactStart, CompactionOutcome, Hooks, Job, Session};
 use crate::store::{IntoStore, MemoryStore, Store};
@@ -142,9 +142,7 @@ impl Builder {
         let batch = self.batch.unwrap_or_else(|| rolling_batch(self.window_size));
         let options = [("windowSize", self.window_size), ("summaryBudget", self.summary_budget), ("batch", batch)];
         for (option, value) in options {
-            if value == 0 {
-                return Err(OptionError { option, expected: "at least 1", value: value.to_string() }.into());
-            }
+            at_least_one(option, value)?;
         }
         let name = log_of(&self.id)?;
         let settings = settings(self.policy(batch));

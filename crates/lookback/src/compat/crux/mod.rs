@@ -32,29 +32,14 @@ mod stored;
 mod window;
 
 pub use builder::Builder;
-use lookback_core::{DecodeError, Dialect, Policy, Settings};
+use lookback_core::{Policy, Settings};
 pub use stored::{Metadata, Stored, get};
 pub use window::{SlidingWindow, Stats};
 
 use super::OptionError;
+use super::openai::DIALECT;
+pub use crate::compat::error::Error;
 use crate::store::LogName;
-
-const DIALECT: Dialect = Dialect::OpenAiChat;
-
-/// An error of a [`SlidingWindow`].
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// An option is out of its range.
-    #[error(transparent)]
-    Option(#[from] OptionError),
-    /// The store failed, or OpenAI's format cannot express a message.
-    #[error(transparent)]
-    Session(#[from] crate::Error),
-    /// The window cannot be read as messages. This does not happen with messages that were pushed.
-    #[error(transparent)]
-    Decode(#[from] DecodeError),
-}
 
 /// Returns the name of the log that holds a window's messages.
 fn log_of(id: &str) -> Result<String, Error> {
@@ -64,7 +49,7 @@ fn log_of(id: &str) -> Result<String, Error> {
         return Err(OptionError { option: "id", expected: "1 to 183 characters", value }.into());
     }
     // The id is checked by itself, because an id of `..` would not be noticed in the log's name.
-    let id: LogName = id.parse().map_err(crate::Error::from)?;
+    let id: LogName = id.parse()?;
     Ok(format!("compact:{id}:messages"))
 }
 

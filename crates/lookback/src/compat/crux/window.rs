@@ -8,7 +8,8 @@ use lookback_core::Message;
 use lookback_core::tokens::TokenCounter;
 use serde::Serialize;
 
-use super::{Builder, DIALECT, Error};
+use super::{Builder, Error};
+use crate::compat::openai::decoded;
 use crate::session::Session;
 use crate::store::LogName;
 use crate::summarize::Summarizer;
@@ -99,8 +100,7 @@ impl SlidingWindow {
     pub async fn get_messages(&self) -> Result<Vec<Message>, Error> {
         let session = self.wait_for_summary().await?;
         let window = session.preview();
-        let raw = window.messages().map_err(crate::Error::from)?;
-        raw.iter().map(|raw| Ok(DIALECT.decode_raw(raw)?)).collect()
+        Ok(decoded(&window.messages()?)?)
     }
 
     /// Returns the size of the window. It is counted from the log, so it is right after a restart, too. It waits like

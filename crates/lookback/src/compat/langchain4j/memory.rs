@@ -8,10 +8,11 @@ use async_lock::Mutex;
 use lookback_core::policy::{Keep, Limits, Mode, Policy, SystemRule};
 use lookback_core::tokens::TokenCounter;
 use lookback_core::view::Item;
-use lookback_core::{DecodeError, Dialect, Message, engine};
+use lookback_core::{Message, engine};
 
-use super::{Messages, Tokens};
+use super::{ChatMemoryError, Messages, Tokens};
 use crate::compat::OptionError;
+use crate::compat::openai::{DIALECT, decoded};
 use crate::session::{self, Session};
 use crate::store::{LogName, Store, StoreError, purge};
 
@@ -61,22 +62,6 @@ pub struct ChatMemory<M> {
 
 /// Returns the limit of the memory with this identifier.
 pub(super) type Most = dyn Fn(&str) -> u64 + Send + Sync;
-
-/// An error of a [`ChatMemory`].
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ChatMemoryError {
-    /// An option or an argument is out of its range.
-    #[error(transparent)]
-    Option(#[from] OptionError),
-    /// The session that keeps the memory failed.
-    #[error(transparent)]
-    Session(#[from] session::Error),
-    /// The stored messages cannot be read. This does not happen in practice, because each message was checked when it
-    /// was added.
-    #[error(transparent)]
-    Decode(#[from] DecodeError),
-}
 
 pub(super) struct Inner {
     pub(super) id: String,
@@ -175,8 +160,7 @@ impl<M> ChatMemory<M> {
             // nobody asked.
             return Ok(Vec::new());
         }
-        let shown = view.encode(Dialect::OpenAiChat).map_err(session::Error::from)?;
-        Ok(shown.iter().map(|message| Dialect::OpenAiChat.decode(message.get())).collect::<Result<_, _>>()?)
+        Ok(decoded(&view.encode(DIALECT)?)?)
     }
 
     /// Erases the memory, including everything that was ever evicted from it. Does nothing if the memory is empty.
@@ -186,7 +170,7 @@ impl<M> ChatMemory<M> {
     pub async fn clear(&self) -> Result<(), ChatMemoryError> {
         let mut slot = self.inner.session.lock().await;
         *slot = None;
-        purge(&*self.inner.store, &self.inner.name).await.map_err(session::Error::from)?;
+        purge(&*self.inner.store, &self.inner.name).await?;
         Ok(())
     }
 }
@@ -215,8 +199,7 @@ impl Inner {
             }
             _ => {
                 let counter = self.counter.clone();
-                let dialect = Dialect::OpenAiChat;
-                let settings = engine::Settings { dialect, policy, counter, ..engine::Settings::default() };
+                let settings = engine::Settings { dialect: DIALECT, policy, counter, ..engine::Settings::default() };
                 let session = Session::open(self.store.clone(), self.name.as_str(), settings).await?;
                 let newest = self.newest_of(&session).await?.into_iter().next();
                 Held { session, newest }

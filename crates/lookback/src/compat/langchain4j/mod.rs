@@ -40,6 +40,8 @@ mod store;
 pub use builder::{Builder, Messages, Tokens};
 #[cfg(any(feature = "o200k", feature = "cl100k"))]
 pub use estimator::OpenAiTokenCountEstimator;
-pub use memory::{ChatMemory, ChatMemoryError, MessageWindowChatMemory, TokenWindowChatMemory};
+pub use memory::{ChatMemory, MessageWindowChatMemory, TokenWindowChatMemory};
 pub use slot::{AnotherId, SingleSlotChatMemoryStore};
 pub use store::{ChatMemoryStore, FromChatMemoryStore};
+
+pub use crate::compat::error::Error as ChatMemoryError;

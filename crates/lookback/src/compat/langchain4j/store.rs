@@ -158,6 +158,12 @@ impl<S: ChatMemoryStore> FromChatMemoryStore<S> {
         Ok(())
     }
 
+    /// Returns the logs, with this one up to date.
+    async fn current(&self, log: &LogName) -> Result<&MemoryStore, StoreError> {
+        self.follow(&mut *self.known.lock().await, log).await?;
+        Ok(&self.logs)
+    }
+
     /// Gives the inner store the messages that the log shows.
     async fn write(&self, log: &LogName) -> Result<Vec<u128>, StoreError> {
         let engine = load(&self.logs, log, self.settings.clone()).await?;
@@ -199,31 +205,19 @@ impl<S: ChatMemoryStore> Store for FromChatMemoryStore<S> {
     }
 
     fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool> {
-        Box::pin(async move {
-            self.follow(&mut *self.known.lock().await, log).await?;
-            self.logs.touch(log, time).await
-        })
+        Box::pin(async move { self.current(log).await?.touch(log, time).await })
     }
 
     fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> StoreFuture<'a, Vec<String>> {
-        Box::pin(async move {
-            self.follow(&mut *self.known.lock().await, log).await?;
-            self.logs.read(log, span).await
-        })
+        Box::pin(async move { self.current(log).await?.read(log, span).await })
     }
 
     fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>> {
-        Box::pin(async move {
-            self.follow(&mut *self.known.lock().await, log).await?;
-            self.logs.head(log, before).await
-        })
+        Box::pin(async move { self.current(log).await?.head(log, before).await })
     }
 
     fn info<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<LogInfo>> {
-        Box::pin(async move {
-            self.follow(&mut *self.known.lock().await, log).await?;
-            self.logs.info(log).await
-        })
+        Box::pin(async move { self.current(log).await?.info(log).await })
     }
 
     fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>> {

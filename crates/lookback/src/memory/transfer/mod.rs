@@ -6,8 +6,9 @@ mod taking;
 use lookback_core::transcript::Position;
 use serde::{Deserialize, Serialize, Serializer};
 
+use super::entry::FactEntry;
 use super::fact::Scope;
-use super::facts::{FactEntry, Refused};
+use super::refused::Refused;
 use super::{Memory, MemoryError};
 use crate::store::StoreError;
 

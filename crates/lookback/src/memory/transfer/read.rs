@@ -7,8 +7,10 @@ use serde_json::error::Category;
 
 use super::Line;
 use super::taking::{Saying, Transferred};
+use crate::memory::entry::FactEntry;
 use crate::memory::fact::{FactId, Scope, Statement};
-use crate::memory::facts::{FactEntry, Facts, Refused, check};
+use crate::memory::facts::Facts;
+use crate::memory::refused::{Refused, check};
 
 /// An export of a scope's facts, read and checked.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -6,8 +6,10 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use lookback_core::transcript::Millis;
 
 use super::{Effect, Export};
+use crate::memory::entry::FactEntry;
 use crate::memory::fact::{Confidence, FactId, Scope, Source, Speaker, Statement, Trust};
-use crate::memory::facts::{FactEntry, Facts, Judgment, Refused};
+use crate::memory::facts::{Facts, Judgment};
+use crate::memory::refused::Refused;
 use crate::memory::sameness::Sameness;
 use crate::memory::{Memory, MemoryError, TRIES};
 

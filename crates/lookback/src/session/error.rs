@@ -1,0 +1,28 @@
+//! Why a call of a session fails.
+
+use lookback_core::ConversionError;
+use lookback_core::engine::HardLimitExceeded;
+
+use super::Irreducible;
+use crate::store::{BadName, StoreError};
+
+/// An error of a session.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The name is not a valid session name.
+    #[error(transparent)]
+    Name(#[from] BadName),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A message came in another dialect, and the session's dialect cannot express all of it.
+    #[error(transparent)]
+    Conversion(#[from] ConversionError),
+    /// The window exceeds a hard limit, and nothing is left that may be dropped.
+    #[error(transparent)]
+    HardLimitExceeded(#[from] HardLimitExceeded),
+    /// The provider refuses the window as too long, and nothing is left that may be shortened or dropped.
+    #[error(transparent)]
+    Irreducible(#[from] Box<Irreducible>),
+}

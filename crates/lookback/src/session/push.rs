@@ -1,0 +1,150 @@
+//! Appending what arrives: messages, one or several in one write, and the preamble.
+
+use std::sync::Arc;
+
+use lookback_core::engine::Engine;
+use lookback_core::policy::Policy;
+use lookback_core::transcript::{Millis, Origin, Position};
+use lookback_core::{Message, Preamble};
+
+use super::{Error, Session, now, shared};
+
+impl Session {
+    /// Appends a message from the client, with the current time. Returns the positions of its entries in the log: one,
+    /// or several if the session's dialect needs several messages for it, or none if it was ignored because it repeats
+    /// the only system message.
+    ///
+    /// # Errors
+    /// Returns an error if the session's dialect cannot express the message, or if the store fails.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// use lookback::{Dialect, MemoryStore, Message, Session, Settings};
+    ///
+    /// let mut session = Session::open(MemoryStore::new(), "chat-1", Settings::default()).await?;
+    /// assert_eq!(session.push(Message::user("What is in notes.txt?")).await?, [0]);
+    /// # Ok::<(), lookback::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn push(&mut self, message: impl Into<Arc<Message>>) -> Result<Vec<Position>, Error> {
+        self.receive(message, Origin::Client, now()).await
+    }
+
+    /// Appends several messages from the client, with the current time: all or none, in one write. Returns their
+    /// positions.
+    ///
+    /// # Errors
+    /// The same as [`Session::push`].
+    pub async fn extend(&mut self, messages: Vec<Message>) -> Result<Vec<Position>, Error> {
+        let time = now();
+        self.receive_all(messages.into_iter().map(|message| (message, time)).collect(), Origin::Client).await
+    }
+
+    /// Appends several messages from the client, and enforces the limits after each, as [`Session::manage`] does: all
+    /// or none, in one write. Returns the positions of the messages. Summaries wait for the next window.
+    ///
+    /// # Errors
+    /// The same as [`Session::push`].
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// use lookback::{Limits, MemoryStore, Message, Policy, Session, Settings};
+    ///
+    /// let policy = Policy { limits: Limits::messages(2), ..Policy::unlimited() };
+    /// let settings = Settings { policy, ..Settings::default() };
+    /// let mut session = Session::open(MemoryStore::new(), "chat-1", settings).await?;
+    /// session.extend_managed(["one", "two", "three"].map(Message::user).to_vec()).await?;
+    /// assert_eq!(session.view().messages().count(), 2);
+    /// # Ok::<(), lookback::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn extend_managed(&mut self, messages: Vec<Message>) -> Result<Vec<Position>, Error> {
+        let messages = shared(messages);
+        self.follow_policy();
+        self.reductions = 0;
+        let time = now();
+        let change = |engine: &mut Engine| {
+            let mut entries = Vec::new();
+            for message in &messages {
+                let arrived = engine.receive(message.clone(), Origin::Client, time)?;
+                // A message that is ignored changes nothing, so nothing else does either.
+                if !arrived.is_empty() {
+                    entries.extend(arrived);
+                    entries.extend(engine.manage().entries);
+                }
+            }
+            Ok(entries)
+        };
+        let written = self.commit(change).await?;
+        self.tell(&written);
+        Ok(written.messages())
+    }
+
+    /// Appends a message of any origin, with a time of its own. Returns its positions, as [`Session::push`] does.
+    ///
+    /// # Errors
+    /// The same as [`Session::push`].
+    pub async fn receive(
+        &mut self,
+        message: impl Into<Arc<Message>>,
+        origin: Origin,
+        time: Option<Millis>,
+    ) -> Result<Vec<Position>, Error> {
+        let message = message.into();
+        self.follow_policy();
+        // A note of Lookback's must not reset the count: with a note at each try, the tries would never end.
+        if origin != Origin::Lookback {
+            self.reductions = 0;
+        }
+        let written = self.commit(|engine| Ok(engine.receive(message.clone(), origin, time)?)).await?;
+        Ok(written.messages())
+    }
+
+    /// Appends several messages of one origin, each with a time of its own: all or none, in one write. Returns their
+    /// positions.
+    ///
+    /// # Errors
+    /// The same as [`Session::push`].
+    pub async fn receive_all(
+        &mut self,
+        messages: Vec<(Message, Option<Millis>)>,
+        origin: Origin,
+    ) -> Result<Vec<Position>, Error> {
+        let messages: Vec<_> = messages.into_iter().map(|(message, time)| (Arc::new(message), time)).collect();
+        self.follow_policy();
+        self.reductions = 0;
+        let change = |engine: &mut Engine| {
+            let mut entries = Vec::new();
+            for (message, time) in &messages {
+                entries.extend(engine.receive(message.clone(), origin, *time)?);
+            }
+            Ok(entries)
+        };
+        Ok(self.commit(change).await?.messages())
+    }
+
+    /// Appends a message from the client that is shown whole, even if the policy truncates results on arrival.
+    pub(crate) async fn receive_whole(&mut self, message: Message) -> Result<Vec<Position>, Error> {
+        let message = Arc::new(message);
+        self.follow_policy();
+        self.reductions = 0;
+        let time = now();
+        let change = |engine: &mut Engine| {
+            let own = engine.settings().policy.clone();
+            engine.set_policy(Policy { arrival: None, ..own.clone() });
+            let entries = engine.receive(message.clone(), Origin::Client, time);
+            engine.set_policy(own);
+            Ok(entries?)
+        };
+        Ok(self.commit(change).await?.messages())
+    }
+
+    /// Sets the preamble: the system prompt and the tools, if they are sent outside the messages.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails.
+    pub async fn set_preamble(&mut self, preamble: &Preamble) -> Result<(), Error> {
+        self.commit(|engine| Ok(engine.set_preamble(preamble))).await?;
+        Ok(())
+    }
+}

@@ -1,0 +1,49 @@
+//! What goes wrong inside a call, and how it is reported.
+
+use std::path::Path;
+
+use rusqlite::ErrorCode;
+
+use super::search::LONGEST_SEARCH;
+use crate::store::StoreError;
+
+/// An error inside a call.
+pub(super) enum Fault {
+    Sqlite(rusqlite::Error),
+    Conflict { at: u64, end: u64 },
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Fault::Sqlite(error)
+    }
+}
+
+impl Fault {
+    /// The error of a call of the store at this path.
+    pub(super) fn explained(self, path: &Path) -> StoreError {
+        match self {
+            Fault::Sqlite(error) if error.sqlite_error_code() == Some(ErrorCode::OperationInterrupted) => {
+                StoreError::Slow { place: path.display().to_string(), limit: LONGEST_SEARCH }
+            }
+            Fault::Sqlite(error) => explain(path, error),
+            Fault::Conflict { at, end } => StoreError::Conflict { at, end },
+        }
+    }
+}
+
+/// Converts SQLite's errors. No error contains the contents of a record.
+pub(super) fn explain(path: &Path, error: rusqlite::Error) -> StoreError {
+    let place = path.display().to_string();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Locked { place },
+        Some(ErrorCode::DiskFull) => StoreError::Full { place },
+        Some(ErrorCode::ReadOnly) => StoreError::ReadOnly { place },
+        // The file itself can be opened, so the files beside it cannot be created.
+        Some(ErrorCode::CannotOpen) if path.is_file() && std::fs::File::open(path).is_ok() => {
+            StoreError::ReadOnly { place }
+        }
+        Some(ErrorCode::NotADatabase) => StoreError::NotAStore { place },
+        _ => StoreError::Backend { place, source: Box::new(error) },
+    }
+}

@@ -1,0 +1,152 @@
+//! Opening the file, and creating it for its owner only.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::connections::Readers;
+use super::fault::explain;
+use super::schema::prepare;
+use super::{PATIENCE, SqliteStore};
+use crate::store::{Durability, StoreError, refuse_special};
+
+impl SqliteStore {
+    /// Opens a store, and creates it if it does not exist. An append is done when it has reached the disk.
+    ///
+    /// # Errors
+    /// Returns an error if the file is not a store, if a newer version wrote it, if another process holds it, or if it
+    /// cannot be created.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        SqliteStore::open_with(path, Durability::Disk)
+    }
+
+    /// Opens a store with this durability, and creates it if it does not exist.
+    ///
+    /// # Errors
+    /// The same as [`SqliteStore::open`].
+    pub fn open_with(path: impl AsRef<Path>, durability: Durability) -> Result<Self, StoreError> {
+        let path = path.as_ref();
+        make_private(path);
+        SqliteStore::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE, durability)
+    }
+
+    /// Opens an existing store. If it may not be written to, it is opened for reading only.
+    ///
+    /// # Errors
+    /// The same as [`SqliteStore::open`]. Returns an error if there is no file.
+    pub fn open_existing(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        let path = path.as_ref();
+        if !path.exists() {
+            return Err(StoreError::Missing { place: path.display().to_string() });
+        }
+        let opened = SqliteStore::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, Durability::Disk);
+        match (&opened, at_rest(path)) {
+            (Err(StoreError::ReadOnly { .. }), Some(uri)) => {
+                SqliteStore::attach(&uri, path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI)
+            }
+            _ => opened,
+        }
+    }
+
+    /// Sets how long to wait for another process before an error says that the store is locked. The default is 5
+    /// seconds.
+    ///
+    /// # Errors
+    /// None in practice: SQLite accepts any duration.
+    pub fn with_patience(self, patience: Duration) -> Result<Self, StoreError> {
+        let connection = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        connection.busy_timeout(patience).map_err(|error| explain(&self.path, error))?;
+        drop(connection);
+        self.readers.set_patience(patience);
+        Ok(self)
+    }
+
+    /// Returns the path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn connect(path: &Path, flags: OpenFlags, durability: Durability) -> Result<Self, StoreError> {
+        let store = SqliteStore::attach(path, path, flags)?;
+        let synchronous = match durability {
+            Durability::Disk => "FULL",
+            Durability::System => "NORMAL",
+        };
+        let connection = store.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        connection.pragma_update(None, "synchronous", synchronous).map_err(|error| explain(path, error))?;
+        drop(connection);
+        Ok(store)
+    }
+
+    /// Opens `target`, which is a path, or a URI of `path`.
+    fn attach(target: impl AsRef<Path>, path: &Path, flags: OpenFlags) -> Result<Self, StoreError> {
+        // The file, and the files that SQLite keeps beside it.
+        for ending in ["", "-wal", "-shm", "-journal"] {
+            let mut file = path.as_os_str().to_owned();
+            file.push(ending);
+            refuse_special(Path::new(&file))?;
+        }
+        let fault = |error| explain(path, error);
+        let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let target = target.as_ref();
+        let mut connection = Connection::open_with_flags(target, flags).map_err(fault)?;
+        connection.busy_timeout(PATIENCE).map_err(fault)?;
+        prepare(&mut connection, path)?;
+        let readers = Readers::new(target, flags - OpenFlags::SQLITE_OPEN_CREATE);
+        let (writer, readers) = (Arc::new(Mutex::new(connection)), Arc::new(readers));
+        Ok(SqliteStore { writer, readers, path: path.to_owned() })
+    }
+}
+
+/// Creates the file if it does not exist, readable only by its owner, because it holds conversations. SQLite gives the
+/// files beside it the same permissions.
+fn make_private(path: &Path) {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        // If it cannot be created, SQLite reports the error.
+        let _ = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    }
+    #[cfg(not(unix))]
+    let _ = path;
+}
+
+/// The URI of a database in a folder where SQLite may not create files. (Other readers need such files.) `None` if
+/// somebody is writing to the database, because then part of it is not in the file.
+fn at_rest(path: &Path) -> Option<String> {
+    let path = path.canonicalize().ok()?;
+    let path = path.to_str()?;
+    let is_written = std::fs::metadata(format!("{path}-wal")).is_ok_and(|log| log.len() > 0);
+    let escaped = path.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    (!is_written).then(|| format!("file:{escaped}?immutable=1"))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::store::{LogName, Record, Store};
+    use futures_lite::future::block_on;
+
+    #[test]
+    fn a_file_at_rest_is_read_whatever_its_name() {
+        let folder = tempfile::tempdir().unwrap();
+        let log: LogName = "one".parse().unwrap();
+        for name in ["s.db", "100%.db", "%41?b#c&mode=rw.db", "ä b'\".db"] {
+            let path = folder.path().join(name);
+            let store = SqliteStore::open(&path).unwrap();
+            let record = Record { body: "{}".to_owned(), text: "apple".to_owned(), checkpoint: false };
+            block_on(store.append(&log, 0, vec![record.clone()], None)).unwrap();
+            assert_eq!(at_rest(&path), None, "somebody writes to it");
+            drop(store);
+            let uri = at_rest(&path).unwrap();
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+            let store = SqliteStore::attach(uri, &path, flags).unwrap();
+            assert_eq!(block_on(store.search(None, "apple", 9)).unwrap().len(), 1);
+            let refused = block_on(store.append(&log, 1, vec![record], None)).unwrap_err();
+            assert!(matches!(refused, StoreError::ReadOnly { .. }), "{refused:?}");
+        }
+    }
+}
