@@ -70,7 +70,7 @@ fn stores_and_sessions_say_no_word() {
             hides(&Pipeline::new(session));
         });
     }
-    hides(&Record { body: mark(), text: mark(), checkpoint: false });
+    hides(&Record::new(mark()).text(mark()));
     hides(&HistoryQuery { query: Some(mark()), ..HistoryQuery::default() });
     hides(&ReadOptions { query: Some(mark()), ..ReadOptions::default() });
     let recording = format!(r#"{{"role":"user","content":"{MARK}"}}"#);
@@ -81,7 +81,7 @@ fn stores_and_sessions_say_no_word() {
 fn a_store_in_memory_says_how_much_there_is() {
     let store = MemoryStore::new();
     let log: LogName = "chat".parse().unwrap();
-    block_on(store.append(&log, 0, vec![Record { body: mark(), text: mark(), checkpoint: false }], None)).unwrap();
+    block_on(store.append(&log, 0, vec![Record::new(mark()).text(mark())], None)).unwrap();
     assert_eq!(format!("{store:?}"), "MemoryStore { logs: 1, records: 1, .. }");
 }
 

@@ -102,12 +102,8 @@ pub(super) fn as_text<S: Serializer>(value: &impl std::fmt::Display, serializer:
 pub async fn export(memory: &Memory, scope: Scope) -> Result<String, MemoryError> {
     let entries = memory.entries(scope).await?;
     let line = |(position, entry)| {
-        let damaged = |error: serde_json::Error| StoreError::Damaged {
-            log: memory.log(scope).to_string(),
-            position,
-            reason: error.to_string(),
-        };
-        Ok(serde_json::to_string(&Line { scope, position, entry }).map_err(damaged)? + "\n")
+        let unwritable = |error| StoreError::unwritable(&memory.log(scope), position, error);
+        Ok(serde_json::to_string(&Line { scope, position, entry }).map_err(unwritable)? + "\n")
     };
     (0..).zip(entries).map(line).collect()
 }
