@@ -193,7 +193,7 @@ impl Middleware for Leavers {
     }
 
     fn on(&mut self, _: &Event, run: &Run) -> Result<Reaction, Failure> {
-        self.0.lock().unwrap().extend(run.left.iter().map(|(position, _)| *position));
+        self.0.lock().unwrap().extend(run.left.iter().map(|left| left.position));
         Ok(Reaction::none())
     }
 }
@@ -375,7 +375,7 @@ impl Middleware for Held {
     }
 
     fn on(&mut self, event: &Event, run: &Run) -> Result<Reaction, Failure> {
-        let left = run.left.iter().map(|(position, _)| format!("left {position}"));
+        let left = run.left.iter().map(|left| format!("left {}", left.position));
         self.asked.lock().unwrap().extend(std::iter::once(event.name().to_owned()).chain(left));
         if event.name() == self.at && !self.held {
             self.held = true;
@@ -906,7 +906,7 @@ fn an_answer_that_failed_in_the_store_is_reported_once() {
             let (store, mut run, call) = at_first_call(Pipeline::new).await;
             let before = run.session().stats().entries;
             store.next_writes(faults.clone());
-            let usage = CallUsage { model: Some("gpt-4o".into()), input: call.tokens * 2, ..CallUsage::default() };
+            let usage = CallUsage::new(call.tokens * 2, 0).model("gpt-4o");
             run.answered(Message::assistant("One."), Some(usage.clone())).await.unwrap_err();
             run.answered(Message::assistant("One."), Some(usage)).await.unwrap();
             let entries = run.into_session().entries().await.unwrap();
@@ -992,7 +992,7 @@ fn the_standard_middleware_counts_what_is_reported() {
         let mut calls = Vec::new();
         while let Some(call) = run.next().await.unwrap() {
             calls.push(call.tools != ToolUse::Free);
-            let usage = CallUsage { input: 50, output: 10, ..CallUsage::default() };
+            let usage = CallUsage::new(50, 10);
             for tool in run.answered(asks(call.iteration), Some(usage)).await.unwrap() {
                 run.tool(&tool, |_| async { Ok::<_, String>("a page") }).await.unwrap();
             }
@@ -1012,7 +1012,7 @@ fn what_is_reported_of_a_dated_model_corrects_the_counts_of_the_model_that_was_a
             let mut run = Pipeline::new(session);
             run.start(Message::user("Count to ten thousand. ".repeat(50))).await.unwrap();
             let call = run.next().await.unwrap().unwrap();
-            let usage = CallUsage { model: Some(told.to_owned()), input: call.tokens * 3, ..CallUsage::default() };
+            let usage = CallUsage::new(call.tokens * 3, 0).model(told);
             run.answered(Message::assistant("One."), Some(usage)).await.unwrap();
             run.start(Message::user("Go on.")).await.unwrap();
             let next = run.next().await.unwrap().unwrap();

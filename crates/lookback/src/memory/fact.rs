@@ -98,6 +98,7 @@ pub struct UnknownKind {
 /// Who knows a fact: one session, or all sessions of a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Scope {
     /// One session.
     Session,
@@ -229,6 +230,7 @@ impl<'de> Deserialize<'de> for Confidence {
 /// How far a fact can be trusted. A fact never has more trust than its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Trust {
     /// A tool said it. What a tool reads can be written by anyone.
     Low,
@@ -251,6 +253,7 @@ impl fmt::Display for Trust {
 /// Who states something.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Speaker {
     /// A person, or the application on behalf of one.
     Person,
@@ -273,6 +276,7 @@ impl Speaker {
 
 /// Where a statement comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Source {
     /// Who said it.
     pub by: Speaker,
@@ -307,6 +311,7 @@ impl Source {
 /// assert_eq!(port.trust(), Trust::Low);
 /// ```
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Statement {
     /// The kind of fact.
     pub kind: FactKind,
@@ -408,6 +413,13 @@ impl Statement {
         self
     }
 
+    /// Sets when it was stated, in milliseconds since 1970. The default is the time at which a memory writes it.
+    #[must_use]
+    pub fn time(mut self, time: Millis) -> Self {
+        self.time = Some(time);
+        self
+    }
+
     /// Adds a tag to find the fact by.
     #[must_use]
     pub fn tag(mut self, tag: impl Into<String>) -> Self {
@@ -431,6 +443,7 @@ impl Statement {
 
 /// A fact that is known now: nothing has superseded, resolved or forgotten it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Fact {
     /// The identifier.
     pub id: FactId,

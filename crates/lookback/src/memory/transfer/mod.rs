@@ -25,6 +25,7 @@ struct Line {
 
 /// Whether an import writes anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Effect {
     /// The import writes.
     Write,
@@ -34,6 +35,7 @@ pub enum Effect {
 
 /// How many facts an import accepted, and what became of the others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Counts {
     /// New facts.
     pub new: u64,
@@ -51,6 +53,7 @@ pub struct Counts {
 
 /// The report of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Imported {
     /// Whether the log was empty and is now a copy of the exported one, with the same identifiers and the whole
     /// history, except for references to other logs (see [`import`]).
