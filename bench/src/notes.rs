@@ -239,7 +239,7 @@ fn play(recording: &Recording, policy: &Policy, mut on_call: impl FnMut(&mut Ses
         let mut session = Session::open(MemoryStore::new(), "notes", settings(policy.clone())).await?;
         session.set_preamble(&recording.preamble).await?;
         let (mut call, mut now) = (0, None);
-        for (index, RecordedMessage { message, time }) in recording.messages.iter().enumerate() {
+        for (index, RecordedMessage { message, time, .. }) in recording.messages.iter().enumerate() {
             now = time.or(now);
             if index > 0 && message.role() == Role::Assistant {
                 call += 1;

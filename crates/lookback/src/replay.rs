@@ -27,6 +27,7 @@ use crate::store::{LogName, MemoryStore, Record, Store, StoreError};
 
 /// The figures of a replay. The fields are those of the command line's JSON.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[non_exhaustive]
 pub struct Report {
     /// The name of the transcript; `total` for the sum of several.
     pub id: String,
@@ -124,6 +125,11 @@ impl Reported {
 }
 
 impl Report {
+    /// Creates the report of a transcript with this name under this policy, before the first call.
+    pub fn new(id: impl Into<String>, policy: impl Into<String>) -> Self {
+        Report { id: id.into(), policy: policy.into(), ..Report::default() }
+    }
+
     /// Adds another report to this one.
     pub fn add(&mut self, other: &Report) {
         self.calls += other.calls;
