@@ -24,9 +24,9 @@ use crate::store::{LogName, MemoryStore, Record, Store, StoreError};
 /// Replays a recording into a session, with a model call before each assistant message, unless it is the first message.
 /// The session is in memory until it is [saved](Replay::save).
 ///
-/// `unrecorded` are the tokens of a system prompt and tools that the recording does not contain (see [`unrecorded`](super::unrecorded)).
-/// They are sent and paid for with each call, and count against no limit. `on_call` is called after each call, and can
-/// stop the replay.
+/// `unrecorded` are the tokens of a system prompt and tools that the recording does not contain (see
+/// [`unrecorded`](super::unrecorded)). They are sent and paid for with each call, and count against no limit. `on_call`
+/// is called after each call, and can stop the replay.
 ///
 /// # Errors
 /// Returns an error if a window exceeds a hard limit.
