@@ -108,7 +108,7 @@ pub enum StoreError {
         /// The record.
         position: u64,
         /// What is wrong with it.
-        damage: Damage,
+        damage: Box<Damage>,
     },
     /// An entry cannot be written as JSON. This does not happen with the entries of a session or a memory.
     #[error("entry {position} of `{log}` cannot be written as JSON")]
@@ -135,7 +135,7 @@ pub enum StoreError {
 impl StoreError {
     /// Creates the error for a record that cannot be read.
     pub fn damaged(log: &LogName, position: u64, damage: Damage) -> Self {
-        StoreError::Damaged { log: log.to_string(), position, damage }
+        StoreError::Damaged { log: log.to_string(), position, damage: Box::new(damage) }
     }
 
     /// Creates the error for an entry that cannot be written as JSON.
