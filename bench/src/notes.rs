@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback::cache::{Block, Cache};
-use lookback::memory::{FactKind, Memory, Scope, SheetOptions, Source, Speaker, Statement};
+use lookback::memory::{Memory, Scope, SheetOptions, Speaker, Statement};
 use lookback::middleware::{Event, FactSheet, Middleware, Run};
 use lookback::presets::named;
 use lookback::recording::RecordedMessage;
@@ -209,7 +209,7 @@ impl Sheets {
 }
 
 fn options(budget: u64) -> SheetOptions {
-    SheetOptions { budget, ..SheetOptions::default() }
+    SheetOptions::default().budget(budget)
 }
 
 /// Opens a memory of a workspace that others write to.
@@ -221,8 +221,7 @@ fn memory(facts: u64) -> Memory {
 
 fn state(memory: &Memory, thing: u64, change: u64) {
     let text = format!("The worker of queue {thing} takes {} jobs at a time, as the newest run shows.", 17 + change);
-    let about = Some(format!("queue {thing}"));
-    let statement = Statement { about, ..Statement::new(FactKind::Finding, text, Source::of(Speaker::Model)) };
+    let statement = Statement::finding(text).by(Speaker::Model).about(format!("queue {thing}"));
     block_on(memory.state(Scope::Shared, statement)).expect("a fact");
 }
 
@@ -240,7 +239,7 @@ fn play(recording: &Recording, policy: &Policy, mut on_call: impl FnMut(&mut Ses
         let mut session = Session::open(MemoryStore::new(), "notes", settings(policy.clone())).await?;
         session.set_preamble(&recording.preamble).await?;
         let (mut call, mut now) = (0, None);
-        for (index, RecordedMessage { message, time }) in recording.messages.iter().enumerate() {
+        for (index, RecordedMessage { message, time, .. }) in recording.messages.iter().enumerate() {
             now = time.or(now);
             if index > 0 && message.role() == Role::Assistant {
                 call += 1;

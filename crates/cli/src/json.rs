@@ -105,11 +105,12 @@ enum What<'a> {
     Drawn {
         from: &'a [Range<Position>],
     },
+    Unknown {},
 }
 
 impl<'a> From<&'a memory::Fact> for Fact<'a> {
     fn from(fact: &'a memory::Fact) -> Self {
-        let memory::Fact { id, statement, confidence, trust, confirmations, disputes, said } = fact;
+        let memory::Fact { id, statement, confidence, trust, confirmations, disputes, said, .. } = fact;
         Fact {
             id: *id,
             statement: statement.into(),
@@ -124,7 +125,7 @@ impl<'a> From<&'a memory::Fact> for Fact<'a> {
 
 impl<'a> From<&'a memory::Statement> for Statement<'a> {
     fn from(statement: &'a memory::Statement) -> Self {
-        let memory::Statement { kind, text, about, confidence, source, trust, time, tags, supersedes } = statement;
+        let memory::Statement { kind, text, about, confidence, source, trust, time, tags, supersedes, .. } = statement;
         Statement {
             kind: *kind,
             text,
@@ -141,7 +142,7 @@ impl<'a> From<&'a memory::Statement> for Statement<'a> {
 
 impl<'a> From<&'a memory::Source> for Source<'a> {
     fn from(source: &'a memory::Source) -> Self {
-        let memory::Source { by, session, message } = source;
+        let memory::Source { by, session, message, .. } = source;
         Source { by, session: session.as_deref(), entry: *message }
     }
 }
@@ -160,6 +161,7 @@ impl<'a> From<&'a memory::Event> for Event<'a> {
                 What::Forgotten { id: *id, why: why.as_deref(), source: source.into(), time: *time }
             }
             FactEntry::Drawn { from } => What::Drawn { from },
+            _ => What::Unknown {},
         };
         Event { scope: event.scope, entry: event.position, what }
     }

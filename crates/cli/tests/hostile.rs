@@ -116,7 +116,7 @@ fn a_name_that_turns_the_direction_of_text_is_escaped() {
     let lab = Lab::new();
     let log: LogName = "a\u{202e}b".parse().unwrap();
     let store = SqliteStore::open(lab.path("s.db")).unwrap();
-    let record = Record { body: "{}".to_owned(), text: "apple".to_owned(), checkpoint: false };
+    let record = Record::new("{}").text("apple");
     block_on(store.append(&log, 0, vec![record], None)).unwrap();
     let run = lab.run(&["sessions", "list", "--store", "s.db"]);
     assert!(run.out().contains("a\\u202eb") && !run.stdout.contains('\u{202e}'), "{}", run.stdout);

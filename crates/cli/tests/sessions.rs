@@ -58,7 +58,7 @@ fn with_summary() -> Lab {
     let lab = Lab::new();
     let store = SqliteStore::open(lab.path("s.db")).unwrap();
     let (lived, old): (LogName, LogName) = ("lived".parse().unwrap(), "old".parse().unwrap());
-    let record = |text: &str| vec![Record { body: "{}".to_owned(), text: text.to_owned(), checkpoint: false }];
+    let record = |text: &str| vec![Record::new("{}").text(text)];
     block_on(async {
         store.append(&old, 0, record(""), None).await.unwrap();
         store.append(&lived, 0, record(""), Some(1_763_719_199_999)).await.unwrap();
@@ -357,7 +357,7 @@ fn a_folder_that_is_no_store_is_not_taken_for_an_empty_one() {
 fn a_damaged_file_is_said_to_be_and_its_session_can_be_erased() {
     let lab = Lab::new();
     let store = FileStore::open(lab.path("store")).unwrap();
-    let record = Record { body: "{}".to_owned(), text: "apple".to_owned(), checkpoint: false };
+    let record = Record::new("{}").text("apple");
     block_on(store.append(&"one".parse().unwrap(), 0, vec![record.clone(), record], Some(0))).unwrap();
     let turns = lab.path("store/memory/one/turns.jsonl");
     let damaged = fs::read_to_string(&turns).unwrap().replace("\"at\":0", "\"at\":zero");

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 /// What one provider charges for input, and how its prompt cache works.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[non_exhaustive]
 pub struct Price {
     /// The name by which it is chosen.
     pub name: String,
@@ -36,6 +37,7 @@ pub struct Price {
 /// Which prefixes of a request a provider keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Entries {
     /// Those that end at a cache marker.
     Marked,

@@ -338,7 +338,7 @@ fn an_agent_whose_memory_is_damaged_goes_on_and_says_so() {
         });
         let store = lookback::store::open(place.store()).unwrap();
         let facts = "s".parse::<LogName>().unwrap().facts_of();
-        let damaged = Record { body: "{".into(), text: String::new(), checkpoint: false };
+        let damaged = Record::new("{");
         block_on(store.append(&facts, 0, vec![damaged], None)).unwrap();
         drop(store);
         let (out, told) = done(&place.run(&[TASK]));

@@ -70,12 +70,10 @@ fn an_edited_prompt_and_its_answer_are_left_out() {
 
 #[test]
 fn of_the_lines_of_one_message_the_last_has_its_usage() {
-    let usage = |message, [input, cache_write, cache_read, output]: [u64; 4]| RecordedUsage {
-        message,
-        input,
-        cache_write,
-        cache_read,
-        output,
+    let usage = |message, [input, cache_write, cache_read, output]: [u64; 4]| {
+        let mut usage = RecordedUsage::new(message);
+        (usage.input, usage.cache_write, usage.cache_read, usage.output) = (input, cache_write, cache_read, output);
+        usage
     };
     let recording = &read(SESSION)[0];
     assert_eq!(

@@ -64,7 +64,7 @@ fn reads(number: u64) -> Message {
 /// Plays an iteration in which the model reads another page. Returns the messages that were sent.
 async fn read_on(run: &mut Pipeline) -> Vec<String> {
     let call = run.next().await.unwrap().unwrap();
-    let usage = CallUsage { input: 500 * call.iteration, output: 100, ..CallUsage::default() };
+    let usage = CallUsage::new(500 * call.iteration, 100);
     for tool in run.answered(reads(call.iteration), Some(usage)).await.unwrap() {
         let text = format!("page {}", call.iteration);
         run.tool(&tool, |_| async { Ok::<_, String>(text) }).await.unwrap();
@@ -342,7 +342,7 @@ fn a_session_that_goes_on_has_its_sheet_once() {
 fn a_damaged_memory_is_told_to_the_model_once_and_the_run_goes_on() {
     block_on(async {
         let (store, memory) = constrained().await;
-        let damaged = Record { body: "{".into(), text: String::new(), checkpoint: false };
+        let damaged = Record::new("{");
         store.append(&memory.session().facts_of(), 1, vec![damaged], None).await.unwrap();
         // The agent starts nevertheless.
         let memory = Memory::open(store.clone(), "run").await.unwrap();
@@ -369,7 +369,7 @@ fn a_damaged_memory_is_told_to_the_model_once_and_the_run_goes_on() {
 fn a_run_that_is_not_to_go_on_without_its_memory_ends_in_order() {
     block_on(async {
         let (store, memory) = constrained().await;
-        let damaged = Record { body: "{".into(), text: String::new(), checkpoint: false };
+        let damaged = Record::new("{");
         store.append(&memory.session().facts_of(), 1, vec![damaged], None).await.unwrap();
         let closed = lookback::middleware::MiddlewareSettings {
             on_failure: Some(lookback::middleware::OnFailure::Closed),

@@ -25,7 +25,7 @@ fn name(text: &str) -> LogName {
 }
 
 fn record(text: &str) -> Record {
-    Record { body: format!("{{\"said\":\"{text}\"}}"), text: text.to_owned(), checkpoint: false }
+    Record::new(format!("{{\"said\":\"{text}\"}}")).text(text)
 }
 
 fn open(root: &Path) -> FileStore {
@@ -67,7 +67,7 @@ fn the_files_of_a_session_can_be_read() {
     let store = FileStore::open(folder.path()).unwrap();
     let log = name("team/chat 1");
     let shared = name("shared").shared_of();
-    let checkpoint = Record { body: "{\"seen\": 2}".to_owned(), text: String::new(), checkpoint: true };
+    let checkpoint = Record::new("{\"seen\": 2}").checkpoint(true);
     block_on(async {
         store.append(&log, 0, vec![record("Caf\u{e9}?")], Some(1000)).await.unwrap();
         store.append(&log, 1, vec![record("No."), checkpoint], None).await.unwrap();
@@ -134,7 +134,7 @@ fn bodies_keep_their_bytes_whatever_they_are() {
     let deep = "[".repeat(5_000) + &"]".repeat(5_000);
     let odd: Vec<_> = odd.into_iter().map(str::to_owned).chain([deep]).collect();
     for log in [name("odd"), name("odd").shared_of()] {
-        let records = odd.iter().map(|body| Record { body: body.clone(), text: body.clone(), checkpoint: false });
+        let records = odd.iter().map(|body| Record::new(body.clone()).text(body.clone()));
         block_on(open(folder.path()).append(&log, 0, records.collect(), None)).unwrap();
         let store = open(folder.path());
         assert_eq!(bodies(&store, &log), odd);
@@ -155,17 +155,17 @@ fn a_document_is_a_log_as_any_other() {
         append(&store, &log, 0, &[]).unwrap();
         assert_eq!(block_on(store.info(&log)).unwrap(), None);
         append(&store, &log, 0, &["a", "b"]).unwrap();
-        let checkpoint = Record { checkpoint: true, ..record("c") };
+        let checkpoint = record("c").checkpoint(true);
         block_on(store.append(&log, 2, vec![checkpoint, record("d")], Some(9))).unwrap();
         for (before, checkpoint) in [(None, Some(2)), (Some(2), None), (Some(3), Some(2))] {
-            assert_eq!(block_on(store.head(&log, before)).unwrap(), Some(Head { end: 4, checkpoint }));
+            assert_eq!(block_on(store.head(&log, before)).unwrap(), Some(Head::new(4, checkpoint)));
         }
         assert_eq!(block_on(store.read(&log, 1..3)).unwrap(), said(&["b", "c"]));
         let refused = append(&store, &log, 3, &["e"]).unwrap_err();
         assert!(matches!(refused, StoreError::Conflict { at: 3, end: 4 }), "{refused:?}");
         assert!(block_on(store.touch(&log, 50)).unwrap());
         let bytes = said(&["a", "b", "c", "d"]).concat().len() as u64;
-        let info = LogInfo { name: log.clone(), records: 4, bytes, created: Some(0), used: Some(50) };
+        let info = LogInfo::new(log.clone(), 4, bytes).created(Some(0)).used(Some(50));
         assert_eq!(block_on(store.info(&log)).unwrap(), Some(info.clone()));
         assert_eq!(block_on(store.list("memory:")).unwrap(), [info]);
         assert!(block_on(store.search(Some(&log), "a", 9)).unwrap().is_empty());

@@ -468,7 +468,7 @@ fn what_was_evicted_is_found_until_the_memory_is_cleared() {
 fn a_slot_is_empty_then_holds_then_is_empty() {
     let slot = SingleSlotChatMemoryStore::new("X").unwrap();
     let (own, other): (LogName, LogName) = ("X".parse().unwrap(), "Y".parse().unwrap());
-    let record = || Record { body: "{}".into(), text: "word".into(), checkpoint: false };
+    let record = || Record::new("{}").text("word");
     assert!(block_on(slot.head(&own, None)).unwrap().is_none());
     block_on(slot.append(&own, 0, vec![record()], None)).unwrap();
     assert_eq!(block_on(slot.read(&own, 0..9)).unwrap(), ["{}"]);

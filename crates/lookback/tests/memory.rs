@@ -87,7 +87,10 @@ impl Said {
     fn statement(&self) -> Statement {
         let Said { kind, text, about, by, confidence, trust, supersedes, .. } = self.clone();
         let confidence = confidence.map_or(Confidence::CERTAIN, Confidence::new);
-        Statement { about, confidence, trust, supersedes, ..Statement::new(kind, text, by.source()) }
+        let mut statement = Statement::new(kind, text, by.source());
+        (statement.about, statement.confidence) = (about, confidence);
+        (statement.trust, statement.supersedes) = (trust, supersedes);
+        statement
     }
 }
 
@@ -132,6 +135,7 @@ impl Step {
                         text.push_str(&format!(", disputes {id}"));
                     }
                 }
+                _ => unreachable!(),
             }
             return Ok(Some(text));
         }
@@ -147,7 +151,7 @@ impl Step {
 
 /// The current facts in the order in which they were stated, as a sheet with room for all of them writes them.
 fn stands(memory: &Memory) -> Vec<String> {
-    let all = SheetOptions { budget: u64::MAX, surer_than: Confidence::new(0.0) };
+    let all = SheetOptions::default().budget(u64::MAX).surer_than(0.0);
     let sheet = block_on(memory.sheet(&all, &Estimate::default())).unwrap();
     let line = |fact: lookback::memory::Fact| {
         let line = sheet.text.lines().find(|line| line.starts_with(&format!("{} ", fact.id)));
@@ -210,7 +214,7 @@ fn sheets_are_written_as_the_vectors_say() {
                 block_on(memory.state(said.scope(), said.statement())).unwrap();
             }
             for of in &vector.sheets {
-                let options = SheetOptions { budget: of.budget, surer_than: Confidence::new(of.surer_than) };
+                let options = SheetOptions::default().budget(of.budget).surer_than(of.surer_than);
                 let sheet = block_on(memory.sheet(&options, &Estimate::default())).unwrap();
                 assert!(sheet.tokens <= of.budget, "{}", vector.name);
                 if (&sheet.text, sheet.is_short()) != (&of.text, of.short) {
@@ -282,9 +286,10 @@ fn k3_protected_facts_beyond_the_budget_end_in_a_sheet_and_are_all_kept() {
         facts.apply(&FactEntry::Stated(Statement::new(FactKind::Correction, text, Source::of(Speaker::Person))));
     }
     for budget in [0, 1, 2, 60, 200] {
-        let made = sheet(&[&facts], &SheetOptions { budget, ..SheetOptions::default() }, &Estimate::default());
+        let made = sheet(&[&facts], &SheetOptions::default().budget(budget), &Estimate::default());
         assert!(made.tokens <= budget && made.is_short());
-        assert_eq!(made.left_out, [(FactKind::Correction, 500 - made.shown.len() as u64)]);
+        let left_out: Vec<_> = made.left_out.iter().map(|left| (left.kind, left.count)).collect();
+        assert_eq!(left_out, [(FactKind::Correction, 500 - made.shown.len() as u64)]);
     }
     assert_eq!(facts.len(), 500);
 }
@@ -636,13 +641,9 @@ fn the_short_way_to_state_a_fact_is_the_long_one() {
 fn a_statement_is_built_or_written_out() {
     let old = "f3".parse().unwrap();
     let source = Source::of(Speaker::Model);
-    let long = Statement {
-        about: Some("the port".to_owned()),
-        confidence: Confidence::new(0.9),
-        tags: vec!["network".to_owned()],
-        supersedes: vec![old],
-        ..Statement::new(FactKind::Finding, "It listens on port 5050.", source)
-    };
+    let mut long = Statement::new(FactKind::Finding, "It listens on port 5050.", source);
+    (long.about, long.confidence) = (Some("the port".to_owned()), Confidence::new(0.9));
+    (long.tags, long.supersedes) = (vec!["network".to_owned()], vec![old]);
     let short = Statement::finding("It listens on port 5050.");
     let short = short.about("the port").confidence(0.9).tag("network").superseding(old).by(Speaker::Model);
     assert_eq!(short, long);

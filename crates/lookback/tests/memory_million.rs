@@ -80,11 +80,11 @@ impl Said {
         let by = match self.trust {
             Trust::Low => Speaker::Tool("grep".to_owned()),
             Trust::Medium => Speaker::Model,
-            Trust::High => Speaker::Person,
+            _ => Speaker::Person,
         };
-        let about = (self.form == Form::About).then(|| format!("Thing {thing}"));
-        let confidence = Confidence::new(self.confidence);
-        Statement { about, confidence, ..Statement::new(self.kind, text, Source::of(by)) }
+        let mut statement = Statement::new(self.kind, text, Source::of(by)).confidence(self.confidence);
+        statement.about = (self.form == Form::About).then(|| format!("Thing {thing}"));
+        statement
     }
 
     fn slot(&self) -> usize {
@@ -205,6 +205,7 @@ impl Both {
                 self.apply(&FactEntry::Stated(statement), Some(said.slot()));
                 self.model.slots[said.slot()].push(Standing { id, said, confirmations: 0 });
             }
+            Some(_) => unreachable!(),
         }
     }
 
@@ -244,7 +245,7 @@ impl Both {
 
 fn check_sheet(session: &Both, shared: &Both, dice: &mut Dice) {
     let most = 1 << dice.below(17);
-    let options = SheetOptions { budget: dice.below(most), surer_than: Confidence::new(dice.below(11) as f64 / 10.0) };
+    let options = SheetOptions::default().budget(dice.below(most)).surer_than(dice.below(11) as f64 / 10.0);
     let made = sheet(&[&session.facts, &shared.facts], &options, &Estimate::default());
     assert!(made.tokens <= options.budget, "{} of {}", made.tokens, options.budget);
     let over: HashSet<FactId> = session.model.over.iter().map(|(shared, _)| *shared).collect();
@@ -256,7 +257,7 @@ fn check_sheet(session: &Both, shared: &Both, dice: &mut Dice) {
     for kind in FactKind::ALL {
         let of_kind = |both: &Both| both.facts.of_kind(kind).filter(|fact| !hidden(fact.id)).count();
         let standing = of_kind(session) + of_kind(shared);
-        let left_out = made.left_out.iter().find(|(of, _)| *of == kind).map_or(0, |(_, count)| *count);
+        let left_out = made.left_out.iter().find(|left| left.kind == kind).map_or(0, |left| left.count);
         assert_eq!(shown[kind as usize] + left_out, standing as u64, "{kind}s with {options:?}");
     }
     assert!(!made.shown.iter().any(|id| hidden(*id)));
@@ -298,7 +299,7 @@ fn a_million_deeds_lose_nothing_and_never_hang() {
     session.compare();
     shared.compare();
     // With room for all of them, every protected fact is on the sheet.
-    let options = SheetOptions { budget: u64::MAX, ..SheetOptions::default() };
+    let options = SheetOptions::default().budget(u64::MAX);
     let all = sheet(&[&session.facts, &shared.facts], &options, &Estimate::default());
     assert!(!all.is_short() && all.shown.len() > 1_000);
 }
@@ -311,10 +312,11 @@ fn a_hundred_thousand_facts_that_are_all_protected_fit_a_sheet_of_any_size() {
         facts.apply(&FactEntry::Stated(Statement::new(FactKind::Correction, text, Source::of(Speaker::Person))));
     }
     for budget in [0, 1, 10, 50, 100, 1_000, 10_000] {
-        let options = SheetOptions { budget, ..SheetOptions::default() };
+        let options = SheetOptions::default().budget(budget);
         let made = sheet(&[&facts], &options, &Estimate::default());
         assert!(made.tokens <= budget);
-        assert_eq!(made.left_out, [(FactKind::Correction, 100_000 - made.shown.len() as u64)]);
+        let left_out: Vec<_> = made.left_out.iter().map(|left| (left.kind, left.count)).collect();
+        assert_eq!(left_out, [(FactKind::Correction, 100_000 - made.shown.len() as u64)]);
     }
     assert_eq!(facts.len(), 100_000);
 }

@@ -120,13 +120,8 @@ fn a_store_of_version_1_keeps_everything_and_gains_times() {
     assert_eq!(version(&path), 2);
     has_all(&store, &bodies);
     let log = name("s");
-    let info = LogInfo {
-        name: log.clone(),
-        records: bodies.len() as u64,
-        bytes: bodies.iter().map(|body| body.len() as u64).sum(),
-        created: None,
-        used: None,
-    };
+    let bytes = bodies.iter().map(|body| body.len() as u64).sum();
+    let info = LogInfo::new(log.clone(), bodies.len() as u64, bytes);
     assert_eq!(block_on(store.info(&log)).unwrap(), Some(info));
     assert_eq!(block_on(store.read(&name("odd"), 0..9)).unwrap(), ["{\"said\":\"apple\"}", "no JSON"]);
     let checkpoint = bodies.iter().rposition(|body| body.contains("\"checkpoint\"")).map(|at| at as u64);
@@ -137,7 +132,7 @@ fn a_store_of_version_1_keeps_everything_and_gains_times() {
     let memory = MemoryStore::new();
     let record = |body: &String| {
         let checkpoint = matches!(serde_json::from_str(body).unwrap(), Entry::Checkpoint(_));
-        Record { body: body.clone(), text: String::new(), checkpoint }
+        Record::new(body.clone()).checkpoint(checkpoint)
     };
     block_on(memory.append(&log, 0, bodies.iter().map(record).collect(), None)).unwrap();
     let mut same = block_on(Session::open(memory, "s", settings())).unwrap();
@@ -209,7 +204,7 @@ fn two_processes_that_open_a_store_of_version_1_at_once_bring_it_up_to_date_once
 fn a_process_opens() {
     let Some(path) = std::env::var_os(STORE) else { return };
     let store = SqliteStore::open(path).unwrap();
-    let record = || vec![Record { body: "{}".to_owned(), text: String::new(), checkpoint: false }];
+    let record = || vec![Record::new("{}")];
     let mut at = 0;
     while let Err(error) = block_on(store.append(&name("opened"), at, record(), None)) {
         match error {

@@ -22,11 +22,7 @@ fn name(text: &str) -> LogName {
 
 /// Puts the lines of a file into a log, as records.
 fn keep(store: &MemoryStore, log: &LogName, from: &str) {
-    let record = |line: &str| Record {
-        body: line.to_owned(),
-        text: String::new(),
-        checkpoint: line.starts_with(r#"{"checkpoint""#),
-    };
+    let record = |line: &str| Record::new(line).checkpoint(line.starts_with(r#"{"checkpoint""#));
     let records = file(from).lines().map(record).collect();
     block_on(store.append(log, 0, records, None)).unwrap();
 }

@@ -143,7 +143,9 @@ fn tools_and_system_prompt_are_those_of_the_dialect() {
 
 #[test]
 fn what_the_provider_reported_is_read() {
-    let usage = [RecordedUsage { message: 1, input: 3, cache_write: 20, cache_read: 100, output: 7 }];
+    let mut usage = RecordedUsage::new(1);
+    (usage.input, usage.cache_write, usage.cache_read, usage.output) = (3, 20, 100, 7);
+    let usage = [usage];
     let messages = OPENAI.join(",");
     for more in [
         r#""usage":[[1,3,20,100,7]]"#,

@@ -11,7 +11,7 @@ use futures_lite::future::block_on;
 use lookback::compat::agentlib::ReadOptions;
 use lookback::memory::tools::Reply;
 use lookback::memory::{
-    self, Export, FactEntry, FactKind, Memory, Recall, Scope, SheetOptions, Source, Speaker, Statement,
+    self, Export, FactEntry, FactKind, LeftMessage, Memory, Recall, Scope, SheetOptions, Source, Speaker, Statement,
 };
 use lookback::middleware::{Event, FactSheet, Flow, Note, Pipeline, Reaction, Run, ToolOutcome};
 use lookback::session::{self, HistoryQuery};
@@ -70,8 +70,8 @@ fn stores_and_sessions_say_no_word() {
             hides(&Pipeline::new(session));
         });
     }
-    hides(&Record { body: mark(), text: mark(), checkpoint: false });
-    hides(&HistoryQuery { query: Some(mark()), ..HistoryQuery::default() });
+    hides(&Record::new(mark()).text(mark()));
+    hides(&HistoryQuery::default().query(MARK));
     hides(&ReadOptions { query: Some(mark()), ..ReadOptions::default() });
     let recording = format!(r#"{{"role":"user","content":"{MARK}"}}"#);
     hides(&Recording::read(&recording, "chat", Dialect::OpenAiChat).unwrap());
@@ -81,7 +81,7 @@ fn stores_and_sessions_say_no_word() {
 fn a_store_in_memory_says_how_much_there_is() {
     let store = MemoryStore::new();
     let log: LogName = "chat".parse().unwrap();
-    block_on(store.append(&log, 0, vec![Record { body: mark(), text: mark(), checkpoint: false }], None)).unwrap();
+    block_on(store.append(&log, 0, vec![Record::new(mark()).text(mark())], None)).unwrap();
     assert_eq!(format!("{store:?}"), "MemoryStore { logs: 1, records: 1, .. }");
 }
 
@@ -90,11 +90,7 @@ fn facts_say_no_word() {
     block_on(async {
         let memory = Memory::open(MemoryStore::new(), "chat").await.unwrap();
         let source = Source::of(Speaker::Person);
-        let statement = Statement {
-            about: Some(mark()),
-            tags: vec![mark()],
-            ..Statement::new(FactKind::Blocker, MARK, source.clone())
-        };
+        let statement = Statement::new(FactKind::Blocker, MARK, source.clone()).about(MARK).tag(MARK);
         hides(&statement);
         let stated = memory.state(Scope::Session, statement).await.unwrap();
         hides(&memory.facts().await.unwrap());
@@ -109,7 +105,7 @@ fn facts_say_no_word() {
         hides(&FactEntry::Resolved { id, with: mark(), source: source.clone(), time });
         hides(&FactEntry::Forgotten { id, why: Some(mark()), source, time });
     });
-    hides(&Reply { text: mark(), error: false });
+    hides(&Reply::done(MARK));
 }
 
 #[test]
@@ -140,7 +136,7 @@ fn a_run_and_its_stages_say_no_word() {
     hides(&Reaction { notes: vec![mark()], policy: None, flow });
     let mut run = Run::new("chat".parse().unwrap(), View::default(), Dialect::default(), Policy::unlimited());
     run.task = Some(MARK.into());
-    run.left = vec![(0, Arc::new(Message::user(MARK)))].into();
+    run.left = vec![LeftMessage::new(0, Message::user(MARK))].into();
     run.notes = vec![note].into();
     hides(&run);
 }

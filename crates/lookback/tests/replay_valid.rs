@@ -41,7 +41,7 @@ fn windows(recording: &Recording, settings: Settings) -> Result<Vec<String>, loo
         let mut session = Session::open(MemoryStore::new(), "replay", settings).await?.with_spawner(block_on);
         session.set_preamble(&recording.preamble).await?;
         let mut windows = Vec::new();
-        for (index, RecordedMessage { message, time }) in recording.messages.iter().enumerate() {
+        for (index, RecordedMessage { message, time, .. }) in recording.messages.iter().enumerate() {
             if index > 0 && message.role() == Role::Assistant {
                 windows.push(session.window().await?.to_json()?);
             }

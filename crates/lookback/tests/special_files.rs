@@ -40,7 +40,7 @@ fn folder(path: &Path) {
 const SPECIAL: [fn(&Path); 3] = [pipe, socket, folder];
 
 fn record(text: &str) -> Record {
-    Record { body: "{}".to_owned(), text: text.to_owned(), checkpoint: false }
+    Record::new("{}").text(text)
 }
 
 fn refused<T: std::fmt::Debug>(answer: Result<T, StoreError>, expected: &Path) {

@@ -3,6 +3,9 @@
 #![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
+#[path = "store/own.rs"]
+mod own;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +13,7 @@ use futures_lite::future::block_on;
 use lookback::memory::Memory;
 use lookback::store::{BadName, Derived, Head, Hit, LogInfo, Record, purge};
 use lookback::{FileStore, LogName, MemoryStore, Message, Session, Settings, SqliteStore, Store, StoreError};
+use own::OwnStore;
 use rusqlite::Connection;
 
 fn name(text: &str) -> LogName {
@@ -17,11 +21,11 @@ fn name(text: &str) -> LogName {
 }
 
 fn record(text: &str) -> Record {
-    Record { body: format!("{{\"said\":\"{text}\"}}"), text: text.to_owned(), checkpoint: false }
+    Record::new(format!("{{\"said\":\"{text}\"}}")).text(text)
 }
 
 fn checkpoint() -> Record {
-    Record { body: "{}".to_owned(), text: String::new(), checkpoint: true }
+    Record::new("{}").checkpoint(true)
 }
 
 /// The suite, on logs and what is in them.
@@ -40,13 +44,13 @@ async fn keeps_logs(store: &dyn Store) {
     store.append(&one, 0, vec![record("apple pie"), record("banana")], None).await.unwrap();
     store.append(&one, 2, vec![checkpoint(), record("apple and cherry"), checkpoint()], None).await.unwrap();
     store.append(&two, 0, vec![record("cherry")], None).await.unwrap();
-    assert_eq!(store.head(&one, None).await.unwrap(), Some(Head { end: 5, checkpoint: Some(4) }));
-    assert_eq!(store.head(&two, None).await.unwrap(), Some(Head { end: 1, checkpoint: None }));
+    assert_eq!(store.head(&one, None).await.unwrap(), Some(Head::new(5, Some(4))));
+    assert_eq!(store.head(&two, None).await.unwrap(), Some(Head::new(1, None)));
 
     // The newest checkpoint before a position.
     for (before, expected) in [(0, None), (2, None), (3, Some(2)), (4, Some(2)), (5, Some(4)), (u64::MAX, Some(4))] {
         let head = store.head(&one, Some(before)).await.unwrap().unwrap();
-        assert_eq!(head, Head { end: 5, checkpoint: expected }, "before {before}");
+        assert_eq!(head, Head::new(5, expected), "before {before}");
     }
 
     // A writer who is wrong writes nothing.
@@ -124,11 +128,7 @@ async fn keeps_logs(store: &dyn Store) {
     assert_eq!(found(None, "apple", 9).await, [hit(&one, 0)]);
 
     // Bodies and texts of any content.
-    let odd = Record {
-        body: "\"\u{1f600}\\u0000\"".to_owned(),
-        text: "nul\0inside \u{1f600} pear_tree".to_owned(),
-        checkpoint: false,
-    };
+    let odd = Record::new("\"\u{1f600}\\u0000\"").text("nul\0inside \u{1f600} pear_tree");
     store.append(&one, 1, vec![odd.clone()], None).await.unwrap();
     assert_eq!(store.read(&one, 1..2).await.unwrap(), [odd.body]);
     assert_eq!(found(None, "pear_tree", 9).await, [hit(&one, 1)]);
@@ -148,13 +148,8 @@ async fn keeps_times(store: &dyn Store) {
 
     store.append(&log, 0, vec![record("a")], Some(100)).await.unwrap();
     assert_eq!(times().await, (Some(100), Some(100)));
-    let info = LogInfo {
-        name: log.clone(),
-        records: 1,
-        bytes: record("a").body.len() as u64,
-        created: Some(100),
-        used: Some(100),
-    };
+    let bytes = record("a").body.len() as u64;
+    let info = LogInfo::new(log.clone(), 1, bytes).created(Some(100)).used(Some(100));
     assert_eq!(store.info(&log).await.unwrap(), Some(info.clone()));
     assert_eq!(store.list("").await.unwrap(), [info]);
     // A clock may go back, or be lacking; what was used stays so.
@@ -226,7 +221,7 @@ async fn lists_by_prefix(store: &dyn Store) {
     let log = name("ab");
     assert_eq!(store.head(&log, None).await.unwrap(), None);
     store.append(&log, 0, vec![record("pear")], Some(1)).await.unwrap();
-    assert_eq!(store.search(None, "pear", 9).await.unwrap(), [Hit { log: log.clone(), position: 0 }]);
+    assert_eq!(store.search(None, "pear", 9).await.unwrap(), [Hit::new(log.clone(), 0)]);
     assert_eq!(store.clear().await.unwrap(), 1);
 }
 
@@ -347,6 +342,11 @@ async fn conforms(store: &dyn Store) {
 #[test]
 fn a_store_in_memory_conforms() {
     block_on(conforms(&MemoryStore::new()));
+}
+
+#[test]
+fn a_store_of_another_crate_conforms() {
+    block_on(conforms(&OwnStore::default()));
 }
 
 #[test]
@@ -566,7 +566,7 @@ proptest::proptest! {
 #[cfg(feature = "sqlite")]
 fn many_alike(store: &SqliteStore, messages: u64) {
     let text = "the cat sat on the mat";
-    let record = || Record { body: "{}".to_owned(), text: text.to_owned(), checkpoint: false };
+    let record = || Record::new("{}").text(text);
     let records = (0..messages).map(|_| record()).collect();
     block_on(store.append(&name("alike"), 0, records, None)).unwrap();
 }

@@ -574,7 +574,7 @@ fn noted(store: &Arc<dyn Store>, log: &LogName, change: impl FnOnce(&mut serde_j
     let body = block_on(store.read(log, end - 1..end)).unwrap().remove(0);
     let mut note: serde_json::Value = serde_json::from_str(&body).unwrap();
     change(&mut note);
-    let record = Record { body: note.to_string(), text: String::new(), checkpoint: false };
+    let record = Record::new(note.to_string());
     block_on(store.append(log, end, vec![record], None)).unwrap();
 }
 
@@ -664,7 +664,7 @@ fn a_summary_that_was_made_under_an_old_name_is_taken_up() {
         notes = block_on(store.read(&name.summary_of(), 0..9)).unwrap();
         std::thread::sleep(Duration::from_millis(20));
     }
-    let records = notes.into_iter().map(|body| Record { body, text: String::new(), checkpoint: false }).collect();
+    let records = notes.into_iter().map(Record::new).collect();
     block_on(store.append(&old, 0, records, None)).unwrap();
     block_on(store.delete(&name.summary_of())).unwrap();
     let mut session = open_named(&store, name.as_str(), settings(2, 100), &model);

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback::memory::{
-    BadLine, Counts, Effect, Export, Fact, FactEntry, FactKind, Imported, Memory, Scope, Source, Speaker, Statement,
-    Trust, export, import,
+    BadLine, Counts, Effect, Export, Fact, FactEntry, FactKind, Imported, LeftMessage, Memory, Scope, Source, Speaker,
+    Statement, Trust, export, import,
 };
 use lookback::summarize::Function;
 use lookback::tokens::Estimate;
@@ -18,7 +18,7 @@ fn open() -> Memory {
 }
 
 fn said(kind: FactKind, text: &str, by: Speaker, time: i64) -> Statement {
-    Statement { time: Some(time), ..Statement::new(kind, text, Source::of(by)) }
+    Statement::new(kind, text, Source::of(by)).time(time)
 }
 
 fn state(memory: &Memory, kind: FactKind, text: &str, by: Speaker, time: i64) -> String {
@@ -31,6 +31,12 @@ fn exported(memory: &Memory) -> String {
 
 fn imported(memory: &Memory, text: &str) -> Imported {
     block_on(import(memory, Scope::Session, &Export::read(text).unwrap(), Effect::Write)).unwrap()
+}
+
+fn counts(set: impl FnOnce(&mut Counts)) -> Counts {
+    let mut counts = Counts::default();
+    set(&mut counts);
+    counts
 }
 
 fn facts(memory: &Memory) -> Vec<Fact> {
@@ -64,19 +70,21 @@ fn an_empty_memory_gets_identifiers_and_history_back() {
     assert!(text.starts_with(r#"{"scope":"session","position":0,"entry":{"stated":{"kind":"finding","#), "{text}");
     let new = open();
     let report = imported(&new, &text);
-    assert_eq!(report, Imported { restored: true, counts: Counts { new: 3, ..Counts::default() }, refused: vec![] });
+    assert!(report.restored && report.refused.is_empty());
+    assert_eq!(report.counts, counts(|counts| counts.new = 3));
     assert_eq!(facts(&new), facts(&old));
     assert_eq!(exported(&new), text);
     let id = "f1".parse().unwrap();
     assert_eq!(block_on(new.history(id)).unwrap(), block_on(old.history(id)).unwrap());
     let again = imported(&new, &text);
-    assert_eq!(again, Imported { counts: Counts { known: 3, ..Counts::default() }, ..Imported::default() });
+    assert!(!again.restored && again.refused.is_empty());
+    assert_eq!(again.counts, counts(|counts| counts.known = 3));
     assert_eq!(exported(&new), text);
 }
 
 #[test]
 fn what_is_restored_hides_no_shared_facts_and_counts_no_messages_as_drawn_from() {
-    let messages = [(3, Arc::new(Message::user("It is so.")))];
+    let messages = [LeftMessage::new(3, Message::user("It is so."))];
     let drawn = |memory: &Memory| {
         let answer = r#"{"facts":[{"kind":"finding","text":"It is so.","confidence":1,"message":1}]}"#;
         let model = Function::new("m", move |_| async move { Ok(answer.to_owned()) });
@@ -86,7 +94,7 @@ fn what_is_restored_hides_no_shared_facts_and_counts_no_messages_as_drawn_from()
     let npm = block_on(old.state(Scope::Shared, said(FactKind::Preference, "Use npm.", Speaker::Model, 1))).unwrap().id;
     assert_eq!(drawn(&old), 1);
     let yarn = said(FactKind::Preference, "Use yarn here.", Speaker::Model, 2);
-    block_on(old.state(Scope::Session, Statement { supersedes: vec![npm, "f0".parse().unwrap()], ..yarn })).unwrap();
+    block_on(old.state(Scope::Session, yarn.superseding(npm).superseding("f0".parse().unwrap()))).unwrap();
     assert_eq!(texts(&old), ["Use yarn here."]);
     // Here `s0` is a different fact, and the message is a different one, too.
     let new = open();
@@ -103,13 +111,14 @@ fn what_is_restored_hides_no_shared_facts_and_counts_no_messages_as_drawn_from()
 #[test]
 fn what_takes_the_place_of_more_than_may_be_named_is_read_and_taken_over() {
     let old = open();
-    let first =
-        Statement { about: Some("the build".into()), ..said(FactKind::Finding, "It is slow.", Speaker::Model, 1) };
+    let first = said(FactKind::Finding, "It is slow.", Speaker::Model, 1).about("the build");
     block_on(old.state(Scope::Session, first.clone())).unwrap();
     let named = (0..32).map(|at| state(&old, FactKind::Decision, &format!("Step {at} is done."), Speaker::Model, 2));
-    let supersedes: Vec<_> = named.map(|id| id.parse().unwrap()).collect();
+    let mut then = first;
+    then.text = "It is fast.".into();
+    then.supersedes = named.map(|id| id.parse().unwrap()).collect();
     let begun = exported(&old);
-    block_on(old.state(Scope::Session, Statement { text: "It is fast.".into(), supersedes, ..first })).unwrap();
+    block_on(old.state(Scope::Session, then)).unwrap();
     let text = exported(&old);
     let new = open();
     assert!(imported(&new, &text).restored);
@@ -117,7 +126,7 @@ fn what_takes_the_place_of_more_than_may_be_named_is_read_and_taken_over() {
     let other = open();
     state(&other, FactKind::Preference, "Something else stands here.", Speaker::Model, 1);
     imported(&other, &begun);
-    assert_eq!(imported(&other, &text).counts, Counts { new: 1, superseded: 33, ..Counts::default() });
+    assert_eq!(imported(&other, &text).counts, counts(|counts| (counts.new, counts.superseded) = (1, 33)));
     assert_eq!(texts(&other), ["Something else stands here.", "It is fast."]);
 }
 
@@ -128,8 +137,8 @@ fn what_is_known_already_is_confirmed_once_and_what_is_new_is_added() {
     state(&new, FactKind::Constraint, "never touch `legacy`", Speaker::Model, 2);
     let text = exported(&lived());
     let report = imported(&new, &text);
-    let counts = Counts { new: 2, confirmed: 1, disputed: 1, ..Counts::default() };
-    assert_eq!(report, Imported { restored: false, counts, refused: vec![] });
+    assert!(!report.restored && report.refused.is_empty());
+    assert_eq!(report.counts, counts(|counts| (counts.new, counts.confirmed, counts.disputed) = (2, 1, 1)));
     let all = facts(&new);
     let told: Vec<_> = all.iter().map(|fact| (fact.statement.text.as_str(), fact.trust, fact.confirmations)).collect();
     assert_eq!(
@@ -144,7 +153,7 @@ fn what_is_known_already_is_confirmed_once_and_what_is_new_is_added() {
     );
     let before = exported(&new);
     let again = imported(&new, &text);
-    assert_eq!(again.counts, Counts { known: 3, ..Counts::default() });
+    assert_eq!(again.counts, counts(|counts| counts.known = 3));
     assert_eq!(exported(&new), before);
 }
 
@@ -153,19 +162,15 @@ fn a_fact_takes_the_place_of_what_it_took_the_place_of_where_it_comes_from() {
     let old = open();
     let first = state(&old, FactKind::Finding, "The build takes long.", Speaker::Model, 1);
     let begun = exported(&old);
-    let second = Statement {
-        supersedes: vec![first.parse().unwrap()],
-        ..said(FactKind::Finding, "Linking takes long.", Speaker::Model, 2)
-    };
+    let second = said(FactKind::Finding, "Linking takes long.", Speaker::Model, 2).superseding(first.parse().unwrap());
     let second = block_on(old.state(Scope::Session, second)).unwrap().id;
-    let third =
-        Statement { supersedes: vec![second], ..said(FactKind::Finding, "The linker swaps.", Speaker::Model, 3) };
+    let third = said(FactKind::Finding, "The linker swaps.", Speaker::Model, 3).superseding(second);
     block_on(old.state(Scope::Session, third)).unwrap();
     let new = open();
     state(&new, FactKind::Decision, "Something else stands here.", Speaker::Model, 1);
     imported(&new, &begun);
     let report = imported(&new, &exported(&old));
-    assert_eq!(report.counts, Counts { new: 1, superseded: 1, ..Counts::default() });
+    assert_eq!(report.counts, counts(|counts| (counts.new, counts.superseded) = (1, 1)));
     assert_eq!(texts(&new), ["Something else stands here.", "The linker swaps."]);
 }
 
@@ -178,7 +183,7 @@ fn what_was_superseded_or_forgotten_since_does_not_come_back() {
     block_on(new.forget(gone, Source::of(Speaker::Person))).unwrap();
     state(&new, FactKind::Finding, "It listens on port 8080.", Speaker::Person, 9);
     let before = texts(&new);
-    assert_eq!(imported(&new, &text).counts, Counts { known: 3, ..Counts::default() });
+    assert_eq!(imported(&new, &text).counts, counts(|counts| counts.known = 3));
     assert_eq!(texts(&new), before);
 }
 
@@ -188,7 +193,7 @@ fn what_is_older_than_what_is_known_is_left_out() {
     state(&new, FactKind::Finding, "It listens on port 8080.", Speaker::Person, 9);
     let old = open();
     state(&old, FactKind::Finding, "It listens on port 5050.", Speaker::Person, 1);
-    assert_eq!(imported(&new, &exported(&old)).counts, Counts { outdated: 1, ..Counts::default() });
+    assert_eq!(imported(&new, &exported(&old)).counts, counts(|counts| counts.outdated = 1));
     assert_eq!(texts(&new), ["It listens on port 8080."]);
 }
 
@@ -196,16 +201,13 @@ fn what_is_older_than_what_is_known_is_left_out() {
 fn what_may_not_take_the_place_of_another_is_refused_and_the_rest_is_taken() {
     let old = open();
     let first = state(&old, FactKind::Decision, "Use TOML.", Speaker::Model, 1);
-    let second = Statement {
-        supersedes: vec![first.parse().unwrap()],
-        ..said(FactKind::Decision, "Use YAML.", Speaker::Model, 2)
-    };
+    let second = said(FactKind::Decision, "Use YAML.", Speaker::Model, 2).superseding(first.parse().unwrap());
     block_on(old.state(Scope::Session, second)).unwrap();
     state(&old, FactKind::Decision, "Indent with spaces.", Speaker::Model, 3);
     let new = open();
     state(&new, FactKind::Decision, "Use TOML.", Speaker::Person, 1);
     let report = imported(&new, &exported(&old));
-    assert_eq!(report.counts, Counts { new: 1, ..Counts::default() });
+    assert_eq!(report.counts, counts(|counts| counts.new = 1));
     assert_eq!(report.refused[0].line, 2);
     assert!(report.refused[0].reason.to_string().contains("high trust"), "{:?}", report.refused);
     assert_eq!(texts(&new), ["Use TOML.", "Indent with spaces."]);
@@ -279,7 +281,7 @@ fn entries_that_refer_to_each_other_in_every_way_come_to_an_end() {
     // The first position is missing, so the log cannot be restored as it was.
     let text: String = (1..2_000).map(line).collect();
     let memory = open();
-    assert_eq!(imported(&memory, &text).counts, Counts { new: 1, ..Counts::default() });
+    assert_eq!(imported(&memory, &text).counts, counts(|counts| counts.new = 1));
     assert_eq!(texts(&memory), ["a1999"]);
     assert!(matches!(block_on(memory.entries(Scope::Session)).unwrap()[..], [FactEntry::Stated(_)]));
 }

@@ -36,7 +36,7 @@ fn log() -> LogName {
 }
 
 fn record(text: &str) -> Record {
-    Record { body: format!("{{\"said\":\"{text}\"}}"), text: text.to_owned(), checkpoint: false }
+    Record::new(format!("{{\"said\":\"{text}\"}}")).text(text)
 }
 
 /// Appends records one by one, each where the log ends.

@@ -152,7 +152,7 @@ async fn sessions_are_listed_a_page_at_a_time_and_what_belongs_to_them_is_not() 
     for n in 0..250 {
         write(&store, &format!("team/agent {n:03}"), vec![Message::user("Hello")]).await;
     }
-    let record = lookback::store::Record { body: "{}".into(), text: String::new(), checkpoint: false };
+    let record = lookback::store::Record::new("{}");
     store.append(&name("team/agent 000").summary_of(), 0, vec![record], None).await.unwrap();
     for scope in [Scope::Session, Scope::Shared] {
         let statement = Statement::new(FactKind::Finding, "It listens on port 5050.", Source::of(Speaker::Model));

@@ -134,7 +134,7 @@ fn list(
     };
     let wanted = |scope| match scope {
         Scope::Session => whose.session.is_some(),
-        Scope::Shared => shared || whose.session.is_none(),
+        _ => shared || whose.session.is_none(),
     };
     facts.retain(|fact| wanted(fact.id.scope) && kind.is_none_or(|kind| fact.statement.kind == kind));
     if json {
@@ -204,7 +204,9 @@ fn add(args: AddArgs) -> Result<(), Failure> {
     let AddArgs { kind, text, about, confidence, tags, supersedes, whose, json } = args;
     let store = store::open(&whose.place.store.path, Opening::Made(Durability::Disk))?;
     let memory = memory(store, whose.session.as_deref(), &whose.place)?;
-    let statement = Statement { about, confidence, tags, supersedes, ..Statement::new(kind, text, person()) };
+    let mut statement = Statement::new(kind, text, person());
+    (statement.about, statement.confidence) = (about, confidence);
+    (statement.tags, statement.supersedes) = (tags, supersedes);
     let stated = block_on(memory.state(scope(whose.shared), statement))?;
     if json {
         return output::json_line(&stated);
@@ -220,6 +222,7 @@ fn add(args: AddArgs) -> Result<(), Failure> {
                 output::note(&format!("disputes {other}, which has a higher trust; both facts are kept"));
             }
         }
+        _ => {}
     }
     Ok(())
 }
@@ -258,11 +261,13 @@ fn event_row(event: &Event) -> [String; 5] {
             (*id, "forgotten".to_owned(), Some(source), *time, why.as_deref().unwrap_or_default())
         }
         FactEntry::Drawn { .. } => (own, "drawn".to_owned(), None, None, ""),
+        _ => (own, "unknown".to_owned(), None, None, ""),
     };
     let by = source.map_or_else(String::new, |source| match &source.by {
         Speaker::Person => "person".to_owned(),
         Speaker::Model => "model".to_owned(),
         Speaker::Tool(name) => short(name),
+        _ => "unknown".to_owned(),
     });
     [id.to_string(), what, by, sessions::minute(time), short(text)]
 }
@@ -270,7 +275,7 @@ fn event_row(event: &Event) -> [String; 5] {
 fn sheet(whose: &Whose, budget: u64, model: Option<&str>, json: bool) -> Result<(), Failure> {
     let memory = existing(whose.session.as_deref(), &whose.place)?;
     let counter = input::settings(model).counter;
-    let sheet = block_on(memory.sheet(&SheetOptions { budget, ..SheetOptions::default() }, &*counter))?;
+    let sheet = block_on(memory.sheet(&SheetOptions::default().budget(budget), &*counter))?;
     if sheet.is_short() {
         output::warning("corrections, constraints or blockers are left out; raise --budget to show them");
     }
@@ -360,14 +365,18 @@ fn refuse_own(folder: &std::path::Path) -> Result<(), Failure> {
     let found = block_on(memory::import_kb(Arc::new(MemoryStore::new()), Memory::WORKSPACE, folder, Effect::DryRun));
     let is_theirs = match found {
         Err(error) => !matches!(error, KbError::Nothing { .. }),
-        Ok(found) => found != KbImported { files: found.files, ..KbImported::default() },
+        Ok(found) => {
+            let mut nothing = KbImported::default();
+            nothing.files = found.files;
+            found != nothing
+        }
     };
     if is_theirs { Ok(()) } else { Err(Failure::OwnStore(folder.to_owned())) }
 }
 
 /// Returns a sentence such as `3 facts: 2 new, 1 already known`. Facts that were refused are not counted.
 fn counted(counts: &Counts, options: ImportOptions) -> String {
-    let Counts { new, confirmed, superseded, disputed, known, outdated } = *counts;
+    let Counts { new, confirmed, superseded, disputed, known, outdated, .. } = *counts;
     let mut parts = vec![format!("{} new", output::number(new))];
     for (count, what) in [
         (superseded, "superseded"),

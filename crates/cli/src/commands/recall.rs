@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use futures_lite::future::block_on;
-use lookback::memory::{self, Passage, Recall, Recalled};
+use lookback::memory::{self, Recall, Recalled};
 
 use super::sessions;
 use crate::args::{RecallArgs, StoreArg};
@@ -37,7 +37,9 @@ pub(crate) fn run(args: RecallArgs) -> Result<ExitCode, Failure> {
 fn text_of(recalled: &Recalled, command: &dyn Fn(&Recall) -> String) -> String {
     let mut text = String::new();
     for passage in &recalled.passages {
-        text += &Passage { rest: None, ..passage.clone() }.to_string();
+        let mut shown = passage.clone();
+        shown.rest = None;
+        text += &shown.to_string();
         if let Some(rest) = &passage.rest {
             let (shown, all) = (passage.text.chars().count(), passage.length);
             text += &format!("[{shown} of {all} characters; the rest: {}]\n", command(rest));
@@ -74,11 +76,12 @@ fn command(recall: &Recall, session: &str, place: &StoreArg) -> String {
             options.push(("--offset", Some(*offset).filter(|offset| *offset > 0)));
             limit
         }
+        _ => &None,
     };
     options.push(("--limit", *limit));
     let query = match recall {
         Recall::Query { query, .. } => format!(" {}", output::quoted(query)),
-        Recall::Entry { .. } | Recall::Range { .. } => String::new(),
+        _ => String::new(),
     };
     let options: String = options.into_iter().filter_map(|(name, value)| Some(format!(" {name} {}", value?))).collect();
     let command = format!("lookback recall {}{query}{options}{}", output::quoted(session), store::option(&place.path));

@@ -89,7 +89,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
 
 /// Returns the policies of the command line. A single policy is accompanied by those that it is compared with.
 fn candidates(args: &ReplayArgs) -> Result<Vec<Candidate>, Failure> {
-    let total = |label: &str| Report { id: "total".to_owned(), policy: label.to_owned(), ..Report::default() };
+    let total = |label: &str| Report::new("total", label);
     let mut candidates = Vec::new();
     for (index, text) in args.policy.iter().enumerate() {
         let suffix = suffix(index, text, &candidates);
@@ -214,7 +214,8 @@ impl<'a> Run<'a> {
             let (transcript, policy) = (recording.id.clone(), candidate.label.clone());
             Failure::Replay { transcript, policy, error }
         })?;
-        let report = Report { policy: candidate.label.clone(), ..replay.report.clone() };
+        let mut report = replay.report.clone();
+        report.policy.clone_from(&candidate.label);
         if let Some(name) = name {
             let name: LogName = name.parse().map_err(lookback::Error::from)?;
             block_on(replay.save(&*self.store, &name))?;

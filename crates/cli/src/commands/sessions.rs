@@ -89,7 +89,7 @@ fn list(store: &Arc<dyn Store>, json: bool) -> Result<ExitCode, Failure> {
         logs.iter().filter(|log| !log.name.is_derived()).map(|log| (log.name.clone(), Listed::from(log))).collect();
     // A session may have facts only.
     for (session, log) in with_facts(&logs) {
-        let only_facts = LogInfo { name: session.clone(), records: 0, bytes: 0, ..log.clone() };
+        let only_facts = LogInfo::new(session.clone(), 0, 0).created(log.created).used(log.used);
         listed.entry(session.clone()).or_insert_with(|| Listed::from(&only_facts)).facts = facts(store, &session)?;
     }
     if json {
@@ -155,7 +155,7 @@ struct Listed {
 
 impl From<&LogInfo> for Listed {
     fn from(log: &LogInfo) -> Self {
-        let LogInfo { name, records, bytes, created, used } = log;
+        let LogInfo { name, records, bytes, created, used, .. } = log;
         Listed { session: name.clone(), entries: *records, facts: 0, bytes: *bytes, created: *created, used: *used }
     }
 }

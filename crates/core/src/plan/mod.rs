@@ -45,6 +45,7 @@ pub enum Verdict {
 
 /// What is done with one group, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Decision {
     /// What is done.
     pub action: Action,

@@ -8,6 +8,7 @@ use super::fact::{Confidence, FactId, Source, Statement, Trust};
 /// One event in the log of a scope's facts.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum FactEntry {
     /// A fact was stated. The position of this entry is part of the fact's identifier.
     Stated(Statement),

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::entry::FactEntry;
 use super::fact::{Confidence, FactKind, Scope, Source, Speaker, Statement};
-use super::facts::Facts;
+use super::facts::{Facts, NewEntry};
 use super::{Memory, MemoryError, Stated, TRIES};
 use crate::session::now;
 use crate::summarize::{Summarizer, SummarizerError, Task, passages, run};
@@ -25,6 +25,23 @@ const BUDGET: u64 = 2_000;
 const UNKNOWN: &str = "unknown";
 /// The most facts that are taken from one answer.
 const MOST: usize = 32;
+
+/// A message that has left the window.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct LeftMessage {
+    /// Its position in the session's log.
+    pub position: Position,
+    /// The message.
+    pub message: Arc<Message>,
+}
+
+impl LeftMessage {
+    /// Creates a message with its position in the session's log.
+    pub fn new(position: Position, message: impl Into<Arc<Message>>) -> Self {
+        LeftMessage { position, message: message.into() }
+    }
+}
 
 /// The errors of drawing facts.
 #[derive(Debug, thiserror::Error)]
@@ -62,7 +79,7 @@ struct Drawn {
 }
 
 impl Memory {
-    /// Draws facts from messages of this session, given with their positions in its log, and writes them.
+    /// Draws facts from messages of this session, and writes them.
     ///
     /// Messages that facts were drawn from before are skipped. If none is left, the model is not asked. If another
     /// process has drawn from some of the messages in the meantime, only the facts from the rest are written.
@@ -77,8 +94,7 @@ impl Memory {
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
-    /// use std::sync::Arc;
-    /// use lookback::memory::Memory;
+    /// use lookback::memory::{LeftMessage, Memory};
     /// use lookback::summarize::Function;
     /// use lookback::tokens::Estimate;
     /// use lookback::{MemoryStore, Message};
@@ -87,7 +103,7 @@ impl Memory {
     /// let model = Function::new("small-model", |_| async {
     ///     Ok(r#"{"facts":[{"kind":"decision","text":"Postgres is used.","confidence":0.9,"message":1}]}"#.to_owned())
     /// });
-    /// let left = [(7, Arc::new(Message::user("Let us use Postgres.")))];
+    /// let left = [LeftMessage::new(7, Message::user("Let us use Postgres."))];
     /// let drawn = memory.draw(&left, &model, &Estimate::default()).await?;
     /// assert_eq!(drawn.len(), 1);
     /// assert_eq!(memory.get(drawn[0].id).await?.unwrap().statement.source.message, Some(7));
@@ -97,7 +113,7 @@ impl Memory {
     /// ```
     pub async fn draw(
         &self,
-        messages: &[(Position, Arc<Message>)],
+        messages: &[LeftMessage],
         summarizer: &dyn Summarizer,
         counter: &dyn TokenCounter,
     ) -> Result<Vec<Stated>, DrawError> {
@@ -105,12 +121,12 @@ impl Memory {
         {
             let mut known = self.caught_up().await.map_err(MemoryError::from)?;
             let facts = known.of(Scope::Session);
-            messages.retain(|(position, _)| !is_drawn(facts, *position));
+            messages.retain(|left| !is_drawn(facts, left.position));
         }
         if messages.is_empty() {
             return Ok(Vec::new());
         }
-        let passages = passages(messages.iter().map(|(_, message)| &**message));
+        let passages = passages(messages.iter().map(|left| &*left.message));
         let task = Task { schema: Some(schema()), ..Task::new(passages, BUDGET) };
         let text = run(summarizer, task, counter).await?.text;
         let statements = if text.is_empty() {
@@ -125,21 +141,21 @@ impl Memory {
         Ok(self.write_drawn(&messages, statements).await?)
     }
 
-    fn statement_of(&self, drawn: Drawn, messages: &[(Position, Arc<Message>)]) -> Statement {
+    fn statement_of(&self, drawn: Drawn, messages: &[LeftMessage]) -> Statement {
         let index = drawn.message.and_then(|number| usize::try_from(number.checked_sub(1)?).ok());
         let from = index.and_then(|index| messages.get(index));
         let tool = match from {
-            Some((_, message)) => answered(message, messages),
+            Some(left) => answered(&left.message, messages),
             // The fact may be from any of the messages.
-            None => messages.iter().any(|(_, message)| holds_result(message)).then(|| UNKNOWN.to_owned()),
+            None => messages.iter().any(|left| holds_result(&left.message)).then(|| UNKNOWN.to_owned()),
         };
         let (by, kind) = match tool {
             // Whatever kind the model chose: a page that a tool has read must not crowd a person's facts off the sheet.
             Some(tool) => (Speaker::Tool(tool), FactKind::Finding),
             None => (Speaker::Model, drawn.kind),
         };
-        let source =
-            Source { by, session: Some(self.session().to_string()), message: from.map(|(position, _)| *position) };
+        let session = Some(self.session().to_string());
+        let source = Source { by, session, message: from.map(|left| left.position) };
         Statement {
             about: drawn.about.filter(|about| !about.trim().is_empty()),
             confidence: drawn.confidence.unwrap_or(Confidence::new(0.5)),
@@ -152,14 +168,14 @@ impl Memory {
     /// process has drawn from in the meantime are left out.
     async fn write_drawn(
         &self,
-        messages: &[(Position, Arc<Message>)],
+        messages: &[LeftMessage],
         statements: Vec<Statement>,
     ) -> Result<Vec<Stated>, MemoryError> {
         let mut known = self.known.lock().await;
         for _ in 0..TRIES {
             self.read_on(&mut known).await?;
             let facts = known.of(Scope::Session);
-            let positions = messages.iter().map(|(position, _)| *position);
+            let positions = messages.iter().map(|left| left.position);
             let left: Vec<Position> = positions.filter(|position| !is_drawn(facts, *position)).collect();
             if left.is_empty() {
                 return Ok(Vec::new());
@@ -171,7 +187,7 @@ impl Memory {
             for statement in statements.iter().filter(|statement| is_left(statement.source.message)) {
                 // A statement that cannot be a fact is left out.
                 let Ok(judgment) = draft.judge(statement) else { continue };
-                let (id, entry) = draft.entry(statement, &judgment);
+                let NewEntry { id, entry } = draft.entry(statement, &judgment);
                 draft.apply(&entry);
                 entries.push(entry);
                 stated.push(Stated { id, judgment });
@@ -195,9 +211,9 @@ fn holds_result(message: &Message) -> bool {
 }
 
 /// Returns the tool whose result a message contains, or `None` if it contains no result.
-fn answered(message: &Message, messages: &[(Position, Arc<Message>)]) -> Option<String> {
+fn answered(message: &Message, messages: &[LeftMessage]) -> Option<String> {
     let (_, result) = message.tool_results().next()?;
-    let mut calls = messages.iter().flat_map(|(_, message)| message.tool_calls());
+    let mut calls = messages.iter().flat_map(|left| left.message.tool_calls());
     let call = calls.find(|(_, call)| call.id == result.call_id);
     Some(call.map_or_else(|| UNKNOWN.to_owned(), |(_, call)| call.name.clone()))
 }

@@ -18,6 +18,7 @@ use super::sameness::Sameness;
 /// What a statement does to the facts that are there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Judgment {
     /// It is a new fact.
     New {
@@ -31,6 +32,16 @@ pub enum Judgment {
         /// The fact.
         id: FactId,
     },
+}
+
+/// An entry that is to be written, and the fact that it is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NewEntry {
+    /// The fact: the one that the entry states, or the one that it confirms.
+    pub id: FactId,
+    /// The entry.
+    pub entry: FactEntry,
 }
 
 /// The current facts of one scope.
@@ -179,16 +190,16 @@ impl Facts {
         Ok(Judgment::New { supersedes, disputes })
     }
 
-    /// Returns the entry to write for a statement that was judged, and the identifier of its fact.
-    pub fn entry(&self, statement: &Statement, judgment: &Judgment) -> (FactId, FactEntry) {
+    /// Returns the entry to write for a statement that was judged.
+    pub fn entry(&self, statement: &Statement, judgment: &Judgment) -> NewEntry {
         match judgment {
             Judgment::Again { id } => {
                 let Statement { confidence, source, trust, time, .. } = statement.clone();
-                (*id, FactEntry::Confirmed { id: *id, confidence, source, trust, time })
+                NewEntry { id: *id, entry: FactEntry::Confirmed { id: *id, confidence, source, trust, time } }
             }
             Judgment::New { supersedes, .. } => {
                 let stated = Statement { supersedes: supersedes.clone(), ..statement.clone() };
-                (self.id(self.end), FactEntry::Stated(stated))
+                NewEntry { id: self.id(self.end), entry: FactEntry::Stated(stated) }
             }
         }
     }

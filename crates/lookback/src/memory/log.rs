@@ -8,7 +8,7 @@ use super::fact::Scope;
 use super::facts::Facts;
 use super::{Memory, MemoryError, TRIES};
 use crate::session::now;
-use crate::store::{LogName, Record, Store, StoreError};
+use crate::store::{Damage, LogName, Record, Store, StoreError};
 
 /// How many entries are read at a time.
 const PAGE: u64 = 1_024;
@@ -105,13 +105,8 @@ impl Memory {
     pub(super) async fn append(&self, facts: &mut Facts, entries: &[FactEntry]) -> Result<bool, StoreError> {
         let log = self.log(facts.scope());
         let record = |(position, entry): (Position, &FactEntry)| {
-            let damaged = |error: serde_json::Error| StoreError::Damaged {
-                log: log.to_string(),
-                position,
-                reason: error.to_string(),
-            };
-            let body = serde_json::to_string(entry).map_err(damaged)?;
-            Ok(Record { body, text: String::new(), checkpoint: false })
+            let body = serde_json::to_string(entry).map_err(|error| StoreError::unwritable(&log, position, error))?;
+            Ok(Record::new(body))
         };
         let records = (facts.end()..).zip(entries).map(record).collect::<Result<_, StoreError>>()?;
         match self.store.append(&log, facts.end(), records, now()).await {
@@ -136,9 +131,7 @@ pub(super) async fn read(
 ) -> Result<Vec<FactEntry>, StoreError> {
     let bodies = store.read(log, span.clone()).await?;
     let parse = |(position, body): (Position, String)| {
-        let reason = |error: serde_json::Error| format!("{:?} error in its JSON", error.classify()).to_lowercase();
-        let damaged = |error| StoreError::Damaged { log: log.to_string(), position, reason: reason(error) };
-        serde_json::from_str(&body).map_err(damaged)
+        serde_json::from_str(&body).map_err(|error| StoreError::damaged(log, position, Damage::of_body(&error)))
     };
     span.zip(bodies).map(parse).collect()
 }

@@ -26,14 +26,14 @@ use lookback_core::transcript::Position;
 use serde::Serialize;
 
 pub use entry::FactEntry;
-pub use extract::DrawError;
+pub use extract::{DrawError, LeftMessage};
 pub use fact::{BadFactId, Confidence, Fact, FactId, FactKind, Scope, Source, Speaker, Statement, Trust, UnknownKind};
-pub use facts::{Facts, Judgment};
+pub use facts::{Facts, Judgment, NewEntry};
 pub use history::Event;
 pub use kb::{Damaged, KbError, KbImported, import_kb};
 pub use recall::{Passage, Recall, Recalled, recall};
 pub use refused::Refused;
-pub use sheet::{Sheet, SheetOptions, is_unseen, sheet};
+pub use sheet::{LeftOut, Sheet, SheetOptions, is_unseen, sheet};
 pub use transfer::{BadLine, Counts, Effect, Export, Imported, RefusedLine, export, import};
 
 use self::log::Known;
@@ -165,7 +165,7 @@ impl Memory {
             }
             let facts = known.of(scope);
             let judgment = facts.judge(&statement)?;
-            let (id, entry) = facts.entry(&statement, &judgment);
+            let NewEntry { id, entry } = facts.entry(&statement, &judgment);
             if self.append(facts, &[entry]).await? {
                 return Ok(Stated { id, judgment });
             }

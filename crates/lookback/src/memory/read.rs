@@ -9,7 +9,7 @@ use super::fact::{Fact, FactId, Statement};
 use super::log::read;
 use super::sheet::{Sheet, SheetOptions, sheet};
 use super::{Memory, MemoryError};
-use crate::store::{folded, wanted, words};
+use crate::store::{folded, query_words, words};
 
 impl Memory {
     /// Returns the current facts: the session's, then the shared ones, each in the order in which they were stated.
@@ -56,7 +56,7 @@ impl Memory {
     /// # Errors
     /// Returns an error if the store fails.
     pub async fn search(&self, query: &str, most: usize) -> Result<Vec<Fact>, MemoryError> {
-        let wanted = wanted(query);
+        let wanted = query_words(query);
         let holds = |fact: &Fact| {
             let statement = &fact.statement;
             let texts = [&statement.text].into_iter().chain(&statement.about).chain(&statement.tags);

@@ -1,13 +1,21 @@
 //! The fact sheet: the current facts as a text within a token budget, which a model reads as data.
 
 use lookback_core::tokens::TokenCounter;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::fact::{Confidence, Fact, FactId, FactKind, Statement, Trust};
 use super::facts::Facts;
 
 /// Options of a fact sheet.
+///
+/// ```
+/// use lookback::memory::{Confidence, SheetOptions};
+///
+/// let options = SheetOptions::default().budget(500).surer_than(0.8);
+/// assert_eq!((options.budget, options.surer_than), (500, Confidence::new(0.8)));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SheetOptions {
     /// The most tokens of the sheet.
     pub budget: u64,
@@ -19,6 +27,22 @@ impl Default for SheetOptions {
     /// Returns a budget of 2,000 tokens, and a least confidence of 0.5.
     fn default() -> Self {
         SheetOptions { budget: 2_000, surer_than: Confidence::new(0.5) }
+    }
+}
+
+impl SheetOptions {
+    /// Sets the most tokens of the sheet.
+    #[must_use]
+    pub fn budget(mut self, tokens: u64) -> Self {
+        self.budget = tokens;
+        self
+    }
+
+    /// Sets the least confidence of the facts on it, from 0 to 1 (see [`Confidence::new`]).
+    #[must_use]
+    pub fn surer_than(mut self, value: f64) -> Self {
+        self.surer_than = Confidence::new(value);
+        self
     }
 }
 
@@ -36,13 +60,29 @@ pub struct Sheet {
     /// The facts on the sheet, in order.
     pub shown: Vec<FactId>,
     /// How many current facts of each kind are not on the sheet.
-    pub left_out: Vec<(FactKind, u64)>,
+    pub left_out: Vec<LeftOut>,
+}
+
+/// How many facts of a kind a sheet leaves out. In JSON it is a list of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LeftOut {
+    /// The kind.
+    pub kind: FactKind,
+    /// The number of current facts of this kind that are not on the sheet, at least 1.
+    pub count: u64,
+}
+
+impl Serialize for LeftOut {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (self.kind, self.count).serialize(serializer)
+    }
 }
 
 impl Sheet {
     /// Returns whether protected facts are left out because the budget is too small.
     pub fn is_short(&self) -> bool {
-        self.left_out.iter().any(|(kind, _)| kind.is_protected())
+        self.left_out.iter().any(|left| left.kind.is_protected())
     }
 }
 
@@ -132,7 +172,7 @@ struct Line {
 }
 
 /// Counts the facts of each kind that are on none of these lines.
-type LeftOut<'a> = dyn Fn(&[Line]) -> Vec<(FactKind, u64)> + 'a;
+type Counting<'a> = dyn Fn(&[Line]) -> Vec<LeftOut> + 'a;
 
 /// A sheet that is being written.
 struct Draft<'a> {
@@ -182,7 +222,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn finish(mut self, left_out: &LeftOut<'_>) -> Sheet {
+    fn finish(mut self, left_out: &Counting<'_>) -> Sheet {
         loop {
             let left_out = left_out(&self.lines);
             let text = self.written(&left_out);
@@ -193,7 +233,7 @@ impl<'a> Draft<'a> {
             }
             if self.lines.pop().is_none() {
                 // The shortest sheet only counts the facts. If even that does not fit, the sheet is empty.
-                let count: u64 = left_out.iter().map(|(_, count)| count).sum();
+                let count: u64 = left_out.iter().map(|left| left.count).sum();
                 let text = format!("{}{count} left out]", self.heading.short);
                 let tokens = self.counter.text(&text);
                 let fits = count > 0 && tokens <= self.budget;
@@ -203,7 +243,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    fn written(&self, left_out: &[(FactKind, u64)]) -> String {
+    fn written(&self, left_out: &[LeftOut]) -> String {
         let told: Vec<String> = self.gone.iter().cloned().chain(told(left_out)).collect();
         if self.lines.is_empty() {
             // The frame may not fit, and counts need no frame.
@@ -216,7 +256,7 @@ impl<'a> Draft<'a> {
 }
 
 /// Counts the current facts of each kind that are on none of the lines.
-fn left_out(facts: &[&Facts], lines: &[Line]) -> Vec<(FactKind, u64)> {
+fn left_out(facts: &[&Facts], lines: &[Line]) -> Vec<LeftOut> {
     let standing = |kind: FactKind| {
         let hidden = |facts_of: &Facts| facts.iter().map(|by| by.hides(facts_of, kind)).sum();
         facts.iter().map(|of| of.count(kind).saturating_sub(hidden(of))).sum()
@@ -225,16 +265,16 @@ fn left_out(facts: &[&Facts], lines: &[Line]) -> Vec<(FactKind, u64)> {
 }
 
 /// Counts, for each kind, how many of these are on none of the lines.
-fn counts(all: impl Fn(FactKind) -> usize, lines: &[Line]) -> Vec<(FactKind, u64)> {
+fn counts(all: impl Fn(FactKind) -> usize, lines: &[Line]) -> Vec<LeftOut> {
     let of = |kind: FactKind| {
         let shown = lines.iter().filter(|line| line.kind == kind).count();
-        (kind, all(kind).saturating_sub(shown) as u64)
+        LeftOut { kind, count: all(kind).saturating_sub(shown) as u64 }
     };
-    FactKind::ALL.into_iter().map(of).filter(|(_, count)| *count > 0).collect()
+    FactKind::ALL.into_iter().map(of).filter(|left| left.count > 0).collect()
 }
 
-fn told(left_out: &[(FactKind, u64)]) -> Option<String> {
-    let of = |(kind, count): &(FactKind, u64)| format!("{count} {kind}{}", if *count == 1 { "" } else { "s" });
+fn told(left_out: &[LeftOut]) -> Option<String> {
+    let of = |LeftOut { kind, count }: &LeftOut| format!("{count} {kind}{}", if *count == 1 { "" } else { "s" });
     let counts: Vec<_> = left_out.iter().map(of).collect();
     (!counts.is_empty()).then(|| format!("left out: {}; memory_search finds them", counts.join(", ")))
 }
@@ -326,7 +366,7 @@ mod tests {
             assert!(told || budget < 60, "{budget}: {}", sheet.text);
             assert!(!is_sheet(&sheet.text), "{budget}: {}", sheet.text);
             let shown = sheet.shown.len() as u64;
-            assert_eq!(shown + sheet.left_out.iter().map(|(_, count)| count).sum::<u64>(), 5_000, "{budget}");
+            assert_eq!(shown + sheet.left_out.iter().map(|left| left.count).sum::<u64>(), 5_000, "{budget}");
             let constraints = sheet.shown.iter().filter(|id| id.position % 100 == 7).count();
             assert!(constraints == sheet.shown.len() || constraints == 50, "{budget}: {:?}", sheet.shown);
         }

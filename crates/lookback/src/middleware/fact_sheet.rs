@@ -15,12 +15,12 @@ use std::time::{Duration, Instant};
 
 use async_channel::{Receiver, TryRecvError};
 use futures_lite::{FutureExt as _, future};
-use lookback_core::message::{Message, ToolCall};
+use lookback_core::message::ToolCall;
 use lookback_core::tokens::{Estimate, TokenCounter};
-use lookback_core::transcript::{Compaction, Position};
+use lookback_core::transcript::Compaction;
 
 use super::{Event, Failure, Middleware, Reaction, Run};
-use crate::memory::{DrawError, Fact, FactId, Memory, MemoryError, Sheet, SheetOptions, sheet, tools};
+use crate::memory::{DrawError, Fact, FactId, LeftMessage, Memory, MemoryError, Sheet, SheetOptions, sheet, tools};
 use crate::session::Job;
 use crate::summarize::{Spawner, Summarizer};
 
@@ -72,7 +72,7 @@ pub struct FactSheet {
 struct Drawing {
     summarizer: Arc<dyn Summarizer>,
     time_limit: Duration,
-    waiting: VecDeque<(Position, Arc<Message>)>,
+    waiting: VecDeque<LeftMessage>,
     under_way: Option<UnderWay>,
     /// Whether the job that is under way repeats one that failed.
     failed: bool,
@@ -105,7 +105,7 @@ impl UnderWay {
 }
 
 /// Messages that have left the window.
-type Left = Arc<[(Position, Arc<Message>)]>;
+type Left = Arc<[LeftMessage]>;
 
 impl fmt::Debug for FactSheet {
     /// Leaves out the sheet's text.

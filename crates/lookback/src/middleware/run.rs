@@ -7,12 +7,13 @@ use std::time::Duration;
 use async_channel::Sender;
 use lookback_core::dialect;
 use lookback_core::message::{Message, ToolCall};
-use lookback_core::transcript::{Compaction, Position};
+use lookback_core::transcript::Compaction;
 use lookback_core::view::View;
 use lookback_core::{ConversionError, Dialect, Policy, Response};
 use serde_json::value::RawValue;
 
 use super::EndReason;
+use crate::memory::LeftMessage;
 use crate::session::Job;
 use crate::store::LogName;
 use crate::summarize::Spawner;
@@ -45,9 +46,8 @@ pub struct Run {
     pub policy: Arc<Policy>,
     /// The newest compaction of this iteration.
     pub compaction: Option<Arc<Compaction>>,
-    /// Messages that have left the window since this middleware was last asked, each with its position. Each message
-    /// appears once.
-    pub left: Arc<[(Position, Arc<Message>)]>,
+    /// Messages that have left the window since this middleware was last asked. Each message appears once.
+    pub left: Arc<[LeftMessage]>,
     /// The notes of this iteration so far.
     pub notes: Arc<[Note]>,
     /// Whether this call may use tools.
@@ -163,6 +163,7 @@ impl Call {
 
 /// The usage that a provider reported for a call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct CallUsage {
     /// The provider, for example `openai` or `anthropic`.
     pub provider: Option<String>,
@@ -175,6 +176,32 @@ pub struct CallUsage {
 }
 
 impl CallUsage {
+    /// Creates a usage of these input tokens, cached ones included, and these output tokens.
+    ///
+    /// ```
+    /// use lookback::middleware::CallUsage;
+    ///
+    /// let usage = CallUsage::new(1_200, 80).model("gpt-4o");
+    /// assert_eq!((usage.input, usage.output, usage.model.as_deref()), (1_200, 80, Some("gpt-4o")));
+    /// ```
+    pub fn new(input: u64, output: u64) -> Self {
+        CallUsage { input, output, ..CallUsage::default() }
+    }
+
+    /// Sets the provider, for example `openai` or `anthropic`.
+    #[must_use]
+    pub fn provider(mut self, provider: impl Into<String>) -> Self {
+        self.provider = Some(provider.into());
+        self
+    }
+
+    /// Sets the model that answered.
+    #[must_use]
+    pub fn model(mut self, model: impl Into<String>) -> Self {
+        self.model = Some(model.into());
+        self
+    }
+
     /// Reads the usage of a response. `None` if it does not report its input tokens.
     pub fn of(response: &Response) -> Option<Self> {
         let output = response.output.unwrap_or_default();

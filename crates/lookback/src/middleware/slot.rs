@@ -8,11 +8,10 @@ use async_channel::Receiver;
 use async_io::Timer;
 use blocking::{Task, unblock};
 use futures_lite::future::{or, pending, poll_once};
-use lookback_core::Message;
-use lookback_core::transcript::Position;
 use tracing::{Span, dispatcher};
 
 use super::{Cause, Event, Failure, Middleware, MiddlewareSettings, OnFailure, Reaction, Run};
+use crate::memory::LeftMessage;
 use crate::session::Job;
 use crate::summarize::Spawner;
 
@@ -22,7 +21,7 @@ pub(super) struct Slot {
     pub(super) order: u32,
     pub(super) on_failure: OnFailure,
     /// The messages that have left the window since it was last asked.
-    pub(super) left: Vec<(Position, Arc<Message>)>,
+    pub(super) left: Vec<LeftMessage>,
     time_limit: Option<Duration>,
     state: State,
 }

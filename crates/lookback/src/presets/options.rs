@@ -7,6 +7,7 @@ use std::str::FromStr;
 use lookback_core::message::Role;
 use lookback_core::policy::{Pace, Policy};
 
+use super::settings::is_key;
 use super::{PolicyError, managed_window, message_window, rolling_summary, turn_window, two_tier};
 
 /// One of the systems.
@@ -132,7 +133,7 @@ impl<'a> Options<'a> {
             let own = snake(key);
             match system.options.iter().find(|option| **option == own) {
                 Some(option) => given.push((*option, value)),
-                None if super::is_key(key) => others.push((key, value)),
+                None if is_key(key) => others.push((key, value)),
                 None => {
                     let known = system.options;
                     return Err(PolicyError::NoOption { preset: system.name, option: key.to_owned(), known });

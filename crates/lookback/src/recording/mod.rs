@@ -20,6 +20,7 @@ pub use unpack::{LARGEST, TextError, text};
 
 /// A recorded conversation.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Recording {
     /// The name.
     pub id: String,
@@ -39,6 +40,7 @@ pub struct Recording {
 
 /// One message of a recording.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct RecordedMessage {
     /// The message.
     pub message: Message,
@@ -46,10 +48,18 @@ pub struct RecordedMessage {
     pub time: Option<Millis>,
 }
 
+impl RecordedMessage {
+    /// Creates a message with the time at which it arrived.
+    pub fn new(message: Message, time: Option<Millis>) -> Self {
+        RecordedMessage { message, time }
+    }
+}
+
 /// The tokens that a provider reported for one call.
 ///
 /// It is read from an object with these members, or from a list of the five numbers in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct RecordedUsage {
     /// The index of the assistant message that answers the call.
     pub message: usize,
@@ -64,12 +74,18 @@ pub struct RecordedUsage {
 }
 
 impl RecordedUsage {
+    /// Creates a usage of no tokens, for the call that the assistant message with this index answers.
+    pub fn new(message: usize) -> Self {
+        RecordedUsage { message, input: 0, cache_write: 0, cache_read: 0, output: 0 }
+    }
+
     /// Returns all input tokens, cached or not.
     ///
     /// ```
     /// use lookback::recording::RecordedUsage;
     ///
-    /// let usage = RecordedUsage { message: 1, input: 3, cache_write: 100, cache_read: 2_000, output: 40 };
+    /// let mut usage = RecordedUsage::new(1);
+    /// (usage.input, usage.cache_write, usage.cache_read) = (3, 100, 2_000);
     /// assert_eq!(usage.sent(), 2_103);
     /// ```
     pub fn sent(&self) -> u64 {
@@ -86,6 +102,19 @@ impl RecordedUsage {
 }
 
 impl Recording {
+    /// Creates a recording of these messages, of which nothing else is known.
+    pub fn new(id: impl Into<String>, dialect: Dialect, messages: Vec<RecordedMessage>) -> Self {
+        Recording {
+            id: id.into(),
+            dialect,
+            messages,
+            preamble: Preamble::default(),
+            usage: Vec::new(),
+            compactions: Vec::new(),
+            model: None,
+        }
+    }
+
     /// Reads the text of a file. The file may contain
     ///
     /// - transcripts: objects with `messages`, and with `id`, `system`, `tools`, `model` and `usage` if these are

@@ -7,12 +7,10 @@ use lookback_core::engine::{Engine, Settings};
 use lookback_core::transcript::{self, Entry, Position};
 use lookback_core::view::View;
 
-use crate::store::{LogName, Record, Store, StoreError};
+use crate::store::{Damage, LogName, Record, Store, StoreError};
 
 pub(crate) fn record(log: &LogName, position: Position, entry: &Entry) -> Result<Record, StoreError> {
-    let damaged =
-        |error: serde_json::Error| StoreError::Damaged { log: log.to_string(), position, reason: error.to_string() };
-    let body = serde_json::to_string(entry).map_err(damaged)?;
+    let body = serde_json::to_string(entry).map_err(|error| StoreError::unwritable(log, position, error))?;
     let text = match entry {
         Entry::Message(arrival) => arrival.message.text(),
         _ => String::new(),
@@ -37,9 +35,7 @@ pub(crate) async fn read_many(
 }
 
 fn parse(log: &LogName, position: Position, body: &str) -> Result<Entry, StoreError> {
-    let category = |error: serde_json::Error| format!("{:?} error in its JSON", error.classify()).to_lowercase();
-    let damaged = |error| StoreError::Damaged { log: log.to_string(), position, reason: category(error) };
-    serde_json::from_str(body).map_err(damaged)
+    serde_json::from_str(body).map_err(|error| StoreError::damaged(log, position, Damage::of_body(&error)))
 }
 
 pub(crate) async fn load(store: &dyn Store, log: &LogName, settings: Settings) -> Result<Engine, StoreError> {
@@ -65,9 +61,6 @@ pub(super) async fn fold(
         _ => Vec::new(),
     };
     let earlier: HashMap<_, _> = read_many(store, log, &spans).await?.into_iter().collect();
-    transcript::fold(start, &entries, |position| earlier.get(&position)).ok_or_else(|| StoreError::Damaged {
-        log: log.to_string(),
-        position: start,
-        reason: "it refers to entries that do not exist".to_owned(),
-    })
+    transcript::fold(start, &entries, |position| earlier.get(&position))
+        .ok_or_else(|| StoreError::damaged(log, start, Damage::Dangling))
 }

@@ -7,7 +7,7 @@ use lookback_core::transcript::{Entry, Position};
 use serde::Serialize;
 
 use super::log::read_many;
-use crate::store::{LogName, Store, StoreError, folded, split, wanted};
+use crate::store::{LogName, Store, StoreError, folded, query_words, split};
 
 /// Messages that a search reads at once.
 const AT_ONCE: usize = 256;
@@ -65,7 +65,7 @@ pub async fn search(
 pub(crate) fn excerpt(text: &str, query: &str) -> String {
     const BEFORE: usize = 60;
     const LENGTH: usize = 160;
-    let wanted = wanted(query);
+    let wanted = query_words(query);
     let at = split(text).find(|word| wanted.contains(&folded(word)));
     // The word is a slice of the text, so its address gives its place.
     let at = at.map_or(0, |word| word.as_ptr() as usize - text.as_ptr() as usize);

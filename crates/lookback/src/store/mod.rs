@@ -1,8 +1,10 @@
 //! Where logs are kept: the [`Store`] trait, named append-only logs, and one file for each backend.
 
+mod error;
 mod files;
 mod memory;
 mod name;
+mod record;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod words;
@@ -14,15 +16,16 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use lookback_core::transcript::Millis;
-use serde::Serialize;
 
+pub use error::{Damage, LineFault, StoreError};
 pub use files::FileStore;
 pub use memory::MemoryStore;
 pub use name::{BadName, Derived, LogName};
+pub use record::{Head, Hit, LogInfo, Record};
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;
-pub use words::MOST_WORDS;
-pub(crate) use words::{folded, split, wanted, words};
+pub use words::{MOST_WORDS, query_words, words};
+pub(crate) use words::{folded, split};
 
 /// The future that a store's methods return. It can be sent between threads.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -31,6 +34,27 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 ///
 /// A writer says where it believes the log ends. If it is wrong, nothing is written. There is no other locking: if two
 /// writers compete, one wins, and the other reads what the first wrote and tries again.
+///
+/// # Writing a store
+///
+/// Another crate can implement this trait, for example over a database on a network. Sessions rely on these promises:
+///
+/// - **An append is atomic.** It compares `at` with the end of the log and writes all records in one step, even if
+///   other processes write at the same time. If it fails, or if its future is dropped, the log has all of the records
+///   or none. An append of no records also compares, but it changes nothing and creates no log.
+/// - **Bodies come back byte for byte**, and in order. Any text may be in them.
+/// - **A log exists from its first record until it is deleted.** After that its name can be used again, from position 0.
+/// - **Names are compared byte for byte.** A database that ignores case or spaces at the end must be told not to. To
+///   turn a stored text into a name again, use [`LogName::stored`].
+/// - **Times are only recorded.** The time of the first record never changes. The time of the last use is the latest of
+///   all times that were given, and an append without a time leaves it as it is.
+/// - **Every store finds the same records.** To index a text and to read a query, use [`words()`] and [`query_words`].
+/// - **Nothing blocks the thread.** Work that waits belongs on a pool of threads.
+/// - **Errors contain nothing of a record.** An error that [`StoreError`] has no variant for is
+///   [`StoreError::Backend`].
+///
+/// The suite in `crates/lookback/tests/store.rs` checks all this but the last two, and `tests/store/own.rs` is a small
+/// store that passes it.
 pub trait Store: fmt::Debug + Send + Sync {
     /// Appends all of these records, or none. `at` is the number of records that the writer believes the log has.
     /// `time` is the writer's clock, if it has one: the log's creation time on its first append, and its time of last
@@ -93,50 +117,6 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> StoreFuture<'a, Vec<Hit>>;
 }
 
-/// One record of a log. A store does not interpret its body.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Record {
-    /// The entry, as JSON.
-    pub body: String,
-    /// The text by which searches find it. An empty text is never found.
-    pub text: String,
-    /// Whether a reader can start here.
-    pub checkpoint: bool,
-}
-
-/// The end of a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Head {
-    /// The number of its records.
-    pub end: u64,
-    /// The position of its newest checkpoint before the requested position.
-    pub checkpoint: Option<u64>,
-}
-
-/// What a list of logs says about each.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct LogInfo {
-    /// Its name.
-    pub name: LogName,
-    /// The number of its records.
-    pub records: u64,
-    /// The bytes of their bodies.
-    pub bytes: u64,
-    /// The time of its first record; `None` if it is unknown.
-    pub created: Option<Millis>,
-    /// The time of its last use; `None` if it is unknown.
-    pub used: Option<Millis>,
-}
-
-/// A record that a search found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Hit {
-    /// Its log.
-    pub log: LogName,
-    /// Its position in the log.
-    pub position: u64,
-}
-
 /// When an append counts as done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -147,125 +127,6 @@ pub enum Durability {
     /// When the operating system has it. It survives the end of the process, but not a loss of power: for data that can
     /// be made again.
     System,
-}
-
-/// An error of a store. Nothing was written, unless the error says otherwise.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StoreError {
-    /// The log does not end where the writer believed.
-    #[error("another writer was faster: the log has {end} entries, not {at}")]
-    Conflict {
-        /// The end that the writer believed.
-        at: u64,
-        /// The actual end.
-        end: u64,
-    },
-    /// Other writers were faster at every try.
-    #[error("`{log}` could not be written: other writers were faster {tries} times; try again")]
-    Overtaken {
-        /// The log.
-        log: String,
-        /// The number of tries.
-        tries: usize,
-    },
-    /// Another process holds the store.
-    #[error("the store {place} is locked by another process; try again when it has finished")]
-    Locked {
-        /// The file.
-        place: String,
-    },
-    /// The store may not be written to. It cannot even be read then, if part of it is still in the file `-wal` beside
-    /// it.
-    #[error("the store {place} is read-only; make its file and its folder writable")]
-    ReadOnly {
-        /// The file.
-        place: String,
-    },
-    /// The disk is full.
-    #[error("no space is left for the store {place}; nothing was written")]
-    Full {
-        /// The file.
-        place: String,
-    },
-    /// A newer version of Lookback wrote the store.
-    #[error("the store {place} has version {found}, and this version of lookback reads up to {known}; update lookback")]
-    Newer {
-        /// The file.
-        place: String,
-        /// Its version.
-        found: i64,
-        /// The newest version that this version of Lookback knows.
-        known: i64,
-    },
-    /// An older version of Lookback wrote the store, which is read-only and so cannot be migrated.
-    #[error(
-        "the store {place} has version {found} and must become version {known}, but it is read-only; make it writable"
-    )]
-    Older {
-        /// The file.
-        place: String,
-        /// Its version.
-        found: i64,
-        /// The version to which it must be migrated.
-        known: i64,
-    },
-    /// The file is not a store.
-    #[error("{place} is not a store of lookback")]
-    NotAStore {
-        /// The file.
-        place: String,
-    },
-    /// The path of a file leads to something else. It was not opened: opening a pipe waits, and a device may have no
-    /// end.
-    #[error(
-        "{place} is not a regular file but a folder, a pipe, a device or a socket; move it, or choose another path"
-    )]
-    NotAFile {
-        /// The path.
-        place: String,
-    },
-    /// A document is damaged, or was never one.
-    #[error("{place} is damaged: line {line} is not valid JSON; repair the file, or move it away")]
-    NoJson {
-        /// The file.
-        place: String,
-        /// The line, from 1.
-        line: usize,
-    },
-    /// A search took too long, and was stopped.
-    #[error("the search in {place} took longer than {} seconds; ask for fewer or rarer words", .limit.as_secs())]
-    Slow {
-        /// The file.
-        place: String,
-        /// The time limit.
-        limit: std::time::Duration,
-    },
-    /// There is no file to open.
-    #[error("there is no store at {place}")]
-    Missing {
-        /// The path.
-        place: String,
-    },
-    /// A record cannot be read.
-    #[error("entry {position} of `{log}` cannot be read: {reason}")]
-    Damaged {
-        /// The log.
-        log: String,
-        /// The record.
-        position: u64,
-        /// What is wrong with it, without any of its contents.
-        reason: String,
-    },
-    /// Any other error of the backend.
-    #[error("the store {place} failed")]
-    Backend {
-        /// Which store.
-        place: String,
-        /// The backend's error.
-        #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
-    },
 }
 
 /// Opens the store at a path, and creates it if it does not exist: plain files if the path is a folder or ends in `/`,

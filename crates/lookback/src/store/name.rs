@@ -97,8 +97,21 @@ impl LogName {
         derived(&self.0)
     }
 
-    /// A name read from a file, which anyone may have written; `None` if no log can have it.
-    pub(super) fn found(name: &str) -> Option<LogName> {
+    /// Returns the name that a store reads back from what it has kept, of a session's own log or of a derived one; `None`
+    /// if no log can have this name.
+    ///
+    /// It is for implementations of [`Store`](super::Store). Parse a name that a user has chosen instead: that refuses
+    /// the names of derived logs.
+    ///
+    /// ```
+    /// use lookback::LogName;
+    ///
+    /// let name: LogName = "chat-1".parse()?;
+    /// assert_eq!(LogName::stored("memory:chat-1:facts"), Some(name.facts_of()));
+    /// assert_eq!(LogName::stored("../secrets"), None);
+    /// # Ok::<(), lookback::store::BadName>(())
+    /// ```
+    pub fn stored(name: &str) -> Option<LogName> {
         let mut session = name;
         while let Some((_, of)) = derived(session) {
             session = of;

@@ -6,8 +6,9 @@ use unicode_normalization::char::is_combining_mark;
 /// The most different words of a query that a search looks for.
 pub const MOST_WORDS: usize = 32;
 
-/// The words that a query looks for, each once. Each costs a pass over everything that contains it.
-pub(crate) fn wanted(query: &str) -> Vec<String> {
+/// Returns the words that a query looks for, in the form of [`words`]: each once, and at most [`MOST_WORDS`].
+pub fn query_words(query: &str) -> Vec<String> {
+    // Each costs a pass over everything that contains it.
     let mut wanted: Vec<String> = Vec::new();
     for word in split(query) {
         if wanted.len() == MOST_WORDS {
@@ -21,8 +22,15 @@ pub(crate) fn wanted(query: &str) -> Vec<String> {
     wanted
 }
 
-/// The words of a text, folded.
-pub(crate) fn words(text: &str) -> Vec<String> {
+/// Returns the words of a text, in the form in which searches compare them: in lower case, and without the accents of
+/// Latin, Greek and Cyrillic.
+///
+/// ```
+/// use lookback::store::words;
+///
+/// assert_eq!(words("The caf\u{e9} at Port 5050"), ["the", "cafe", "at", "port", "5050"]);
+/// ```
+pub fn words(text: &str) -> Vec<String> {
     split(text).map(folded).collect()
 }
 
@@ -75,10 +83,10 @@ mod tests {
 
     #[test]
     fn a_query_wants_each_word_once_and_not_more_than_so_many() {
-        assert_eq!(wanted("the The THE caf\u{e9} cafe"), ["the", "cafe"]);
+        assert_eq!(query_words("the The THE caf\u{e9} cafe"), ["the", "cafe"]);
         let many: Vec<String> = (0..100).map(|word| format!("w{word}")).collect();
-        assert_eq!(wanted(&many.join(" ")), many[..MOST_WORDS]);
-        assert_eq!(wanted(&"the ".repeat(1_000_000)), ["the"]);
+        assert_eq!(query_words(&many.join(" ")), many[..MOST_WORDS]);
+        assert_eq!(query_words(&"the ".repeat(1_000_000)), ["the"]);
     }
 
     #[test]

@@ -240,7 +240,7 @@ fn an_answer_that_failed_in_the_store_is_reported_once() {
             let (store, mut run, call) = at_first_call(Pipeline::new).await;
             let before = run.session().stats().entries;
             store.next_writes(faults.clone());
-            let usage = CallUsage { model: Some("gpt-4o".into()), input: call.tokens * 2, ..CallUsage::default() };
+            let usage = CallUsage::new(call.tokens * 2, 0).model("gpt-4o");
             run.answered(Message::assistant("One."), Some(usage.clone())).await.unwrap_err();
             run.answered(Message::assistant("One."), Some(usage)).await.unwrap();
             let entries = run.into_session().entries().await.unwrap();

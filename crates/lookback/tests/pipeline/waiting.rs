@@ -141,7 +141,7 @@ impl Middleware for Held {
     }
 
     fn on(&mut self, event: &Event, run: &Run) -> Result<Reaction, Failure> {
-        let left = run.left.iter().map(|(position, _)| format!("left {position}"));
+        let left = run.left.iter().map(|left| format!("left {}", left.position));
         self.asked.lock().unwrap().extend(std::iter::once(event.name().to_owned()).chain(left));
         if event.name() == self.at && !self.held {
             self.held = true;

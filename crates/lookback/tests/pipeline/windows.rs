@@ -73,7 +73,7 @@ impl Middleware for Leavers {
     }
 
     fn on(&mut self, _: &Event, run: &Run) -> Result<Reaction, Failure> {
-        self.0.lock().unwrap().extend(run.left.iter().map(|(position, _)| *position));
+        self.0.lock().unwrap().extend(run.left.iter().map(|left| left.position));
         Ok(Reaction::none())
     }
 }

@@ -109,7 +109,7 @@ pub fn play(vector: &Vector, dialect: Dialect, here: &str) -> BTreeMap<String, V
                 Some(text) => Message::assistant(text),
                 None => Message::assistant_with_calls("", results.iter().map(|(call, _)| call.clone())),
             };
-            let usage = CallUsage { input: calls.last().unwrap().tokens, output: 10, ..CallUsage::default() };
+            let usage = CallUsage::new(calls.last().unwrap().tokens, 10);
             for call in run.answered(answer, Some(usage)).await.unwrap() {
                 let (_, result) = results.iter().find(|(known, _)| *known == call).unwrap();
                 run.tool(&call, |_| async { result.clone() }).await.unwrap();

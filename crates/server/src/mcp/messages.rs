@@ -55,10 +55,10 @@ type Said = (Role, String);
 pub(super) async fn remember(memory: &Memory, arguments: &JsonObject) -> Reply {
     match read(arguments) {
         Ok(given) => match keep(memory, given).await {
-            Ok(text) => Reply { text, error: false },
-            Err(error) => Reply { text: format!("nothing was kept: {error}"), error: true },
+            Ok(text) => Reply::done(text),
+            Err(error) => Reply::failed(format!("nothing was kept: {error}")),
         },
-        Err(wrong) => Reply { text: wrong, error: true },
+        Err(wrong) => Reply::failed(wrong),
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) async fn shared(memory: &Memory) -> Result<String, MemoryError> {
 }
 
 fn options() -> SheetOptions {
-    SheetOptions { budget: BUDGET, ..SheetOptions::default() }
+    SheetOptions::default().budget(BUDGET)
 }
 
 fn text(sheet: Sheet) -> String {

@@ -72,5 +72,5 @@ fn session(server: &Server, named: Option<Value>) -> Result<LogName, Reply> {
 
 /// Returns the reply to a call that failed, with the reason.
 pub(super) fn refused(text: String) -> Reply {
-    Reply { text, error: true }
+    Reply::failed(text)
 }

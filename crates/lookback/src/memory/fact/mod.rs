@@ -15,6 +15,7 @@ pub use statement::Statement;
 
 /// A fact that is known now: nothing has superseded, resolved or forgotten it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Fact {
     /// The identifier.
     pub id: FactId,

@@ -66,6 +66,7 @@ impl<'de> Deserialize<'de> for Confidence {
 /// How far a fact can be trusted. A fact never has more trust than its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Trust {
     /// A tool said it. What a tool reads can be written by anyone.
     Low,
@@ -88,6 +89,7 @@ impl fmt::Display for Trust {
 /// Who states something.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Speaker {
     /// A person, or the application on behalf of one.
     Person,
@@ -110,6 +112,7 @@ impl Speaker {
 
 /// Where a statement comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Source {
     /// Who said it.
     pub by: Speaker,

@@ -21,6 +21,7 @@ use super::{Confidence, FactId, FactKind, Source, Speaker, Trust};
 /// assert_eq!(port.trust(), Trust::Low);
 /// ```
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Statement {
     /// The kind of fact.
     pub kind: FactKind,
@@ -119,6 +120,13 @@ impl Statement {
     #[must_use]
     pub fn by(mut self, speaker: Speaker) -> Self {
         self.source.by = speaker;
+        self
+    }
+
+    /// Sets when it was stated, in milliseconds since 1970. The default is the time at which a memory writes it.
+    #[must_use]
+    pub fn time(mut self, time: Millis) -> Self {
+        self.time = Some(time);
         self
     }
 

@@ -21,6 +21,7 @@ use crate::store::{LogName, Store, StoreError};
 
 /// The report of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct KbImported {
     /// How many files were read.
     pub files: u64,

@@ -17,6 +17,7 @@ use crate::store::{LogName, Store, StoreError};
 /// A request to recall messages. As JSON it is the arguments of the tool `recall`.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
+#[non_exhaustive]
 pub enum Recall {
     /// One message in full, page by page.
     Entry {
@@ -107,6 +108,7 @@ pub struct Recalled {
 
 /// A message, or an excerpt of one.
 #[derive(Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Passage {
     /// Its position in the log, named `entry` in JSON and in requests.
     #[serde(rename = "entry")]

@@ -54,11 +54,24 @@ impl Tool {
 
 /// The answer to a call.
 #[derive(Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Reply {
     /// The text of the tool result.
     pub text: String,
     /// Whether the call was not carried out.
     pub error: bool,
+}
+
+impl Reply {
+    /// Creates the reply to a call that was carried out.
+    pub fn done(text: impl Into<String>) -> Self {
+        Reply { text: text.into(), error: false }
+    }
+
+    /// Creates the reply to a call that was not carried out. The text says why.
+    pub fn failed(text: impl Into<String>) -> Self {
+        Reply { text: text.into(), error: true }
+    }
 }
 
 /// Returns the tools, in the order in which a model should see them.
@@ -92,13 +105,12 @@ pub fn is_tool(name: &str) -> bool {
 /// ```
 pub async fn call(memory: &Memory, name: &str, arguments: &str) -> Reply {
     match answer(memory, name, arguments).await {
-        Ok(text) => Reply { text, error: false },
-        Err(Trouble::Told(text)) => Reply { text, error: true },
+        Ok(text) => Reply::done(text),
+        Err(Trouble::Told(text)) => Reply::failed(text),
         Err(Trouble::Memory(MemoryError::Store(error))) => {
             tracing::warn!(session = %memory.session(), %error, "a model could not reach its memory");
-            let text = format!("{UNAVAILABLE}; nothing was changed. Continue without it, and try again later");
-            Reply { text, error: true }
+            Reply::failed(format!("{UNAVAILABLE}; nothing was changed. Continue without it, and try again later"))
         }
-        Err(Trouble::Memory(error)) => Reply { text: error.to_string(), error: true },
+        Err(Trouble::Memory(error)) => Reply::failed(error.to_string()),
     }
 }

@@ -26,6 +26,7 @@ struct Line {
 
 /// Whether an import writes anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Effect {
     /// The import writes.
     Write,
@@ -35,6 +36,7 @@ pub enum Effect {
 
 /// How many facts an import accepted, and what became of the others.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Counts {
     /// New facts.
     pub new: u64,
@@ -52,6 +54,7 @@ pub struct Counts {
 
 /// The report of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Imported {
     /// Whether the log was empty and is now a copy of the exported one, with the same identifiers and the whole
     /// history, except for references to other logs (see [`import`]).
@@ -103,12 +106,8 @@ pub(super) fn as_text<S: Serializer>(value: &impl std::fmt::Display, serializer:
 pub async fn export(memory: &Memory, scope: Scope) -> Result<String, MemoryError> {
     let entries = memory.entries(scope).await?;
     let line = |(position, entry)| {
-        let damaged = |error: serde_json::Error| StoreError::Damaged {
-            log: memory.log(scope).to_string(),
-            position,
-            reason: error.to_string(),
-        };
-        Ok(serde_json::to_string(&Line { scope, position, entry }).map_err(damaged)? + "\n")
+        let unwritable = |error| StoreError::unwritable(&memory.log(scope), position, error);
+        Ok(serde_json::to_string(&Line { scope, position, entry }).map_err(unwritable)? + "\n")
     };
     (0..).zip(entries).map(line).collect()
 }

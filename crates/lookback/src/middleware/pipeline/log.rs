@@ -12,6 +12,7 @@ use super::super::Call;
 use super::Pipeline;
 use super::state::Sent;
 use super::steps::Step;
+use crate::memory::LeftMessage;
 use crate::session::log::read;
 use crate::session::{Error, now};
 
@@ -152,7 +153,7 @@ impl Pipeline {
         };
         let shown: HashSet<_> = view.messages().map(|item| item.position()).collect();
         let gone = before.messages().filter(|item| !item.is_own() && !shown.contains(&item.position()));
-        let left: Vec<_> = gone.map(|item| (item.position(), Arc::new(item.message().clone()))).collect();
+        let left: Vec<_> = gone.map(|item| LeftMessage::new(item.position(), item.message().clone())).collect();
         for slot in self.slots.iter_mut().filter(|slot| !slot.is_out()) {
             slot.left.extend(left.iter().cloned());
         }

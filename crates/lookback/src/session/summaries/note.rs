@@ -52,13 +52,8 @@ impl Note {
     }
 
     pub(super) async fn append(&self, store: &dyn Store, log: &LogName, at: u64) -> Result<(), StoreError> {
-        let damaged = |error: serde_json::Error| StoreError::Damaged {
-            log: log.to_string(),
-            position: at,
-            reason: error.to_string(),
-        };
-        let body = serde_json::to_string(self).map_err(damaged)?;
-        store.append(log, at, vec![Record { body, text: String::new(), checkpoint: false }], now()).await
+        let body = serde_json::to_string(self).map_err(|error| StoreError::unwritable(log, at, error))?;
+        store.append(log, at, vec![Record::new(body)], now()).await
     }
 }
 

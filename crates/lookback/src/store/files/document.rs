@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::disk::{self, failed};
 use super::line::{Header, Line, Note, Tally, VERSION, lines};
 use super::lines::refuse_others;
-use crate::store::{Durability, LogName, Record, StoreError};
+use crate::store::{Damage, Durability, LogName, Record, StoreError};
 
 const HEADER: &str = "lookback";
 const ENTRIES: &str = "entries";
@@ -98,8 +98,10 @@ impl<'a> Document<'a> {
     fn lines(&self, log: &LogName, path: &Path) -> Result<Vec<Line<'a>>, StoreError> {
         let line = |(position, entry): (u64, &&'a RawValue)| {
             let entry = entry.get().as_bytes();
-            let reason = || format!("in {}, it {}", path.display(), Line::fault(entry, position));
-            let damaged = || StoreError::Damaged { log: log.to_string(), position, reason: reason() };
+            let damaged = || {
+                let (place, fault) = (path.display().to_string(), Line::fault(entry, position));
+                StoreError::damaged(log, position, Damage::Line { place, line: None, fault })
+            };
             Line::parse(entry, position).ok_or_else(damaged)
         };
         (0..).zip(&self.entries).map(line).collect()

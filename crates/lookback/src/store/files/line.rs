@@ -6,7 +6,7 @@ use lookback_core::transcript::Millis;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::store::{Head, LogInfo, LogName, Record};
+use crate::store::{Head, LineFault, LogInfo, LogName, Record};
 
 /// The version of the layout.
 pub(super) const VERSION: i64 = 1;
@@ -78,13 +78,13 @@ impl<'a> Line<'a> {
         (line.at == position && (line.entry.is_some() || line.quoted.is_some())).then_some(line)
     }
 
-    /// Why a line is not the record of this position, without any of its contents.
-    pub(super) fn fault(line: &[u8], position: u64) -> String {
+    /// Why a line is not the record of this position.
+    pub(super) fn fault(line: &[u8], position: u64) -> LineFault {
         match serde_json::from_slice::<Line<'_>>(line) {
-            Err(error) if error.is_data() => "is not a record".to_owned(),
-            Err(_) => "is not valid JSON".to_owned(),
-            Ok(line) if line.at != position => format!("has `at` {} instead of {position}", line.at),
-            Ok(_) => "has no `entry`".to_owned(),
+            Err(error) if error.is_data() => LineFault::NotARecord,
+            Err(_) => LineFault::NotJson,
+            Ok(line) if line.at != position => LineFault::Position { found: line.at, expected: position },
+            Ok(_) => LineFault::NoEntry,
         }
     }
 

@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use super::disk::{self, failed};
 use super::line::{First, Header, Line, Note, Tally, VERSION, lines};
-use crate::store::{Durability, LogName, Record, StoreError, words};
+use crate::store::{Damage, Durability, LineFault, LogName, Record, StoreError, words};
 
 /// The most bytes of a first line.
 const LONGEST_HEADER: u64 = 1 << 16;
@@ -46,8 +46,7 @@ pub(super) fn refuse_others(header: &Header, path: &Path, log: &LogName) -> Resu
     if header.log == log.as_str() {
         return Ok(());
     }
-    let reason = format!("{} belongs to another log", path.display());
-    Err(StoreError::Damaged { log: log.to_string(), position: 0, reason })
+    Err(StoreError::damaged(log, 0, Damage::OtherLog { place: path.display().to_string() }))
 }
 
 /// Opens a log, and brings its index up to date; `None` if there is no log.
@@ -103,7 +102,7 @@ impl Index {
                 self.tally.add(note);
                 self.last.clone_from(&scan.last);
             }
-            return scan.damaged.map_or(Ok(()), |(position, fault)| Err(damaged(path, log, position, &fault)));
+            return scan.damaged.map_or(Ok(()), |(position, fault)| Err(damaged(path, log, position, fault)));
         }
     }
 
@@ -160,7 +159,7 @@ impl Index {
             reader.read_until(b'\n', &mut bytes).map_err(failed(path))?;
             let position = position as u64;
             let line = Line::parse(&bytes, position)
-                .ok_or_else(|| damaged(path, log, position, &Line::fault(&bytes, position)))?;
+                .ok_or_else(|| damaged(path, log, position, Line::fault(&bytes, position)))?;
             bodies.push(line.body().to_owned());
         }
         Ok(bodies)
@@ -182,7 +181,7 @@ impl Index {
             bytes.clear();
             reader.read_until(b'\n', &mut bytes).map_err(failed(path))?;
             let line = Line::parse(&bytes, position)
-                .ok_or_else(|| damaged(path, log, position, &Line::fault(&bytes, position)))?;
+                .ok_or_else(|| damaged(path, log, position, Line::fault(&bytes, position)))?;
             let here = words(&line.text);
             if wanted.iter().all(|word| here.contains(word)) {
                 found.push(position);
@@ -203,7 +202,7 @@ struct Scan {
     length: u64,
     digest: u64,
     /// The record at which reading stopped, and why.
-    damaged: Option<(u64, String)>,
+    damaged: Option<(u64, LineFault)>,
 }
 
 fn digest(file: &mut File, start: u64, length: u64) -> io::Result<u64> {
@@ -221,10 +220,10 @@ fn digest(file: &mut File, start: u64, length: u64) -> io::Result<u64> {
     }
 }
 
-fn damaged(path: &Path, log: &LogName, position: u64, fault: &str) -> StoreError {
+fn damaged(path: &Path, log: &LogName, position: u64, fault: LineFault) -> StoreError {
     // The header is line 1.
-    let reason = format!("line {} of {} {fault}", position + 2, path.display());
-    StoreError::Damaged { log: log.to_string(), position, reason }
+    let line = Some(position.saturating_add(2));
+    StoreError::damaged(log, position, Damage::Line { place: path.display().to_string(), line, fault })
 }
 
 /// Appends to a log, which must end at `at`. Only one writer may call this at a time.

@@ -308,6 +308,6 @@ fn named(place: &Place) -> Result<Option<LogName>, StoreError> {
     };
     match header {
         Err(StoreError::NotAStore { .. } | StoreError::NotAFile { .. } | StoreError::NoJson { .. }) => Ok(None),
-        header => Ok(header?.and_then(|header| LogName::found(&header.log))),
+        header => Ok(header?.and_then(|header| LogName::stored(&header.log))),
     }
 }

@@ -6,7 +6,7 @@ use rusqlite::{Connection, Row, params};
 
 use super::fault::Fault;
 use super::{signed, unsigned};
-use crate::store::{Hit, LogName, wanted, words};
+use crate::store::{Hit, LogName, query_words, words};
 
 /// How long a search may take.
 pub(super) const LONGEST_SEARCH: Duration = Duration::from_secs(10);
@@ -21,7 +21,7 @@ pub(super) fn indexed(text: &str) -> String {
 /// A query in the syntax of the index; `None` if it has no words.
 pub(super) fn terms(query: &str) -> Option<String> {
     // Each word is in quotes, so that nothing in it is read as query syntax.
-    let terms: Vec<String> = wanted(query).iter().map(|word| format!("\"{word}\"")).collect();
+    let terms: Vec<String> = query_words(query).iter().map(|word| format!("\"{word}\"")).collect();
     (!terms.is_empty()).then(|| terms.join(" "))
 }
 

@@ -1,0 +1,100 @@
+//! The errors of reading a policy from text.
+
+use lookback_core::policy::PolicyFault;
+
+use super::PRESETS;
+
+/// The errors of reading a policy from text.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PolicyError {
+    /// No preset has this name.
+    #[error("there is no policy `{name}`; use a preset ({}), or a file whose name ends in .toml or .json", names())]
+    Unknown {
+        /// The name that was given.
+        name: String,
+    },
+    /// A setting has no value.
+    #[error("`{setting}` is not a setting: write KEY=VALUE")]
+    Setting {
+        /// The setting that was given.
+        setting: String,
+    },
+    /// No policy has this key, or the key cannot have this value.
+    #[error("{key}={value}: {fault}")]
+    Value {
+        /// The key that was given.
+        key: String,
+        /// The value that was given.
+        value: String,
+        /// What is wrong.
+        fault: ValueFault,
+    },
+    /// The preset does not have this option.
+    #[error(
+        "{preset} has no option `{option}`; it has {}, and takes any path of a policy, such as keep.first=2",
+        known.join(", ")
+    )]
+    NoOption {
+        /// The preset.
+        preset: &'static str,
+        /// The option that was given.
+        option: String,
+        /// The options that it has.
+        known: &'static [&'static str],
+    },
+    /// The option cannot have this value.
+    #[error("{option} must be {demand}, got {value}")]
+    Refused {
+        /// The option.
+        option: &'static str,
+        /// What its value must be.
+        demand: &'static str,
+        /// The value that was given.
+        value: String,
+    },
+    /// The preset needs an option that was not given.
+    #[error("{preset} needs {option}, as in `{preset}:{option}=20`")]
+    Missing {
+        /// The preset.
+        preset: &'static str,
+        /// The option.
+        option: &'static str,
+    },
+    /// The text is not a policy in TOML or JSON.
+    #[error("not a policy: {0}")]
+    Format(String),
+    /// The policy makes no sense.
+    #[error(transparent)]
+    Fault(#[from] PolicyFault),
+}
+
+/// What is wrong with the value of a key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ValueFault {
+    /// The path of the key has a number that no element of a list has.
+    #[error("there is no element `{step}`: the list has {count}")]
+    NoElement {
+        /// That step of the path.
+        step: String,
+        /// The number of elements of the list.
+        count: usize,
+    },
+    /// The path of the key goes on below a value that has no members.
+    #[error("`{step}` has no parent: the value before it is not an object or a list")]
+    NoParent {
+        /// The step of the path that has no place.
+        step: String,
+    },
+    /// What results is not a policy.
+    #[error("{reason}")]
+    Format {
+        /// The parser's message.
+        reason: String,
+    },
+}
+
+fn names() -> String {
+    PRESETS.iter().map(|preset| preset.name).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,87 @@
+//! Settings, `KEY=VALUE`: a key is a path of a policy, or the short form of one.
+
+use lookback_core::policy::{Measure, Policy};
+use serde_json::Value;
+
+use super::{PolicyError, ValueFault};
+
+/// Splits settings into keys and values.
+pub(super) fn pairs<'a>(settings: impl IntoIterator<Item = &'a str>) -> Result<Vec<(&'a str, &'a str)>, PolicyError> {
+    let pair = |setting: &'a str| {
+        let fault = || PolicyError::Setting { setting: setting.to_owned() };
+        setting.split_once('=').map(|(key, value)| (key.trim(), value.trim())).ok_or_else(fault)
+    };
+    settings.into_iter().map(pair).collect()
+}
+
+/// Changes settings of a policy, which must make sense afterwards.
+pub(super) fn apply(policy: Policy, settings: Vec<(&str, &str)>) -> Result<Policy, PolicyError> {
+    let mut policy = policy;
+    for (key, value) in settings {
+        policy = set(&policy, key, value)?;
+    }
+    match policy.faults().into_iter().next() {
+        Some(fault) => Err(fault.into()),
+        None => Ok(policy),
+    }
+}
+
+/// The members of a policy.
+pub(super) const MEMBERS: [&str; 12] = [
+    "limits",
+    "target",
+    "hard",
+    "keep",
+    "system",
+    "start",
+    "arrival",
+    "stages",
+    "overflow",
+    "pace",
+    "mode",
+    "drop_block",
+];
+
+/// Returns whether any policy has the key: a path, or the short form of one.
+pub(super) fn is_key(key: &str) -> bool {
+    let measure = key.strip_prefix("max_").or(key.strip_prefix("target_"));
+    match measure {
+        // `Measure` displays media as `pictures and files`.
+        Some("media") => true,
+        Some(measure) => Measure::ALL.iter().any(|known| known.to_string() == measure),
+        None => key.split('.').next().is_some_and(|member| MEMBERS.contains(&member)),
+    }
+}
+
+/// Returns the policy with this value in place of the one at the key.
+fn set(policy: &Policy, key: &str, value: &str) -> Result<Policy, PolicyError> {
+    let fault = |fault| PolicyError::Value { key: key.to_owned(), value: value.to_owned(), fault };
+    let format = |error: serde_json::Error| fault(ValueFault::Format { reason: error.to_string() });
+    let path = match (key.strip_prefix("max_"), key.strip_prefix("target_")) {
+        (Some(measure), _) => format!("limits.{measure}"),
+        (None, Some(measure)) => format!("target.{measure}"),
+        (None, None) => key.to_owned(),
+    };
+    let mut whole = serde_json::to_value(policy).map_err(format)?;
+    let mut place = &mut whole;
+    for step in path.split('.') {
+        if place.is_null() {
+            *place = Value::Object(serde_json::Map::new());
+        }
+        place = match place {
+            Value::Object(members) => members.entry(step).or_insert(Value::Null),
+            Value::Array(elements) => {
+                let count = elements.len();
+                let index = step.parse::<usize>().ok();
+                index
+                    .and_then(|index| elements.get_mut(index))
+                    .ok_or_else(|| fault(ValueFault::NoElement { step: step.to_owned(), count }))?
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
+                return Err(fault(ValueFault::NoParent { step: step.to_owned() }));
+            }
+        };
+    }
+    *place = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
+    serde_json::from_value(whole).map_err(format)
+}

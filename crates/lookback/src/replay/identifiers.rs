@@ -1,0 +1,90 @@
+//! Missed identifiers: those that the model wrote again, and that its window no longer held.
+
+use std::collections::{HashMap, HashSet};
+
+use lookback_core::transcript::Position;
+use lookback_core::{Preamble, cut};
+
+use super::blocks::shown_as;
+use crate::identifiers::identifiers;
+use crate::session::Window;
+
+/// The identifiers of a history, and where each was.
+#[derive(Default)]
+pub(super) struct Seen {
+    numbers: HashMap<String, usize>,
+    // The messages that contain each identifier.
+    places: Vec<Vec<Position>>,
+    in_preamble: HashSet<usize>,
+    // The identifiers that edited messages show, by position and edits.
+    edited: HashMap<u128, HashSet<usize>>,
+}
+
+impl Seen {
+    pub(super) fn set_preamble(&mut self, preamble: &Preamble) {
+        for raw in [&preamble.system, &preamble.tools].into_iter().flatten() {
+            for word in identifiers(raw.get()) {
+                let number = self.number(word);
+                self.in_preamble.insert(number);
+            }
+        }
+    }
+
+    fn number(&mut self, word: &str) -> usize {
+        if let Some(number) = self.numbers.get(word) {
+            return *number;
+        }
+        let number = self.places.len();
+        self.numbers.insert(word.to_owned(), number);
+        self.places.push(Vec::new());
+        number
+    }
+
+    pub(super) fn push(&mut self, position: Position, text: &str) {
+        for word in identifiers(text) {
+            let number = self.number(word);
+            if let Some(places) = self.places.get_mut(number).filter(|places| places.last() != Some(&position)) {
+                places.push(position);
+            }
+        }
+    }
+
+    /// Counts the identifiers in the model's next message that were in its history, and those of them that were not in
+    /// its window.
+    pub(super) fn compare(&mut self, next: &str, window: &Window<'_>) -> (u64, u64) {
+        let words: HashSet<usize> = identifiers(next).filter_map(|word| self.numbers.get(word).copied()).collect();
+        let reused: Vec<usize> = words
+            .into_iter()
+            .filter(|word| {
+                self.in_preamble.contains(word) || self.places.get(*word).is_some_and(|places| !places.is_empty())
+            })
+            .collect();
+        let mut whole = HashSet::new();
+        let mut edited = Vec::new();
+        for item in window.view().messages() {
+            if item.edits().is_empty() {
+                whole.insert(item.position());
+            } else {
+                edited.push(item);
+            }
+        }
+        let missing = |word: &&usize| {
+            !self.in_preamble.contains(word)
+                && !self.places.get(**word).is_some_and(|places| places.iter().rev().any(|place| whole.contains(place)))
+        };
+        let mut missed: Vec<usize> = reused.iter().filter(missing).copied().collect();
+        for item in edited {
+            if missed.is_empty() {
+                break;
+            }
+            let key = shown_as(item);
+            let numbers = &self.numbers;
+            let shown = self.edited.entry(key).or_insert_with(|| {
+                let text = cut::shown_text(item.message(), item.edits());
+                identifiers(&text).filter_map(|word| numbers.get(word).copied()).collect()
+            });
+            missed.retain(|word| !shown.contains(word));
+        }
+        (reused.len() as u64, missed.len() as u64)
+    }
+}

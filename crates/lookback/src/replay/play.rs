@@ -1,0 +1,164 @@
+//! Replaying message by message, into a session in memory that can be saved.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use futures_lite::future::block_on;
+use lookback_core::cut::{Change, Edit};
+use lookback_core::dialect::Severity;
+use lookback_core::message::{Message, Role};
+use lookback_core::plan::Verdict;
+use lookback_core::transcript::{Entry, Millis, Origin};
+use lookback_core::{Dialect, Request, Settings};
+
+use super::blocks::{blocks, with_unrecorded};
+use super::identifiers::Seen;
+use super::{Call, Report, Reported};
+use crate::cache::Cache;
+use crate::prices::Price;
+use crate::recording::{RecordedMessage, RecordedUsage, Recording};
+use crate::session::{Error, Session, Window, now};
+use crate::store::{LogName, MemoryStore, Record, Store, StoreError};
+
+/// Replays a recording into a session, with a model call before each assistant message, unless it is the first message.
+/// The session is in memory until it is [saved](Replay::save).
+///
+/// `unrecorded` are the tokens of a system prompt and tools that the recording does not contain (see
+/// [`unrecorded`](super::unrecorded)). They are sent and paid for with each call, and count against no limit. `on_call`
+/// is called after each call, and can stop the replay.
+///
+/// # Errors
+/// Returns an error if a window exceeds a hard limit.
+pub async fn replay(
+    recording: &Recording,
+    settings: Settings,
+    price: &Price,
+    unrecorded: u64,
+    on_call: &mut (dyn FnMut(&Call) -> ControlFlow<()> + Send),
+) -> Result<Replay, Error> {
+    let store = Arc::new(MemoryStore::new());
+    let dialect = settings.dialect;
+    // Summaries run at once, so that each is there at the next call, however slow the machine.
+    let mut session = Session::open(store.clone(), "replay", settings).await?.with_spawner(block_on);
+    session.set_preamble(&recording.preamble).await?;
+    let mut seen = Seen::default();
+    seen.set_preamble(&recording.preamble);
+    let mut player = Player {
+        session,
+        dialect,
+        cache: Cache::new(price.clone()),
+        price,
+        unrecorded,
+        reported: recording.usage.iter().map(|usage| (usage.message, usage)).collect(),
+        seen,
+        report: Report { id: recording.id.clone(), ..Report::default() },
+        now: None,
+        capped: 0,
+    };
+    for (index, recorded) in recording.messages.iter().enumerate() {
+        player.now = recorded.time.or(player.now);
+        if index > 0 && recorded.message.role() == Role::Assistant {
+            let call = player.call(index, &recorded.message).await?;
+            if on_call(&call).is_break() {
+                player.report.cut_short = true;
+                break;
+            }
+        }
+        player.receive(recorded).await?;
+    }
+    let records = store.records(player.session.name());
+    Ok(Replay { report: player.report, records })
+}
+
+/// A replay: its figures, and the log of the session that it created.
+#[derive(Debug)]
+pub struct Replay {
+    /// The figures.
+    pub report: Report,
+    records: Vec<Record>,
+}
+
+impl Replay {
+    /// Saves the session in a store, in place of a session with this name. That session's facts stay.
+    ///
+    /// The log is written in one piece. So if others save a replay under the same name at the same time, the store has
+    /// the whole of one of them.
+    ///
+    /// Returns `false`, and saves nothing, if the replay was cut short.
+    ///
+    /// # Errors
+    /// Returns an error if the store fails, or if others keep writing under the name.
+    pub async fn save(self, store: &dyn Store, name: &LogName) -> Result<bool, StoreError> {
+        const TRIES: usize = 10;
+        if self.report.cut_short {
+            return Ok(false);
+        }
+        for _ in 0..TRIES {
+            // Facts are not replayed, so they stay.
+            store.delete(&name.summary_of()).await?;
+            store.delete(name).await?;
+            match store.append(name, 0, self.records.clone(), now()).await {
+                Err(StoreError::Conflict { .. }) => {}
+                saved => return saved.map(|()| true),
+            }
+        }
+        Err(StoreError::Overtaken { log: name.to_string(), tries: TRIES })
+    }
+}
+
+/// A replay under way.
+struct Player<'a> {
+    session: Session,
+    dialect: Dialect,
+    cache: Cache,
+    price: &'a Price,
+    unrecorded: u64,
+    /// What the provider reported, by the index of the message that answers the call.
+    reported: HashMap<usize, &'a RecordedUsage>,
+    seen: Seen,
+    report: Report,
+    /// The time of the newest message that has one.
+    now: Option<Millis>,
+    /// How many tool results were truncated as they arrived since the call before.
+    capped: u64,
+}
+
+impl Player<'_> {
+    /// Makes the call that this message answers.
+    async fn call(&mut self, index: usize, answer: &Message) -> Result<Call, Error> {
+        let window = self.session.window().await?;
+        let charge = self.cache.call(&with_unrecorded(self.unrecorded, blocks(&window)), self.now);
+        let call = Call {
+            capped: std::mem::take(&mut self.capped),
+            reported: self.reported.get(&index).map(|usage| Reported::of(usage, self.price, &charge)),
+            ..Call::of(&window, self.report.calls + 1, index, charge)
+        };
+        self.report.count(&call);
+        let compacted = window.entries().iter().any(|entry| matches!(entry, Entry::Compaction(_)));
+        let on_read = !compacted && window.plan().is_some_and(|plan| plan.verdict == Verdict::Compact);
+        self.report.compactions += u64::from(compacted || on_read);
+        self.report.invalid_requests += u64::from(!is_valid(self.dialect, &window)?);
+        let (reused, missed) = self.seen.compare(&answer.text(), &window);
+        self.report.reused_identifiers += reused;
+        self.report.missed_identifiers += missed;
+        Ok(call)
+    }
+
+    /// Brings a message into the session.
+    async fn receive(&mut self, recorded: &RecordedMessage) -> Result<(), Error> {
+        let position = self.session.stats().entries;
+        self.session.receive(recorded.message.clone(), Origin::Client, self.now).await?;
+        self.seen.push(position, &recorded.message.text());
+        let cut = |edit: &Edit| matches!(edit.change, Change::Cut { .. });
+        let newest = self.session.view().messages().next_back().filter(|item| item.position() >= position);
+        self.capped += u64::from(newest.is_some_and(|item| item.edits().iter().any(cut)));
+        Ok(())
+    }
+}
+
+/// Returns whether the provider would accept the window. The bytes to be sent are read again and checked.
+fn is_valid(dialect: Dialect, window: &Window<'_>) -> Result<bool, Error> {
+    let Ok(request) = Request::from_raw(dialect, &window.messages()?) else { return Ok(false) };
+    Ok(!dialect.check(&request).iter().any(|finding| finding.severity == Severity::Refused))
+}

@@ -1,0 +1,213 @@
+//! The errors of stores, and what can be wrong with a record.
+
+use super::LogName;
+
+/// An error of a store. Nothing was written, unless the error says otherwise.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The log does not end where the writer believed.
+    #[error("another writer was faster: the log has {end} entries, not {at}")]
+    Conflict {
+        /// The end that the writer believed.
+        at: u64,
+        /// The actual end.
+        end: u64,
+    },
+    /// Other writers were faster at every try.
+    #[error("`{log}` could not be written: other writers were faster {tries} times; try again")]
+    Overtaken {
+        /// The log.
+        log: String,
+        /// The number of tries.
+        tries: usize,
+    },
+    /// Another process holds the store.
+    #[error("the store {place} is locked by another process; try again when it has finished")]
+    Locked {
+        /// The file.
+        place: String,
+    },
+    /// The store may not be written to. It cannot even be read then, if part of it is still in the file `-wal` beside
+    /// it.
+    #[error("the store {place} is read-only; make its file and its folder writable")]
+    ReadOnly {
+        /// The file.
+        place: String,
+    },
+    /// The disk is full.
+    #[error("no space is left for the store {place}; nothing was written")]
+    Full {
+        /// The file.
+        place: String,
+    },
+    /// A newer version of Lookback wrote the store.
+    #[error("the store {place} has version {found}, and this version of lookback reads up to {known}; update lookback")]
+    Newer {
+        /// The file.
+        place: String,
+        /// Its version.
+        found: i64,
+        /// The newest version that this version of Lookback knows.
+        known: i64,
+    },
+    /// An older version of Lookback wrote the store, which is read-only and so cannot be migrated.
+    #[error(
+        "the store {place} has version {found} and must become version {known}, but it is read-only; make it writable"
+    )]
+    Older {
+        /// The file.
+        place: String,
+        /// Its version.
+        found: i64,
+        /// The version to which it must be migrated.
+        known: i64,
+    },
+    /// The file is not a store.
+    #[error("{place} is not a store of lookback")]
+    NotAStore {
+        /// The file.
+        place: String,
+    },
+    /// The path of a file leads to something else. It was not opened: opening a pipe waits, and a device may have no
+    /// end.
+    #[error(
+        "{place} is not a regular file but a folder, a pipe, a device or a socket; move it, or choose another path"
+    )]
+    NotAFile {
+        /// The path.
+        place: String,
+    },
+    /// A document is damaged, or was never one.
+    #[error("{place} is damaged: line {line} is not valid JSON; repair the file, or move it away")]
+    NoJson {
+        /// The file.
+        place: String,
+        /// The line, from 1.
+        line: usize,
+    },
+    /// A search took too long, and was stopped.
+    #[error("the search in {place} took longer than {} seconds; ask for fewer or rarer words", .limit.as_secs())]
+    Slow {
+        /// The file.
+        place: String,
+        /// The time limit.
+        limit: std::time::Duration,
+    },
+    /// There is no file to open.
+    #[error("there is no store at {place}")]
+    Missing {
+        /// The path.
+        place: String,
+    },
+    /// A record cannot be read.
+    #[error("entry {position} of `{log}` cannot be read: {damage}")]
+    Damaged {
+        /// The log.
+        log: String,
+        /// The record.
+        position: u64,
+        /// What is wrong with it.
+        damage: Box<Damage>,
+    },
+    /// An entry cannot be written as JSON. This does not happen with the entries of a session or a memory.
+    #[error("entry {position} of `{log}` cannot be written as JSON")]
+    Unwritable {
+        /// The log.
+        log: String,
+        /// Where the record would have been.
+        position: u64,
+        /// The error of the writer.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Any other error of the backend.
+    #[error("the store {place} failed")]
+    Backend {
+        /// Which store.
+        place: String,
+        /// The backend's error.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl StoreError {
+    /// Creates the error for a record that cannot be read.
+    pub fn damaged(log: &LogName, position: u64, damage: Damage) -> Self {
+        StoreError::Damaged { log: log.to_string(), position, damage: Box::new(damage) }
+    }
+
+    /// Creates the error for an entry that cannot be written as JSON.
+    pub(crate) fn unwritable(log: &LogName, position: u64, error: serde_json::Error) -> Self {
+        StoreError::Unwritable { log: log.to_string(), position, source: Box::new(error) }
+    }
+}
+
+/// What is wrong with a record. It contains nothing of the record's contents.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Damage {
+    /// Its body is not JSON.
+    #[error("its body is not valid JSON")]
+    NotJson,
+    /// Its body is JSON, but not an entry of such a log.
+    #[error("its body is not an entry that this version of lookback knows")]
+    NotAnEntry,
+    /// It refers to entries that the log does not have.
+    #[error("it refers to entries that do not exist")]
+    Dangling,
+    /// Its place in a file has something else.
+    #[error("{}", in_file(.place, .line, .fault))]
+    Line {
+        /// The file.
+        place: String,
+        /// The line, from 1; `None` if the file is one JSON document.
+        line: Option<u64>,
+        /// What is wrong with it.
+        fault: LineFault,
+    },
+    /// The file in which it is looked for belongs to another log. A file system may treat two names as one.
+    #[error("{place} belongs to another log")]
+    OtherLog {
+        /// The file.
+        place: String,
+    },
+}
+
+impl Damage {
+    /// What is wrong with a body that could not be parsed.
+    pub(crate) fn of_body(error: &serde_json::Error) -> Self {
+        if error.is_data() { Damage::NotAnEntry } else { Damage::NotJson }
+    }
+}
+
+fn in_file(place: &str, line: &Option<u64>, fault: &LineFault) -> String {
+    match line {
+        Some(line) => format!("line {line} of {place} {fault}"),
+        None => format!("in {place}, it {fault}"),
+    }
+}
+
+/// What is wrong with a line of a log file, or with an element of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LineFault {
+    /// It is not JSON.
+    #[error("is not valid JSON")]
+    NotJson,
+    /// It is JSON, but not a record.
+    #[error("is not a record")]
+    NotARecord,
+    /// It is the record of another position.
+    #[error("has `at` {found} instead of {expected}")]
+    Position {
+        /// The position that it has.
+        found: u64,
+        /// The position at which it is.
+        expected: u64,
+    },
+    /// It has no body.
+    #[error("has no `entry`")]
+    NoEntry,
+}
