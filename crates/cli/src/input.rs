@@ -9,7 +9,7 @@ use std::path::Path;
 use lookback::policy::Measure;
 use lookback::recording::{self, Shape};
 use lookback::tokens::{Model, Models};
-use lookback::{Dialect, Policy, Preamble, Price, Prices, Recording, Request, Settings, presets};
+use lookback::{Dialect, Limits, Mode, Policy, Preamble, Price, Prices, Recording, Request, Settings, presets};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -195,7 +195,7 @@ fn body(recording: &Recording) -> Result<String, Failure> {
     })
 }
 
-/// Returns a policy by its name or from a file, with settings.
+/// Returns a policy by its name or from a file, with settings. Warns if the policy of a file has limits but no target.
 pub(crate) fn policy(policy: &str, set: &[String]) -> Result<Policy, Failure> {
     let fault = |fault| Failure::Policy { policy: policy.to_owned(), fault };
     let path = Path::new(policy);
@@ -204,7 +204,15 @@ pub(crate) fn policy(policy: &str, set: &[String]) -> Result<Policy, Failure> {
     if !is_file {
         return presets::named_with(policy, set).map_err(fault);
     }
-    presets::with(presets::parse(&text(path)?).map_err(fault)?, set).map_err(fault)
+    let read = presets::with(presets::parse(&text(path)?).map_err(fault)?, set).map_err(fault)?;
+    // Whoever names a preset without a target wants a window that slides. In a file, the target may have been forgotten.
+    if read.limits != Limits::default() && read.target.is_none() && read.mode == Mode::Recorded {
+        output::warning(&format!(
+            "{}: the policy has limits but no target: a full window is cut at every call, and misses the prompt cache",
+            place(path)
+        ));
+    }
+    Ok(read)
 }
 
 /// Returns prices by name, by the name of a model, or from a file: the first entry of `prices.toml`, or the entry

@@ -135,7 +135,7 @@ fn the_commands_that_prose_names_are_there_with_their_options() {
 /// Returns the pages of the project with their paths, except for the changelog, whose commands may no longer exist.
 fn pages() -> Vec<(String, String)> {
     let mut pages = Vec::new();
-    for folder in ["", "docs", "corpus", "fuzz"] {
+    for folder in ["", "docs", "corpus", "fuzz", "crates/cli", "crates/core", "crates/lookback", "crates/server"] {
         for file in fs::read_dir(Path::new(PROJECT).join(folder)).unwrap() {
             let path = file.unwrap().path();
             let name = path.file_name().unwrap().to_str().unwrap();

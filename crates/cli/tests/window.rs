@@ -288,6 +288,29 @@ fn a_policy_is_the_same_by_name_by_file_and_by_settings() {
 }
 
 #[test]
+fn a_policy_file_with_limits_but_no_target_brings_a_warning() {
+    let lab = Lab::new()
+        .with("talk.json", talk(3))
+        .with("slides.toml", "[limits]\nmessages = 9\n")
+        .with("jumps.toml", "[limits]\nmessages = 9\n[target]\nmessages = 3\n")
+        .with("unlimited.toml", "[keep]\nfirst = 1\n")
+        .with("on_read.toml", "mode = 'on_read'\n[limits]\nmessages = 9\n");
+    let warned = |more: &[&str]| {
+        let run = lab.run(&[&["window", "talk.json", "--policy"], more].concat());
+        run.out();
+        run.stderr
+    };
+    let warning = "warning: slides.toml: the policy has limits but no target: a full window is cut at every call, and \
+                   misses the prompt cache\n";
+    assert_eq!(warned(&["slides.toml"]), warning);
+    assert_eq!(warned(&["slides.toml", "--json"]), warning);
+    for silent in ["jumps.toml", "unlimited.toml", "on_read.toml", "messages:max_messages=9"] {
+        assert_eq!(warned(&[silent]), "", "{silent}");
+    }
+    assert_eq!(warned(&["slides.toml", "--set", "target_messages=3"]), "");
+}
+
+#[test]
 fn every_preset_has_the_limit_it_is_described_with() {
     let lab = Lab::new().with("talk.json", talk(120));
     let kept = |policy: &str| contents(&lab.run(&["window", "talk.json", "--policy", policy]).json()).len();

@@ -54,3 +54,8 @@ pub use policy::{Limits, Mode, Pace, Policy, Stage, Start, Summarize, SystemRule
 pub use redacted::Redacted;
 pub use transcript::{Entry, Transcript};
 pub use view::View;
+
+/// Compiles the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

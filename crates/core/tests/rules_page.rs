@@ -1,11 +1,11 @@
-//! Checks `docs/rules.md`: each rule has a section, and each quoted error was seen and is recognized.
+//! Checks `crates/cli/rules.md`: each rule has a section, and each quoted error was seen and is recognized.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, missing_docs)]
 
 use lookback_core::{Dialect, ProviderError};
 use serde::Deserialize;
 
-const PAGE: &str = include_str!("../../../docs/rules.md");
+const PAGE: &str = include_str!("../../cli/rules.md");
 
 /// A title, and the lines below it.
 type Section = (&'static str, Vec<&'static str>);
@@ -63,8 +63,8 @@ fn every_rule_has_a_section_that_says_what_it_demands_and_what_to_do() {
     let sections = sections();
     for rule in Dialect::ALL.into_iter().flat_map(Dialect::rules) {
         let mut found = sections.iter().filter(|(title, _)| *title == rule.id);
-        let (_, lines) = found.next().unwrap_or_else(|| panic!("docs/rules.md has no section {}", rule.id));
-        assert!(found.next().is_none(), "docs/rules.md has two sections {}", rule.id);
+        let (_, lines) = found.next().unwrap_or_else(|| panic!("crates/cli/rules.md has no section {}", rule.id));
+        assert!(found.next().is_none(), "crates/cli/rules.md has two sections {}", rule.id);
         let demands = lines.iter().find(|line| !line.is_empty()).unwrap();
         assert_eq!(demands.to_lowercase(), format!("{}.", rule.demands).to_lowercase(), "{}", rule.id);
         for label in ["Why: ", "Lookback: ", "You: "] {
@@ -82,7 +82,7 @@ fn every_rule_that_the_page_names_is_there() {
     };
     for word in PAGE.split(|c: char| !c.is_ascii_alphanumeric()).filter(is_number) {
         let mut rules = Dialect::ALL.into_iter().flat_map(Dialect::rules);
-        assert!(rules.any(|rule| rule.id == word), "docs/rules.md names {word}, which is no rule");
+        assert!(rules.any(|rule| rule.id == word), "crates/cli/rules.md names {word}, which is no rule");
     }
 }
 
@@ -116,5 +116,5 @@ fn every_error_that_the_page_quotes_was_seen_and_is_known() {
             }
         }
     }
-    assert!(wrong.is_empty(), "docs/rules.md\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "crates/cli/rules.md\n{}", wrong.join("\n"));
 }

@@ -1,1 +1,40 @@
-../../../examples/chat.rs
+//! A chat in a terminal: each line is a message, which is sent with a window of what came before it, and the answer is
+//! kept.
+//!
+//! It asks a server of OpenAI's kind: Ollama on this computer, unless `OPENAI_BASE_URL`, `OPENAI_MODEL` and
+//! `OPENAI_API_KEY` name another. For an address with `https`, enable the feature `rustls` of `reqwest` in
+//! `crates/lookback/Cargo.toml`.
+#![allow(clippy::print_stdout)]
+
+use std::{env, error::Error, io::stdin};
+
+use lookback::{Dialect, Message, Response, Session, Settings, SqliteStore};
+use serde_json::json;
+use tokio::task::spawn_blocking;
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let setting = |name: &str, default: &str| env::var(name).unwrap_or(default.to_owned());
+    let (base, key) = (setting("OPENAI_BASE_URL", "http://localhost:11434/v1"), setting("OPENAI_API_KEY", "none"));
+    let (model, store) = (setting("OPENAI_MODEL", "qwen3"), setting("CHAT_STORE", "chat.db"));
+    let settings = Settings::for_model(Dialect::OpenAiChat, &model);
+    let mut session = Session::open(SqliteStore::open(store)?, "chat", settings).await?;
+    let client = reqwest::Client::new();
+
+    while let Some(line) = spawn_blocking(|| stdin().lines().next()).await?.transpose()? {
+        session.push(Message::user(line)).await?;
+        let messages = session.window().await?.to_json()?; // repaired and compacted, if it must be
+        let body = format!(r#"{{"model": {}, "messages": {messages}}}"#, json!(model));
+        let request = client.post(format!("{base}/chat/completions")).bearer_auth(&key);
+        let request = request.header("content-type", "application/json").body(body);
+        let answer = request.send().await?.error_for_status()?.text().await?;
+
+        let answer = Response::decode(&answer, Dialect::OpenAiChat)?;
+        println!("{}", answer.said());
+        if let Some(input) = answer.input {
+            session.usage(&model, input).await?; // what the provider counted corrects what Lookback counts
+        }
+        session.push(answer.message).await?;
+    }
+    Ok(())
+}

@@ -63,9 +63,10 @@ pub use session::{Error, Session, Window};
 pub use store::SqliteStore;
 pub use store::{Durability, FileStore, IntoStore, LogName, MemoryStore, Store, StoreError};
 
-/// Compiles the examples of the README.
+/// Compiles the examples of the READMEs.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../README.md")]
 pub struct Readme;
 
 /// Compiles the examples of the pages.

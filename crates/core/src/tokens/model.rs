@@ -155,5 +155,8 @@ mod tests {
         }
         assert_eq!(models.find("gpt-4-0613").unwrap().tokenizer, Tokenizer::Cl100k);
         assert_eq!(models.find("GPT-4o").unwrap().tokenizer, Tokenizer::O200k);
+        let sizes = |name| models.find(name).map(|model| (model.window, model.max_output)).unwrap();
+        assert_eq!(sizes("us.anthropic.claude-opus-4-6-v1:0"), (1_000_000, Some(128_000)));
+        assert_eq!(sizes("claude-sonnet-4-5-20250929"), (200_000, Some(64_000)));
     }
 }

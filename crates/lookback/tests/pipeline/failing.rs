@@ -23,7 +23,7 @@ const EVENTS: [&str; 9] = [
 fn troubled(how: &str, event: &str, on_failure: &str) -> Vector {
     // Only a middleware that hangs has a time limit, and a long one, so that a slow machine does not fail the test.
     let limit = if ["hang", "pending"].contains(&how) { 1_000 } else { 0 };
-    let stages = vec![
+    let middleware = vec![
         json!({"name": "before", "order": 1}),
         json!({"name": "bad", "order": 10, "time_limit": limit, "on_failure": on_failure, "at": {event: how}}),
         json!({"name": "after", "order": 50, "at": {"before_model": {"note": "still here"}}}),
@@ -33,7 +33,7 @@ fn troubled(how: &str, event: &str, on_failure: &str) -> Vector {
         json!({"calls": [{"tool": "read", "result": long}, {"tool": "list", "result": "b"}]}),
         json!({"too_long": true, "calls": [{"tool": "read", "result": "c"}]}),
     ];
-    Vector { name: how.to_owned(), stages, model, ..Vector::default() }
+    Vector { name: how.to_owned(), middleware, model, ..Vector::default() }
 }
 
 /// Every way to fail at every event: at once in every dialect, and after a time limit in one; all in parallel.

@@ -29,7 +29,7 @@ pub struct Vector {
     #[serde(default)]
     pub source: String,
     /// The middleware, in the order in which it is added.
-    pub stages: Vec<Value>,
+    pub middleware: Vec<Value>,
     /// The most iterations.
     pub iterations: Option<u64>,
     /// The model's answers, call by call. After those it answers `Done.`
@@ -75,8 +75,8 @@ pub fn play(vector: &Vector, dialect: Dialect, here: &str) -> BTreeMap<String, V
         // What a middleware that hangs waits for. Kept to the end of the run.
         let mut held = Vec::new();
         let mut run = Pipeline::new(session);
-        for stage in &vector.stages {
-            run = place(run, stage, &asked, &used, &mut held);
+        for middleware in &vector.middleware {
+            run = place(run, middleware, &asked, &used, &mut held);
         }
         if let Some(most) = vector.iterations {
             run = run.iterations(most);
@@ -187,12 +187,12 @@ fn results(said: &Value, iteration: usize) -> Vec<(ToolCall, Result<String, Stri
 /// Adds a middleware.
 fn place(
     run: Pipeline,
-    stage: &Value,
+    middleware: &Value,
     asked: &Arc<Mutex<Vec<String>>>,
     used: &Arc<AtomicU64>,
     held: &mut Vec<mpsc::Sender<()>>,
 ) -> Pipeline {
-    if let Some(options) = stage.get("budget") {
+    if let Some(options) = middleware.get("budget") {
         let used = used.clone();
         let mut budget = Budget::new(options["max"].as_u64().unwrap(), move || used.load(Ordering::Relaxed));
         if let Some(ratio) = options["soft"].as_f64() {
@@ -206,46 +206,46 @@ fn place(
         }
         return run.with(budget.active(options["active"] != false));
     }
-    if let Some(options) = stage.get("window") {
+    if let Some(options) = middleware.get("window") {
         return run.with(ContextFilter::rounds(options["rounds"].as_u64().unwrap()).unwrap());
     }
-    if stage.get("progress").is_some() {
+    if middleware.get("progress").is_some() {
         return run.with(Progress::new());
     }
-    if stage.get("observe").is_some() {
+    if middleware.get("observe").is_some() {
         return run.with(Observe::new());
     }
     let (sender, wait) = mpsc::channel();
     held.push(sender);
-    let closed = stage["on_failure"] == "closed";
+    let closed = middleware["on_failure"] == "closed";
     let settings = MiddlewareSettings {
-        order: stage["order"].as_u64().map(|order| u32::try_from(order).unwrap()),
-        time_limit: Some(Duration::from_millis(stage["time_limit"].as_u64().unwrap_or(0))),
-        on_failure: stage.get("on_failure").map(|_| if closed { OnFailure::Closed } else { OnFailure::Open }),
+        order: middleware["order"].as_u64().map(|order| u32::try_from(order).unwrap()),
+        time_limit: Some(Duration::from_millis(middleware["time_limit"].as_u64().unwrap_or(0))),
+        on_failure: middleware.get("on_failure").map(|_| if closed { OnFailure::Closed } else { OnFailure::Open }),
     };
-    let (stage, asked) = (stage.clone(), asked.clone());
-    run.with_settings(Probe { stage, asked, wait: Mutex::new(wait) }, settings)
+    let (middleware, asked) = (middleware.clone(), asked.clone());
+    run.with_settings(Probe { middleware, asked, wait: Mutex::new(wait) }, settings)
 }
 
 /// A middleware that does what its vector says, and records when it was asked.
 struct Probe {
-    stage: Value,
+    middleware: Value,
     asked: Arc<Mutex<Vec<String>>>,
     wait: Mutex<mpsc::Receiver<()>>,
 }
 
 impl Middleware for Probe {
     fn name(&self) -> &str {
-        self.stage["name"].as_str().unwrap()
+        self.middleware["name"].as_str().unwrap()
     }
 
     fn is_enabled(&self) -> bool {
-        self.stage["enabled"] != false
+        self.middleware["enabled"] != false
     }
 
     fn on(&mut self, event: &Event, run: &Run) -> Result<Reaction, Failure> {
         let (name, moment) = (self.name().to_owned(), event.name());
-        let at = &self.stage["at"];
+        let at = &self.middleware["at"];
         let wanted = [format!("{moment}@{}", run.iteration), moment.to_owned()].into_iter().find_map(|key| at.get(key));
         self.asked.lock().unwrap().push(format!("{name} {moment}"));
         let Some(wanted) = wanted else { return Ok(Reaction::none()) };
