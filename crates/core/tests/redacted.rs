@@ -3,19 +3,16 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::fmt::Debug;
-use std::sync::Arc;
 
 use lookback_core::cut::{Change, Cut, Edit};
 use lookback_core::dialect::Shown;
 use lookback_core::message::{
     AssistantPart, Media, MediaSource, Opaque, PartRef, Reasoning, ResultItem, SystemPart, UserPart,
 };
-use lookback_core::plan::Reason;
-use lookback_core::tokens::Size;
-use lookback_core::transcript::{Repair, Summary};
+use lookback_core::transcript::Repair;
 use lookback_core::{
-    Content, Dialect, Engine, Entry, Limits, Message, Policy, Preamble, Redacted, Request, Response, Settings,
-    SummaryClaim, SummaryRequest, ToolCall, ToolResult, Transcript,
+    Content, Dialect, Engine, Entry, Limits, Message, Policy, Preamble, Redacted, Request, Response, Settings, Stage,
+    Summarize, ToolCall, ToolResult, Transcript,
 };
 use serde_json::value::RawValue;
 
@@ -113,7 +110,7 @@ fn what_is_kept_of_a_conversation_says_no_word() {
     let policy = Policy { limits: Limits::messages(2), ..Policy::unlimited() };
     let mut engine = Engine::new(Settings { policy, ..Settings::default() });
     let mut log = Transcript::default();
-    let preamble = Preamble { system: Some(raw()), tools: Some(raw()) };
+    let preamble = Preamble::default().with_system(raw()).with_tools(raw());
     hides(&preamble);
     log.extend(engine.set_preamble(&preamble));
     for message in [
@@ -133,18 +130,20 @@ fn what_is_kept_of_a_conversation_says_no_word() {
     hides(&engine);
     hides(engine.view());
     engine.view().messages().for_each(|item| hides(item));
-    let message = Message::user(MARK);
-    let claim =
-        SummaryClaim { covers: Vec::new(), replaces: None, reason: Reason::Fits, size: Size::default(), total: 0 };
-    hides(&SummaryRequest {
-        claim,
-        messages: vec![Arc::new(message.clone())],
-        positions: vec![0],
-        previous: Some(MARK.to_owned()),
-        budget: 100,
-        aim: 50,
-    });
-    let covers = Vec::new();
-    let text = MARK.to_owned();
-    hides(&Summary { message: message.into(), text, size: Size::default(), stands_for: 0, covers, replaces: None });
+}
+
+#[test]
+fn a_summary_and_the_request_for_it_say_no_word() {
+    let stages = vec![Stage::Summarize(Summarize::default())];
+    let policy = Policy { limits: Limits::messages(2), stages, ..Policy::unlimited() };
+    let mut engine = Engine::new(Settings { policy, ..Settings::default() });
+    for _ in 0..3 {
+        engine.push(Message::user(MARK)).unwrap();
+    }
+    let mut request = engine.window().summary_request.unwrap();
+    request.previous = Some(MARK.to_owned());
+    hides(&request);
+    engine.accept_summary(&request.claim, MARK).unwrap();
+    let (_, summary) = engine.view().summary().unwrap();
+    hides(summary);
 }

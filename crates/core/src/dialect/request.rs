@@ -16,6 +16,7 @@ use crate::tokens::TokenCounter;
 ///
 /// The model reads them first. They cost tokens, and are never dropped.
 #[derive(Clone, Default, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Preamble {
     /// The system prompt, if the dialect has it outside the messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -26,6 +27,16 @@ pub struct Preamble {
 }
 
 impl Preamble {
+    /// Sets the system prompt, which is JSON as the dialect writes it.
+    pub fn with_system(self, system: Box<RawValue>) -> Self {
+        Preamble { system: Some(system), ..self }
+    }
+
+    /// Sets the tools, which are JSON as the dialect writes it.
+    pub fn with_tools(self, tools: Box<RawValue>) -> Self {
+        Preamble { tools: Some(tools), ..self }
+    }
+
     /// Measures the preamble. Tools are counted as their JSON, which is somewhat more than providers count.
     pub fn measure(&self, counter: &dyn TokenCounter) -> Size {
         let system = self.system.as_deref().map_or(0, |system| match json::text(system) {

@@ -267,7 +267,9 @@ impl<'a> Draft<'a> {
             _ => (self.system, self.tools),
         };
         let given = |raw: Option<&RawValue>| raw.filter(|raw| raw.get() != "null").map(ToOwned::to_owned);
-        let preamble = Preamble { system: given(system), tools: given(tools) };
+        let mut preamble = Preamble::default();
+        preamble.system = given(system);
+        preamble.tools = given(tools);
         let is_answer =
             |index: usize| messages.get(index).is_some_and(|recorded| recorded.message.role() == Role::Assistant);
         let usage = self.usage.into_iter().filter(|usage| is_answer(usage.message) && usage.is_possible()).collect();
