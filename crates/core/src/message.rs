@@ -29,6 +29,7 @@ pub struct Message {
 /// The parts of a message. Each role has its own kind of part, so that a tool call in a user's message does not
 /// type-check.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum Content {
     /// Instructions.
     System(Vec<SystemPart>),
@@ -40,6 +41,7 @@ pub enum Content {
 
 /// A part of a system message.
 #[derive(Clone)]
+#[non_exhaustive]
 pub enum SystemPart {
     /// Plain text.
     Text(String),
@@ -49,6 +51,7 @@ pub enum SystemPart {
 
 /// A part of a user message.
 #[derive(Clone)]
+#[non_exhaustive]
 pub enum UserPart {
     /// Plain text.
     Text(String),
@@ -64,6 +67,7 @@ pub enum UserPart {
 
 /// A part of an assistant message.
 #[derive(Clone)]
+#[non_exhaustive]
 pub enum AssistantPart {
     /// Plain text.
     Text(String),
@@ -77,6 +81,7 @@ pub enum AssistantPart {
 
 /// A picture or a file.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Media {
     /// The media type, such as `image/png`, if the client gave one.
     pub mime: Option<String>,
@@ -88,6 +93,7 @@ pub struct Media {
 
 /// The place of the bytes of a picture or file.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MediaSource {
     /// In the message, in base64.
     Base64(String),
@@ -101,6 +107,7 @@ pub enum MediaSource {
 
 /// Reasoning of the model.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Reasoning {
     /// The text. Empty if the provider hides it.
     pub text: String,
@@ -111,6 +118,7 @@ pub struct Reasoning {
 
 /// The model's request to run a tool.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ToolCall {
     /// The identifier that the provider gave. The result repeats it.
     pub id: String,
@@ -122,6 +130,7 @@ pub struct ToolCall {
 
 /// What a tool returned.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct ToolResult {
     /// The identifier of the tool call.
     pub call_id: String,
@@ -133,6 +142,7 @@ pub struct ToolResult {
 
 /// One item of a tool result.
 #[derive(Clone)]
+#[non_exhaustive]
 pub enum ResultItem {
     /// Plain text.
     Text(String),
@@ -157,6 +167,7 @@ pub struct Opaque {
 
 /// A borrowed part of any message, whatever its role.
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub enum PartRef<'a> {
     /// Plain text.
     Text(&'a str),
@@ -311,11 +322,7 @@ impl Message {
                     add(&call.arguments);
                 }
                 PartRef::ToolResult(result) => result.content.iter().filter_map(ResultItem::text).for_each(&mut add),
-                PartRef::Image(media) | PartRef::Document(media) => {
-                    if let MediaSource::Text(text) = &media.source {
-                        add(text);
-                    }
-                }
+                PartRef::Image(media) | PartRef::Document(media) => media.source.text().into_iter().for_each(&mut add),
                 PartRef::Opaque(opaque) => add(opaque.raw.get()),
             }
         }
@@ -403,6 +410,45 @@ fn unmarked(block: &str) -> String {
     }
 }
 
+impl Media {
+    /// Creates a picture or a file without a media type and a name.
+    pub fn new(source: MediaSource) -> Self {
+        Media { mime: None, name: None, source }
+    }
+
+    /// Sets the media type, such as `image/png`.
+    pub fn with_mime(self, mime: impl Into<String>) -> Self {
+        Media { mime: Some(mime.into()), ..self }
+    }
+
+    /// Sets the name of the file.
+    pub fn with_name(self, name: impl Into<String>) -> Self {
+        Media { name: Some(name.into()), ..self }
+    }
+}
+
+impl MediaSource {
+    /// Returns the text, or `None` if the bytes are not in the message as plain text.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            MediaSource::Text(text) => Some(text),
+            MediaSource::Base64(_) | MediaSource::Url(_) | MediaSource::Id(_) => None,
+        }
+    }
+}
+
+impl Reasoning {
+    /// Creates reasoning without a signature.
+    pub fn new(text: impl Into<String>) -> Self {
+        Reasoning { text: text.into(), signature: None }
+    }
+
+    /// Sets the provider's signature.
+    pub fn with_signature(self, signature: impl Into<String>) -> Self {
+        Reasoning { signature: Some(signature.into()), ..self }
+    }
+}
+
 impl ToolCall {
     /// Creates a tool call. `arguments` is JSON text.
     pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: impl Into<String>) -> Self {
@@ -419,6 +465,11 @@ impl ToolResult {
     /// Creates a tool result from text.
     pub fn new(call_id: impl Into<String>, text: impl Into<String>) -> Self {
         ToolResult { call_id: call_id.into(), content: vec![ResultItem::Text(text.into())], error: false }
+    }
+
+    /// Sets whether the tool reported that it failed.
+    pub fn with_error(self, error: bool) -> Self {
+        ToolResult { error, ..self }
     }
 
     /// Returns whether the tool reported that it failed and returned nothing but white space.

@@ -27,6 +27,7 @@ pub struct Plan {
 /// The outcome of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Verdict {
     /// The window stays as it is.
     Keep,
@@ -42,6 +43,7 @@ pub enum Verdict {
 
 /// What is done with one group, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Decision {
     /// What is done.
     pub action: Action,
@@ -84,6 +86,7 @@ fn is_zero(n: &usize) -> bool {
 /// What is done with a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Action {
     /// The group stays.
     Keep,

@@ -34,7 +34,7 @@ fn opaque() -> Opaque {
 }
 
 fn media(source: fn(String) -> MediaSource) -> Media {
-    Media { mime: Some(MARK.to_owned()), name: Some(MARK.to_owned()), source: source(MARK.to_owned()) }
+    Media::new(source(MARK.to_owned())).with_mime(MARK).with_name(MARK)
 }
 
 /// Messages with the mark in every place that there is.
@@ -46,7 +46,9 @@ fn messages() -> Vec<Message> {
         ResultItem::Document(media(MediaSource::Text)),
         ResultItem::Opaque(opaque()),
     ];
-    let reasoning = Reasoning { text: MARK.to_owned(), signature: Some(MARK.to_owned()) };
+    let mut result = ToolResult::new(MARK, MARK).with_error(true);
+    result.content = items;
+    let reasoning = Reasoning::new(MARK).with_signature(MARK);
     vec![
         Message::new(Content::System(vec![SystemPart::Text(MARK.to_owned()), SystemPart::Opaque(opaque())])),
         Message::new(Content::Assistant(vec![
@@ -56,7 +58,7 @@ fn messages() -> Vec<Message> {
             AssistantPart::Opaque(opaque()),
         ])),
         Message::new(Content::User(vec![
-            UserPart::ToolResult(ToolResult { call_id: MARK.to_owned(), content: items, error: true }),
+            UserPart::ToolResult(result),
             UserPart::Text(MARK.to_owned()),
             UserPart::Image(media(MediaSource::Url)),
             UserPart::Document(media(MediaSource::Id)),

@@ -265,6 +265,8 @@ impl Groups {
             Action::Clear => self.cleared += groups,
             Action::Summarize => self.summarized += groups,
             Action::Drop => self.dropped += groups,
+            // An action that this version has no count for.
+            _ => {}
         }
     }
 }
