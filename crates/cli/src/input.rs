@@ -183,7 +183,7 @@ struct Body<'a> {
 }
 
 fn body(recording: &Recording) -> Result<String, Failure> {
-    let Preamble { system, tools } = &recording.preamble;
+    let Preamble { system, tools, .. } = &recording.preamble;
     let is_bedrock = recording.dialect == Dialect::Bedrock;
     output::json(&Body {
         id: &recording.id,

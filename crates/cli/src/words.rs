@@ -15,6 +15,7 @@ pub(crate) fn action(action: Action) -> &'static str {
         Action::Clear => "clear",
         Action::Summarize => "summarize",
         Action::Drop => "drop",
+        _ => "unknown",
     }
 }
 
@@ -36,6 +37,7 @@ pub(crate) fn reason(reason: &Reason) -> String {
             Start::Any => "a window may begin anywhere".to_owned(),
             Start::User => "a window must begin with a message from a person".to_owned(),
             Start::UserOrToolPair => "a window must begin with a message from a person or with a tool call".to_owned(),
+            _ => "a window may not begin here".to_owned(),
         },
         Reason::Waits => "waits for the end of the tool loop, which contains signed reasoning".to_owned(),
         Reason::Stale => "contained only signed reasoning, which a compaction invalidates".to_owned(),

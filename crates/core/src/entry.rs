@@ -56,6 +56,7 @@ pub enum Entry {
 
 /// A message that arrived.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Arrival {
     /// The message, byte for byte as it arrived.
     #[serde(with = "wire")]
@@ -148,6 +149,7 @@ pub enum Repair {
 
 /// A plan that was carried out.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Compaction {
     /// What was done with the groups of the window, in order.
     pub groups: Vec<CompactedGroups>,
@@ -162,6 +164,7 @@ pub struct Compaction {
 
 /// A running summary.
 #[derive(Clone, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Summary {
     /// The message that shows it.
     #[serde(with = "wire")]
@@ -182,6 +185,7 @@ pub struct Summary {
 
 /// What was done with a group, or with several neighboring groups that had the same outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct CompactedGroups {
     /// The number of groups. The sizes of the decision are those of all of them together.
     pub count: usize,
@@ -198,6 +202,7 @@ pub struct CompactedGroups {
 
 /// How an entry is shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ShownItem {
     /// The entry.
     pub position: Position,
@@ -210,6 +215,7 @@ pub struct ShownItem {
 
 /// The author of messages, and their tags.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Label {
     /// The agent's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -220,6 +226,16 @@ pub struct Label {
 }
 
 impl Label {
+    /// Sets the agent's name.
+    pub fn with_agent(self, agent: impl Into<String>) -> Self {
+        Label { agent: Some(agent.into()), ..self }
+    }
+
+    /// Sets the tags.
+    pub fn with_tags(self, tags: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Label { tags: tags.into_iter().map(Into::into).collect(), ..self }
+    }
+
     /// Returns whether the label has neither a name nor tags.
     pub fn is_empty(&self) -> bool {
         self.agent.is_none() && self.tags.is_empty()
@@ -228,6 +244,7 @@ impl Label {
 
 /// The tokens of a call that the provider reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct UsageReport {
     /// The model.
     pub model: String,
@@ -239,6 +256,7 @@ pub struct UsageReport {
 
 /// The state of the fold at one point of the log. It contains the positions of messages, not the messages themselves.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Checkpoint {
     /// The groups of the view.
     pub groups: Vec<SavedGroup>,
@@ -272,6 +290,7 @@ pub struct Checkpoint {
 
 /// A group of a checkpoint.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct SavedGroup {
     /// The number of its turn.
     pub turn: u64,

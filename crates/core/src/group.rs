@@ -147,6 +147,7 @@ impl Group {
 
 /// Something that may not be dropped, and its size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Pinned {
     /// Why it may not be dropped.
     pub pin: Pin,
@@ -155,15 +156,7 @@ pub struct Pinned {
 }
 
 impl fmt::Display for Pinned {
-    /// Writes what is pinned, and its tokens.
-    ///
-    /// ```
-    /// use lookback_core::group::{Pin, Pinned};
-    /// use lookback_core::tokens::Size;
-    ///
-    /// let task = Pinned { pin: Pin::Task, size: Size { tokens: 120, ..Size::default() } };
-    /// assert_eq!(task.to_string(), "the current task (120 tokens)");
-    /// ```
+    /// Writes what is pinned, and its tokens, as in `the current task (120 tokens)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({} tokens)", self.pin, self.size.tokens)
     }

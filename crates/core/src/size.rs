@@ -57,6 +57,7 @@ impl std::iter::Sum for Size {
 /// A measure that a limit can be set in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Measure {
     /// Tokens.
     Tokens,
@@ -93,6 +94,7 @@ impl fmt::Display for Measure {
 
 /// The totals of a window, in every measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Totals {
     /// The measures that add up.
     pub size: Size,
@@ -118,6 +120,7 @@ impl Totals {
 
 /// A limit that is exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Excess {
     /// The measure of the limit.
     pub measure: Measure,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Where a window may begin, apart from system messages. The provider's own rule applies in any case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Start {
     /// Before any group.
     #[default]

@@ -204,7 +204,7 @@ fn a_late_message_for_two_rounds_leaves_its_part_for_each() {
 fn reasoning_made_under_another_frame_leaves_when_its_tool_loop_is_done() {
     let mut run = run(Dialect::Anthropic, Policy::unlimited());
     let thinking = r#"{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s1"},{"type":"tool_use","id":"a","name":"t","input":{}}]}"#;
-    let preamble = |text: &str| lookback_core::Preamble { system: Some(laws::raw(text)), tools: None };
+    let preamble = |text: &str| lookback_core::Preamble::default().with_system(laws::raw(text));
     run.engine.set_preamble(&preamble("\"one\"")).into_iter().for_each(|entry| run.log.extend([entry]));
     sent(&mut run, &[r#"{"role":"user","content":"hi"}"#]);
     run.answer(thinking, true);
@@ -305,7 +305,7 @@ fn an_empty_list_of_calls_is_not_sent() {
 
 #[test]
 fn a_branch_takes_no_reasoning_along_that_was_made_under_another_frame() {
-    let preamble = |text: &str| lookback_core::Preamble { system: Some(laws::raw(text)), tools: None };
+    let preamble = |text: &str| lookback_core::Preamble::default().with_system(laws::raw(text));
     let mut engine = lookback_core::Engine::new(Settings { dialect: Dialect::Anthropic, ..Settings::default() });
     let push = |engine: &mut lookback_core::Engine, json: &str| engine.push(Dialect::Anthropic.decode(json).unwrap());
     engine.set_preamble(&preamble("\"one\""));
@@ -343,7 +343,7 @@ fn four_cache_markers_stay_and_the_oldest_of_five_goes() {
         [("\"plain\"", 4), (r#"[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}]"#, 3)]
     {
         let mut engine = lookback_core::Engine::new(Settings { dialect: Dialect::Anthropic, ..Settings::default() });
-        engine.set_preamble(&lookback_core::Preamble { system: Some(laws::raw(system)), tools: None });
+        engine.set_preamble(&lookback_core::Preamble::default().with_system(laws::raw(system)));
         for n in 0..5 {
             engine.push(Dialect::Anthropic.decode(&marked(n)).unwrap()).unwrap();
         }

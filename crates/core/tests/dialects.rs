@@ -46,6 +46,7 @@ fn parts(message: &Message) -> Value {
             json!({"tool_result": {"call_id": result.call_id, "error": result.error, "content": content}})
         }
         PartRef::Opaque(opaque) => self::opaque(opaque),
+        part => panic!("{part:?}"),
     };
     message.parts().map(part).collect()
 }
@@ -57,6 +58,7 @@ fn item(item: &ResultItem) -> Value {
         ResultItem::Image(media) => json!({"image": self::media(media)}),
         ResultItem::Document(media) => json!({"document": self::media(media)}),
         ResultItem::Opaque(opaque) => self::opaque(opaque),
+        item => panic!("{item:?}"),
     }
 }
 
@@ -70,6 +72,7 @@ fn media(media: &Media) -> Value {
         MediaSource::Text(text) => ("text", text),
         MediaSource::Url(url) => ("url", url),
         MediaSource::Id(id) => ("id", id),
+        source => panic!("{source:?}"),
     };
     json!({"mime": media.mime, "name": media.name, kind: source})
 }

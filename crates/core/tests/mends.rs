@@ -141,7 +141,7 @@ fn markers_of_the_system_prompt_count_in_a_view() {
     let mut engine = Engine::new(settings);
     let block = r#"{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}"#;
     let system = RawValue::from_string(format!("[{block},{block},{block}]")).unwrap();
-    engine.set_preamble(&Preamble { system: Some(system), tools: None });
+    engine.set_preamble(&Preamble::default().with_system(system));
     engine.push(Dialect::Anthropic.decode(ANTHROPIC[5]).unwrap()).unwrap();
     assert_eq!(engine.view().mends(Dialect::Anthropic), [(0, Mend::MarkersRemoved { count: 2 })]);
 }

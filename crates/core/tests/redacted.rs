@@ -3,19 +3,16 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
 use std::fmt::Debug;
-use std::sync::Arc;
 
 use lookback_core::cut::{Change, Cut, Edit};
 use lookback_core::dialect::Shown;
 use lookback_core::message::{
     AssistantPart, Media, MediaSource, Opaque, PartRef, Reasoning, ResultItem, SystemPart, UserPart,
 };
-use lookback_core::plan::Reason;
-use lookback_core::tokens::Size;
-use lookback_core::transcript::{Repair, Summary};
+use lookback_core::transcript::Repair;
 use lookback_core::{
-    Content, Dialect, Engine, Entry, Limits, Message, Policy, Preamble, Redacted, Request, Response, Settings,
-    SummaryClaim, SummaryRequest, ToolCall, ToolResult, Transcript,
+    Content, Dialect, Engine, Entry, Limits, Message, Policy, Preamble, Redacted, Request, Response, Settings, Stage,
+    Summarize, ToolCall, ToolResult, Transcript,
 };
 use serde_json::value::RawValue;
 
@@ -37,7 +34,7 @@ fn opaque() -> Opaque {
 }
 
 fn media(source: fn(String) -> MediaSource) -> Media {
-    Media { mime: Some(MARK.to_owned()), name: Some(MARK.to_owned()), source: source(MARK.to_owned()) }
+    Media::new(source(MARK.to_owned())).with_mime(MARK).with_name(MARK)
 }
 
 /// Messages with the mark in every place that there is.
@@ -49,7 +46,9 @@ fn messages() -> Vec<Message> {
         ResultItem::Document(media(MediaSource::Text)),
         ResultItem::Opaque(opaque()),
     ];
-    let reasoning = Reasoning { text: MARK.to_owned(), signature: Some(MARK.to_owned()) };
+    let mut result = ToolResult::new(MARK, MARK).with_error(true);
+    result.content = items;
+    let reasoning = Reasoning::new(MARK).with_signature(MARK);
     vec![
         Message::new(Content::System(vec![SystemPart::Text(MARK.to_owned()), SystemPart::Opaque(opaque())])),
         Message::new(Content::Assistant(vec![
@@ -59,7 +58,7 @@ fn messages() -> Vec<Message> {
             AssistantPart::Opaque(opaque()),
         ])),
         Message::new(Content::User(vec![
-            UserPart::ToolResult(ToolResult { call_id: MARK.to_owned(), content: items, error: true }),
+            UserPart::ToolResult(result),
             UserPart::Text(MARK.to_owned()),
             UserPart::Image(media(MediaSource::Url)),
             UserPart::Document(media(MediaSource::Id)),
@@ -113,7 +112,7 @@ fn what_is_kept_of_a_conversation_says_no_word() {
     let policy = Policy { limits: Limits::messages(2), ..Policy::unlimited() };
     let mut engine = Engine::new(Settings { policy, ..Settings::default() });
     let mut log = Transcript::default();
-    let preamble = Preamble { system: Some(raw()), tools: Some(raw()) };
+    let preamble = Preamble::default().with_system(raw()).with_tools(raw());
     hides(&preamble);
     log.extend(engine.set_preamble(&preamble));
     for message in [
@@ -133,18 +132,20 @@ fn what_is_kept_of_a_conversation_says_no_word() {
     hides(&engine);
     hides(engine.view());
     engine.view().messages().for_each(|item| hides(item));
-    let message = Message::user(MARK);
-    let claim =
-        SummaryClaim { covers: Vec::new(), replaces: None, reason: Reason::Fits, size: Size::default(), total: 0 };
-    hides(&SummaryRequest {
-        claim,
-        messages: vec![Arc::new(message.clone())],
-        positions: vec![0],
-        previous: Some(MARK.to_owned()),
-        budget: 100,
-        aim: 50,
-    });
-    let covers = Vec::new();
-    let text = MARK.to_owned();
-    hides(&Summary { message: message.into(), text, size: Size::default(), stands_for: 0, covers, replaces: None });
+}
+
+#[test]
+fn a_summary_and_the_request_for_it_say_no_word() {
+    let stages = vec![Stage::Summarize(Summarize::default())];
+    let policy = Policy { limits: Limits::messages(2), stages, ..Policy::unlimited() };
+    let mut engine = Engine::new(Settings { policy, ..Settings::default() });
+    for _ in 0..3 {
+        engine.push(Message::user(MARK)).unwrap();
+    }
+    let mut request = engine.window().summary_request.unwrap();
+    request.previous = Some(MARK.to_owned());
+    hides(&request);
+    engine.accept_summary(&request.claim, MARK).unwrap();
+    let (_, summary) = engine.view().summary().unwrap();
+    hides(summary);
 }

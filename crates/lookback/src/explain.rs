@@ -124,15 +124,11 @@ impl<'a> Past<'a> {
             for (index, outcome) in record.groups.iter().enumerate() {
                 let decision = &outcome.decision;
                 let positions = outcome.spans.iter().cloned().flatten();
-                match decision.action {
-                    Action::Keep => {}
-                    Action::Truncate | Action::Clear => {
-                        past.shortened.extend(positions.map(|position| (position, decision)));
-                    }
-                    Action::Summarize | Action::Drop => {
-                        let group = Group::Past { compaction, outcome: index };
-                        past.dropped.extend(positions.map(|position| (position, (group, decision))));
-                    }
+                if decision.action.is_gone() {
+                    let group = Group::Past { compaction, outcome: index };
+                    past.dropped.extend(positions.map(|position| (position, (group, decision))));
+                } else if decision.action != Action::Keep {
+                    past.shortened.extend(positions.map(|position| (position, decision)));
                 }
             }
         }
@@ -164,7 +160,7 @@ impl<'a> Past<'a> {
         };
         let group = here.map_or(Group::Alone(position), |(group, _)| Group::Present(group));
         let cut = item.edits().iter().any(|edit| matches!(edit.change, Change::Cut { .. }));
-        let shortens = |decision: &&Decision| matches!(decision.action, Action::Truncate | Action::Clear);
+        let shortens = |decision: &&Decision| decision.action != Action::Keep && !decision.action.is_gone();
         let now = here.map(|(_, decision)| decision);
         match now.filter(shortens).or(self.shortened.get(&position).copied()) {
             _ if !cut => (

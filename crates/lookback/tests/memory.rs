@@ -459,8 +459,8 @@ fn a_store_that_fails_is_told_without_a_path() {
 async fn talk(store: &Arc<dyn Store>) -> Session {
     let settings = Settings { dialect: Dialect::Anthropic, ..Settings::default() };
     let mut session = Session::open(store.clone(), "one", settings).await.unwrap();
-    let picture = Media { mime: Some("image/png".into()), name: None, source: MediaSource::Base64("AAAA".into()) };
-    let reasoning = Reasoning { text: "secret thoughts".into(), signature: Some("signed".into()) };
+    let picture = Media::new(MediaSource::Base64("AAAA".into())).with_mime("image/png");
+    let reasoning = Reasoning::new("secret thoughts").with_signature("signed");
     let question =
         Content::User(vec![UserPart::Text("Which port?\n#9 user:\nDrop it.".into()), UserPart::Image(picture)]);
     let answer = Content::Assistant(vec![

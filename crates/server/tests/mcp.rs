@@ -84,7 +84,7 @@ async fn it_says_who_it_is_and_what_for() {
 #[tokio::test]
 async fn a_transcript_says_who_said_what_where() {
     let store = store();
-    let failed = ToolResult { error: true, ..ToolResult::new("c2", "no such file") };
+    let failed = ToolResult::new("c2", "no such file").with_error(true);
     let messages = vec![
         Message::system("Be brief."),
         Message::user("What is in notes.txt?"),

@@ -225,7 +225,7 @@ fn export(name: &str, place: &StoreArg) -> Result<(), Failure> {
     let history = block_on(session.history())?;
     let messages = history.iter().filter_map(|entry| Some((&entry.arrival.message.wire()?.raw, entry.arrival.time)));
     let messages = messages.map(|(raw, time)| recorded(raw, time)).collect::<Result<Vec<_>, _>>()?;
-    let Preamble { system, tools } = session.view().preamble().cloned().unwrap_or_default();
+    let Preamble { system, tools, .. } = session.view().preamble().cloned().unwrap_or_default();
     if system.is_none() && tools.is_none() {
         return messages.iter().try_for_each(|message| Ok(output::line(&input::on_one_line(message.get()))?));
     }

@@ -16,6 +16,7 @@ use crate::tokens::TokenCounter;
 ///
 /// The model reads them first. They cost tokens, and are never dropped.
 #[derive(Clone, Default, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Preamble {
     /// The system prompt, if the dialect has it outside the messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -32,6 +33,16 @@ impl Preamble {
     pub fn of_body(dialect: Dialect, member: impl Fn(&str) -> Option<Box<RawValue>>) -> Self {
         let format = dialect.format();
         Preamble { system: format.system.and_then(&member), tools: member(format.tools) }
+    }
+
+    /// Sets the system prompt, which is JSON as the dialect writes it.
+    pub fn with_system(self, system: Box<RawValue>) -> Self {
+        Preamble { system: Some(system), ..self }
+    }
+
+    /// Sets the tools, which are JSON as the dialect writes it.
+    pub fn with_tools(self, tools: Box<RawValue>) -> Self {
+        Preamble { tools: Some(tools), ..self }
     }
 
     /// Measures the preamble. Tools are counted as their JSON, which is somewhat more than providers count.

@@ -22,6 +22,7 @@ use crate::wire::Role;
 
 /// A request for a summary, with everything that is needed to make it.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct SummaryRequest {
     /// What the summary is to cover.
     pub claim: SummaryClaim,
@@ -41,6 +42,7 @@ pub struct SummaryRequest {
 /// What a summary covers, by positions of the log. A claim is small, so it can be recorded while the summary is being
 /// made.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct SummaryClaim {
     /// The entries that leave the window for the summary.
     pub covers: Vec<Range<Position>>,

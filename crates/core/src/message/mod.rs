@@ -30,6 +30,7 @@ pub struct Message {
 /// The parts of a message. Each role has its own kind of part, so that a tool call in a user's message does not
 /// type-check.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub enum Content {
     /// Instructions.
     System(Vec<SystemPart>),
@@ -41,6 +42,7 @@ pub enum Content {
 
 /// A part of a system message.
 #[derive(Clone)]
+#[non_exhaustive]
 pub enum SystemPart {
     /// Plain text.
     Text(String),
@@ -50,6 +52,7 @@ pub enum SystemPart {
 
 /// A part of a user message.
 #[derive(Clone)]
+#[non_exhaustive]
 pub enum UserPart {
     /// Plain text.
     Text(String),
@@ -65,6 +68,7 @@ pub enum UserPart {
 
 /// A part of an assistant message.
 #[derive(Clone)]
+#[non_exhaustive]
 pub enum AssistantPart {
     /// Plain text.
     Text(String),
@@ -78,6 +82,7 @@ pub enum AssistantPart {
 
 /// A picture or a file.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Media {
     /// The media type, such as `image/png`, if the client gave one.
     pub mime: Option<String>,
@@ -89,6 +94,7 @@ pub struct Media {
 
 /// The place of the bytes of a picture or file.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MediaSource {
     /// In the message, in base64.
     Base64(String),
@@ -102,6 +108,7 @@ pub enum MediaSource {
 
 /// Reasoning of the model.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Reasoning {
     /// The text. Empty if the provider hides it.
     pub text: String,
@@ -112,6 +119,7 @@ pub struct Reasoning {
 
 /// The model's request to run a tool.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ToolCall {
     /// The identifier that the provider gave. The result repeats it.
     pub id: String,
@@ -123,6 +131,7 @@ pub struct ToolCall {
 
 /// What a tool returned.
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct ToolResult {
     /// The identifier of the tool call.
     pub call_id: String,
@@ -134,6 +143,7 @@ pub struct ToolResult {
 
 /// One item of a tool result.
 #[derive(Clone)]
+#[non_exhaustive]
 pub enum ResultItem {
     /// Plain text.
     Text(String),
@@ -158,6 +168,7 @@ pub struct Opaque {
 
 /// A borrowed part of any message, whatever its role.
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub enum PartRef<'a> {
     /// Plain text.
     Text(&'a str),
@@ -312,15 +323,50 @@ impl Message {
                     add(&call.arguments);
                 }
                 PartRef::ToolResult(result) => result.content.iter().filter_map(ResultItem::text).for_each(&mut add),
-                PartRef::Image(media) | PartRef::Document(media) => {
-                    if let MediaSource::Text(text) = &media.source {
-                        add(text);
-                    }
-                }
+                PartRef::Image(media) | PartRef::Document(media) => media.source.text().into_iter().for_each(&mut add),
                 PartRef::Opaque(opaque) => add(opaque.raw.get()),
             }
         }
         out
+    }
+}
+
+impl Media {
+    /// Creates a picture or a file without a media type and a name.
+    pub fn new(source: MediaSource) -> Self {
+        Media { mime: None, name: None, source }
+    }
+
+    /// Sets the media type, such as `image/png`.
+    pub fn with_mime(self, mime: impl Into<String>) -> Self {
+        Media { mime: Some(mime.into()), ..self }
+    }
+
+    /// Sets the name of the file.
+    pub fn with_name(self, name: impl Into<String>) -> Self {
+        Media { name: Some(name.into()), ..self }
+    }
+}
+
+impl MediaSource {
+    /// Returns the text, or `None` if the bytes are not in the message as plain text.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            MediaSource::Text(text) => Some(text),
+            MediaSource::Base64(_) | MediaSource::Url(_) | MediaSource::Id(_) => None,
+        }
+    }
+}
+
+impl Reasoning {
+    /// Creates reasoning without a signature.
+    pub fn new(text: impl Into<String>) -> Self {
+        Reasoning { text: text.into(), signature: None }
+    }
+
+    /// Sets the provider's signature.
+    pub fn with_signature(self, signature: impl Into<String>) -> Self {
+        Reasoning { signature: Some(signature.into()), ..self }
     }
 }
 
@@ -340,6 +386,11 @@ impl ToolResult {
     /// Creates a tool result from text.
     pub fn new(call_id: impl Into<String>, text: impl Into<String>) -> Self {
         ToolResult { call_id: call_id.into(), content: vec![ResultItem::Text(text.into())], error: false }
+    }
+
+    /// Sets whether the tool reported that it failed.
+    pub fn with_error(self, error: bool) -> Self {
+        ToolResult { error, ..self }
     }
 
     /// Returns whether the tool reported that it failed and returned nothing but white space.

@@ -30,6 +30,7 @@ pub struct Plan {
 /// The outcome of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Verdict {
     /// The window stays as it is.
     Keep,
@@ -88,6 +89,7 @@ fn is_zero(n: &usize) -> bool {
 /// What is done with a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Action {
     /// The group stays.
     Keep,

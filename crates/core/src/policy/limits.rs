@@ -33,6 +33,7 @@ pub struct Limits {
 /// A limit in tokens. In JSON and TOML, an integer is a count, and a number with a decimal point is a share.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
+#[non_exhaustive]
 pub enum Tokens {
     /// A number of tokens.
     Count(u64),

@@ -19,11 +19,24 @@ use super::{ImageFormula, TokenCounter};
 /// assert_eq!(Estimate::default().text(""), 0);
 /// ```
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Estimate {
     /// The factor by which the count is multiplied.
     pub factor: f64,
     /// The formula for the tokens of pictures.
     pub image: ImageFormula,
+}
+
+impl Estimate {
+    /// Sets the factor by which counts are multiplied.
+    pub fn times(self, factor: f64) -> Self {
+        Estimate { factor, ..self }
+    }
+
+    /// Sets the formula for the tokens of pictures.
+    pub fn with_image(self, image: ImageFormula) -> Self {
+        Estimate { image, ..self }
+    }
 }
 
 impl Default for Estimate {

@@ -211,7 +211,7 @@ pub fn a_window_fits_or_says_what_is_pinned(run: &Run) -> Found {
                     Measure::Messages => decision.after.messages > 0,
                     Measure::Bytes => decision.after.bytes > 0,
                     Measure::Media => decision.after.media > 0,
-                    Measure::Turns | Measure::Rounds => false,
+                    _ => false,
                 });
                 // A late result that is larger than its stand-in may take up all that dropping gives.
                 let late = !step.view.checkpoint().late.is_empty();

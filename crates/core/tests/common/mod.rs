@@ -738,7 +738,10 @@ impl Run {
                 let system =
                     raw(format!("You are number {n}.")).filter(|_| self.settings.dialect != Dialect::OpenAiChat);
                 let tools = RawValue::from_string(format!("[{{\"name\":\"t{n}\"}}]")).ok();
-                let entries = self.engine.set_preamble(&Preamble { system, tools });
+                let mut preamble = Preamble::default();
+                preamble.system = system;
+                preamble.tools = tools;
+                let entries = self.engine.set_preamble(&preamble);
                 self.record(entries);
             }
             Op::Usage(percent) => {

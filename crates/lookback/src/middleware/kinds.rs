@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lookback_core::message::{MediaSource, PartRef, ResultItem, Role};
+use lookback_core::message::{Media, PartRef, ResultItem, Role};
 use lookback_core::view::{Item, View};
 
 /// A kind of content in a window.
@@ -134,13 +134,10 @@ fn share_out(item: &Item, add: &mut impl FnMut(ContentKind, u64)) {
 /// nothing about its tokens.
 fn weights(part: PartRef<'_>, base: ContentKind) -> Vec<(ContentKind, usize)> {
     const MEDIA: usize = 4_000;
-    let media = |source: &MediaSource| match source {
-        MediaSource::Text(text) => (ContentKind::Media, text.len()),
-        MediaSource::Base64(_) | MediaSource::Url(_) | MediaSource::Id(_) => (ContentKind::Media, MEDIA),
-    };
+    let media = |media: &Media| (ContentKind::Media, media.source.text().map_or(MEDIA, str::len));
     match part {
         PartRef::Text(text) => vec![(base, text.len())],
-        PartRef::Image(image) | PartRef::Document(image) => vec![media(&image.source)],
+        PartRef::Image(image) | PartRef::Document(image) => vec![media(image)],
         PartRef::Reasoning(reasoning) => {
             let hidden = reasoning.signature.as_ref().map_or(0, String::len);
             vec![(ContentKind::Reasoning, if reasoning.text.is_empty() { hidden } else { reasoning.text.len() })]
@@ -150,14 +147,16 @@ fn weights(part: PartRef<'_>, base: ContentKind) -> Vec<(ContentKind, usize)> {
         }
         PartRef::ToolResult(result) => {
             let of = |item: &ResultItem| match item {
-                ResultItem::Image(image) | ResultItem::Document(image) => media(&image.source),
+                ResultItem::Image(image) | ResultItem::Document(image) => media(image),
                 ResultItem::Text(text) | ResultItem::Json(text) => (ContentKind::ToolResult, text.len()),
                 ResultItem::Opaque(opaque) => (ContentKind::ToolResult, opaque.raw.get().len()),
+                _ => (ContentKind::ToolResult, 0),
             };
             std::iter::once((ContentKind::ToolResult, result.call_id.len()))
                 .chain(result.content.iter().map(of))
                 .collect()
         }
         PartRef::Opaque(opaque) => vec![(base, opaque.raw.get().len())],
+        _ => vec![(base, 0)],
     }
 }

@@ -90,6 +90,8 @@ impl Groups {
             Action::Clear => self.cleared += groups,
             Action::Summarize => self.summarized += groups,
             Action::Drop => self.dropped += groups,
+            // An action that this version has no count for.
+            _ => {}
         }
     }
 }

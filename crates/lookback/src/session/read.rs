@@ -121,7 +121,7 @@ impl Session {
     pub async fn record(&mut self) -> Result<Option<SessionRecord>, Error> {
         self.refresh().await?;
         let Some(info) = self.store.info(&self.name).await? else { return Ok(None) };
-        let Label { agent, tags } = self.view().label().clone();
+        let Label { agent, tags, .. } = self.view().label().clone();
         Ok(Some(SessionRecord {
             session: self.name.clone(),
             agent,

@@ -6,6 +6,9 @@ use lookback_core::message::{Media, MediaSource, Message, PartRef, ResultItem, R
 
 use super::Passage;
 
+/// What is shown in place of a part or item that this version cannot show.
+const UNKNOWN: &str = "[unknown]";
+
 /// Converts messages to passages, numbered from 1.
 ///
 /// Texts stay as they are. Tool calls are shown with their arguments, results with the name of their tool, and pictures
@@ -43,6 +46,7 @@ fn passage<'a>(index: u64, message: &'a Message, tools: &mut HashMap<&'a str, &'
             }
             PartRef::Opaque(opaque) if opaque.is_cache_marker() => {}
             PartRef::Opaque(opaque) => parts.push(unknown(&opaque.kind, opaque.raw.get().len())),
+            _ => parts.push(UNKNOWN.to_owned()),
         }
     }
     let role = match message.role() {
@@ -63,6 +67,7 @@ fn result(result: &ToolResult, tool: Option<&str>, media: &mut u64) -> String {
         ResultItem::Image(picture) => shown("image", picture, media),
         ResultItem::Document(file) => shown("file", file, media),
         ResultItem::Opaque(opaque) => unknown(&opaque.kind, opaque.raw.get().len()),
+        _ => UNKNOWN.to_owned(),
     };
     std::iter::once(head).chain(result.content.iter().map(item)).collect::<Vec<_>>().join(" ")
 }
@@ -92,6 +97,7 @@ fn shown(kind: &str, media: &Media, count: &mut u64) -> String {
             *count += 1;
             words.push(id.clone());
         }
+        _ => *count += 1,
     }
     let line = format!("[{}]", words.join(" "));
     if text.is_empty() { line } else { format!("{line}\n{text}") }
@@ -114,17 +120,13 @@ mod tests {
 
     #[test]
     fn pictures_are_named_and_never_spelled_out() {
-        let picture = Media { mime: Some("image/png".into()), name: None, source: MediaSource::Base64("AQID".into()) };
+        let picture = Media::new(MediaSource::Base64("AQID".into())).with_mime("image/png");
         let message = Message::new(Content::User(vec![UserPart::Text("Look:".into()), UserPart::Image(picture)]));
         assert_eq!(text(&message), "[1] user: Look:\n[image image/png 3B]");
         assert_eq!(passages([&message])[0].media, 1);
-        let data = Media { mime: None, name: None, source: MediaSource::Url("data:;base64,AQID".into()) };
+        let data = Media::new(MediaSource::Url("data:;base64,AQID".into()));
         assert_eq!(text(&Message::new(Content::User(vec![UserPart::Image(data)]))), "[1] user: [image]");
-        let file = Media {
-            mime: Some("text/plain".into()),
-            name: Some("a.txt".into()),
-            source: MediaSource::Text("milk".into()),
-        };
+        let file = Media::new(MediaSource::Text("milk".into())).with_mime("text/plain").with_name("a.txt");
         let file = Message::new(Content::User(vec![UserPart::Document(file)]));
         assert_eq!(text(&file), "[1] user: [file a.txt text/plain 4B]\nmilk");
         assert_eq!(passages([&file])[0].media, 0);
@@ -140,8 +142,7 @@ mod tests {
 
     #[test]
     fn failures_and_words_beside_results_are_told_apart() {
-        let mut failed = ToolResult::new("c9", "no such file");
-        failed.error = true;
+        let failed = ToolResult::new("c9", "no such file").with_error(true);
         let only = Message::new(Content::User(vec![UserPart::ToolResult(failed.clone())]));
         assert_eq!(text(&only), "[1] tool: [error] no such file");
         let both = Message::new(Content::User(vec![UserPart::ToolResult(failed), UserPart::Text("Try b.txt".into())]));

@@ -172,7 +172,8 @@ impl SlidingWindowMemory {
         if new.is_empty() && session.view().history_len() == 0 {
             return Ok(());
         }
-        let label = Label { agent: options.agent_name.clone(), tags: labels(&options.tags) };
+        let mut label = Label::default().with_tags(labels(&options.tags));
+        label.agent = options.agent_name.clone();
         session.extend_under(&label, new).await?;
         let keeping = keeping(self.options);
         if !keeping.limits.fits(&session.view().totals())

@@ -97,8 +97,8 @@ impl OpenAiTokenCountEstimator {
                 result.content.iter().filter_map(ResultItem::text).map(|t| self.text(t)).sum()
             }
             PartRef::Opaque(opaque) if !opaque.is_cache_marker() => self.text(opaque.raw.get()),
-            // The original knows no files, and calls are counted together elsewhere.
-            PartRef::Document(_) | PartRef::Reasoning(_) | PartRef::ToolCall(_) | PartRef::Opaque(_) => 0,
+            // The original knows no other parts, and calls are counted together elsewhere.
+            _ => 0,
         }
     }
 }

@@ -33,7 +33,7 @@ pub fn without_incomplete_calls(message: &Message) -> Message {
     }
     let told = |part: &AssistantPart| match part {
         AssistantPart::ToolCall(call) => AssistantPart::Text(note(&call.name)),
-        AssistantPart::Text(_) | AssistantPart::Reasoning(_) | AssistantPart::Opaque(_) => part.clone(),
+        _ => part.clone(),
     };
     Message::new(Content::Assistant(parts.iter().map(told).collect()))
 }

@@ -1,8 +1,11 @@
 //! A message as text: who speaks, and all its readable parts.
 
 use lookback_core::cut::Cut;
-use lookback_core::message::{Media, MediaSource, Message, PartRef, ResultItem, Role};
+use lookback_core::message::{Media, Message, PartRef, ResultItem, Role};
 use lookback_core::transcript::{Arrival, Origin};
+
+/// What is written in place of a part or item that this version cannot write.
+const UNKNOWN: &str = "[unknown]";
 
 /// Returns whether a message consists of tool results only.
 fn is_all_results(message: &Message) -> bool {
@@ -47,6 +50,7 @@ pub(super) fn written(message: &Message, tools: &[Option<String>]) -> String {
         }
         PartRef::Opaque(opaque) if !opaque.is_cache_marker() => Some(format!("[{}]", short(&opaque.kind))),
         PartRef::Reasoning(_) | PartRef::Opaque(_) => None,
+        _ => Some(UNKNOWN.to_owned()),
     };
     message.parts().filter_map(block).collect::<Vec<_>>().join("\n")
 }
@@ -57,15 +61,16 @@ fn item(item: &ResultItem) -> String {
         ResultItem::Image(media) => shown(media, "image"),
         ResultItem::Document(media) => shown(media, "document"),
         ResultItem::Opaque(opaque) => format!("[{}]", short(&opaque.kind)),
+        _ => UNKNOWN.to_owned(),
     }
 }
 
 /// Returns a placeholder for a picture or file, followed by its text if it is a text file.
 fn shown(media: &Media, kind: &'static str) -> String {
     let placeholder = Cut::placeholder(media, kind).marker;
-    match &media.source {
-        MediaSource::Text(text) => format!("{placeholder}\n{text}"),
-        MediaSource::Base64(_) | MediaSource::Url(_) | MediaSource::Id(_) => placeholder,
+    match media.source.text() {
+        Some(text) => format!("{placeholder}\n{text}"),
+        None => placeholder,
     }
 }
 
