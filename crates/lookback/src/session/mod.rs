@@ -42,6 +42,7 @@ pub use window::Window;
 
 use self::log::{load, read};
 use self::summaries::Summaries;
+use crate::recording::RecordedMessage;
 use crate::store::{BadName, IntoStore, LogName, Store, StoreError};
 
 /// One conversation in a store.
@@ -231,7 +232,8 @@ impl Session {
     /// The same as [`Session::push`].
     pub async fn extend(&mut self, messages: Vec<Message>) -> Result<Vec<Position>, Error> {
         let time = now();
-        self.receive_all(messages.into_iter().map(|message| (message, time)).collect(), Origin::Client).await
+        let messages = messages.into_iter().map(|message| RecordedMessage { message, time });
+        self.receive_all(messages.collect(), Origin::Client).await
     }
 
     /// Appends several messages from the client, and enforces the limits after each, as [`Session::manage`] does: all
@@ -301,10 +303,11 @@ impl Session {
     /// The same as [`Session::push`].
     pub async fn receive_all(
         &mut self,
-        messages: Vec<(Message, Option<Millis>)>,
+        messages: Vec<RecordedMessage>,
         origin: Origin,
     ) -> Result<Vec<Position>, Error> {
-        let messages: Vec<_> = messages.into_iter().map(|(message, time)| (Arc::new(message), time)).collect();
+        let messages: Vec<_> =
+            messages.into_iter().map(|recorded| (Arc::new(recorded.message), recorded.time)).collect();
         self.follow_policy();
         self.reductions = 0;
         let change = |engine: &mut Engine| {
