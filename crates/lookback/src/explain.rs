@@ -6,7 +6,7 @@ use std::ops::Range;
 use lookback_core::Dialect;
 use lookback_core::Explanation;
 use lookback_core::cut::Change;
-use lookback_core::dialect::Mend;
+use lookback_core::dialect::{Mend, Mended};
 use lookback_core::plan::{Action, Decision, Reason};
 use lookback_core::transcript::{Arrival, Entry, Position};
 use lookback_core::view::{Item, View};
@@ -90,9 +90,9 @@ pub fn fates(entries: &[Entry], view: &View, dialect: Dialect, explanation: &Exp
 pub fn mends(view: &View, dialect: Dialect) -> HashMap<Position, Vec<Mend>> {
     let positions: Vec<Position> = view.messages().map(Item::position).collect();
     let mut mends: HashMap<Position, Vec<Mend>> = HashMap::new();
-    for (index, mend) in view.mends(dialect) {
+    for Mended { message, mend, .. } in view.mends(dialect) {
         // If part of a message waited for its place, the view contains the message twice.
-        let of_message = positions.get(index).map(|position| mends.entry(*position).or_default());
+        let of_message = positions.get(message).map(|position| mends.entry(*position).or_default());
         if let Some(known) = of_message.filter(|known| !known.contains(&mend)) {
             known.push(mend);
         }

@@ -21,7 +21,7 @@ use serde_json::value::RawValue;
 
 pub use convert::ConversionError;
 pub use detect::{Clue, Contradiction, Sign};
-pub use mend::Mend;
+pub use mend::{Mend, Mended};
 pub use named::{Meant, UnknownDialect};
 pub use provider_error::{ProviderError, TooLong};
 pub use request::{Preamble, Request, RequestError};
@@ -190,8 +190,7 @@ impl Dialect {
 
     /// Lists what [`Dialect::encode`] does to these messages beyond their edits.
     ///
-    /// Each entry has the index of its message; the list is in the order of the messages. It is empty if nothing is
-    /// done, and if the messages cannot be encoded.
+    /// The list is in the order of the messages. It is empty if nothing is done, and if the messages cannot be encoded.
     ///
     /// ```
     /// use lookback_core::{Dialect, dialect::{Mend, Shown}};
@@ -199,10 +198,11 @@ impl Dialect {
     /// let user = Dialect::Bedrock.decode(r#"{"role":"user","content":[{"text":"Hi"}]}"#)?;
     /// let shown = Shown { message: &user, edits: &[] };
     /// assert!(Dialect::Bedrock.mends([shown]).is_empty());
-    /// assert_eq!(Dialect::Bedrock.mends([shown, shown]), [(1, Mend::MergedWithPrevious)]);
+    /// let mended = Dialect::Bedrock.mends([shown, shown])[0];
+    /// assert_eq!((mended.message, mended.mend), (1, Mend::MergedWithPrevious));
     /// # Ok::<(), lookback_core::DecodeError>(())
     /// ```
-    pub fn mends<'a>(self, shown: impl IntoIterator<Item = Shown<'a>>) -> Vec<(usize, Mend)> {
+    pub fn mends<'a>(self, shown: impl IntoIterator<Item = Shown<'a>>) -> Vec<Mended> {
         self.mends_behind(None, shown)
     }
 
@@ -211,7 +211,7 @@ impl Dialect {
         self,
         preamble: Option<&Preamble>,
         shown: impl IntoIterator<Item = Shown<'a>>,
-    ) -> Vec<(usize, Mend)> {
+    ) -> Vec<Mended> {
         let shown: Vec<_> = shown.into_iter().collect();
         (self.format().mends)(preamble, &shown).unwrap_or_default()
     }

@@ -265,7 +265,7 @@ pub fn what_encoding_does_is_told(run: &Run) -> Found {
         let mends = dialect.mends(step.view.shown());
         let shown = step.view.messages().filter(|item| !cut::hides_all(item.message(), item.edits()));
         let shown: Vec<&Item> = shown.collect();
-        let merged = mends.iter().filter(|(_, mend)| *mend == Mend::MergedWithPrevious).count();
+        let merged = mends.iter().filter(|mended| mended.mend == Mend::MergedWithPrevious).count();
         demand!(step.request.len() + merged == shown.len(), "{mends:?} of {:?}", step.request);
         let is_same = |(item, sent): (&&Item, &String)| {
             !item.edits().is_empty() || item.message().wire().unwrap().raw.get() == sent
