@@ -13,8 +13,6 @@ impl View {
             round: group.round,
             items: group.items.iter().map(Item::saved).collect(),
         };
-        let mut calibrations: Vec<_> = self.calibrations.iter().map(|(model, value)| (model.clone(), *value)).collect();
-        calibrations.sort_by(|a, b| a.0.cmp(&b.0));
         Checkpoint {
             groups: self.groups.iter().map(save).collect(),
             late: self.late.items().iter().map(Item::saved).collect(),
@@ -26,7 +24,7 @@ impl View {
             label: self.label.clone(),
             changed: self.changed,
             preamble: self.preamble.as_ref().map(|(position, _)| *position),
-            calibrations,
+            calibrations: self.calibrations.clone(),
         }
     }
 
@@ -43,7 +41,7 @@ impl View {
             path: checkpoint.path.clone(),
             label: checkpoint.label.clone(),
             changed: checkpoint.changed,
-            calibrations: checkpoint.calibrations.iter().cloned().collect(),
+            calibrations: checkpoint.calibrations.clone(),
             ..View::default()
         };
         if let Some(position) = checkpoint.preamble

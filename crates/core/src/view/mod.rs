@@ -7,7 +7,7 @@ mod late;
 mod repair;
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ pub struct View {
     /// The number of messages in groups of kind [`GroupKind::System`] and [`GroupKind::Summary`].
     uncounted: u64,
     /// What was learned from usage reports about each model's tokens.
-    calibrations: HashMap<String, Calibration>,
+    calibrations: BTreeMap<String, Calibration>,
     /// The current author and tags.
     label: Label,
 }
