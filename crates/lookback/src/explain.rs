@@ -58,8 +58,9 @@ pub fn fates(entries: &[Entry], view: &View, dialect: Dialect, explanation: &Exp
     let mut mended = mends(view, dialect);
     let shown: HashMap<Position, &Item> = view.messages().map(|item| (item.position(), item)).collect();
     let mut present: HashMap<Position, (usize, &Decision)> = HashMap::new();
-    for (group, (decision, spans)) in explanation.plan.decisions.iter().zip(&explanation.entries).enumerate() {
-        present.extend(spans.iter().cloned().flatten().map(|position| (position, (group, decision))));
+    for (group, explained) in explanation.groups.iter().enumerate() {
+        let positions = explained.entries.iter().cloned().flatten();
+        present.extend(positions.map(|position| (position, (group, &explained.decision))));
     }
     let mut fates: Vec<Fate> = Vec::new();
     let mut last = None;

@@ -17,7 +17,7 @@ use crate::entry::{Arrival, Entry, Label, Millis, Origin, Position, UsageReport}
 use crate::group::Pinned;
 use crate::measure::measure;
 use crate::message::Message;
-use crate::plan::{Demands, Plan, plan_for};
+use crate::plan::{Decision, Demands, Plan, Verdict, plan_for};
 use crate::policy::{Limits, Mode, Pace, Policy, Tokens};
 use crate::size::{Excess, Totals};
 use crate::start::Start;
@@ -193,10 +193,26 @@ fn describe(excesses: &[Excess], pinned: &[Pinned], waits: bool) -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Explanation {
-    /// A decision for each group, with its reason.
-    pub plan: Plan,
-    /// For each decision of the plan, the entries of its group. The preamble has none.
-    pub entries: Vec<Vec<Range<Position>>>,
+    /// The outcome of the plan.
+    pub verdict: Verdict,
+    /// The groups of the window, in order.
+    pub groups: Vec<ExplainedGroup>,
+    /// The totals of the window before the plan.
+    pub before: Totals,
+    /// The totals of the window after the plan.
+    pub after: Totals,
+    /// The limits that the window exceeds even so, because what is left is pinned or has to wait.
+    pub over: Vec<Excess>,
+}
+
+/// What is done with a group of a window, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExplainedGroup {
+    /// What is done with it, with the reason.
+    pub decision: Decision,
+    /// Its entries. The preamble has none.
+    pub entries: Vec<Range<Position>>,
 }
 
 /// The minimum number of entries between two checkpoints. If the window has more messages than this, that number is the
@@ -521,7 +537,15 @@ impl Engine {
     pub fn explain(&self) -> Explanation {
         let candidates = Candidates::of(&self.view, self.sizing());
         let plan = plan_for(&candidates.groups, &self.policy, self.demands());
-        Explanation { plan, entries: candidates.spans(&self.view) }
+        let spans = candidates.spans(&self.view);
+        let explained = |(decision, entries)| ExplainedGroup { decision, entries };
+        Explanation {
+            verdict: plan.verdict,
+            groups: plan.decisions.into_iter().zip(spans).map(explained).collect(),
+            before: plan.before,
+            after: plan.after,
+            over: plan.over,
+        }
     }
 
     fn calibration(&self) -> crate::tokens::Calibration {

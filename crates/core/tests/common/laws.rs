@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use lookback_core::cut::{self, Change};
 use lookback_core::dialect::{Mend, Shown};
 use lookback_core::message::PartRef;
-use lookback_core::plan::{Action, Reason, Verdict};
+use lookback_core::plan::{Action, Decision, Reason, Verdict};
 use lookback_core::policy::Measure;
 use lookback_core::transcript::{Compaction, Entry, Position, Repair};
 use lookback_core::view::Item;
@@ -443,12 +443,16 @@ pub fn a_compaction_makes_progress(run: &Run) -> Found {
 pub fn every_group_has_a_reason(run: &Run) -> Found {
     for step in &run.steps {
         let explanation = step.engine.explain();
-        let (plan, spans) = (explanation.plan, explanation.entries);
-        demand!(plan.decisions.len() == spans.len(), "{} of {}", plan.decisions.len(), spans.len());
-        for plan in step.outcome.plan.iter().chain([&plan]) {
-            for decision in &plan.decisions {
+        let explained = explanation.groups.iter().flat_map(|group| group.entries.iter().cloned().flatten());
+        let explained: HashSet<Position> = explained.collect();
+        let is_explained = |item: &Item| explained.contains(&item.position());
+        demand!(step.engine.view().messages().all(is_explained), "{explained:?}");
+        let planned = step.outcome.plan.iter().map(|plan| (plan.verdict, plan.decisions.iter().collect::<Vec<_>>()));
+        let decisions: Vec<&Decision> = explanation.groups.iter().map(|group| &group.decision).collect();
+        for (verdict, decisions) in planned.chain([(explanation.verdict, decisions)]) {
+            for decision in decisions {
                 let sound = match decision.reason {
-                    Reason::Fits => plan.verdict == Verdict::Keep,
+                    Reason::Fits => verdict == Verdict::Keep,
                     Reason::Pinned { .. } | Reason::Recent => decision.action == Action::Keep,
                     Reason::Exceeded { actual, target, .. } => decision.action != Action::Keep && actual > target,
                     Reason::Start { .. } => true,
@@ -456,10 +460,10 @@ pub fn every_group_has_a_reason(run: &Run) -> Found {
                         decision.action == Action::Drop && decision.after == Default::default()
                     }
                     Reason::Capped | Reason::Repaired { .. } => false,
-                    Reason::Waits => matches!(plan.verdict, Verdict::Wait | Verdict::Refuse),
+                    Reason::Waits => matches!(verdict, Verdict::Wait | Verdict::Refuse),
                     _ => false,
                 };
-                demand!(sound, "{decision:?} in {:?}", plan.verdict);
+                demand!(sound, "{decision:?} in {verdict:?}");
             }
         }
     }
@@ -538,7 +542,7 @@ fn is_bound(run: &Run, step: &Step) -> bool {
     let policy = Policy { limits: Limits { bytes: Some(0), ..Limits::default() }, ..Policy::unlimited() };
     let settings = Settings { policy, ..run.settings.clone() };
     let engine = Engine::resume(settings, step.view.clone(), step.end, 0);
-    engine.explain().plan.decisions.iter().any(|decision| decision.reason == Reason::Waits)
+    engine.explain().groups.iter().any(|group| group.decision.reason == Reason::Waits)
 }
 
 /// A signed block is sent only behind what it was made behind.
