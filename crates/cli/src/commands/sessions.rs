@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
+use lookback::engine::LogState;
 use lookback::memory::{Facts, Memory, Scope};
 use lookback::session::{self, HistoryEntry};
 use lookback::store::{Derived, LogInfo, LogName, purge};
@@ -216,7 +217,8 @@ fn window(name: &str, place: &StoreArg) -> Result<(), Failure> {
     let dialect = wire.map_or(Dialect::default(), |wire| wire.dialect);
     let policy = input::policy("none", &[])?;
     let settings = Settings { dialect, policy, ..Settings::default() };
-    let mut engine = Engine::resume(settings, view.clone(), session.stats().entries, 0);
+    let log = LogState { view: view.clone(), end: session.stats().entries, since_checkpoint: 0 };
+    let mut engine = Engine::resume(settings, log);
     engine.window();
     let messages = engine.view().encode(dialect).map_err(Error::from)?;
     output::json_line(&messages)

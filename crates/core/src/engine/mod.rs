@@ -146,6 +146,17 @@ pub struct Engine {
     summary_pending: bool,
 }
 
+/// The state of a log, from which [`Engine::resume`] continues. The default is that of an empty log.
+#[derive(Debug, Clone, Default)]
+pub struct LogState {
+    /// The fold of all entries.
+    pub view: View,
+    /// The length of the log in entries.
+    pub end: Position,
+    /// The number of entries after the last checkpoint.
+    pub since_checkpoint: u64,
+}
+
 /// The result of [`Engine::window`], and of the other methods that make a window smaller.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
@@ -222,13 +233,13 @@ const CHECKPOINT_EVERY: u64 = 64;
 impl Engine {
     /// Creates an empty conversation.
     pub fn new(settings: Settings) -> Self {
-        Engine::resume(settings, View::default(), 0, 0)
+        Engine::resume(settings, LogState::default())
     }
 
-    /// Resumes a conversation. `view` is the fold of its first `end` entries. `since_checkpoint` is the number of
-    /// entries after the last checkpoint.
-    pub fn resume(settings: Settings, view: View, end: Position, since_checkpoint: u64) -> Self {
+    /// Resumes a conversation from the state of its log.
+    pub fn resume(settings: Settings, log: LogState) -> Self {
         let policy = settings.resolved(&settings.policy);
+        let LogState { view, end, since_checkpoint } = log;
         Engine { settings, policy, view, end, since_checkpoint, summary_pending: false }
     }
 
@@ -357,11 +368,11 @@ impl Engine {
         entries
     }
 
-    /// Records the input tokens that the provider reported for a call, including those read from its cache. `estimated`
-    /// is the number of tokens that [`View::totals`] gave for the window that was sent.
-    pub fn usage(&mut self, model: &str, estimated: u64, reported: u64) -> Vec<Entry> {
+    /// Records the input tokens that the provider reported for a call. [`UsageReport::estimated`] is the number of
+    /// tokens that [`View::totals`] gave for the window that was sent.
+    pub fn usage(&mut self, report: UsageReport) -> Vec<Entry> {
         let mut entries = Vec::new();
-        self.record(Entry::Usage(UsageReport { model: model.to_owned(), estimated, reported }), &mut entries);
+        self.record(Entry::Usage(report), &mut entries);
         entries
     }
 

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use lookback_core::cut::{self, Change};
 use lookback_core::dialect::{Mend, Shown};
+use lookback_core::engine::LogState;
 use lookback_core::message::PartRef;
 use lookback_core::plan::{Action, Decision, Reason, Verdict};
 use lookback_core::policy::Measure;
@@ -521,11 +522,13 @@ pub fn a_session_that_is_opened_again_goes_on_the_same(run: &Run) -> Found {
             for next in position..end {
                 view.apply(next as Position, at(next as Position).unwrap());
             }
-            engine = Engine::resume(run.settings.clone(), view, end as Position, (end - position - 1) as u64);
+            let since_checkpoint = (end - position - 1) as u64;
+            engine = Engine::resume(run.settings.clone(), LogState { view, end: end as Position, since_checkpoint });
         } else {
             let mut view = engine.view().clone();
             (from..end).for_each(|next| view.apply(next as Position, at(next as Position).unwrap()));
-            engine = Engine::resume(run.settings.clone(), view, end as Position, end as u64);
+            let log = LogState { view, end: end as Position, since_checkpoint: end as u64 };
+            engine = Engine::resume(run.settings.clone(), log);
         }
         engine.set_summary_pending(step.held);
         let outcome = engine.window();
@@ -541,7 +544,7 @@ pub fn a_session_that_is_opened_again_goes_on_the_same(run: &Run) -> Found {
 fn is_bound(run: &Run, step: &Step) -> bool {
     let policy = Policy { limits: Limits { bytes: Some(0), ..Limits::default() }, ..Policy::unlimited() };
     let settings = Settings { policy, ..run.settings.clone() };
-    let engine = Engine::resume(settings, step.view.clone(), step.end, 0);
+    let engine = Engine::resume(settings, LogState { view: step.view.clone(), end: step.end, since_checkpoint: 0 });
     engine.explain().groups.iter().any(|group| group.decision.reason == Reason::Waits)
 }
 

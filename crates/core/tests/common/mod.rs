@@ -20,7 +20,7 @@ use lookback_core::group::{Group, GroupKind, Pin};
 use lookback_core::message::PartRef;
 use lookback_core::policy::{Keep, Tokens};
 use lookback_core::tokens::Size;
-use lookback_core::transcript::{Entry, Origin, Position};
+use lookback_core::transcript::{Entry, Origin, Position, UsageReport};
 use lookback_core::view::Item;
 use lookback_core::{
     Dialect, Engine, Limits, Message, Mode, Pace, Policy, Preamble, Request, Role, Settings, Stage, Start, Summarize,
@@ -743,7 +743,8 @@ impl Run {
             }
             Op::Usage(percent) => {
                 let estimated = self.engine.view().totals().size.tokens;
-                let entries = self.engine.usage("m", estimated, estimated * percent / 100);
+                let reported = estimated * percent / 100;
+                let entries = self.engine.usage(UsageReport { model: "m".to_owned(), estimated, reported });
                 self.record(entries);
             }
             Op::Checkpoint => {

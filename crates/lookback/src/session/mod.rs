@@ -22,7 +22,7 @@ use lookback_core::Explanation;
 use lookback_core::engine::{Engine, HardLimitExceeded, Settings};
 use lookback_core::plan::Plan;
 use lookback_core::policy::{Policy, Totals};
-use lookback_core::transcript::{Entry, Millis, Origin, Position};
+use lookback_core::transcript::{Entry, Millis, Origin, Position, UsageReport};
 use lookback_core::view::{Item, View};
 use lookback_core::{ConversionError, Message, Preamble};
 use serde::Serialize;
@@ -351,8 +351,8 @@ impl Session {
     /// # Errors
     /// Returns an error if the store fails.
     pub async fn usage(&mut self, model: &str, reported: u64) -> Result<(), Error> {
-        let sent = self.sent;
-        self.commit(|engine| Ok(engine.usage(model, sent, reported))).await?;
+        let report = UsageReport { model: model.to_owned(), estimated: self.sent, reported };
+        self.commit(|engine| Ok(engine.usage(report.clone()))).await?;
         Ok(())
     }
 
