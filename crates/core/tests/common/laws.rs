@@ -530,7 +530,9 @@ pub fn a_session_that_is_opened_again_goes_on_the_same(run: &Run) -> Found {
             let log = LogState { view, end: end as Position, since_checkpoint: end as u64 };
             engine = Engine::resume(run.settings.clone(), log);
         }
-        engine.set_summary_pending(step.held);
+        if step.held {
+            engine.hold_limits();
+        }
         let outcome = engine.window();
         let view = outcome.on_read.as_deref().unwrap_or(engine.view());
         demand!(encode(run.settings.dialect, view) == step.request, "another window after opening again");

@@ -794,13 +794,13 @@ impl Run {
                 Ok(entries) => self.record(entries),
                 Err(unfit) => self.unfit.push(unfit),
             }
-            self.engine.set_summary_pending(false);
+            self.engine.release_limits();
         }
         let held = self.pending.is_some();
         let outcome = self.engine.window();
         if let Some(wanted) = &outcome.summary_request {
             self.pending = Some(wanted.claim.clone());
-            self.engine.set_summary_pending(true);
+            self.engine.hold_limits();
         }
         self.record(outcome.entries.clone());
         let view = outcome.on_read.as_deref().unwrap_or(self.engine.view()).clone();

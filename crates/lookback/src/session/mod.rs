@@ -78,7 +78,7 @@ pub struct Session {
     bound: Option<Box<Bound>>,
     summaries: Summaries,
     hooks: Hooks,
-    /// Whether the limits wait for a summary (see [`Engine::set_summary_pending`]). A new engine must be told.
+    /// Whether the limits wait for a summary (see [`Engine::hold_limits`]). A new engine must be told.
     summary_pending: bool,
     /// How often the window was made smaller since the last message because the provider refused it.
     reductions: u64,

@@ -35,6 +35,13 @@ pub(super) struct Free {
     pub(super) failures: u32,
 }
 
+/// The newest summary, whether or not it is taken up.
+pub(crate) struct NewestSummary {
+    pub(crate) text: String,
+    /// The entries of the window that it will replace. Empty if it is taken up.
+    pub(crate) replaces: Vec<Range<Position>>,
+}
+
 /// The engine's answer to a summary.
 enum Answer {
     Accepted(Vec<Entry>),
@@ -59,7 +66,7 @@ impl Session {
             if self.ours_is_over() {
                 self.summaries.work = Work::None;
             }
-            self.set_summary_pending(false);
+            self.release_limits();
             return Vec::new();
         }
         let due = match &self.summaries.work {
@@ -81,9 +88,8 @@ impl Session {
         }
     }
 
-    /// The text of the running summary, for a reader that changes nothing. If one is ready but not taken up yet, that
-    /// one, with the entries of this window that it will replace.
-    pub(crate) async fn newest_summary(&self) -> Result<Option<(String, Vec<Range<Position>>)>, Error> {
+    /// The running summary, for a reader that changes nothing. If one is ready but not taken up yet, that one.
+    pub(crate) async fn newest_summary(&self) -> Result<Option<NewestSummary>, Error> {
         let Newest { note, .. } = self.summaries.newest(&*self.store, &self.name).await?;
         let current = self.view().summary();
         Ok(match note {
@@ -91,9 +97,9 @@ impl Session {
                 if claim.replaces == current.map(|(position, _)| position)
                     && claim.covers.iter().all(|span| self.view().is_on_path(span)) =>
             {
-                Some((text, claim.covers))
+                Some(NewestSummary { text, replaces: claim.covers })
             }
-            _ => current.map(|(_, summary)| (summary.text.clone(), Vec::new())),
+            _ => current.map(|(_, summary)| NewestSummary { text: summary.text.clone(), replaces: Vec::new() }),
         })
     }
 
@@ -127,7 +133,7 @@ impl Session {
                     self.summaries.missed.forget(&claim.covers);
                     self.summaries.missed.wait_again();
                     self.summaries.work = Work::None;
-                    self.set_summary_pending(false);
+                    self.release_limits();
                     return Ok(Look::TakenUp(entries));
                 }
                 Answer::Rejected(SummaryRejected::Superseded) => (Look::Free(Free { end, failures: 0 }), Work::None),
@@ -141,7 +147,10 @@ impl Session {
         // Last, so that nothing has changed if this future is dropped before: the next call looks again.
         self.summaries.missed.wait_again();
         self.summaries.work = work;
-        self.set_summary_pending(!matches!(look, Look::Free(_)));
+        match look {
+            Look::Free(_) => self.release_limits(),
+            Look::Wait | Look::TakenUp(_) => self.hold_limits(),
+        }
         Ok(look)
     }
 
