@@ -76,7 +76,7 @@ pub const PRESETS: &[Preset] = &[
 ];
 
 /// The errors of reading a policy from text.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyError {
     /// No preset has this name.
@@ -92,14 +92,14 @@ pub enum PolicyError {
         setting: String,
     },
     /// No policy has this key, or the key cannot have this value.
-    #[error("{key}={value}: {reason}")]
+    #[error("{key}={value}: {fault}")]
     Value {
         /// The key that was given.
         key: String,
         /// The value that was given.
         value: String,
         /// What is wrong.
-        reason: String,
+        fault: ValueFault,
     },
     /// The preset does not have this option.
     #[error(
@@ -132,12 +132,38 @@ pub enum PolicyError {
         /// The option.
         option: &'static str,
     },
-    /// The text is not a policy in TOML or JSON.
+    /// The text is not a policy in TOML.
+    #[error("not a policy: {}", .0.to_string().trim_end())]
+    Toml(#[source] Box<toml::de::Error>),
+    /// The text is not a policy in JSON. Or it names a preset, in TOML or JSON, and its other keys cannot change it.
     #[error("not a policy: {0}")]
-    Format(String),
+    Json(#[source] serde_json::Error),
     /// The policy makes no sense.
     #[error(transparent)]
     Fault(#[from] PolicyFault),
+}
+
+/// What is wrong with a key of a policy, or with its value.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ValueFault {
+    /// The key names an element that a list does not have.
+    #[error("there is no element `{step}`: the list has {count}")]
+    NoElement {
+        /// The element that was given.
+        step: String,
+        /// The number of elements that the list has.
+        count: usize,
+    },
+    /// The key names a member of a value that is neither an object nor a list.
+    #[error("`{step}` has no parent: the value before it is not an object or a list")]
+    NoParent {
+        /// The member that was given.
+        step: String,
+    },
+    /// No policy has this key, or the value has the wrong type or is out of range.
+    #[error(transparent)]
+    Unfit(serde_json::Error),
 }
 
 fn names() -> String {
@@ -231,13 +257,12 @@ pub fn with<'a>(policy: Policy, settings: impl IntoIterator<Item = &'a str>) -> 
 /// # Errors
 /// Returns an error if the text is neither JSON nor TOML, or is not a policy.
 pub fn parse(text: &str) -> Result<Policy, PolicyError> {
-    let fault = |error: serde_json::Error| PolicyError::Format(error.to_string());
     let mut whole: Value = read(text)?;
     let preset = whole.as_object_mut().and_then(|members| members.remove("preset"));
     let policy = match preset.as_ref().and_then(Value::as_str) {
         Some(preset) => {
-            let base = serde_json::to_value(named(preset)?).map_err(fault)?;
-            serde_json::from_value(merged(base, whole)).map_err(fault)?
+            let base = serde_json::to_value(named(preset)?).map_err(PolicyError::Json)?;
+            serde_json::from_value(merged(base, whole)).map_err(PolicyError::Json)?
         }
         None => read(text)?,
     };
@@ -246,9 +271,9 @@ pub fn parse(text: &str) -> Result<Policy, PolicyError> {
 
 fn read<T: DeserializeOwned>(text: &str) -> Result<T, PolicyError> {
     if text.trim_start().starts_with('{') {
-        serde_json::from_str(text).map_err(|error| PolicyError::Format(error.to_string().trim_end().to_owned()))
+        serde_json::from_str(text).map_err(PolicyError::Json)
     } else {
-        toml::from_str(text).map_err(|error| PolicyError::Format(error.to_string().trim_end().to_owned()))
+        toml::from_str(text).map_err(|error| PolicyError::Toml(Box::new(error)))
     }
 }
 
@@ -313,13 +338,14 @@ fn is_key(key: &str) -> bool {
 }
 
 fn set(policy: &Policy, key: &str, value: &str) -> Result<Policy, PolicyError> {
-    let fault = |reason: String| PolicyError::Value { key: key.to_owned(), value: value.to_owned(), reason };
+    let fault = |fault| PolicyError::Value { key: key.to_owned(), value: value.to_owned(), fault };
+    let unfit = |error| fault(ValueFault::Unfit(error));
     let path = match (key.strip_prefix("max_"), key.strip_prefix("target_")) {
         (Some(measure), _) => format!("limits.{measure}"),
         (None, Some(measure)) => format!("target.{measure}"),
         (None, None) => key.to_owned(),
     };
-    let mut whole = serde_json::to_value(policy).map_err(|error| fault(error.to_string()))?;
+    let mut whole = serde_json::to_value(policy).map_err(unfit)?;
     let mut place = &mut whole;
     for step in path.split('.') {
         if place.is_null() {
@@ -332,15 +358,15 @@ fn set(policy: &Policy, key: &str, value: &str) -> Result<Policy, PolicyError> {
                 let index = step.parse::<usize>().ok();
                 index
                     .and_then(|index| elements.get_mut(index))
-                    .ok_or_else(|| fault(format!("there is no element `{step}`: the list has {count}")))?
+                    .ok_or_else(|| fault(ValueFault::NoElement { step: step.to_owned(), count }))?
             }
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-                return Err(fault(format!("`{step}` has no parent: the value before it is not an object or a list")));
+                return Err(fault(ValueFault::NoParent { step: step.to_owned() }));
             }
         };
     }
     *place = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
-    serde_json::from_value(whole).map_err(|error| fault(error.to_string()))
+    serde_json::from_value(whole).map_err(unfit)
 }
 
 /// Compiles the example of the page on policies.
