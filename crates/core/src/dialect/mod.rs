@@ -30,6 +30,7 @@ pub use rules::{Finding, Problem, Rule, Severity};
 
 use crate::edit::Edit;
 use crate::json;
+pub use crate::json::SyntaxError;
 use crate::message::Message;
 use crate::start::Start;
 pub use crate::wire::Dialect;
@@ -90,7 +91,7 @@ pub(crate) struct Quirks {
 pub enum DecodeError {
     /// The text is not JSON.
     #[error("not valid JSON: {0}")]
-    Syntax(String),
+    Syntax(SyntaxError),
     /// The JSON is not an object.
     #[error("a message must be an object")]
     NotAnObject,
@@ -131,7 +132,7 @@ impl Dialect {
     /// Returns an error if the text is not JSON or not a message, or if the dialect does not have its role. Parts of an
     /// unknown kind are not an error: they pass through unchanged.
     pub fn decode(self, text: &str) -> Result<Message, DecodeError> {
-        let raw: &RawValue = serde_json::from_str(text).map_err(|e| DecodeError::Syntax(e.to_string()))?;
+        let raw: &RawValue = serde_json::from_str(text).map_err(SyntaxError::new).map_err(DecodeError::Syntax)?;
         self.decode_raw(raw)
     }
 
