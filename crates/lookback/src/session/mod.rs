@@ -35,8 +35,8 @@ pub use resume::Resumed;
 pub(crate) use search::excerpt;
 pub use search::{SearchHit, search};
 pub use source::{MessageSource, SourceKind};
-pub use summaries::Job;
 pub(crate) use summaries::are_summaries_of;
+pub use summaries::{Job, NoSummary};
 pub use sync::Synced;
 pub use window::Window;
 

@@ -23,6 +23,7 @@ use super::Session;
 use crate::store::LogName;
 use crate::summarize::{Extractive, Spawner, Summarizer};
 
+pub use making::NoSummary;
 pub(crate) use newest::are_summaries_of;
 
 /// Work that runs beside a session.

@@ -1,6 +1,7 @@
 //! Looking at the state of a session's summaries, and taking up the one that is ready.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lookback_core::engine::{Engine, SummaryClaim, SummaryRejected};
@@ -163,14 +164,13 @@ impl Session {
 
     /// Writes down that nothing came of a summary, and reports it.
     async fn fail(&mut self, claim: &SummaryClaim, end: u64, failures: u32, reason: NoSummary) -> Result<(), Error> {
-        let reason = reason.to_string();
-        let note = failed(&self.name, reason.clone(), failures);
+        let note = failed(&self.name, reason.to_string(), failures);
         match note.append(&*self.store, &self.summaries.log, end).await {
             // Somebody else has written it down.
             Err(StoreError::Conflict { .. }) => return Ok(()),
             result => result?,
         }
-        let (tokens, outcome) = (claim.size.tokens, CompactionOutcome::Failed { reason });
+        let (tokens, outcome) = (claim.size.tokens, CompactionOutcome::Failed { reason: Arc::new(reason) });
         self.hooks.end(&Span::current(), &end_of(&self.name, tokens, 0, Duration::ZERO, outcome));
         Ok(())
     }
