@@ -1,5 +1,6 @@
 //! The entries of a log: everything that happened in a conversation, in order.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -244,7 +245,6 @@ impl Label {
 
 /// The tokens of a call that the provider reported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[non_exhaustive]
 pub struct UsageReport {
     /// The model.
     pub model: String,
@@ -283,9 +283,9 @@ pub struct Checkpoint {
     /// The last entry that replaced a system message of the history, or put one before everything else.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed: Option<Position>,
-    /// What was learned about each model's tokens.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub calibrations: Vec<(String, Calibration)>,
+    /// What was learned about each model's tokens, by the name of the model.
+    #[serde(default, with = "pairs", skip_serializing_if = "BTreeMap::is_empty")]
+    pub calibrations: BTreeMap<String, Calibration>,
 }
 
 /// A group of a checkpoint.
@@ -353,6 +353,25 @@ mod wire {
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Arc<Message>, D::Error> {
         let wire = Wire::deserialize(deserializer)?;
         wire.dialect.decode_raw(&wire.raw).map(Arc::new).map_err(D::Error::custom)
+    }
+}
+
+/// Stores a map as a list of pairs.
+mod pairs {
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(
+        map: &BTreeMap<String, Calibration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(map)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<BTreeMap<String, Calibration>, D::Error> {
+        let pairs = <Vec<(String, Calibration)>>::deserialize(deserializer)?;
+        Ok(pairs.into_iter().collect())
     }
 }
 

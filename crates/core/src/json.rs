@@ -3,9 +3,48 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::Arc;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
+
+/// Why a text is not JSON, and where.
+#[derive(Debug, Clone)]
+pub struct SyntaxError(Arc<serde_json::Error>);
+
+impl SyntaxError {
+    pub(crate) fn new(error: serde_json::Error) -> Self {
+        SyntaxError(Arc::new(error))
+    }
+
+    /// Returns the line, from 1.
+    pub fn line(&self) -> usize {
+        self.0.line()
+    }
+
+    /// Returns the column, from 1; 0 if the text ends before the line has begun.
+    pub fn column(&self) -> usize {
+        self.0.column()
+    }
+}
+
+impl fmt::Display for SyntaxError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = self.0.to_string();
+        let reason = text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason);
+        write!(f, "{reason} at line {}, column {}", self.line(), self.column())
+    }
+}
+
+impl std::error::Error for SyntaxError {}
+
+impl PartialEq for SyntaxError {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
+}
+
+impl Eq for SyntaxError {}
 
 /// The members of an object in their order, with keys and values as raw text.
 ///

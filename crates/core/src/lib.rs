@@ -44,7 +44,8 @@ pub use dialect::{
     TooLong,
 };
 pub use engine::{
-    Engine, Explanation, HardLimitExceeded, Settings, SummaryClaim, SummaryRejected, SummaryRequest, WindowOutcome,
+    Engine, ExplainedGroup, Explanation, HardLimitExceeded, Settings, SummaryClaim, SummaryRejected, SummaryRequest,
+    WindowOutcome,
 };
 pub use group::Group;
 pub use measure::measure;

@@ -5,6 +5,7 @@
 mod common;
 
 use common::{Run, laws};
+use lookback_core::engine::LogState;
 use lookback_core::group::Pin;
 use lookback_core::plan::Reason;
 use lookback_core::transcript::Origin;
@@ -314,7 +315,8 @@ fn a_branch_takes_no_reasoning_along_that_was_made_under_another_frame() {
     let mut view = engine.view().clone();
     engine.set_preamble(&preamble("\"two\""));
     view.branch(engine.view(), engine.end() + 1);
-    let mut branch = lookback_core::Engine::resume(engine.settings().clone(), view, engine.end() + 1, 0);
+    let log = LogState { view, end: engine.end() + 1, since_checkpoint: 0 };
+    let mut branch = lookback_core::Engine::resume(engine.settings().clone(), log);
     push(&mut branch, r#"{"role":"user","content":"next"}"#).unwrap();
     branch.window();
     let sent: Vec<_> =

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, missing_docs)]
 
-use lookback_core::dialect::{Mend, Shown};
+use lookback_core::dialect::{Mend, Mended, Shown};
 use lookback_core::{Dialect, Engine, Message, Preamble, Settings};
 use serde_json::value::RawValue;
 
@@ -39,6 +39,10 @@ fn encode(dialect: Dialect, messages: &[Message]) -> Vec<String> {
     dialect.encode(shown(messages)).unwrap().iter().map(|raw| raw.get().to_owned()).collect()
 }
 
+fn pairs(mends: Vec<Mended>) -> Vec<(usize, Mend)> {
+    mends.into_iter().map(|mended| (mended.message, mended.mend)).collect()
+}
+
 /// All lists of up to `longest` of these.
 fn lists<'a>(alphabet: &[&'a str], longest: usize) -> Vec<Vec<&'a str>> {
     let mut all = vec![Vec::new()];
@@ -66,7 +70,7 @@ fn what_is_done_to_messages_is_told_and_nothing_else_is_done() {
     for (dialect, alphabet) in [(Dialect::Anthropic, &ANTHROPIC[..]), (Dialect::Bedrock, &BEDROCK[..])] {
         for list in lists(alphabet, 4) {
             let messages = decode(dialect, &list);
-            let (sent, mends) = (encode(dialect, &messages), dialect.mends(shown(&messages)));
+            let (sent, mends) = (encode(dialect, &messages), pairs(dialect.mends(shown(&messages))));
             assert_eq!(mends.is_empty(), sent == list, "{list:#?} {mends:?} {sent:#?}");
             assert!(mends.is_sorted_by_key(|(index, _)| *index), "{mends:?}");
             assert!(mends.iter().all(|(index, _)| *index < list.len()), "{mends:?}");
@@ -115,7 +119,7 @@ fn each_kind_is_told_of_the_message_that_it_is_done_to() {
         (Dialect::OpenAiChat, &[user, user], &[]),
     ];
     for (dialect, list, mends) in cases.iter().copied() {
-        assert_eq!(dialect.mends(shown(&decode(dialect, list))), mends, "{list:#?}");
+        assert_eq!(pairs(dialect.mends(shown(&decode(dialect, list)))), mends, "{list:#?}");
     }
 }
 
@@ -130,7 +134,7 @@ fn a_view_tells_of_results_that_it_moves() {
     ] {
         engine.push(Dialect::OpenAiChat.decode(text).unwrap()).unwrap();
     }
-    assert_eq!(engine.view().mends(Dialect::OpenAiChat), [(2, Mend::Moved)]);
+    assert_eq!(pairs(engine.view().mends(Dialect::OpenAiChat)), [(2, Mend::Moved)]);
     let positions: Vec<_> = engine.view().messages().map(|item| item.position()).collect();
     assert!(positions[2] > positions[3], "{positions:?}");
 }
@@ -143,5 +147,5 @@ fn markers_of_the_system_prompt_count_in_a_view() {
     let system = RawValue::from_string(format!("[{block},{block},{block}]")).unwrap();
     engine.set_preamble(&Preamble::default().with_system(system));
     engine.push(Dialect::Anthropic.decode(ANTHROPIC[5]).unwrap()).unwrap();
-    assert_eq!(engine.view().mends(Dialect::Anthropic), [(0, Mend::MarkersRemoved { count: 2 })]);
+    assert_eq!(pairs(engine.view().mends(Dialect::Anthropic)), [(0, Mend::MarkersRemoved { count: 2 })]);
 }

@@ -125,7 +125,7 @@ async fn carry_out(run: &mut Pipeline, dialect: Dialect, root: &Path) -> Result<
 
 /// Sends a call, and returns the status and the body of the answer.
 fn send(dialect: Dialect, call: &Call) -> Result<(u16, String)> {
-    let (post, request) = request(dialect, if call.tools == ToolUse::Free { "auto" } else { "none" })?;
+    let (post, request) = request(dialect, if call.tools == ToolUse::Allowed { "auto" } else { "none" })?;
     let said = post.send(request.with_messages(&call.messages()?));
     let said = said.and_then(|mut said| Ok((said.status().as_u16(), said.body_mut().read_to_string()?)));
     Ok(said.map_err(|error| format!("cannot reach the provider: {error}"))?)

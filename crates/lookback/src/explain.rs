@@ -6,7 +6,7 @@ use std::ops::Range;
 use lookback_core::Dialect;
 use lookback_core::Explanation;
 use lookback_core::cut::Change;
-use lookback_core::dialect::Mend;
+use lookback_core::dialect::{Mend, Mended};
 use lookback_core::plan::{Action, Decision, Reason};
 use lookback_core::transcript::{Arrival, Entry, Position};
 use lookback_core::view::{Item, View};
@@ -58,8 +58,9 @@ pub fn fates(entries: &[Entry], view: &View, dialect: Dialect, explanation: &Exp
     let mut mended = mends(view, dialect);
     let shown: HashMap<Position, &Item> = view.messages().map(|item| (item.position(), item)).collect();
     let mut present: HashMap<Position, (usize, &Decision)> = HashMap::new();
-    for (group, (decision, spans)) in explanation.plan.decisions.iter().zip(&explanation.entries).enumerate() {
-        present.extend(spans.iter().cloned().flatten().map(|position| (position, (group, decision))));
+    for (group, explained) in explanation.groups.iter().enumerate() {
+        let positions = explained.entries.iter().cloned().flatten();
+        present.extend(positions.map(|position| (position, (group, &explained.decision))));
     }
     let mut fates: Vec<Fate> = Vec::new();
     let mut last = None;
@@ -90,9 +91,9 @@ pub fn fates(entries: &[Entry], view: &View, dialect: Dialect, explanation: &Exp
 pub fn mends(view: &View, dialect: Dialect) -> HashMap<Position, Vec<Mend>> {
     let positions: Vec<Position> = view.messages().map(Item::position).collect();
     let mut mends: HashMap<Position, Vec<Mend>> = HashMap::new();
-    for (index, mend) in view.mends(dialect) {
+    for Mended { message, mend, .. } in view.mends(dialect) {
         // If part of a message waited for its place, the view contains the message twice.
-        let of_message = positions.get(index).map(|position| mends.entry(*position).or_default());
+        let of_message = positions.get(message).map(|position| mends.entry(*position).or_default());
         if let Some(known) = of_message.filter(|known| !known.contains(&mend)) {
             known.push(mend);
         }

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_lite::future::block_on;
 use lookback::policy::Keep;
+use lookback::recording::RecordedMessage;
 use lookback::session::{HistoryQuery, Label, Synced};
 use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture};
 use lookback::transcript::{Entry, Millis, Origin, spans};
@@ -543,7 +544,8 @@ fn a_push_returns_the_positions_of_its_messages() {
         // Another writer was faster.
         let mut other = open(&store, session.settings().clone());
         assert_eq!(block_on(other.push(Message::user("three"))).unwrap(), [3]);
-        let received = vec![(Message::user("four"), Some(4)), (Message::user("five"), None)];
+        let recorded = |text: &str, time| RecordedMessage::new(Message::user(text), time);
+        let received = vec![recorded("four", Some(4)), recorded("five", None)];
         assert_eq!(block_on(session.receive_all(received, Origin::Client)).unwrap(), [4, 5]);
         assert_eq!(block_on(session.receive(Message::assistant("six"), Origin::Model, None)).unwrap(), [6]);
         // Between the messages there are compactions.

@@ -254,7 +254,8 @@ fn a_summary_within_its_budget_is_taken_though_it_is_larger_than_what_it_replace
         let (_, summary) = session.view().summary().expect("there is a summary");
         assert_eq!(summary.text, long(words));
         let told = told.lock().unwrap();
-        assert!(told.iter().all(|outcome| *outcome == CompactionOutcome::Summarized), "none was refused: {told:?}");
+        let is_made = |outcome: &CompactionOutcome| matches!(outcome, CompactionOutcome::Summarized);
+        assert!(told.iter().all(is_made), "none was refused: {told:?}");
         assert_eq!(told.len(), model.calls(), "and none made twice");
     }
 }

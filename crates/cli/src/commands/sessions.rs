@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
+use lookback::engine::LogState;
 use lookback::memory::{Facts, Memory, Scope};
 use lookback::session::{self, HistoryEntry};
 use lookback::store::{Derived, LogInfo, LogName, purge};
@@ -214,7 +215,8 @@ fn window(name: &str, place: &StoreArg) -> Result<(), Failure> {
     let view = session.view();
     let wire = view.messages().find_map(|item| item.message().wire());
     let dialect = wire.map_or(Dialect::default(), |wire| wire.dialect);
-    let mut engine = Engine::resume(input::repair_only(dialect), view.clone(), session.stats().entries, 0);
+    let log = LogState { view: view.clone(), end: session.stats().entries, since_checkpoint: 0 };
+    let mut engine = Engine::resume(input::repair_only(dialect), log);
     engine.window();
     let messages = engine.view().encode(dialect).map_err(Error::from)?;
     output::json_line(&messages)

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use futures_lite::future::block_on;
 use lookback::calls::{self, Taken};
 use lookback::dialect::Mend;
+use lookback::engine::Explanation;
 use lookback::explain::{Fate, fates};
-use lookback::plan::{Action, Plan, Reason};
+use lookback::plan::{Action, Reason};
 use lookback::policy::Excess;
 use lookback::summarize::{Extractive, run as summary};
 use lookback::tokens::Uncounted;
@@ -192,11 +193,11 @@ fn over(engine: &Engine, taken: &Taken, policy: &Policy, view: &View) -> Option<
     if limits.fits(&totals) {
         return None;
     }
-    let plan = engine.explain().plan;
+    let explanation = engine.explain();
     // The policy may not count everything, or not at every call, so only the excesses of a plan are reported. A window
     // that is computed on read has a plan of its own.
     let own_plan = taken.outcome.plan.as_ref().filter(|_| taken.outcome.on_read.is_some());
-    let excesses = own_plan.unwrap_or(&plan).over.iter();
+    let excesses = own_plan.map_or(&explanation.over, |plan| &plan.over).iter();
     let excesses: Vec<Excess> =
         excesses.filter(|excess| limits.get(excess.measure) == Some(excess.limit)).copied().collect();
     if excesses.is_empty() {
@@ -204,16 +205,16 @@ fn over(engine: &Engine, taken: &Taken, policy: &Policy, view: &View) -> Option<
     }
     let exceeded: Vec<_> = excesses.iter().map(words::excess).collect();
     let size = |(what, tokens): &(String, u64)| format!("{what} ({} tokens)", output::number(*tokens));
-    let undroppable: Vec<_> = undroppable(&plan).iter().map(size).collect();
+    let undroppable: Vec<_> = undroppable(&explanation).iter().map(size).collect();
     let sentence =
         format!("the window has {}; these may not be dropped: {}", exceeded.join(" and "), undroppable.join(", "));
     Some(Over { excesses, sentence })
 }
 
 /// Returns what may not be dropped, with its tokens.
-fn undroppable(plan: &Plan) -> Vec<(String, u64)> {
+fn undroppable(explanation: &Explanation) -> Vec<(String, u64)> {
     let mut sizes: Vec<(String, u64)> = Vec::new();
-    for decision in &plan.decisions {
+    for decision in explanation.groups.iter().map(|group| &group.decision) {
         let what = match decision.reason {
             Reason::Pinned { pin } => pin.to_string(),
             Reason::Waits => "a tool loop with signed reasoning".to_owned(),

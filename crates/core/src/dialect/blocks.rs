@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 use super::format::{Encoded, Mends};
-use super::{ConversionError, Dialect, Mend, Place, Preamble, Problem, Request, Rule, Shown};
+use super::{ConversionError, Dialect, Mend, Mended, Place, Preamble, Problem, Request, Rule, Shown};
 use crate::edit::{self, Edit};
 use crate::json::{self, Fields};
 use crate::message::{Message, PartRef};
@@ -52,7 +52,7 @@ struct Sent<'a> {
 #[derive(Default)]
 struct Outgoing<'a> {
     sent: Vec<Sent<'a>>,
-    mends: Vec<(usize, Mend)>,
+    mends: Vec<Mended>,
 }
 
 /// Encodes messages of a block format.
@@ -71,7 +71,7 @@ pub(super) fn encode<'a>(format: &BlockFormat, preamble: Option<&Preamble>, show
 /// Lists what [`encode`] does to which message.
 pub(super) fn mends(format: &BlockFormat, preamble: Option<&Preamble>, shown: &[Shown<'_>]) -> Mends {
     let mut mends = Outgoing::new(format, preamble, shown)?.mends;
-    mends.sort_by_key(|(index, _)| *index);
+    mends.sort_by_key(|mended| mended.message);
     Ok(mends)
 }
 
@@ -120,7 +120,7 @@ impl<'a> Outgoing<'a> {
         let at = sent.len() - systems;
         match at.checked_sub(1).and_then(|last| sent.get_mut(last)) {
             Some(last) if last.role == role => {
-                mends.push((index, Mend::MergedWithPrevious));
+                mends.push(Mend::MergedWithPrevious.of(index));
                 mixed |= last.other && result;
                 last.raws.push((index, raw));
                 last.mixed |= mixed;
@@ -129,7 +129,7 @@ impl<'a> Outgoing<'a> {
             _ => sent.insert(at, Sent { role, raws: vec![(index, raw)], other, mixed }),
         }
         if mixed {
-            mends.push((index, Mend::ResultsFirst));
+            mends.push(Mend::ResultsFirst.of(index));
         }
     }
 
@@ -144,13 +144,13 @@ impl<'a> Outgoing<'a> {
                 _ if sent.role != Role::System => {}
                 Some((Role::User | Role::System, last)) => {
                     let overtaken = sent.raws.iter().filter(|(index, _)| *index < last);
-                    mends.extend(overtaken.map(|(index, _)| (*index, Mend::SentBehindNext)));
+                    mends.extend(overtaken.map(|(index, _)| Mend::SentBehindNext.of(*index)));
                 }
                 Some((Role::Assistant, _)) | None => {
                     sent.role = Role::User;
                     for (index, raw) in &mut sent.raws {
                         *raw = Cow::Owned(as_user(raw));
-                        mends.push((*index, Mend::SentAsUser));
+                        mends.push(Mend::SentAsUser.of(*index));
                     }
                 }
             }
@@ -172,7 +172,7 @@ impl<'a> Outgoing<'a> {
                 && let Some(raw) = without_markers(marker, count, message)
             {
                 *message = Cow::Owned(raw);
-                mends.push((*index, Mend::MarkersRemoved { count }));
+                mends.push(Mend::MarkersRemoved { count }.of(*index));
             }
             free = free.saturating_sub(found);
         }

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::provider_error::Saying;
 use super::{
-    ConversionError, DecodeError, Dialect, Finding, Mend, Place, Preamble, Quirks, Request, Response, Rule, Shown,
+    ConversionError, DecodeError, Dialect, Finding, Mended, Place, Preamble, Quirks, Request, Response, Rule, Shown,
     anthropic, bedrock, openai_chat,
 };
 use crate::json::Fields;
@@ -16,8 +16,8 @@ use crate::message::{Content, Message};
 /// The messages of a request as they are sent.
 pub(super) type Encoded<'a> = Result<Vec<Cow<'a, RawValue>>, ConversionError>;
 
-/// What encoding does to which message, by index.
-pub(super) type Mends = Result<Vec<(usize, Mend)>, ConversionError>;
+/// What encoding does to which message.
+pub(super) type Mends = Result<Vec<Mended>, ConversionError>;
 
 /// One message, written in another dialect as one or more.
 pub(super) type Rendered = Result<Vec<Box<RawValue>>, ConversionError>;

@@ -25,3 +25,20 @@ pub enum Mend {
         count: usize,
     },
 }
+
+impl Mend {
+    /// Returns this change, made of the message with this index.
+    pub(crate) fn of(self, message: usize) -> Mended {
+        Mended { message, mend: self }
+    }
+}
+
+/// A message that is changed when it is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Mended {
+    /// The index of the message among those that are shown.
+    pub message: usize,
+    /// What is done to it.
+    pub mend: Mend,
+}

@@ -21,7 +21,7 @@ use serde_json::value::RawValue;
 
 pub use convert::ConversionError;
 pub use detect::{Clue, Contradiction, Sign};
-pub use mend::Mend;
+pub use mend::{Mend, Mended};
 pub use named::{Meant, UnknownDialect};
 pub use provider_error::{ProviderError, TooLong};
 pub use request::{Preamble, Request, RequestError};
@@ -30,6 +30,7 @@ pub use rules::{Finding, Problem, Rule, Severity};
 
 use crate::edit::Edit;
 use crate::json;
+pub use crate::json::SyntaxError;
 use crate::message::Message;
 use crate::start::Start;
 pub use crate::wire::Dialect;
@@ -90,7 +91,7 @@ pub(crate) struct Quirks {
 pub enum DecodeError {
     /// The text is not JSON.
     #[error("not valid JSON: {0}")]
-    Syntax(String),
+    Syntax(SyntaxError),
     /// The JSON is not an object.
     #[error("a message must be an object")]
     NotAnObject,
@@ -131,7 +132,7 @@ impl Dialect {
     /// Returns an error if the text is not JSON or not a message, or if the dialect does not have its role. Parts of an
     /// unknown kind are not an error: they pass through unchanged.
     pub fn decode(self, text: &str) -> Result<Message, DecodeError> {
-        let raw: &RawValue = serde_json::from_str(text).map_err(|e| DecodeError::Syntax(e.to_string()))?;
+        let raw: &RawValue = serde_json::from_str(text).map_err(SyntaxError::new).map_err(DecodeError::Syntax)?;
         self.decode_raw(raw)
     }
 
@@ -190,8 +191,7 @@ impl Dialect {
 
     /// Lists what [`Dialect::encode`] does to these messages beyond their edits.
     ///
-    /// Each entry has the index of its message; the list is in the order of the messages. It is empty if nothing is
-    /// done, and if the messages cannot be encoded.
+    /// The list is in the order of the messages. It is empty if nothing is done, and if the messages cannot be encoded.
     ///
     /// ```
     /// use lookback_core::{Dialect, dialect::{Mend, Shown}};
@@ -199,10 +199,11 @@ impl Dialect {
     /// let user = Dialect::Bedrock.decode(r#"{"role":"user","content":[{"text":"Hi"}]}"#)?;
     /// let shown = Shown { message: &user, edits: &[] };
     /// assert!(Dialect::Bedrock.mends([shown]).is_empty());
-    /// assert_eq!(Dialect::Bedrock.mends([shown, shown]), [(1, Mend::MergedWithPrevious)]);
+    /// let mended = Dialect::Bedrock.mends([shown, shown])[0];
+    /// assert_eq!((mended.message, mended.mend), (1, Mend::MergedWithPrevious));
     /// # Ok::<(), lookback_core::DecodeError>(())
     /// ```
-    pub fn mends<'a>(self, shown: impl IntoIterator<Item = Shown<'a>>) -> Vec<(usize, Mend)> {
+    pub fn mends<'a>(self, shown: impl IntoIterator<Item = Shown<'a>>) -> Vec<Mended> {
         self.mends_behind(None, shown)
     }
 
@@ -211,7 +212,7 @@ impl Dialect {
         self,
         preamble: Option<&Preamble>,
         shown: impl IntoIterator<Item = Shown<'a>>,
-    ) -> Vec<(usize, Mend)> {
+    ) -> Vec<Mended> {
         let shown: Vec<_> = shown.into_iter().collect();
         (self.format().mends)(preamble, &shown).unwrap_or_default()
     }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{DecodeError, Dialect, detect};
-use crate::json::{self, Fields};
+use crate::json::{self, Fields, SyntaxError};
 use crate::message::Message;
 use crate::size::Size;
 use crate::tokens::TokenCounter;
@@ -105,15 +105,8 @@ pub enum RequestError {
         at: usize,
     },
     /// The text is not JSON.
-    #[error("not valid JSON: {reason} at line {line}, column {column}")]
-    Syntax {
-        /// The parser's reason.
-        reason: String,
-        /// The line, from 1.
-        line: usize,
-        /// The column, from 1.
-        column: usize,
-    },
+    #[error("not valid JSON: {0}")]
+    Syntax(SyntaxError),
     /// The JSON is neither a list, nor an object whose `messages` is one.
     #[error("neither a list of messages nor a request body with `messages`")]
     NoMessages,
@@ -127,14 +120,6 @@ pub enum RequestError {
     },
 }
 
-impl From<serde_json::Error> for RequestError {
-    fn from(error: serde_json::Error) -> Self {
-        let text = error.to_string();
-        let reason = text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason).to_owned();
-        RequestError::Syntax { reason, line: error.line(), column: error.column() }
-    }
-}
-
 impl Request {
     /// Reads a request body, or a bare list of messages.
     ///
@@ -146,7 +131,7 @@ impl Request {
     pub fn decode(bytes: impl Into<Vec<u8>>, dialect: Option<Dialect>) -> Result<Self, RequestError> {
         let text =
             String::from_utf8(bytes.into()).map_err(|e| RequestError::Utf8 { at: e.utf8_error().valid_up_to() })?;
-        let raw: &RawValue = serde_json::from_str(&text)?;
+        let raw: &RawValue = serde_json::from_str(&text).map_err(SyntaxError::new).map_err(RequestError::Syntax)?;
         let fields = Fields::read(raw);
         let list = match &fields {
             Some(fields) => fields.get("messages").ok_or(RequestError::NoMessages)?,

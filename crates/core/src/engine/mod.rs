@@ -14,7 +14,7 @@ use crate::entry::{Entry, Position};
 use crate::policy::Policy;
 use crate::view::View;
 
-pub use outcome::{Explanation, HardLimitExceeded, WindowOutcome};
+pub use outcome::{ExplainedGroup, Explanation, HardLimitExceeded, WindowOutcome};
 pub use repair::is_stand_in;
 pub use settings::Settings;
 pub use summary::{SummaryClaim, SummaryRejected, SummaryRequest};
@@ -60,6 +60,17 @@ pub struct Engine {
     summary_pending: bool,
 }
 
+/// The state of a log, from which [`Engine::resume`] continues. The default is that of an empty log.
+#[derive(Debug, Clone, Default)]
+pub struct LogState {
+    /// The fold of all entries.
+    pub view: View,
+    /// The length of the log in entries.
+    pub end: Position,
+    /// The number of entries after the last checkpoint.
+    pub since_checkpoint: u64,
+}
+
 /// The minimum number of entries between two checkpoints. If the window has more messages than this, that number is the
 /// minimum, so that checkpoints stay a constant share of everything that is written.
 const CHECKPOINT_EVERY: u64 = 64;
@@ -67,13 +78,13 @@ const CHECKPOINT_EVERY: u64 = 64;
 impl Engine {
     /// Creates an empty conversation.
     pub fn new(settings: Settings) -> Self {
-        Engine::resume(settings, View::default(), 0, 0)
+        Engine::resume(settings, LogState::default())
     }
 
-    /// Resumes a conversation. `view` is the fold of its first `end` entries. `since_checkpoint` is the number of
-    /// entries after the last checkpoint.
-    pub fn resume(settings: Settings, view: View, end: Position, since_checkpoint: u64) -> Self {
+    /// Resumes a conversation from the state of its log.
+    pub fn resume(settings: Settings, log: LogState) -> Self {
         let policy = settings.resolved(&settings.policy);
+        let LogState { view, end, since_checkpoint } = log;
         Engine { settings, policy, view, end, since_checkpoint, summary_pending: false }
     }
 

@@ -5,8 +5,8 @@ use std::ops::Range;
 use super::SummaryRequest;
 use crate::entry::{Entry, Position};
 use crate::group::Pinned;
-use crate::plan::Plan;
-use crate::size::Excess;
+use crate::plan::{Decision, Plan, Verdict};
+use crate::size::{Excess, Totals};
 use crate::view::View;
 
 /// The result of [`Engine::window`](super::Engine::window), and of the other methods that make a window smaller.
@@ -57,8 +57,24 @@ fn describe(excesses: &[Excess], pinned: &[Pinned], waits: bool) -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Explanation {
-    /// A decision for each group, with its reason.
-    pub plan: Plan,
-    /// For each decision of the plan, the entries of its group. The preamble has none.
-    pub entries: Vec<Vec<Range<Position>>>,
+    /// The outcome of the plan.
+    pub verdict: Verdict,
+    /// The groups of the window, in order.
+    pub groups: Vec<ExplainedGroup>,
+    /// The totals of the window before the plan.
+    pub before: Totals,
+    /// The totals of the window after the plan.
+    pub after: Totals,
+    /// The limits that the window exceeds even so, because what is left is pinned or has to wait.
+    pub over: Vec<Excess>,
+}
+
+/// What is done with a group of a window, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ExplainedGroup {
+    /// What is done with it, with the reason.
+    pub decision: Decision,
+    /// Its entries. The preamble has none.
+    pub entries: Vec<Range<Position>>,
 }

@@ -116,11 +116,11 @@ impl Engine {
         entries
     }
 
-    /// Records the input tokens that the provider reported for a call, including those read from its cache. `estimated`
-    /// is the number of tokens that [`View::totals`](crate::view::View::totals) gave for the window that was sent.
-    pub fn usage(&mut self, model: &str, estimated: u64, reported: u64) -> Vec<Entry> {
+    /// Records the input tokens that the provider reported for a call. [`UsageReport::estimated`] is the number of
+    /// tokens that [`View::totals`](crate::view::View::totals) gave for the window that was sent.
+    pub fn usage(&mut self, report: UsageReport) -> Vec<Entry> {
         let mut entries = Vec::new();
-        self.record(Entry::Usage(UsageReport { model: model.to_owned(), estimated, reported }), &mut entries);
+        self.record(Entry::Usage(report), &mut entries);
         entries
     }
 }

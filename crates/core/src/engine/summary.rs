@@ -110,9 +110,15 @@ const SMALL: u64 = 64;
 const AROUND: u64 = 32;
 
 impl Engine {
-    /// Sets whether a summary is being made. While one is, only the hard limit is checked.
-    pub fn set_summary_pending(&mut self, pending: bool) {
-        self.summary_pending = pending;
+    /// Lets the limits wait, because a summary is being made. Until [`Engine::release_limits`], only the hard limit is
+    /// checked.
+    pub fn hold_limits(&mut self) {
+        self.summary_pending = true;
+    }
+
+    /// Checks the limits again, because no summary is being made anymore.
+    pub fn release_limits(&mut self) {
+        self.summary_pending = false;
     }
 
     /// Takes up a summary that was requested: it replaces what it covers, and is cut to its budget.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Engine, Explanation, WindowOutcome};
+use super::{Engine, ExplainedGroup, Explanation, WindowOutcome};
 use crate::candidates::Candidates;
 use crate::entry::{Entry, Position};
 use crate::plan::plan_for;
@@ -125,6 +125,14 @@ impl Engine {
     pub fn explain(&self) -> Explanation {
         let candidates = Candidates::of(&self.view, self.sizing());
         let plan = plan_for(&candidates.groups, &self.policy, self.demands());
-        Explanation { plan, entries: candidates.spans(&self.view) }
+        let spans = candidates.spans(&self.view);
+        let explained = |(decision, entries)| ExplainedGroup { decision, entries };
+        Explanation {
+            verdict: plan.verdict,
+            groups: plan.decisions.into_iter().zip(spans).map(explained).collect(),
+            before: plan.before,
+            after: plan.after,
+            over: plan.over,
+        }
     }
 }

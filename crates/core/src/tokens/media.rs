@@ -41,40 +41,50 @@ impl Default for ImageFormula {
 }
 
 impl ImageFormula {
-    /// Returns the tokens of a picture with this width and height in pixels. If they are unknown, it returns those of
-    /// the largest picture.
+    /// Returns the tokens of a picture with this size. If the size is unknown, it returns those of the largest picture.
     ///
     /// ```
-    /// use lookback_core::tokens::ImageFormula;
+    /// use lookback_core::tokens::{ImageFormula, Pixels};
     ///
-    /// assert_eq!(ImageFormula::Tiles { base: 85, tile: 170 }.tokens(Some((1024, 1024))), 765);
-    /// assert_eq!(ImageFormula::Area { edge: 1568 }.tokens(Some((200, 200))), 54);
+    /// let pixels = Pixels { width: 1024, height: 1024 };
+    /// assert_eq!(ImageFormula::Tiles { base: 85, tile: 170 }.tokens(Some(pixels)), 765);
     /// ```
-    pub fn tokens(self, pixels: Option<(u64, u64)>) -> u64 {
+    pub fn tokens(self, pixels: Option<Pixels>) -> u64 {
         match self {
             ImageFormula::Flat(tokens) => tokens,
             ImageFormula::Tiles { base, tile } => {
-                let (width, height) = pixels.unwrap_or((2048, 768));
-                let (width, height) = shrink((width, height), width.max(height), 2048);
-                let (width, height) = shrink((width, height), width.min(height), 768);
+                let pixels = pixels.unwrap_or(Pixels { width: 2048, height: 768 });
+                let pixels = pixels.shrunk(pixels.width.max(pixels.height), 2048);
+                let Pixels { width, height } = pixels.shrunk(pixels.width.min(pixels.height), 768);
                 base.saturating_add(tile.saturating_mul(width.div_ceil(512)).saturating_mul(height.div_ceil(512)))
             }
             ImageFormula::Area { edge } => {
-                let (width, height) = pixels.unwrap_or((edge, 1_600 * 750 / edge.max(1)));
-                let (width, height) = shrink((width, height), width.max(height), edge);
+                let pixels = pixels.unwrap_or(Pixels { width: edge, height: 1_600 * 750 / edge.max(1) });
+                let Pixels { width, height } = pixels.shrunk(pixels.width.max(pixels.height), edge);
                 width.saturating_mul(height).div_ceil(750)
             }
         }
     }
 }
 
-/// Scales a size down so that `side` becomes at most `most`.
-fn shrink((width, height): (u64, u64), side: u64, most: u64) -> (u64, u64) {
-    let scale = |length: u64| {
-        let scaled = u128::from(length) * u128::from(most) / u128::from(side.max(1));
-        u64::try_from(scaled).unwrap_or(u64::MAX)
-    };
-    if side <= most { (width, height) } else { (scale(width), scale(height)) }
+/// The size of a picture in pixels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pixels {
+    /// The width.
+    pub width: u64,
+    /// The height.
+    pub height: u64,
+}
+
+impl Pixels {
+    /// Scales the size down so that `side` becomes at most `most`.
+    fn shrunk(self, side: u64, most: u64) -> Pixels {
+        let scale = |length: u64| {
+            let scaled = u128::from(length) * u128::from(most) / u128::from(side.max(1));
+            u64::try_from(scaled).unwrap_or(u64::MAX)
+        };
+        if side <= most { self } else { Pixels { width: scale(self.width), height: scale(self.height) } }
+    }
 }
 
 pub(crate) fn image_tokens(media: &Media, formula: ImageFormula) -> u64 {
@@ -85,7 +95,7 @@ pub(crate) fn image_tokens(media: &Media, formula: ImageFormula) -> u64 {
 }
 
 /// Reads the width and height from a picture's header.
-fn pixels(data: &str) -> Option<(u64, u64)> {
+fn pixels(data: &str) -> Option<Pixels> {
     // Most formats have their size in the first bytes, JPEG has it after its metadata. So more is decoded only if
     // needed.
     [1 << 10, 1 << 18, usize::MAX].into_iter().find_map(|most| {
@@ -93,7 +103,7 @@ fn pixels(data: &str) -> Option<(u64, u64)> {
         let engine = base64::engine::general_purpose::STANDARD_NO_PAD;
         let header = engine.decode(data.get(..length)?.trim_end_matches('=')).ok()?;
         let size = imagesize::blob_size(&header).ok()?;
-        Some((size.width as u64, size.height as u64))
+        Some(Pixels { width: size.width as u64, height: size.height as u64 })
     })
 }
 
@@ -127,6 +137,11 @@ mod tests {
         let data = base64::engine::general_purpose::STANDARD.encode(&png);
         let media = Media { mime: Some("image/png".into()), name: None, source: MediaSource::Base64(data) };
         assert_eq!(image_tokens(&media, ImageFormula::Area { edge: 1568 }), 800 * 600 / 750);
+    }
+
+    #[test]
+    fn a_picture_within_the_longest_side_is_not_scaled() {
+        assert_eq!(ImageFormula::Area { edge: 1568 }.tokens(Some(Pixels { width: 200, height: 200 })), 54);
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 pub use calibration::Calibration;
 pub use estimate::{Estimate, Uncounted};
-pub use media::ImageFormula;
+pub use media::{ImageFormula, Pixels};
 pub(crate) use media::{document_tokens, image_tokens};
 pub use model::{Model, Models, ModelsError, Tokenizer, glob};
 #[cfg(any(feature = "o200k", feature = "cl100k"))]

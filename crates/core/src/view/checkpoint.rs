@@ -15,9 +15,6 @@ impl View {
             round: group.round,
             items: group.items.iter().map(Item::saved).collect(),
         };
-        let mut calibrations: Vec<_> =
-            self.beside.calibrations.iter().map(|(model, value)| (model.clone(), *value)).collect();
-        calibrations.sort_by(|a, b| a.0.cmp(&b.0));
         Checkpoint {
             groups: self.groups.iter().map(save).collect(),
             late: self.late.items().iter().map(Item::saved).collect(),
@@ -29,7 +26,7 @@ impl View {
             label: self.beside.label.clone(),
             changed: self.changed,
             preamble: self.beside.preamble.as_ref().map(|(position, _)| *position),
-            calibrations,
+            calibrations: self.beside.calibrations.clone(),
         }
     }
 
@@ -48,7 +45,7 @@ impl View {
         let mut view = View {
             history,
             beside: Beside {
-                calibrations: checkpoint.calibrations.iter().cloned().collect(),
+                calibrations: checkpoint.calibrations.clone(),
                 label: checkpoint.label.clone(),
                 ..Beside::default()
             },

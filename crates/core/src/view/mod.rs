@@ -13,7 +13,7 @@ mod repair;
 mod shown;
 mod sizes;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ struct Beside {
     preamble: Option<(Position, Arc<Preamble>)>,
     preamble_size: Size,
     /// What was learned from usage reports about each model's tokens.
-    calibrations: HashMap<String, Calibration>,
+    calibrations: BTreeMap<String, Calibration>,
     /// The current author and tags.
     label: Label,
 }

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::View;
 use super::groups::Item;
-use crate::dialect::{ConversionError, Mend, Shown};
+use crate::dialect::{ConversionError, Mend, Mended, Shown};
 use crate::entry::Position;
 use crate::wire::Dialect;
 
@@ -31,9 +31,8 @@ impl View {
 
     /// Returns what is done to messages in addition to their edits, so that the request is valid.
     ///
-    /// This includes messages that are sent before an older one, and the changes that [`View::encode`] makes. Each has
-    /// the index of its message in [`View::messages`]. They are sorted by that index, and a message may have several.
-    /// The call costs as much as encoding.
+    /// This includes messages that are sent before an older one, and the changes that [`View::encode`] makes. They are
+    /// in the order of [`View::messages`], and a message may have several. The call costs as much as encoding.
     ///
     /// ```
     /// use lookback_core::dialect::Mend;
@@ -42,13 +41,14 @@ impl View {
     /// let mut engine = Engine::new(Settings { dialect: Dialect::Anthropic, ..Settings::default() });
     /// engine.push(Message::user("Is it done?"))?;
     /// engine.push(Message::user("Well?"))?;
-    /// assert_eq!(engine.view().mends(Dialect::Anthropic), [(1, Mend::MergedWithPrevious)]);
+    /// let mended = engine.view().mends(Dialect::Anthropic)[0];
+    /// assert_eq!((mended.message, mended.mend), (1, Mend::MergedWithPrevious));
     /// # Ok::<(), lookback_core::ConversionError>(())
     /// ```
-    pub fn mends(&self, dialect: Dialect) -> Vec<(usize, Mend)> {
-        let mut mends: Vec<_> = self.moved().into_iter().map(|index| (index, Mend::Moved)).collect();
+    pub fn mends(&self, dialect: Dialect) -> Vec<Mended> {
+        let mut mends: Vec<_> = self.moved().into_iter().map(|index| Mend::Moved.of(index)).collect();
         mends.extend(dialect.mends_behind(self.preamble(), self.shown()));
-        mends.sort_by_key(|(index, _)| *index);
+        mends.sort_by_key(|mended| mended.message);
         mends
     }
 

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use lookback_core::cut::{self, Change};
 use lookback_core::dialect::{Mend, Shown};
+use lookback_core::engine::LogState;
 use lookback_core::message::PartRef;
-use lookback_core::plan::{Action, Reason, Verdict};
+use lookback_core::plan::{Action, Decision, Reason, Verdict};
 use lookback_core::policy::Measure;
 use lookback_core::transcript::{Compaction, Entry, Position, Repair};
 use lookback_core::view::Item;
@@ -265,7 +266,7 @@ pub fn what_encoding_does_is_told(run: &Run) -> Found {
         let mends = dialect.mends(step.view.shown());
         let shown = step.view.messages().filter(|item| !cut::hides_all(item.message(), item.edits()));
         let shown: Vec<&Item> = shown.collect();
-        let merged = mends.iter().filter(|(_, mend)| *mend == Mend::MergedWithPrevious).count();
+        let merged = mends.iter().filter(|mended| mended.mend == Mend::MergedWithPrevious).count();
         demand!(step.request.len() + merged == shown.len(), "{mends:?} of {:?}", step.request);
         let is_same = |(item, sent): (&&Item, &String)| {
             !item.edits().is_empty() || item.message().wire().unwrap().raw.get() == sent
@@ -443,12 +444,16 @@ pub fn a_compaction_makes_progress(run: &Run) -> Found {
 pub fn every_group_has_a_reason(run: &Run) -> Found {
     for step in &run.steps {
         let explanation = step.engine.explain();
-        let (plan, spans) = (explanation.plan, explanation.entries);
-        demand!(plan.decisions.len() == spans.len(), "{} of {}", plan.decisions.len(), spans.len());
-        for plan in step.outcome.plan.iter().chain([&plan]) {
-            for decision in &plan.decisions {
+        let explained = explanation.groups.iter().flat_map(|group| group.entries.iter().cloned().flatten());
+        let explained: HashSet<Position> = explained.collect();
+        let is_explained = |item: &Item| explained.contains(&item.position());
+        demand!(step.engine.view().messages().all(is_explained), "{explained:?}");
+        let planned = step.outcome.plan.iter().map(|plan| (plan.verdict, plan.decisions.iter().collect::<Vec<_>>()));
+        let decisions: Vec<&Decision> = explanation.groups.iter().map(|group| &group.decision).collect();
+        for (verdict, decisions) in planned.chain([(explanation.verdict, decisions)]) {
+            for decision in decisions {
                 let sound = match decision.reason {
-                    Reason::Fits => plan.verdict == Verdict::Keep,
+                    Reason::Fits => verdict == Verdict::Keep,
                     Reason::Pinned { .. } | Reason::Recent => decision.action == Action::Keep,
                     Reason::Exceeded { actual, target, .. } => decision.action != Action::Keep && actual > target,
                     Reason::Start { .. } => true,
@@ -456,10 +461,10 @@ pub fn every_group_has_a_reason(run: &Run) -> Found {
                         decision.action == Action::Drop && decision.after == Default::default()
                     }
                     Reason::Capped | Reason::Repaired { .. } => false,
-                    Reason::Waits => matches!(plan.verdict, Verdict::Wait | Verdict::Refuse),
+                    Reason::Waits => matches!(verdict, Verdict::Wait | Verdict::Refuse),
                     _ => false,
                 };
-                demand!(sound, "{decision:?} in {:?}", plan.verdict);
+                demand!(sound, "{decision:?} in {verdict:?}");
             }
         }
     }
@@ -517,13 +522,17 @@ pub fn a_session_that_is_opened_again_goes_on_the_same(run: &Run) -> Found {
             for next in position..end {
                 view.apply(next as Position, at(next as Position).unwrap());
             }
-            engine = Engine::resume(run.settings.clone(), view, end as Position, (end - position - 1) as u64);
+            let since_checkpoint = (end - position - 1) as u64;
+            engine = Engine::resume(run.settings.clone(), LogState { view, end: end as Position, since_checkpoint });
         } else {
             let mut view = engine.view().clone();
             (from..end).for_each(|next| view.apply(next as Position, at(next as Position).unwrap()));
-            engine = Engine::resume(run.settings.clone(), view, end as Position, end as u64);
+            let log = LogState { view, end: end as Position, since_checkpoint: end as u64 };
+            engine = Engine::resume(run.settings.clone(), log);
         }
-        engine.set_summary_pending(step.held);
+        if step.held {
+            engine.hold_limits();
+        }
         let outcome = engine.window();
         let view = outcome.on_read.as_deref().unwrap_or(engine.view());
         demand!(encode(run.settings.dialect, view) == step.request, "another window after opening again");
@@ -537,8 +546,8 @@ pub fn a_session_that_is_opened_again_goes_on_the_same(run: &Run) -> Found {
 fn is_bound(run: &Run, step: &Step) -> bool {
     let policy = Policy { limits: Limits { bytes: Some(0), ..Limits::default() }, ..Policy::unlimited() };
     let settings = Settings { policy, ..run.settings.clone() };
-    let engine = Engine::resume(settings, step.view.clone(), step.end, 0);
-    engine.explain().plan.decisions.iter().any(|decision| decision.reason == Reason::Waits)
+    let engine = Engine::resume(settings, LogState { view: step.view.clone(), end: step.end, since_checkpoint: 0 });
+    engine.explain().groups.iter().any(|group| group.decision.reason == Reason::Waits)
 }
 
 /// A signed block is sent only behind what it was made behind.

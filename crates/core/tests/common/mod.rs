@@ -20,7 +20,7 @@ use lookback_core::group::{Group, GroupKind, Pin};
 use lookback_core::message::PartRef;
 use lookback_core::policy::{Keep, Tokens};
 use lookback_core::tokens::Size;
-use lookback_core::transcript::{Entry, Origin, Position};
+use lookback_core::transcript::{Entry, Origin, Position, UsageReport};
 use lookback_core::view::Item;
 use lookback_core::{
     Dialect, Engine, Limits, Message, Mode, Pace, Policy, Preamble, Request, Role, Settings, Stage, Start, Summarize,
@@ -746,7 +746,8 @@ impl Run {
             }
             Op::Usage(percent) => {
                 let estimated = self.engine.view().totals().size.tokens;
-                let entries = self.engine.usage("m", estimated, estimated * percent / 100);
+                let reported = estimated * percent / 100;
+                let entries = self.engine.usage(UsageReport { model: "m".to_owned(), estimated, reported });
                 self.record(entries);
             }
             Op::Checkpoint => {
@@ -796,13 +797,13 @@ impl Run {
                 Ok(entries) => self.record(entries),
                 Err(unfit) => self.unfit.push(unfit),
             }
-            self.engine.set_summary_pending(false);
+            self.engine.release_limits();
         }
         let held = self.pending.is_some();
         let outcome = self.engine.window();
         if let Some(wanted) = &outcome.summary_request {
             self.pending = Some(wanted.claim.clone());
-            self.engine.set_summary_pending(true);
+            self.engine.hold_limits();
         }
         self.record(outcome.entries.clone());
         let view = outcome.on_read.as_deref().unwrap_or(self.engine.view()).clone();

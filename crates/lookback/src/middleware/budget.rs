@@ -160,7 +160,7 @@ impl Budget {
 
     fn nudge(&mut self, run: &Run) -> Reaction {
         let (used, most) = (self.state.now, self.most);
-        if run.tools != super::ToolUse::Free {
+        if run.tools != super::ToolUse::Allowed {
             return Reaction::none();
         }
         if used >= self.limit(self.soft) && !self.state.told_soft {

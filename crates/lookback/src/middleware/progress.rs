@@ -105,7 +105,7 @@ impl Progress {
 
     /// Returns the nudges before a model call.
     fn intervene(&mut self, run: &Run) -> Reaction {
-        if run.tools != ToolUse::Free {
+        if run.tools != ToolUse::Allowed {
             return Reaction::none();
         }
         if let Some(last) = self.last_iteration(run) {

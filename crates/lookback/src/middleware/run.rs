@@ -86,7 +86,7 @@ impl Run {
             compaction: None,
             left: Arc::new([]),
             notes: Arc::new([]),
-            tools: ToolUse::Free,
+            tools: ToolUse::Allowed,
             jobs: None,
         }
     }
@@ -120,11 +120,11 @@ pub struct Note {
 pub enum ToolUse {
     /// It may.
     #[default]
-    Free,
-    /// It may not: the model is to give its last answer. Send the tools as before, with the tool choice `none` if the
-    /// provider has one. A request without the tools loses its cache, and some providers refuse it because its messages
-    /// contain tool calls.
-    None(EndReason),
+    Allowed,
+    /// It may not, for this reason: the model is to give its last answer. Send the tools as before, with the tool
+    /// choice `none` if the provider has one. A request without the tools loses its cache, and some providers refuse it
+    /// because its messages contain tool calls.
+    Forbidden(EndReason),
 }
 
 /// A model call to make.

@@ -5,7 +5,7 @@ use lookback_core::policy::PolicyFault;
 use super::PRESETS;
 
 /// The errors of reading a policy from text.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PolicyError {
     /// No preset has this name.
@@ -61,16 +61,19 @@ pub enum PolicyError {
         /// The option.
         option: &'static str,
     },
-    /// The text is not a policy in TOML or JSON.
+    /// The text is not a policy in TOML.
+    #[error("not a policy: {}", .0.to_string().trim_end())]
+    Toml(#[source] Box<toml::de::Error>),
+    /// The text is not a policy in JSON. Or it names a preset, in TOML or JSON, and its other keys cannot change it.
     #[error("not a policy: {0}")]
-    Format(String),
+    Json(#[source] serde_json::Error),
     /// The policy makes no sense.
     #[error(transparent)]
     Fault(#[from] PolicyFault),
 }
 
-/// What is wrong with the value of a key.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+/// What is wrong with a key of a policy, or with its value.
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ValueFault {
     /// The path of the key has a number that no element of a list has.
@@ -87,12 +90,9 @@ pub enum ValueFault {
         /// The step of the path that has no place.
         step: String,
     },
-    /// What results is not a policy.
-    #[error("{reason}")]
-    Format {
-        /// The parser's message.
-        reason: String,
-    },
+    /// No policy has this key, or the value has the wrong type or is out of range.
+    #[error(transparent)]
+    Unfit(serde_json::Error),
 }
 
 fn names() -> String {

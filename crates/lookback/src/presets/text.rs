@@ -83,13 +83,12 @@ pub fn with<'a>(policy: Policy, settings: impl IntoIterator<Item = &'a str>) -> 
 /// # Errors
 /// Returns an error if the text is neither JSON nor TOML, or is not a policy.
 pub fn parse(text: &str) -> Result<Policy, PolicyError> {
-    let fault = |error: serde_json::Error| PolicyError::Format(error.to_string());
     let mut whole: Value = read(text)?;
     let preset = whole.as_object_mut().and_then(|members| members.remove("preset"));
     let policy = match preset.as_ref().and_then(Value::as_str) {
         Some(preset) => {
-            let base = serde_json::to_value(named(preset)?).map_err(fault)?;
-            serde_json::from_value(merged(base, whole)).map_err(fault)?
+            let base = serde_json::to_value(named(preset)?).map_err(PolicyError::Json)?;
+            serde_json::from_value(merged(base, whole)).map_err(PolicyError::Json)?
         }
         None => read(text)?,
     };
@@ -98,9 +97,9 @@ pub fn parse(text: &str) -> Result<Policy, PolicyError> {
 
 fn read<T: DeserializeOwned>(text: &str) -> Result<T, PolicyError> {
     if text.trim_start().starts_with('{') {
-        serde_json::from_str(text).map_err(|error| PolicyError::Format(error.to_string().trim_end().to_owned()))
+        serde_json::from_str(text).map_err(PolicyError::Json)
     } else {
-        toml::from_str(text).map_err(|error| PolicyError::Format(error.to_string().trim_end().to_owned()))
+        toml::from_str(text).map_err(|error| PolicyError::Toml(Box::new(error)))
     }
 }
 

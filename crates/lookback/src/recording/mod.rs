@@ -38,13 +38,13 @@ pub struct Recording {
     pub model: Option<String>,
 }
 
-/// One message of a recording.
+/// A message, and when it arrived.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RecordedMessage {
     /// The message.
     pub message: Message,
-    /// When it arrived, if the recording says so.
+    /// When it arrived, if that is known.
     pub time: Option<Millis>,
 }
 

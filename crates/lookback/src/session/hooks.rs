@@ -7,6 +7,7 @@ use std::time::Duration;
 use tracing::Span;
 use tracing::field::Empty;
 
+use super::summaries::NoSummary;
 use crate::store::LogName;
 
 /// Describes a compaction that begins.
@@ -22,7 +23,7 @@ pub struct CompactStart {
 }
 
 /// Describes a compaction that has ended.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CompactEnd {
     /// The session.
@@ -48,7 +49,7 @@ impl CompactEnd {
 }
 
 /// The result of a compaction.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum CompactionOutcome {
     /// Results were shortened or groups were dropped. The window is smaller already.
@@ -57,8 +58,8 @@ pub enum CompactionOutcome {
     Summarized,
     /// No summary was made. Its messages stay in the window, and another try follows later.
     Failed {
-        /// What went wrong, without any contents of messages.
-        reason: String,
+        /// What went wrong.
+        reason: Arc<NoSummary>,
     },
 }
 
@@ -124,6 +125,7 @@ impl Hooks {
             CompactionOutcome::Summarized => _ = span.record("outcome", "summarized"),
             CompactionOutcome::Failed { reason } => {
                 span.record("outcome", "failed");
+                let reason = reason.to_string();
                 span.in_scope(|| tracing::warn!(session = %end.session, reason, "no summary was made"));
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use lookback_core::engine::{Engine, Settings};
+use lookback_core::engine::{Engine, LogState, Settings};
 use lookback_core::transcript::{self, Entry, Position};
 use lookback_core::view::View;
 
@@ -41,8 +41,8 @@ fn parse(log: &LogName, position: Position, body: &str) -> Result<Entry, StoreEr
 pub(crate) async fn load(store: &dyn Store, log: &LogName, settings: Settings) -> Result<Engine, StoreError> {
     let Some(head) = store.head(log, None).await? else { return Ok(Engine::new(settings)) };
     let view = fold(store, log, head.checkpoint, head.end).await?;
-    let since = head.end - head.checkpoint.map_or(0, |checkpoint| checkpoint + 1);
-    Ok(Engine::resume(settings, view, head.end, since))
+    let since_checkpoint = head.end - head.checkpoint.map_or(0, |checkpoint| checkpoint + 1);
+    Ok(Engine::resume(settings, LogState { view, end: head.end, since_checkpoint }))
 }
 
 /// The view of a log that ends at `end`, folded from a checkpoint on.

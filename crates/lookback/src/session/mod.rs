@@ -36,8 +36,8 @@ pub use resume::Resumed;
 pub(crate) use search::excerpt;
 pub use search::{SearchHit, search};
 pub use source::{MessageSource, SourceKind};
-pub use summaries::Job;
 pub(crate) use summaries::are_summaries_of;
+pub use summaries::{Job, NoSummary};
 pub use sync::Synced;
 pub use window::Window;
 
@@ -79,7 +79,7 @@ pub struct Session {
     bound: Option<Box<Bound>>,
     summaries: Summaries,
     hooks: Hooks,
-    /// Whether the limits wait for a summary (see [`Engine::set_summary_pending`]). A new engine must be told.
+    /// Whether the limits wait for a summary (see [`Engine::hold_limits`]). A new engine must be told.
     summary_pending: bool,
     /// How often the window was made smaller since the last message because the provider refused it.
     reductions: u64,

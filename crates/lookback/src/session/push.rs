@@ -8,6 +8,7 @@ use lookback_core::transcript::{Millis, Origin, Position};
 use lookback_core::{Message, Preamble};
 
 use super::{Error, Session, now, shared};
+use crate::recording::RecordedMessage;
 
 impl Session {
     /// Appends a message from the client, with the current time. Returns the positions of its entries in the log: one,
@@ -37,7 +38,8 @@ impl Session {
     /// The same as [`Session::push`].
     pub async fn extend(&mut self, messages: Vec<Message>) -> Result<Vec<Position>, Error> {
         let time = now();
-        self.receive_all(messages.into_iter().map(|message| (message, time)).collect(), Origin::Client).await
+        let messages = messages.into_iter().map(|message| RecordedMessage::new(message, time));
+        self.receive_all(messages.collect(), Origin::Client).await
     }
 
     /// Appends several messages from the client, and enforces the limits after each, as [`Session::manage`] does: all
@@ -107,10 +109,11 @@ impl Session {
     /// The same as [`Session::push`].
     pub async fn receive_all(
         &mut self,
-        messages: Vec<(Message, Option<Millis>)>,
+        messages: Vec<RecordedMessage>,
         origin: Origin,
     ) -> Result<Vec<Position>, Error> {
-        let messages: Vec<_> = messages.into_iter().map(|(message, time)| (Arc::new(message), time)).collect();
+        let messages: Vec<_> =
+            messages.into_iter().map(|recorded| (Arc::new(recorded.message), recorded.time)).collect();
         self.follow_policy();
         self.reductions = 0;
         let change = |engine: &mut Engine| {

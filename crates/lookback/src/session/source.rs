@@ -1,6 +1,6 @@
 //! Where the messages of a window come from: the entries that each was made of, and what was done to them.
 
-use lookback_core::dialect::{Mend, Shown};
+use lookback_core::dialect::{Mend, Mended, Shown};
 use lookback_core::message::Role;
 use lookback_core::transcript::Position;
 use lookback_core::view::View;
@@ -62,7 +62,7 @@ pub(super) fn sources(view: &View, dialect: Dialect) -> Result<Vec<MessageSource
     let mut sent: Vec<Sent> = Vec::new();
     for (index, item) in view.messages().enumerate() {
         let (mut merged, mut gives_way, mut changed) = (false, false, !item.edits().is_empty());
-        while let Some((_, mend)) = mends.next_if(|(at, _)| *at == index) {
+        while let Some(Mended { mend, .. }) = mends.next_if(|mended| mended.message == index) {
             merged |= mend == Mend::MergedWithPrevious;
             gives_way |= mend == Mend::SentBehindNext;
             // These two change the order alone.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use lookback_core::Message;
-use lookback_core::engine::Engine;
+use lookback_core::engine::{Engine, LogState};
 use lookback_core::message::Role;
 use lookback_core::transcript::{Entry, Origin, Position};
 use lookback_core::view::{self, View};
@@ -191,7 +191,8 @@ impl Session {
 fn go_back(engine: &mut Engine, mut view: View, at: Position) -> Vec<Entry> {
     let mut entries = vec![Entry::Branch { at }];
     view.branch(engine.view(), engine.end() + 1);
-    *engine = Engine::resume(engine.settings().clone(), view, engine.end() + 1, 0);
+    let log = LogState { view, end: engine.end() + 1, since_checkpoint: 0 };
+    *engine = Engine::resume(engine.settings().clone(), log);
     engine.checkpoint(&mut entries);
     entries
 }

@@ -6,7 +6,7 @@ use lookback_core::dialect::{self, Shown};
 use lookback_core::engine::Engine;
 use lookback_core::plan::Plan;
 use lookback_core::policy::{Excess, Policy};
-use lookback_core::transcript::Entry;
+use lookback_core::transcript::{Entry, UsageReport};
 use lookback_core::view::{Item, View};
 use lookback_core::{ConversionError, Dialect, Explanation};
 use serde_json::value::RawValue;
@@ -84,8 +84,8 @@ impl Session {
     /// # Errors
     /// Returns an error if the store fails.
     pub async fn usage(&mut self, model: &str, reported: u64) -> Result<(), Error> {
-        let sent = self.sent;
-        self.commit(|engine| Ok(engine.usage(model, sent, reported))).await?;
+        let report = UsageReport { model: model.to_owned(), estimated: self.sent, reported };
+        self.commit(|engine| Ok(engine.usage(report.clone()))).await?;
         Ok(())
     }
 

@@ -92,7 +92,9 @@ impl Session {
     pub(super) async fn refresh(&mut self) -> Result<(), Error> {
         if self.stale {
             self.engine = load(&*self.store, &self.name, self.engine.settings().clone()).await?;
-            self.engine.set_summary_pending(self.summary_pending);
+            if self.summary_pending {
+                self.engine.hold_limits();
+            }
             self.stale = false;
         }
         Ok(())

@@ -22,7 +22,7 @@ fn a_call_without_an_answer_is_handed_out_again() {
         let first = run.next().await.unwrap().unwrap();
         let second = run.next().await.unwrap().unwrap();
         assert_eq!((first.iteration, first.to_json().unwrap()), (second.iteration, second.to_json().unwrap()));
-        assert_eq!(second.tools, ToolUse::Free);
+        assert_eq!(second.tools, ToolUse::Allowed);
     });
 }
 
@@ -107,7 +107,7 @@ fn the_standard_middleware_counts_what_is_reported() {
         run.start(Message::user("Find out why the build fails.")).await.unwrap();
         let mut calls = Vec::new();
         while let Some(call) = run.next().await.unwrap() {
-            calls.push(call.tools != ToolUse::Free);
+            calls.push(call.tools != ToolUse::Allowed);
             let usage = CallUsage::new(50, 10);
             for tool in run.answered(asks(call.iteration), Some(usage)).await.unwrap() {
                 run.tool(&tool, |_| async { Ok::<_, String>("a page") }).await.unwrap();

@@ -125,7 +125,7 @@ pub fn play(vector: &Vector, dialect: Dialect, here: &str) -> BTreeMap<String, V
         };
         let failures: Vec<_> = run.failures().map(|error| format!("{error}: {}", error.cause)).collect();
         let without: Vec<_> =
-            calls.iter().filter(|call| call.tools != ToolUse::Free).map(|call| call.iteration).collect();
+            calls.iter().filter(|call| call.tools != ToolUse::Allowed).map(|call| call.iteration).collect();
         drop(held);
         let asked = std::mem::take(&mut *asked.lock().unwrap());
         let mut session = run.into_session();

@@ -78,10 +78,10 @@ pub async fn get(store: impl IntoStore, key: &str) -> Result<Option<Stored>, Err
     }
     let summary = session.newest_summary().await?;
     let content = if kind == SUMMARY {
-        summary.map(|(text, _)| text)
+        summary.map(|summary| summary.text)
     } else {
-        let covers = summary.map(|(_, covers)| covers).unwrap_or_default();
-        let is_shown = |item: &&Item| !item.is_own() && !covers.iter().any(|span| span.contains(&item.position()));
+        let replaced = summary.map(|summary| summary.replaces).unwrap_or_default();
+        let is_shown = |item: &&Item| !item.is_own() && !replaced.iter().any(|span| span.contains(&item.position()));
         let items = session.view().messages().filter(is_shown);
         let shown = items.map(|item| Shown { message: item.message(), edits: item.edits() });
         Some(dialect::list(&DIALECT.encode(shown)?))

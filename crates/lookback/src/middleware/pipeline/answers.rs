@@ -41,16 +41,16 @@ impl Pipeline {
             self.ask(event, self.all()).await?;
             self.go_on(Step::Tools);
         }
-        let is_last = self.exchange.open.is_empty() || self.exchange.allowed != ToolUse::Free;
+        let is_last = self.exchange.open.is_empty() || self.exchange.allowed != ToolUse::Allowed;
         if matches!(self.run.step, Step::Tools) && is_last {
             self.run.step = Step::IterationDone;
         }
         if matches!(self.run.step, Step::IterationDone) {
             self.ask(Event::AfterIteration, self.all()).await?;
             let stopped = match &self.exchange.allowed {
-                ToolUse::Free => Stopped::Answered,
-                ToolUse::None(reason) if self.exchange.open.is_empty() => Stopped::LastAnswer(reason.clone()),
-                ToolUse::None(reason) => Stopped::NoAnswer(reason.clone()),
+                ToolUse::Allowed => Stopped::Answered,
+                ToolUse::Forbidden(reason) if self.exchange.open.is_empty() => Stopped::LastAnswer(reason.clone()),
+                ToolUse::Forbidden(reason) => Stopped::NoAnswer(reason.clone()),
             };
             self.stop_with(stopped);
         }

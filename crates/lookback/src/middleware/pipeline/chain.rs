@@ -43,7 +43,9 @@ impl Pipeline {
                     return Ok(Some(ToolAnswer { text, error }));
                 }
                 Flow::Stop(reason) if self.run.stopped.is_none() => self.stop_with(Stopped::Cut(reason)),
-                Flow::LastAnswer(reason) if self.run.tools == ToolUse::Free => self.run.tools = ToolUse::None(reason),
+                Flow::LastAnswer(reason) if self.run.tools == ToolUse::Allowed => {
+                    self.run.tools = ToolUse::Forbidden(reason);
+                }
                 Flow::Continue | Flow::Answer { .. } | Flow::LastAnswer(_) | Flow::Stop(_) => {}
             }
             if matches!(*event, Event::BeforeModel | Event::Compacted) && self.run.stopped.is_none() {

@@ -74,7 +74,7 @@ impl Session {
         let model = summaries.summarizer.model().to_owned();
         let (of, id) = (name.to_string(), unique());
         let note = Note::Started { of, id: id.clone(), claim: claim.clone(), model, until, failures };
-        self.engine.set_summary_pending(true);
+        self.engine.hold_limits();
         self.summary_pending = true;
         // Before the claim is written: if this future is dropped meanwhile, the channel closes, which shows that nobody
         // works on it.

@@ -31,17 +31,25 @@ pub(super) struct Making {
     pub(super) failures: u32,
 }
 
-/// Why a summary was not made. The text contains nothing of the messages.
+/// Why no summary was made. Its text contains nothing of the messages.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NoSummary {
+#[non_exhaustive]
+pub enum NoSummary {
+    /// The summary was not done in time.
     #[error("it was not done in time")]
     Late,
+    /// The summarizer panicked, with this message if it was a constant.
     #[error("{0}")]
     Panicked(&'static str),
+    /// The summarizer failed.
     #[error(transparent)]
     Summarizer(#[from] SummarizerError),
+    /// The window could not take the summary up.
     #[error(transparent)]
     Rejected(#[from] SummaryRejected),
+    /// The store failed, so the summary was lost.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 impl Making {
@@ -56,13 +64,13 @@ impl Making {
                 (note, tokens_after, CompactionOutcome::Summarized)
             }
             Err(reason) => {
-                let reason = reason.to_string();
-                (failed(&self.session, reason.clone(), self.failures), 0, CompactionOutcome::Failed { reason })
+                let note = failed(&self.session, reason.to_string(), self.failures);
+                (note, 0, CompactionOutcome::Failed { reason: Arc::new(reason) })
             }
         };
         let outcome = match self.write(&note).await {
             Ok(()) => outcome,
-            Err(error) => CompactionOutcome::Failed { reason: error.to_string() },
+            Err(error) => CompactionOutcome::Failed { reason: Arc::new(error.into()) },
         };
         let end = end_of(&self.session, tokens_before, tokens_after, begun.elapsed(), outcome);
         self.hooks.end(&Span::current(), &end);

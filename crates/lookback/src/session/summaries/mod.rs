@@ -23,6 +23,7 @@ use super::Session;
 use crate::store::LogName;
 use crate::summarize::{Extractive, Spawner, Summarizer};
 
+pub use making::NoSummary;
 pub(crate) use newest::are_summaries_of;
 
 /// Work that runs beside a session.
@@ -98,15 +99,22 @@ impl Session {
         matches!(&self.summaries.work, Work::Ours { done, until, .. } if done.is_closed() || Instant::now() > *until)
     }
 
-    fn set_summary_pending(&mut self, pending: bool) {
-        self.summary_pending = pending;
-        self.engine.set_summary_pending(pending);
+    /// Lets the limits wait for a summary.
+    fn hold_limits(&mut self) {
+        self.summary_pending = true;
+        self.engine.hold_limits();
+    }
+
+    /// Lets the limits wait no longer.
+    fn release_limits(&mut self) {
+        self.summary_pending = false;
+        self.engine.release_limits();
     }
 
     /// Puts the summaries off: a store that fails must not keep a window from being sent.
     fn waive(&mut self, error: &super::Error) {
         tracing::warn!(session = %self.name, %error, "the summaries of a session cannot be reached");
         self.summaries.work = Work::Wait { until: Instant::now() + LOOK_AGAIN };
-        self.set_summary_pending(true);
+        self.hold_limits();
     }
 }

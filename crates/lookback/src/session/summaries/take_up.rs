@@ -1,6 +1,7 @@
 //! Looking at the state of a session's summaries, and taking up the one that is ready.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lookback_core::engine::{Engine, SummaryClaim, SummaryRejected};
@@ -35,6 +36,13 @@ pub(super) struct Free {
     pub(super) failures: u32,
 }
 
+/// The newest summary, whether or not it is taken up.
+pub(crate) struct NewestSummary {
+    pub(crate) text: String,
+    /// The entries of the window that it will replace. Empty if it is taken up.
+    pub(crate) replaces: Vec<Range<Position>>,
+}
+
 /// The engine's answer to a summary.
 enum Answer {
     Accepted(Vec<Entry>),
@@ -59,7 +67,7 @@ impl Session {
             if self.ours_is_over() {
                 self.summaries.work = Work::None;
             }
-            self.set_summary_pending(false);
+            self.release_limits();
             return Vec::new();
         }
         let due = match &self.summaries.work {
@@ -81,9 +89,8 @@ impl Session {
         }
     }
 
-    /// The text of the running summary, for a reader that changes nothing. If one is ready but not taken up yet, that
-    /// one, with the entries of this window that it will replace.
-    pub(crate) async fn newest_summary(&self) -> Result<Option<(String, Vec<Range<Position>>)>, Error> {
+    /// The running summary, for a reader that changes nothing. If one is ready but not taken up yet, that one.
+    pub(crate) async fn newest_summary(&self) -> Result<Option<NewestSummary>, Error> {
         let Newest { note, .. } = self.summaries.newest(&*self.store, &self.name).await?;
         let current = self.view().summary();
         Ok(match note {
@@ -91,9 +98,9 @@ impl Session {
                 if claim.replaces == current.map(|(position, _)| position)
                     && claim.covers.iter().all(|span| self.view().is_on_path(span)) =>
             {
-                Some((text, claim.covers))
+                Some(NewestSummary { text, replaces: claim.covers })
             }
-            _ => current.map(|(_, summary)| (summary.text.clone(), Vec::new())),
+            _ => current.map(|(_, summary)| NewestSummary { text: summary.text.clone(), replaces: Vec::new() }),
         })
     }
 
@@ -127,7 +134,7 @@ impl Session {
                     self.summaries.missed.forget(&claim.covers);
                     self.summaries.missed.wait_again();
                     self.summaries.work = Work::None;
-                    self.set_summary_pending(false);
+                    self.release_limits();
                     return Ok(Look::TakenUp(entries));
                 }
                 Answer::Rejected(SummaryRejected::Superseded) => (Look::Free(Free { end, failures: 0 }), Work::None),
@@ -141,7 +148,10 @@ impl Session {
         // Last, so that nothing has changed if this future is dropped before: the next call looks again.
         self.summaries.missed.wait_again();
         self.summaries.work = work;
-        self.set_summary_pending(!matches!(look, Look::Free(_)));
+        match look {
+            Look::Free(_) => self.release_limits(),
+            Look::Wait | Look::TakenUp(_) => self.hold_limits(),
+        }
         Ok(look)
     }
 
@@ -154,14 +164,13 @@ impl Session {
 
     /// Writes down that nothing came of a summary, and reports it.
     async fn fail(&mut self, claim: &SummaryClaim, end: u64, failures: u32, reason: NoSummary) -> Result<(), Error> {
-        let reason = reason.to_string();
-        let note = failed(&self.name, reason.clone(), failures);
+        let note = failed(&self.name, reason.to_string(), failures);
         match note.append(&*self.store, &self.summaries.log, end).await {
             // Somebody else has written it down.
             Err(StoreError::Conflict { .. }) => return Ok(()),
             result => result?,
         }
-        let (tokens, outcome) = (claim.size.tokens, CompactionOutcome::Failed { reason });
+        let (tokens, outcome) = (claim.size.tokens, CompactionOutcome::Failed { reason: Arc::new(reason) });
         self.hooks.end(&Span::current(), &end_of(&self.name, tokens, 0, Duration::ZERO, outcome));
         Ok(())
     }
