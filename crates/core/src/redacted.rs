@@ -177,9 +177,9 @@ impl fmt::Debug for Change {
     }
 }
 
-impl fmt::Debug for Summary {
+impl fmt::Debug for RunningSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Summary")
+        f.debug_struct("RunningSummary")
             .field("message", &self.message)
             .field("text", &Redacted(&self.text))
             .field("size", &self.size)

@@ -12,7 +12,7 @@ use lookback_core::message::{
 };
 use lookback_core::plan::Reason;
 use lookback_core::tokens::Size;
-use lookback_core::transcript::{Repair, Summary};
+use lookback_core::transcript::{Repair, RunningSummary};
 use lookback_core::{
     Content, Dialect, Engine, Entry, Limits, Message, Policy, Preamble, Redacted, Request, Response, Settings,
     SummaryClaim, SummaryRequest, ToolCall, ToolResult, Transcript,
@@ -146,5 +146,12 @@ fn what_is_kept_of_a_conversation_says_no_word() {
     });
     let covers = Vec::new();
     let text = MARK.to_owned();
-    hides(&Summary { message: message.into(), text, size: Size::default(), stands_for: 0, covers, replaces: None });
+    hides(&RunningSummary {
+        message: message.into(),
+        text,
+        size: Size::default(),
+        stands_for: 0,
+        covers,
+        replaces: None,
+    });
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Author, Calls, Item, View, ViewGroup};
 use crate::edit;
-use crate::entry::{Compaction, Position, ShownItem, Summary};
+use crate::entry::{Compaction, Position, RunningSummary, ShownItem};
 use crate::group::{GroupKind, Tally};
 use crate::plan::Action;
 
@@ -73,7 +73,7 @@ impl View {
 }
 
 /// Returns the group of a running summary.
-pub(super) fn summary_group(number: Position, position: Position, summary: &Summary) -> ViewGroup {
+pub(super) fn summary_group(number: Position, position: Position, summary: &RunningSummary) -> ViewGroup {
     let (message, size) = (summary.message.clone(), summary.size);
     let items = vec![Item { position, message, edits: Arc::new([]), size, by: Author::Mend }];
     ViewGroup { number, kind: GroupKind::Summary, turn: 0, round: 0, items, size, calls: Calls::default() }

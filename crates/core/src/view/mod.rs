@@ -18,7 +18,7 @@ use self::calls::{Answer, Calls};
 use self::late::Late;
 use crate::dialect::{ConversionError, Mend, Preamble, Shown};
 use crate::edit::{self, Change, Edit};
-use crate::entry::{Arrival, Entry, Label, Origin, Position, ShownItem, Summary};
+use crate::entry::{Arrival, Entry, Label, Origin, Position, RunningSummary, ShownItem};
 use crate::group::{GroupKind, Tally};
 use crate::hidden::Hidden;
 use crate::message::{Message, PartRef, ToolResult};
@@ -62,7 +62,7 @@ pub struct View {
     /// Whether it shows signed reasoning that is older than the preamble or than `changed`.
     outdated: bool,
     /// The running summary, and the compaction that recorded it.
-    summary: Option<(Position, Arc<Summary>)>,
+    summary: Option<(Position, Arc<RunningSummary>)>,
     /// The number of messages in groups of kind [`GroupKind::System`] and [`GroupKind::Summary`].
     uncounted: u64,
     /// What was learned from usage reports about each model's tokens.
@@ -284,7 +284,7 @@ impl View {
     }
 
     /// Returns the running summary of what has left the window, and the position of the compaction that recorded it.
-    pub fn summary(&self) -> Option<(Position, &Summary)> {
+    pub fn summary(&self) -> Option<(Position, &RunningSummary)> {
         self.summary.as_ref().map(|(position, summary)| (*position, &**summary))
     }
 
