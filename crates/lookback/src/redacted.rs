@@ -7,12 +7,11 @@ use lookback_core::Redacted;
 
 use crate::compat::agentlib::ReadOptions;
 use crate::memory::tools::Reply;
-use crate::memory::{FactEntry, Recall, Sheet, Statement};
+use crate::memory::{FactEntry, Recall, RecalledPassage, Sheet, Statement};
 use crate::middleware::{Flow, Note, Reaction, Run, ToolOutcome};
 use crate::session::{HistoryQuery, SearchHit};
 use crate::store::Record;
-use crate::summarize::{Ask, Options, Summary, Task};
-use crate::{memory, summarize};
+use crate::summarize::{Ask, Options, Passage, Summary, Task};
 
 fn all(texts: &[String]) -> Vec<Redacted<'_>> {
     texts.iter().map(|text| Redacted(text)).collect()
@@ -74,7 +73,7 @@ impl fmt::Debug for Task {
     }
 }
 
-impl fmt::Debug for summarize::Passage {
+impl fmt::Debug for Passage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Passage")
             .field("index", &self.index)
@@ -262,9 +261,9 @@ impl fmt::Debug for Recall {
     }
 }
 
-impl fmt::Debug for memory::Passage {
+impl fmt::Debug for RecalledPassage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Passage")
+        f.debug_struct("RecalledPassage")
             .field("position", &self.position)
             .field("who", &Redacted(&self.who))
             .field("left", &self.left)

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use futures_lite::future::block_on;
-use lookback::memory::{self, Passage, Recall, Recalled};
+use lookback::memory::{self, Recall, Recalled, RecalledPassage};
 
 use super::sessions;
 use crate::args::{RecallArgs, StoreArg};
@@ -37,7 +37,7 @@ pub(crate) fn run(args: RecallArgs) -> Result<ExitCode, Failure> {
 fn text_of(recalled: &Recalled, command: &dyn Fn(&Recall) -> String) -> String {
     let mut text = String::new();
     for passage in &recalled.passages {
-        text += &Passage { rest: None, ..passage.clone() }.to_string();
+        text += &RecalledPassage { rest: None, ..passage.clone() }.to_string();
         if let Some(rest) = &passage.rest {
             let (shown, all) = (passage.text.chars().count(), passage.length);
             text += &format!("[{shown} of {all} characters; the rest: {}]\n", command(rest));

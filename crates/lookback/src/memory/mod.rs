@@ -29,7 +29,7 @@ pub use fact::{BadFactId, Confidence, Fact, FactId, FactKind, Scope, Source, Spe
 pub use facts::{FactEntry, Facts, Judgment, Refused};
 pub use history::Event;
 pub use kb::{Damaged, KbError, KbImported, import_kb};
-pub use recall::{Passage, Recall, Recalled, recall};
+pub use recall::{Recall, Recalled, RecalledPassage, recall};
 pub use sheet::{Sheet, SheetOptions, is_unseen, sheet};
 pub use transfer::{BadLine, Counts, Effect, Export, Imported, RefusedLine, export, import};
 
