@@ -27,7 +27,7 @@ use serde::Serialize;
 pub use extract::DrawError;
 pub use fact::{BadFactId, Confidence, Fact, FactId, FactKind, Scope, Source, Speaker, Statement, Trust, UnknownKind};
 pub use facts::{FactEntry, Facts, Judgment, Refused};
-pub use history::Event;
+pub use history::FactEvent;
 pub use kb::{Damaged, KbError, KbImported, import_kb};
 pub use recall::{Recall, Recalled, RecalledPassage, recall};
 pub use sheet::{Sheet, SheetOptions, is_unseen, sheet};
