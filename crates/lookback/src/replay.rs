@@ -149,7 +149,7 @@ impl Report {
 /// One model call of a replay.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct Call {
+pub struct ReplayedCall {
     /// The number of the call, from 1.
     pub number: u64,
     /// The index of the assistant message that answers it.
@@ -283,7 +283,7 @@ pub async fn replay(
     settings: Settings,
     price: &Price,
     unrecorded: u64,
-    on_call: &mut (dyn FnMut(&Call) -> ControlFlow<()> + Send),
+    on_call: &mut (dyn FnMut(&ReplayedCall) -> ControlFlow<()> + Send),
 ) -> Result<Replay, Error> {
     let dialect = settings.dialect;
     let store = Arc::new(MemoryStore::new());
@@ -303,7 +303,7 @@ pub async fn replay(
             let window = session.window().await?;
             let charge = cache.call(&with_unrecorded(unrecorded, blocks(&window)), now);
             report.calls += 1;
-            let call = Call {
+            let call = ReplayedCall {
                 capped: std::mem::take(&mut capped),
                 reported: reported.get(&index).map(|usage| Reported::of(usage, price, &charge)),
                 ..call(&window, report.calls, index, charge)
@@ -348,7 +348,7 @@ fn with_unrecorded(tokens: u64, blocks: Vec<Block>) -> Vec<Block> {
     unrecorded.into_iter().chain(blocks).collect()
 }
 
-fn call(window: &Window<'_>, number: u64, message: usize, charge: Charge) -> Call {
+fn call(window: &Window<'_>, number: u64, message: usize, charge: Charge) -> ReplayedCall {
     let compactions = window.entries().iter().filter_map(|entry| match entry {
         Entry::Compaction(compaction) => Some(compaction),
         _ => None,
@@ -364,7 +364,7 @@ fn call(window: &Window<'_>, number: u64, message: usize, charge: Charge) -> Cal
     let pinned = decisions.into_iter().flatten().filter_map(pinned).max_by_key(|(tokens, _)| *tokens);
     let groups = Groups::of(compactions);
     let pinned = pinned.map(|(_, pin)| pin);
-    Call { number, message, messages, charge, groups, capped: 0, repairs, over, pinned, reported: None }
+    ReplayedCall { number, message, messages, charge, groups, capped: 0, repairs, over, pinned, reported: None }
 }
 
 /// Returns whether the provider would accept the window. The bytes to be sent are read again and checked.

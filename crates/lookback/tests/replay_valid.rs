@@ -13,7 +13,7 @@ use common::{Case, Run, case};
 use futures_lite::future::block_on;
 use lookback::dialect::Severity;
 use lookback::recording::RecordedMessage;
-use lookback::replay::{Call, Replay, replay};
+use lookback::replay::{Replay, ReplayedCall, replay};
 use lookback::transcript::Origin;
 use lookback::{Dialect, MemoryStore, Prices, Recording, Request, Role, Session, Settings};
 use proptest::prelude::*;
@@ -65,7 +65,7 @@ fn holds(case: &Case) -> Result<(), TestCaseError> {
         let recording = &recordings[0];
         prop_assert_eq!(recording.dialect, dialect);
         let settings = Settings { dialect: recording.dialect, policy: case.policy.clone(), ..Settings::default() };
-        let mut on_call = |_: &Call| ControlFlow::Continue(());
+        let mut on_call = |_: &ReplayedCall| ControlFlow::Continue(());
         let prices = Prices::builtin();
         let price = prices.find(prices.names().next().unwrap()).unwrap();
         let replayed = replay(recording, settings.clone(), price, 0, &mut on_call);
