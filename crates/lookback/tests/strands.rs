@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_lite::future::block_on;
 use lookback::compat::strands::{
-    Cause, CompressionThreshold, ConversationManager, Error, HookRegistry, NullConversationManager, PerTurn,
+    CompressionThreshold, ConversationManager, Error, HookRegistry, ModelError, NullConversationManager, PerTurn,
     ProactiveCompression, SlidingWindow, SlidingWindowConversationManager, Summarizing, SummarizingConversationManager,
     recover, without_incomplete_calls,
 };
@@ -156,7 +156,7 @@ impl Run {
     fn step(&mut self, step: &Step, vector: &str) -> Result<Value, String> {
         let with = &step.with;
         let given = with.get("messages").map(|messages| vectors::messages(DIALECT, messages));
-        let cause = || with.get("cause").map(|_| Cause::from(Refused));
+        let cause = || with.get("cause").map(|_| ModelError::from(Refused));
         let said = |error: Error| error.to_string();
         if let Some(given) = given {
             match step.call.as_str() {
@@ -364,7 +364,7 @@ impl ConversationManager for Idle {
         Ok(())
     }
 
-    async fn reduce_context(&self, _: &mut Vec<Message>, _: Option<Cause>) -> Result<(), Error> {
+    async fn reduce_context(&self, _: &mut Vec<Message>, _: Option<ModelError>) -> Result<(), Error> {
         self.reductions.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }

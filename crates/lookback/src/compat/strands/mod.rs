@@ -42,7 +42,7 @@ mod recover;
 mod sliding;
 mod summarizing;
 
-pub use error::{Cause, ContextWindowOverflow, Error};
+pub use error::{ContextWindowOverflow, Error, ModelError};
 pub use hooks::{BeforeModelCall, HookRegistry};
 pub use incomplete::without_incomplete_calls;
 pub use manager::ConversationManager;

@@ -14,7 +14,9 @@ use super::manager::state_of;
 use super::mirror::{Mirror, own};
 use super::places::{beginning, is_said, pinned};
 use super::proactive::tell;
-use super::{Cause, CompressionThreshold, ContextWindowOverflow, ConversationManager, Error, PerTurn, SlidingWindow};
+use super::{
+    CompressionThreshold, ContextWindowOverflow, ConversationManager, Error, ModelError, PerTurn, SlidingWindow,
+};
 use crate::compat::OptionError;
 use crate::session::SearchHit;
 use crate::store::{IntoStore, MemoryStore, Store};
@@ -194,7 +196,12 @@ impl SlidingWindowConversationManager {
         self.reduce(inner, messages, None).await
     }
 
-    async fn reduce(&self, inner: &mut Inner, messages: &mut Vec<Message>, cause: Option<Cause>) -> Result<(), Error> {
+    async fn reduce(
+        &self,
+        inner: &mut Inner,
+        messages: &mut Vec<Message>,
+        cause: Option<ModelError>,
+    ) -> Result<(), Error> {
         let (length, first, standing) = (messages.len(), inner.pin_first, inner.standing(messages));
         let mirror = self.mirror(inner).await?;
         mirror.bring(messages).await?;
@@ -272,7 +279,7 @@ impl ConversationManager for SlidingWindowConversationManager {
         self.manage(&mut *self.inner.lock().await, messages).await
     }
 
-    async fn reduce_context(&self, messages: &mut Vec<Message>, cause: Option<Cause>) -> Result<(), Error> {
+    async fn reduce_context(&self, messages: &mut Vec<Message>, cause: Option<ModelError>) -> Result<(), Error> {
         self.reduce(&mut *self.inner.lock().await, messages, cause).await
     }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::manager::state_of;
 use super::mirror::{open, own};
-use super::{Cause, CompressionThreshold, ContextWindowOverflow, ConversationManager, Error, Summarizing};
+use super::{CompressionThreshold, ContextWindowOverflow, ConversationManager, Error, ModelError, Summarizing};
 use crate::compat::OptionError;
 use crate::session::{SearchHit, Session};
 use crate::store::{IntoStore, MemoryStore, Store};
@@ -186,7 +186,12 @@ impl SummarizingConversationManager {
         Ok(inner.session.insert(session))
     }
 
-    async fn reduce(&self, inner: &mut Inner, messages: &mut Vec<Message>, cause: Option<Cause>) -> Result<(), Error> {
+    async fn reduce(
+        &self,
+        inner: &mut Inner,
+        messages: &mut Vec<Message>,
+        cause: Option<ModelError>,
+    ) -> Result<(), Error> {
         let Err(error) = self.summarize(inner, messages).await else { return Ok(()) };
         if cause.is_some() {
             tracing::error!(%error, messages = messages.len(), "the list was not summarized");
@@ -305,7 +310,7 @@ impl ConversationManager for SummarizingConversationManager {
         Ok(())
     }
 
-    async fn reduce_context(&self, messages: &mut Vec<Message>, cause: Option<Cause>) -> Result<(), Error> {
+    async fn reduce_context(&self, messages: &mut Vec<Message>, cause: Option<ModelError>) -> Result<(), Error> {
         self.reduce(&mut *self.inner.lock().await, messages, cause).await
     }
 
