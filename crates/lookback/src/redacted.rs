@@ -11,7 +11,7 @@ use crate::memory::{FactEntry, Recall, RecalledPassage, Sheet, Statement};
 use crate::middleware::{Flow, Note, Reaction, Run, ToolOutcome};
 use crate::session::{HistoryQuery, SearchHit};
 use crate::store::Record;
-use crate::summarize::{Ask, Options, Passage, Summary, Task};
+use crate::summarize::{Ask, Passage, SummarizeOptions, Summary, Task};
 
 fn all(texts: &[String]) -> Vec<Redacted<'_>> {
     texts.iter().map(|text| Redacted(text)).collect()
@@ -106,9 +106,9 @@ impl fmt::Debug for Ask {
     }
 }
 
-impl fmt::Debug for Options {
+impl fmt::Debug for SummarizeOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
+        f.debug_struct("SummarizeOptions")
             .field("budget", &self.budget)
             .field("focus", &all(&self.focus))
             .field("previous", &self.previous.as_deref().map(Redacted))

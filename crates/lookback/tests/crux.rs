@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use futures_lite::future::block_on;
 use lookback::compat::crux::{self, Builder, Error, SlidingWindow};
 use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture as Reply};
-use lookback::summarize::{Ask, Completion, Function, Options, Summarizer, Task, summarize};
+use lookback::summarize::{Ask, Completion, Function, SummarizeOptions, Summarizer, Task, summarize};
 use lookback::{Dialect, LogName, MemoryStore, Message, Role, Store, StoreError};
 use serde_json::{Value, json};
 use vectors::{Step, Vector, assert_valid};
@@ -262,7 +262,7 @@ impl Stage {
     }
 
     fn summarize(&self, with: &Value, name: &str) -> Value {
-        let mut options = Options::default();
+        let mut options = SummarizeOptions::default();
         options.budget = with["maxTokens"].as_u64().unwrap_or(options.budget);
         options.focus = serde_json::from_value(with["focus"].clone()).unwrap_or_default();
         let messages = vectors::messages(DIALECT, &with["messages"]);

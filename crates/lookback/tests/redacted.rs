@@ -16,7 +16,7 @@ use lookback::memory::{
 use lookback::middleware::{Event, FactSheet, Flow, Note, Pipeline, Reaction, Run, ToolOutcome};
 use lookback::session::{self, HistoryQuery};
 use lookback::store::Record;
-use lookback::summarize::{Ask, Options, Summary, Task, passages};
+use lookback::summarize::{Ask, SummarizeOptions, Summary, Task, passages};
 use lookback::tokens::Estimate;
 use lookback::{
     Dialect, FileStore, LogName, MemoryStore, Message, Policy, Recording, Session, Settings, SqliteStore, Store,
@@ -124,7 +124,7 @@ fn what_a_summarizer_reads_and_writes_says_no_word() {
     hides(&task);
     hides(&Summary { text: mark(), tokens_before: 2, tokens_after: 1 });
     hides(&Ask { model: "m".to_owned(), system: mark(), prompt: mark(), schema: None, budget: 1 });
-    hides(&Options { focus: vec![mark()], previous: Some(mark()), ..Options::default() });
+    hides(&SummarizeOptions { focus: vec![mark()], previous: Some(mark()), ..SummarizeOptions::default() });
 }
 
 #[test]

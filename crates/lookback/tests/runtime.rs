@@ -14,7 +14,7 @@ use futures_lite::future::block_on;
 use lookback::memory::Memory;
 use lookback::middleware::{FactSheet, Pipeline};
 use lookback::session::{CompactionOutcome, Hooks};
-use lookback::summarize::{Function, Options, Summarizer, SummarizerError, summarize};
+use lookback::summarize::{Function, SummarizeOptions, Summarizer, SummarizerError, summarize};
 use lookback::{MemoryStore, Message, Session, Settings, ToolCall, presets};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -192,7 +192,7 @@ fn a_summarizer_without_the_runtime_that_it_needs_is_told_of_and_not_asked_again
 #[test]
 fn a_summary_of_a_list_says_that_a_runtime_is_missing_too() {
     let model = client("They counted.");
-    let failed = block_on(summarize(&[Message::user("One, two.")], &model, &Options::default())).unwrap_err();
+    let failed = block_on(summarize(&[Message::user("One, two.")], &model, &SummarizeOptions::default())).unwrap_err();
     assert!(matches!(failed, SummarizerError::NoRuntime { .. }), "{failed}");
     assert!(failed.to_string().starts_with("small-model needs a tokio runtime"), "{failed}");
 }

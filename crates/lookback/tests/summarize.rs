@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 
 use futures_lite::future::block_on;
 use lookback::summarize::{
-    Ask, Completion, Extractive, Function, Options, Passage, Summarizer, SummarizerError, Summary, Task, passages, run,
-    summarize, units,
+    Ask, Completion, Extractive, Function, Passage, SummarizeOptions, Summarizer, SummarizerError, Summary, Task,
+    passages, run, summarize, units,
 };
 use lookback::tokens::{Estimate, OpenAi, TokenCounter, Vocabulary};
 use lookback::{Dialect, Message, ToolCall};
@@ -74,12 +74,13 @@ fn the_transcript_is_numbered_lines_with_roles() {
 #[test]
 fn the_model_gets_the_transcript_its_name_the_focus_and_the_budget() {
     let (model, asks) = says("A summary.");
-    let options = Options { focus: vec!["decisions".into(), "key_facts".into()], ..Options::default() };
+    let options =
+        SummarizeOptions { focus: vec!["decisions".into(), "key_facts".into()], ..SummarizeOptions::default() };
     let summary = block_on(summarize(&talk(), &model, &options)).unwrap();
     assert_eq!(summary.text, "A summary.");
     assert!(summary.tokens_before > 0 && summary.tokens_after > 0);
     assert!(summary.ratio() > 0.0 && summary.ratio() <= 1.0);
-    block_on(summarize(&talk(), &model, &Options { budget: 200, ..Options::default() })).unwrap();
+    block_on(summarize(&talk(), &model, &SummarizeOptions { budget: 200, ..SummarizeOptions::default() })).unwrap();
     let asks = asks.lock().unwrap();
     assert_eq!(asks[0].model, "mock-model");
     assert_eq!(asks[0].prompt, Task::new(passages(&talk()), 1).prompt());
@@ -95,12 +96,12 @@ fn the_model_gets_the_transcript_its_name_the_focus_and_the_budget() {
 fn nothing_is_summarized_without_a_call() {
     let (model, asks) = says("never");
     for nothing in [vec![], vec![Message::user(" \n")]] {
-        let summary = block_on(summarize(&nothing, &model, &Options::default())).unwrap();
+        let summary = block_on(summarize(&nothing, &model, &SummarizeOptions::default())).unwrap();
         assert_eq!((summary.text.as_str(), summary.tokens_after), ("", 0));
     }
-    let summary = block_on(summarize(&[], &model, &Options::default())).unwrap();
+    let summary = block_on(summarize(&[], &model, &SummarizeOptions::default())).unwrap();
     assert_eq!((&summary, summary.ratio()), (&Summary::default(), 1.0));
-    let options = Options { previous: Some("What was before.".into()), ..Options::default() };
+    let options = SummarizeOptions { previous: Some("What was before.".into()), ..SummarizeOptions::default() };
     let summary = block_on(summarize(&[], &model, &options)).unwrap();
     assert_eq!((summary.text.as_str(), summary.ratio()), ("What was before.", 1.0));
     assert_eq!(summary.tokens_after, estimate("What was before."));
@@ -110,7 +111,7 @@ fn nothing_is_summarized_without_a_call() {
 #[test]
 fn a_previous_summary_is_the_first_passage() {
     let (model, asks) = says("Summary v2");
-    let options = Options { previous: Some("Summary v1".into()), ..Options::default() };
+    let options = SummarizeOptions { previous: Some("Summary v1".into()), ..SummarizeOptions::default() };
     block_on(summarize(&[Message::user("Hello")], &model, &options)).unwrap();
     assert_eq!(asks.lock().unwrap()[0].prompt, "[1] system: Previous summary: Summary v1\n\n[2] user: Hello");
 }
@@ -120,7 +121,8 @@ fn a_picture_counts_and_is_not_spelled_out() {
     let (model, asks) = says("A picture.");
     let picture =
         r#"{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AQID"}}]}"#;
-    let summary = block_on(summarize(&[Dialect::OpenAiChat.decode(picture).unwrap()], &model, &Options::default()));
+    let summary =
+        block_on(summarize(&[Dialect::OpenAiChat.decode(picture).unwrap()], &model, &SummarizeOptions::default()));
     assert!(summary.unwrap().tokens_before > 4_096);
     assert_eq!(asks.lock().unwrap()[0].prompt, "[1] user: [image image/png 3B]");
 }
@@ -130,14 +132,14 @@ fn a_picture_counts_and_is_not_spelled_out() {
 #[test]
 fn an_empty_answer_is_an_error() {
     let (model, _) = says(" \n");
-    let failed = block_on(summarize(&talk(), &model, &Options::default()));
+    let failed = block_on(summarize(&talk(), &model, &SummarizeOptions::default()));
     assert!(matches!(failed, Err(SummarizerError::Empty { .. })), "{failed:?}");
 }
 
 #[test]
 fn a_failing_function_is_told_with_its_reason_behind_it() {
     let (model, _) = asked(|_| Err("no credit".into()));
-    let failed = block_on(summarize(&talk(), &model, &Options::default())).unwrap_err();
+    let failed = block_on(summarize(&talk(), &model, &SummarizeOptions::default())).unwrap_err();
     assert_eq!(failed.to_string(), "mock-model failed");
     assert_eq!(failed.source().unwrap().to_string(), "no credit");
 }
@@ -152,7 +154,8 @@ fn an_answer_over_the_budget_is_cut_at_a_sentence() {
     ];
     for (answer, budget, expected) in cases {
         let (model, _) = says(answer);
-        let summary = block_on(summarize(&talk(), &model, &Options { budget, ..Options::default() })).unwrap();
+        let summary =
+            block_on(summarize(&talk(), &model, &SummarizeOptions { budget, ..SummarizeOptions::default() })).unwrap();
         assert_eq!(summary.text, expected);
         assert_eq!(summary.tokens_after, estimate(expected));
         assert!(summary.tokens_after <= budget);
@@ -387,7 +390,11 @@ fn it_keeps_what_is_talked_about() {
         ),
         Message::user("Nice weather, by the way."),
     ];
-    let summary = block_on(summarize(&talk, &Extractive::default(), &Options { budget: 64, ..Options::default() }));
+    let summary = block_on(summarize(
+        &talk,
+        &Extractive::default(),
+        &SummarizeOptions { budget: 64, ..SummarizeOptions::default() },
+    ));
     let text = summary.unwrap().text;
     assert!(text.contains("config/billing.toml") && text.contains("port 5433"), "{text}");
     assert!(!text.contains("weather") && !text.contains("How are you"), "{text}");
@@ -395,10 +402,10 @@ fn it_keeps_what_is_talked_about() {
 
 #[test]
 fn what_a_previous_summary_says_competes() {
-    let options = Options {
+    let options = SummarizeOptions {
         budget: 28,
         previous: Some("The deploy key is in vault/deploy.key.\nThe sky was blue.".into()),
-        ..Options::default()
+        ..SummarizeOptions::default()
     };
     let talk = [Message::user("Where is vault/deploy.key again?"), Message::assistant("Let me see.")];
     let text = block_on(summarize(&talk, &Extractive::default(), &options)).unwrap().text;
@@ -408,7 +415,8 @@ fn what_a_previous_summary_says_competes() {
 #[test]
 fn the_focus_counts() {
     let talk = [Message::user("The red team won the cup. The blue team lost the game. The green team stayed home.")];
-    let options = |focus: &str| Options { budget: 9, focus: vec![focus.into()], ..Options::default() };
+    let options =
+        |focus: &str| SummarizeOptions { budget: 9, focus: vec![focus.into()], ..SummarizeOptions::default() };
     for (focus, expected) in [("blue", "The blue team lost the game."), ("green", "The green team stayed home.")] {
         let summary = block_on(summarize(&talk, &Extractive::default(), &options(focus))).unwrap();
         assert_eq!(summary.text, expected);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use futures_lite::future::block_on;
 use lookback::Message;
 use lookback::summarize::{
-    Anthropic, HttpLimits, OpenAi, Options, Summarizer, SummarizerError, Task, passages, run, summarize,
+    Anthropic, HttpLimits, OpenAi, SummarizeOptions, Summarizer, SummarizerError, Task, passages, run, summarize,
 };
 use lookback::tokens::{Estimate, TokenCounter, Vocabulary};
 use serde_json::{Value, json};
@@ -170,7 +170,11 @@ fn anthropic(server: &Server) -> Anthropic {
 }
 
 fn ask(model: &dyn Summarizer) -> Result<String, SummarizerError> {
-    let asked = block_on(summarize(&[Message::user(SAID)], model, &Options { budget: 90, ..Options::default() }));
+    let asked = block_on(summarize(
+        &[Message::user(SAID)],
+        model,
+        &SummarizeOptions { budget: 90, ..SummarizeOptions::default() },
+    ));
     let shown = format!("{asked:?} {model:?} {}", asked.as_ref().map_or_else(ToString::to_string, |_| String::new()));
     assert!(!shown.contains("secret") && !shown.contains("whale"), "{shown}");
     asked.map(|summary| summary.text)

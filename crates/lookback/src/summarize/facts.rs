@@ -9,7 +9,7 @@ use super::{Summarizer, SummarizerError, Summary, Task, passages, run};
 
 /// The options of [`summarize`].
 #[derive(Clone)]
-pub struct Options {
+pub struct SummarizeOptions {
     /// The most tokens of the summary, at least 1. The default is 500.
     pub budget: u64,
     /// What matters most, such as `decisions`.
@@ -20,9 +20,9 @@ pub struct Options {
     pub counter: Arc<dyn TokenCounter>,
 }
 
-impl Default for Options {
+impl Default for SummarizeOptions {
     fn default() -> Self {
-        Options { budget: 500, focus: Vec::new(), previous: None, counter: Arc::new(Estimate::default()) }
+        SummarizeOptions { budget: 500, focus: Vec::new(), previous: None, counter: Arc::new(Estimate::default()) }
     }
 }
 
@@ -33,7 +33,7 @@ impl Default for Options {
 pub async fn summarize(
     messages: &[Message],
     summarizer: &dyn Summarizer,
-    options: &Options,
+    options: &SummarizeOptions,
 ) -> Result<Summary, SummarizerError> {
     let task = Task {
         focus: options.focus.clone(),

@@ -38,7 +38,7 @@ pub use error::SummarizerError;
 pub use extractive::Extractive;
 #[cfg(feature = "facts")]
 pub use facts::key_facts;
-pub use facts::{Options, summarize};
+pub use facts::{SummarizeOptions, summarize};
 pub use function::{Ask, Function};
 #[cfg(feature = "http")]
 pub use http::HttpLimits;
