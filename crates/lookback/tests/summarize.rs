@@ -10,7 +10,7 @@ use lookback::summarize::{
     Ask, Completion, Extractive, Function, Passage, SummarizeOptions, Summarizer, SummarizerError, Summary, Task,
     passages, run, summarize, units,
 };
-use lookback::tokens::{Estimate, OpenAi, TokenCounter, Vocabulary};
+use lookback::tokens::{Estimate, OpenAiCounter, TokenCounter, Vocabulary};
 use lookback::{Dialect, Message, ToolCall};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
@@ -212,7 +212,7 @@ fn narrow(window: u64, counter: Arc<dyn TokenCounter>, words: usize) -> Narrow {
 #[test]
 fn what_one_call_cannot_take_is_split_and_merged() {
     let counters: [Arc<dyn TokenCounter>; 2] =
-        [Arc::new(Estimate::default()), Arc::new(OpenAi::new(Vocabulary::O200k))];
+        [Arc::new(Estimate::default()), Arc::new(OpenAiCounter::new(Vocabulary::O200k))];
     let spoken: Vec<Message> = (0..400).map(|n| Message::user(format!("Fact {n} is that port {n} is open."))).collect();
     let one = vec![Message::user((0..4_000).map(|n| format!("Fact {n} holds.\n")).collect::<String>())];
     let unbroken = vec![Message::user("x".repeat(60_000)), Message::user("\u{4f60}".repeat(9_000))];
@@ -476,7 +476,7 @@ proptest! {
         exact: bool,
     ) {
         let counter: Arc<dyn TokenCounter> =
-            if exact { Arc::new(OpenAi::new(Vocabulary::O200k)) } else { Arc::new(Estimate::default()) };
+            if exact { Arc::new(OpenAiCounter::new(Vocabulary::O200k)) } else { Arc::new(Estimate::default()) };
         let messages: Vec<Message> = said.iter().map(Message::user).collect();
         let task = Task { previous: previous.clone(), ..Task::new(passages(&messages), budget) };
         let model = Extractive::new(counter.clone());
@@ -517,7 +517,7 @@ proptest! {
 
     #[test]
     fn an_answer_keeps_the_budget(answer in texts(), budget in 8u64..60) {
-        let counter = OpenAi::new(Vocabulary::O200k);
+        let counter = OpenAiCounter::new(Vocabulary::O200k);
         let model = Function::new("m", |_| { let answer = answer.clone(); async move { Ok(answer) } });
         match block_on(run(&model, Task::new(vec![user("Hello")], budget), &counter)) {
             Ok(summary) => prop_assert!(summary.tokens_after <= budget && answer.contains(&summary.text)),

@@ -381,7 +381,7 @@ fn a_key_or_an_address_that_cannot_be_sent_is_not_shown() {
 #[test]
 fn no_request_is_larger_than_the_window() {
     let window = 1_500;
-    let counter = Arc::new(lookback::tokens::OpenAi::new(Vocabulary::O200k));
+    let counter = Arc::new(lookback::tokens::OpenAiCounter::new(Vocabulary::O200k));
     let counts = counter.clone();
     // It counts the whole body, which is a little more than a provider counts.
     let server = serve(move |_, seen| {
