@@ -108,10 +108,10 @@ pub trait ConversationManager: Send + Sync {
     /// use std::sync::Arc;
     /// use lookback::Message;
     /// use lookback::compat::strands::{
-    ///     ConversationManager, HookRegistry, SlidingWindow, SlidingWindowConversationManager,
+    ///     ConversationManager, HookRegistry, SlidingWindowConversationManager, SlidingWindowOptions,
     /// };
     ///
-    /// let options = SlidingWindow::default().window_size(1).per_turn(true);
+    /// let options = SlidingWindowOptions::default().window_size(1).per_turn(true);
     /// let manager = Arc::new(SlidingWindowConversationManager::new(options)?);
     /// let mut registry = HookRegistry::default();
     /// manager.clone().register_hooks(&mut registry);

@@ -47,7 +47,7 @@ pub use hooks::{BeforeModelCall, HookRegistry};
 pub use incomplete::without_incomplete_calls;
 pub use manager::ConversationManager;
 pub use null::NullConversationManager;
-pub use options::{PerTurn, SlidingWindow, Summarizing};
+pub use options::{PerTurn, SlidingWindowOptions, SummarizingOptions};
 pub use proactive::{CompressionThreshold, ProactiveCompression};
 pub use recover::recover;
 pub use sliding::SlidingWindowConversationManager;

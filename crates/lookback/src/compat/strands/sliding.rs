@@ -15,7 +15,7 @@ use super::mirror::{Mirror, own};
 use super::places::{beginning, is_said, pinned};
 use super::proactive::tell;
 use super::{
-    CompressionThreshold, ContextWindowOverflow, ConversationManager, Error, ModelError, PerTurn, SlidingWindow,
+    CompressionThreshold, ContextWindowOverflow, ConversationManager, Error, ModelError, PerTurn, SlidingWindowOptions,
 };
 use crate::compat::OptionError;
 use crate::session::SearchHit;
@@ -37,9 +37,9 @@ const MARKER: &str = "...\n\n... [truncated: {cut} chars removed] ...\n\n...";
 /// ```
 /// # futures_lite::future::block_on(async {
 /// use lookback::Message;
-/// use lookback::compat::strands::{ConversationManager, SlidingWindow, SlidingWindowConversationManager};
+/// use lookback::compat::strands::{ConversationManager, SlidingWindowConversationManager, SlidingWindowOptions};
 ///
-/// let manager = SlidingWindowConversationManager::new(SlidingWindow::default().window_size(2))?;
+/// let manager = SlidingWindowConversationManager::new(SlidingWindowOptions::default().window_size(2))?;
 /// let mut messages = vec![
 ///     Message::user("My name is Ada."),
 ///     Message::assistant("Good day, Ada."),
@@ -99,7 +99,8 @@ impl Inner {
 
 impl Default for SlidingWindowConversationManager {
     fn default() -> Self {
-        let SlidingWindow { should_truncate_results: truncate, per_turn, pin_first, .. } = SlidingWindow::default();
+        let SlidingWindowOptions { should_truncate_results: truncate, per_turn, pin_first, .. } =
+            SlidingWindowOptions::default();
         Self::of(40, truncate, None, per_turn, pin_first)
     }
 }
@@ -110,7 +111,7 @@ impl SlidingWindowConversationManager {
     /// # Errors
     /// Returns an error if `window_size` is negative, if `per_turn` is a number below 1, or if the threshold is not
     /// above 0 and at most 1.
-    pub fn new(options: SlidingWindow) -> Result<Self, OptionError> {
+    pub fn new(options: SlidingWindowOptions) -> Result<Self, OptionError> {
         let window = usize::try_from(options.window_size).map_err(|_| OptionError {
             option: "window_size",
             expected: "a non-negative integer",
