@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_lite::future::block_on;
-use lookback::compat::crux::{self, Builder, Error, SlidingWindow};
+use lookback::compat::crux::{self, Error, SlidingWindow, SlidingWindowBuilder};
 use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture as Reply};
 use lookback::summarize::{Ask, Completion, Function, SummarizeOptions, Summarizer, Task, summarize};
 use lookback::{Dialect, LogName, MemoryStore, Message, Role, Store, StoreError};
@@ -126,7 +126,7 @@ impl Stage {
         Stage { options: options.clone(), store, asks, model, told, windows, at: 0 }
     }
 
-    fn builder(&self) -> Builder {
+    fn builder(&self) -> SlidingWindowBuilder {
         let number = |name: &str| self.options[name].as_u64();
         let mut builder = SlidingWindow::builder(number("windowSize").unwrap(), self.model.clone());
         builder = builder.store(self.store.clone());

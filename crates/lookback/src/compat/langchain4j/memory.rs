@@ -10,7 +10,7 @@ use lookback_core::tokens::TokenCounter;
 use lookback_core::view::Item;
 use lookback_core::{DecodeError, Dialect, Message, engine};
 
-use super::{Messages, Tokens};
+use super::{LimitInMessages, LimitInTokens};
 use crate::compat::OptionError;
 use crate::session::{self, Session};
 use crate::store::{LogName, Store, StoreError, purge};
@@ -31,7 +31,7 @@ use crate::store::{LogName, Store, StoreError, purge};
 /// # Ok::<(), lookback::compat::langchain4j::ChatMemoryError>(())
 /// # }).unwrap();
 /// ```
-pub type MessageWindowChatMemory = ChatMemory<Messages>;
+pub type MessageWindowChatMemory = ChatMemory<LimitInMessages>;
 
 /// A memory with a limit in tokens.
 ///
@@ -48,7 +48,7 @@ pub type MessageWindowChatMemory = ChatMemory<Messages>;
 /// # Ok::<(), lookback::compat::langchain4j::ChatMemoryError>(())
 /// # }).unwrap();
 /// ```
-pub type TokenWindowChatMemory = ChatMemory<Tokens>;
+pub type TokenWindowChatMemory = ChatMemory<LimitInTokens>;
 
 /// A sliding window over one conversation, in a store.
 ///
