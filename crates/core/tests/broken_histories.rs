@@ -138,7 +138,7 @@ fn a_target_above_the_models_window_does_not_keep_it_from_being_met() {
 fn what_can_be_cleared_is_cleared_though_another_limit_cannot_be_met() {
     use lookback_core::Stage;
     let limits = Limits { turns: Some(1), media: Some(0), ..Limits::default() };
-    let policy = Policy { limits, stages: vec![Stage::ClearMedia { keep: 0 }], ..Policy::unlimited() };
+    let policy = Policy { limits, stages: vec![Stage::ClearMedia { except_newest: 0 }], ..Policy::unlimited() };
     let mut run = run(Dialect::Anthropic, policy);
     let history = [
         r#"{"role":"user","content":"one"}"#,

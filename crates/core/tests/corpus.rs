@@ -44,8 +44,8 @@ fn policies() -> Vec<Policy> {
             target: Some(Limits::tokens(8_000)),
             arrival: Some(cap.clone()),
             stages: vec![
-                Stage::TruncateResults { to: cap, keep: 3 },
-                Stage::ClearResults { keep: 3, marker: None },
+                Stage::TruncateResults { to: cap, except_newest: 3 },
+                Stage::ClearResults { except_newest: 3, marker: None },
                 Stage::Drop,
             ],
             ..Policy::unlimited()

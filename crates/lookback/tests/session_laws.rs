@@ -79,7 +79,8 @@ fn policy(number: u8, one: bool) -> Policy {
     let system = SystemRule { one, first: one, counted: !one };
     let plain = Policy { system, ..Policy::unlimited() };
     let summed = Policy { stages: vec![summarize.clone()], ..plain.clone() };
-    let shorten = Stage::TruncateResults { to: Truncation { head: 40, tail: 40, ..Truncation::default() }, keep: 1 };
+    let shorten =
+        Stage::TruncateResults { to: Truncation { head: 40, tail: 40, ..Truncation::default() }, except_newest: 1 };
     match number {
         0 => Policy { limits: Limits::messages(6), ..summed },
         1 => Policy { limits: Limits::messages(8), target: Some(Limits::messages(4)), ..summed },

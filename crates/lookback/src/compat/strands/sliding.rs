@@ -365,7 +365,7 @@ async fn shorten(mirror: &mut Mirror, messages: &mut [Message]) -> Result<bool, 
     if mirror.shorten_orphan(messages, &to)? {
         return Ok(true);
     }
-    let stages = [Stage::TruncateResults { to, keep: 0 }, Stage::ClearMedia { keep: 0 }];
+    let stages = [Stage::TruncateResults { to, except_newest: 0 }, Stage::ClearMedia { except_newest: 0 }];
     Ok(mirror.session.shorten(&stages).await?.is_some())
 }
 
