@@ -128,8 +128,7 @@ impl fmt::Debug for ToolOutcome {
         f.debug_struct("ToolOutcome")
             .field("call", &self.call)
             .field("text", &Redacted(&self.text))
-            .field("error", &self.error)
-            .field("ran", &self.ran)
+            .field("status", &self.status)
             .field("duration", &self.duration)
             .finish()
     }
@@ -139,9 +138,8 @@ impl fmt::Debug for Flow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Flow::Continue => f.write_str("Continue"),
-            Flow::Answer { text, error } => {
-                f.debug_struct("Answer").field("text", &Redacted(text)).field("error", error).finish()
-            }
+            Flow::Answer(text) => f.debug_tuple("Answer").field(&Redacted(text)).finish(),
+            Flow::Refuse(text) => f.debug_tuple("Refuse").field(&Redacted(text)).finish(),
             Flow::LastAnswer(reason) => f.debug_tuple("LastAnswer").field(reason).finish(),
             Flow::Stop(reason) => f.debug_tuple("Stop").field(reason).finish(),
         }

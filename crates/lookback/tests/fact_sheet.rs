@@ -9,7 +9,8 @@ use std::time::Duration;
 use futures_lite::future::block_on;
 use lookback::memory::{FactEntry, FactKind, Memory, Scope, Source, Speaker, Statement, Trust};
 use lookback::middleware::{
-    Budget, Call, CallUsage, ContextFilter, Event, FactSheet, Failure, Middleware, Pipeline, Reaction, Run, Stopped,
+    Budget, Call, CallUsage, ContextFilter, Event, FactSheet, Failure, Middleware, MiddlewareSettings, OnFailure,
+    Pipeline, Reaction, Run, Stopped,
 };
 use lookback::policy::Measure;
 use lookback::store::Record;
@@ -371,10 +372,7 @@ fn a_run_that_is_not_to_go_on_without_its_memory_ends_in_order() {
         let (store, memory) = constrained().await;
         let damaged = Record { body: "{".into(), text: String::new(), checkpoint: false };
         store.append(&memory.session().facts_of(), 1, vec![damaged], None).await.unwrap();
-        let closed = lookback::middleware::MiddlewareSettings {
-            on_failure: Some(lookback::middleware::OnFailure::Closed),
-            ..lookback::middleware::MiddlewareSettings::default()
-        };
+        let closed = MiddlewareSettings::default().on_failure(OnFailure::Closed);
         let session = session(&store, Policy::unlimited()).await;
         let mut run = Pipeline::new(session).with_settings(FactSheet::new(memory), closed);
         run.start(Message::user("Read all pages.")).await.unwrap();

@@ -71,11 +71,10 @@ async fn play(bad: &str, fault: Fault, at: &'static str, on_failure: OnFailure, 
     memory.state(Scope::Session, said).await.unwrap();
     let settings = lookback::Settings { dialect, ..lookback::Settings::default() };
     let session = Session::open(store.clone(), "run", settings.clone()).await.unwrap();
-    let here = |name: &str| MiddlewareSettings {
+    let here = |name: &str| {
         // The one that hangs has a short limit. The others may take as long as a busy machine needs.
-        time_limit: Some(Duration::from_millis(if name == bad && fault == Fault::Hang { 200 } else { 30_000 })),
-        on_failure: Some(on_failure),
-        ..MiddlewareSettings::default()
+        let limit = if name == bad && fault == Fault::Hang { 200 } else { 30_000 };
+        MiddlewareSettings::default().time_limit(Duration::from_millis(limit)).on_failure(on_failure)
     };
     let of = |name: &str| if name == bad { fault } else { Fault::None };
     let budget = Budget::reported(10_000);

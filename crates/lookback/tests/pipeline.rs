@@ -13,8 +13,8 @@ use futures_lite::future::{block_on, poll_once};
 use lookback::dialect::TooLong;
 use lookback::memory::{Memory, Scope, Source, Speaker, Statement};
 use lookback::middleware::{
-    Budget, CallUsage, ContextFilter, EndReason, Event, FactSheet, Failure, Middleware, Pipeline, Progress, Reaction,
-    Run, Stopped, ToolUse,
+    Budget, CallUsage, ContextFilter, EndReason, Event, FactSheet, Failure, Middleware, MiddlewareSettings, Pipeline,
+    Progress, Reaction, Run, Stopped, ToolUse,
 };
 use lookback::policy::Measure;
 use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture};
@@ -203,7 +203,7 @@ fn every_message_that_leaves_the_window_is_reported_once_to_each_middleware() {
     block_on(async {
         let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
         let lists = [(); 2].map(|()| Arc::new(std::sync::Mutex::new(Vec::new())));
-        let early = lookback::middleware::MiddlewareSettings { order: Some(1), ..Default::default() };
+        let early = MiddlewareSettings::default().order(1);
         let mut run = Pipeline::new(session)
             .with(ContextFilter::rounds(2).unwrap())
             .with_settings(Leavers(lists[0].clone()), early)
@@ -322,10 +322,7 @@ fn a_middleware_that_is_back_is_asked_again_and_its_late_reaction_is_ignored() {
         let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
         let (release, wait) = std::sync::mpsc::channel();
         let newest = Arc::new(AtomicU64::new(0));
-        let settings = lookback::middleware::MiddlewareSettings {
-            time_limit: Some(std::time::Duration::from_millis(20)),
-            ..Default::default()
-        };
+        let settings = MiddlewareSettings::default().time_limit(std::time::Duration::from_millis(20));
         let mut run = Pipeline::new(session).with_settings(Late(wait.into(), newest.clone()), settings);
         run.start(Message::user("Read every page.")).await.unwrap();
         let mut iteration = 0;
@@ -391,8 +388,8 @@ impl Middleware for Held {
 }
 
 /// Settings without a time limit.
-fn unlimited() -> lookback::middleware::MiddlewareSettings {
-    lookback::middleware::MiddlewareSettings { time_limit: Some(std::time::Duration::ZERO), ..Default::default() }
+fn unlimited() -> MiddlewareSettings {
+    MiddlewareSettings::default().time_limit(std::time::Duration::ZERO)
 }
 
 /// Calls until the middleware waits, and drops the future then.
@@ -450,7 +447,7 @@ fn a_middleware_that_hangs_is_left_behind_though_each_poll_is_shorter_than_its_l
         let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
         let (held, holder) = Held::at("before_iteration");
         let limit = std::time::Duration::from_millis(50);
-        let settings = lookback::middleware::MiddlewareSettings { time_limit: Some(limit), ..Default::default() };
+        let settings = MiddlewareSettings::default().time_limit(limit);
         let mut run = Pipeline::new(session).with_settings(held, settings);
         run.start(Message::user("Read every page.")).await.unwrap();
         let mut ticks = 0;
@@ -472,7 +469,7 @@ fn a_middleware_that_was_busy_is_told_all_that_left_meanwhile() {
         let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
         let (held, holder) = Held::at("after_iteration");
         let limit = std::time::Duration::from_millis(20);
-        let settings = lookback::middleware::MiddlewareSettings { time_limit: Some(limit), ..Default::default() };
+        let settings = MiddlewareSettings::default().time_limit(limit);
         let mut run = Pipeline::new(session).with(ContextFilter::rounds(2).unwrap()).with_settings(held, settings);
         run.start(Message::user("Read every page.")).await.unwrap();
         let heard = || holder.asked.lock().unwrap().len();

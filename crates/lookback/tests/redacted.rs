@@ -5,7 +5,6 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_lite::future::block_on;
 use lookback::compat::agentlib::ReadOptions;
@@ -13,7 +12,7 @@ use lookback::memory::tools::Reply;
 use lookback::memory::{
     self, Export, FactEntry, FactKind, Memory, Recall, Scope, SheetOptions, Source, Speaker, Statement,
 };
-use lookback::middleware::{Event, FactSheet, Flow, Note, Pipeline, Reaction, Run, ToolOutcome};
+use lookback::middleware::{Event, FactSheet, Note, Pipeline, Reaction, Run, ToolOutcome, ToolStatus};
 use lookback::session::{self, HistoryQuery};
 use lookback::store::Record;
 use lookback::summarize::{Ask, SummarizeOptions, Summary, Task, passages};
@@ -129,15 +128,14 @@ fn what_a_summarizer_reads_and_writes_says_no_word() {
 
 #[test]
 fn a_run_and_its_stages_say_no_word() {
-    let note = Note { middleware: "watch".into(), text: MARK.into() };
+    let note = Note::new("watch", MARK);
     hides(&note);
     let call = ToolCall::new(MARK, MARK, MARK);
-    let outcome =
-        ToolOutcome { call: call.clone(), text: MARK.into(), error: false, ran: true, duration: Duration::ZERO };
+    let outcome = ToolOutcome::new(call.clone(), MARK, ToolStatus::Returned);
     hides(&Event::BeforeTool(call));
     hides(&Event::AfterTool(outcome));
-    let flow = Flow::Answer { text: mark(), error: false };
-    hides(&Reaction { notes: vec![mark()], policy: None, flow });
+    hides(&Reaction::none().note(MARK).answer(MARK));
+    hides(&Reaction::none().refuse(MARK));
     let mut run = Run::new("chat".parse().unwrap(), View::default(), Dialect::default(), Policy::unlimited());
     run.task = Some(MARK.into());
     run.left = vec![(0, Arc::new(Message::user(MARK)))].into();

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_lite::future::block_on;
 use lookback::policy::Keep;
-use lookback::session::{HistoryQuery, Label, Synced};
+use lookback::session::{HistoryQuery, Label};
 use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture};
 use lookback::transcript::{Entry, Millis, Origin, spans};
 use lookback::{
@@ -109,7 +109,7 @@ fn the_same_history_again_changes_nothing() {
         for end in [1, 4, 9, 9, 23] {
             let before = session.stats().messages;
             let synced = block_on(session.sync(history(end))).unwrap();
-            assert_eq!(synced, Synced { known: before, new: end - before, left: 0 });
+            assert_eq!((synced.known, synced.new, synced.left), (before, end - before, 0));
             window(&mut session);
             let entries = session.stats().entries;
             let synced = block_on(session.sync(history(end))).unwrap();
@@ -132,22 +132,22 @@ fn an_edit_makes_a_branch_and_a_shorter_history_too() {
         let mut edited = history.clone();
         edited[5] = Message::user("another task");
         let synced = block_on(session.sync(edited.clone())).unwrap();
-        assert_eq!(synced, Synced { known: 5, new: 5, left: 5 });
+        assert_eq!((synced.known, synced.new, synced.left), (5, 5, 5));
         let mut fresh = block_on(Session::open(MemoryStore::new(), "f", settings(50))).unwrap();
         block_on(fresh.sync(edited.clone())).unwrap();
         assert_eq!(window(&mut session), window(&mut fresh));
         assert_eq!(window(&mut open(&store, settings(50))), window(&mut fresh));
 
         let synced = block_on(session.sync(history[..3].to_vec())).unwrap();
-        assert_eq!(synced, Synced { known: 3, new: 0, left: 7 });
+        assert_eq!((synced.known, synced.new, synced.left), (3, 0, 7));
         assert_eq!(block_on(session.history()).unwrap().len(), 3);
         // What was left is in the log, and the client may come back to it as to something new.
         let synced = block_on(session.sync(history)).unwrap();
-        assert_eq!(synced, Synced { known: 3, new: 7, left: 0 });
+        assert_eq!((synced.known, synced.new, synced.left), (3, 7, 0));
         assert_eq!(count(&mut session), 22);
         assert_eq!(block_on(session.history()).unwrap().len(), 10);
         let none = block_on(session.sync(vec![Message::user("all else")])).unwrap();
-        assert_eq!(none, Synced { known: 0, new: 1, left: 10 });
+        assert_eq!((none.known, none.new, none.left), (0, 1, 10));
         assert!(!block_on(session.search("another", 9)).unwrap().is_empty());
     });
 }

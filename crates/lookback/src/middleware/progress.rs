@@ -80,7 +80,7 @@ impl Progress {
         let state = &mut self.state;
         let call = signature(&outcome.call);
         let result = digest(&format!("{call:032x} {}", outcome.text));
-        let good = !outcome.error && !outcome.text.trim().is_empty();
+        let good = !outcome.status.is_error() && !outcome.text.trim().is_empty();
         let fresh = good && state.evidence.insert(result);
         state.calls.push_back((call, fresh));
         if state.calls.len() > 2 * LONGEST {
@@ -94,7 +94,7 @@ impl Progress {
             return;
         }
         state.circle = state.circle().or(state.circle);
-        if outcome.error {
+        if outcome.status.is_error() {
             let times = state.failures.entry(result).or_default();
             *times += 1;
             if *times >= 2 {

@@ -107,11 +107,19 @@ impl Run {
 
 /// A note of a middleware to the model.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Note {
     /// The name of the middleware.
     pub middleware: Arc<str>,
     /// The text that the model reads.
     pub text: Arc<str>,
+}
+
+impl Note {
+    /// Creates a note of the middleware with this name.
+    pub fn new(middleware: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
+        Note { middleware: middleware.into(), text: text.into() }
+    }
 }
 
 /// Whether a model call may use tools.
@@ -198,15 +206,47 @@ pub struct ModelAnswer {
 
 /// The outcome of a tool call.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ToolOutcome {
     /// The call.
     pub call: ToolCall,
     /// The text that the model reads.
     pub text: Arc<str>,
-    /// Whether the tool failed.
-    pub error: bool,
-    /// Whether the tool was run. A middleware may answer instead.
-    pub ran: bool,
+    /// What became of the call.
+    pub status: ToolStatus,
     /// How long it took.
     pub duration: Duration,
+}
+
+impl ToolOutcome {
+    /// Creates an outcome that took no time, to try out a middleware without a pipeline.
+    pub fn new(call: ToolCall, text: impl Into<Arc<str>>, status: ToolStatus) -> Self {
+        ToolOutcome { call, text: text.into(), status, duration: Duration::ZERO }
+    }
+}
+
+/// What became of a tool call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ToolStatus {
+    /// The tool was run, and returned a result.
+    Returned,
+    /// The tool was run, and failed.
+    Failed,
+    /// The tool was not run: a middleware gave its result.
+    Answered,
+    /// The tool was not run: a middleware refused the call, or the run ended before.
+    Refused,
+}
+
+impl ToolStatus {
+    /// Whether the tool was run.
+    pub fn is_run(self) -> bool {
+        matches!(self, ToolStatus::Returned | ToolStatus::Failed)
+    }
+
+    /// Whether the model reads the result as an error.
+    pub fn is_error(self) -> bool {
+        matches!(self, ToolStatus::Failed | ToolStatus::Refused)
+    }
 }

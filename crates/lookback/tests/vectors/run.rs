@@ -218,11 +218,10 @@ fn place(
     let (sender, wait) = mpsc::channel();
     held.push(sender);
     let closed = stage["on_failure"] == "closed";
-    let settings = MiddlewareSettings {
-        order: stage["order"].as_u64().map(|order| u32::try_from(order).unwrap()),
-        time_limit: Some(Duration::from_millis(stage["time_limit"].as_u64().unwrap_or(0))),
-        on_failure: stage.get("on_failure").map(|_| if closed { OnFailure::Closed } else { OnFailure::Open }),
-    };
+    let time_limit = Duration::from_millis(stage["time_limit"].as_u64().unwrap_or(0));
+    let mut settings = MiddlewareSettings::default().time_limit(time_limit);
+    settings.order = stage["order"].as_u64().map(|order| u32::try_from(order).unwrap());
+    settings.on_failure = stage.get("on_failure").map(|_| if closed { OnFailure::Closed } else { OnFailure::Open });
     let (stage, asked) = (stage.clone(), asked.clone());
     run.with_settings(Probe { stage, asked, wait: Mutex::new(wait) }, settings)
 }
