@@ -65,7 +65,7 @@ fn reads(number: u64) -> Message {
 /// Plays an iteration in which the model reads another page. Returns the messages that were sent.
 async fn read_on(run: &mut Pipeline) -> Vec<String> {
     let call = run.next().await.unwrap().unwrap();
-    let usage = CallUsage { input: 500 * call.iteration, output: 100, ..CallUsage::default() };
+    let usage = CallUsage::default().input(500 * call.iteration).output(100);
     for tool in run.answered(reads(call.iteration), Some(usage)).await.unwrap() {
         let text = format!("page {}", call.iteration);
         run.tool(&tool, |_| async { Ok::<_, String>(text) }).await.unwrap();

@@ -102,7 +102,7 @@ async fn play(bad: &str, fault: Fault, at: &'static str, on_failure: OnFailure, 
         } else {
             Message::assistant("All are blank.")
         };
-        let usage = CallUsage { input: 800, output: 100, ..CallUsage::default() };
+        let usage = CallUsage::default().input(800).output(100);
         for tool in run.answered(answer, Some(usage)).await.unwrap() {
             run.tool(&tool, |call| async move { Ok::<_, String>(format!("result of {}", call.arguments)) })
                 .await

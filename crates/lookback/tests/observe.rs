@@ -92,8 +92,7 @@ fn observed(observe: Observe) -> Vec<Line> {
                 let arguments = format!(r#"{{"word":"{SECRET}"}}"#);
                 let answer =
                     Message::assistant_with_calls(SECRET, [ToolCall::new(format!("c{number}"), "read", arguments)]);
-                let model = Some("gpt-5-2026".to_owned());
-                let usage = CallUsage { model, input: 1, output: 2, ..CallUsage::default() };
+                let usage = CallUsage::default().model("gpt-5-2026").input(1).output(2);
                 for tool in run.answered(answer, Some(usage)).await.unwrap() {
                     let result = if number == 1 { Ok(SECRET) } else { Err(SECRET) };
                     run.tool(&tool, |_| async { result }).await.unwrap();

@@ -903,7 +903,7 @@ fn an_answer_that_failed_in_the_store_is_reported_once() {
             let (store, mut run, call) = at_first_call(Pipeline::new).await;
             let before = run.session().stats().entries;
             store.next_writes(faults.clone());
-            let usage = CallUsage { model: Some("gpt-4o".into()), input: call.tokens * 2, ..CallUsage::default() };
+            let usage = CallUsage::default().model("gpt-4o").input(call.tokens * 2);
             run.answered(Message::assistant("One."), Some(usage.clone())).await.unwrap_err();
             run.answered(Message::assistant("One."), Some(usage)).await.unwrap();
             let entries = run.into_session().entries().await.unwrap();
@@ -989,7 +989,7 @@ fn the_standard_middleware_counts_what_is_reported() {
         let mut calls = Vec::new();
         while let Some(call) = run.next().await.unwrap() {
             calls.push(call.tools != ToolUse::Free);
-            let usage = CallUsage { input: 50, output: 10, ..CallUsage::default() };
+            let usage = CallUsage::default().input(50).output(10);
             for tool in run.answered(asks(call.iteration), Some(usage)).await.unwrap() {
                 run.tool(&tool, |_| async { Ok::<_, String>("a page") }).await.unwrap();
             }
@@ -1009,7 +1009,7 @@ fn what_is_reported_of_a_dated_model_corrects_the_counts_of_the_model_that_was_a
             let mut run = Pipeline::new(session);
             run.start(Message::user("Count to ten thousand. ".repeat(50))).await.unwrap();
             let call = run.next().await.unwrap().unwrap();
-            let usage = CallUsage { model: Some(told.to_owned()), input: call.tokens * 3, ..CallUsage::default() };
+            let usage = CallUsage::default().model(told).input(call.tokens * 3);
             run.answered(Message::assistant("One."), Some(usage)).await.unwrap();
             run.start(Message::user("Go on.")).await.unwrap();
             let next = run.next().await.unwrap().unwrap();

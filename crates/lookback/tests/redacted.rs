@@ -70,7 +70,7 @@ fn stores_and_sessions_say_no_word() {
         });
     }
     hides(&Record { body: mark(), text: mark(), checkpoint: false });
-    hides(&HistoryQuery { query: Some(mark()), ..HistoryQuery::default() });
+    hides(&HistoryQuery::default().query(mark()));
     hides(&ReadOptions { query: Some(mark()), ..ReadOptions::default() });
     let recording = format!(r#"{{"role":"user","content":"{MARK}"}}"#);
     hides(&Recording::read(&recording, "chat", Dialect::OpenAiChat).unwrap());

@@ -334,19 +334,16 @@ fn a_session_is_read_by_number_tag_and_text() {
         let all = HistoryQuery::default;
         let mut session = open(&store, settings(4));
         assert_eq!(read(&mut session, all()).len(), 9);
-        assert_eq!(read(&mut session, HistoryQuery { limit: Some(2), ..all() }), ["port number 4", "port number 5"]);
+        assert_eq!(read(&mut session, all().limit(2)), ["port number 4", "port number 5"]);
         // An exchange is not read in part.
-        assert_eq!(read(&mut session, HistoryQuery { limit: Some(7), ..all() }).len(), 6);
-        assert_eq!(read(&mut session, HistoryQuery { tags: vec!["b".into()], ..all() }).len(), 6);
-        assert_eq!(read(&mut session, HistoryQuery { tags: vec!["a".into(), "b".into()], ..all() }).len(), 6);
-        assert_eq!(read(&mut session, HistoryQuery { tags: vec!["c".into()], ..all() }), [""; 0]);
-        let query = |text: &str| HistoryQuery { query: Some(text.into()), ..all() };
+        assert_eq!(read(&mut session, all().limit(7)).len(), 6);
+        assert_eq!(read(&mut session, all().tag("b")).len(), 6);
+        assert_eq!(read(&mut session, all().tag("a").tag("b")).len(), 6);
+        assert_eq!(read(&mut session, all().tag("c")), [""; 0]);
+        let query = |text: &str| all().query(text);
         assert_eq!(read(&mut session, query("host")).len(), 2, "a result comes with its call");
         assert_eq!(read(&mut session, query("port")).len(), 7);
-        assert_eq!(
-            read(&mut session, HistoryQuery { tags: vec!["b".into()], limit: Some(3), ..query("port") }).len(),
-            3
-        );
+        assert_eq!(read(&mut session, query("port").tag("b").limit(3)).len(), 3);
         let record = block_on(session.record()).unwrap().unwrap();
         assert_eq!((record.agent.as_deref(), record.messages), (Some("writer"), 9));
         assert!(record.created.unwrap() <= record.used.unwrap());
@@ -394,8 +391,9 @@ fn tags_go_along_to_another_branch() {
         block_on(session.push(user("two ports, a port each"))).unwrap();
         block_on(session.sync(vec![user("one port"), user("another port")])).unwrap();
         let read = |session: &mut Session, tag: &str, query: Option<&str>| -> Vec<String> {
-            let (tags, query) = (vec![tag.to_owned()], query.map(ToOwned::to_owned));
-            let past = block_on(session.read(&HistoryQuery { tags, query, ..HistoryQuery::default() })).unwrap();
+            let tagged = HistoryQuery::default().tag(tag);
+            let selection = query.map_or(tagged.clone(), |query| tagged.query(query));
+            let past = block_on(session.read(&selection)).unwrap();
             past.iter().map(|past| past.arrival.message.text()).collect()
         };
         assert_eq!(read(&mut session, "a", None), ["one port"]);
@@ -421,12 +419,7 @@ fn messages_are_replaced_at_once_and_the_old_log_stays_readable() {
         assert!(matches!(block_on(session.entries()).unwrap()[0], lookback::Entry::Message(_)));
         block_on(session.clear()).unwrap();
         assert_eq!(window(&mut session), "[]");
-        assert_eq!(
-            block_on(session.read(&HistoryQuery { query: Some("beginning".into()), ..HistoryQuery::default() }))
-                .unwrap()
-                .len(),
-            1
-        );
+        assert_eq!(block_on(session.read(&HistoryQuery::default().query("beginning"))).unwrap().len(), 1);
     });
 }
 

@@ -24,7 +24,7 @@
 //!         1 => Message::assistant_with_calls("", [ToolCall::new("c1", "read", r#"{"path":"notes.txt"}"#)]),
 //!         _ => Message::assistant("Buy milk."),
 //!     };
-//!     let usage = CallUsage { input: call.tokens, output: 20, ..CallUsage::default() };
+//!     let usage = CallUsage::default().input(call.tokens).output(20);
 //!     for tool in run.answered(answer, Some(usage)).await? {
 //!         run.tool(&tool, |_call| async { Ok::<_, String>("buy milk") }).await?;
 //!     }

@@ -170,7 +170,15 @@ impl Call {
 }
 
 /// The usage that a provider reported for a call.
+///
+/// ```
+/// use lookback::middleware::CallUsage;
+///
+/// let usage = CallUsage::default().input(12_000).output(300).model("gpt-4o");
+/// assert_eq!(usage.input + usage.output, 12_300);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct CallUsage {
     /// The provider, for example `openai` or `anthropic`.
     pub provider: Option<String>,
@@ -187,6 +195,30 @@ impl CallUsage {
     pub fn of(response: &Response) -> Option<Self> {
         let output = response.output.unwrap_or_default();
         Some(CallUsage { provider: None, model: response.model.clone(), input: response.input?, output })
+    }
+
+    /// Sets the provider.
+    #[must_use]
+    pub fn provider(self, provider: impl Into<String>) -> Self {
+        CallUsage { provider: Some(provider.into()), ..self }
+    }
+
+    /// Sets the model that answered.
+    #[must_use]
+    pub fn model(self, model: impl Into<String>) -> Self {
+        CallUsage { model: Some(model.into()), ..self }
+    }
+
+    /// Sets the input tokens, cached ones included.
+    #[must_use]
+    pub fn input(self, tokens: u64) -> Self {
+        CallUsage { input: tokens, ..self }
+    }
+
+    /// Sets the output tokens.
+    #[must_use]
+    pub fn output(self, tokens: u64) -> Self {
+        CallUsage { output: tokens, ..self }
     }
 }
 

@@ -26,6 +26,7 @@ pub struct HistoryEntry {
 
 /// Selects messages of a session. The default selects the whole conversation.
 #[derive(Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct HistoryQuery {
     /// The most messages to return: the newest ones. There may be fewer, because a tool call is never returned without
     /// its results.
@@ -35,6 +36,27 @@ pub struct HistoryQuery {
     /// Only messages that have every word of this text, and the rest of their tool exchanges. It searches everything
     /// that was ever in the session, including earlier branches.
     pub query: Option<String>,
+}
+
+impl HistoryQuery {
+    /// Selects only the newest messages, at most this many.
+    #[must_use]
+    pub fn limit(self, limit: usize) -> Self {
+        HistoryQuery { limit: Some(limit), ..self }
+    }
+
+    /// Selects only messages that were written under this tag, and under the tags that were set before.
+    #[must_use]
+    pub fn tag(mut self, tag: impl Into<String>) -> Self {
+        self.tags.push(tag.into());
+        self
+    }
+
+    /// Selects only messages that have every word of this text, and the rest of their tool exchanges.
+    #[must_use]
+    pub fn query(self, query: impl Into<String>) -> Self {
+        HistoryQuery { query: Some(query.into()), ..self }
+    }
 }
 
 /// What is known about a session.
@@ -142,7 +164,7 @@ impl Session {
     /// let mut session = Session::open(MemoryStore::new(), "chat-1", Settings::default()).await?;
     /// session.push(Message::user("The port is 5050.")).await?;
     /// session.push(Message::user("The host is green.")).await?;
-    /// let found = session.read(&HistoryQuery { query: Some("port".into()), ..HistoryQuery::default() }).await?;
+    /// let found = session.read(&HistoryQuery::default().query("port")).await?;
     /// assert_eq!(found[0].arrival.message.text(), "The port is 5050.");
     /// assert_eq!(found.len(), 1);
     /// # Ok::<(), lookback::Error>(())

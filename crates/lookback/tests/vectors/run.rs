@@ -109,7 +109,7 @@ pub fn play(vector: &Vector, dialect: Dialect, here: &str) -> BTreeMap<String, V
                 Some(text) => Message::assistant(text),
                 None => Message::assistant_with_calls("", results.iter().map(|(call, _)| call.clone())),
             };
-            let usage = CallUsage { input: calls.last().unwrap().tokens, output: 10, ..CallUsage::default() };
+            let usage = CallUsage::default().input(calls.last().unwrap().tokens).output(10);
             for call in run.answered(answer, Some(usage)).await.unwrap() {
                 let (_, result) = results.iter().find(|(known, _)| *known == call).unwrap();
                 run.tool(&call, |_| async { result.clone() }).await.unwrap();
@@ -204,7 +204,7 @@ fn place(
         if options["stop"] == true {
             budget = budget.at_hard(AtHard::Stop);
         }
-        return run.with(budget.active(options["active"] != false));
+        return run.with(if options["active"] == false { budget.disabled() } else { budget });
     }
     if let Some(options) = stage.get("window") {
         return run.with(ContextFilter::rounds(options["rounds"].as_u64().unwrap()).unwrap());
