@@ -15,7 +15,7 @@ use lookback::memory::{
 use lookback::middleware::{Event, FactSheet, Note, Pipeline, Reaction, Run, ToolOutcome, ToolStatus};
 use lookback::session::{self, HistoryQuery};
 use lookback::store::Record;
-use lookback::summarize::{Ask, SummarizeOptions, Summary, Task, passages};
+use lookback::summarize::{Function, SummarizeOptions, Task, passages, summarize};
 use lookback::tokens::Estimate;
 use lookback::{
     Dialect, FileStore, LogName, MemoryStore, Message, Policy, Recording, Session, Settings, SqliteStore, Store,
@@ -113,17 +113,17 @@ fn facts_say_no_word() {
 
 #[test]
 fn what_a_summarizer_reads_and_writes_says_no_word() {
-    let task = Task {
-        previous: Some(mark()),
-        focus: vec![mark()],
-        instructions: Some(mark()),
-        fault: Some(mark()),
-        ..Task::new(passages(&[Message::user(MARK)]), 100)
-    };
+    let task = Task::new(passages(&[Message::user(MARK)]), 100);
+    let mut task = task.with_previous(MARK).with_focus([MARK]).with_instructions(MARK);
+    task.fault = Some(mark());
     hides(&task);
-    hides(&Summary { text: mark(), tokens_before: 2, tokens_after: 1 });
-    hides(&Ask { model: "m".to_owned(), system: mark(), prompt: mark(), schema: None, budget: 1 });
-    hides(&SummarizeOptions { focus: vec![mark()], previous: Some(mark()), ..SummarizeOptions::default() });
+    let options = SummarizeOptions::default().focus([MARK]).previous(MARK);
+    hides(&options);
+    let model = Function::new("m", |ask| async move {
+        hides(&ask);
+        Ok(mark())
+    });
+    hides(&block_on(summarize(&[Message::user(MARK)], &model, &options)).unwrap());
 }
 
 #[test]

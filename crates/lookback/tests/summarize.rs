@@ -74,13 +74,12 @@ fn the_transcript_is_numbered_lines_with_roles() {
 #[test]
 fn the_model_gets_the_transcript_its_name_the_focus_and_the_budget() {
     let (model, asks) = says("A summary.");
-    let options =
-        SummarizeOptions { focus: vec!["decisions".into(), "key_facts".into()], ..SummarizeOptions::default() };
+    let options = SummarizeOptions::default().focus(["decisions", "key_facts"]);
     let summary = block_on(summarize(&talk(), &model, &options)).unwrap();
     assert_eq!(summary.text, "A summary.");
     assert!(summary.tokens_before > 0 && summary.tokens_after > 0);
     assert!(summary.ratio() > 0.0 && summary.ratio() <= 1.0);
-    block_on(summarize(&talk(), &model, &SummarizeOptions { budget: 200, ..SummarizeOptions::default() })).unwrap();
+    block_on(summarize(&talk(), &model, &SummarizeOptions::default().budget(200))).unwrap();
     let asks = asks.lock().unwrap();
     assert_eq!(asks[0].model, "mock-model");
     assert_eq!(asks[0].prompt, Task::new(passages(&talk()), 1).prompt());
@@ -101,7 +100,7 @@ fn nothing_is_summarized_without_a_call() {
     }
     let summary = block_on(summarize(&[], &model, &SummarizeOptions::default())).unwrap();
     assert_eq!((&summary, summary.ratio()), (&Summary::default(), 1.0));
-    let options = SummarizeOptions { previous: Some("What was before.".into()), ..SummarizeOptions::default() };
+    let options = SummarizeOptions::default().previous("What was before.");
     let summary = block_on(summarize(&[], &model, &options)).unwrap();
     assert_eq!((summary.text.as_str(), summary.ratio()), ("What was before.", 1.0));
     assert_eq!(summary.tokens_after, estimate("What was before."));
@@ -111,7 +110,7 @@ fn nothing_is_summarized_without_a_call() {
 #[test]
 fn a_previous_summary_is_the_first_passage() {
     let (model, asks) = says("Summary v2");
-    let options = SummarizeOptions { previous: Some("Summary v1".into()), ..SummarizeOptions::default() };
+    let options = SummarizeOptions::default().previous("Summary v1");
     block_on(summarize(&[Message::user("Hello")], &model, &options)).unwrap();
     assert_eq!(asks.lock().unwrap()[0].prompt, "[1] system: Previous summary: Summary v1\n\n[2] user: Hello");
 }
@@ -154,8 +153,7 @@ fn an_answer_over_the_budget_is_cut_at_a_sentence() {
     ];
     for (answer, budget, expected) in cases {
         let (model, _) = says(answer);
-        let summary =
-            block_on(summarize(&talk(), &model, &SummarizeOptions { budget, ..SummarizeOptions::default() })).unwrap();
+        let summary = block_on(summarize(&talk(), &model, &SummarizeOptions::default().budget(budget))).unwrap();
         assert_eq!(summary.text, expected);
         assert_eq!(summary.tokens_after, estimate(expected));
         assert!(summary.tokens_after <= budget);
@@ -220,7 +218,7 @@ fn what_one_call_cannot_take_is_split_and_merged() {
         for (messages, words) in [(&spoken, 20), (&spoken, 5_000), (&one, 40), (&unbroken, 1)] {
             for (window, budget) in [(700, 100), (2_000, 100), (2_000, 10_000)] {
                 let model = narrow(window, counter.clone(), words);
-                let task = Task { previous: Some("Port 1 is shut.".into()), ..Task::new(passages(messages), budget) };
+                let task = Task::new(passages(messages), budget).with_previous("Port 1 is shut.");
                 let summary = block_on(run(&model, task, &**counter)).unwrap();
                 assert!(summary.tokens_after <= budget.min(window / 4));
                 assert!(!summary.text.is_empty());
@@ -262,7 +260,7 @@ fn answers_to_a_schema_that_only_grow_are_an_error() {
         let answer = answer.clone();
         async move { Ok(answer) }
     });
-    let task = Task { schema: Some(json!({"type": "object"})), ..Task::new(vec![user(&"Hello ".repeat(5_000))], 100) };
+    let task = Task::new(vec![user(&"Hello ".repeat(5_000))], 100).with_schema(json!({"type": "object"}));
     let failed = block_on(run(&model.with_window(1_000), task, &Estimate::default()));
     assert!(matches!(failed, Err(SummarizerError::NoProgress { .. })), "{failed:?}");
 }
@@ -390,11 +388,7 @@ fn it_keeps_what_is_talked_about() {
         ),
         Message::user("Nice weather, by the way."),
     ];
-    let summary = block_on(summarize(
-        &talk,
-        &Extractive::default(),
-        &SummarizeOptions { budget: 64, ..SummarizeOptions::default() },
-    ));
+    let summary = block_on(summarize(&talk, &Extractive::default(), &SummarizeOptions::default().budget(64)));
     let text = summary.unwrap().text;
     assert!(text.contains("config/billing.toml") && text.contains("port 5433"), "{text}");
     assert!(!text.contains("weather") && !text.contains("How are you"), "{text}");
@@ -402,11 +396,8 @@ fn it_keeps_what_is_talked_about() {
 
 #[test]
 fn what_a_previous_summary_says_competes() {
-    let options = SummarizeOptions {
-        budget: 28,
-        previous: Some("The deploy key is in vault/deploy.key.\nThe sky was blue.".into()),
-        ..SummarizeOptions::default()
-    };
+    let previous = "The deploy key is in vault/deploy.key.\nThe sky was blue.";
+    let options = SummarizeOptions::default().budget(28).previous(previous);
     let talk = [Message::user("Where is vault/deploy.key again?"), Message::assistant("Let me see.")];
     let text = block_on(summarize(&talk, &Extractive::default(), &options)).unwrap().text;
     assert!(text.starts_with("The deploy key is in vault/deploy.key."), "{text}");
@@ -415,8 +406,7 @@ fn what_a_previous_summary_says_competes() {
 #[test]
 fn the_focus_counts() {
     let talk = [Message::user("The red team won the cup. The blue team lost the game. The green team stayed home.")];
-    let options =
-        |focus: &str| SummarizeOptions { budget: 9, focus: vec![focus.into()], ..SummarizeOptions::default() };
+    let options = |focus: &str| SummarizeOptions::default().budget(9).focus([focus]);
     for (focus, expected) in [("blue", "The blue team lost the game."), ("green", "The green team stayed home.")] {
         let summary = block_on(summarize(&talk, &Extractive::default(), &options(focus))).unwrap();
         assert_eq!(summary.text, expected);
@@ -425,7 +415,7 @@ fn the_focus_counts() {
 
 #[test]
 fn a_schema_needs_a_model() {
-    let task = Task { schema: Some(json!({})), ..Task::new(vec![user("Hello")], 50) };
+    let task = Task::new(vec![user("Hello")], 50).with_schema(json!({}));
     let failed = block_on(run(&Extractive::default(), task, &Estimate::default()));
     assert!(matches!(failed, Err(SummarizerError::NeedsModel { .. })), "{failed:?}");
 }
@@ -478,7 +468,8 @@ proptest! {
         let counter: Arc<dyn TokenCounter> =
             if exact { Arc::new(OpenAiCounter::new(Vocabulary::O200k)) } else { Arc::new(Estimate::default()) };
         let messages: Vec<Message> = said.iter().map(Message::user).collect();
-        let task = Task { previous: previous.clone(), ..Task::new(passages(&messages), budget) };
+        let mut task = Task::new(passages(&messages), budget);
+        task.previous.clone_from(&previous);
         let model = Extractive::new(counter.clone());
         let summary = block_on(run(&model, task.clone(), &*counter)).unwrap();
         prop_assert!(summary.tokens_after <= budget);

@@ -57,8 +57,7 @@ const AT_ONCE: usize = 64 << 10;
 ///     Message::user("Hi! Please move the server to port 5050."),
 ///     Message::assistant("Done: the server listens on port 5050 now. Anything else?"),
 /// ];
-/// let options = SummarizeOptions { budget: 15, ..SummarizeOptions::default() };
-/// let summary = summarize(&talk, &Extractive::default(), &options).await?;
+/// let summary = summarize(&talk, &Extractive::default(), &SummarizeOptions::default().budget(15)).await?;
 /// assert_eq!(summary.text, "Please move the server to port 5050.");
 /// # Ok::<(), lookback::summarize::SummarizerError>(())
 /// # }).unwrap();

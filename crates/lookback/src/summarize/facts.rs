@@ -9,6 +9,7 @@ use super::{Summarizer, SummarizerError, Summary, Task, passages, run};
 
 /// The options of [`summarize`].
 #[derive(Clone)]
+#[non_exhaustive]
 pub struct SummarizeOptions {
     /// The most tokens of the summary, at least 1. The default is 500.
     pub budget: u64,
@@ -18,6 +19,32 @@ pub struct SummarizeOptions {
     pub previous: Option<String>,
     /// What counts the tokens. The default is an estimate.
     pub counter: Arc<dyn TokenCounter>,
+}
+
+impl SummarizeOptions {
+    /// Sets the most tokens of the summary, at least 1.
+    #[must_use]
+    pub fn budget(self, tokens: u64) -> Self {
+        SummarizeOptions { budget: tokens, ..self }
+    }
+
+    /// Sets what matters most, such as `decisions`.
+    #[must_use]
+    pub fn focus(self, aspects: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        SummarizeOptions { focus: aspects.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// Sets a summary of what came before. The new summary includes it.
+    #[must_use]
+    pub fn previous(self, summary: impl Into<String>) -> Self {
+        SummarizeOptions { previous: Some(summary.into()), ..self }
+    }
+
+    /// Sets what counts the tokens.
+    #[must_use]
+    pub fn counter(self, counter: Arc<dyn TokenCounter>) -> Self {
+        SummarizeOptions { counter, ..self }
+    }
 }
 
 impl Default for SummarizeOptions {

@@ -41,6 +41,7 @@ pub struct Function<F> {
 
 /// The request that a function gets.
 #[derive(Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Ask {
     /// The model's name, as given to [`Function::new`].
     pub model: String,

@@ -11,7 +11,17 @@ use ureq::http::{HeaderMap, StatusCode};
 use super::SummarizerError;
 
 /// The limits of a call to an endpoint.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use lookback::summarize::HttpLimits;
+///
+/// let limits = HttpLimits::default().time(Duration::from_secs(30)).tries(2);
+/// assert_eq!((limits.tries, limits.response), (2, 4 * 1024 * 1024));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HttpLimits {
     /// The time for one call, with all tries and waits. The default is 120 seconds.
     pub time: Duration,
@@ -23,6 +33,32 @@ pub struct HttpLimits {
     pub wait: Duration,
     /// The largest response that is read, in bytes. The default is 4 MiB.
     pub response: u64,
+}
+
+impl HttpLimits {
+    /// Sets the time for one call, with all tries and waits.
+    #[must_use]
+    pub fn time(self, time: Duration) -> Self {
+        HttpLimits { time, ..self }
+    }
+
+    /// Sets the most times that a request is sent, at least 1.
+    #[must_use]
+    pub fn tries(self, tries: u32) -> Self {
+        HttpLimits { tries, ..self }
+    }
+
+    /// Sets the wait after the first try. It doubles with each try.
+    #[must_use]
+    pub fn wait(self, wait: Duration) -> Self {
+        HttpLimits { wait, ..self }
+    }
+
+    /// Sets the largest response that is read, in bytes.
+    #[must_use]
+    pub fn response(self, bytes: u64) -> Self {
+        HttpLimits { response: bytes, ..self }
+    }
 }
 
 impl Default for HttpLimits {
