@@ -231,7 +231,7 @@ fn counter() -> Arc<dyn TokenCounter> {
 }
 
 fn settings(policy: Policy) -> Settings {
-    Settings { policy, counter: counter(), ..Settings::default() }
+    Settings::default().policy(policy).counter(counter())
 }
 
 /// Replays a recording into a session, and calls `on_call` before each model call, as `lookback replay` does.

@@ -225,7 +225,7 @@ impl Program {
             ..Policy::unlimited()
         };
         let counter = Arc::new(Uncounted);
-        let mut engine = Engine::new(Settings { dialect, policy, counter, ..Settings::default() });
+        let mut engine = Engine::new(Settings::default().dialect(dialect).policy(policy).counter(counter));
         for (windows, messages) in &inputs {
             for message in messages {
                 let message = dialect.decode(message).expect("a message");

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use lookback::policy::Measure;
 use lookback::recording::{self, Shape};
-use lookback::tokens::{Model, Models};
+use lookback::tokens::Models;
 use lookback::{Dialect, Policy, Preamble, Price, Prices, Recording, Request, Settings, presets};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -235,9 +235,8 @@ pub(crate) fn price(name: &str) -> Result<Price, Failure> {
 pub(crate) fn settings(model: Option<&str>) -> Settings {
     let Some(name) = model else {
         // The tokenizer o200k is exact for most models of OpenAI, and close for others.
-        let counter = Models::builtin().find("gpt-4o").map(Model::counter);
-        let default = Settings::default();
-        return Settings { counter: counter.unwrap_or_else(|| default.counter.clone()), ..default };
+        let known = Models::builtin().find("gpt-4o");
+        return known.map_or_else(Settings::default, |known| Settings::default().counter(known.counter()));
     };
     let settings = Settings::for_model(Dialect::default(), name);
     if settings.model_window.is_none() {

@@ -76,7 +76,7 @@ fn the_laws_hold_of_real_transcripts() {
 
 /// A session fed message by message, with a window before each assistant message.
 fn drive(line: &Line<'_>, policy: &Policy, dialect: Dialect) -> Run {
-    let mut run = Run::new(Settings { dialect, policy: policy.clone(), ..Settings::default() });
+    let mut run = Run::new(Settings::default().dialect(dialect).policy(policy.clone()));
     for raw in &line.messages {
         let message = Dialect::OpenAiChat.decode_raw(raw).unwrap();
         // Other dialects have their system prompt elsewhere, and cannot say all that is in these.

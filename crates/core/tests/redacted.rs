@@ -111,7 +111,7 @@ fn requests_and_answers_say_no_word() {
 #[test]
 fn what_is_kept_of_a_conversation_says_no_word() {
     let policy = Policy { limits: Limits::messages(2), ..Policy::unlimited() };
-    let mut engine = Engine::new(Settings { policy, ..Settings::default() });
+    let mut engine = Engine::new(Settings::default().policy(policy));
     let mut log = Transcript::default();
     let preamble = Preamble { system: Some(raw()), tools: Some(raw()) };
     hides(&preamble);

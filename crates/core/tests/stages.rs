@@ -23,7 +23,7 @@ fn a_result_that_is_cleared_stays_as_it_is() {
     ] {
         // A limit that clearing alone does not meet, so that each window tries.
         let policy = Policy { limits: Limits::tokens(20), stages, ..Policy::unlimited() };
-        let mut engine = Engine::new(Settings { dialect: Dialect::Bedrock, policy, ..Settings::default() });
+        let mut engine = Engine::new(Settings::default().dialect(Dialect::Bedrock).policy(policy));
         for message in ROUND.into_iter().chain(REST) {
             engine.push(Dialect::Bedrock.decode(message).unwrap()).unwrap();
         }
@@ -49,7 +49,7 @@ fn a_note_of_what_is_gone_names_the_entry_that_has_it() {
         ..Policy::unlimited()
     };
     let policy = policy.naming_entries();
-    let mut engine = Engine::new(Settings { policy: policy.clone(), ..Settings::default() });
+    let mut engine = Engine::new(Settings::default().policy(policy.clone()));
     engine.push(Message::user("Read it.")).unwrap();
     engine.push(Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")])).unwrap();
     engine.push(Message::tool_result("c1", "x".repeat(3_000))).unwrap();

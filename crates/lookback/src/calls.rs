@@ -18,8 +18,8 @@ pub type MakeSummary<'a> = dyn FnMut(&SummaryRequest) -> Option<String> + 'a;
 /// ```
 /// use lookback::{Engine, Message, Settings, calls, presets};
 ///
-/// let policy = presets::rolling_summary().window_size(2).into();
-/// let mut engine = Engine::new(Settings { policy, ..Settings::default() });
+/// let policy = presets::rolling_summary().window_size(2);
+/// let mut engine = Engine::new(Settings::default().policy(policy));
 /// for text in ["My name is Ada.", "And?", "What is it?"] {
 ///     engine.push(Message::user(text))?;
 /// }
@@ -73,8 +73,8 @@ pub struct Taken {
 ///
 /// let text = r#"[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]"#;
 /// let request = Request::decode(text, None)?;
-/// let policy = presets::messages(1).into();
-/// let mut engine = Engine::new(Settings { policy, ..Settings::default() });
+/// let policy = presets::messages(1);
+/// let mut engine = Engine::new(Settings::default().policy(policy));
 /// let mut calls = 0;
 /// calls::take_in(&mut engine, &request, &mut |_| None, &mut |_| calls += 1)?;
 /// assert_eq!((calls, engine.view().messages().count()), (2, 1));

@@ -205,7 +205,7 @@ fn a_long_file_takes_time_by_its_length() {
 #[test]
 fn a_replay_of_a_session_makes_its_calls_and_none_is_invalid() {
     let recording = &read(SESSION)[0];
-    let settings = Settings { dialect: recording.dialect, ..Settings::default() };
+    let settings = Settings::default().dialect(recording.dialect);
     let prices = Prices::builtin();
     let price = prices.find(prices.names().next().unwrap()).unwrap();
     let mut on_call = |_: &ReplayedCall| ControlFlow::Continue(());

@@ -28,7 +28,7 @@ async fn memory(store: &Shared) -> Memory {
 }
 
 async fn session(store: &Shared, policy: Policy) -> Session {
-    Session::open(store.clone(), "run", Settings { policy, ..Settings::default() }).await.unwrap()
+    Session::open(store.clone(), "run", Settings::default().policy(policy)).await.unwrap()
 }
 
 fn window(max_rounds: u64) -> Policy {
@@ -100,8 +100,7 @@ fn all_five_send_the_filtered_window_with_nudges_and_fact_sheet_and_nothing_else
         let mut run = Pipeline::standard(session(&store, Policy::unlimited()).await, budget, filter, memory.clone())
             .iterations(21);
         // A session with the same policy and no middleware.
-        let mut alone =
-            Session::open(MemoryStore::new(), "alone", Settings { policy, ..Settings::default() }).await.unwrap();
+        let mut alone = Session::open(MemoryStore::new(), "alone", Settings::default().policy(policy)).await.unwrap();
         let task = Message::user("Read all pages.");
         alone.push(task.clone()).await.unwrap();
         run.start(task).await.unwrap();

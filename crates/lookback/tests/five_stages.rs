@@ -69,7 +69,7 @@ async fn play(bad: &str, fault: Fault, at: &'static str, on_failure: OnFailure, 
     let memory = Memory::open(store.clone(), "run").await.unwrap();
     let said = Statement::new(FactKind::Constraint, "Write no files.", Source::of(Speaker::Person));
     memory.state(Scope::Session, said).await.unwrap();
-    let settings = lookback::Settings { dialect, ..lookback::Settings::default() };
+    let settings = lookback::Settings::default().dialect(dialect);
     let session = Session::open(store.clone(), "run", settings.clone()).await.unwrap();
     let here = |name: &str| {
         // The one that hangs has a short limit. The others may take as long as a busy machine needs.

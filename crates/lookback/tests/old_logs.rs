@@ -34,7 +34,7 @@ fn keep(store: &MemoryStore, log: &LogName, from: &str) {
 fn opened(log: &str, dialect: Dialect) -> Session {
     let store = Arc::new(MemoryStore::new());
     keep(&store, &name(log), &format!("{log}.jsonl"));
-    block_on(Session::open(store, log, Settings { dialect, ..Settings::default() })).unwrap()
+    block_on(Session::open(store, log, Settings::default().dialect(dialect))).unwrap()
 }
 
 #[test]
@@ -71,7 +71,7 @@ fn a_summary_goes_on_from_the_notes_beside_it() {
     keep(&store, &name("summary"), "summary.jsonl");
     keep(&store, &name("summary").summary_of(), "summary.notes.jsonl");
     let policy = lookback::presets::named("rolling-summary:window_size=8,summary_budget=60").unwrap();
-    let mut session = block_on(Session::open(store, "summary", Settings { policy, ..Settings::default() })).unwrap();
+    let mut session = block_on(Session::open(store, "summary", Settings::default().policy(policy))).unwrap();
     let before = block_on(session.window()).unwrap().to_json().unwrap();
     assert_eq!(before, file("summary.window.json"));
     for number in 0..4 {

@@ -126,9 +126,9 @@ fn asks(number: u64) -> Message {
 fn what_one_middleware_did_no_other_undoes() {
     for dialect in Dialect::ALL {
         block_on(async {
-            let settings = Settings { dialect, ..Settings::default() };
+            let settings = Settings::default().dialect(dialect);
             let own = settings.policy.tightened(&presets::named("two-tier:sliding_window_size=5").unwrap(), None);
-            let alone = Settings { policy: own, ..settings.clone() };
+            let alone = settings.clone().policy(own);
             let mut alone = Session::open(MemoryStore::new(), "alone", alone).await.unwrap();
             let session = Session::open(MemoryStore::new(), "run", settings).await.unwrap();
             let used = Arc::new(AtomicU64::new(0));
@@ -555,7 +555,7 @@ fn what_was_told_to_a_run_that_is_over_is_not_shown_to_the_next_and_what_is_reme
         block_on(async {
             let here = format!("{dialect}, {reopened}");
             let store = Arc::new(MemoryStore::new());
-            let settings = Settings { dialect, ..Settings::default() };
+            let settings = Settings::default().dialect(dialect);
             let memory = Memory::open(store.clone(), "run").await.unwrap();
             let by = Source::of(Speaker::Person);
             let rule = Statement::new(lookback::memory::FactKind::Constraint, "Write no files.", by);
@@ -611,7 +611,7 @@ fn a_policy_by_name_does_not_undo_what_a_middleware_tightened() {
 fn the_task_is_sent_at_each_call_of_a_session_that_goes_on() {
     for dialect in Dialect::ALL {
         block_on(async {
-            let settings = Settings { dialect, ..Settings::default() };
+            let settings = Settings::default().dialect(dialect);
             let mut session = Session::open(MemoryStore::new(), "run", settings).await.unwrap();
             for number in 1..=20 {
                 session.push(Message::user(format!("Question {number}?"))).await.unwrap();
@@ -646,7 +646,7 @@ fn a_run_has_the_last_turns_of_its_session_before_it_and_a_sub_agents_has_none()
     for (sub_agent, continuity, turns) in cases {
         for dialect in Dialect::ALL {
             block_on(async {
-                let settings = Settings { dialect, ..Settings::default() };
+                let settings = Settings::default().dialect(dialect);
                 let mut session = Session::open(MemoryStore::new(), "run", settings).await.unwrap();
                 for number in 1..=20 {
                     session.push(Message::user(format!("Question {number}?"))).await.unwrap();
@@ -779,7 +779,7 @@ fn results_of_the_same_words_are_not_taken_for_one_another() {
     for dialect in Dialect::ALL {
         block_on(async {
             let store = Arc::new(Shaky::default());
-            let settings = Settings { dialect, ..Settings::default() };
+            let settings = Settings::default().dialect(dialect);
             let session = Session::open(store.clone(), "run", settings).await.unwrap();
             let mut run = Pipeline::new(session);
             run.start(Message::user("Write both pages.")).await.unwrap();
@@ -790,8 +790,7 @@ fn results_of_the_same_words_are_not_taken_for_one_another() {
             // The store fails for the second, while another process writes the first.
             store.next_writes([Fault::Before]);
             run.tool(&two, ok).await.unwrap_err();
-            let mut other =
-                Session::open(store.clone(), "run", Settings { dialect, ..Settings::default() }).await.unwrap();
+            let mut other = Session::open(store.clone(), "run", Settings::default().dialect(dialect)).await.unwrap();
             other.push(Message::tool_result("c1", "ok")).await.unwrap();
             run.tool(&two, ok).await.unwrap();
             let entries = run.into_session().entries().await.unwrap();

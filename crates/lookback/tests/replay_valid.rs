@@ -64,7 +64,7 @@ fn holds(case: &Case) -> Result<(), TestCaseError> {
         prop_assert_eq!(recordings.len(), 1);
         let recording = &recordings[0];
         prop_assert_eq!(recording.dialect, dialect);
-        let settings = Settings { dialect: recording.dialect, policy: case.policy.clone(), ..Settings::default() };
+        let settings = Settings::default().dialect(recording.dialect).policy(case.policy.clone());
         let mut on_call = |_: &ReplayedCall| ControlFlow::Continue(());
         let prices = Prices::builtin();
         let price = prices.find(prices.names().next().unwrap()).unwrap();

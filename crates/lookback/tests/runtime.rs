@@ -63,7 +63,7 @@ fn in_each_runtime<F: Future<Output = ()>>(test: impl Fn() -> F) {
 /// A session that keeps four messages and a summary of the others.
 async fn session() -> Session {
     let policy = presets::named("rolling-summary:window_size=4").unwrap();
-    Session::open(MemoryStore::new(), "chat", Settings { policy, ..Settings::default() }).await.unwrap()
+    Session::open(MemoryStore::new(), "chat", Settings::default().policy(policy)).await.unwrap()
 }
 
 /// What a session summarizes a conversation of twelve messages as.
@@ -80,7 +80,7 @@ async fn facts_drawn(sheet: impl FnOnce(FactSheet) -> FactSheet) -> usize {
     let store = Arc::new(MemoryStore::new());
     let memory = Memory::open(store.clone(), "run").await.unwrap();
     let policy = presets::named("rounds:max_rounds=5,target_rounds=2").unwrap();
-    let session = Session::open(store, "run", Settings { policy, ..Settings::default() }).await.unwrap();
+    let session = Session::open(store, "run", Settings::default().policy(policy)).await.unwrap();
     let mut run = Pipeline::new(session).with(sheet(FactSheet::new(memory.clone())));
     run.start(Message::user("Read all pages.")).await.unwrap();
     for number in 1..=8 {

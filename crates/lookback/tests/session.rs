@@ -29,10 +29,7 @@ fn over_each(test: impl Fn(Arc<dyn Store>)) {
 
 fn settings(messages: u64) -> Settings {
     let target = Some(Limits::messages(messages.div_ceil(2)));
-    Settings {
-        policy: Policy { limits: Limits::messages(messages), target, ..Policy::unlimited() },
-        ..Settings::default()
-    }
+    Settings::default().policy(Policy { limits: Limits::messages(messages), target, ..Policy::unlimited() })
 }
 
 fn open(store: &Arc<dyn Store>, settings: Settings) -> Session {
@@ -206,7 +203,7 @@ fn eight_writers_in_one_file_lose_and_double_nothing() {
 #[test]
 fn a_usage_report_above_our_count_is_believed_at_once() {
     over_each(|store| {
-        let settings = Settings { model: Some("m".to_owned()), ..settings(50) };
+        let settings = settings(50).model("m");
         let mut session = open(&store, settings.clone());
         block_on(session.push(Message::user("word ".repeat(200)))).unwrap();
         let counted = block_on(session.window()).unwrap().tokens();
@@ -445,7 +442,7 @@ fn what_a_session_does_can_be_done_on_any_thread() {
 fn messages_and_what_they_evict_are_one_write() {
     over_each(|store| {
         let policy = Policy { limits: Limits::messages(2), ..Policy::unlimited() };
-        let mut session = open(&store, Settings { policy, ..Settings::default() });
+        let mut session = open(&store, Settings::default().policy(policy));
         let said = |texts: &[&str]| texts.iter().map(|text| Message::user(*text)).collect::<Vec<_>>();
         let shown = |session: &Session| session.view().messages().map(|item| item.message().text()).collect::<Vec<_>>();
         block_on(session.extend_managed(said(&["a", "b", "c"]))).unwrap();
@@ -511,7 +508,7 @@ fn opening_a_session_reads_at_most_twice_and_a_search_once() {
     let keep = Keep { first: 2, ..Keep::default() };
     let policy =
         Policy { limits: Limits::messages(10), target: Some(Limits::messages(5)), keep, ..Policy::unlimited() };
-    let settings = Settings { policy, ..Settings::default() };
+    let settings = Settings::default().policy(policy);
     let open = || block_on(Session::open(store.clone(), "s", settings.clone())).unwrap();
     let mut session = open();
     let mut most = 0;
@@ -538,7 +535,7 @@ fn a_push_returns_the_positions_of_its_messages() {
             system: SystemRule { one: true, ..SystemRule::default() },
             ..Policy::unlimited()
         };
-        let mut session = open(&store, Settings { policy, ..Settings::default() });
+        let mut session = open(&store, Settings::default().policy(policy));
         assert_eq!(block_on(session.push(Message::system("Be brief."))).unwrap(), [0]);
         // The same again is ignored.
         assert_eq!(block_on(session.push(Message::system("Be brief."))).unwrap(), Vec::<u64>::new());

@@ -371,7 +371,7 @@ fn open(
     jobs: &Arc<Mutex<Vec<Job>>>,
     instant: &Arc<AtomicBool>,
 ) -> Session {
-    let settings = Settings { dialect, policy: policy.clone(), model: Some("m".into()), ..Settings::default() };
+    let settings = Settings::default().dialect(dialect).policy(policy.clone()).model("m");
     let (jobs, instant) = (jobs.clone(), instant.clone());
     block_on(Session::open(store.clone(), "life", settings))
         .unwrap()

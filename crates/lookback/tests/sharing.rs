@@ -29,7 +29,7 @@ fn open(store: Arc<dyn Store>) -> Session {
     let stages = vec![Stage::Summarize(Summarize { budget: 200, ..Summarize::default() })];
     let policy =
         Policy { limits: Limits::messages(40), target: Some(Limits::messages(20)), stages, ..Policy::unlimited() };
-    block_on(Session::open(store, "shared", Settings { policy, ..Settings::default() })).unwrap()
+    block_on(Session::open(store, "shared", Settings::default().policy(policy))).unwrap()
 }
 
 /// Pushes messages one by one, and takes a window now and then.

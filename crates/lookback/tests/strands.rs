@@ -665,7 +665,7 @@ fn none_of_it_is_ever_lost() {
     }
     assert_eq!(list.len(), 4);
     assert!(is_valid(&list));
-    let settings = Settings { dialect: DIALECT, ..Settings::default() };
+    let settings = Settings::default().dialect(DIALECT);
     let mut session = block_on(Session::open(store.clone(), "agent-1", settings)).unwrap();
     let entries = block_on(session.entries()).unwrap();
     let messages = entries.iter().filter_map(|entry| match entry {

@@ -78,7 +78,7 @@ fn check(document: &Document) -> Checked<'_> {
 fn repair(document: &Document) -> Result<Checked<'_>, Failure> {
     let request = &document.request;
     let dialect = request.dialect();
-    let settings = Settings { dialect, policy: Policy::unlimited(), ..Settings::default() };
+    let settings = Settings::default().dialect(dialect).policy(Policy::unlimited());
     let mut engine = Engine::new(settings);
     let taken = calls::take_in_once(&mut engine, request, &mut |_| None, &mut |_| {}).map_err(Error::from)?;
     let view = engine.view();

@@ -199,8 +199,7 @@ impl<'a> Run<'a> {
         candidate: &Candidate,
         name: Option<&str>,
     ) -> Result<(Report, Vec<ReplayedCall>), Failure> {
-        let settings =
-            Settings { dialect: recording.dialect, policy: candidate.policy.clone(), ..self.settings.clone() };
+        let settings = self.settings.clone().dialect(recording.dialect).policy(candidate.policy.clone());
         let unrecorded = self.args.preamble_from_usage.then(|| replay::unrecorded(recording, &*settings.counter));
         let unrecorded = unrecorded.flatten().unwrap_or(0);
         let (mut calls, start) = (Vec::new(), self.bar.position());

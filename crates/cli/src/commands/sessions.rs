@@ -215,7 +215,7 @@ fn window(name: &str, place: &StoreArg) -> Result<(), Failure> {
     let wire = view.messages().find_map(|item| item.message().wire());
     let dialect = wire.map_or(Dialect::default(), |wire| wire.dialect);
     let policy = input::policy("none", &[])?;
-    let settings = Settings { dialect, policy, ..Settings::default() };
+    let settings = Settings::default().dialect(dialect).policy(policy);
     let mut engine = Engine::resume(settings, view.clone(), session.stats().entries, 0);
     engine.window();
     let messages = engine.view().encode(dialect).map_err(Error::from)?;

@@ -88,14 +88,14 @@ fn decide(args: &WindowArgs, request: &Request, policy: &Policy, model: Option<&
         let room = model.and_then(input::known_room);
         let unbounded = Policy { hard: policy.hard.or(Some(Limits::default())), ..policy.clone() };
         let counter = Arc::new(Uncounted);
-        let settings = Settings { dialect, policy: unbounded, counter, ..Settings::default() };
+        let settings = Settings::default().dialect(dialect).policy(unbounded).counter(counter);
         let run = feed(args, request, settings)?;
         let fits = policy.hard.is_some() || room.is_none_or(|room| run.most_tokens <= room);
         if fits && run.taken.outcome.exceeded.is_none() && policy.limits.fits(&run.view().totals()) {
             return Ok(run);
         }
     }
-    feed(args, request, Settings { dialect, policy: policy.clone(), ..input::settings(model) })
+    feed(args, request, input::settings(model).dialect(dialect).policy(policy.clone()))
 }
 
 /// Feeds the request to an engine, call by call or at once.

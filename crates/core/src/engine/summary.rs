@@ -128,7 +128,7 @@ impl Engine {
     ///
     /// let stages = vec![Stage::Summarize(Summarize::default())];
     /// let policy = Policy { limits: Limits::messages(2), stages, ..Policy::unlimited() };
-    /// let mut engine = Engine::new(Settings { policy, ..Settings::default() });
+    /// let mut engine = Engine::new(Settings::default().policy(policy));
     /// for text in ["My name is Ada.", "And?", "What is it?"] {
     ///     engine.push(Message::user(text))?;
     /// }

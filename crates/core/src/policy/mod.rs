@@ -128,7 +128,7 @@ impl Policy {
     /// ```
     /// use lookback_core::{Engine, Message, Policy, Settings};
     ///
-    /// let settings = Settings { policy: Policy::never_compact(), model_window: Some(10), ..Settings::default() };
+    /// let settings = Settings::default().policy(Policy::never_compact()).model_window(10);
     /// let mut engine = Engine::new(settings);
     /// for text in ["one", "two", "three", "four"] {
     ///     engine.push(Message::user(text))?;

@@ -536,7 +536,7 @@ pub fn a_session_that_is_opened_again_goes_on_the_same(run: &Run) -> Found {
 /// Whether signed reasoning of an open tool loop forbids a change: found out by a policy that would change everything.
 fn is_bound(run: &Run, step: &Step) -> bool {
     let policy = Policy { limits: Limits { bytes: Some(0), ..Limits::default() }, ..Policy::unlimited() };
-    let settings = Settings { policy, ..run.settings.clone() };
+    let settings = run.settings.clone().policy(policy);
     let engine = Engine::resume(settings, step.view.clone(), step.end, 0);
     engine.explain().plan.decisions.iter().any(|decision| decision.reason == Reason::Waits)
 }

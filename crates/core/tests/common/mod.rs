@@ -659,13 +659,9 @@ pub struct Run {
 }
 
 pub fn settings(case: &Case) -> Settings {
-    Settings {
-        dialect: case.dialect,
-        policy: case.policy.clone(),
-        model: Some("m".to_owned()),
-        model_window: case.window,
-        ..Settings::default()
-    }
+    let mut settings = Settings::default().dialect(case.dialect).policy(case.policy.clone()).model("m");
+    settings.model_window = case.window;
+    settings
 }
 
 impl Run {

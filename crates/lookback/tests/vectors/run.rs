@@ -69,7 +69,7 @@ pub fn hold(file: &str) {
 /// Plays a vector, checks each call against the provider's rules, and returns the outcome.
 pub fn play(vector: &Vector, dialect: Dialect, here: &str) -> BTreeMap<String, Value> {
     block_on(async {
-        let settings = lookback::Settings { dialect, ..lookback::Settings::default() };
+        let settings = lookback::Settings::default().dialect(dialect);
         let session = Session::open(MemoryStore::new(), "run", settings).await.unwrap();
         let (asked, used) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicU64::new(0)));
         // What a middleware that hangs waits for. Kept to the end of the run.

@@ -13,7 +13,7 @@ use super::{Error, Options, Utf16};
 pub(super) const DIALECT: Dialect = Dialect::OpenAiChat;
 
 pub(super) fn settings(policy: Policy) -> Settings {
-    Settings { dialect: DIALECT, policy, counter: Arc::new(Utf16), ..Settings::default() }
+    Settings::default().dialect(DIALECT).policy(policy).counter(Arc::new(Utf16))
 }
 
 /// Returns the policy of a read. It records nothing, so a larger limit shows more again.

@@ -69,5 +69,5 @@ fn log_of(id: &str) -> Result<String, Error> {
 }
 
 fn settings(policy: Policy) -> Settings {
-    Settings { dialect: DIALECT, policy, ..Settings::default() }
+    Settings::default().dialect(DIALECT).policy(policy)
 }

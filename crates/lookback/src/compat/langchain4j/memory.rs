@@ -216,7 +216,7 @@ impl Inner {
             _ => {
                 let counter = self.counter.clone();
                 let dialect = Dialect::OpenAiChat;
-                let settings = engine::Settings { dialect, policy, counter, ..engine::Settings::default() };
+                let settings = engine::Settings::default().dialect(dialect).policy(policy).counter(counter);
                 let session = Session::open(self.store.clone(), self.name.as_str(), settings).await?;
                 let newest = self.newest_of(&session).await?.into_iter().next();
                 Held { session, newest }
