@@ -134,7 +134,7 @@ fn what_one_middleware_did_no_other_undoes() {
             let used = Arc::new(AtomicU64::new(0));
             let read = used.clone();
             let mut run = Pipeline::new(session)
-                .with(Progress::new().after([3, 10, 100]))
+                .with(Progress::new().nudge_after(3).nudge_again_after(10).last_answer_after(100))
                 .with(ContextFilter::rounds(5).unwrap())
                 .with(Budget::new(25_000, move || read.load(Ordering::Relaxed)));
             let task = Message::user("Find out why the build fails.");
@@ -619,7 +619,7 @@ fn the_task_is_sent_at_each_call_of_a_session_that_goes_on() {
             }
             let mut run = Pipeline::new(session)
                 .with(ContextFilter::rounds(3).unwrap())
-                .with(Progress::new().after([2, 50, 100]))
+                .with(Progress::new().nudge_after(2).nudge_again_after(50).last_answer_after(100))
                 .with_continuity(Session::RESUMED_TURNS)
                 .iterations(12);
             run.start(Message::user("What is the build's fault?")).await.unwrap();
