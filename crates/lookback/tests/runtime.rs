@@ -168,8 +168,8 @@ fn a_summarizer_without_the_runtime_that_it_needs_is_told_of_and_not_asked_again
     let told = Arc::new(Mutex::new(Vec::new()));
     let heard = told.clone();
     let hooks = Hooks::default().on_compact_end(move |end| {
-        if let CompactionOutcome::Failed { reason } = &end.outcome {
-            heard.lock().unwrap().push(reason.clone());
+        if let CompactionOutcome::Failed(failure) = &end.outcome {
+            heard.lock().unwrap().push(failure.to_string());
         }
     });
     block_on(async {

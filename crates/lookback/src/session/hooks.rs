@@ -4,10 +4,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use lookback_core::engine::SummaryRejected;
 use tracing::Span;
 use tracing::field::Empty;
 
-use crate::store::LogName;
+use crate::store::{LogName, StoreError};
+use crate::summarize::SummarizerError;
 
 /// Describes a compaction that begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +50,7 @@ impl CompactEnd {
 }
 
 /// The result of a compaction.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum CompactionOutcome {
     /// Results were shortened or groups were dropped. The window is smaller already.
@@ -56,10 +58,40 @@ pub enum CompactionOutcome {
     /// A summary was made. The next window takes it up.
     Summarized,
     /// No summary was made. Its messages stay in the window, and another try follows later.
-    Failed {
-        /// What went wrong, without any contents of messages.
-        reason: String,
-    },
+    Failed(Arc<SummaryFailure>),
+}
+
+impl PartialEq for CompactionOutcome {
+    /// Failures are equal only if they are the same occurrence, since their causes cannot be compared.
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (CompactionOutcome::Cut, CompactionOutcome::Cut)
+            | (CompactionOutcome::Summarized, CompactionOutcome::Summarized) => true,
+            (CompactionOutcome::Failed(one), CompactionOutcome::Failed(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+}
+
+/// The reason why a summary was not made. Its text contains nothing of the messages.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SummaryFailure {
+    /// It was not done within its time limit, or the process that was to make it has ended.
+    #[error("it was not done in time")]
+    Late,
+    /// The summarizer panicked, with this message if it is a fixed one.
+    #[error("{0}")]
+    Panicked(&'static str),
+    /// The summarizer failed.
+    #[error(transparent)]
+    Summarizer(#[from] SummarizerError),
+    /// The engine rejected the summary.
+    #[error(transparent)]
+    Rejected(#[from] SummaryRejected),
+    /// The summary could not be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 /// Functions that a session calls when a compaction begins, and when it ends. The end of a summary is reported from the
@@ -122,7 +154,8 @@ impl Hooks {
         match &end.outcome {
             CompactionOutcome::Cut => _ = span.record("outcome", "cut"),
             CompactionOutcome::Summarized => _ = span.record("outcome", "summarized"),
-            CompactionOutcome::Failed { reason } => {
+            CompactionOutcome::Failed(failure) => {
+                let reason = failure.to_string();
                 span.record("outcome", "failed");
                 span.in_scope(|| tracing::warn!(session = %end.session, reason, "no summary was made"));
             }

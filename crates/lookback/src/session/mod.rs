@@ -27,7 +27,7 @@ use lookback_core::view::{Item, View};
 use lookback_core::{ConversionError, Message, Preamble};
 use serde::Serialize;
 
-pub use hooks::{CompactEnd, CompactStart, CompactionOutcome, Hooks};
+pub use hooks::{CompactEnd, CompactStart, CompactionOutcome, Hooks, SummaryFailure};
 pub use lookback_core::transcript::Label;
 pub use overflow::Irreducible;
 pub use read::{HistoryEntry, HistoryQuery, SessionRecord};

@@ -183,7 +183,7 @@ impl SlidingWindowBuilder {
         hooks.on_compact_end(move |event| {
             let hook = match event.outcome {
                 CompactionOutcome::Summarized | CompactionOutcome::Cut => &end,
-                CompactionOutcome::Failed { .. } => &failed,
+                CompactionOutcome::Failed(_) => &failed,
             };
             if let Some(hook) = hook {
                 hook(event);

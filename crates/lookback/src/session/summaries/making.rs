@@ -10,9 +10,9 @@ use lookback_core::tokens::TokenCounter;
 use tracing::Span;
 
 use super::note::{Note, failed};
-use crate::session::hooks::{CompactEnd, CompactionOutcome, Hooks};
+use crate::session::hooks::{CompactEnd, CompactionOutcome, Hooks, SummaryFailure};
 use crate::store::{LogName, Store, StoreError};
-use crate::summarize::{Spawner, Summarizer, SummarizerError, Summary, Task, run};
+use crate::summarize::{Spawner, Summarizer, Summary, Task, run};
 
 /// Everything that making one summary needs.
 pub(super) struct Making {
@@ -31,19 +31,6 @@ pub(super) struct Making {
     pub(super) failures: u32,
 }
 
-/// Why a summary was not made. The text contains nothing of the messages.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum NoSummary {
-    #[error("it was not done in time")]
-    Late,
-    #[error("{0}")]
-    Panicked(&'static str),
-    #[error(transparent)]
-    Summarizer(#[from] SummarizerError),
-    #[error(transparent)]
-    Rejected(#[from] SummaryRejected),
-}
-
 impl Making {
     pub(super) async fn make(self, task: Task) {
         let begun = Instant::now();
@@ -55,20 +42,20 @@ impl Making {
                 let note = Note::Made { of, id, claim, text, model, tokens_before, tokens_after, failures };
                 (note, tokens_after, CompactionOutcome::Summarized)
             }
-            Err(reason) => {
-                let reason = reason.to_string();
-                (failed(&self.session, reason.clone(), self.failures), 0, CompactionOutcome::Failed { reason })
+            Err(failure) => {
+                let note = failed(&self.session, failure.to_string(), self.failures);
+                (note, 0, CompactionOutcome::Failed(Arc::new(failure)))
             }
         };
         let outcome = match self.write(&note).await {
             Ok(()) => outcome,
-            Err(error) => CompactionOutcome::Failed { reason: error.to_string() },
+            Err(error) => CompactionOutcome::Failed(Arc::new(error.into())),
         };
         let end = end_of(&self.session, tokens_before, tokens_after, begun.elapsed(), outcome);
         self.hooks.end(&Span::current(), &end);
     }
 
-    async fn within_time(&self, task: Task) -> Result<Summary, NoSummary> {
+    async fn within_time(&self, task: Task) -> Result<Summary, SummaryFailure> {
         let made = async {
             match AssertUnwindSafe(run(&*self.summarizer, task, &*self.counter)).catch_unwind().await {
                 // No model was asked, because nothing was said: there is nothing to take up.
@@ -80,13 +67,13 @@ impl Making {
                 }
                 Err(panic) => {
                     let message = panic.downcast_ref::<&'static str>().copied();
-                    Err(NoSummary::Panicked(message.unwrap_or("the summarizer panicked")))
+                    Err(SummaryFailure::Panicked(message.unwrap_or("the summarizer panicked")))
                 }
             }
         };
         let late = async {
             async_io::Timer::after(self.time_limit).await;
-            Err(NoSummary::Late)
+            Err(SummaryFailure::Late)
         };
         future::or(made, late).await
     }

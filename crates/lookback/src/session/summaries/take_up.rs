@@ -1,17 +1,18 @@
 //! Looking at the state of a session's summaries, and taking up the one that is ready.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lookback_core::engine::{Engine, SummaryClaim, SummaryRejected};
 use lookback_core::transcript::{Entry, Position};
 use tracing::Span;
 
-use super::making::{NoSummary, end_of};
+use super::making::end_of;
 use super::newest::Newest;
 use super::note::{Note, failed, wait};
 use super::{LOOK_AGAIN, Work};
-use crate::session::hooks::CompactionOutcome;
+use crate::session::hooks::{CompactionOutcome, SummaryFailure};
 use crate::session::writing::Recorded;
 use crate::session::{Error, Session};
 use crate::store::StoreError;
@@ -115,7 +116,7 @@ impl Session {
             }
             Some(Note::Started { claim, failures, .. }) => {
                 // Whoever began it has not come back.
-                self.fail(&claim, end, failures, NoSummary::Late).await?;
+                self.fail(&claim, end, failures, SummaryFailure::Late).await?;
                 (Look::Wait, Work::Wait { until: Instant::now() + wait(failures) })
             }
             Some(Note::Failed { failures, retry, .. }) => match self.summaries.left(end, retry, wait(failures)) {
@@ -153,15 +154,20 @@ impl Session {
     }
 
     /// Writes down that nothing came of a summary, and reports it.
-    async fn fail(&mut self, claim: &SummaryClaim, end: u64, failures: u32, reason: NoSummary) -> Result<(), Error> {
-        let reason = reason.to_string();
-        let note = failed(&self.name, reason.clone(), failures);
+    async fn fail(
+        &mut self,
+        claim: &SummaryClaim,
+        end: u64,
+        failures: u32,
+        failure: SummaryFailure,
+    ) -> Result<(), Error> {
+        let note = failed(&self.name, failure.to_string(), failures);
         match note.append(&*self.store, &self.summaries.log, end).await {
             // Somebody else has written it down.
             Err(StoreError::Conflict { .. }) => return Ok(()),
             result => result?,
         }
-        let (tokens, outcome) = (claim.size.tokens, CompactionOutcome::Failed { reason });
+        let (tokens, outcome) = (claim.size.tokens, CompactionOutcome::Failed(Arc::new(failure)));
         self.hooks.end(&Span::current(), &end_of(&self.name, tokens, 0, Duration::ZERO, outcome));
         Ok(())
     }
