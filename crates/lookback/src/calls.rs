@@ -32,8 +32,8 @@ pub fn window(engine: &mut Engine, summarize: &mut MakeSummary<'_>) -> WindowOut
     let mut outcome = engine.window();
     // Each summary covers at least one message that the one before it did not, so this ends.
     for _ in 0..engine.view().messages().count() {
-        let Some(wanted) = &outcome.summary_request else { break };
-        let made = summarize(wanted).and_then(|text| engine.accept_summary(&wanted.claim, &text).ok());
+        let Some(request) = &outcome.summary_request else { break };
+        let made = summarize(request).and_then(|text| engine.accept_summary(&request.claim, &text).ok());
         let Some(entries) = made else { break };
         outcome.entries.extend(entries);
         let next = engine.window();
@@ -45,9 +45,9 @@ pub fn window(engine: &mut Engine, summarize: &mut MakeSummary<'_>) -> WindowOut
 }
 
 /// Returns the task for a summarizer that fulfills a summary request.
-pub fn task(wanted: &SummaryRequest) -> Task {
-    let passages = passages(wanted.messages.iter().map(|message| &**message));
-    Task { previous: wanted.previous.clone(), aim: Some(wanted.aim), ..Task::new(passages, wanted.budget) }
+pub fn task(request: &SummaryRequest) -> Task {
+    let passages = passages(request.messages.iter().map(|message| &**message));
+    Task { previous: request.previous.clone(), aim: Some(request.aim), ..Task::new(passages, request.budget) }
 }
 
 /// The result of running a conversation through an engine.

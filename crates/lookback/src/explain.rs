@@ -54,7 +54,7 @@ fn as_pair<S: Serializer>(span: &Range<usize>, serializer: S) -> Result<S::Ok, S
 /// # Ok::<(), lookback::ConversionError>(())
 /// ```
 pub fn fates(entries: &[Entry], view: &View, dialect: Dialect, explanation: &Explanation) -> Vec<Fate> {
-    let past = Past::of(entries);
+    let compacted = Compacted::of(entries);
     let mut mended = mends(view, dialect);
     let shown: HashMap<Position, &Item> = view.messages().map(|item| (item.position(), item)).collect();
     let mut present: HashMap<Position, (usize, &Decision)> = HashMap::new();
@@ -68,7 +68,7 @@ pub fn fates(entries: &[Entry], view: &View, dialect: Dialect, explanation: &Exp
         let entry = usize::try_from(position).ok().and_then(|position| entries.get(position));
         let Some(Entry::Message(arrival)) = entry else { continue };
         let (item, here) = (shown.get(&position).copied(), present.get(&position).copied());
-        let (group, action, reason) = past.fate(position, arrival, item, here);
+        let (group, action, reason) = compacted.fate(position, arrival, item, here);
         let mends = mended.remove(&position).unwrap_or_default();
         let (tokens, sent) = (arrival.size.tokens, item.map_or(0, |item| item.size().tokens));
         let shares = |before: &&mut Fate| (before.action, before.reason, &before.mends) == (action, reason, &mends);
@@ -111,14 +111,14 @@ enum Group {
 
 /// What past compactions did to each entry: the last one that shortened it, and the one that dropped it.
 #[derive(Default)]
-struct Past<'a> {
+struct Compacted<'a> {
     shortened: HashMap<Position, &'a Decision>,
     dropped: HashMap<Position, (Group, &'a Decision)>,
 }
 
-impl<'a> Past<'a> {
-    fn of(entries: &'a [Entry]) -> Past<'a> {
-        let mut past = Past::default();
+impl<'a> Compacted<'a> {
+    fn of(entries: &'a [Entry]) -> Compacted<'a> {
+        let mut compacted = Compacted::default();
         for (compaction, entry) in entries.iter().enumerate() {
             let Entry::Compaction(record) = entry else { continue };
             for (index, outcome) in record.groups.iter().enumerate() {
@@ -127,16 +127,16 @@ impl<'a> Past<'a> {
                 match decision.action {
                     Action::Keep => {}
                     Action::Truncate | Action::Clear => {
-                        past.shortened.extend(positions.map(|position| (position, decision)));
+                        compacted.shortened.extend(positions.map(|position| (position, decision)));
                     }
                     Action::Summarize | Action::Drop => {
                         let group = Group::Past { compaction, outcome: index };
-                        past.dropped.extend(positions.map(|position| (position, (group, decision))));
+                        compacted.dropped.extend(positions.map(|position| (position, (group, decision))));
                     }
                 }
             }
         }
-        past
+        compacted
     }
 
     fn fate(

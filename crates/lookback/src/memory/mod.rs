@@ -35,7 +35,7 @@ pub use transfer::{BadLine, Counts, Effect, Export, Imported, RefusedLine, expor
 
 use self::log::{Known, read};
 use crate::session::now;
-use crate::store::{BadName, IntoStore, LogName, Store, StoreError, folded, wanted, words};
+use crate::store::{BadName, IntoStore, LogName, Store, StoreError, folded, query_words, words};
 
 /// What one session knows: its own facts, and those that it shares with its workspace.
 ///
@@ -359,14 +359,14 @@ impl Memory {
     /// # Errors
     /// Returns an error if the store fails.
     pub async fn search(&self, query: &str, most: usize) -> Result<Vec<Fact>, MemoryError> {
-        let wanted = wanted(query);
+        let terms = query_words(query);
         let holds = |fact: &Fact| {
             let statement = &fact.statement;
             let texts = [&statement.text].into_iter().chain(&statement.about).chain(&statement.tags);
             let said: Vec<String> = texts.flat_map(|text| words(text)).chain([folded(statement.kind.name())]).collect();
-            wanted.iter().all(|word| said.contains(word))
+            terms.iter().all(|word| said.contains(word))
         };
-        if wanted.is_empty() {
+        if terms.is_empty() {
             return Ok(Vec::new());
         }
         let mut found: Vec<Fact> = self.facts().await?.into_iter().filter(holds).collect();

@@ -7,7 +7,7 @@ use lookback_core::transcript::{Entry, Position};
 use serde::Serialize;
 
 use super::log::read_many;
-use crate::store::{LogName, Store, StoreError, folded, split, wanted};
+use crate::store::{LogName, Store, StoreError, folded, query_words, split};
 
 /// Messages that a search reads at once.
 const AT_ONCE: usize = 256;
@@ -65,8 +65,8 @@ pub async fn search(
 pub(crate) fn excerpt(text: &str, query: &str) -> String {
     const BEFORE: usize = 60;
     const LENGTH: usize = 160;
-    let wanted = wanted(query);
-    let at = split(text).find(|word| wanted.contains(&folded(word)));
+    let terms = query_words(query);
+    let at = split(text).find(|word| terms.contains(&folded(word)));
     // The word is a slice of the text, so its address gives its place.
     let at = at.map_or(0, |word| word.as_ptr() as usize - text.as_ptr() as usize);
     let start = text.get(..at).unwrap_or_default().char_indices().rev().nth(BEFORE).map_or(0, |(start, _)| start);

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lookback_core::transcript::Millis;
 
-use super::{Head, Hit, LogInfo, LogName, Record, Store, StoreError, StoreFuture, wanted, words};
+use super::{Head, Hit, LogInfo, LogName, Record, Store, StoreError, StoreFuture, query_words, words};
 
 /// Logs in process memory. They are lost when the process ends.
 #[derive(Default)]
@@ -144,14 +144,14 @@ impl Store for MemoryStore {
     }
 
     fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> StoreFuture<'a, Vec<Hit>> {
-        let wanted = wanted(query);
+        let terms = query_words(query);
         let mut hits = Vec::new();
         let logs = self.logs();
         let searched = logs.iter().filter(|(name, _)| !name.is_derived() && log.is_none_or(|log| log == *name));
         for (name, log) in searched {
             for (position, record) in log.records.iter().enumerate().rev() {
                 let here = words(&record.text);
-                if hits.len() < most && !wanted.is_empty() && wanted.iter().all(|word| here.contains(word)) {
+                if hits.len() < most && !terms.is_empty() && terms.iter().all(|word| here.contains(word)) {
                     hits.push(Hit { log: name.clone(), position: position as u64 });
                 }
             }

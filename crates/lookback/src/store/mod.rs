@@ -22,7 +22,7 @@ pub use name::{BadName, Derived, LogName};
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;
 pub use words::MOST_WORDS;
-pub(crate) use words::{folded, split, wanted, words};
+pub(crate) use words::{folded, query_words, split, words};
 
 /// The future that a store's methods return. It can be sent between threads.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;

@@ -22,7 +22,7 @@ use lookback_core::transcript::Millis;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension, Row, Statement, TransactionBehavior, params};
 
 use super::{
-    Durability, Head, Hit, LogInfo, LogName, Record, Store, StoreError, StoreFuture, refuse_special, wanted, words,
+    Durability, Head, Hit, LogInfo, LogName, Record, Store, StoreError, StoreFuture, query_words, refuse_special, words,
 };
 
 /// The version of the file's layout. Version 1 had no times, and its index split and folded words by itself.
@@ -568,7 +568,7 @@ impl Store for SqliteStore {
 
     fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> StoreFuture<'a, Vec<Hit>> {
         // Each word is in quotes, so that nothing in it is read as query syntax.
-        let terms: Vec<String> = wanted(query).iter().map(|word| format!("\"{word}\"")).collect();
+        let terms: Vec<String> = query_words(query).iter().map(|word| format!("\"{word}\"")).collect();
         if terms.is_empty() {
             return Box::pin(std::future::ready(Ok(Vec::new())));
         }

@@ -7,18 +7,18 @@ use unicode_normalization::char::is_combining_mark;
 pub const MOST_WORDS: usize = 32;
 
 /// The words that a query looks for, each once. Each costs a pass over everything that contains it.
-pub(crate) fn wanted(query: &str) -> Vec<String> {
-    let mut wanted: Vec<String> = Vec::new();
+pub(crate) fn query_words(query: &str) -> Vec<String> {
+    let mut terms: Vec<String> = Vec::new();
     for word in split(query) {
-        if wanted.len() == MOST_WORDS {
+        if terms.len() == MOST_WORDS {
             break;
         }
         let word = folded(word);
-        if !wanted.contains(&word) {
-            wanted.push(word);
+        if !terms.contains(&word) {
+            terms.push(word);
         }
     }
-    wanted
+    terms
 }
 
 /// The words of a text, folded.
@@ -75,10 +75,10 @@ mod tests {
 
     #[test]
     fn a_query_wants_each_word_once_and_not_more_than_so_many() {
-        assert_eq!(wanted("the The THE caf\u{e9} cafe"), ["the", "cafe"]);
+        assert_eq!(query_words("the The THE caf\u{e9} cafe"), ["the", "cafe"]);
         let many: Vec<String> = (0..100).map(|word| format!("w{word}")).collect();
-        assert_eq!(wanted(&many.join(" ")), many[..MOST_WORDS]);
-        assert_eq!(wanted(&"the ".repeat(1_000_000)), ["the"]);
+        assert_eq!(query_words(&many.join(" ")), many[..MOST_WORDS]);
+        assert_eq!(query_words(&"the ".repeat(1_000_000)), ["the"]);
     }
 
     #[test]

@@ -125,15 +125,15 @@ impl Endpoint {
         loop {
             tries += 1;
             let left = self.limits.time.saturating_sub(start.elapsed());
-            let (refusal, asked) = match self.try_once(url, headers, body, left, tries) {
+            let (refused, asked) = match self.try_once(url, headers, body, left, tries) {
                 Ok(value) => return Ok(value),
-                Err(Failure::Final(refusal)) => return Err(refusal),
-                Err(Failure::Passing(refusal, wait)) => (refusal, wait),
+                Err(Failure::Final(refused)) => return Err(refused),
+                Err(Failure::Passing(refused, wait)) => (refused, wait),
             };
             let wait = asked.unwrap_or_else(|| self.limits.wait.saturating_mul(1 << (tries - 1).min(16)));
             let left = self.limits.time.saturating_sub(start.elapsed());
             if tries >= self.limits.tries || wait >= left {
-                return Err(refusal);
+                return Err(refused);
             }
             thread::sleep(wait);
         }
@@ -167,10 +167,10 @@ impl Endpoint {
         let body = read.ok().and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or(Value::Null);
         let error =
             SummarizerError::Status { model: self.model.clone(), status: status.as_u16(), kind: kind(&body), tries };
-        let refusal = Refused { error, body };
+        let refused = Refused { error, body };
         let passing =
             status.is_server_error() || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT);
-        Err(if passing { Failure::Passing(refusal, wait) } else { Failure::Final(refusal) })
+        Err(if passing { Failure::Passing(refused, wait) } else { Failure::Final(refused) })
     }
 
     /// Translates an error of the client. Its own text may contain the address, which may contain a key.
@@ -222,8 +222,8 @@ impl From<SummarizerError> for Refused {
 }
 
 impl From<Refused> for SummarizerError {
-    fn from(refusal: Refused) -> Self {
-        refusal.error
+    fn from(refused: Refused) -> Self {
+        refused.error
     }
 }
 

@@ -32,7 +32,7 @@ use std::time::Duration;
 use lookback_core::transcript::Millis;
 
 use self::root::{Files, PATIENCE};
-use super::{Durability, Head, Hit, LogInfo, LogName, Record, Store, StoreError, StoreFuture, wanted};
+use super::{Durability, Head, Hit, LogInfo, LogName, Record, Store, StoreError, StoreFuture, query_words};
 
 /// Logs in plain files under a folder. Several processes may use them at once, and people can read them.
 ///
@@ -175,7 +175,7 @@ impl Store for FileStore {
     }
 
     fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> StoreFuture<'a, Vec<Hit>> {
-        let (log, wanted) = (log.cloned(), wanted(query));
-        self.run(move |files| if wanted.is_empty() { Ok(Vec::new()) } else { files.search(log, &wanted, most) })
+        let (log, terms) = (log.cloned(), query_words(query));
+        self.run(move |files| if terms.is_empty() { Ok(Vec::new()) } else { files.search(log, &terms, most) })
     }
 }
