@@ -210,8 +210,8 @@ pub(crate) fn policy(policy: &str, set: &[String]) -> Result<Policy, Failure> {
 /// Returns prices by name, by the name of a model, or from a file: the first entry of `prices.toml`, or the entry
 /// `prices.toml:NAME`.
 pub(crate) fn price(name: &str) -> Result<Price, Failure> {
-    let (file, wanted) = match name.split_once(".toml:") {
-        Some((stem, wanted)) => (Some(format!("{stem}.toml")), Some(wanted)),
+    let (file, entry) = match name.split_once(".toml:") {
+        Some((stem, entry)) => (Some(format!("{stem}.toml")), Some(entry)),
         None => (name.ends_with(".toml").then(|| name.to_owned()), None),
     };
     let prices = match &file {
@@ -222,9 +222,9 @@ pub(crate) fn price(name: &str) -> Result<Price, Failure> {
         None => Prices::builtin(),
     };
     let first = || prices.names().next().and_then(|name| prices.find(name));
-    let found = match (&file, wanted) {
+    let found = match (&file, entry) {
         (Some(file), None) => return first().cloned().ok_or_else(|| Failure::NoPricesIn(file.clone())),
-        (_, wanted) => prices.find(wanted.unwrap_or(name)),
+        (_, entry) => prices.find(entry.unwrap_or(name)),
     };
     let known = || prices.names().collect::<Vec<_>>().join(", ");
     found.cloned().ok_or_else(|| Failure::NoPrices { name: name.to_owned(), known: known() })

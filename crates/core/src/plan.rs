@@ -238,9 +238,9 @@ pub(crate) fn plan_for(groups: &[Group], policy: &Policy, demands: Demands) -> P
         let over = policy.limits.excesses(&before).chain(hard.excesses(&before)).collect();
         let mut plan = unchanged(groups, before, Verdict::Keep, over, Reason::Recent);
         if let Some(index) = draft.brought_back
-            && let (Some(held), Some(drafted)) = (plan.decisions.get_mut(index), draft.decisions.get(index))
+            && let (Some(decision), Some(drafted)) = (plan.decisions.get_mut(index), draft.decisions.get(index))
         {
-            held.reason = drafted.reason;
+            decision.reason = drafted.reason;
         }
         return plan;
     }
@@ -266,21 +266,21 @@ fn target(groups: &[Group], policy: &Policy) -> Limits {
     if policy.summary().is_some() {
         pinned.size = pinned.size - standing_summary(groups) + planned(policy);
     }
-    let wanted = policy.target.unwrap_or(policy.limits);
+    let target = policy.target.unwrap_or(policy.limits);
     let hard = policy.hard.unwrap_or_default();
     let aim = |measure| {
         let limit = match (policy.limits.get(measure), hard.get(measure)) {
             // If the hard limit is below the policy's limit, the target is lowered in proportion.
             (Some(limit), Some(hard)) if hard < limit => {
                 let scaled =
-                    wanted.get(measure).map(|wanted| u128::from(wanted) * u128::from(hard) / u128::from(limit));
+                    target.get(measure).map(|target| u128::from(target) * u128::from(hard) / u128::from(limit));
                 let scaled = scaled.and_then(|scaled| u64::try_from(scaled).ok());
                 return Some(raised(scaled.unwrap_or(hard), hard, pinned.get(measure)));
             }
             (limit, hard) => limit.or(hard),
         };
-        let wanted = wanted.get(measure).or(limit)?;
-        Some(raised(wanted, limit.unwrap_or(wanted), pinned.get(measure)))
+        let target = target.get(measure).or(limit)?;
+        Some(raised(target, limit.unwrap_or(target), pinned.get(measure)))
     };
     Limits {
         tokens: aim(Measure::Tokens).map(Tokens::Count),
@@ -317,8 +317,8 @@ fn standing_summary(groups: &[Group]) -> Size {
 }
 
 /// Raises a target to what is pinned plus the slack, but never above the limit.
-fn raised(wanted: u64, limit: u64, pinned: u64) -> u64 {
-    wanted.max(pinned.saturating_add(limit / SLACK)).min(limit)
+fn raised(target: u64, limit: u64, pinned: u64) -> u64 {
+    target.max(pinned.saturating_add(limit / SLACK)).min(limit)
 }
 
 /// A plan in the making.
@@ -453,14 +453,14 @@ impl<'a> Draft<'a> {
         // If the provider demands a user's message, a summary is one.
         let opened = self.summarized || self.groups.iter().any(|group| group.kind == GroupKind::Summary);
         let provider = if opened { Start::Any } else { self.demands.start };
-        let wanted = self.policy.start.max(provider);
+        let strictest = self.policy.start.max(provider);
         let gone = if self.summarized { Action::Summarize } else { Action::Drop };
         let body = |group: &Group| group.kind.is_said();
         let kept = |decision: &Decision| !decision.action.is_gone();
         let first = self.groups.iter().zip(&self.decisions).position(|(group, decision)| body(group) && kept(decision));
         let dropped = self.decisions.iter().any(|decision| decision.action.is_gone());
         let Some(first) = first.filter(|_| dropped) else { return false };
-        for rule in [wanted, provider] {
+        for rule in [strictest, provider] {
             let mut rest =
                 self.groups.iter().zip(&self.decisions).enumerate().skip(first).filter(|(_, (_, d))| kept(d));
             let start = rest.find(|(_, (group, _))| group.may_start(rule)).map(|(index, _)| index);

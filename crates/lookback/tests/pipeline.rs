@@ -217,7 +217,7 @@ fn every_message_that_leaves_the_window_is_reported_once_to_each_middleware() {
         }
         let mut session = run.into_session();
         let history = session.history().await.unwrap();
-        let gone: Vec<_> = history.iter().filter(|past| !past.shown).map(|past| past.position).collect();
+        let gone: Vec<_> = history.iter().filter(|entry| !entry.shown).map(|entry| entry.position).collect();
         assert!(gone.len() >= 10, "{gone:?}");
         for list in lists {
             let mut told = list.lock().unwrap().clone();
@@ -493,8 +493,8 @@ fn a_middleware_that_was_busy_is_told_all_that_left_meanwhile() {
         let history = run.into_session().history().await.unwrap();
         let gone: Vec<_> = history
             .iter()
-            .filter(|past| !past.shown && past.arrival.origin != Origin::Lookback)
-            .map(|past| past.position)
+            .filter(|entry| !entry.shown && entry.arrival.origin != Origin::Lookback)
+            .map(|entry| entry.position)
             .collect();
         assert!(gone.len() >= 8, "{gone:?}");
         assert_eq!(told, gone);

@@ -164,7 +164,7 @@ fn two_sessions_of_one_name_lose_and_double_nothing() {
         let texts: Vec<_> = block_on(open(&store, settings(6)).history())
             .unwrap()
             .iter()
-            .map(|past| past.arrival.message.text())
+            .map(|entry| entry.arrival.message.text())
             .collect();
         let expected: Vec<_> = (0..30).map(|n| format!("number {n}")).collect();
         assert_eq!(texts, expected);
@@ -192,7 +192,7 @@ fn eight_writers_in_one_file_lose_and_double_nothing() {
     });
     let mut session = block_on(Session::open(store(), "s", settings(10))).unwrap();
     let history = block_on(session.history()).unwrap();
-    let texts: Vec<_> = history.iter().map(|past| past.arrival.message.text()).collect();
+    let texts: Vec<_> = history.iter().map(|entry| entry.arrival.message.text()).collect();
     for thread in 0..8 {
         let own: Vec<_> = texts.iter().filter(|text| text.starts_with(&format!("{thread} "))).cloned().collect();
         assert_eq!(own, (0..50).map(|n| format!("{thread} says {n}")).collect::<Vec<_>>());
@@ -301,7 +301,8 @@ proptest! {
             }
             let digests = |messages: &mut dyn Iterator<Item = &Message>| messages.map(Message::digest).collect::<Vec<_>>();
             let history = block_on(session.history()).unwrap();
-            prop_assert_eq!(digests(&mut history.iter().map(|past| &*past.arrival.message)), digests(&mut client.iter()));
+            let read = digests(&mut history.iter().map(|entry| &*entry.arrival.message));
+            prop_assert_eq!(read, digests(&mut client.iter()));
         }
     }
 }
@@ -324,9 +325,9 @@ fn a_session_is_read_by_number_tag_and_text() {
             block_on(session.push(Message::user(format!("port number {n}")))).unwrap();
         }
         window(&mut session);
-        let read = |session: &mut Session, reading: HistoryQuery| -> Vec<String> {
-            let past = block_on(session.read(&reading)).unwrap();
-            past.iter().map(|past| past.arrival.message.text()).collect()
+        let read = |session: &mut Session, selection: HistoryQuery| -> Vec<String> {
+            let read = block_on(session.read(&selection)).unwrap();
+            read.iter().map(|entry| entry.arrival.message.text()).collect()
         };
         let all = HistoryQuery::default;
         let mut session = open(&store, settings(4));
@@ -358,10 +359,10 @@ fn the_newest_messages_are_those_of_the_branch() {
         // Another way is taken twice, the second time from before the first.
         for (kept, new) in [(40, 100..130), (20, 200..205)] {
             let history: Vec<_> = block_on(session.history()).unwrap();
-            let history = history.into_iter().take(kept).map(|past| Arc::unwrap_or_clone(past.arrival.message));
+            let history = history.into_iter().take(kept).map(|entry| Arc::unwrap_or_clone(entry.arrival.message));
             block_on(session.sync(history.chain(new.map(message)).collect())).unwrap();
         }
-        let key = |past: &lookback::session::HistoryEntry| (past.position, past.shown);
+        let key = |entry: &lookback::session::HistoryEntry| (entry.position, entry.shown);
         let history: Vec<_> = block_on(session.history()).unwrap().iter().map(key).collect();
         assert_eq!(history.len(), 25);
         for most in [0, 1, 4, 7, 24, 25, 26, 1_000] {
@@ -390,8 +391,8 @@ fn tags_go_along_to_another_branch() {
         let read = |session: &mut Session, tag: &str, query: Option<&str>| -> Vec<String> {
             let tagged = HistoryQuery::default().tag(tag);
             let selection = query.map_or(tagged.clone(), |query| tagged.query(query));
-            let past = block_on(session.read(&selection)).unwrap();
-            past.iter().map(|past| past.arrival.message.text()).collect()
+            let read = block_on(session.read(&selection)).unwrap();
+            read.iter().map(|entry| entry.arrival.message.text()).collect()
         };
         assert_eq!(read(&mut session, "a", None), ["one port"]);
         assert_eq!(read(&mut session, "b", None), ["another port"]);

@@ -305,7 +305,7 @@ impl Life {
         let history = block_on(self.session.history()).unwrap();
         let texts = |messages: &mut dyn Iterator<Item = &Message>| messages.map(Message::digest).collect::<Vec<_>>();
         assert_eq!(
-            texts(&mut history.iter().map(|past| &*past.arrival.message)),
+            texts(&mut history.iter().map(|entry| &*entry.arrival.message)),
             texts(&mut self.expected.iter()),
             "the history"
         );
@@ -329,8 +329,8 @@ impl Life {
                 at = summary.replaces;
             }
             // A result that came when a stand-in had been sent waits beside the window.
-            for past in history.iter().filter(|past| past.arrival.message.tool_results().count() == 0) {
-                assert!(past.shown || gone.contains(&past.position), "{} is lost", past.position);
+            for entry in history.iter().filter(|entry| entry.arrival.message.tool_results().count() == 0) {
+                assert!(entry.shown || gone.contains(&entry.position), "{} is lost", entry.position);
             }
         }
     }

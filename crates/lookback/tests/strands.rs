@@ -719,7 +719,7 @@ fn a_manager_may_be_shared_between_threads() {
     let history = block_on(session.history()).unwrap();
     for thread in 0..8 {
         let prefix = format!("{thread} says ");
-        let texts = history.iter().map(|past| past.arrival.message.text());
+        let texts = history.iter().map(|entry| entry.arrival.message.text());
         let numbers: Vec<usize> = texts.filter_map(|text| text.strip_prefix(&prefix)?.parse().ok()).collect();
         assert_eq!(numbers, (0..250).collect::<Vec<_>>(), "nothing is lost, doubled or reordered");
     }

@@ -132,11 +132,11 @@ fn list(
         Some(query) => block_on(memory.search(query, usize::MAX))?,
         None => block_on(memory.facts())?,
     };
-    let wanted = |scope| match scope {
+    let is_listed = |scope| match scope {
         Scope::Session => whose.session.is_some(),
         Scope::Shared => shared || whose.session.is_none(),
     };
-    facts.retain(|fact| wanted(fact.id.scope) && kind.is_none_or(|kind| fact.statement.kind == kind));
+    facts.retain(|fact| is_listed(fact.id.scope) && kind.is_none_or(|kind| fact.statement.kind == kind));
     if json {
         for fact in &facts {
             output::json_line(&json::Fact::from(fact))?;

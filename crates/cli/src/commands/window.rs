@@ -27,8 +27,8 @@ pub(crate) fn run(args: &WindowArgs) -> Result<ExitCode, Failure> {
     let request = &document.request;
     let model = args.model.name.as_deref().or(request.model());
     let mut run = decide(args, request, &policy, model)?;
-    if let Some(refusal) = run.taken.outcome.exceeded.take() {
-        return Err(Error::HardLimitExceeded(refusal).into());
+    if let Some(exceeded) = run.taken.outcome.exceeded.take() {
+        return Err(Error::HardLimitExceeded(exceeded).into());
     }
     let view = run.view();
     let messages = view.encode(request.dialect()).map_err(Error::from)?;
@@ -105,8 +105,8 @@ fn feed(args: &WindowArgs, request: &Request, settings: Settings) -> Result<Run,
     let mut largest = 0;
     let mut on_call = |engine: &Engine| largest = largest.max(most_tokens(engine.view()));
     let summarizer = Extractive::new(counter.clone());
-    let mut summarize = |wanted: &SummaryRequest| {
-        let summary = block_on(summary(&summarizer, calls::task(wanted), &*counter));
+    let mut summarize = |request: &SummaryRequest| {
+        let summary = block_on(summary(&summarizer, calls::task(request), &*counter));
         summary.ok().map(|summary| summary.text)
     };
     let take_in = if args.once { calls::take_in_once } else { calls::take_in };

@@ -64,11 +64,11 @@ impl Pins {
         let open_round = spoke.filter(|index| groups.get(*index).is_some_and(|group| group.kind == GroupKind::Round));
         let before = open_round.and_then(|open| groups.get(..open));
         // If only a part of a group is within reach, the group is kept whole.
-        let reach = |groups: &mut dyn Iterator<Item = &ViewGroup>, wanted: u64| {
+        let reach = |groups: &mut dyn Iterator<Item = &ViewGroup>, least: u64| {
             let mut messages = 0;
             groups
                 .take_while(|group| {
-                    let more = messages < wanted;
+                    let more = messages < least;
                     messages += if group.kind == GroupKind::Note { 0 } else { group.size.messages };
                     more
                 })

@@ -183,8 +183,8 @@ fn ours(messages: &[Message], preset: &str, option: &str) -> Result<Ours, Fault>
     let mut engine = Engine::new(Settings::default().dialect(request.dialect()).policy(policy));
     let counter = Estimate::default();
     let summarizer = Extractive::default();
-    let mut summarize = |wanted: &SummaryRequest| {
-        block_on(run(&summarizer, calls::task(wanted), &counter)).ok().map(|summary| summary.text)
+    let mut summarize = |request: &SummaryRequest| {
+        block_on(run(&summarizer, calls::task(request), &counter)).ok().map(|summary| summary.text)
     };
     let taken = calls::take_in(&mut engine, &request, &mut summarize, &mut |_| {})?;
     let view = engine.view();
