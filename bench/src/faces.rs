@@ -94,7 +94,7 @@ fn langchain4j_face() -> Vec<f64> {
 }
 
 fn strands_face() -> Vec<f64> {
-    let manager = SlidingWindowConversationManager::new(strands::SlidingWindow::default()).expect("options");
+    let manager = SlidingWindowConversationManager::new(strands::SlidingWindowOptions::default()).expect("options");
     let mut list = Vec::new();
     measure(move |index| {
         list.extend(Dialect::Bedrock.convert(&message(index)).expect("it can be said"));

@@ -14,7 +14,7 @@ use lookback::memory::{Memory, Scope, SheetOptions, Speaker, Statement};
 use lookback::middleware::{Event, FactSheet, Middleware, Run};
 use lookback::presets::named;
 use lookback::recording::RecordedMessage;
-use lookback::replay::{Call, Report, blocks, replay};
+use lookback::replay::{ReplayedCall, Report, blocks, replay};
 use lookback::tokens::{Model, Models, TokenCounter};
 use lookback::transcript::{Entry, Millis, Origin};
 use lookback::view::chain;
@@ -86,7 +86,7 @@ fn missed(recordings: &[Recording], policy: &Policy) -> f64 {
     let price = prices.find(PRICES[0]).expect("a price");
     let mut total = Report::default();
     for recording in recordings {
-        let mut on_call = |_: &Call| ControlFlow::Continue(());
+        let mut on_call = |_: &ReplayedCall| ControlFlow::Continue(());
         let replayed = block_on(replay(recording, settings(policy.clone()), price, 0, &mut on_call));
         total.add(&replayed.expect("a replay").report);
     }
@@ -230,7 +230,7 @@ fn counter() -> Arc<dyn TokenCounter> {
 }
 
 fn settings(policy: Policy) -> Settings {
-    Settings { policy, counter: counter(), ..Settings::default() }
+    Settings::default().policy(policy).counter(counter())
 }
 
 /// Replays a recording into a session, and calls `on_call` before each model call, as `lookback replay` does.

@@ -7,7 +7,7 @@ use crate::{child as run_child, median, message, time};
 
 fn settings() -> Settings {
     let policy = Policy { limits: Limits::messages(40), target: Some(Limits::messages(20)), ..Policy::unlimited() };
-    Settings { policy, ..Settings::default() }
+    Settings::default().policy(policy)
 }
 
 pub fn run() {

@@ -46,7 +46,7 @@ pub fn run() {
     for (name, policy) in policies {
         let mut first = None;
         for history in [100, 10_000, 1_000_000] {
-            let settings = Settings { policy: policy.clone(), counter: Arc::new(Counted), ..Settings::default() };
+            let settings = Settings::default().policy(policy.clone()).counter(Arc::new(Counted));
             let mut engine = Engine::new(settings);
             for index in 0..history {
                 step(&mut engine, message(index));

@@ -53,7 +53,7 @@ fn measure(name: &str, store: impl Store + 'static) -> Vec<String> {
     let limits = Limits::messages(USUAL + 100);
     let stages = vec![Stage::Summarize(Summarize::default())];
     let policy = Policy { limits, target: Some(Limits::messages(20)), stages, ..Policy::unlimited() };
-    let settings = Settings { policy, ..Settings::default() };
+    let settings = Settings::default().policy(policy);
     let mut session = block_on(Session::open(store, "s", settings)).expect("a session").with_summarizer(Slow(TAKES));
     // The pace is the same up to the limit and beyond it, because a processor that has slept is slower.
     (0..100).for_each(|index| _ = step(&mut session, index));

@@ -68,7 +68,7 @@ fn speaks_after_calls(message: &Message) -> bool {
 /// Checks that a history that came in one piece can be sent.
 fn repair(request: &Request) {
     let dialect = request.dialect();
-    let mut engine = Engine::new(Settings { dialect, ..Settings::default() });
+    let mut engine = Engine::new(Settings::default().dialect(dialect));
     engine.set_preamble(request.preamble());
     for message in request.messages() {
         engine.push(message.clone()).expect("its own dialect");

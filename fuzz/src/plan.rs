@@ -56,12 +56,12 @@ fn truncation(bytes: &mut Bytes<'_>) -> Truncation {
 }
 
 fn stage(bytes: &mut Bytes<'_>) -> Stage {
-    let keep = bytes.size();
+    let except_newest = bytes.size();
     match bytes.below(5) {
         4 => Stage::Summarize(Summarize { budget: bytes.size(), ..Summarize::default() }),
-        0 => Stage::TruncateResults { to: truncation(bytes), keep },
-        1 => Stage::ClearResults { keep, marker: None },
-        2 => Stage::ClearMedia { keep },
+        0 => Stage::TruncateResults { to: truncation(bytes), except_newest },
+        1 => Stage::ClearResults { except_newest, marker: None },
+        2 => Stage::ClearMedia { except_newest },
         _ => Stage::Drop,
     }
 }

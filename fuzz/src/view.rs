@@ -14,7 +14,9 @@ pub fn view(data: &[u8]) {
     let policy = if bytes.coin() { crate::plan::policy(&mut bytes) } else { Default::default() };
     let model_window = bytes.option(Bytes::size);
     let records = policy.mode == Mode::Recorded;
-    let mut engine = Engine::new(Settings { dialect, policy, model_window, ..Settings::default() });
+    let mut settings = Settings::default().dialect(dialect).policy(policy);
+    settings.model_window = model_window;
+    let mut engine = Engine::new(settings);
     let mut log = Transcript::default();
     for _ in 0..64 {
         if !bytes.any() {

@@ -221,11 +221,11 @@ impl Program {
             // There is a target, because a window that slides by a message costs its own size at each call.
             limits: Limits { bytes: compacts.then_some(bytes / 2), ..Limits::default() },
             target: compacts.then_some(Limits { bytes: Some(bytes / 4), ..Limits::default() }),
-            stages: vec![Stage::TruncateResults { keep: 0, to: shortened }, Stage::Drop],
+            stages: vec![Stage::TruncateResults { except_newest: 0, to: shortened }, Stage::Drop],
             ..Policy::unlimited()
         };
         let counter = Arc::new(Uncounted);
-        let mut engine = Engine::new(Settings { dialect, policy, counter, ..Settings::default() });
+        let mut engine = Engine::new(Settings::default().dialect(dialect).policy(policy).counter(counter));
         for (windows, messages) in &inputs {
             for message in messages {
                 let message = dialect.decode(message).expect("a message");

@@ -218,8 +218,8 @@ pub(crate) fn policy(policy: &str, set: &[String]) -> Result<Policy, Failure> {
 /// Returns prices by name, by the name of a model, or from a file: the first entry of `prices.toml`, or the entry
 /// `prices.toml:NAME`.
 pub(crate) fn price(name: &str) -> Result<Price, Failure> {
-    let (file, wanted) = match name.split_once(".toml:") {
-        Some((stem, wanted)) => (Some(format!("{stem}.toml")), Some(wanted)),
+    let (file, entry) = match name.split_once(".toml:") {
+        Some((stem, entry)) => (Some(format!("{stem}.toml")), Some(entry)),
         None => (name.ends_with(".toml").then(|| name.to_owned()), None),
     };
     let prices = match &file {
@@ -230,9 +230,9 @@ pub(crate) fn price(name: &str) -> Result<Price, Failure> {
         None => Prices::builtin(),
     };
     let first = || prices.names().next().and_then(|name| prices.find(name));
-    let found = match (&file, wanted) {
+    let found = match (&file, entry) {
         (Some(file), None) => return first().cloned().ok_or_else(|| Failure::NoPricesIn(file.clone())),
-        (_, wanted) => prices.find(wanted.unwrap_or(name)),
+        (_, entry) => prices.find(entry.unwrap_or(name)),
     };
     let known = || prices.names().collect::<Vec<_>>().join(", ");
     found.cloned().ok_or_else(|| Failure::NoPrices { name: name.to_owned(), known: known() })
@@ -244,8 +244,7 @@ pub(crate) fn settings(model: Option<&str>) -> Settings {
     let Some(name) = model else {
         // The tokenizer o200k is exact for most models of OpenAI, and close for others.
         let counter = Models::builtin().find("gpt-4o").map(Model::counter);
-        let default = Settings::default();
-        return Settings { counter: counter.unwrap_or_else(|| default.counter.clone()), ..default };
+        return counter.map_or_else(Settings::default, |counter| Settings::default().counter(counter));
     };
     let settings = Settings::for_model(Dialect::default(), name);
     if settings.model_window.is_none() {
@@ -259,7 +258,7 @@ pub(crate) fn settings(model: Option<&str>) -> Settings {
 
 /// Returns settings under which a conversation is only repaired: nothing leaves its window.
 pub(crate) fn repair_only(dialect: Dialect) -> Settings {
-    Settings { dialect, policy: Policy::never_compact(), ..Settings::default() }
+    Settings::default().dialect(dialect).policy(Policy::never_compact())
 }
 
 /// Returns the most tokens of a window for a model, if the model is known: its context window less the room for its

@@ -147,8 +147,8 @@ impl<'a> From<&'a memory::Source> for Source<'a> {
     }
 }
 
-impl<'a> From<&'a memory::Event> for Event<'a> {
-    fn from(event: &'a memory::Event) -> Self {
+impl<'a> From<&'a memory::FactEvent> for Event<'a> {
+    fn from(event: &'a memory::FactEvent) -> Self {
         let what = match &event.entry {
             FactEntry::Stated(statement) => What::Stated(statement.into()),
             FactEntry::Confirmed { id, confidence, source, trust, time } => {

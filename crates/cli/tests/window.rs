@@ -448,14 +448,10 @@ fn a_wrong_command_line_is_a_wrong_question() {
 /// except the first message.
 fn session_window(list: &str, policy: &str, dialect: Dialect) -> String {
     let request = Request::decode(list, Some(dialect)).unwrap();
-    let settings = Settings {
-        dialect,
-        policy: presets::named(policy).unwrap(),
-        counter: Models::builtin().find("gpt-4o").unwrap().counter(),
-        model: None,
-        model_window: None,
-        max_output: None,
-    };
+    let settings = Settings::default()
+        .dialect(dialect)
+        .policy(presets::named(policy).unwrap())
+        .counter(Models::builtin().find("gpt-4o").unwrap().counter());
     block_on(async {
         let mut session = Session::open(MemoryStore::new(), "same", settings).await.unwrap();
         for (index, message) in request.messages().iter().enumerate() {

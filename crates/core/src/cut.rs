@@ -266,7 +266,7 @@ mod tests {
         #[cfg(feature = "o200k")]
     #[test]
         fn a_head_keeps_its_limit_with_an_exact_counter(text in "\\PC{0,200}", tokens in 0u64..60) {
-            let counter = crate::tokens::OpenAi::new(crate::tokens::Vocabulary::O200k);
+            let counter = crate::tokens::OpenAiCounter::new(crate::tokens::Vocabulary::O200k);
             let head = head(&text, tokens, &counter);
             prop_assert!(text.starts_with(head) && counter.text(head) <= tokens);
             prop_assert!(head.len() == text.len() || counter.text(&text) > tokens);

@@ -156,7 +156,7 @@ pub struct Compaction {
     pub groups: Vec<CompactedGroups>,
     /// The running summary that takes the place of the groups that were summarized.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub summary: Option<Arc<Summary>>,
+    pub summary: Option<Arc<RunningSummary>>,
     /// The totals of the window before.
     pub before: Totals,
     /// The totals of the window after.
@@ -166,7 +166,7 @@ pub struct Compaction {
 /// A running summary.
 #[derive(Clone, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Summary {
+pub struct RunningSummary {
     /// The message that shows it.
     #[serde(with = "wire")]
     pub message: Arc<Message>,

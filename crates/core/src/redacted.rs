@@ -5,7 +5,7 @@ use std::fmt;
 use crate::dialect::Preamble;
 use crate::edit::{Change, Cut};
 use crate::engine::SummaryRequest;
-use crate::entry::Summary;
+use crate::entry::RunningSummary;
 use crate::message::{
     AssistantPart, Media, MediaSource, Opaque, PartRef, Reasoning, ResultItem, SystemPart, ToolCall, ToolResult,
     UserPart,
@@ -177,9 +177,9 @@ impl fmt::Debug for Change {
     }
 }
 
-impl fmt::Debug for Summary {
+impl fmt::Debug for RunningSummary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Summary")
+        f.debug_struct("RunningSummary")
             .field("message", &self.message)
             .field("text", &Redacted(&self.text))
             .field("size", &self.size)

@@ -1,8 +1,8 @@
 //! The log of a conversation, and the fold that turns it into a view.
 
 pub use crate::entry::{
-    Arrival, Checkpoint, CompactedGroups, Compaction, Entry, Label, Millis, Origin, Position, Repair, SavedGroup,
-    ShownItem, Summary, UsageReport, spans,
+    Arrival, Checkpoint, CompactedGroups, Compaction, Entry, Label, Millis, Origin, Position, Repair, RunningSummary,
+    SavedGroup, ShownItem, UsageReport, spans,
 };
 use crate::view::View;
 

@@ -31,7 +31,7 @@ fn error(bytes: impl Into<Vec<u8>>, dialect: Option<Dialect>) -> String {
 fn live(request: &Request) -> Vec<String> {
     let dialect = request.dialect();
     dialect.check(request);
-    let mut engine = Engine::new(Settings { dialect, policy: Policy::unlimited(), ..Settings::default() });
+    let mut engine = Engine::new(Settings::default().dialect(dialect).policy(Policy::unlimited()));
     engine.set_preamble(request.preamble());
     for message in request.messages() {
         message.text();

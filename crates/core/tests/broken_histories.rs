@@ -12,7 +12,7 @@ use lookback_core::transcript::Origin;
 use lookback_core::{Dialect, Limits, Policy, Settings};
 
 fn run(dialect: Dialect, policy: Policy) -> Run {
-    Run::new(Settings { dialect, policy, ..Settings::default() })
+    Run::new(Settings::default().dialect(dialect).policy(policy))
 }
 
 /// Pushes a history, and takes a window; all laws hold of it.
@@ -129,7 +129,7 @@ fn a_window_begins_with_a_user_though_a_round_before_the_task_is_kept() {
 #[test]
 fn a_target_above_the_models_window_does_not_keep_it_from_being_met() {
     let policy = Policy { limits: Limits::tokens(1_000), target: Some(Limits::tokens(500)), ..Policy::unlimited() };
-    let mut run = Run::new(Settings { policy, model_window: Some(100), ..Settings::default() });
+    let mut run = Run::new(Settings::default().policy(policy).model_window(100));
     let text = format!(r#"{{"role":"user","content":"{}"}}"#, "word ".repeat(30));
     let sent = sent(&mut run, &[&text, &text, &text, &text]);
     assert!(run.steps[0].outcome.exceeded.is_none() && sent.len() < 4);
@@ -139,7 +139,7 @@ fn a_target_above_the_models_window_does_not_keep_it_from_being_met() {
 fn what_can_be_cleared_is_cleared_though_another_limit_cannot_be_met() {
     use lookback_core::Stage;
     let limits = Limits { turns: Some(1), media: Some(0), ..Limits::default() };
-    let policy = Policy { limits, stages: vec![Stage::ClearMedia { keep: 0 }], ..Policy::unlimited() };
+    let policy = Policy { limits, stages: vec![Stage::ClearMedia { except_newest: 0 }], ..Policy::unlimited() };
     let mut run = run(Dialect::Anthropic, policy);
     let history = [
         r#"{"role":"user","content":"one"}"#,
@@ -307,7 +307,7 @@ fn an_empty_list_of_calls_is_not_sent() {
 #[test]
 fn a_branch_takes_no_reasoning_along_that_was_made_under_another_frame() {
     let preamble = |text: &str| lookback_core::Preamble::default().with_system(laws::raw(text));
-    let mut engine = lookback_core::Engine::new(Settings { dialect: Dialect::Anthropic, ..Settings::default() });
+    let mut engine = lookback_core::Engine::new(Settings::default().dialect(Dialect::Anthropic));
     let push = |engine: &mut lookback_core::Engine, json: &str| engine.push(Dialect::Anthropic.decode(json).unwrap());
     engine.set_preamble(&preamble("\"one\""));
     push(&mut engine, r#"{"role":"user","content":"hi"}"#).unwrap();
@@ -344,7 +344,7 @@ fn four_cache_markers_stay_and_the_oldest_of_five_goes() {
     for (system, kept) in
         [("\"plain\"", 4), (r#"[{"type":"text","text":"a","cache_control":{"type":"ephemeral"}}]"#, 3)]
     {
-        let mut engine = lookback_core::Engine::new(Settings { dialect: Dialect::Anthropic, ..Settings::default() });
+        let mut engine = lookback_core::Engine::new(Settings::default().dialect(Dialect::Anthropic));
         engine.set_preamble(&lookback_core::Preamble::default().with_system(laws::raw(system)));
         for n in 0..5 {
             engine.push(Dialect::Anthropic.decode(&marked(n)).unwrap()).unwrap();

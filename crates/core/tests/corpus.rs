@@ -44,8 +44,8 @@ fn policies() -> Vec<Policy> {
             target: Some(Limits::tokens(8_000)),
             arrival: Some(cap.clone()),
             stages: vec![
-                Stage::TruncateResults { to: cap, keep: 3 },
-                Stage::ClearResults { keep: 3, marker: None },
+                Stage::TruncateResults { to: cap, except_newest: 3 },
+                Stage::ClearResults { except_newest: 3, marker: None },
                 Stage::Drop,
             ],
             ..Policy::unlimited()
@@ -76,7 +76,7 @@ fn the_laws_hold_of_real_transcripts() {
 
 /// A session fed message by message, with a window before each assistant message.
 fn drive(line: &Line<'_>, policy: &Policy, dialect: Dialect) -> Run {
-    let mut run = Run::new(Settings { dialect, policy: policy.clone(), ..Settings::default() });
+    let mut run = Run::new(Settings::default().dialect(dialect).policy(policy.clone()));
     for raw in &line.messages {
         let message = Dialect::OpenAiChat.decode_raw(raw).unwrap();
         // Other dialects have their system prompt elsewhere, and cannot say all that is in these.

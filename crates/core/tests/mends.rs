@@ -141,7 +141,7 @@ fn a_view_tells_of_results_that_it_moves() {
 
 #[test]
 fn markers_of_the_system_prompt_count_in_a_view() {
-    let settings = Settings { dialect: Dialect::Anthropic, ..Settings::default() };
+    let settings = Settings::default().dialect(Dialect::Anthropic);
     let mut engine = Engine::new(settings);
     let block = r#"{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}"#;
     let system = RawValue::from_string(format!("[{block},{block},{block}]")).unwrap();

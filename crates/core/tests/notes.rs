@@ -11,7 +11,7 @@ const CALL: &str = r#"{"role":"assistant","content":[{"type":"thinking","thinkin
 const RESULT: &str = r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":"milk"}]}"#;
 
 fn engine() -> Engine {
-    Engine::new(Settings { dialect: Dialect::Anthropic, ..Settings::default() })
+    Engine::new(Settings::default().dialect(Dialect::Anthropic))
 }
 
 fn push(engine: &mut Engine, log: &mut Transcript, json: &str) {

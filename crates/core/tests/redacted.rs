@@ -110,7 +110,7 @@ fn requests_and_answers_say_no_word() {
 #[test]
 fn what_is_kept_of_a_conversation_says_no_word() {
     let policy = Policy { limits: Limits::messages(2), ..Policy::unlimited() };
-    let mut engine = Engine::new(Settings { policy, ..Settings::default() });
+    let mut engine = Engine::new(Settings::default().policy(policy));
     let mut log = Transcript::default();
     let preamble = Preamble::default().with_system(raw()).with_tools(raw());
     hides(&preamble);
@@ -138,7 +138,7 @@ fn what_is_kept_of_a_conversation_says_no_word() {
 fn a_summary_and_the_request_for_it_say_no_word() {
     let stages = vec![Stage::Summarize(Summarize::default())];
     let policy = Policy { limits: Limits::messages(2), stages, ..Policy::unlimited() };
-    let mut engine = Engine::new(Settings { policy, ..Settings::default() });
+    let mut engine = Engine::new(Settings::default().policy(policy));
     for _ in 0..3 {
         engine.push(Message::user(MARK)).unwrap();
     }

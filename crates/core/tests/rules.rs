@@ -56,7 +56,7 @@ fn check(request: &Request) -> Vec<Finding> {
 /// The messages that a new conversation sends once it was given all of the request.
 fn window(request: &Request) -> Vec<Box<RawValue>> {
     let dialect = request.dialect();
-    let mut engine = Engine::new(Settings { dialect, ..Settings::default() });
+    let mut engine = Engine::new(Settings::default().dialect(dialect));
     engine.set_preamble(request.preamble());
     for message in request.messages() {
         engine.push(message.clone()).unwrap();

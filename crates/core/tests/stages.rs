@@ -18,12 +18,12 @@ const REST: [&str; 3] = [
 #[test]
 fn a_result_that_is_cleared_stays_as_it_is() {
     for stages in [
-        vec![Stage::ClearMedia { keep: 0 }, Stage::ClearResults { keep: 0, marker: None }],
-        vec![Stage::ClearResults { keep: 0, marker: None }, Stage::ClearMedia { keep: 0 }],
+        vec![Stage::ClearMedia { except_newest: 0 }, Stage::ClearResults { except_newest: 0, marker: None }],
+        vec![Stage::ClearResults { except_newest: 0, marker: None }, Stage::ClearMedia { except_newest: 0 }],
     ] {
         // A limit that clearing alone does not meet, so that each window tries.
         let policy = Policy { limits: Limits::tokens(20), stages, ..Policy::unlimited() };
-        let mut engine = Engine::new(Settings { dialect: Dialect::Bedrock, policy, ..Settings::default() });
+        let mut engine = Engine::new(Settings::default().dialect(Dialect::Bedrock).policy(policy));
         for message in ROUND.into_iter().chain(REST) {
             engine.push(Dialect::Bedrock.decode(message).unwrap()).unwrap();
         }
@@ -45,11 +45,11 @@ fn a_result_that_is_cleared_stays_as_it_is() {
 fn a_note_of_what_is_gone_names_the_entry_that_has_it() {
     let policy = Policy {
         arrival: Some(Truncation { head: 1_000, ..Truncation::default() }),
-        stages: vec![Stage::ClearResults { keep: 0, marker: None }, Stage::Drop],
+        stages: vec![Stage::ClearResults { except_newest: 0, marker: None }, Stage::Drop],
         ..Policy::unlimited()
     };
     let policy = policy.naming_entries();
-    let mut engine = Engine::new(Settings { policy: policy.clone(), ..Settings::default() });
+    let mut engine = Engine::new(Settings::default().policy(policy.clone()));
     engine.push(Message::user("Read it.")).unwrap();
     engine.push(Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")])).unwrap();
     engine.push(Message::tool_result("c1", "x".repeat(3_000))).unwrap();

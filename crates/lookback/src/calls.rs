@@ -18,8 +18,8 @@ pub type MakeSummary<'a> = dyn FnMut(&SummaryRequest) -> Option<String> + 'a;
 /// ```
 /// use lookback::{Engine, Message, Settings, calls, presets};
 ///
-/// let policy = presets::rolling_summary().window_size(2).into();
-/// let mut engine = Engine::new(Settings { policy, ..Settings::default() });
+/// let policy = presets::rolling_summary().window_size(2);
+/// let mut engine = Engine::new(Settings::default().policy(policy));
 /// for text in ["My name is Ada.", "And?", "What is it?"] {
 ///     engine.push(Message::user(text))?;
 /// }
@@ -32,8 +32,8 @@ pub fn window(engine: &mut Engine, summarize: &mut MakeSummary<'_>) -> WindowOut
     let mut outcome = engine.window();
     // Each summary covers at least one message that the one before it did not, so this ends.
     for _ in 0..engine.view().messages().count() {
-        let Some(wanted) = &outcome.summary_request else { break };
-        let made = summarize(wanted).and_then(|text| engine.accept_summary(&wanted.claim, &text).ok());
+        let Some(request) = &outcome.summary_request else { break };
+        let made = summarize(request).and_then(|text| engine.accept_summary(&request.claim, &text).ok());
         let Some(entries) = made else { break };
         outcome.entries.extend(entries);
         let next = engine.window();
@@ -45,9 +45,9 @@ pub fn window(engine: &mut Engine, summarize: &mut MakeSummary<'_>) -> WindowOut
 }
 
 /// Returns the task for a summarizer that fulfills a summary request.
-pub fn task(wanted: &SummaryRequest) -> Task {
-    let passages = passages(wanted.messages.iter().map(|message| &**message));
-    Task { previous: wanted.previous.clone(), aim: Some(wanted.aim), ..Task::new(passages, wanted.budget) }
+pub fn task(request: &SummaryRequest) -> Task {
+    let passages = passages(request.messages.iter().map(|message| &**message));
+    Task { previous: request.previous.clone(), aim: Some(request.aim), ..Task::new(passages, request.budget) }
 }
 
 /// The result of running a conversation through an engine.
@@ -73,8 +73,8 @@ pub struct Taken {
 ///
 /// let text = r#"[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}]"#;
 /// let request = Request::decode(text, None)?;
-/// let policy = presets::messages(1).into();
-/// let mut engine = Engine::new(Settings { policy, ..Settings::default() });
+/// let policy = presets::messages(1);
+/// let mut engine = Engine::new(Settings::default().policy(policy));
 /// let mut calls = 0;
 /// calls::take_in(&mut engine, &request, &mut |_| None, &mut |_| calls += 1)?;
 /// assert_eq!((calls, engine.view().messages().count()), (2, 1));

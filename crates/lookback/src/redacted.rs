@@ -7,12 +7,11 @@ use lookback_core::Redacted;
 
 use crate::compat::agentlib::ReadOptions;
 use crate::memory::tools::Reply;
-use crate::memory::{FactEntry, Recall, Sheet, Statement};
+use crate::memory::{FactEntry, Recall, RecalledPassage, Sheet, Statement};
 use crate::middleware::{Flow, Note, Reaction, Run, ToolOutcome};
 use crate::session::{HistoryQuery, SearchHit};
 use crate::store::Record;
-use crate::summarize::{Ask, Options, Summary, Task};
-use crate::{memory, summarize};
+use crate::summarize::{Ask, Passage, SummarizeOptions, Summary, Task};
 
 fn all(texts: &[String]) -> Vec<Redacted<'_>> {
     texts.iter().map(|text| Redacted(text)).collect()
@@ -74,7 +73,7 @@ impl fmt::Debug for Task {
     }
 }
 
-impl fmt::Debug for summarize::Passage {
+impl fmt::Debug for Passage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Passage")
             .field("index", &self.index)
@@ -107,9 +106,9 @@ impl fmt::Debug for Ask {
     }
 }
 
-impl fmt::Debug for Options {
+impl fmt::Debug for SummarizeOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Options")
+        f.debug_struct("SummarizeOptions")
             .field("budget", &self.budget)
             .field("focus", &all(&self.focus))
             .field("previous", &self.previous.as_deref().map(Redacted))
@@ -129,8 +128,7 @@ impl fmt::Debug for ToolOutcome {
         f.debug_struct("ToolOutcome")
             .field("call", &self.call)
             .field("text", &Redacted(&self.text))
-            .field("error", &self.error)
-            .field("ran", &self.ran)
+            .field("status", &self.status)
             .field("duration", &self.duration)
             .finish()
     }
@@ -140,9 +138,8 @@ impl fmt::Debug for Flow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Flow::Continue => f.write_str("Continue"),
-            Flow::Answer { text, error } => {
-                f.debug_struct("Answer").field("text", &Redacted(text)).field("error", error).finish()
-            }
+            Flow::Answer(text) => f.debug_tuple("Answer").field(&Redacted(text)).finish(),
+            Flow::Refuse(text) => f.debug_tuple("Refuse").field(&Redacted(text)).finish(),
             Flow::LastAnswer(reason) => f.debug_tuple("LastAnswer").field(reason).finish(),
             Flow::Stop(reason) => f.debug_tuple("Stop").field(reason).finish(),
         }
@@ -262,9 +259,9 @@ impl fmt::Debug for Recall {
     }
 }
 
-impl fmt::Debug for memory::Passage {
+impl fmt::Debug for RecalledPassage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Passage")
+        f.debug_struct("RecalledPassage")
             .field("position", &self.position)
             .field("who", &Redacted(&self.who))
             .field("left", &self.left)

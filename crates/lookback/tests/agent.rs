@@ -96,7 +96,7 @@ impl Place {
             let entries = records.iter().map(|record| serde_json::from_str::<Entry>(record).unwrap());
             let compactions = entries.filter(|entry| matches!(entry, Entry::Compaction(_))).count();
             assert!(breaks <= compactions, "{dialect}: {breaks} broken prefixes, {compactions} compactions");
-            let mut session = Session::open(store, "s", Settings { dialect, ..Settings::default() }).await.unwrap();
+            let mut session = Session::open(store, "s", Settings::default().dialect(dialect)).await.unwrap();
             let window = session.window().await.unwrap().to_json().unwrap();
             let request = Request::decode(window, Some(dialect)).unwrap();
             assert!(dialect.check(&request).is_empty(), "{dialect}");

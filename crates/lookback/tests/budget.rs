@@ -66,7 +66,7 @@ fn where_nothing_is_reported_what_was_sent_and_answered_is_counted() {
 fn calls_with_a_long_prompt_bring_little_where_little_is_new() {
     block_on(async {
         let little = "brought fewer than 500 new tokens each";
-        let growing = |by: u64| move |number| Some(CallUsage::new(20_000 + by * number, 20));
+        let growing = |by: u64| move |number| Some(CallUsage::default().input(20_000 + by * number).output(20));
         let (_, calls) = play(Budget::reported(10_000_000), growing(50)).await;
         assert_eq!(first(&calls, little), Some(4));
         let (_, calls) = play(Budget::reported(10_000_000), growing(480)).await;
@@ -77,7 +77,7 @@ fn calls_with_a_long_prompt_bring_little_where_little_is_new() {
 #[test]
 fn what_was_used_before_counts_for_the_run_that_goes_on_and_not_for_the_next() {
     block_on(async {
-        let usage = |_| Some(CallUsage::new(50, 10));
+        let usage = |_| Some(CallUsage::default().input(50).output(10));
         let (mut run, calls) = play(Budget::reported(1_000).used_before(900), usage).await;
         assert_eq!((calls.len(), first(&calls, "Token budget: 900 of 1000")), (3, Some(1)));
         assert_eq!(run.stopped(), Some(&Stopped::NoAnswer(EndReason::Budget { used: 1_020, limit: 1_000 })));

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 
 use futures_lite::future::block_on;
 use lookback::recording::{RecordedUsage, RecordingError};
-use lookback::replay::{Call, replay};
+use lookback::replay::{ReplayedCall, replay};
 use lookback::{Dialect, Prices, Recording, Role, Settings};
 
 const SESSION: &str = include_str!("claude_code/session.jsonl");
@@ -203,10 +203,10 @@ fn a_long_file_takes_time_by_its_length() {
 #[test]
 fn a_replay_of_a_session_makes_its_calls_and_none_is_invalid() {
     let recording = &read(SESSION)[0];
-    let settings = Settings { dialect: recording.dialect, ..Settings::default() };
+    let settings = Settings::default().dialect(recording.dialect);
     let prices = Prices::builtin();
     let price = prices.find(prices.names().next().unwrap()).unwrap();
-    let mut on_call = |_: &Call| ControlFlow::Continue(());
+    let mut on_call = |_: &ReplayedCall| ControlFlow::Continue(());
     let report = block_on(replay(recording, settings, price, 0, &mut on_call)).unwrap().report;
     let answers = recording.messages.iter().filter(|recorded| recorded.message.role() == Role::Assistant).count();
     assert_eq!((report.calls, report.invalid_requests), (answers as u64, 0));

@@ -15,9 +15,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures_lite::future::block_on;
-use lookback::compat::crux::{self, Builder, Error, SlidingWindow};
+use lookback::compat::crux::{self, Error, SlidingWindow, SlidingWindowBuilder};
 use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture as Reply};
-use lookback::summarize::{Ask, Completion, Function, Options, Summarizer, Task, summarize};
+use lookback::summarize::{Ask, Completion, Function, SummarizeOptions, Summarizer, Task, summarize};
 use lookback::{Dialect, LogName, MemoryStore, Message, Role, Store, StoreError};
 use serde_json::{Value, json};
 use vectors::{Step, Vector, assert_valid};
@@ -126,7 +126,7 @@ impl Stage {
         Stage { options: options.clone(), store, asks, model, told, windows, at: 0 }
     }
 
-    fn builder(&self) -> Builder {
+    fn builder(&self) -> SlidingWindowBuilder {
         let number = |name: &str| self.options[name].as_u64();
         let mut builder = SlidingWindow::builder(number("windowSize").unwrap(), self.model.clone());
         builder = builder.store(self.store.clone());
@@ -262,7 +262,7 @@ impl Stage {
     }
 
     fn summarize(&self, with: &Value, name: &str) -> Value {
-        let mut options = Options::default();
+        let mut options = SummarizeOptions::default();
         options.budget = with["maxTokens"].as_u64().unwrap_or(options.budget);
         options.focus = serde_json::from_value(with["focus"].clone()).unwrap_or_default();
         let messages = vectors::messages(DIALECT, &with["messages"]);

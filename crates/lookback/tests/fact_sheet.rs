@@ -9,7 +9,8 @@ use std::time::Duration;
 use futures_lite::future::block_on;
 use lookback::memory::{FactEntry, FactKind, Memory, Scope, Source, Speaker, Statement, Trust};
 use lookback::middleware::{
-    Budget, Call, CallUsage, ContextFilter, Event, FactSheet, Failure, Middleware, Pipeline, Reaction, Run, Stopped,
+    Budget, Call, CallUsage, ContextFilter, Event, FactSheet, Failure, Middleware, MiddlewareSettings, OnFailure,
+    Pipeline, Reaction, Run, Stopped,
 };
 use lookback::policy::Measure;
 use lookback::store::Record;
@@ -27,7 +28,7 @@ async fn memory(store: &Shared) -> Memory {
 }
 
 async fn session(store: &Shared, policy: Policy) -> Session {
-    Session::open(store.clone(), "run", Settings { policy, ..Settings::default() }).await.unwrap()
+    Session::open(store.clone(), "run", Settings::default().policy(policy)).await.unwrap()
 }
 
 fn window(max_rounds: u64) -> Policy {
@@ -64,7 +65,7 @@ fn reads(number: u64) -> Message {
 /// Plays an iteration in which the model reads another page. Returns the messages that were sent.
 async fn read_on(run: &mut Pipeline) -> Vec<String> {
     let call = run.next().await.unwrap().unwrap();
-    let usage = CallUsage::new(500 * call.iteration, 100);
+    let usage = CallUsage::default().input(500 * call.iteration).output(100);
     for tool in run.answered(reads(call.iteration), Some(usage)).await.unwrap() {
         let text = format!("page {}", call.iteration);
         run.tool(&tool, |_| async { Ok::<_, String>(text) }).await.unwrap();
@@ -99,8 +100,7 @@ fn all_five_send_the_filtered_window_with_nudges_and_fact_sheet_and_nothing_else
         let mut run = Pipeline::standard(session(&store, Policy::unlimited()).await, budget, filter, memory.clone())
             .iterations(21);
         // A session with the same policy and no middleware.
-        let mut alone =
-            Session::open(MemoryStore::new(), "alone", Settings { policy, ..Settings::default() }).await.unwrap();
+        let mut alone = Session::open(MemoryStore::new(), "alone", Settings::default().policy(policy)).await.unwrap();
         let task = Message::user("Read all pages.");
         alone.push(task.clone()).await.unwrap();
         run.start(task).await.unwrap();
@@ -371,10 +371,7 @@ fn a_run_that_is_not_to_go_on_without_its_memory_ends_in_order() {
         let (store, memory) = constrained().await;
         let damaged = Record::new("{");
         store.append(&memory.session().facts_of(), 1, vec![damaged], None).await.unwrap();
-        let closed = lookback::middleware::MiddlewareSettings {
-            on_failure: Some(lookback::middleware::OnFailure::Closed),
-            ..lookback::middleware::MiddlewareSettings::default()
-        };
+        let closed = MiddlewareSettings::default().on_failure(OnFailure::Closed);
         let session = session(&store, Policy::unlimited()).await;
         let mut run = Pipeline::new(session).with_settings(FactSheet::new(memory), closed);
         run.start(Message::user("Read all pages.")).await.unwrap();

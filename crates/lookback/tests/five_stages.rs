@@ -69,13 +69,12 @@ async fn play(bad: &str, fault: Fault, at: &'static str, on_failure: OnFailure, 
     let memory = Memory::open(store.clone(), "run").await.unwrap();
     let said = Statement::new(FactKind::Constraint, "Write no files.", Source::of(Speaker::Person));
     memory.state(Scope::Session, said).await.unwrap();
-    let settings = lookback::Settings { dialect, ..lookback::Settings::default() };
+    let settings = lookback::Settings::default().dialect(dialect);
     let session = Session::open(store.clone(), "run", settings.clone()).await.unwrap();
-    let here = |name: &str| MiddlewareSettings {
+    let here = |name: &str| {
         // The one that hangs has a short limit. The others may take as long as a busy machine needs.
-        time_limit: Some(Duration::from_millis(if name == bad && fault == Fault::Hang { 200 } else { 30_000 })),
-        on_failure: Some(on_failure),
-        ..MiddlewareSettings::default()
+        let limit = if name == bad && fault == Fault::Hang { 200 } else { 30_000 };
+        MiddlewareSettings::default().time_limit(Duration::from_millis(limit)).on_failure(on_failure)
     };
     let of = |name: &str| if name == bad { fault } else { Fault::None };
     let budget = Budget::reported(10_000);
@@ -103,7 +102,7 @@ async fn play(bad: &str, fault: Fault, at: &'static str, on_failure: OnFailure, 
         } else {
             Message::assistant("All are blank.")
         };
-        let usage = CallUsage::new(800, 100);
+        let usage = CallUsage::default().input(800).output(100);
         for tool in run.answered(answer, Some(usage)).await.unwrap() {
             run.tool(&tool, |call| async move { Ok::<_, String>(format!("result of {}", call.arguments)) })
                 .await

@@ -51,7 +51,7 @@ fn told(store: &Arc<dyn Store>, session: &str) -> Vec<String> {
 fn messages(store: &Arc<dyn Store>, session: &str) -> Vec<(String, Option<i64>)> {
     let mut session = block_on(Session::open(store.clone(), session, Settings::default())).unwrap();
     let history = block_on(session.history()).unwrap();
-    history.iter().map(|past| (past.arrival.message.text(), past.arrival.time)).collect()
+    history.iter().map(|entry| (entry.arrival.message.text(), entry.arrival.time)).collect()
 }
 
 const SHARED: &str = r#"{

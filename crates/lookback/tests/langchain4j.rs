@@ -27,7 +27,7 @@ use lookback::compat::langchain4j::{
 };
 use lookback::measure;
 use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture};
-use lookback::tokens::{OpenAi, TokenCounter, Vocabulary};
+use lookback::tokens::{OpenAiCounter, TokenCounter, Vocabulary};
 use lookback::transcript::Millis;
 use lookback::{Dialect, LogName, MemoryStore, Message, Store, StoreError, ToolCall};
 use serde_json::{Value, json};
@@ -580,7 +580,7 @@ fn a_counter_may_be_shared_and_chosen_at_run_time() {
 
 #[test]
 fn the_estimator_counts_four_for_a_message_and_what_calls_cost_beside_their_words() {
-    let words = OpenAi::new(Vocabulary::Cl100k);
+    let words = OpenAiCounter::new(Vocabulary::Cl100k);
     let text = |text: &str| words.text(text);
     let estimator = OpenAiTokenCountEstimator::new("gpt-3.5-turbo").unwrap();
     let of = |message: &Message| measure(message, &[], &estimator).tokens;

@@ -14,7 +14,7 @@ use lookback::{
 };
 
 fn open(policy: Policy) -> Session {
-    block_on(Session::open(MemoryStore::new(), "chat", Settings { policy, ..Settings::default() })).unwrap()
+    block_on(Session::open(MemoryStore::new(), "chat", Settings::default().policy(policy))).unwrap()
 }
 
 fn say(session: &mut Session, text: &str) {
@@ -240,7 +240,7 @@ fn hooks_tell_what_a_cut_came_to() {
 fn proactive_compaction_is_a_share_of_the_models_window() {
     let policy = lookback::presets::named("none:limits.tokens=0.5,hard.tokens=1.0").unwrap();
     let window = 400;
-    let settings = Settings { policy, model_window: Some(window), ..Settings::default() };
+    let settings = Settings::default().policy(policy).model_window(window);
     let mut session = block_on(Session::open(MemoryStore::new(), "chat", settings)).unwrap();
     let counter = Estimate::default();
     let text = "some words of which there are a few";
@@ -272,7 +272,7 @@ fn proactive_compaction_does_not_make_the_window_slide_in_the_middle_of_a_turn()
         [("managed-window:window_size=4", 15), ("managed-window:window_size=4,proactive_compression=true", 15)]
     {
         let policy = lookback::presets::named(policy).unwrap();
-        let settings = Settings { policy, model_window: Some(100_000), ..Settings::default() };
+        let settings = Settings::default().policy(policy).model_window(100_000);
         let mut session = block_on(Session::open(MemoryStore::new(), "chat", settings)).unwrap();
         say(&mut session, "task");
         for number in 0..7 {
@@ -283,7 +283,7 @@ fn proactive_compaction_does_not_make_the_window_slide_in_the_middle_of_a_turn()
     }
     // Over its share it is cut at once.
     let policy = lookback::presets::named("managed-window:window_size=4,proactive_compression=0.5").unwrap();
-    let settings = Settings { policy, model_window: Some(2_000), ..Settings::default() };
+    let settings = Settings::default().policy(policy).model_window(2_000);
     let mut session = block_on(Session::open(MemoryStore::new(), "chat", settings)).unwrap();
     say(&mut session, "task");
     for number in 0..7 {

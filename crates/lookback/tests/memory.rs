@@ -457,7 +457,7 @@ fn a_store_that_fails_is_told_without_a_path() {
 
 /// A session with text, a call and its result, a picture, reasoning, and an abandoned branch.
 async fn talk(store: &Arc<dyn Store>) -> Session {
-    let settings = Settings { dialect: Dialect::Anthropic, ..Settings::default() };
+    let settings = Settings::default().dialect(Dialect::Anthropic);
     let mut session = Session::open(store.clone(), "one", settings).await.unwrap();
     let picture = Media::new(MediaSource::Base64("AAAA".into())).with_mime("image/png");
     let reasoning = Reasoning::new("secret thoughts").with_signature("signed");

@@ -46,7 +46,7 @@ fn name(text: &str) -> LogName {
 
 fn settings() -> Settings {
     let policy = Policy { limits: Limits::messages(6), target: Some(Limits::messages(3)), ..Policy::unlimited() };
-    Settings { policy, ..Settings::default() }
+    Settings::default().policy(policy)
 }
 
 /// A session with compactions and checkpoints, as records.

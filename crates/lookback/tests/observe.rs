@@ -92,7 +92,7 @@ fn observed(observe: Observe) -> Vec<Line> {
                 let arguments = format!(r#"{{"word":"{SECRET}"}}"#);
                 let answer =
                     Message::assistant_with_calls(SECRET, [ToolCall::new(format!("c{number}"), "read", arguments)]);
-                let usage = CallUsage::new(1, 2).model("gpt-5-2026");
+                let usage = CallUsage::default().input(1).output(2).model("gpt-5-2026");
                 for tool in run.answered(answer, Some(usage)).await.unwrap() {
                     let result = if number == 1 { Ok(SECRET) } else { Err(SECRET) };
                     run.tool(&tool, |_| async { result }).await.unwrap();
@@ -159,7 +159,7 @@ fn the_kinds_of_a_window_add_up_to_it() {
             {"type":"text","text":"I look."},{"type":"tool_use","id":"t1","name":"read","input":{"path":"a"}}]},
         {"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"a long line, and one more"}]}]}"#;
     let request = Request::decode(request, Some(Dialect::Anthropic)).unwrap();
-    let mut engine = Engine::new(Settings { dialect: Dialect::Anthropic, ..Settings::default() });
+    let mut engine = Engine::new(Settings::default().dialect(Dialect::Anthropic));
     calls::take_in(&mut engine, &request, &mut |_| None, &mut |_| {}).unwrap();
     let kinds = tokens_by_kind(engine.view());
     assert_eq!(kinds.values().sum::<u64>(), engine.view().totals().size.tokens);
@@ -168,7 +168,7 @@ fn the_kinds_of_a_window_add_up_to_it() {
     assert_eq!(found, [System, User, Assistant, Reasoning, ToolCall, ToolResult, Media]);
 
     let policy = presets::named("rolling-summary:window_size=1").unwrap();
-    let mut engine = Engine::new(Settings { policy, ..Settings::default() });
+    let mut engine = Engine::new(Settings::default().policy(policy));
     for text in ["My name is Ada.", "And?", "What is it?"] {
         engine.push(Message::user(text)).unwrap();
     }

@@ -33,7 +33,7 @@ fn keep(store: &MemoryStore, log: &LogName, lines: &str) {
 fn opened(log: &str, dialect: Dialect) -> Session {
     let store = Arc::new(MemoryStore::new());
     keep(&store, &name(log), &file(&format!("{log}.jsonl")));
-    block_on(Session::open(store, log, Settings { dialect, ..Settings::default() })).unwrap()
+    block_on(Session::open(store, log, Settings::default().dialect(dialect))).unwrap()
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn a_late_result_takes_the_place_of_its_stand_in() {
     assert!(before[8].contains(r#""edits":[{"part":0,"change":{"hide":"late"}},"#));
     keep(&store, &name("late"), &before.join("\n"));
     let policy = lookback::presets::named("messages:max_messages=8,keep.first=2").unwrap();
-    let mut session = block_on(Session::open(store, "late", Settings { policy, ..Settings::default() })).unwrap();
+    let mut session = block_on(Session::open(store, "late", Settings::default().policy(policy))).unwrap();
     let (stand_in, late) = ("[No result: the tool call was interrupted.]", "late, and real");
     let shown = session.preview().to_json().unwrap();
     assert!(shown.contains(stand_in) && !shown.contains(late), "{shown}");
@@ -110,7 +110,7 @@ fn goes_on(notes: &str) -> Vec<String> {
     keep(&store, &name("summary"), &file("summary.jsonl"));
     keep(&store, &log, notes);
     let policy = lookback::presets::named("rolling-summary:window_size=8,summary_budget=60").unwrap();
-    let settings = Settings { policy, ..Settings::default() };
+    let settings = Settings::default().policy(policy);
     let mut session = block_on(Session::open(store.clone(), "summary", settings)).unwrap();
     let before = block_on(session.window()).unwrap().to_json().unwrap();
     assert_eq!(before, file("summary.window.json"));

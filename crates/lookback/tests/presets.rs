@@ -32,7 +32,7 @@ fn managed_window() {
 /// Returns the rounds that each call of a run sees, with `managed-window` as middleware.
 fn rounds_as_stage(per_turn: &str) -> Vec<u64> {
     block_on(async {
-        let settings = Settings { dialect: Dialect::Bedrock, policy: Policy::unlimited(), ..Settings::default() };
+        let settings = Settings::default().dialect(Dialect::Bedrock).policy(Policy::unlimited());
         let session = Session::open(MemoryStore::new(), "run", settings).await.unwrap();
         let policy = presets::named(&format!("managed-window:window_size=2,per_turn={per_turn}")).unwrap();
         let mut run = Pipeline::new(session).with(ContextFilter::new(policy)).iterations(6);

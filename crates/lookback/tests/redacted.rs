@@ -5,7 +5,6 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_lite::future::block_on;
 use lookback::compat::agentlib::ReadOptions;
@@ -13,10 +12,10 @@ use lookback::memory::tools::Reply;
 use lookback::memory::{
     self, Export, FactEntry, FactKind, LeftMessage, Memory, Recall, Scope, SheetOptions, Source, Speaker, Statement,
 };
-use lookback::middleware::{Event, FactSheet, Flow, Note, Pipeline, Reaction, Run, ToolOutcome};
+use lookback::middleware::{Event, FactSheet, Note, Pipeline, Reaction, Run, ToolOutcome, ToolStatus};
 use lookback::session::{self, HistoryQuery};
 use lookback::store::Record;
-use lookback::summarize::{Ask, Options, Summary, Task, passages};
+use lookback::summarize::{Function, SummarizeOptions, Task, passages, summarize};
 use lookback::tokens::Estimate;
 use lookback::{
     Dialect, FileStore, LogName, MemoryStore, Message, Policy, Recording, Session, Settings, SqliteStore, Store,
@@ -110,30 +109,29 @@ fn facts_say_no_word() {
 
 #[test]
 fn what_a_summarizer_reads_and_writes_says_no_word() {
-    let task = Task {
-        previous: Some(mark()),
-        focus: vec![mark()],
-        instructions: Some(mark()),
-        fault: Some(mark()),
-        ..Task::new(passages(&[Message::user(MARK)]), 100)
-    };
+    let task = Task::new(passages(&[Message::user(MARK)]), 100);
+    let mut task = task.with_previous(MARK).with_focus([MARK]).with_instructions(MARK);
+    task.fault = Some(mark());
     hides(&task);
-    hides(&Summary { text: mark(), tokens_before: 2, tokens_after: 1 });
-    hides(&Ask { model: "m".to_owned(), system: mark(), prompt: mark(), schema: None, budget: 1 });
-    hides(&Options { focus: vec![mark()], previous: Some(mark()), ..Options::default() });
+    let options = SummarizeOptions::default().focus([MARK]).previous(MARK);
+    hides(&options);
+    let model = Function::new("m", |ask| async move {
+        hides(&ask);
+        Ok(mark())
+    });
+    hides(&block_on(summarize(&[Message::user(MARK)], &model, &options)).unwrap());
 }
 
 #[test]
 fn a_run_and_its_stages_say_no_word() {
-    let note = Note { middleware: "watch".into(), text: MARK.into() };
+    let note = Note::new("watch", MARK);
     hides(&note);
     let call = ToolCall::new(MARK, MARK, MARK);
-    let outcome =
-        ToolOutcome { call: call.clone(), text: MARK.into(), error: false, ran: true, duration: Duration::ZERO };
+    let outcome = ToolOutcome::new(call.clone(), MARK, ToolStatus::Returned);
     hides(&Event::BeforeTool(call));
     hides(&Event::AfterTool(outcome));
-    let flow = Flow::Answer { text: mark(), error: false };
-    hides(&Reaction { notes: vec![mark()], policy: None, flow });
+    hides(&Reaction::none().note(MARK).answer(MARK));
+    hides(&Reaction::none().refuse(MARK));
     let mut run = Run::new("chat".parse().unwrap(), View::default(), Dialect::default(), Policy::unlimited());
     run.task = Some(MARK.into());
     run.left = vec![LeftMessage::new(0, Message::user(MARK))].into();

@@ -69,7 +69,7 @@ fn resumes(dialect: Dialect, store: impl IntoStore + Clone) {
     let vectors = vectors().into_iter().filter(|vector| dialect == Dialect::OpenAiChat || fits(vector));
     for (number, vector) in vectors.enumerate() {
         let policy = vector.policy.as_deref().map_or_else(Policy::default, |policy| presets::named(policy).unwrap());
-        let settings = Settings { dialect, policy, ..Settings::default() };
+        let settings = Settings::default().dialect(dialect).policy(policy);
         let name = format!("{dialect:?}/{number}");
         block_on(async {
             let mut before = Session::open(store.clone(), &name, settings.clone()).await.unwrap();
@@ -115,7 +115,7 @@ fn a_session_goes_on_with_its_last_turns_and_its_task_once() {
 fn what_leaves_a_session_with_a_running_summary_is_summarized() {
     block_on(async {
         let policy = presets::named("rolling-summary:window_size=200").unwrap();
-        let settings = Settings { policy: policy.clone(), ..Settings::default() };
+        let settings = Settings::default().policy(policy.clone());
         let mut session = Session::open(MemoryStore::new(), "s", settings).await.unwrap();
         for number in 1..=8 {
             session.push(Message::user(format!("The port of service {number} is 505{number}."))).await.unwrap();

@@ -14,7 +14,7 @@ use futures_lite::future::block_on;
 use lookback::memory::Memory;
 use lookback::middleware::{FactSheet, Pipeline};
 use lookback::session::{CompactionOutcome, Hooks};
-use lookback::summarize::{Function, Options, Summarizer, SummarizerError, summarize};
+use lookback::summarize::{Function, SummarizeOptions, Summarizer, SummarizerError, summarize};
 use lookback::{MemoryStore, Message, Session, Settings, ToolCall, presets};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -63,7 +63,7 @@ fn in_each_runtime<F: Future<Output = ()>>(test: impl Fn() -> F) {
 /// A session that keeps four messages and a summary of the others.
 async fn session() -> Session {
     let policy = presets::named("rolling-summary:window_size=4").unwrap();
-    Session::open(MemoryStore::new(), "chat", Settings { policy, ..Settings::default() }).await.unwrap()
+    Session::open(MemoryStore::new(), "chat", Settings::default().policy(policy)).await.unwrap()
 }
 
 /// What a session summarizes a conversation of twelve messages as.
@@ -80,7 +80,7 @@ async fn facts_drawn(sheet: impl FnOnce(FactSheet) -> FactSheet) -> usize {
     let store = Arc::new(MemoryStore::new());
     let memory = Memory::open(store.clone(), "run").await.unwrap();
     let policy = presets::named("rounds:max_rounds=5,target_rounds=2").unwrap();
-    let session = Session::open(store, "run", Settings { policy, ..Settings::default() }).await.unwrap();
+    let session = Session::open(store, "run", Settings::default().policy(policy)).await.unwrap();
     let mut run = Pipeline::new(session).with(sheet(FactSheet::new(memory.clone())));
     run.start(Message::user("Read all pages.")).await.unwrap();
     for number in 1..=8 {
@@ -192,7 +192,7 @@ fn a_summarizer_without_the_runtime_that_it_needs_is_told_of_and_not_asked_again
 #[test]
 fn a_summary_of_a_list_says_that_a_runtime_is_missing_too() {
     let model = client("They counted.");
-    let failed = block_on(summarize(&[Message::user("One, two.")], &model, &Options::default())).unwrap_err();
+    let failed = block_on(summarize(&[Message::user("One, two.")], &model, &SummarizeOptions::default())).unwrap_err();
     assert!(matches!(failed, SummarizerError::NoRuntime { .. }), "{failed}");
     assert!(failed.to_string().starts_with("small-model needs a tokio runtime"), "{failed}");
 }

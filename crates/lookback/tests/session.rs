@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures_lite::future::block_on;
 use lookback::policy::Keep;
 use lookback::recording::RecordedMessage;
-use lookback::session::{HistoryQuery, Label, Synced};
+use lookback::session::{HistoryQuery, Label};
 use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture};
 use lookback::transcript::{Entry, Millis, Origin, spans};
 use lookback::{
@@ -30,10 +30,7 @@ fn over_each(test: impl Fn(Arc<dyn Store>)) {
 
 fn settings(messages: u64) -> Settings {
     let target = Some(Limits::messages(messages.div_ceil(2)));
-    Settings {
-        policy: Policy { limits: Limits::messages(messages), target, ..Policy::unlimited() },
-        ..Settings::default()
-    }
+    Settings::default().policy(Policy { limits: Limits::messages(messages), target, ..Policy::unlimited() })
 }
 
 fn open(store: &Arc<dyn Store>, settings: Settings) -> Session {
@@ -110,7 +107,7 @@ fn the_same_history_again_changes_nothing() {
         for end in [1, 4, 9, 9, 23] {
             let before = session.stats().messages;
             let synced = block_on(session.sync(history(end))).unwrap();
-            assert_eq!(synced, Synced { known: before, new: end - before, left: 0 });
+            assert_eq!((synced.known, synced.new, synced.left), (before, end - before, 0));
             window(&mut session);
             let entries = session.stats().entries;
             let synced = block_on(session.sync(history(end))).unwrap();
@@ -133,22 +130,22 @@ fn an_edit_makes_a_branch_and_a_shorter_history_too() {
         let mut edited = history.clone();
         edited[5] = Message::user("another task");
         let synced = block_on(session.sync(edited.clone())).unwrap();
-        assert_eq!(synced, Synced { known: 5, new: 5, left: 5 });
+        assert_eq!((synced.known, synced.new, synced.left), (5, 5, 5));
         let mut fresh = block_on(Session::open(MemoryStore::new(), "f", settings(50))).unwrap();
         block_on(fresh.sync(edited.clone())).unwrap();
         assert_eq!(window(&mut session), window(&mut fresh));
         assert_eq!(window(&mut open(&store, settings(50))), window(&mut fresh));
 
         let synced = block_on(session.sync(history[..3].to_vec())).unwrap();
-        assert_eq!(synced, Synced { known: 3, new: 0, left: 7 });
+        assert_eq!((synced.known, synced.new, synced.left), (3, 0, 7));
         assert_eq!(block_on(session.history()).unwrap().len(), 3);
         // What was left is in the log, and the client may come back to it as to something new.
         let synced = block_on(session.sync(history)).unwrap();
-        assert_eq!(synced, Synced { known: 3, new: 7, left: 0 });
+        assert_eq!((synced.known, synced.new, synced.left), (3, 7, 0));
         assert_eq!(count(&mut session), 22);
         assert_eq!(block_on(session.history()).unwrap().len(), 10);
         let none = block_on(session.sync(vec![Message::user("all else")])).unwrap();
-        assert_eq!(none, Synced { known: 0, new: 1, left: 10 });
+        assert_eq!((none.known, none.new, none.left), (0, 1, 10));
         assert!(!block_on(session.search("another", 9)).unwrap().is_empty());
     });
 }
@@ -168,7 +165,7 @@ fn two_sessions_of_one_name_lose_and_double_nothing() {
         let texts: Vec<_> = block_on(open(&store, settings(6)).history())
             .unwrap()
             .iter()
-            .map(|past| past.arrival.message.text())
+            .map(|entry| entry.arrival.message.text())
             .collect();
         let expected: Vec<_> = (0..30).map(|n| format!("number {n}")).collect();
         assert_eq!(texts, expected);
@@ -196,7 +193,7 @@ fn eight_writers_in_one_file_lose_and_double_nothing() {
     });
     let mut session = block_on(Session::open(store(), "s", settings(10))).unwrap();
     let history = block_on(session.history()).unwrap();
-    let texts: Vec<_> = history.iter().map(|past| past.arrival.message.text()).collect();
+    let texts: Vec<_> = history.iter().map(|entry| entry.arrival.message.text()).collect();
     for thread in 0..8 {
         let own: Vec<_> = texts.iter().filter(|text| text.starts_with(&format!("{thread} "))).cloned().collect();
         assert_eq!(own, (0..50).map(|n| format!("{thread} says {n}")).collect::<Vec<_>>());
@@ -207,7 +204,7 @@ fn eight_writers_in_one_file_lose_and_double_nothing() {
 #[test]
 fn a_usage_report_above_our_count_is_believed_at_once() {
     over_each(|store| {
-        let settings = Settings { model: Some("m".to_owned()), ..settings(50) };
+        let settings = settings(50).model("m");
         let mut session = open(&store, settings.clone());
         block_on(session.push(Message::user("word ".repeat(200)))).unwrap();
         let counted = block_on(session.window()).unwrap().tokens();
@@ -305,7 +302,8 @@ proptest! {
             }
             let digests = |messages: &mut dyn Iterator<Item = &Message>| messages.map(Message::digest).collect::<Vec<_>>();
             let history = block_on(session.history()).unwrap();
-            prop_assert_eq!(digests(&mut history.iter().map(|past| &*past.arrival.message)), digests(&mut client.iter()));
+            let read = digests(&mut history.iter().map(|entry| &*entry.arrival.message));
+            prop_assert_eq!(read, digests(&mut client.iter()));
         }
     }
 }
@@ -325,9 +323,9 @@ fn a_session_is_read_by_number_tag_and_text() {
             block_on(session.push(Message::user(format!("port number {n}")))).unwrap();
         }
         window(&mut session);
-        let read = |session: &mut Session, reading: HistoryQuery| -> Vec<String> {
-            let past = block_on(session.read(&reading)).unwrap();
-            past.iter().map(|past| past.arrival.message.text()).collect()
+        let read = |session: &mut Session, selection: HistoryQuery| -> Vec<String> {
+            let read = block_on(session.read(&selection)).unwrap();
+            read.iter().map(|entry| entry.arrival.message.text()).collect()
         };
         let all = HistoryQuery::default;
         let mut session = open(&store, settings(4));
@@ -359,10 +357,10 @@ fn the_newest_messages_are_those_of_the_branch() {
         // Another way is taken twice, the second time from before the first.
         for (kept, new) in [(40, 100..130), (20, 200..205)] {
             let history: Vec<_> = block_on(session.history()).unwrap();
-            let history = history.into_iter().take(kept).map(|past| Arc::unwrap_or_clone(past.arrival.message));
+            let history = history.into_iter().take(kept).map(|entry| Arc::unwrap_or_clone(entry.arrival.message));
             block_on(session.sync(history.chain(new.map(message)).collect())).unwrap();
         }
-        let key = |past: &lookback::session::HistoryEntry| (past.position, past.shown);
+        let key = |entry: &lookback::session::HistoryEntry| (entry.position, entry.shown);
         let history: Vec<_> = block_on(session.history()).unwrap().iter().map(key).collect();
         assert_eq!(history.len(), 25);
         for most in [0, 1, 4, 7, 24, 25, 26, 1_000] {
@@ -443,7 +441,7 @@ fn what_a_session_does_can_be_done_on_any_thread() {
 fn messages_and_what_they_evict_are_one_write() {
     over_each(|store| {
         let policy = Policy { limits: Limits::messages(2), ..Policy::unlimited() };
-        let mut session = open(&store, Settings { policy, ..Settings::default() });
+        let mut session = open(&store, Settings::default().policy(policy));
         let said = |texts: &[&str]| texts.iter().map(|text| Message::user(*text)).collect::<Vec<_>>();
         let shown = |session: &Session| session.view().messages().map(|item| item.message().text()).collect::<Vec<_>>();
         block_on(session.extend_managed(said(&["a", "b", "c"]))).unwrap();
@@ -509,7 +507,7 @@ fn opening_a_session_reads_at_most_twice_and_a_search_once() {
     let keep = Keep { first: 2, ..Keep::default() };
     let policy =
         Policy { limits: Limits::messages(10), target: Some(Limits::messages(5)), keep, ..Policy::unlimited() };
-    let settings = Settings { policy, ..Settings::default() };
+    let settings = Settings::default().policy(policy);
     let open = || block_on(Session::open(store.clone(), "s", settings.clone())).unwrap();
     let mut session = open();
     let mut most = 0;
@@ -536,7 +534,7 @@ fn a_push_returns_the_positions_of_its_messages() {
             system: SystemRule { one: true, ..SystemRule::default() },
             ..Policy::unlimited()
         };
-        let mut session = open(&store, Settings { policy, ..Settings::default() });
+        let mut session = open(&store, Settings::default().policy(policy));
         assert_eq!(block_on(session.push(Message::system("Be brief."))).unwrap(), [0]);
         // The same again is ignored.
         assert_eq!(block_on(session.push(Message::system("Be brief."))).unwrap(), Vec::<u64>::new());

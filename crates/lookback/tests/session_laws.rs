@@ -79,7 +79,8 @@ fn policy(number: u8, one: bool) -> Policy {
     let system = SystemRule { one, first: one, counted: !one };
     let plain = Policy { system, ..Policy::unlimited() };
     let summed = Policy { stages: vec![summarize.clone()], ..plain.clone() };
-    let shorten = Stage::TruncateResults { to: Truncation { head: 40, tail: 40, ..Truncation::default() }, keep: 1 };
+    let shorten =
+        Stage::TruncateResults { to: Truncation { head: 40, tail: 40, ..Truncation::default() }, except_newest: 1 };
     match number {
         0 => Policy { limits: Limits::messages(6), ..summed },
         1 => Policy { limits: Limits::messages(8), target: Some(Limits::messages(4)), ..summed },
@@ -304,7 +305,7 @@ impl Life {
         let history = block_on(self.session.history()).unwrap();
         let texts = |messages: &mut dyn Iterator<Item = &Message>| messages.map(Message::digest).collect::<Vec<_>>();
         assert_eq!(
-            texts(&mut history.iter().map(|past| &*past.arrival.message)),
+            texts(&mut history.iter().map(|entry| &*entry.arrival.message)),
             texts(&mut self.expected.iter()),
             "the history"
         );
@@ -328,8 +329,8 @@ impl Life {
                 at = summary.replaces;
             }
             // A result that came when a stand-in had been sent waits beside the window.
-            for past in history.iter().filter(|past| past.arrival.message.tool_results().count() == 0) {
-                assert!(past.shown || gone.contains(&past.position), "{} is lost", past.position);
+            for entry in history.iter().filter(|entry| entry.arrival.message.tool_results().count() == 0) {
+                assert!(entry.shown || gone.contains(&entry.position), "{} is lost", entry.position);
             }
         }
     }
@@ -370,7 +371,7 @@ fn open(
     jobs: &Arc<Mutex<Vec<Job>>>,
     instant: &Arc<AtomicBool>,
 ) -> Session {
-    let settings = Settings { dialect, policy: policy.clone(), model: Some("m".into()), ..Settings::default() };
+    let settings = Settings::default().dialect(dialect).policy(policy.clone()).model("m");
     let (jobs, instant) = (jobs.clone(), instant.clone());
     block_on(Session::open(store.clone(), "life", settings))
         .unwrap()

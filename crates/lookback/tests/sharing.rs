@@ -29,7 +29,7 @@ fn open(store: Arc<dyn Store>) -> Session {
     let stages = vec![Stage::Summarize(Summarize { budget: 200, ..Summarize::default() })];
     let policy =
         Policy { limits: Limits::messages(40), target: Some(Limits::messages(20)), stages, ..Policy::unlimited() };
-    block_on(Session::open(store, "shared", Settings { policy, ..Settings::default() })).unwrap()
+    block_on(Session::open(store, "shared", Settings::default().policy(policy))).unwrap()
 }
 
 /// Pushes messages one by one, and takes a window now and then.
@@ -54,7 +54,7 @@ fn push(session: &mut Session, writer: &str, count: usize) {
 fn holds_all(store: Arc<dyn Store>, writers: &[String], count: usize) {
     let mut session = open(store);
     let history = block_on(session.history()).unwrap();
-    let texts: Vec<_> = history.iter().map(|past| past.arrival.message.text()).collect();
+    let texts: Vec<_> = history.iter().map(|entry| entry.arrival.message.text()).collect();
     for writer in writers {
         let own: Vec<_> = texts.iter().filter(|text| text.starts_with(&format!("{writer} "))).cloned().collect();
         let said: Vec<_> = (0..count).map(|number| format!("{writer} says {number}.")).collect();

@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_lite::future::block_on;
 use lookback::compat::strands::{
-    Cause, CompressionThreshold, ConversationManager, Error, HookRegistry, NullConversationManager, PerTurn,
-    ProactiveCompression, SlidingWindow, SlidingWindowConversationManager, Summarizing, SummarizingConversationManager,
-    recover, without_incomplete_calls,
+    CompressionThreshold, ConversationManager, Error, HookRegistry, ModelError, NullConversationManager, PerTurn,
+    ProactiveCompression, SlidingWindowConversationManager, SlidingWindowOptions, SummarizingConversationManager,
+    SummarizingOptions, recover, without_incomplete_calls,
 };
 use lookback::dialect::Shown;
 use lookback::summarize::{Ask, Completion, Function, Summarizer, SummarizerError, Task};
@@ -98,11 +98,11 @@ fn manager(options: &Value) -> Result<Manager, String> {
     let said = |error: &dyn Display| error.to_string();
     match kind.as_ref().and_then(Value::as_str).unwrap_or("sliding") {
         "sliding" => {
-            let options: SlidingWindow = serde_json::from_value(options).map_err(|error| said(&error))?;
+            let options: SlidingWindowOptions = serde_json::from_value(options).map_err(|error| said(&error))?;
             Ok(Manager::Sliding(SlidingWindowConversationManager::new(options).map_err(|error| said(&error))?))
         }
         "summarizing" => {
-            let mut summarizing = Summarizing::default();
+            let mut summarizing = SummarizingOptions::default();
             for (key, value) in members.iter() {
                 match key.as_str() {
                     "summary_ratio" => summarizing.summary_ratio = value.as_f64().unwrap(),
@@ -156,7 +156,7 @@ impl Run {
     fn step(&mut self, step: &Step, vector: &str) -> Result<Value, String> {
         let with = &step.with;
         let given = with.get("messages").map(|messages| vectors::messages(DIALECT, messages));
-        let cause = || with.get("cause").map(|_| Cause::from(Refused));
+        let cause = || with.get("cause").map(|_| ModelError::from(Refused));
         let said = |error: Error| error.to_string();
         if let Some(given) = given {
             match step.call.as_str() {
@@ -364,7 +364,7 @@ impl ConversationManager for Idle {
         Ok(())
     }
 
-    async fn reduce_context(&self, _: &mut Vec<Message>, _: Option<Cause>) -> Result<(), Error> {
+    async fn reduce_context(&self, _: &mut Vec<Message>, _: Option<ModelError>) -> Result<(), Error> {
         self.reductions.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
@@ -413,7 +413,7 @@ fn a_manager_of_ones_own_has_the_rest_by_default() {
 #[test]
 fn hooks_are_called_in_the_order_in_which_they_were_registered() {
     let window = |window_size| {
-        let options = SlidingWindow::default().window_size(window_size).per_turn(true);
+        let options = SlidingWindowOptions::default().window_size(window_size).per_turn(true);
         Arc::new(SlidingWindowConversationManager::new(options).unwrap())
     };
     let mut registry = HookRegistry::default();
@@ -428,7 +428,7 @@ fn hooks_are_called_in_the_order_in_which_they_were_registered() {
 
 #[test]
 fn every_option_can_be_read_back() {
-    let options = SlidingWindow {
+    let options = SlidingWindowOptions {
         window_size: 7,
         should_truncate_results: false,
         per_turn: PerTurn::Calls(3),
@@ -440,12 +440,12 @@ fn every_option_can_be_read_back() {
     assert_eq!(block_on(async { (manager.per_turn().await, manager.pin_first().await) }), (PerTurn::Calls(3), 2));
     assert_eq!(manager.proactive_compression().unwrap().share(), 0.5);
 
-    let options = Summarizing {
+    let options = SummarizingOptions {
         summary_ratio: 0.5,
         preserve_recent_messages: 3,
         summarization_system_prompt: Some("Keep the ports.".to_owned()),
         summary_budget: Some(90),
-        ..Summarizing::default()
+        ..SummarizingOptions::default()
     };
     let manager = SummarizingConversationManager::new(options).unwrap();
     assert_eq!((manager.summary_ratio(), manager.preserve_recent_messages()), (0.5, 3));
@@ -456,9 +456,9 @@ fn every_option_can_be_read_back() {
 
 #[test]
 fn options_are_given_as_in_python() {
-    let options = SlidingWindow::default().window_size(7).should_truncate_results(false).pin_first(2);
+    let options = SlidingWindowOptions::default().window_size(7).should_truncate_results(false).pin_first(2);
     let options = options.per_turn(3).proactive_compression(ProactiveCompression::at(0.5));
-    let expected = SlidingWindow {
+    let expected = SlidingWindowOptions {
         window_size: 7,
         should_truncate_results: false,
         per_turn: PerTurn::Calls(3),
@@ -476,7 +476,7 @@ fn options_are_given_as_in_python() {
     assert_eq!(refused.to_string(), "per_turn must be a positive integer, True, or False, got 0");
     assert_eq!(block_on(manager.per_turn()), PerTurn::Every(true));
 
-    let options = Summarizing::default().summary_ratio(0.5).preserve_recent_messages(3).summary_budget(90);
+    let options = SummarizingOptions::default().summary_ratio(0.5).preserve_recent_messages(3).summary_budget(90);
     let options = options.summarization_system_prompt("Keep the ports.").proactive_compression(true);
     let manager = SummarizingConversationManager::new(options.summarizer(Scripted(Ok("ports".to_owned())))).unwrap();
     assert_eq!((manager.summary_ratio(), manager.preserve_recent_messages()), (0.5, 3));
@@ -488,7 +488,7 @@ fn options_are_given_as_in_python() {
 #[test]
 fn a_restored_window_is_valid_and_has_the_task() {
     let open = || {
-        let options = SlidingWindow { window_size: 4, ..SlidingWindow::default() };
+        let options = SlidingWindowOptions { window_size: 4, ..SlidingWindowOptions::default() };
         SlidingWindowConversationManager::new(options).unwrap()
     };
     // `agent` is everything that the agent's session has, `list` what the manager keeps.
@@ -522,8 +522,10 @@ fn a_restored_window_is_valid_and_has_the_task() {
 
 #[test]
 fn a_ratio_that_is_no_number_is_refused() {
-    let refused =
-        SummarizingConversationManager::new(Summarizing { summary_ratio: f64::NAN, ..Summarizing::default() });
+    let refused = SummarizingConversationManager::new(SummarizingOptions {
+        summary_ratio: f64::NAN,
+        ..SummarizingOptions::default()
+    });
     assert_eq!(refused.unwrap_err().to_string(), "summary_ratio must be a number, got NaN");
 }
 
@@ -556,7 +558,7 @@ fn s3_one_message_that_is_larger_than_the_summarizers_window_is_split() {
     }
     let calls = Arc::new(AtomicUsize::new(0));
     let summarizer = Some(Arc::new(Small(calls.clone())) as Arc<dyn Summarizer>);
-    let options = Summarizing { summarizer, preserve_recent_messages: 1, ..Summarizing::default() };
+    let options = SummarizingOptions { summarizer, preserve_recent_messages: 1, ..SummarizingOptions::default() };
     let manager = SummarizingConversationManager::new(options).unwrap();
     let mut list = vec![Message::user("some words of a very long report. ".repeat(3_000)), Message::assistant("Well.")];
     block_on(manager.reduce_context(&mut list, Some(Refused.into()))).unwrap();
@@ -571,7 +573,12 @@ fn a_summary_is_kept_word_for_word_unless_a_limit_is_set() {
     let said = "  They spoke of ports at length.\n".repeat(300);
     for (summary_budget, whole) in [(None, true), (Some(50), false)] {
         let summarizer: Option<Arc<dyn Summarizer>> = Some(Arc::new(Scripted(Ok(said.clone()))));
-        let options = Summarizing { summarizer, preserve_recent_messages: 1, summary_budget, ..Summarizing::default() };
+        let options = SummarizingOptions {
+            summarizer,
+            preserve_recent_messages: 1,
+            summary_budget,
+            ..SummarizingOptions::default()
+        };
         let manager = SummarizingConversationManager::new(options).unwrap();
         let report = Message::user("some words of a very long report. ".repeat(3_000));
         let mut list = vec![report, Message::assistant("Well.")];
@@ -579,8 +586,10 @@ fn a_summary_is_kept_word_for_word_unless_a_limit_is_set() {
         assert_eq!(list[0].text() == said, whole);
         assert!(whole || list[0].text().len() < 400);
     }
-    let refused =
-        SummarizingConversationManager::new(Summarizing { summary_budget: Some(0), ..Summarizing::default() });
+    let refused = SummarizingConversationManager::new(SummarizingOptions {
+        summary_budget: Some(0),
+        ..SummarizingOptions::default()
+    });
     assert_eq!(refused.unwrap_err().to_string(), "summary_budget must be a positive integer, got 0");
 }
 
@@ -595,11 +604,11 @@ fn a_prompt_is_the_summarizers_whole_system_prompt() {
         async { Ok("They spoke of rivers.".to_owned()) }
     });
     let prompt = "Name every river, and nothing else.";
-    let options = Summarizing {
+    let options = SummarizingOptions {
         summarizer: Some(Arc::new(model)),
         summarization_system_prompt: Some(prompt.to_owned()),
         preserve_recent_messages: 1,
-        ..Summarizing::default()
+        ..SummarizingOptions::default()
     };
     let manager = SummarizingConversationManager::new(options).unwrap();
     let mut list = conversation(2);
@@ -614,7 +623,7 @@ fn s8_a_list_that_stays_over_its_window_is_told_of() {
     tracing::subscriber::with_default(told.clone(), || {
         // A window of 2 has room for the exchange, and the task is kept before it.
         for window_size in [1, 2] {
-            let options = SlidingWindow { window_size, ..SlidingWindow::default() };
+            let options = SlidingWindowOptions { window_size, ..SlidingWindowOptions::default() };
             let manager = SlidingWindowConversationManager::new(options).unwrap();
             let mut list = vec![user(0)];
             list.extend(exchange(1, "found"));
@@ -624,7 +633,7 @@ fn s8_a_list_that_stays_over_its_window_is_told_of() {
     });
     assert_eq!(told.warnings.load(Ordering::SeqCst), 1);
     // If anything can be dropped, even a history of tool calls alone gets down to its window size.
-    let options = SlidingWindow { window_size: 2, ..SlidingWindow::default() };
+    let options = SlidingWindowOptions { window_size: 2, ..SlidingWindowOptions::default() };
     let manager = SlidingWindowConversationManager::new(options).unwrap();
     let mut list: Vec<_> = (0..9).flat_map(|index| exchange(index, "found")).collect();
     block_on(manager.apply_management(&mut list)).unwrap();
@@ -636,7 +645,7 @@ fn s8_a_list_that_stays_over_its_window_is_told_of() {
 fn none_of_it_is_ever_lost() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let open = || {
-        let options = SlidingWindow { window_size: 4, ..SlidingWindow::default() };
+        let options = SlidingWindowOptions { window_size: 4, ..SlidingWindowOptions::default() };
         SlidingWindowConversationManager::new(options).unwrap().with_store(store.clone(), "agent-1")
     };
     let mut manager = open();
@@ -656,7 +665,7 @@ fn none_of_it_is_ever_lost() {
     }
     assert_eq!(list.len(), 4);
     assert!(is_valid(&list));
-    let settings = Settings { dialect: DIALECT, ..Settings::default() };
+    let settings = Settings::default().dialect(DIALECT);
     let mut session = block_on(Session::open(store.clone(), "agent-1", settings)).unwrap();
     let entries = block_on(session.entries()).unwrap();
     let messages = entries.iter().filter_map(|entry| match entry {
@@ -686,7 +695,7 @@ fn a_large_result_of_json_is_shortened_too() {
 #[test]
 fn a_manager_may_be_shared_between_threads() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let options = SlidingWindow::default().window_size(10).per_turn(true);
+    let options = SlidingWindowOptions::default().window_size(10).per_turn(true);
     let manager = SlidingWindowConversationManager::new(options).unwrap().with_store(store.clone(), "shared");
     let list = async_lock::Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -710,7 +719,7 @@ fn a_manager_may_be_shared_between_threads() {
     let history = block_on(session.history()).unwrap();
     for thread in 0..8 {
         let prefix = format!("{thread} says ");
-        let texts = history.iter().map(|past| past.arrival.message.text());
+        let texts = history.iter().map(|entry| entry.arrival.message.text());
         let numbers: Vec<usize> = texts.filter_map(|text| text.strip_prefix(&prefix)?.parse().ok()).collect();
         assert_eq!(numbers, (0..250).collect::<Vec<_>>(), "nothing is lost, doubled or reordered");
     }

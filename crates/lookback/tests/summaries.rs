@@ -63,7 +63,7 @@ fn settings(messages: u64, budget: u64) -> Settings {
     let system = lookback::SystemRule { counted: false, ..Default::default() };
     let limits = Limits::messages(messages);
     let policy = Policy { limits, system, stages: vec![Stage::Summarize(summary)], ..Policy::unlimited() };
-    Settings { policy, ..Settings::default() }
+    Settings::default().policy(policy)
 }
 
 fn open(store: &Arc<dyn Store>, settings: Settings, summarizer: &Scripted) -> Session {
@@ -449,7 +449,7 @@ fn at_the_hard_limit_nothing_waits_and_the_summary_still_comes() {
         Scripted { delay: Duration::from_millis(100), ..Scripted::new(|_, task| Ok(task.prompt()[..40].to_owned())) };
     let settings = settings(3, 100);
     let policy = Policy { hard: Some(Limits::messages(5)), ..settings.policy.clone() };
-    let mut session = open(&store, Settings { policy, ..settings }, &model);
+    let mut session = open(&store, settings.policy(policy), &model);
     for number in 0..5 {
         say(&mut session, number);
     }

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 
 use futures_lite::future::block_on;
 use lookback::summarize::{
-    Ask, Completion, Extractive, Function, Options, Passage, Summarizer, SummarizerError, Summary, Task, passages, run,
-    summarize, units,
+    Ask, Completion, Extractive, Function, Passage, SummarizeOptions, Summarizer, SummarizerError, Summary, Task,
+    passages, run, summarize, units,
 };
-use lookback::tokens::{Estimate, OpenAi, TokenCounter, Vocabulary};
+use lookback::tokens::{Estimate, OpenAiCounter, TokenCounter, Vocabulary};
 use lookback::{Dialect, Message, ToolCall};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};
@@ -74,12 +74,12 @@ fn the_transcript_is_numbered_lines_with_roles() {
 #[test]
 fn the_model_gets_the_transcript_its_name_the_focus_and_the_budget() {
     let (model, asks) = says("A summary.");
-    let options = Options { focus: vec!["decisions".into(), "key_facts".into()], ..Options::default() };
+    let options = SummarizeOptions::default().focus(["decisions", "key_facts"]);
     let summary = block_on(summarize(&talk(), &model, &options)).unwrap();
     assert_eq!(summary.text, "A summary.");
     assert!(summary.tokens_before > 0 && summary.tokens_after > 0);
     assert!(summary.ratio() > 0.0 && summary.ratio() <= 1.0);
-    block_on(summarize(&talk(), &model, &Options { budget: 200, ..Options::default() })).unwrap();
+    block_on(summarize(&talk(), &model, &SummarizeOptions::default().budget(200))).unwrap();
     let asks = asks.lock().unwrap();
     assert_eq!(asks[0].model, "mock-model");
     assert_eq!(asks[0].prompt, Task::new(passages(&talk()), 1).prompt());
@@ -95,12 +95,12 @@ fn the_model_gets_the_transcript_its_name_the_focus_and_the_budget() {
 fn nothing_is_summarized_without_a_call() {
     let (model, asks) = says("never");
     for nothing in [vec![], vec![Message::user(" \n")]] {
-        let summary = block_on(summarize(&nothing, &model, &Options::default())).unwrap();
+        let summary = block_on(summarize(&nothing, &model, &SummarizeOptions::default())).unwrap();
         assert_eq!((summary.text.as_str(), summary.tokens_after), ("", 0));
     }
-    let summary = block_on(summarize(&[], &model, &Options::default())).unwrap();
+    let summary = block_on(summarize(&[], &model, &SummarizeOptions::default())).unwrap();
     assert_eq!((&summary, summary.ratio()), (&Summary::default(), 1.0));
-    let options = Options { previous: Some("What was before.".into()), ..Options::default() };
+    let options = SummarizeOptions::default().previous("What was before.");
     let summary = block_on(summarize(&[], &model, &options)).unwrap();
     assert_eq!((summary.text.as_str(), summary.ratio()), ("What was before.", 1.0));
     assert_eq!(summary.tokens_after, estimate("What was before."));
@@ -110,7 +110,7 @@ fn nothing_is_summarized_without_a_call() {
 #[test]
 fn a_previous_summary_is_the_first_passage() {
     let (model, asks) = says("Summary v2");
-    let options = Options { previous: Some("Summary v1".into()), ..Options::default() };
+    let options = SummarizeOptions::default().previous("Summary v1");
     block_on(summarize(&[Message::user("Hello")], &model, &options)).unwrap();
     assert_eq!(asks.lock().unwrap()[0].prompt, "[1] system: Previous summary: Summary v1\n\n[2] user: Hello");
 }
@@ -120,7 +120,8 @@ fn a_picture_counts_and_is_not_spelled_out() {
     let (model, asks) = says("A picture.");
     let picture =
         r#"{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AQID"}}]}"#;
-    let summary = block_on(summarize(&[Dialect::OpenAiChat.decode(picture).unwrap()], &model, &Options::default()));
+    let summary =
+        block_on(summarize(&[Dialect::OpenAiChat.decode(picture).unwrap()], &model, &SummarizeOptions::default()));
     assert!(summary.unwrap().tokens_before > 4_096);
     assert_eq!(asks.lock().unwrap()[0].prompt, "[1] user: [image image/png 3B]");
 }
@@ -130,14 +131,14 @@ fn a_picture_counts_and_is_not_spelled_out() {
 #[test]
 fn an_empty_answer_is_an_error() {
     let (model, _) = says(" \n");
-    let failed = block_on(summarize(&talk(), &model, &Options::default()));
+    let failed = block_on(summarize(&talk(), &model, &SummarizeOptions::default()));
     assert!(matches!(failed, Err(SummarizerError::Empty { .. })), "{failed:?}");
 }
 
 #[test]
 fn a_failing_function_is_told_with_its_reason_behind_it() {
     let (model, _) = asked(|_| Err("no credit".into()));
-    let failed = block_on(summarize(&talk(), &model, &Options::default())).unwrap_err();
+    let failed = block_on(summarize(&talk(), &model, &SummarizeOptions::default())).unwrap_err();
     assert_eq!(failed.to_string(), "mock-model failed");
     assert_eq!(failed.source().unwrap().to_string(), "no credit");
 }
@@ -152,7 +153,7 @@ fn an_answer_over_the_budget_is_cut_at_a_sentence() {
     ];
     for (answer, budget, expected) in cases {
         let (model, _) = says(answer);
-        let summary = block_on(summarize(&talk(), &model, &Options { budget, ..Options::default() })).unwrap();
+        let summary = block_on(summarize(&talk(), &model, &SummarizeOptions::default().budget(budget))).unwrap();
         assert_eq!(summary.text, expected);
         assert_eq!(summary.tokens_after, estimate(expected));
         assert!(summary.tokens_after <= budget);
@@ -209,7 +210,7 @@ fn narrow(window: u64, counter: Arc<dyn TokenCounter>, words: usize) -> Narrow {
 #[test]
 fn what_one_call_cannot_take_is_split_and_merged() {
     let counters: [Arc<dyn TokenCounter>; 2] =
-        [Arc::new(Estimate::default()), Arc::new(OpenAi::new(Vocabulary::O200k))];
+        [Arc::new(Estimate::default()), Arc::new(OpenAiCounter::new(Vocabulary::O200k))];
     let spoken: Vec<Message> = (0..400).map(|n| Message::user(format!("Fact {n} is that port {n} is open."))).collect();
     let one = vec![Message::user((0..4_000).map(|n| format!("Fact {n} holds.\n")).collect::<String>())];
     let unbroken = vec![Message::user("x".repeat(60_000)), Message::user("\u{4f60}".repeat(9_000))];
@@ -217,7 +218,7 @@ fn what_one_call_cannot_take_is_split_and_merged() {
         for (messages, words) in [(&spoken, 20), (&spoken, 5_000), (&one, 40), (&unbroken, 1)] {
             for (window, budget) in [(700, 100), (2_000, 100), (2_000, 10_000)] {
                 let model = narrow(window, counter.clone(), words);
-                let task = Task { previous: Some("Port 1 is shut.".into()), ..Task::new(passages(messages), budget) };
+                let task = Task::new(passages(messages), budget).with_previous("Port 1 is shut.");
                 let summary = block_on(run(&model, task, &**counter)).unwrap();
                 assert!(summary.tokens_after <= budget.min(window / 4));
                 assert!(!summary.text.is_empty());
@@ -259,7 +260,7 @@ fn answers_to_a_schema_that_only_grow_are_an_error() {
         let answer = answer.clone();
         async move { Ok(answer) }
     });
-    let task = Task { schema: Some(json!({"type": "object"})), ..Task::new(vec![user(&"Hello ".repeat(5_000))], 100) };
+    let task = Task::new(vec![user(&"Hello ".repeat(5_000))], 100).with_schema(json!({"type": "object"}));
     let failed = block_on(run(&model.with_window(1_000), task, &Estimate::default()));
     assert!(matches!(failed, Err(SummarizerError::NoProgress { .. })), "{failed:?}");
 }
@@ -387,7 +388,7 @@ fn it_keeps_what_is_talked_about() {
         ),
         Message::user("Nice weather, by the way."),
     ];
-    let summary = block_on(summarize(&talk, &Extractive::default(), &Options { budget: 64, ..Options::default() }));
+    let summary = block_on(summarize(&talk, &Extractive::default(), &SummarizeOptions::default().budget(64)));
     let text = summary.unwrap().text;
     assert!(text.contains("config/billing.toml") && text.contains("port 5433"), "{text}");
     assert!(!text.contains("weather") && !text.contains("How are you"), "{text}");
@@ -395,11 +396,8 @@ fn it_keeps_what_is_talked_about() {
 
 #[test]
 fn what_a_previous_summary_says_competes() {
-    let options = Options {
-        budget: 28,
-        previous: Some("The deploy key is in vault/deploy.key.\nThe sky was blue.".into()),
-        ..Options::default()
-    };
+    let previous = "The deploy key is in vault/deploy.key.\nThe sky was blue.";
+    let options = SummarizeOptions::default().budget(28).previous(previous);
     let talk = [Message::user("Where is vault/deploy.key again?"), Message::assistant("Let me see.")];
     let text = block_on(summarize(&talk, &Extractive::default(), &options)).unwrap().text;
     assert!(text.starts_with("The deploy key is in vault/deploy.key."), "{text}");
@@ -408,7 +406,7 @@ fn what_a_previous_summary_says_competes() {
 #[test]
 fn the_focus_counts() {
     let talk = [Message::user("The red team won the cup. The blue team lost the game. The green team stayed home.")];
-    let options = |focus: &str| Options { budget: 9, focus: vec![focus.into()], ..Options::default() };
+    let options = |focus: &str| SummarizeOptions::default().budget(9).focus([focus]);
     for (focus, expected) in [("blue", "The blue team lost the game."), ("green", "The green team stayed home.")] {
         let summary = block_on(summarize(&talk, &Extractive::default(), &options(focus))).unwrap();
         assert_eq!(summary.text, expected);
@@ -417,7 +415,7 @@ fn the_focus_counts() {
 
 #[test]
 fn a_schema_needs_a_model() {
-    let task = Task { schema: Some(json!({})), ..Task::new(vec![user("Hello")], 50) };
+    let task = Task::new(vec![user("Hello")], 50).with_schema(json!({}));
     let failed = block_on(run(&Extractive::default(), task, &Estimate::default()));
     assert!(matches!(failed, Err(SummarizerError::NeedsModel { .. })), "{failed:?}");
 }
@@ -468,9 +466,10 @@ proptest! {
         exact: bool,
     ) {
         let counter: Arc<dyn TokenCounter> =
-            if exact { Arc::new(OpenAi::new(Vocabulary::O200k)) } else { Arc::new(Estimate::default()) };
+            if exact { Arc::new(OpenAiCounter::new(Vocabulary::O200k)) } else { Arc::new(Estimate::default()) };
         let messages: Vec<Message> = said.iter().map(Message::user).collect();
-        let task = Task { previous: previous.clone(), ..Task::new(passages(&messages), budget) };
+        let mut task = Task::new(passages(&messages), budget);
+        task.previous.clone_from(&previous);
         let model = Extractive::new(counter.clone());
         let summary = block_on(run(&model, task.clone(), &*counter)).unwrap();
         prop_assert!(summary.tokens_after <= budget);
@@ -509,7 +508,7 @@ proptest! {
 
     #[test]
     fn an_answer_keeps_the_budget(answer in texts(), budget in 8u64..60) {
-        let counter = OpenAi::new(Vocabulary::O200k);
+        let counter = OpenAiCounter::new(Vocabulary::O200k);
         let model = Function::new("m", |_| { let answer = answer.clone(); async move { Ok(answer) } });
         match block_on(run(&model, Task::new(vec![user("Hello")], budget), &counter)) {
             Ok(summary) => prop_assert!(summary.tokens_after <= budget && answer.contains(&summary.text)),

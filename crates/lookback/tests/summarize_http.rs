@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use futures_lite::future::block_on;
 use lookback::Message;
 use lookback::summarize::{
-    Anthropic, HttpLimits, OpenAi, Options, Summarizer, SummarizerError, Task, passages, run, summarize,
+    Anthropic, HttpLimits, OpenAi, SummarizeOptions, Summarizer, SummarizerError, Task, passages, run, summarize,
 };
 use lookback::tokens::{Estimate, TokenCounter, Vocabulary};
 use serde_json::{Value, json};
@@ -158,7 +158,7 @@ fn refusal(code: &str) -> Value {
 }
 
 fn limits() -> HttpLimits {
-    HttpLimits { time: Duration::from_secs(10), tries: 3, wait: Duration::from_millis(5), ..HttpLimits::default() }
+    HttpLimits::default().time(Duration::from_secs(10)).tries(3).wait(Duration::from_millis(5))
 }
 
 fn openai(server: &Server) -> OpenAi {
@@ -170,7 +170,7 @@ fn anthropic(server: &Server) -> Anthropic {
 }
 
 fn ask(model: &dyn Summarizer) -> Result<String, SummarizerError> {
-    let asked = block_on(summarize(&[Message::user(SAID)], model, &Options { budget: 90, ..Options::default() }));
+    let asked = block_on(summarize(&[Message::user(SAID)], model, &SummarizeOptions::default().budget(90)));
     let shown = format!("{asked:?} {model:?} {}", asked.as_ref().map_or_else(ToString::to_string, |_| String::new()));
     assert!(!shown.contains("secret") && !shown.contains("whale"), "{shown}");
     asked.map(|summary| summary.text)
@@ -216,7 +216,7 @@ fn anthropic_is_asked_in_its_own_form() {
 #[test]
 fn a_schema_is_asked_for_in_the_form_of_each() {
     let schema = json!({"type": "object", "properties": {"port": {"type": "integer"}}});
-    let task = Task { schema: Some(schema.clone()), ..Task::new(passages(&[Message::user(SAID)]), 90) };
+    let task = Task::new(passages(&[Message::user(SAID)]), 90).with_schema(schema.clone());
 
     let server = serve(|_, _| Reply::Json(200, chat(r#"{"port": 5050}"#)));
     let facts = block_on(run(&openai(&server), task.clone(), &Estimate::default())).unwrap();
@@ -324,7 +324,7 @@ fn time_is_limited() {
     for slow in [|| Reply::Hang, || Reply::Trickle] {
         let server = serve(move |_, _| slow());
         let start = Instant::now();
-        let failed = ask(&openai(&server).with_limits(HttpLimits { time, ..limits() })).unwrap_err();
+        let failed = ask(&openai(&server).with_limits(limits().time(time))).unwrap_err();
         assert!(matches!(failed, SummarizerError::TimedOut { after, .. } if after == time), "{failed:?}");
         assert!(start.elapsed() < Duration::from_secs(5));
     }
@@ -333,7 +333,7 @@ fn time_is_limited() {
 #[test]
 fn responses_are_limited() {
     let server = serve(|_, _| Reply::Huge(3 << 20));
-    let limited = openai(&server).with_limits(HttpLimits { response: 1 << 20, ..limits() });
+    let limited = openai(&server).with_limits(limits().response(1 << 20));
     let failed = ask(&limited).unwrap_err();
     assert!(matches!(failed, SummarizerError::TooLarge { limit: 0x10_0000, .. }), "{failed:?}");
 }
@@ -377,7 +377,7 @@ fn a_key_or_an_address_that_cannot_be_sent_is_not_shown() {
 #[test]
 fn no_request_is_larger_than_the_window() {
     let window = 1_500;
-    let counter = Arc::new(lookback::tokens::OpenAi::new(Vocabulary::O200k));
+    let counter = Arc::new(lookback::tokens::OpenAiCounter::new(Vocabulary::O200k));
     let counts = counter.clone();
     // It counts the whole body, which is a little more than a provider counts.
     let server = serve(move |_, seen| {

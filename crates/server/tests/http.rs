@@ -13,10 +13,10 @@ use futures_lite::future::block_on;
 use lookback::MemoryStore;
 use lookback::memory::Memory;
 use lookback_server::mcp::Server;
-use lookback_server::mcp::http::{Door, Limits, serve};
+use lookback_server::mcp::http::{ConnectionLimits, Door, serve};
 
 /// Starts a server with these limits, which runs until the tests end.
-fn listening(limits: Limits) -> SocketAddr {
+fn listening(limits: ConnectionLimits) -> SocketAddr {
     let server = Server::new(block_on(Memory::open(MemoryStore::new(), "mcp")).unwrap());
     let address = "127.0.0.1:0".parse().unwrap();
     let door = Door { address, token: None, hosts: Vec::new(), limits };
@@ -25,8 +25,8 @@ fn listening(limits: Limits) -> SocketAddr {
     told.recv_timeout(Duration::from_secs(60)).unwrap()
 }
 
-fn short() -> Limits {
-    Limits { connections: 8, head: Duration::from_millis(300), request: Duration::from_millis(600) }
+fn short() -> ConnectionLimits {
+    ConnectionLimits { connections: 8, head: Duration::from_millis(300), request: Duration::from_millis(600) }
 }
 
 fn connect(address: SocketAddr) -> TcpStream {
@@ -100,7 +100,7 @@ fn a_body_that_does_not_end_is_answered_in_time() {
 #[test]
 fn who_comes_when_all_connections_are_taken_waits_for_one() {
     let long = Duration::from_secs(60);
-    let address = listening(Limits { connections: 2, head: long, request: long });
+    let address = listening(ConnectionLimits { connections: 2, head: long, request: long });
     let mut open: Vec<TcpStream> = (0..2).map(|_| connect(address)).collect();
     for stream in &mut open {
         assert!(ask(stream).starts_with("HTTP/1.1 200 OK"));
@@ -119,7 +119,7 @@ fn who_comes_when_all_connections_are_taken_waits_for_one() {
 
 #[test]
 fn a_request_that_names_two_hosts_is_refused() {
-    let address = listening(Limits::default());
+    let address = listening(ConnectionLimits::default());
     for (line, hosts) in [
         ("POST /mcp", "Host: localhost\r\nHost: localhost\r\n"),
         ("POST /mcp", "Host: localhost\r\nHost: evil.example\r\n"),
@@ -137,7 +137,7 @@ fn a_request_that_names_two_hosts_is_refused() {
 
 #[test]
 fn a_client_that_takes_nothing_of_its_answers_is_not_waited_for() {
-    let address = listening(Limits { connections: 1, ..short() });
+    let address = listening(ConnectionLimits { connections: 1, ..short() });
     let mut deaf = connect(address);
     deaf.set_write_timeout(Some(Duration::from_secs(5))).unwrap();
     // The client requests more answers than the buffers hold, until a write fails.

@@ -43,7 +43,7 @@ fn name(name: &str) -> LogName {
 
 async fn write(store: &Arc<dyn Store>, session: &str, messages: Vec<Message>) {
     // This dialect can express all messages.
-    let settings = Settings { dialect: Dialect::Anthropic, ..Settings::default() };
+    let settings = Settings::default().dialect(Dialect::Anthropic);
     let mut session = Session::open(store.clone(), session, settings).await.unwrap();
     session.extend(messages).await.unwrap();
 }

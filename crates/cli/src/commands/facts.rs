@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback::memory::{
-    self, Counts, Effect, Event, Export, Fact, FactEntry, FactId, FactKind, Judgment, KbError, KbImported, Memory,
+    self, Counts, Effect, Export, Fact, FactEntry, FactEvent, FactId, FactKind, Judgment, KbError, KbImported, Memory,
     MemoryError, Refused, Scope, SheetOptions, Source, Speaker, Statement,
 };
 use lookback::{Durability, FileStore, MemoryStore, Store, StoreError};
@@ -132,11 +132,11 @@ fn list(
         Some(query) => block_on(memory.search(query, usize::MAX))?,
         None => block_on(memory.facts())?,
     };
-    let wanted = |scope| match scope {
+    let is_listed = |scope| match scope {
         Scope::Session => whose.session.is_some(),
         _ => shared || whose.session.is_none(),
     };
-    facts.retain(|fact| wanted(fact.id.scope) && kind.is_none_or(|kind| fact.statement.kind == kind));
+    facts.retain(|fact| is_listed(fact.id.scope) && kind.is_none_or(|kind| fact.statement.kind == kind));
     if json {
         for fact in &facts {
             output::json_line(&json::Fact::from(fact))?;
@@ -243,7 +243,7 @@ fn history(id: FactId, whose: &Whose, json: bool) -> Result<(), Failure> {
     Ok(output::line(&output::text_of(&output::table(header, &[0, 1, 2, 3, 4], rows)))?)
 }
 
-fn event_row(event: &Event) -> [String; 5] {
+fn event_row(event: &FactEvent) -> [String; 5] {
     let own = FactId { scope: event.scope, position: event.position };
     let (id, what, source, time, text) = match &event.entry {
         FactEntry::Stated(statement) => {

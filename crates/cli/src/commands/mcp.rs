@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use futures_lite::future::block_on;
 use lookback::Durability;
 use lookback::memory::Memory;
-use lookback_server::mcp::http::{self, Door, Limits};
+use lookback_server::mcp::http::{self, ConnectionLimits, Door};
 use lookback_server::mcp::{Server, Token, stdio};
 
 use crate::args::{McpArgs, StoreArg};
@@ -30,7 +30,7 @@ pub(crate) fn run(args: McpArgs) -> Result<ExitCode, Failure> {
     }
     match args.http {
         Some(address) => {
-            let door = Door { address, token, hosts: args.allow_host, limits: Limits::default() };
+            let door = Door { address, token, hosts: args.allow_host, limits: ConnectionLimits::default() };
             http::serve(server, door, |address| output::tell(&format!("listening on http://{address}/mcp")))?;
         }
         None => {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_lite::future::block_on;
-use lookback::replay::{self, Call, Report};
+use lookback::replay::{self, ReplayedCall, Report};
 use lookback::{Durability, LogName, Policy, Price, Recording, Settings, Store};
 
 use self::recordings::Recordings;
@@ -53,7 +53,7 @@ struct Replayed {
     /// The reports of the sessions that are kept.
     sessions: Vec<Report>,
     /// The calls of the session, if the run replays one recording under one policy.
-    calls: Vec<Call>,
+    calls: Vec<ReplayedCall>,
     /// How many replays were completed. There is one replay for each recording and candidate.
     completed: usize,
     /// Whether Ctrl-C ended the run before all replays were completed.
@@ -198,13 +198,12 @@ impl<'a> Run<'a> {
         recording: &Recording,
         candidate: &Candidate,
         name: Option<&str>,
-    ) -> Result<(Report, Vec<Call>), Failure> {
-        let settings =
-            Settings { dialect: recording.dialect, policy: candidate.policy.clone(), ..self.settings.clone() };
+    ) -> Result<(Report, Vec<ReplayedCall>), Failure> {
+        let settings = self.settings.clone().dialect(recording.dialect).policy(candidate.policy.clone());
         let unrecorded = self.args.preamble_from_usage.then(|| replay::unrecorded(recording, &*settings.counter));
         let unrecorded = unrecorded.flatten().unwrap_or(0);
         let (mut calls, start) = (Vec::new(), self.bar.position());
-        let mut on_call = |call: &Call| {
+        let mut on_call = |call: &ReplayedCall| {
             self.bar.set_position(start + call.message as u64);
             calls.push(call.clone());
             if self.is_interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -175,17 +175,17 @@ fn show(name: &str, place: &StoreArg, json: bool) -> Result<(), Failure> {
         return Ok(());
     }
     let history = block_on(session.history())?;
-    let row = |past: &HistoryEntry| {
-        let message = &past.arrival.message;
+    let row = |entry: &HistoryEntry| {
+        let message = &entry.arrival.message;
         let is_result = message.tool_results().next().is_some();
         let role = if is_result { "tool".to_owned() } else { format!("{:?}", message.role()).to_lowercase() };
         let text: String = message.text().split_whitespace().collect::<Vec<_>>().join(" ").chars().take(72).collect();
-        let shown = if past.shown { "yes" } else { "-" };
+        let shown = if entry.shown { "yes" } else { "-" };
         [
-            past.position.to_string(),
+            entry.position.to_string(),
             shown.to_owned(),
             role,
-            output::number(past.arrival.size.tokens),
+            output::number(entry.arrival.size.tokens),
             output::plain(&text),
         ]
     };

@@ -28,8 +28,8 @@ pub(crate) fn run(args: &WindowArgs) -> Result<ExitCode, Failure> {
     let request = &document.request;
     let model = args.model.name.as_deref().or(request.model());
     let mut run = decide(args, request, &policy, model)?;
-    if let Some(refusal) = run.taken.outcome.exceeded.take() {
-        return Err(Error::HardLimitExceeded(refusal).into());
+    if let Some(exceeded) = run.taken.outcome.exceeded.take() {
+        return Err(Error::HardLimitExceeded(exceeded).into());
     }
     let view = run.view();
     let messages = view.encode(request.dialect()).map_err(Error::from)?;
@@ -89,14 +89,14 @@ fn decide(args: &WindowArgs, request: &Request, policy: &Policy, model: Option<&
         let room = model.and_then(input::known_room);
         let unbounded = Policy { hard: policy.hard.or(Some(Limits::default())), ..policy.clone() };
         let counter = Arc::new(Uncounted);
-        let settings = Settings { dialect, policy: unbounded, counter, ..Settings::default() };
+        let settings = Settings::default().dialect(dialect).policy(unbounded).counter(counter);
         let run = feed(args, request, settings)?;
         let fits = policy.hard.is_some() || room.is_none_or(|room| run.most_tokens <= room);
         if fits && run.taken.outcome.exceeded.is_none() && policy.limits.fits(&run.view().totals()) {
             return Ok(run);
         }
     }
-    feed(args, request, Settings { dialect, policy: policy.clone(), ..input::settings(model) })
+    feed(args, request, input::settings(model).dialect(dialect).policy(policy.clone()))
 }
 
 /// Feeds the request to an engine, call by call or at once.
@@ -106,8 +106,8 @@ fn feed(args: &WindowArgs, request: &Request, settings: Settings) -> Result<Run,
     let mut largest = 0;
     let mut on_call = |engine: &Engine| largest = largest.max(most_tokens(engine.view()));
     let summarizer = Extractive::new(counter.clone());
-    let mut summarize = |wanted: &SummaryRequest| {
-        let summary = block_on(summary(&summarizer, calls::task(wanted), &*counter));
+    let mut summarize = |request: &SummaryRequest| {
+        let summary = block_on(summary(&summarizer, calls::task(request), &*counter));
         summary.ok().map(|summary| summary.text)
     };
     let take_in = if args.once { calls::take_in_once } else { calls::take_in };

@@ -38,7 +38,7 @@ pub use summary::{SummaryClaim, SummaryRejected, SummaryRequest};
 /// use lookback_core::{Engine, Limits, Message, Policy, Settings};
 ///
 /// let policy = Policy { limits: Limits::messages(2), ..Policy::unlimited() };
-/// let mut engine = Engine::new(Settings { policy, ..Settings::default() });
+/// let mut engine = Engine::new(Settings::default().policy(policy));
 /// for text in ["one", "two", "three"] {
 ///     engine.push(Message::user(text))?;
 /// }

@@ -70,7 +70,8 @@ impl Engine {
     /// let mut engine = Engine::new(Settings::default());
     /// engine.push(Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")]))?;
     /// engine.push(Message::tool_result("c1", "long ".repeat(500)))?;
-    /// let stages = [Stage::TruncateResults { to: Truncation { head: 20, ..Truncation::default() }, keep: 0 }];
+    /// let to = Truncation { head: 20, ..Truncation::default() };
+    /// let stages = [Stage::TruncateResults { to, except_newest: 0 }];
     /// assert!(engine.shorten(&stages).plan.is_some());
     /// assert!(engine.shorten(&stages).plan.is_none());
     /// # Ok::<(), lookback_core::ConversionError>(())

@@ -15,10 +15,11 @@ use crate::wire::Dialect;
 /// use lookback_core::{Dialect, Limits, Policy, Settings};
 ///
 /// let policy = Policy { limits: Limits::tokens(50_000), ..Policy::production() };
-/// let settings = Settings { policy, ..Settings::for_model(Dialect::OpenAiChat, "gpt-4o") };
+/// let settings = Settings::for_model(Dialect::OpenAiChat, "gpt-4o").policy(policy);
 /// assert_eq!(settings.model_window, Some(128_000));
 /// ```
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Settings {
     /// The provider's message format. Every window keeps its rules.
     pub dialect: Dialect,
@@ -61,6 +62,42 @@ impl Settings {
             },
             None => Settings { dialect, model: name, ..default },
         }
+    }
+
+    /// Sets the provider's message format.
+    #[must_use]
+    pub fn dialect(self, dialect: Dialect) -> Self {
+        Settings { dialect, ..self }
+    }
+
+    /// Sets what a window may contain.
+    #[must_use]
+    pub fn policy(self, policy: impl Into<Policy>) -> Self {
+        Settings { policy: policy.into(), ..self }
+    }
+
+    /// Sets what counts the tokens of each message.
+    #[must_use]
+    pub fn counter(self, counter: Arc<dyn TokenCounter>) -> Self {
+        Settings { counter, ..self }
+    }
+
+    /// Sets the model's name, by which the provider's usage reports correct the token counts.
+    #[must_use]
+    pub fn model(self, model: impl Into<String>) -> Self {
+        Settings { model: Some(model.into()), ..self }
+    }
+
+    /// Sets the model's context window, in tokens.
+    #[must_use]
+    pub fn model_window(self, tokens: u64) -> Self {
+        Settings { model_window: Some(tokens), ..self }
+    }
+
+    /// Sets the most tokens that the model may answer with.
+    #[must_use]
+    pub fn max_output(self, tokens: u64) -> Self {
+        Settings { max_output: Some(tokens), ..self }
     }
 
     /// Returns a policy with shares and hard limit resolved for this model (see [`Policy::for_window`]).

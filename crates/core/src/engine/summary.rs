@@ -9,7 +9,7 @@ use super::Engine;
 use super::repair::own;
 use crate::candidates::Candidates;
 use crate::cut;
-use crate::entry::{Entry, Position, Summary, spans};
+use crate::entry::{Entry, Position, RunningSummary, spans};
 use crate::group::Pin;
 use crate::measure::measure;
 use crate::message::Message;
@@ -136,7 +136,7 @@ impl Engine {
     ///
     /// let stages = vec![Stage::Summarize(Summarize::default())];
     /// let policy = Policy { limits: Limits::messages(2), stages, ..Policy::unlimited() };
-    /// let mut engine = Engine::new(Settings { policy, ..Settings::default() });
+    /// let mut engine = Engine::new(Settings::default().policy(policy));
     /// for text in ["My name is Ada.", "And?", "What is it?"] {
     ///     engine.push(Message::user(text))?;
     /// }
@@ -166,7 +166,7 @@ impl Engine {
         let size = measure(&message, &[], counter);
         let (covers, replaces) = (claim.covers.clone(), claim.replaces);
         let stands_for = claim.total;
-        let summary = Summary { message, text: text.to_owned(), size, covers, replaces, stands_for };
+        let summary = RunningSummary { message, text: text.to_owned(), size, covers, replaces, stands_for };
         let plan = candidates.summarize(&self.view, &claim.covers, claim.reason, size);
         let mut compaction = candidates.carry_out(&self.view, &plan);
         compaction.summary = Some(Arc::new(summary));

@@ -89,7 +89,7 @@ impl Engine {
     /// use lookback_core::{Engine, Limits, Message, Policy, Settings, ToolCall};
     ///
     /// let policy = Policy { limits: Limits::messages(2), ..Policy::unlimited() };
-    /// let mut engine = Engine::new(Settings { policy, ..Settings::default() });
+    /// let mut engine = Engine::new(Settings::default().policy(policy));
     /// engine.push(Message::user("What is in notes.txt?"))?;
     /// engine.push(Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")]))?;
     /// assert_eq!(engine.glance().messages().count(), 2);

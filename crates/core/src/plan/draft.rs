@@ -67,9 +67,9 @@ impl<'a> Draft<'a> {
     pub(super) fn go_through(&mut self, stages: &[Stage]) {
         for (index, stage) in stages.iter().enumerate() {
             match stage {
-                Stage::TruncateResults { keep, .. } => self.shrink(index, *keep, Action::Truncate),
-                Stage::ClearResults { keep, .. } | Stage::ClearMedia { keep } => {
-                    self.shrink(index, *keep, Action::Clear);
+                Stage::TruncateResults { except_newest, .. } => self.shrink(index, *except_newest, Action::Truncate),
+                Stage::ClearResults { except_newest, .. } | Stage::ClearMedia { except_newest } => {
+                    self.shrink(index, *except_newest, Action::Clear);
                 }
                 Stage::Summarize(_) => self.summarize(),
                 Stage::Drop => self.drop_oldest(),
@@ -79,14 +79,14 @@ impl<'a> Draft<'a> {
 
     /// Takes groups through a stage, the oldest first, as long as the target is missed and the stage makes a group
     /// smaller.
-    fn shrink(&mut self, stage: usize, keep: u64, action: Action) {
+    fn shrink(&mut self, stage: usize, except_newest: u64, action: Action) {
         let newest = self.groups.iter().map(|group| group.round).max().unwrap_or(0);
         for (index, group) in self.groups.iter().enumerate() {
             let Some(missed) = self.missed() else { return };
             let Some(decision) = self.decisions.get(index) else { return };
             let (old, new) = (decision.after, group.after(stage + 1));
             let pinned = group.pin.is_some() && !self.demands.overflow;
-            let spared = pinned || group.round.saturating_add(keep) > newest;
+            let spared = pinned || group.round.saturating_add(except_newest) > newest;
             let helps = new.tokens < old.tokens || new.bytes < old.bytes || new.media < old.media;
             if group.kind != GroupKind::Round || spared || decision.action.is_gone() || !helps {
                 continue;

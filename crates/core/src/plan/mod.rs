@@ -243,9 +243,9 @@ pub(crate) fn plan_for(groups: &[Group], policy: &Policy, demands: Demands) -> P
     if !changes || futile {
         let mut plan = unchanged(groups, before, Verdict::Keep, exceeded, Reason::Recent);
         if let Some(index) = draft.brought_back
-            && let (Some(held), Some(drafted)) = (plan.decisions.get_mut(index), draft.decisions.get(index))
+            && let (Some(decision), Some(drafted)) = (plan.decisions.get_mut(index), draft.decisions.get(index))
         {
-            held.reason = drafted.reason;
+            decision.reason = drafted.reason;
         }
         return plan;
     }
@@ -283,21 +283,21 @@ fn target(groups: &[Group], policy: &Policy) -> Limits {
     if policy.summary().is_some() {
         pinned.size = pinned.size - standing_summary(groups) + planned(policy);
     }
-    let wanted = policy.target.unwrap_or(policy.limits);
+    let target = policy.target.unwrap_or(policy.limits);
     let hard = policy.hard.unwrap_or_default();
     let aim = |measure| {
         let limit = match (policy.limits.get(measure), hard.get(measure)) {
             // If the hard limit is below the policy's limit, the target is lowered in proportion.
             (Some(limit), Some(hard)) if hard < limit => {
                 let scaled =
-                    wanted.get(measure).map(|wanted| u128::from(wanted) * u128::from(hard) / u128::from(limit));
+                    target.get(measure).map(|target| u128::from(target) * u128::from(hard) / u128::from(limit));
                 let scaled = scaled.and_then(|scaled| u64::try_from(scaled).ok());
                 return Some(raised(scaled.unwrap_or(hard), hard, pinned.get(measure)));
             }
             (limit, hard) => limit.or(hard),
         };
-        let wanted = wanted.get(measure).or(limit)?;
-        Some(raised(wanted, limit.unwrap_or(wanted), pinned.get(measure)))
+        let target = target.get(measure).or(limit)?;
+        Some(raised(target, limit.unwrap_or(target), pinned.get(measure)))
     };
     Limits {
         tokens: aim(Measure::Tokens).map(Tokens::Count),
@@ -334,6 +334,6 @@ fn standing_summary(groups: &[Group]) -> Size {
 }
 
 /// Raises a target to what is pinned plus the slack, but never above the limit.
-fn raised(wanted: u64, limit: u64, pinned: u64) -> u64 {
-    wanted.max(pinned.saturating_add(limit / SLACK)).min(limit)
+fn raised(target: u64, limit: u64, pinned: u64) -> u64 {
+    target.max(pinned.saturating_add(limit / SLACK)).min(limit)
 }

@@ -116,7 +116,7 @@ impl Policy {
             limits: limits(64_000, 80, 24_000_000),
             target: Some(limits(32_000, 40, 12_000_000)),
             arrival: Some(Truncation { head: 24_000, tail: 8_000, ..Truncation::default() }),
-            stages: vec![Stage::ClearMedia { keep: 4 }, Stage::Drop],
+            stages: vec![Stage::ClearMedia { except_newest: 4 }, Stage::Drop],
             start: Start::UserOrToolPair,
             ..Policy::unlimited()
         }
@@ -128,7 +128,7 @@ impl Policy {
     /// ```
     /// use lookback_core::{Engine, Message, Policy, Settings};
     ///
-    /// let settings = Settings { policy: Policy::never_compact(), model_window: Some(10), ..Settings::default() };
+    /// let settings = Settings::default().policy(Policy::never_compact()).model_window(10);
     /// let mut engine = Engine::new(settings);
     /// for text in ["one", "two", "three", "four"] {
     ///     engine.push(Message::user(text))?;
@@ -164,8 +164,11 @@ impl Policy {
             arrival: None,
             stages: vec![Stage::Drop],
             overflow: vec![
-                Stage::TruncateResults { to: Truncation { head: 200, tail: 200, ..Truncation::default() }, keep: 0 },
-                Stage::ClearMedia { keep: 0 },
+                Stage::TruncateResults {
+                    to: Truncation { head: 200, tail: 200, ..Truncation::default() },
+                    except_newest: 0,
+                },
+                Stage::ClearMedia { except_newest: 0 },
                 Stage::Drop,
             ],
             pace: Pace::Call,
@@ -258,15 +261,15 @@ pub enum Stage {
         /// What is kept of each text.
         #[serde(flatten)]
         to: Truncation,
-        /// The number of newest rounds that are left alone.
-        #[serde(default)]
-        keep: u64,
+        /// The number of newest rounds that are left alone, named `keep` in files.
+        #[serde(default, rename = "keep")]
+        except_newest: u64,
     },
     /// Clears tool results: replaces each by a note that says how much is gone.
     ClearResults {
-        /// The number of newest rounds that are left alone.
-        #[serde(default)]
-        keep: u64,
+        /// The number of newest rounds that are left alone, named `keep` in files.
+        #[serde(default, rename = "keep")]
+        except_newest: u64,
         /// The text of the note. `{cut}` is the number of characters that are gone, and `{entry}` is the entry of the
         /// log that has them. If this is `None`, the note is `[tool result cleared: {cut} characters]`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -274,9 +277,9 @@ pub enum Stage {
     },
     /// Replaces pictures and files in tool results by a note.
     ClearMedia {
-        /// The number of newest rounds that are left alone.
-        #[serde(default)]
-        keep: u64,
+        /// The number of newest rounds that are left alone, named `keep` in files.
+        #[serde(default, rename = "keep")]
+        except_newest: u64,
     },
     /// Merges whole groups into a running summary, which takes their place.
     ///

@@ -18,7 +18,7 @@ pub use media::{ImageFormula, Pixels};
 pub(crate) use media::{document_tokens, image_tokens};
 pub use model::{Model, Models, ModelsError, Tokenizer, glob};
 #[cfg(any(feature = "o200k", feature = "cl100k"))]
-pub use openai::{OpenAi, Vocabulary};
+pub use openai::{OpenAiCounter, Vocabulary};
 
 use crate::message::Message;
 pub use crate::size::Size;

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::{Estimate, ImageFormula, TokenCounter};
 #[cfg(any(feature = "o200k", feature = "cl100k"))]
-use super::{OpenAi, Vocabulary};
+use super::{OpenAiCounter, Vocabulary};
 
 /// A family of models, as described in `models.toml`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -116,7 +116,7 @@ impl Model {
     pub fn counter(&self) -> Arc<dyn TokenCounter> {
         #[cfg(any(feature = "o200k", feature = "cl100k"))]
         if let Some(vocabulary) = self.tokenizer.vocabulary() {
-            return Arc::new(OpenAi::new(vocabulary).times(self.factor).with_image(self.image));
+            return Arc::new(OpenAiCounter::new(vocabulary).times(self.factor).with_image(self.image));
         }
         Arc::new(Estimate { factor: self.factor, image: self.image })
     }

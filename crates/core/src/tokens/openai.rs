@@ -9,39 +9,39 @@ pub use super::vocabulary::Vocabulary;
 ///
 /// ```
 /// # #[cfg(feature = "o200k")] {
-/// use lookback_core::tokens::{OpenAi, TokenCounter, Vocabulary};
+/// use lookback_core::tokens::{OpenAiCounter, TokenCounter, Vocabulary};
 ///
-/// let counter = OpenAi::new(Vocabulary::O200k);
+/// let counter = OpenAiCounter::new(Vocabulary::O200k);
 /// assert_eq!(counter.text("Hello, world!"), 4);
 /// assert!(counter.is_exact());
 /// assert!(!counter.times(1.2).is_exact());
 /// # }
 /// ```
 #[derive(Debug, Clone, PartialEq)]
-pub struct OpenAi {
+pub struct OpenAiCounter {
     vocabulary: Vocabulary,
     factor: f64,
     image: ImageFormula,
 }
 
-impl OpenAi {
+impl OpenAiCounter {
     /// Creates a counter that is exact.
     pub fn new(vocabulary: Vocabulary) -> Self {
-        OpenAi { vocabulary, factor: 1.0, image: ImageFormula::Tiles { base: 85, tile: 170 } }
+        OpenAiCounter { vocabulary, factor: 1.0, image: ImageFormula::Tiles { base: 85, tile: 170 } }
     }
 
     /// Sets the factor by which counts are multiplied. Any factor but 1 makes them an estimate.
     pub fn times(self, factor: f64) -> Self {
-        OpenAi { factor, ..self }
+        OpenAiCounter { factor, ..self }
     }
 
     /// Sets the formula for the tokens of pictures.
     pub fn with_image(self, image: ImageFormula) -> Self {
-        OpenAi { image, ..self }
+        OpenAiCounter { image, ..self }
     }
 }
 
-impl TokenCounter for OpenAi {
+impl TokenCounter for OpenAiCounter {
     fn name(&self) -> &str {
         match self.vocabulary {
             #[cfg(feature = "o200k")]

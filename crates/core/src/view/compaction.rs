@@ -9,7 +9,7 @@ use super::groups::{Author, Item, ViewGroup};
 use super::index::Index;
 use super::sizes::Sizes;
 use crate::edit;
-use crate::entry::{Compaction, Position, ShownItem, Summary};
+use crate::entry::{Compaction, Position, RunningSummary, ShownItem};
 use crate::group::GroupKind;
 use crate::plan::Action;
 
@@ -78,7 +78,7 @@ fn items_as_shown(group: &ViewGroup, shown: &[ShownItem], waiting: &HashMap<Posi
 }
 
 /// Returns the group of a running summary.
-pub(super) fn summary_group(number: Position, position: Position, summary: &Summary) -> ViewGroup {
+pub(super) fn summary_group(number: Position, position: Position, summary: &RunningSummary) -> ViewGroup {
     let (message, size) = (summary.message.clone(), summary.size);
     let items = vec![Item { position, message, edits: Arc::new([]), size, by: Author::Mend }];
     ViewGroup { number, kind: GroupKind::Summary, turn: 0, round: 0, items, size, calls: Calls::default() }

@@ -23,7 +23,7 @@ use self::index::Index;
 use self::late::Late;
 use self::sizes::Sizes;
 use crate::dialect::Preamble;
-use crate::entry::{Entry, Label, Position, Summary};
+use crate::entry::{Entry, Label, Position, RunningSummary};
 use crate::group::GroupKind;
 use crate::size::{Size, Totals};
 use crate::tokens::Calibration;
@@ -51,7 +51,7 @@ pub struct View {
     /// Whether it shows signed reasoning that is older than the preamble or than `changed`.
     outdated: bool,
     /// The running summary, and the compaction that recorded it.
-    summary: Option<(Position, Arc<Summary>)>,
+    summary: Option<(Position, Arc<RunningSummary>)>,
 }
 
 /// What is recorded beside the conversation, and belongs to no branch of it.
@@ -115,7 +115,7 @@ impl View {
     }
 
     /// Returns the running summary of what has left the window, and the position of the compaction that recorded it.
-    pub fn summary(&self) -> Option<(Position, &Summary)> {
+    pub fn summary(&self) -> Option<(Position, &RunningSummary)> {
         self.summary.as_ref().map(|(position, summary)| (*position, &**summary))
     }
 

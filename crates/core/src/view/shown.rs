@@ -38,7 +38,7 @@ impl View {
     /// use lookback_core::dialect::Mend;
     /// use lookback_core::{Dialect, Engine, Message, Settings};
     ///
-    /// let mut engine = Engine::new(Settings { dialect: Dialect::Anthropic, ..Settings::default() });
+    /// let mut engine = Engine::new(Settings::default().dialect(Dialect::Anthropic));
     /// engine.push(Message::user("Is it done?"))?;
     /// engine.push(Message::user("Well?"))?;
     /// let mended = engine.view().mends(Dialect::Anthropic)[0];

@@ -10,7 +10,7 @@ use lookback_core::plan::{Action, Decision, Reason, Verdict};
 use lookback_core::policy::Measure;
 use lookback_core::transcript::{Compaction, Entry, Position, Repair};
 use lookback_core::view::Item;
-use lookback_core::{Dialect, Engine, Limits, Mode, Pace, Policy, Role, Settings, Stage, View};
+use lookback_core::{Dialect, Engine, Limits, Mode, Pace, Policy, Role, Stage, View};
 use serde_json::value::RawValue;
 
 use super::{
@@ -545,7 +545,7 @@ pub fn a_session_that_is_opened_again_goes_on_the_same(run: &Run) -> Found {
 /// Whether signed reasoning of an open tool loop forbids a change: found out by a policy that would change everything.
 fn is_bound(run: &Run, step: &Step) -> bool {
     let policy = Policy { limits: Limits { bytes: Some(0), ..Limits::default() }, ..Policy::unlimited() };
-    let settings = Settings { policy, ..run.settings.clone() };
+    let settings = run.settings.clone().policy(policy);
     let engine = Engine::resume(settings, LogState { view: step.view.clone(), end: step.end, since_checkpoint: 0 });
     engine.explain().groups.iter().any(|group| group.decision.reason == Reason::Waits)
 }

@@ -225,10 +225,10 @@ fn truncation() -> impl Strategy<Value = Truncation> {
 
 fn stage() -> impl Strategy<Value = Stage> {
     prop_oneof![
-        2 => (truncation(), 0u64..3).prop_map(|(to, keep)| Stage::TruncateResults { to, keep }),
+        2 => (truncation(), 0u64..3).prop_map(|(to, except_newest)| Stage::TruncateResults { to, except_newest }),
         2 => (0u64..3, prop::option::of(Just("[{cut} in {entry}]".to_owned())))
-            .prop_map(|(keep, marker)| Stage::ClearResults { keep, marker }),
-        1 => (0u64..3).prop_map(|keep| Stage::ClearMedia { keep }),
+            .prop_map(|(except_newest, marker)| Stage::ClearResults { except_newest, marker }),
+        1 => (0u64..3).prop_map(|except_newest| Stage::ClearMedia { except_newest }),
         1 => summarize().prop_map(Stage::Summarize),
         4 => Just(Stage::Drop),
     ]
@@ -659,13 +659,9 @@ pub struct Run {
 }
 
 pub fn settings(case: &Case) -> Settings {
-    Settings {
-        dialect: case.dialect,
-        policy: case.policy.clone(),
-        model: Some("m".to_owned()),
-        model_window: case.window,
-        ..Settings::default()
-    }
+    let mut settings = Settings::default().dialect(case.dialect).policy(case.policy.clone()).model("m");
+    settings.model_window = case.window;
+    settings
 }
 
 impl Run {

@@ -180,11 +180,11 @@ fn ours(messages: &[Message], preset: &str, option: &str) -> Result<Ours, Fault>
     let bedrock = preset == "managed-window";
     let (request, indices) = if bedrock { as_bedrock(messages)? } else { as_openai(messages)? };
     let policy = presets::named_with(preset, [option])?;
-    let mut engine = Engine::new(Settings { dialect: request.dialect(), policy, ..Settings::default() });
+    let mut engine = Engine::new(Settings::default().dialect(request.dialect()).policy(policy));
     let counter = Estimate::default();
     let summarizer = Extractive::default();
-    let mut summarize = |wanted: &SummaryRequest| {
-        block_on(run(&summarizer, calls::task(wanted), &counter)).ok().map(|summary| summary.text)
+    let mut summarize = |request: &SummaryRequest| {
+        block_on(run(&summarizer, calls::task(request), &counter)).ok().map(|summary| summary.text)
     };
     let taken = calls::take_in(&mut engine, &request, &mut summarize, &mut |_| {})?;
     let view = engine.view();

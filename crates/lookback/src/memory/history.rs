@@ -12,7 +12,7 @@ use super::{Memory, MemoryError};
 /// One event in the history of a fact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Event {
+pub struct FactEvent {
     /// Whose log the entry is in.
     pub scope: Scope,
     /// The position of the entry in that log.
@@ -27,11 +27,11 @@ impl Memory {
     ///
     /// # Errors
     /// Returns an error if the store fails.
-    pub async fn history(&self, id: FactId) -> Result<Vec<Event>, MemoryError> {
+    pub async fn history(&self, id: FactId) -> Result<Vec<FactEvent>, MemoryError> {
         let mut events = Vec::new();
         for scope in [Scope::Shared, Scope::Session] {
             let entries = self.entries(scope).await?;
-            events.extend((0..).zip(entries).map(|(position, entry)| Event { scope, position, entry }));
+            events.extend((0..).zip(entries).map(|(position, entry)| FactEvent { scope, position, entry }));
         }
         let stated = || {
             events.iter().filter_map(|event| match &event.entry {

@@ -117,10 +117,10 @@ impl Budget {
         Budget { at_hard, ..self }
     }
 
-    /// Switches the budget on or off. It is on by default.
+    /// Switches the budget off, so that it never acts.
     #[must_use]
-    pub fn active(self, active: bool) -> Self {
-        Budget { active, ..self }
+    pub fn disabled(self) -> Self {
+        Budget { active: false, ..self }
     }
 
     fn limit(&self, ratio: f64) -> u64 {

@@ -24,7 +24,7 @@
 //!         1 => Message::assistant_with_calls("", [ToolCall::new("c1", "read", r#"{"path":"notes.txt"}"#)]),
 //!         _ => Message::assistant("Buy milk."),
 //!     };
-//!     let usage = CallUsage::new(call.tokens, 20);
+//!     let usage = CallUsage::default().input(call.tokens).output(20);
 //!     for tool in run.answered(answer, Some(usage)).await? {
 //!         run.tool(&tool, |_call| async { Ok::<_, String>("buy milk") }).await?;
 //!     }
@@ -63,7 +63,7 @@ pub use kinds::{ContentKind, tokens_by_kind};
 pub use observe::Observe;
 pub use pipeline::Pipeline;
 pub use progress::{Progress, pattern};
-pub use run::{Call, CallUsage, ModelAnswer, Note, Run, ToolOutcome, ToolUse};
+pub use run::{Call, CallUsage, ModelAnswer, Note, Run, ToolOutcome, ToolStatus, ToolUse};
 
 /// Code that is called around the model calls of a run.
 ///
@@ -206,6 +206,7 @@ impl Event {
 
 /// What a middleware wants. The pipeline does it at once, before it asks the next middleware.
 #[derive(Clone, Default)]
+#[non_exhaustive]
 pub struct Reaction {
     /// Notes to the model, each a message of its own. They are part of this model call, or of the next if no call is
     /// about to be made.
@@ -239,13 +240,13 @@ impl Reaction {
     /// [`Event::BeforeTool`].
     #[must_use]
     pub fn answer(self, text: impl Into<String>) -> Self {
-        Reaction { flow: Flow::Answer { text: text.into(), error: false }, ..self }
+        Reaction { flow: Flow::Answer(text.into()), ..self }
     }
 
     /// Fails the tool with this text, without running it. Ignored at other events than [`Event::BeforeTool`].
     #[must_use]
     pub fn refuse(self, text: impl Into<String>) -> Self {
-        Reaction { flow: Flow::Answer { text: text.into(), error: true }, ..self }
+        Reaction { flow: Flow::Refuse(text.into()), ..self }
     }
 
     /// Makes the next model call the last one, without tools.
@@ -269,12 +270,9 @@ pub enum Flow {
     #[default]
     Continue,
     /// The tool is not run. This is its result.
-    Answer {
-        /// The text that the model reads as the result.
-        text: String,
-        /// Whether the result is an error.
-        error: bool,
-    },
+    Answer(String),
+    /// The tool is not run. This is the error that the model reads as its result.
+    Refuse(String),
     /// With one more model call, without tools. If several middleware ask for it, the first reason counts.
     LastAnswer(EndReason),
     /// The run ends.
@@ -282,7 +280,15 @@ pub enum Flow {
 }
 
 /// Settings that replace those of a middleware. `None` leaves the middleware's own.
+///
+/// ```
+/// use lookback::middleware::{MiddlewareSettings, OnFailure};
+///
+/// let settings = MiddlewareSettings::default().order(1).on_failure(OnFailure::Closed);
+/// assert_eq!((settings.order, settings.time_limit), (Some(1), None));
+/// ```
 #[derive(Debug, Clone, Copy, Default)]
+#[non_exhaustive]
 pub struct MiddlewareSettings {
     /// Replaces [`Middleware::order`].
     pub order: Option<u32>,
@@ -290,4 +296,24 @@ pub struct MiddlewareSettings {
     pub time_limit: Option<Duration>,
     /// Replaces [`Middleware::on_failure`].
     pub on_failure: Option<OnFailure>,
+}
+
+impl MiddlewareSettings {
+    /// Replaces [`Middleware::order`].
+    #[must_use]
+    pub fn order(self, order: u32) -> Self {
+        MiddlewareSettings { order: Some(order), ..self }
+    }
+
+    /// Replaces [`Middleware::time_limit`]. Zero means no limit.
+    #[must_use]
+    pub fn time_limit(self, time_limit: Duration) -> Self {
+        MiddlewareSettings { time_limit: Some(time_limit), ..self }
+    }
+
+    /// Replaces [`Middleware::on_failure`].
+    #[must_use]
+    pub fn on_failure(self, on_failure: OnFailure) -> Self {
+        MiddlewareSettings { on_failure: Some(on_failure), ..self }
+    }
 }

@@ -116,8 +116,8 @@ impl Observe {
 
     fn end_tool(&mut self, outcome: &ToolOutcome) {
         if let Some(span) = self.tool.take() {
-            span.record("lookback.tool.ran", outcome.ran);
-            if outcome.error {
+            span.record("lookback.tool.ran", outcome.status.is_run());
+            if outcome.status.is_error() {
                 span.record("error.type", ERROR);
             }
         }
@@ -127,7 +127,7 @@ impl Observe {
                 operation: semconv::EXECUTE_TOOL,
                 provider: self.provider.as_deref(),
                 tool: Some(&outcome.call.name),
-                error: outcome.error.then_some(ERROR),
+                error: outcome.status.is_error().then_some(ERROR),
                 ..metrics::About::default()
             };
             self.metrics.tool(&about, outcome.duration);

@@ -22,7 +22,7 @@ const LONGEST: usize = 3;
 /// ```
 /// use lookback::middleware::Progress;
 ///
-/// let patient = Progress::new().after([8, 12, 16]);
+/// let patient = Progress::new().nudge_after(8).nudge_again_after(12).last_answer_after(16);
 /// # let _ = patient;
 /// ```
 #[derive(Debug, Clone)]
@@ -69,10 +69,25 @@ impl Progress {
         Progress { stuck: STUCK, state: State::default() }
     }
 
-    /// Sets these three numbers of iterations, in ascending order.
+    /// Sets the number of iterations without new evidence after which the model is nudged. The default is 4.
     #[must_use]
-    pub fn after(self, iterations: [u64; 3]) -> Self {
-        Progress { stuck: iterations, ..self }
+    pub fn nudge_after(self, iterations: u64) -> Self {
+        let [_, again, last] = self.stuck;
+        Progress { stuck: [iterations, again, last], ..self }
+    }
+
+    /// Sets the number of iterations after which it is nudged again, more than for the first nudge. The default is 6.
+    #[must_use]
+    pub fn nudge_again_after(self, iterations: u64) -> Self {
+        let [first, _, last] = self.stuck;
+        Progress { stuck: [first, iterations, last], ..self }
+    }
+
+    /// Sets the number of iterations after which it gives its last answer, more than for the nudges. The default is 8.
+    #[must_use]
+    pub fn last_answer_after(self, iterations: u64) -> Self {
+        let [first, again, _] = self.stuck;
+        Progress { stuck: [first, again, iterations], ..self }
     }
 
     /// Takes the result of a tool as evidence, if it is new.
@@ -80,7 +95,7 @@ impl Progress {
         let state = &mut self.state;
         let call = signature(&outcome.call);
         let result = digest(&format!("{call:032x} {}", outcome.text));
-        let good = !outcome.error && !outcome.text.trim().is_empty();
+        let good = !outcome.status.is_error() && !outcome.text.trim().is_empty();
         let fresh = good && state.evidence.insert(result);
         state.calls.push_back((call, fresh));
         if state.calls.len() > 2 * LONGEST {
@@ -94,7 +109,7 @@ impl Progress {
             return;
         }
         state.circle = state.circle().or(state.circle);
-        if outcome.error {
+        if outcome.status.is_error() {
             let times = state.failures.entry(result).or_default();
             *times += 1;
             if *times >= 2 {

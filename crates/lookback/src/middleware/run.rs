@@ -107,11 +107,19 @@ impl Run {
 
 /// A note of a middleware to the model.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Note {
     /// The name of the middleware.
     pub middleware: Arc<str>,
     /// The text that the model reads.
     pub text: Arc<str>,
+}
+
+impl Note {
+    /// Creates a note of the middleware with this name.
+    pub fn new(middleware: impl Into<Arc<str>>, text: impl Into<Arc<str>>) -> Self {
+        Note { middleware: middleware.into(), text: text.into() }
+    }
 }
 
 /// Whether a model call may use tools.
@@ -162,6 +170,13 @@ impl Call {
 }
 
 /// The usage that a provider reported for a call.
+///
+/// ```
+/// use lookback::middleware::CallUsage;
+///
+/// let usage = CallUsage::default().input(12_000).output(300).model("gpt-4o");
+/// assert_eq!(usage.input + usage.output, 12_300);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct CallUsage {
@@ -176,36 +191,34 @@ pub struct CallUsage {
 }
 
 impl CallUsage {
-    /// Creates a usage of these input tokens, cached ones included, and these output tokens.
-    ///
-    /// ```
-    /// use lookback::middleware::CallUsage;
-    ///
-    /// let usage = CallUsage::new(1_200, 80).model("gpt-4o");
-    /// assert_eq!((usage.input, usage.output, usage.model.as_deref()), (1_200, 80, Some("gpt-4o")));
-    /// ```
-    pub fn new(input: u64, output: u64) -> Self {
-        CallUsage { input, output, ..CallUsage::default() }
-    }
-
-    /// Sets the provider, for example `openai` or `anthropic`.
-    #[must_use]
-    pub fn provider(mut self, provider: impl Into<String>) -> Self {
-        self.provider = Some(provider.into());
-        self
-    }
-
-    /// Sets the model that answered.
-    #[must_use]
-    pub fn model(mut self, model: impl Into<String>) -> Self {
-        self.model = Some(model.into());
-        self
-    }
-
     /// Reads the usage of a response. `None` if it does not report its input tokens.
     pub fn of(response: &Response) -> Option<Self> {
         let output = response.output.unwrap_or_default();
         Some(CallUsage { provider: None, model: response.model.clone(), input: response.input?, output })
+    }
+
+    /// Sets the provider, for example `openai` or `anthropic`.
+    #[must_use]
+    pub fn provider(self, provider: impl Into<String>) -> Self {
+        CallUsage { provider: Some(provider.into()), ..self }
+    }
+
+    /// Sets the model that answered.
+    #[must_use]
+    pub fn model(self, model: impl Into<String>) -> Self {
+        CallUsage { model: Some(model.into()), ..self }
+    }
+
+    /// Sets the input tokens, cached ones included.
+    #[must_use]
+    pub fn input(self, tokens: u64) -> Self {
+        CallUsage { input: tokens, ..self }
+    }
+
+    /// Sets the output tokens.
+    #[must_use]
+    pub fn output(self, tokens: u64) -> Self {
+        CallUsage { output: tokens, ..self }
     }
 }
 
@@ -225,15 +238,47 @@ pub struct ModelAnswer {
 
 /// The outcome of a tool call.
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ToolOutcome {
     /// The call.
     pub call: ToolCall,
     /// The text that the model reads.
     pub text: Arc<str>,
-    /// Whether the tool failed.
-    pub error: bool,
-    /// Whether the tool was run. A middleware may answer instead.
-    pub ran: bool,
+    /// What became of the call.
+    pub status: ToolStatus,
     /// How long it took.
     pub duration: Duration,
+}
+
+impl ToolOutcome {
+    /// Creates an outcome that took no time, to try out a middleware without a pipeline.
+    pub fn new(call: ToolCall, text: impl Into<Arc<str>>, status: ToolStatus) -> Self {
+        ToolOutcome { call, text: text.into(), status, duration: Duration::ZERO }
+    }
+}
+
+/// What became of a tool call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ToolStatus {
+    /// The tool was run, and returned a result.
+    Returned,
+    /// The tool was run, and failed.
+    Failed,
+    /// The tool was not run: a middleware gave its result.
+    Answered,
+    /// The tool was not run: a middleware refused the call, or the run ended before.
+    Refused,
+}
+
+impl ToolStatus {
+    /// Whether the tool was run.
+    pub fn is_run(self) -> bool {
+        matches!(self, ToolStatus::Returned | ToolStatus::Failed)
+    }
+
+    /// Whether the model reads the result as an error.
+    pub fn is_error(self) -> bool {
+        matches!(self, ToolStatus::Failed | ToolStatus::Refused)
+    }
 }

@@ -186,7 +186,7 @@ impl From<TwoTier> for Policy {
             // any case. System messages are kept wherever they are.
             keep: Keep { first: 1, system: true, ..Keep::default() },
             arrival: Some(Truncation { head: length, marker: Some(marker), ..Truncation::default() }),
-            stages: vec![Stage::ClearResults { keep: 3, marker: None }, last],
+            stages: vec![Stage::ClearResults { except_newest: 3, marker: None }, last],
             ..Policy::unlimited()
         }
     }
@@ -289,7 +289,7 @@ impl From<ManagedWindow> for Policy {
         };
         let marker = "...\n\n... [truncated: {cut} chars removed] ...\n\n...".to_owned();
         let to = Truncation { head: 200, tail: 200, marker: Some(marker), ..Truncation::default() };
-        let shorten = [Stage::TruncateResults { to, keep: 0 }, Stage::ClearMedia { keep: 0 }];
+        let shorten = [Stage::TruncateResults { to, except_newest: 0 }, Stage::ClearMedia { except_newest: 0 }];
         let truncates = preset.should_truncate_results;
         Policy {
             limits: Limits { tokens: preset.proactive_compression.map(Tokens::Share), ..limits },

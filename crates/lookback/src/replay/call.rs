@@ -13,7 +13,7 @@ use crate::session::Window;
 /// One model call of a replay.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct Call {
+pub struct ReplayedCall {
     /// The number of the call, from 1.
     pub number: u64,
     /// The index of the assistant message that answers it.
@@ -36,9 +36,9 @@ pub struct Call {
     pub reported: Option<Reported>,
 }
 
-impl Call {
+impl ReplayedCall {
     /// Describes a call with this window. What happened before it, and what was reported, is for the replay to add.
-    pub(super) fn of(window: &Window<'_>, number: u64, message: usize, charge: Charge) -> Call {
+    pub(super) fn of(window: &Window<'_>, number: u64, message: usize, charge: Charge) -> ReplayedCall {
         let compactions = window.entries().iter().filter_map(|entry| match entry {
             Entry::Compaction(compaction) => Some(compaction),
             _ => None,
@@ -54,7 +54,7 @@ impl Call {
         let pinned = decisions.into_iter().flatten().filter_map(pinned).max_by_key(|(tokens, _)| *tokens);
         let groups = Groups::of(compactions);
         let pinned = pinned.map(|(_, pin)| pin);
-        Call { number, message, messages, charge, groups, capped: 0, repairs, over, pinned, reported: None }
+        ReplayedCall { number, message, messages, charge, groups, capped: 0, repairs, over, pinned, reported: None }
     }
 }
 

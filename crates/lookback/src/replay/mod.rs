@@ -7,6 +7,6 @@ mod play;
 mod report;
 
 pub use blocks::{blocks, unrecorded};
-pub use call::{Call, Groups};
+pub use call::{Groups, ReplayedCall};
 pub use play::{Replay, replay};
 pub use report::{Report, Reported};

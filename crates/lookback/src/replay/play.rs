@@ -14,7 +14,7 @@ use lookback_core::{Dialect, Request, Settings};
 
 use super::blocks::{blocks, with_unrecorded};
 use super::identifiers::Seen;
-use super::{Call, Report, Reported};
+use super::{ReplayedCall, Report, Reported};
 use crate::cache::Cache;
 use crate::prices::Price;
 use crate::recording::{RecordedMessage, RecordedUsage, Recording};
@@ -35,7 +35,7 @@ pub async fn replay(
     settings: Settings,
     price: &Price,
     unrecorded: u64,
-    on_call: &mut (dyn FnMut(&Call) -> ControlFlow<()> + Send),
+    on_call: &mut (dyn FnMut(&ReplayedCall) -> ControlFlow<()> + Send),
 ) -> Result<Replay, Error> {
     let store = Arc::new(MemoryStore::new());
     let dialect = settings.dialect;
@@ -126,13 +126,13 @@ struct Player<'a> {
 
 impl Player<'_> {
     /// Makes the call that this message answers.
-    async fn call(&mut self, index: usize, answer: &Message) -> Result<Call, Error> {
+    async fn call(&mut self, index: usize, answer: &Message) -> Result<ReplayedCall, Error> {
         let window = self.session.window().await?;
         let charge = self.cache.call(&with_unrecorded(self.unrecorded, blocks(&window)), self.now);
-        let call = Call {
+        let call = ReplayedCall {
             capped: std::mem::take(&mut self.capped),
             reported: self.reported.get(&index).map(|usage| Reported::of(usage, self.price, &charge)),
-            ..Call::of(&window, self.report.calls + 1, index, charge)
+            ..ReplayedCall::of(&window, self.report.calls + 1, index, charge)
         };
         self.report.count(&call);
         let compacted = window.entries().iter().any(|entry| matches!(entry, Entry::Compaction(_)));

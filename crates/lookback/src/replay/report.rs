@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::Call;
+use super::ReplayedCall;
 use crate::cache::Charge;
 use crate::prices::Price;
 use crate::recording::RecordedUsage;
@@ -113,7 +113,7 @@ impl Report {
     }
 
     /// Counts a call.
-    pub(super) fn count(&mut self, call: &Call) {
+    pub(super) fn count(&mut self, call: &ReplayedCall) {
         self.calls += 1;
         self.sent_tokens += call.charge.sent();
         self.cache_read_tokens += call.charge.read;

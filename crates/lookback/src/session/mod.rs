@@ -93,7 +93,7 @@ pub struct Session {
 /// Statistics of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Stats {
+pub struct SessionStats {
     /// Messages of the conversation, Lookback's own not counted.
     pub messages: u64,
     /// Entries of the log.
@@ -177,8 +177,8 @@ impl Session {
     }
 
     /// Returns the statistics of the session.
-    pub fn stats(&self) -> Stats {
-        Stats { messages: self.view().history_len(), entries: self.engine.end(), window: self.view().totals() }
+    pub fn stats(&self) -> SessionStats {
+        SessionStats { messages: self.view().history_len(), entries: self.engine.end(), window: self.view().totals() }
     }
 
     /// Reads what other writers have written meanwhile. Returns whether they have written anything.

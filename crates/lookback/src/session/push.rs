@@ -53,7 +53,7 @@ impl Session {
     /// use lookback::{Limits, MemoryStore, Message, Policy, Session, Settings};
     ///
     /// let policy = Policy { limits: Limits::messages(2), ..Policy::unlimited() };
-    /// let settings = Settings { policy, ..Settings::default() };
+    /// let settings = Settings::default().policy(policy);
     /// let mut session = Session::open(MemoryStore::new(), "chat-1", settings).await?;
     /// session.extend_managed(["one", "two", "three"].map(Message::user).to_vec()).await?;
     /// assert_eq!(session.view().messages().count(), 2);

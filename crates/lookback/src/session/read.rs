@@ -172,21 +172,21 @@ impl Session {
     /// # Ok::<(), lookback::Error>(())
     /// # }).unwrap();
     /// ```
-    pub async fn read(&mut self, reading: &HistoryQuery) -> Result<Vec<HistoryEntry>, Error> {
+    pub async fn read(&mut self, selection: &HistoryQuery) -> Result<Vec<HistoryEntry>, Error> {
         self.refresh().await?;
         if let Some(time) = now() {
             self.store.touch(&self.name, time).await?;
         }
-        let found = match &reading.query {
+        let found = match &selection.query {
             Some(query) => {
                 let hits = self.store.search(Some(&self.name), query, usize::MAX).await?;
                 Some(hits.into_iter().map(|hit| hit.position).collect::<HashSet<_>>())
             }
             None => None,
         };
-        let (mut past, mut wanted) = (Vec::new(), Vec::new());
-        let has_all = |label: &Label| reading.tags.iter().all(|tag| label.tags.contains(tag));
-        let mut tagged = reading.tags.is_empty();
+        let (mut history, mut selected) = (Vec::new(), Vec::new());
+        let has_all = |label: &Label| selection.tags.iter().all(|tag| label.tags.contains(tag));
+        let mut tagged = selection.tags.is_empty();
         let shown: HashSet<_> = self.view().messages().map(|item| item.position()).collect();
         let mut visit = |position: Position, entry: Entry| {
             match entry {
@@ -194,8 +194,8 @@ impl Session {
                 // A label stays in force on a new branch. The checkpoint with which the branch begins says which label.
                 Entry::Checkpoint(checkpoint) => tagged = has_all(&checkpoint.label),
                 Entry::Message(arrival) => {
-                    wanted.push(tagged && found.as_ref().is_none_or(|found| found.contains(&position)));
-                    past.push(HistoryEntry { position, arrival, shown: shown.contains(&position) });
+                    selected.push(tagged && found.as_ref().is_none_or(|found| found.contains(&position)));
+                    history.push(HistoryEntry { position, arrival, shown: shown.contains(&position) });
                 }
                 _ => {}
             }
@@ -206,15 +206,15 @@ impl Session {
             Some(_) => self.walk_all(&mut visit).await?,
             None => self.walk(&mut visit).await?,
         }
-        if found_some(&wanted) {
-            widen(&past, &mut wanted);
+        if found_some(&selected) {
+            widen(&history, &mut selected);
         }
-        let mut past: Vec<_> =
-            past.into_iter().zip(wanted).filter_map(|(past, wanted)| wanted.then_some(past)).collect();
-        if let Some(limit) = reading.limit {
-            past.drain(..cut(&past, limit));
+        let mut history: Vec<_> =
+            history.into_iter().zip(selected).filter_map(|(entry, selected)| selected.then_some(entry)).collect();
+        if let Some(limit) = selection.limit {
+            history.drain(..cut(&history, limit));
         }
-        Ok(past)
+        Ok(history)
     }
 
     /// Returns the newest messages of the conversation within this span of the log, at most `most` of them, in their
@@ -272,15 +272,15 @@ impl Session {
     }
 }
 
-fn found_some(wanted: &[bool]) -> bool {
-    wanted.contains(&true) && wanted.contains(&false)
+fn found_some(selected: &[bool]) -> bool {
+    selected.contains(&true) && selected.contains(&false)
 }
 
 /// For each message, the number of its tool exchange: a message with calls, and the messages with their results.
-fn exchanges(past: &[HistoryEntry]) -> Vec<Option<usize>> {
+fn exchanges(history: &[HistoryEntry]) -> Vec<Option<usize>> {
     let mut calls = std::collections::HashMap::new();
-    let of = |(index, past): (usize, &HistoryEntry)| {
-        let message: &Message = &past.arrival.message;
+    let of = |(index, entry): (usize, &HistoryEntry)| {
+        let message: &Message = &entry.arrival.message;
         let mut own = None;
         for (_, call) in message.tool_calls() {
             calls.insert(call.id.clone(), index);
@@ -288,27 +288,27 @@ fn exchanges(past: &[HistoryEntry]) -> Vec<Option<usize>> {
         }
         own.or_else(|| message.tool_results().find_map(|(_, result)| calls.get(&result.call_id).copied()))
     };
-    past.iter().enumerate().map(of).collect()
+    history.iter().enumerate().map(of).collect()
 }
 
 /// Extends the selection to whole tool exchanges.
-fn widen(past: &[HistoryEntry], wanted: &mut [bool]) {
-    let exchanges = exchanges(past);
+fn widen(history: &[HistoryEntry], selected: &mut [bool]) {
+    let exchanges = exchanges(history);
     let hit: HashSet<usize> =
-        exchanges.iter().zip(&*wanted).filter_map(|(exchange, wanted)| exchange.filter(|_| *wanted)).collect();
-    for (wanted, exchange) in wanted.iter_mut().zip(exchanges) {
-        *wanted |= exchange.is_some_and(|exchange| hit.contains(&exchange));
+        exchanges.iter().zip(&*selected).filter_map(|(exchange, selected)| exchange.filter(|_| *selected)).collect();
+    for (selected, exchange) in selected.iter_mut().zip(exchanges) {
+        *selected |= exchange.is_some_and(|exchange| hit.contains(&exchange));
     }
 }
 
 /// How many messages to leave out at the front, so that at most `limit` are left and no tool exchange is split.
-fn cut(past: &[HistoryEntry], limit: usize) -> usize {
-    let least = past.len().saturating_sub(limit);
-    let exchanges = exchanges(past);
+fn cut(history: &[HistoryEntry], limit: usize) -> usize {
+    let least = history.len().saturating_sub(limit);
+    let exchanges = exchanges(history);
     let torn = |at: usize| {
         let (before, after) = exchanges.split_at_checked(at).unwrap_or_default();
         let before: HashSet<_> = before.iter().flatten().collect();
         after.iter().flatten().any(|exchange| before.contains(exchange))
     };
-    (least..past.len()).find(|at| !torn(*at)).unwrap_or(past.len())
+    (least..history.len()).find(|at| !torn(*at)).unwrap_or(history.len())
 }

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     fn engine(dialect: Dialect, messages: &[&str]) -> Engine {
-        let mut engine = Engine::new(Settings { dialect, ..Settings::default() });
+        let mut engine = Engine::new(Settings::default().dialect(dialect));
         for message in messages {
             engine.push(dialect.decode(message).unwrap()).unwrap();
         }
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn what_lookback_makes_is_its_own_unless_it_is_merged() {
         for dialect in Dialect::ALL {
-            let mut engine = Engine::new(Settings { dialect, ..Settings::default() });
+            let mut engine = Engine::new(Settings::default().dialect(dialect));
             engine.push(Message::user("Look.")).unwrap();
             engine.push(Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")])).unwrap();
             engine.push(Message::user("Never mind.")).unwrap();

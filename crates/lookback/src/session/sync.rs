@@ -15,6 +15,7 @@ use super::{Error, PAGE, Session, TRIES, now, shared};
 
 /// The result of [`Session::sync`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Synced {
     /// Messages that the session had already.
     pub known: u64,

@@ -150,7 +150,7 @@ impl Window<'_> {
     /// use lookback::session::SourceKind;
     /// use lookback::{Dialect, MemoryStore, Message, Session, Settings, ToolCall};
     ///
-    /// let settings = Settings { dialect: Dialect::Anthropic, ..Settings::default() };
+    /// let settings = Settings::default().dialect(Dialect::Anthropic);
     /// let mut session = Session::open(MemoryStore::new(), "chat-1", settings).await?;
     /// let question = session.push(Message::user("What is in notes.txt?")).await?;
     /// session.push(Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")])).await?;

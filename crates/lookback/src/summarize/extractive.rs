@@ -51,13 +51,13 @@ const AT_ONCE: usize = 64 << 10;
 /// ```
 /// # futures_lite::future::block_on(async {
 /// use lookback::Message;
-/// use lookback::summarize::{Extractive, Options, summarize};
+/// use lookback::summarize::{Extractive, SummarizeOptions, summarize};
 ///
 /// let talk = [
 ///     Message::user("Hi! Please move the server to port 5050."),
 ///     Message::assistant("Done: the server listens on port 5050 now. Anything else?"),
 /// ];
-/// let summary = summarize(&talk, &Extractive::default(), &Options { budget: 15, ..Options::default() }).await?;
+/// let summary = summarize(&talk, &Extractive::default(), &SummarizeOptions::default().budget(15)).await?;
 /// assert_eq!(summary.text, "Please move the server to port 5050.");
 /// # Ok::<(), lookback::summarize::SummarizerError>(())
 /// # }).unwrap();

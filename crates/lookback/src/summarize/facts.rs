@@ -9,7 +9,8 @@ use super::{Summarizer, SummarizerError, Summary, Task, passages, run};
 
 /// The options of [`summarize`].
 #[derive(Clone)]
-pub struct Options {
+#[non_exhaustive]
+pub struct SummarizeOptions {
     /// The most tokens of the summary, at least 1. The default is 500.
     pub budget: u64,
     /// What matters most, such as `decisions`.
@@ -20,9 +21,35 @@ pub struct Options {
     pub counter: Arc<dyn TokenCounter>,
 }
 
-impl Default for Options {
+impl SummarizeOptions {
+    /// Sets the most tokens of the summary, at least 1.
+    #[must_use]
+    pub fn budget(self, tokens: u64) -> Self {
+        SummarizeOptions { budget: tokens, ..self }
+    }
+
+    /// Sets what matters most, such as `decisions`.
+    #[must_use]
+    pub fn focus(self, aspects: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        SummarizeOptions { focus: aspects.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// Sets a summary of what came before. The new summary includes it.
+    #[must_use]
+    pub fn previous(self, summary: impl Into<String>) -> Self {
+        SummarizeOptions { previous: Some(summary.into()), ..self }
+    }
+
+    /// Sets what counts the tokens.
+    #[must_use]
+    pub fn counter(self, counter: Arc<dyn TokenCounter>) -> Self {
+        SummarizeOptions { counter, ..self }
+    }
+}
+
+impl Default for SummarizeOptions {
     fn default() -> Self {
-        Options { budget: 500, focus: Vec::new(), previous: None, counter: Arc::new(Estimate::default()) }
+        SummarizeOptions { budget: 500, focus: Vec::new(), previous: None, counter: Arc::new(Estimate::default()) }
     }
 }
 
@@ -33,7 +60,7 @@ impl Default for Options {
 pub async fn summarize(
     messages: &[Message],
     summarizer: &dyn Summarizer,
-    options: &Options,
+    options: &SummarizeOptions,
 ) -> Result<Summary, SummarizerError> {
     let task = Task {
         focus: options.focus.clone(),

@@ -21,13 +21,13 @@ use super::{Completion, Summarizer, SummarizerError, Task};
 /// ```
 /// # futures_lite::future::block_on(async {
 /// use lookback::Message;
-/// use lookback::summarize::{Function, Options, summarize};
+/// use lookback::summarize::{Function, SummarizeOptions, summarize};
 ///
 /// let model = Function::new("small-model", |ask| async move {
 ///     assert_eq!((ask.model.as_str(), ask.prompt.as_str()), ("small-model", "[1] user: Hello"));
 ///     Ok("They greet.".to_owned()) // call your provider here
 /// });
-/// let summary = summarize(&[Message::user("Hello")], &model, &Options::default()).await?;
+/// let summary = summarize(&[Message::user("Hello")], &model, &SummarizeOptions::default()).await?;
 /// assert_eq!(summary.text, "They greet.");
 /// # Ok::<(), lookback::summarize::SummarizerError>(())
 /// # }).unwrap();
@@ -41,6 +41,7 @@ pub struct Function<F> {
 
 /// The request that a function gets.
 #[derive(Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Ask {
     /// The model's name, as given to [`Function::new`].
     pub model: String,

@@ -11,7 +11,17 @@ use ureq::http::{HeaderMap, StatusCode};
 use super::SummarizerError;
 
 /// The limits of a call to an endpoint.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use lookback::summarize::HttpLimits;
+///
+/// let limits = HttpLimits::default().time(Duration::from_secs(30)).tries(2);
+/// assert_eq!((limits.tries, limits.response), (2, 4 * 1024 * 1024));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HttpLimits {
     /// The time for one call, with all tries and waits. The default is 120 seconds.
     pub time: Duration,
@@ -23,6 +33,32 @@ pub struct HttpLimits {
     pub wait: Duration,
     /// The largest response that is read, in bytes. The default is 4 MiB.
     pub response: u64,
+}
+
+impl HttpLimits {
+    /// Sets the time for one call, with all tries and waits.
+    #[must_use]
+    pub fn time(self, time: Duration) -> Self {
+        HttpLimits { time, ..self }
+    }
+
+    /// Sets the most times that a request is sent, at least 1.
+    #[must_use]
+    pub fn tries(self, tries: u32) -> Self {
+        HttpLimits { tries, ..self }
+    }
+
+    /// Sets the wait after the first try. It doubles with each try.
+    #[must_use]
+    pub fn wait(self, wait: Duration) -> Self {
+        HttpLimits { wait, ..self }
+    }
+
+    /// Sets the largest response that is read, in bytes.
+    #[must_use]
+    pub fn response(self, bytes: u64) -> Self {
+        HttpLimits { response: bytes, ..self }
+    }
 }
 
 impl Default for HttpLimits {
@@ -89,15 +125,15 @@ impl Endpoint {
         loop {
             tries += 1;
             let left = self.limits.time.saturating_sub(start.elapsed());
-            let (refusal, asked) = match self.try_once(url, headers, body, left, tries) {
+            let (refused, asked) = match self.try_once(url, headers, body, left, tries) {
                 Ok(value) => return Ok(value),
-                Err(Failure::Final(refusal)) => return Err(refusal),
-                Err(Failure::Passing(refusal, wait)) => (refusal, wait),
+                Err(Failure::Final(refused)) => return Err(refused),
+                Err(Failure::Passing(refused, wait)) => (refused, wait),
             };
             let wait = asked.unwrap_or_else(|| self.limits.wait.saturating_mul(1 << (tries - 1).min(16)));
             let left = self.limits.time.saturating_sub(start.elapsed());
             if tries >= self.limits.tries || wait >= left {
-                return Err(refusal);
+                return Err(refused);
             }
             thread::sleep(wait);
         }
@@ -131,10 +167,10 @@ impl Endpoint {
         let body = read.ok().and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or(Value::Null);
         let error =
             SummarizerError::Status { model: self.model.clone(), status: status.as_u16(), kind: kind(&body), tries };
-        let refusal = Refused { error, body };
+        let refused = Refused { error, body };
         let passing =
             status.is_server_error() || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT);
-        Err(if passing { Failure::Passing(refusal, wait) } else { Failure::Final(refusal) })
+        Err(if passing { Failure::Passing(refused, wait) } else { Failure::Final(refused) })
     }
 
     /// Translates an error of the client. Its own text may contain the address, which may contain a key.
@@ -186,8 +222,8 @@ impl From<SummarizerError> for Refused {
 }
 
 impl From<Refused> for SummarizerError {
-    fn from(refusal: Refused) -> Self {
-        refusal.error
+    fn from(refused: Refused) -> Self {
+        refused.error
     }
 }
 

@@ -38,7 +38,7 @@ pub use error::SummarizerError;
 pub use extractive::Extractive;
 #[cfg(feature = "facts")]
 pub use facts::key_facts;
-pub use facts::{Options, summarize};
+pub use facts::{SummarizeOptions, summarize};
 pub use function::{Ask, Function};
 #[cfg(feature = "http")]
 pub use http::HttpLimits;
@@ -108,12 +108,13 @@ impl<S: Summarizer + ?Sized> Summarizer for Box<S> {
 /// ```
 /// use lookback::{Message, summarize::{Task, passages}};
 ///
-/// let task = Task { focus: vec!["decisions".into()], ..Task::new(passages(&[Message::user("Hello")]), 200) };
+/// let task = Task::new(passages(&[Message::user("Hello")]), 200).with_focus(["decisions"]);
 /// assert_eq!(task.prompt(), "[1] user: Hello");
 /// assert!(task.system().contains("Keep the summary under 200 tokens."));
 /// assert!(task.system().ends_with("Prioritize these aspects: decisions."));
 /// ```
 #[derive(Clone, PartialEq, Default)]
+#[non_exhaustive]
 pub struct Task {
     /// The conversation, in order.
     pub passages: Vec<Passage>,
@@ -148,6 +149,7 @@ pub struct Passage {
 
 /// A summary, with the tokens that it saves.
 #[derive(Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct Summary {
     /// The text, within the budget. JSON if the task has a schema.
     pub text: String,
@@ -171,6 +173,30 @@ impl Task {
     /// Creates a task: a summary of these passages within a budget in tokens.
     pub fn new(passages: Vec<Passage>, budget: u64) -> Self {
         Task { passages, budget, ..Task::default() }
+    }
+
+    /// Sets the summary of what came before. The new summary replaces it.
+    #[must_use]
+    pub fn with_previous(self, summary: impl Into<String>) -> Self {
+        Task { previous: Some(summary.into()), ..self }
+    }
+
+    /// Sets what matters most, such as `decisions`.
+    #[must_use]
+    pub fn with_focus(self, aspects: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Task { focus: aspects.into_iter().map(Into::into).collect(), ..self }
+    }
+
+    /// Sets a system prompt that replaces Lookback's.
+    #[must_use]
+    pub fn with_instructions(self, instructions: impl Into<String>) -> Self {
+        Task { instructions: Some(instructions.into()), ..self }
+    }
+
+    /// Sets the JSON schema of the answer, which must be one object.
+    #[must_use]
+    pub fn with_schema(self, schema: Value) -> Self {
+        Task { schema: Some(schema), ..self }
     }
 
     /// Returns the system prompt.

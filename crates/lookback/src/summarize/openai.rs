@@ -62,7 +62,7 @@ impl OpenAi {
         let headers: Vec<_> = key.collect();
         let send = || self.endpoint.post("/chat/completions", headers.clone(), self.body(task));
         let response = match send().await {
-            Err(refusal) if !self.newer.load(Ordering::Relaxed) && wants_newer(&refusal) => {
+            Err(refused) if !self.newer.load(Ordering::Relaxed) && wants_newer(&refused) => {
                 self.newer.store(true, Ordering::Relaxed);
                 send().await
             }
@@ -94,7 +94,7 @@ impl OpenAi {
         let Some((choice, message)) = choice.and_then(|choice| Some((choice, choice.get("message")?))) else {
             return Err(SummarizerError::Malformed { model: model(), expected: "a chat completion" });
         };
-        if message.get("refusal").is_some_and(|refusal| !refusal.is_null()) {
+        if message.get("refusal").is_some_and(|refused| !refused.is_null()) {
             return Err(SummarizerError::Declined { model: model() });
         }
         let text = match message.get("content") {
@@ -108,11 +108,11 @@ impl OpenAi {
 }
 
 /// Whether the server refuses `max_tokens` and names `max_completion_tokens`, as OpenAI's does for reasoning models.
-fn wants_newer(refusal: &Refused) -> bool {
+fn wants_newer(refused: &Refused) -> bool {
     let says = |member: &str, word: &str| {
-        refusal.body.pointer(member).and_then(Value::as_str).is_some_and(|text| text.contains(word))
+        refused.body.pointer(member).and_then(Value::as_str).is_some_and(|text| text.contains(word))
     };
-    matches!(refusal.error, SummarizerError::Status { status: 400, .. })
+    matches!(refused.error, SummarizerError::Status { status: 400, .. })
         && says("/error/message", "max_completion_tokens")
 }
 

@@ -116,7 +116,7 @@ fn results_of_the_same_words_are_not_taken_for_one_another() {
     for dialect in Dialect::ALL {
         block_on(async {
             let store = Arc::new(Shaky::default());
-            let settings = Settings { dialect, ..Settings::default() };
+            let settings = Settings::default().dialect(dialect);
             let session = Session::open(store.clone(), "run", settings).await.unwrap();
             let mut run = Pipeline::new(session);
             run.start(Message::user("Write both pages.")).await.unwrap();
@@ -127,8 +127,7 @@ fn results_of_the_same_words_are_not_taken_for_one_another() {
             // The store fails for the second, while another process writes the first.
             store.next_writes([Fault::Before]);
             run.tool(&two, ok).await.unwrap_err();
-            let mut other =
-                Session::open(store.clone(), "run", Settings { dialect, ..Settings::default() }).await.unwrap();
+            let mut other = Session::open(store.clone(), "run", Settings::default().dialect(dialect)).await.unwrap();
             other.push(Message::tool_result("c1", "ok")).await.unwrap();
             run.tool(&two, ok).await.unwrap();
             let entries = run.into_session().entries().await.unwrap();
@@ -240,7 +239,7 @@ fn an_answer_that_failed_in_the_store_is_reported_once() {
             let (store, mut run, call) = at_first_call(Pipeline::new).await;
             let before = run.session().stats().entries;
             store.next_writes(faults.clone());
-            let usage = CallUsage::new(call.tokens * 2, 0).model("gpt-4o");
+            let usage = CallUsage::default().input(call.tokens * 2).model("gpt-4o");
             run.answered(Message::assistant("One."), Some(usage.clone())).await.unwrap_err();
             run.answered(Message::assistant("One."), Some(usage)).await.unwrap();
             let entries = run.into_session().entries().await.unwrap();

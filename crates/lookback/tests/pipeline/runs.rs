@@ -67,7 +67,7 @@ fn what_was_told_to_a_run_that_is_over_is_not_shown_to_the_next_and_what_is_reme
         block_on(async {
             let here = format!("{dialect}, {reopened}");
             let store = Arc::new(MemoryStore::new());
-            let settings = Settings { dialect, ..Settings::default() };
+            let settings = Settings::default().dialect(dialect);
             let memory = Memory::open(store.clone(), "run").await.unwrap();
             let by = Source::of(Speaker::Person);
             let rule = Statement::new(lookback::memory::FactKind::Constraint, "Write no files.", by);
@@ -108,7 +108,7 @@ fn the_standard_middleware_counts_what_is_reported() {
         let mut calls = Vec::new();
         while let Some(call) = run.next().await.unwrap() {
             calls.push(call.tools != ToolUse::Allowed);
-            let usage = CallUsage::new(50, 10);
+            let usage = CallUsage::default().input(50).output(10);
             for tool in run.answered(asks(call.iteration), Some(usage)).await.unwrap() {
                 run.tool(&tool, |_| async { Ok::<_, String>("a page") }).await.unwrap();
             }
@@ -128,7 +128,7 @@ fn what_is_reported_of_a_dated_model_corrects_the_counts_of_the_model_that_was_a
             let mut run = Pipeline::new(session);
             run.start(Message::user("Count to ten thousand. ".repeat(50))).await.unwrap();
             let call = run.next().await.unwrap().unwrap();
-            let usage = CallUsage::new(call.tokens * 3, 0).model(told);
+            let usage = CallUsage::default().input(call.tokens * 3).model(told);
             run.answered(Message::assistant("One."), Some(usage)).await.unwrap();
             run.start(Message::user("Go on.")).await.unwrap();
             let next = run.next().await.unwrap().unwrap();

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_lite::future::{block_on, poll_once};
-use lookback::middleware::{ContextFilter, Event, Failure, Middleware, Pipeline, Reaction, Run, Stopped};
+use lookback::middleware::{
+    ContextFilter, Event, Failure, Middleware, MiddlewareSettings, Pipeline, Reaction, Run, Stopped,
+};
 use lookback::transcript::Origin;
 use lookback::{MemoryStore, Message, Session, Settings, ToolCall};
 
@@ -88,10 +90,7 @@ fn a_middleware_that_is_back_is_asked_again_and_its_late_reaction_is_ignored() {
         let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
         let (release, wait) = std::sync::mpsc::channel();
         let newest = Arc::new(AtomicU64::new(0));
-        let settings = lookback::middleware::MiddlewareSettings {
-            time_limit: Some(std::time::Duration::from_millis(20)),
-            ..Default::default()
-        };
+        let settings = MiddlewareSettings::default().time_limit(std::time::Duration::from_millis(20));
         let mut run = Pipeline::new(session).with_settings(Late(wait.into(), newest.clone()), settings);
         run.start(Message::user("Read every page.")).await.unwrap();
         let mut iteration = 0;
@@ -157,8 +156,8 @@ impl Middleware for Held {
 }
 
 /// Settings without a time limit.
-fn unlimited() -> lookback::middleware::MiddlewareSettings {
-    lookback::middleware::MiddlewareSettings { time_limit: Some(std::time::Duration::ZERO), ..Default::default() }
+fn unlimited() -> MiddlewareSettings {
+    MiddlewareSettings::default().time_limit(std::time::Duration::ZERO)
 }
 
 /// Calls until the middleware waits, and drops the future then.
@@ -216,7 +215,7 @@ fn a_middleware_that_hangs_is_left_behind_though_each_poll_is_shorter_than_its_l
         let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
         let (held, holder) = Held::at("before_iteration");
         let limit = std::time::Duration::from_millis(50);
-        let settings = lookback::middleware::MiddlewareSettings { time_limit: Some(limit), ..Default::default() };
+        let settings = MiddlewareSettings::default().time_limit(limit);
         let mut run = Pipeline::new(session).with_settings(held, settings);
         run.start(Message::user("Read every page.")).await.unwrap();
         let mut ticks = 0;
@@ -238,7 +237,7 @@ fn a_middleware_that_was_busy_is_told_all_that_left_meanwhile() {
         let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
         let (held, holder) = Held::at("after_iteration");
         let limit = std::time::Duration::from_millis(20);
-        let settings = lookback::middleware::MiddlewareSettings { time_limit: Some(limit), ..Default::default() };
+        let settings = MiddlewareSettings::default().time_limit(limit);
         let mut run = Pipeline::new(session).with(ContextFilter::rounds(2).unwrap()).with_settings(held, settings);
         run.start(Message::user("Read every page.")).await.unwrap();
         let heard = || holder.asked.lock().unwrap().len();
@@ -262,8 +261,8 @@ fn a_middleware_that_was_busy_is_told_all_that_left_meanwhile() {
         let history = run.into_session().history().await.unwrap();
         let gone: Vec<_> = history
             .iter()
-            .filter(|past| !past.shown && past.arrival.origin != Origin::Lookback)
-            .map(|past| past.position)
+            .filter(|entry| !entry.shown && entry.arrival.origin != Origin::Lookback)
+            .map(|entry| entry.position)
             .collect();
         assert!(gone.len() >= 8, "{gone:?}");
         assert_eq!(told, gone);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures_lite::future::block_on;
 use lookback::middleware::{
-    Budget, ContextFilter, Event, Failure, Middleware, Pipeline, Progress, Reaction, Run, Stopped,
+    Budget, ContextFilter, Event, Failure, Middleware, MiddlewareSettings, Pipeline, Progress, Reaction, Run, Stopped,
 };
 use lookback::transcript::Origin;
 use lookback::{Dialect, Limits, MemoryStore, Message, Policy, Session, Settings, presets};
@@ -17,15 +17,15 @@ use crate::vectors;
 fn what_one_middleware_did_no_other_undoes() {
     for dialect in Dialect::ALL {
         block_on(async {
-            let settings = Settings { dialect, ..Settings::default() };
+            let settings = Settings::default().dialect(dialect);
             let own = settings.policy.tightened(&presets::named("two-tier:sliding_window_size=5").unwrap(), None);
-            let alone = Settings { policy: own, ..settings.clone() };
+            let alone = settings.clone().policy(own);
             let mut alone = Session::open(MemoryStore::new(), "alone", alone).await.unwrap();
             let session = Session::open(MemoryStore::new(), "run", settings).await.unwrap();
             let used = Arc::new(AtomicU64::new(0));
             let read = used.clone();
             let mut run = Pipeline::new(session)
-                .with(Progress::new().after([3, 10, 100]))
+                .with(Progress::new().nudge_after(3).nudge_again_after(10).last_answer_after(100))
                 .with(ContextFilter::rounds(5).unwrap())
                 .with(Budget::new(25_000, move || read.load(Ordering::Relaxed)));
             let task = Message::user("Find out why the build fails.");
@@ -83,7 +83,7 @@ fn every_message_that_leaves_the_window_is_reported_once_to_each_middleware() {
     block_on(async {
         let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
         let lists = [(); 2].map(|()| Arc::new(std::sync::Mutex::new(Vec::new())));
-        let early = lookback::middleware::MiddlewareSettings { order: Some(1), ..Default::default() };
+        let early = MiddlewareSettings::default().order(1);
         let mut run = Pipeline::new(session)
             .with(ContextFilter::rounds(2).unwrap())
             .with_settings(Leavers(lists[0].clone()), early)
@@ -97,7 +97,7 @@ fn every_message_that_leaves_the_window_is_reported_once_to_each_middleware() {
         }
         let mut session = run.into_session();
         let history = session.history().await.unwrap();
-        let gone: Vec<_> = history.iter().filter(|past| !past.shown).map(|past| past.position).collect();
+        let gone: Vec<_> = history.iter().filter(|entry| !entry.shown).map(|entry| entry.position).collect();
         assert!(gone.len() >= 10, "{gone:?}");
         for list in lists {
             let mut told = list.lock().unwrap().clone();
@@ -134,7 +134,7 @@ fn a_policy_by_name_does_not_undo_what_a_middleware_tightened() {
 fn the_task_is_sent_at_each_call_of_a_session_that_goes_on() {
     for dialect in Dialect::ALL {
         block_on(async {
-            let settings = Settings { dialect, ..Settings::default() };
+            let settings = Settings::default().dialect(dialect);
             let mut session = Session::open(MemoryStore::new(), "run", settings).await.unwrap();
             for number in 1..=20 {
                 session.push(Message::user(format!("Question {number}?"))).await.unwrap();
@@ -142,7 +142,7 @@ fn the_task_is_sent_at_each_call_of_a_session_that_goes_on() {
             }
             let mut run = Pipeline::new(session)
                 .with(ContextFilter::rounds(3).unwrap())
-                .with(Progress::new().after([2, 50, 100]))
+                .with(Progress::new().nudge_after(2).nudge_again_after(50).last_answer_after(100))
                 .with_continuity(Session::RESUMED_TURNS)
                 .iterations(12);
             run.start(Message::user("What is the build's fault?")).await.unwrap();
@@ -169,7 +169,7 @@ fn a_run_has_the_last_turns_of_its_session_before_it_and_a_sub_agents_has_none()
     for (sub_agent, continuity, turns) in cases {
         for dialect in Dialect::ALL {
             block_on(async {
-                let settings = Settings { dialect, ..Settings::default() };
+                let settings = Settings::default().dialect(dialect);
                 let mut session = Session::open(MemoryStore::new(), "run", settings).await.unwrap();
                 for number in 1..=20 {
                     session.push(Message::user(format!("Question {number}?"))).await.unwrap();

@@ -41,7 +41,7 @@ impl Preset {
             presets::named_with(preset, settings.iter().map(String::as_str)).map_err(|error| error.to_string())?;
         // Strands' messages are Bedrock's.
         let dialect = if preset == "managed-window" { Dialect::Bedrock } else { Dialect::OpenAiChat };
-        let settings = Settings { dialect, policy, model_window: Some(200_000), ..Settings::default() };
+        let settings = Settings::default().dialect(dialect).policy(policy).model_window(200_000);
         Ok(Preset { engine: Engine::new(settings), asked: Vec::new() })
     }
 

@@ -69,7 +69,7 @@ pub fn hold(file: &str) {
 /// Plays a vector, checks each call against the provider's rules, and returns the outcome.
 pub fn play(vector: &Vector, dialect: Dialect, here: &str) -> BTreeMap<String, Value> {
     block_on(async {
-        let settings = lookback::Settings { dialect, ..lookback::Settings::default() };
+        let settings = lookback::Settings::default().dialect(dialect);
         let session = Session::open(MemoryStore::new(), "run", settings).await.unwrap();
         let (asked, used) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicU64::new(0)));
         // What a middleware that hangs waits for. Kept to the end of the run.
@@ -109,7 +109,7 @@ pub fn play(vector: &Vector, dialect: Dialect, here: &str) -> BTreeMap<String, V
                 Some(text) => Message::assistant(text),
                 None => Message::assistant_with_calls("", results.iter().map(|(call, _)| call.clone())),
             };
-            let usage = CallUsage::new(calls.last().unwrap().tokens, 10);
+            let usage = CallUsage::default().input(calls.last().unwrap().tokens).output(10);
             for call in run.answered(answer, Some(usage)).await.unwrap() {
                 let (_, result) = results.iter().find(|(known, _)| *known == call).unwrap();
                 run.tool(&call, |_| async { result.clone() }).await.unwrap();
@@ -204,7 +204,7 @@ fn place(
         if options["stop"] == true {
             budget = budget.at_hard(AtHard::Stop);
         }
-        return run.with(budget.active(options["active"] != false));
+        return run.with(if options["active"] == false { budget.disabled() } else { budget });
     }
     if let Some(options) = middleware.get("window") {
         return run.with(ContextFilter::rounds(options["rounds"].as_u64().unwrap()).unwrap());
@@ -218,11 +218,11 @@ fn place(
     let (sender, wait) = mpsc::channel();
     held.push(sender);
     let closed = middleware["on_failure"] == "closed";
-    let settings = MiddlewareSettings {
-        order: middleware["order"].as_u64().map(|order| u32::try_from(order).unwrap()),
-        time_limit: Some(Duration::from_millis(middleware["time_limit"].as_u64().unwrap_or(0))),
-        on_failure: middleware.get("on_failure").map(|_| if closed { OnFailure::Closed } else { OnFailure::Open }),
-    };
+    let time_limit = Duration::from_millis(middleware["time_limit"].as_u64().unwrap_or(0));
+    let mut settings = MiddlewareSettings::default().time_limit(time_limit);
+    settings.order = middleware["order"].as_u64().map(|order| u32::try_from(order).unwrap());
+    settings.on_failure =
+        middleware.get("on_failure").map(|_| if closed { OnFailure::Closed } else { OnFailure::Open });
     let (middleware, asked) = (middleware.clone(), asked.clone());
     run.with_settings(Probe { middleware, asked, wait: Mutex::new(wait) }, settings)
 }

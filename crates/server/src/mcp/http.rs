@@ -45,12 +45,12 @@ pub struct Door {
     /// own.
     pub hosts: Vec<String>,
     /// The limits for connections and requests.
-    pub limits: Limits,
+    pub limits: ConnectionLimits,
 }
 
 /// The limits for the connections and requests of clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct ConnectionLimits {
     /// The maximum number of open connections, at least 1. Further clients wait until a connection is closed.
     pub connections: usize,
     /// The time limit for the head of a request, and for the pause between two requests. Then the connection is closed.
@@ -62,10 +62,10 @@ pub struct Limits {
     pub request: Duration,
 }
 
-impl Default for Limits {
+impl Default for ConnectionLimits {
     /// Returns 128 connections, 30 seconds for a head, and 60 seconds for a request.
     fn default() -> Self {
-        Limits { connections: 128, head: Duration::from_secs(30), request: Duration::from_secs(60) }
+        ConnectionLimits { connections: 128, head: Duration::from_secs(30), request: Duration::from_secs(60) }
     }
 }
 
@@ -108,7 +108,7 @@ pub fn serve(server: Server, door: Door, ready: impl FnOnce(SocketAddr)) -> Resu
 }
 
 /// Serves connections until `stop`, and then finishes the open requests.
-async fn listen(listener: TcpListener, router: Router, limits: Limits, stop: impl Future<Output = ()>) {
+async fn listen(listener: TcpListener, router: Router, limits: ConnectionLimits, stop: impl Future<Output = ()>) {
     let mut stop = pin!(stop);
     let room = Arc::new(Semaphore::new(limits.connections.clamp(1, Semaphore::MAX_PERMITS)));
     let (ending, ends) = watch::channel(());
@@ -141,7 +141,7 @@ async fn listen(listener: TcpListener, router: Router, limits: Limits, stop: imp
 }
 
 /// Serves one connection until it is closed. When `ends` fires, finishes the open request only.
-async fn converse(stream: TcpStream, router: Router, limits: Limits, mut ends: watch::Receiver<()>) {
+async fn converse(stream: TcpStream, router: Router, limits: ConnectionLimits, mut ends: watch::Receiver<()>) {
     // A client that stops reading an answer has gone, or occupies the connection on purpose.
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(limits.request));

@@ -30,7 +30,7 @@ pub(super) struct Lines<R, W> {
     /// Whether the current line is too long, and the rest of it is skipped.
     skips: bool,
     /// The answer to an invalid line. Empty if it is in the output and only needs to be flushed.
-    refusal: Option<Vec<u8>>,
+    rejection: Option<Vec<u8>>,
     output: Arc<tokio::sync::Mutex<Output<W>>>,
     room: Arc<Semaphore>,
     under_way: Arc<UnderWay>,
@@ -59,7 +59,7 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
             input: BufReader::new(input),
             line: Vec::new(),
             skips: false,
-            refusal: None,
+            rejection: None,
             output: Arc::new(tokio::sync::Mutex::new(Output { writer: output, unwritten: Vec::new() })),
             room: Arc::new(Semaphore::new(MOST_UNDER_WAY)),
             under_way: Arc::default(),
@@ -93,11 +93,11 @@ impl<R: AsyncRead + Unpin, W: AsyncWrite + Unpin> Lines<R, W> {
 
     /// Writes the answer to an invalid line, if there is one.
     async fn refuse(&mut self) -> io::Result<()> {
-        if let Some(refusal) = &mut self.refusal {
+        if let Some(rejection) = &mut self.rejection {
             let mut output = self.output.lock().await;
-            output.unwritten.append(refusal);
+            output.unwritten.append(rejection);
             output.write().await?;
-            self.refusal = None;
+            self.rejection = None;
         }
         Ok(())
     }
@@ -143,7 +143,7 @@ where
                 Line::Whole(line) => read(&line),
                 Line::TooLong => {
                     let says = format!("the line was skipped because it is longer than {MOST_BYTES} bytes");
-                    Err(refusal(ErrorCode::INVALID_REQUEST, &says, &Value::Null))
+                    Err(rejection(ErrorCode::INVALID_REQUEST, &says, &Value::Null))
                 }
                 Line::End => return None,
             };
@@ -154,7 +154,7 @@ where
                         JsonRpcMessage::Request(request) if self.under_way.places().contains_key(&request.id) => {
                             let id = serde_json::to_value(&request.id).unwrap_or_default();
                             let says = "a request with this id is open; give each request its own id";
-                            self.refusal = Some(refusal(ErrorCode::INVALID_REQUEST, says, &id));
+                            self.rejection = Some(rejection(ErrorCode::INVALID_REQUEST, says, &id));
                             continue;
                         }
                         JsonRpcMessage::Request(request) => {
@@ -174,7 +174,7 @@ where
                     return Some(message);
                 }
                 Ok(None) => {}
-                Err(refusal) => self.refusal = Some(refusal),
+                Err(rejection) => self.rejection = Some(rejection),
             }
         }
     }
@@ -197,26 +197,26 @@ fn read(line: &[u8]) -> Result<Option<RxJsonRpcMessage<RoleServer>>, Vec<u8>> {
         return Ok(Some(message));
     }
     let value: Value = serde_json::from_slice(line).map_err(|_| {
-        refusal(ErrorCode::PARSE_ERROR, "the line is not JSON; send one message per line", &Value::Null)
+        rejection(ErrorCode::PARSE_ERROR, "the line is not JSON; send one message per line", &Value::Null)
     })?;
     let asks = value.get("method").is_some_and(Value::is_string);
     match value.get("id") {
         Some(id) if asks && (id.is_string() || id.is_i64()) => {
-            Err(refusal(ErrorCode::INVALID_REQUEST, "the line is not a JSON-RPC 2.0 request", id))
+            Err(rejection(ErrorCode::INVALID_REQUEST, "the line is not a JSON-RPC 2.0 request", id))
         }
         // Notifications are never answered, not even unknown ones.
         None if asks => Ok(None),
-        _ if value.is_array() => Err(refusal(
+        _ if value.is_array() => Err(rejection(
             ErrorCode::INVALID_REQUEST,
             "batches are not supported; send one message per line",
             &Value::Null,
         )),
-        _ => Err(refusal(ErrorCode::INVALID_REQUEST, "the line is not a JSON-RPC 2.0 message", &Value::Null)),
+        _ => Err(rejection(ErrorCode::INVALID_REQUEST, "the line is not a JSON-RPC 2.0 message", &Value::Null)),
     }
 }
 
 /// Returns the line of an error. JSON-RPC requires its `id`, which is null if the id of the request is unknown.
-fn refusal(code: ErrorCode, message: &str, id: &Value) -> Vec<u8> {
+fn rejection(code: ErrorCode, message: &str, id: &Value) -> Vec<u8> {
     let mut line = json!({"jsonrpc": "2.0", "id": id, "error": {"code": code.0, "message": message}}).to_string();
     line.push('\n');
     line.into_bytes()

@@ -64,9 +64,9 @@ pub(super) async fn remember(memory: &Memory, arguments: &JsonObject) -> Reply {
 
 async fn keep(memory: &Memory, given: Vec<Said>) -> Result<String, Error> {
     let mut session = Session::open(memory.store().clone(), memory.session().as_str(), Settings::default()).await?;
-    let past = session.newest(0..u64::MAX, given.len()).await?;
-    let past: Vec<Said> = past.iter().map(|past| (past.arrival.message.role(), past.arrival.message.text())).collect();
-    let known = overlap(&past, &given);
+    let newest = session.newest(0..u64::MAX, given.len()).await?;
+    let newest = newest.iter().map(|entry| (entry.arrival.message.role(), entry.arrival.message.text()));
+    let known = overlap(&newest.collect::<Vec<Said>>(), &given);
     let new: Vec<Message> = given.into_iter().skip(known).map(message).collect();
     let count = new.len();
     if count == 0 {
@@ -90,8 +90,8 @@ async fn keep(memory: &Memory, given: Vec<Said>) -> Result<String, Error> {
 /// Returns how many of the given messages, from the first on, are the last ones in the session.
 ///
 /// A model that continues where it left off repeats some messages, and so does a client that retries a call.
-fn overlap(past: &[Said], given: &[Said]) -> usize {
-    let repeats = |count: &usize| given.get(..*count).is_some_and(|first| past.ends_with(first));
+fn overlap(newest: &[Said], given: &[Said]) -> usize {
+    let repeats = |count: &usize| given.get(..*count).is_some_and(|first| newest.ends_with(first));
     (1..=given.len()).rev().find(repeats).unwrap_or(0)
 }
 

@@ -34,27 +34,27 @@ pub(super) async fn read(
     let mut session = Session::open(store.clone(), name.as_str(), Settings::default()).await?;
     let positions = span.map_or(0..u64::MAX, |span| *span.start()..span.end().saturating_add(1));
     // One more message shows whether there are older ones.
-    let mut past = session.newest(positions, MESSAGES + 1).await?;
-    let older = past.len() > MESSAGES;
-    past.drain(..past.len().saturating_sub(MESSAGES));
+    let mut newest = session.newest(positions, MESSAGES + 1).await?;
+    let older = newest.len() > MESSAGES;
+    newest.drain(..newest.len().saturating_sub(MESSAGES));
 
     let all = session.stats().messages;
     let mut text = match span {
         None => format!("Session {name}: {all} messages"),
         Some(span) => format!("Session {name}: positions {} to {} of {all} messages", span.start(), span.end()),
     };
-    match past.first() {
+    match newest.first() {
         Some(first) if older => {
             let from = span.map_or(0, |span| *span.start());
             let before = Place::Messages(name.clone(), from..=first.position.saturating_sub(1));
-            let _ = write!(text, ", of which the newest {} follow; the ones before them: {before}", past.len());
+            let _ = write!(text, ", of which the newest {} follow; the ones before them: {before}", newest.len());
         }
         Some(_) => {}
         None => text.push_str(", none here"),
     }
     text.push('\n');
-    let room = CHARACTERS / past.len().max(1) as u64;
-    for HistoryEntry { position, arrival, .. } in &past {
+    let room = CHARACTERS / newest.len().max(1) as u64;
+    for HistoryEntry { position, arrival, .. } in &newest {
         let _ =
             write!(text, "\n[{position}] {}\n{}\n", speaker(&arrival.message), short(&said(&arrival.message), room));
     }

@@ -1,6 +1,6 @@
 //! The results of a replay as tables.
 
-use lookback::replay::{Call, Groups, Report, Reported};
+use lookback::replay::{Groups, ReplayedCall, Report, Reported};
 
 use crate::output;
 
@@ -8,7 +8,7 @@ use crate::output;
 const MOST_SESSIONS: usize = 40;
 
 /// Returns a table of calls. Consecutive calls without events share a row.
-pub(super) fn calls(calls: &[Call]) -> String {
+pub(super) fn calls(calls: &[ReplayedCall]) -> String {
     let mut rows: Vec<[String; 13]> = Vec::new();
     for calls in calls.chunk_by(|a, b| !happens(a) && !happens(b) && over(a) == over(b)) {
         rows.extend(folded(calls));
@@ -36,12 +36,12 @@ pub(super) fn calls(calls: &[Call]) -> String {
 }
 
 /// Returns whether a call does more than extend the previous one.
-fn happens(call: &Call) -> bool {
+fn happens(call: &ReplayedCall) -> bool {
     !note(call).is_empty()
 }
 
 /// Describes the events at a call, or directly before it.
-fn note(call: &Call) -> String {
+fn note(call: &ReplayedCall) -> String {
     let several =
         |count: u64, one: &str, more: &str| if count == 1 { one.to_owned() } else { format!("{count} {more}") };
     let mut notes = Vec::new();
@@ -64,7 +64,7 @@ fn note(call: &Call) -> String {
 }
 
 /// Describes the limits that a window exceeds, and why nothing more can leave it.
-fn over(call: &Call) -> Option<String> {
+fn over(call: &ReplayedCall) -> Option<String> {
     let limits: Vec<_> =
         call.over.iter().map(|excess| format!("{} {}", output::number(excess.limit), excess.measure)).collect();
     let pin = call.pinned.map_or("waits for the end of a tool loop".to_owned(), |pin| format!("pinned: {pin}"));
@@ -72,11 +72,11 @@ fn over(call: &Call) -> Option<String> {
 }
 
 /// Returns a row for one call, or for several calls with the sums of their tokens and costs.
-fn folded(calls: &[Call]) -> Option<[String; 13]> {
+fn folded(calls: &[ReplayedCall]) -> Option<[String; 13]> {
     let (first, last) = (calls.first()?, calls.last()?);
     let range = |from: u64, to: u64| if calls.len() == 1 { from.to_string() } else { format!("{from}-{to}") };
     let count = |count: u64| if count == 0 { "-".to_owned() } else { count.to_string() };
-    let sum = |part: fn(&Call) -> u64| output::number(calls.iter().map(part).sum());
+    let sum = |part: fn(&ReplayedCall) -> u64| output::number(calls.iter().map(part).sum());
     let reported: Vec<&Reported> = calls.iter().filter_map(|call| call.reported.as_ref()).collect();
     let or_dash = |text: String| if reported.is_empty() { "-".to_owned() } else { text };
     let notes: Vec<String> =

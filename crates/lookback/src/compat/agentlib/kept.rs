@@ -43,7 +43,7 @@ pub struct Stats {
 
 /// The turns of a session that are kept.
 pub(super) struct Kept {
-    past: Vec<HistoryEntry>,
+    history: Vec<HistoryEntry>,
     pub(super) stats: Stats,
 }
 
@@ -51,17 +51,17 @@ impl Kept {
     /// Reads the newest turns from the log. The window does not have them all: of a turn without end it holds only what
     /// a read can use.
     pub(super) async fn of(session: &mut Session, max_turns: u64) -> Result<Kept, Error> {
-        let (mut past, mut stats) = (Vec::new(), Stats { turns: 0, estimated_tokens: 0 });
+        let (mut history, mut stats) = (Vec::new(), Stats { turns: 0, estimated_tokens: 0 });
         // Messages before the first user message are a turn, too.
         let (mut before, mut begun) = (u64::MAX, false);
         'log: loop {
             let page = session.newest(0..before, PAGE).await?;
             let Some(first) = page.first() else { break };
             before = first.position;
-            for message in page.into_iter().rev().filter(|past| past.arrival.size.messages > 0) {
+            for message in page.into_iter().rev().filter(|entry| entry.arrival.size.messages > 0) {
                 stats.estimated_tokens = stats.estimated_tokens.saturating_add(message.arrival.size.tokens);
                 begun = !message.arrival.message.opens_turn();
-                past.push(message);
+                history.push(message);
                 if !begun {
                     stats.turns += 1;
                     if stats.turns == max_turns {
@@ -71,11 +71,11 @@ impl Kept {
             }
         }
         stats.turns += u64::from(begun);
-        past.reverse();
-        Ok(Kept { past, stats })
+        history.reverse();
+        Ok(Kept { history, stats })
     }
 
     pub(super) fn shown(&self) -> impl Iterator<Item = Shown<'_>> {
-        self.past.iter().map(|past| Shown { message: &past.arrival.message, edits: &past.arrival.edits })
+        self.history.iter().map(|entry| Shown { message: &entry.arrival.message, edits: &entry.arrival.edits })
     }
 }

@@ -120,9 +120,9 @@ impl SlidingWindowMemory {
         let slot = self.slot(&name).await;
         let mut slot = slot.lock().await;
         let (session, reads) = slot.take_up(&self.store, &name).await?;
-        let reading = HistoryQuery { limit: None, tags: labels(&options.tags), query };
-        let past = session.read(&reading).await?;
-        let messages = fit(past.into_iter().map(|past| Arc::unwrap_or_clone(past.arrival.message)), policy)?;
+        let selection = HistoryQuery { limit: None, tags: labels(&options.tags), query };
+        let found = session.read(&selection).await?;
+        let messages = fit(found.into_iter().map(|entry| Arc::unwrap_or_clone(entry.arrival.message)), policy)?;
         reads.remember(&messages);
         Ok(messages)
     }

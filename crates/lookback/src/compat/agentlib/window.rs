@@ -11,7 +11,7 @@ use super::{Error, Options, Utf16};
 use crate::compat::openai::{DIALECT, decoded};
 
 pub(super) fn settings(policy: Policy) -> Settings {
-    Settings { dialect: DIALECT, policy, counter: Arc::new(Utf16), ..Settings::default() }
+    Settings::default().dialect(DIALECT).policy(policy).counter(Arc::new(Utf16))
 }
 
 /// Returns the policy of a read. It records nothing, so a larger limit shows more again.

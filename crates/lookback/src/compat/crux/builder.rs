@@ -17,7 +17,7 @@ use crate::summarize::Summarizer;
 
 /// The options of a [`SlidingWindow`].
 #[must_use]
-pub struct Builder {
+pub struct SlidingWindowBuilder {
     window_size: u64,
     summarizer: Arc<dyn Summarizer>,
     summary_budget: u64,
@@ -34,9 +34,9 @@ pub struct Builder {
 
 type Hook<T> = dyn Fn(&T) + Send + Sync;
 
-impl Builder {
+impl SlidingWindowBuilder {
     pub(super) fn new(window_size: u64, summarizer: Arc<dyn Summarizer>) -> Self {
-        Builder {
+        SlidingWindowBuilder {
             window_size,
             summarizer,
             summary_budget: 1_000,
@@ -54,7 +54,7 @@ impl Builder {
 
     /// Sets the most tokens of the running summary, at least 1. The default is 1,000. A longer summary is cut.
     pub fn summary_budget(self, summary_budget: u64) -> Self {
-        Builder { summary_budget, ..self }
+        SlidingWindowBuilder { summary_budget, ..self }
     }
 
     /// Sets the conversation's id. The default is `default`. Windows of one id over one store are one conversation.
@@ -62,12 +62,12 @@ impl Builder {
     /// An id has 1 to 183 characters ([`SlidingWindow::LONGEST_ID`]) and is itself a valid [`LogName`](crate::LogName):
     /// it has no control characters and no backslashes, and no part between slashes is empty, `.` or `..`.
     pub fn id(self, id: impl Into<String>) -> Self {
-        Builder { id: id.into(), ..self }
+        SlidingWindowBuilder { id: id.into(), ..self }
     }
 
     /// Sets the role of the summary's message. The default is the system's.
     pub fn summary_role(self, summary_role: Role) -> Self {
-        Builder { summary_role, ..self }
+        SlidingWindowBuilder { summary_role, ..self }
     }
 
     /// Sets how many messages leave the window at a time, at least 1.
@@ -87,22 +87,22 @@ impl Builder {
     ///   fifth message, which is as rare as the first statement allows. Use `batch(20)` for the documentation's pace.
     ///   The window then shows up to 39 messages.
     pub fn batch(self, batch: u64) -> Self {
-        Builder { batch: Some(batch), ..self }
+        SlidingWindowBuilder { batch: Some(batch), ..self }
     }
 
     /// Sets the store that keeps the conversation. The default is process memory for this window alone.
     pub fn store(self, store: impl IntoStore) -> Self {
-        Builder { store: store.into_store(), ..self }
+        SlidingWindowBuilder { store: store.into_store(), ..self }
     }
 
     /// Calls `hook` when messages are about to leave the window.
     pub fn on_compact_start(self, hook: impl Fn(&CompactStart) + Send + Sync + 'static) -> Self {
-        Builder { start: Some(Arc::new(hook)), ..self }
+        SlidingWindowBuilder { start: Some(Arc::new(hook)), ..self }
     }
 
     /// Calls `hook` when their summary is made, on the thread that made it.
     pub fn on_compact_end(self, hook: impl Fn(&CompactEnd) + Send + Sync + 'static) -> Self {
-        Builder { end: Some(Arc::new(hook)), ..self }
+        SlidingWindowBuilder { end: Some(Arc::new(hook)), ..self }
     }
 
     /// Calls `hook` when a summary fails; the event's outcome says why.
@@ -110,17 +110,17 @@ impl Builder {
     /// The messages are still in the window. Lookback tries again, first at once, then after pauses that double. In the
     /// original, `push` fails instead.
     pub fn on_compact_failed(self, hook: impl Fn(&CompactEnd) + Send + Sync + 'static) -> Self {
-        Builder { failed: Some(Arc::new(hook)), ..self }
+        SlidingWindowBuilder { failed: Some(Arc::new(hook)), ..self }
     }
 
     /// Sets how long making a summary may take. The default is two minutes.
     pub fn time_limit(self, time_limit: Duration) -> Self {
-        Builder { time_limit: Some(time_limit), ..self }
+        SlidingWindowBuilder { time_limit: Some(time_limit), ..self }
     }
 
     /// Sets the function that runs the jobs in which summaries are made. See [`Session::with_spawner`].
     pub fn spawner(self, spawn: impl Fn(Job) + Send + Sync + 'static) -> Self {
-        Builder { spawn: Some(Arc::new(spawn)), ..self }
+        SlidingWindowBuilder { spawn: Some(Arc::new(spawn)), ..self }
     }
 
     /// Opens the window. If the store has a conversation of this id, the window continues it.
@@ -190,9 +190,9 @@ impl Builder {
     }
 }
 
-impl fmt::Debug for Builder {
+impl fmt::Debug for SlidingWindowBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Builder")
+        f.debug_struct("SlidingWindowBuilder")
             .field("window_size", &self.window_size)
             .field("summarizer", &self.summarizer)
             .field("summary_budget", &self.summary_budget)

@@ -8,9 +8,9 @@
 //!   the window until it is ready. Readers ([`get_messages`](SlidingWindow::get_messages),
 //!   [`get_stats`](SlidingWindow::get_stats)) wait for a summary that is being made, so they see what the original
 //!   would return. If a summary fails, nothing leaves, and the window is longer for a while.
-//! - **Messages leave in batches** of a quarter of the window, unless [`batch`](Builder::batch) sets another size. In
-//!   the original they leave one at a time, so each message past the window costs a model call. Between two batches
-//!   each request extends the one before, so the provider's cache can be used.
+//! - **Messages leave in batches** of a quarter of the window, unless [`batch`](SlidingWindowBuilder::batch) sets
+//!   another size. In the original they leave one at a time, so each message past the window costs a model call. Between
+//!   two batches each request extends the one before, so the provider's cache can be used.
 //! - **The log is whole.** The session `compact:ID:messages` holds every message that was ever pushed, and each
 //!   compaction that a summary brought. The statistics are counted from it, so a restart does not reset them.
 //! - **Windows are valid.** A tool call stays with its results, and a result without a call is not shown. A call
@@ -31,7 +31,7 @@ mod builder;
 mod stored;
 mod window;
 
-pub use builder::Builder;
+pub use builder::SlidingWindowBuilder;
 use lookback_core::{Policy, Settings};
 pub use stored::{Metadata, Stored, get};
 pub use window::{SlidingWindow, Stats};
@@ -54,5 +54,5 @@ fn log_of(id: &str) -> Result<String, Error> {
 }
 
 fn settings(policy: Policy) -> Settings {
-    Settings { dialect: DIALECT, policy, ..Settings::default() }
+    Settings::default().dialect(DIALECT).policy(policy)
 }

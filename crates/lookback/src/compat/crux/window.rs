@@ -8,7 +8,7 @@ use lookback_core::Message;
 use lookback_core::tokens::TokenCounter;
 use serde::Serialize;
 
-use super::{Builder, Error};
+use super::{Error, SlidingWindowBuilder};
 use crate::compat::openai::decoded;
 use crate::session::Session;
 use crate::store::LogName;
@@ -59,8 +59,8 @@ pub struct Stats {
     /// The tokens of the running summary, estimated; 0 if there is no summary.
     pub summary_tokens: u64,
     /// The number of batches that have left the window. The last of them may be incomplete. With a
-    /// [`batch`](Builder::batch) of 1, which is the default of windows smaller than 8, it is the number of messages
-    /// that have left.
+    /// [`batch`](SlidingWindowBuilder::batch) of 1, which is the default of windows smaller than 8, it is the number of
+    /// messages that have left.
     pub evictions: u64,
 }
 
@@ -71,8 +71,8 @@ impl SlidingWindow {
 
     /// Starts building a window of the newest `window_size` messages (at least 1), whose summaries this summarizer
     /// makes. The original's `generate` and `model` are a [`Function`](crate::summarize::Function).
-    pub fn builder(window_size: u64, summarizer: impl Summarizer + 'static) -> Builder {
-        Builder::new(window_size, Arc::new(summarizer))
+    pub fn builder(window_size: u64, summarizer: impl Summarizer + 'static) -> SlidingWindowBuilder {
+        SlidingWindowBuilder::new(window_size, Arc::new(summarizer))
     }
 
     /// Appends a message. It waits for the store, but never for a summary.

@@ -18,11 +18,11 @@ const TOKENS_PER_REQUEST: u64 = 3;
 
 /// A limit in messages.
 #[derive(Debug, Clone, Copy)]
-pub enum Messages {}
+pub enum LimitInMessages {}
 
 /// A limit in tokens.
 #[derive(Debug, Clone, Copy)]
-pub enum Tokens {}
+pub enum LimitInTokens {}
 
 /// The options of a [`ChatMemory`]. A limit is required.
 pub struct Builder<M> {
@@ -45,19 +45,19 @@ impl MessageWindowChatMemory {
     }
 
     /// Starts building a memory with a limit in messages.
-    pub fn builder() -> Builder<Messages> {
+    pub fn builder() -> Builder<LimitInMessages> {
         Builder::new()
     }
 }
 
 impl TokenWindowChatMemory {
     /// Starts building a memory with a limit in tokens.
-    pub fn builder() -> Builder<Tokens> {
+    pub fn builder() -> Builder<LimitInTokens> {
         Builder::new()
     }
 }
 
-impl Builder<Messages> {
+impl Builder<LimitInMessages> {
     /// Sets the most messages that are kept, including the system message: at least 1.
     #[must_use]
     pub fn max_messages(self, max_messages: u64) -> Self {
@@ -80,7 +80,7 @@ impl Builder<Messages> {
     }
 }
 
-impl Builder<Tokens> {
+impl Builder<LimitInTokens> {
     /// Sets the most tokens that are kept, including the system message: at least 1.
     #[must_use]
     pub fn max_tokens(self, max_tokens: u64) -> Self {

@@ -1,7 +1,7 @@
 //! The original's token counter for OpenAI models: OpenAI's vocabulary, and what OpenAI adds around a message.
 
 use lookback_core::message::{Message, PartRef, ResultItem, ToolCall};
-use lookback_core::tokens::{Models, OpenAi, TokenCounter};
+use lookback_core::tokens::{Models, OpenAiCounter, TokenCounter};
 use serde_json::{Map, Value};
 
 use crate::compat::OptionError;
@@ -35,7 +35,7 @@ const PICTURE: u64 = 85;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct OpenAiTokenCountEstimator {
-    vocabulary: OpenAi,
+    vocabulary: OpenAiCounter,
     /// The tokens that a message with calls adds beside its calls.
     calling: u64,
     /// The tokens that an assistant message adds.
@@ -64,7 +64,7 @@ impl OpenAiTokenCountEstimator {
             "gpt-4-turbo-preview",
         ];
         Ok(OpenAiTokenCountEstimator {
-            vocabulary: OpenAi::new(vocabulary),
+            vocabulary: OpenAiCounter::new(vocabulary),
             calling: if late.contains(&model_name) { 6 } else { 3 },
             answering: if model_name.starts_with("o4") { 2 } else { 0 },
         })

@@ -10,7 +10,7 @@ use lookback_core::tokens::TokenCounter;
 use lookback_core::view::Item;
 use lookback_core::{Message, engine};
 
-use super::{ChatMemoryError, Messages, Tokens};
+use super::{ChatMemoryError, LimitInMessages, LimitInTokens};
 use crate::compat::OptionError;
 use crate::compat::openai::{DIALECT, decoded};
 use crate::session::{self, Session};
@@ -32,7 +32,7 @@ use crate::store::{LogName, Store, StoreError, purge};
 /// # Ok::<(), lookback::compat::langchain4j::ChatMemoryError>(())
 /// # }).unwrap();
 /// ```
-pub type MessageWindowChatMemory = ChatMemory<Messages>;
+pub type MessageWindowChatMemory = ChatMemory<LimitInMessages>;
 
 /// A memory with a limit in tokens.
 ///
@@ -49,7 +49,7 @@ pub type MessageWindowChatMemory = ChatMemory<Messages>;
 /// # Ok::<(), lookback::compat::langchain4j::ChatMemoryError>(())
 /// # }).unwrap();
 /// ```
-pub type TokenWindowChatMemory = ChatMemory<Tokens>;
+pub type TokenWindowChatMemory = ChatMemory<LimitInTokens>;
 
 /// A sliding window over one conversation, in a store.
 ///
@@ -72,11 +72,11 @@ pub(super) struct Inner {
     pub(super) first: bool,
     pub(super) counter: Arc<dyn TokenCounter>,
     pub(super) measure: Measure,
-    pub(super) session: Mutex<Option<Held>>,
+    pub(super) session: Mutex<Option<OpenSession>>,
 }
 
 /// A session, and the newest record of its log that it knows.
-pub(super) struct Held {
+pub(super) struct OpenSession {
     session: Session,
     newest: Option<String>,
 }
@@ -114,9 +114,9 @@ impl<M> ChatMemory<M> {
     pub async fn add_all(&self, messages: Vec<Message>) -> Result<(), ChatMemoryError> {
         let policy = self.inner.policy()?;
         let mut slot = self.inner.session.lock().await;
-        let held = self.inner.open(&mut slot, policy).await?;
-        held.session.extend_managed(messages).await?;
-        self.inner.note(held).await;
+        let open = self.inner.open(&mut slot, policy).await?;
+        open.session.extend_managed(messages).await?;
+        self.inner.note(open).await;
         Ok(())
     }
 
@@ -138,9 +138,9 @@ impl<M> ChatMemory<M> {
         }
         let policy = self.inner.policy()?;
         let mut slot = self.inner.session.lock().await;
-        let held = self.inner.open(&mut slot, policy).await?;
-        held.session.replace_managed(messages).await?;
-        self.inner.note(held).await;
+        let open = self.inner.open(&mut slot, policy).await?;
+        open.session.replace_managed(messages).await?;
+        self.inner.note(open).await;
         Ok(())
     }
 
@@ -153,8 +153,8 @@ impl<M> ChatMemory<M> {
     pub async fn messages(&self) -> Result<Vec<Message>, ChatMemoryError> {
         let policy = Policy { mode: Mode::OnRead, ..self.inner.policy()? };
         let mut slot = self.inner.session.lock().await;
-        let held = self.inner.open(&mut slot, policy).await?;
-        let view = held.session.glance();
+        let open = self.inner.open(&mut slot, policy).await?;
+        let view = open.session.glance();
         if view.messages().all(Item::is_own) {
             // Nothing of the conversation can be sent yet. The opening that Lookback adds would be a question that
             // nobody asked.
@@ -191,27 +191,31 @@ impl Inner {
     }
 
     /// Returns the session under this policy, with everything that other memories of this identifier have written.
-    async fn open<'a>(&self, slot: &'a mut Option<Held>, policy: Policy) -> Result<&'a mut Held, session::Error> {
-        let held = match slot.take() {
-            Some(mut held) if self.is_current(&held).await? => {
-                held.session.set_policy(policy);
-                held
+    async fn open<'a>(
+        &self,
+        slot: &'a mut Option<OpenSession>,
+        policy: Policy,
+    ) -> Result<&'a mut OpenSession, session::Error> {
+        let open = match slot.take() {
+            Some(mut open) if self.is_current(&open).await? => {
+                open.session.set_policy(policy);
+                open
             }
             _ => {
                 let counter = self.counter.clone();
-                let settings = engine::Settings { dialect: DIALECT, policy, counter, ..engine::Settings::default() };
+                let settings = engine::Settings::default().dialect(DIALECT).policy(policy).counter(counter);
                 let session = Session::open(self.store.clone(), self.name.as_str(), settings).await?;
                 let newest = self.newest_of(&session).await?.into_iter().next();
-                Held { session, newest }
+                OpenSession { session, newest }
             }
         };
-        Ok(slot.insert(held))
+        Ok(slot.insert(open))
     }
 
     /// Returns whether the session knows the whole log. The log must end where the session ends, and with the same
     /// record: otherwise it was erased and begun again.
-    async fn is_current(&self, held: &Held) -> Result<bool, StoreError> {
-        Ok(self.newest_of(&held.session).await?.iter().eq(&held.newest))
+    async fn is_current(&self, open: &OpenSession) -> Result<bool, StoreError> {
+        Ok(self.newest_of(&open.session).await?.iter().eq(&open.newest))
     }
 
     /// Returns the newest record that the session knows, and the one after it, if there is one.
@@ -222,8 +226,8 @@ impl Inner {
 
     /// Notes the newest record after the session has written. If the store fails, the record stays unknown, and the
     /// next call opens the session again: the write itself succeeded, so no error is returned.
-    async fn note(&self, held: &mut Held) {
-        held.newest = self.newest_of(&held.session).await.unwrap_or_default().into_iter().next();
+    async fn note(&self, open: &mut OpenSession) {
+        open.newest = self.newest_of(&open.session).await.unwrap_or_default().into_iter().next();
     }
 }
 

@@ -37,7 +37,7 @@ mod memory;
 mod slot;
 mod store;
 
-pub use builder::{Builder, Messages, Tokens};
+pub use builder::{Builder, LimitInMessages, LimitInTokens};
 #[cfg(any(feature = "o200k", feature = "cl100k"))]
 pub use estimator::OpenAiTokenCountEstimator;
 pub use memory::{ChatMemory, MessageWindowChatMemory, TokenWindowChatMemory};

@@ -114,7 +114,7 @@ impl<S: ChatMemoryStore> FromChatMemoryStore<S> {
     /// Creates a store of logs over this store.
     pub fn new(store: S) -> Self {
         // The memory has the limits. Here every message is taken in whole.
-        let settings = Settings { policy: Policy::unlimited(), ..Settings::default() };
+        let settings = Settings::default().policy(Policy::unlimited());
         FromChatMemoryStore { store, logs: MemoryStore::new(), known: Mutex::default(), settings }
     }
 
@@ -122,7 +122,7 @@ impl<S: ChatMemoryStore> FromChatMemoryStore<S> {
     /// counter here. The default is an estimate.
     #[must_use]
     pub fn token_counter(self, counter: impl TokenCounter + 'static) -> Self {
-        FromChatMemoryStore { settings: Settings { counter: Arc::new(counter), ..self.settings }, ..self }
+        FromChatMemoryStore { settings: self.settings.counter(Arc::new(counter)), ..self }
     }
 
     /// Brings the log up to date with the inner store. If the messages there have changed, the log is written again, as

@@ -2,8 +2,8 @@
 
 use crate::summarize::SummarizerError;
 
-/// The error with which the model refused a list as too long.
-pub type Cause = Box<dyn std::error::Error + Send + Sync>;
+/// The error of a model call, as the caller's client returns it.
+pub type ModelError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The list cannot be made smaller.
 #[derive(Debug, thiserror::Error)]
@@ -14,7 +14,7 @@ pub struct ContextWindowOverflow {
     pub reason: &'static str,
     /// The model's refusal, if there was one.
     #[source]
-    pub cause: Option<Cause>,
+    pub cause: Option<ModelError>,
 }
 
 impl ContextWindowOverflow {
@@ -25,7 +25,7 @@ impl ContextWindowOverflow {
 
     /// Sets the model's refusal as the cause.
     #[must_use]
-    pub fn with_cause(self, cause: Cause) -> Self {
+    pub fn with_cause(self, cause: ModelError) -> Self {
         ContextWindowOverflow { cause: Some(cause), ..self }
     }
 }
@@ -48,5 +48,5 @@ pub enum Error {
     Session(#[from] crate::Error),
     /// The model failed for another reason than the length of the list.
     #[error(transparent)]
-    Model(Cause),
+    Model(ModelError),
 }

@@ -7,7 +7,7 @@ use lookback_core::Message;
 use serde_json::{Value, json};
 
 use super::proactive::tell;
-use super::{Cause, CompressionThreshold, Error, HookRegistry};
+use super::{CompressionThreshold, Error, HookRegistry, ModelError};
 
 /// Keeps a list of messages small, in place. Tasks and threads can share a manager.
 ///
@@ -16,7 +16,7 @@ use super::{Cause, CompressionThreshold, Error, HookRegistry};
 /// ```
 /// # futures_lite::future::block_on(async {
 /// use lookback::Message;
-/// use lookback::compat::strands::{Cause, ConversationManager, Error};
+/// use lookback::compat::strands::{ConversationManager, Error, ModelError};
 ///
 /// /// Keeps only the newest message.
 /// struct Newest;
@@ -30,7 +30,7 @@ use super::{Cause, CompressionThreshold, Error, HookRegistry};
 ///         self.reduce_context(messages, None).await
 ///     }
 ///
-///     async fn reduce_context(&self, messages: &mut Vec<Message>, _: Option<Cause>) -> Result<(), Error> {
+///     async fn reduce_context(&self, messages: &mut Vec<Message>, _: Option<ModelError>) -> Result<(), Error> {
 ///         messages.drain(..messages.len().saturating_sub(1));
 ///         Ok(())
 ///     }
@@ -64,7 +64,7 @@ pub trait ConversationManager: Send + Sync {
     fn reduce_context(
         &self,
         messages: &mut Vec<Message>,
-        cause: Option<Cause>,
+        cause: Option<ModelError>,
     ) -> impl Future<Output = Result<(), Error>> + Send;
 
     /// Returns when the list is reduced before the model refuses it. By default it is not.
@@ -108,10 +108,10 @@ pub trait ConversationManager: Send + Sync {
     /// use std::sync::Arc;
     /// use lookback::Message;
     /// use lookback::compat::strands::{
-    ///     ConversationManager, HookRegistry, SlidingWindow, SlidingWindowConversationManager,
+    ///     ConversationManager, HookRegistry, SlidingWindowConversationManager, SlidingWindowOptions,
     /// };
     ///
-    /// let options = SlidingWindow::default().window_size(1).per_turn(true);
+    /// let options = SlidingWindowOptions::default().window_size(1).per_turn(true);
     /// let manager = Arc::new(SlidingWindowConversationManager::new(options)?);
     /// let mut registry = HookRegistry::default();
     /// manager.clone().register_hooks(&mut registry);

@@ -35,7 +35,7 @@ struct Left {
 
 /// Opens a session in Bedrock's format, without limits.
 pub(super) async fn open(store: &Arc<dyn Store>, name: &str) -> Result<Session, Error> {
-    let settings = Settings { dialect: Dialect::Bedrock, policy: Policy::unlimited(), ..Settings::default() };
+    let settings = Settings::default().dialect(Dialect::Bedrock).policy(Policy::unlimited());
     Session::open(store.clone(), name, settings).await
 }
 

@@ -42,12 +42,12 @@ mod recover;
 mod sliding;
 mod summarizing;
 
-pub use error::{Cause, ContextWindowOverflow, Error};
+pub use error::{ContextWindowOverflow, Error, ModelError};
 pub use hooks::{BeforeModelCall, HookRegistry};
 pub use incomplete::without_incomplete_calls;
 pub use manager::ConversationManager;
 pub use null::NullConversationManager;
-pub use options::{PerTurn, SlidingWindow, Summarizing};
+pub use options::{PerTurn, SlidingWindowOptions, SummarizingOptions};
 pub use proactive::{CompressionThreshold, ProactiveCompression};
 pub use recover::recover;
 pub use sliding::SlidingWindowConversationManager;

@@ -2,7 +2,7 @@
 
 use lookback_core::Message;
 
-use super::{Cause, ContextWindowOverflow, ConversationManager, Error};
+use super::{ContextWindowOverflow, ConversationManager, Error, ModelError};
 
 /// A manager that leaves the list as it is.
 #[derive(Debug, Clone, Copy, Default)]
@@ -17,7 +17,7 @@ impl ConversationManager for NullConversationManager {
         Ok(())
     }
 
-    async fn reduce_context(&self, _: &mut Vec<Message>, cause: Option<Cause>) -> Result<(), Error> {
+    async fn reduce_context(&self, _: &mut Vec<Message>, cause: Option<ModelError>) -> Result<(), Error> {
         let overflow = ContextWindowOverflow::new("The list is too long, and nothing manages it");
         cause.map_or(Ok(()), |cause| Err(overflow.with_cause(cause).into()))
     }

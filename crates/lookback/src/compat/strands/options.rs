@@ -11,16 +11,16 @@ use crate::summarize::Summarizer;
 /// The options of a [`SlidingWindowConversationManager`](super::SlidingWindowConversationManager).
 ///
 /// ```
-/// use lookback::compat::strands::{PerTurn, SlidingWindow};
+/// use lookback::compat::strands::{PerTurn, SlidingWindowOptions};
 ///
-/// let options = SlidingWindow::default().window_size(20).per_turn(true);
+/// let options = SlidingWindowOptions::default().window_size(20).per_turn(true);
 /// assert_eq!(options.per_turn, PerTurn::Every(true));
-/// let options = SlidingWindow { pin_first: 1, ..options.per_turn(3) };
+/// let options = SlidingWindowOptions { pin_first: 1, ..options.per_turn(3) };
 /// assert_eq!(options.per_turn, PerTurn::Calls(3));
 /// ```
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct SlidingWindow {
+pub struct SlidingWindowOptions {
     /// The most messages of the list, at least 0. If it is 0, every reduction clears all messages that are not pinned.
     pub window_size: i64,
     /// Whether long tool results are shortened before anything is dropped, if the model has refused the list.
@@ -34,11 +34,11 @@ pub struct SlidingWindow {
     pub pin_first: usize,
 }
 
-impl Default for SlidingWindow {
+impl Default for SlidingWindowOptions {
     /// Keeps 40 messages, and shortens results if the model refuses the list. Nothing is done before model calls, and
     /// nothing is pinned.
     fn default() -> Self {
-        SlidingWindow {
+        SlidingWindowOptions {
             window_size: 40,
             should_truncate_results: true,
             per_turn: PerTurn::default(),
@@ -48,35 +48,35 @@ impl Default for SlidingWindow {
     }
 }
 
-impl SlidingWindow {
+impl SlidingWindowOptions {
     /// Sets the most messages of the list, at least 0.
     #[must_use]
     pub fn window_size(self, window_size: i64) -> Self {
-        SlidingWindow { window_size, ..self }
+        SlidingWindowOptions { window_size, ..self }
     }
 
     /// Sets whether long tool results are shortened before anything is dropped, if the model has refused the list.
     #[must_use]
     pub fn should_truncate_results(self, should_truncate_results: bool) -> Self {
-        SlidingWindow { should_truncate_results, ..self }
+        SlidingWindowOptions { should_truncate_results, ..self }
     }
 
     /// Sets the model calls before which the list is tidied: a `bool`, or a number of calls.
     #[must_use]
     pub fn per_turn(self, per_turn: impl Into<PerTurn>) -> Self {
-        SlidingWindow { per_turn: per_turn.into(), ..self }
+        SlidingWindowOptions { per_turn: per_turn.into(), ..self }
     }
 
     /// Sets whether the list is reduced before the model refuses it: a `bool`, or [`ProactiveCompression::at`] a share.
     #[must_use]
     pub fn proactive_compression(self, proactive: impl Into<ProactiveCompression>) -> Self {
-        SlidingWindow { proactive_compression: Some(proactive.into()), ..self }
+        SlidingWindowOptions { proactive_compression: Some(proactive.into()), ..self }
     }
 
     /// Sets the number of first messages that are never dropped.
     #[must_use]
     pub fn pin_first(self, pin_first: usize) -> Self {
-        SlidingWindow { pin_first, ..self }
+        SlidingWindowOptions { pin_first, ..self }
     }
 }
 
@@ -139,7 +139,7 @@ impl PerTurn {
 
 /// The options of a [`SummarizingConversationManager`](super::SummarizingConversationManager).
 #[derive(Debug, Clone)]
-pub struct Summarizing {
+pub struct SummarizingOptions {
     /// The share of the messages that one reduction summarizes. Values below 0.1 become 0.1, and values above 0.8
     /// become 0.8.
     pub summary_ratio: f64,
@@ -158,10 +158,10 @@ pub struct Summarizing {
     pub proactive_compression: Option<ProactiveCompression>,
 }
 
-impl Default for Summarizing {
+impl Default for SummarizingOptions {
     /// Summarizes three tenths of the messages, but none of the newest ten.
     fn default() -> Self {
-        Summarizing {
+        SummarizingOptions {
             summary_ratio: 0.3,
             preserve_recent_messages: 10,
             summarizer: None,
@@ -172,40 +172,40 @@ impl Default for Summarizing {
     }
 }
 
-impl Summarizing {
+impl SummarizingOptions {
     /// Sets the share of the messages that one reduction summarizes, from 0.1 to 0.8.
     #[must_use]
     pub fn summary_ratio(self, summary_ratio: f64) -> Self {
-        Summarizing { summary_ratio, ..self }
+        SummarizingOptions { summary_ratio, ..self }
     }
 
     /// Sets the number of newest messages that are not summarized.
     #[must_use]
     pub fn preserve_recent_messages(self, preserve_recent_messages: usize) -> Self {
-        Summarizing { preserve_recent_messages, ..self }
+        SummarizingOptions { preserve_recent_messages, ..self }
     }
 
     /// Sets the summarizer.
     #[must_use]
     pub fn summarizer(self, summarizer: impl Summarizer + 'static) -> Self {
-        Summarizing { summarizer: Some(Arc::new(summarizer)), ..self }
+        SummarizingOptions { summarizer: Some(Arc::new(summarizer)), ..self }
     }
 
     /// Sets the system prompt of the summarizer.
     #[must_use]
     pub fn summarization_system_prompt(self, prompt: impl Into<String>) -> Self {
-        Summarizing { summarization_system_prompt: Some(prompt.into()), ..self }
+        SummarizingOptions { summarization_system_prompt: Some(prompt.into()), ..self }
     }
 
     /// Sets the most tokens of a summary, at least 1.
     #[must_use]
     pub fn summary_budget(self, summary_budget: u64) -> Self {
-        Summarizing { summary_budget: Some(summary_budget), ..self }
+        SummarizingOptions { summary_budget: Some(summary_budget), ..self }
     }
 
     /// Sets whether the list is reduced before the model refuses it: a `bool`, or [`ProactiveCompression::at`] a share.
     #[must_use]
     pub fn proactive_compression(self, proactive: impl Into<ProactiveCompression>) -> Self {
-        Summarizing { proactive_compression: Some(proactive.into()), ..self }
+        SummarizingOptions { proactive_compression: Some(proactive.into()), ..self }
     }
 }

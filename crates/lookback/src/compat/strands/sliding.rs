@@ -14,7 +14,9 @@ use super::manager::state_of;
 use super::mirror::{Mirror, own};
 use super::places::{beginning, is_said, pinned};
 use super::proactive::tell;
-use super::{Cause, CompressionThreshold, ContextWindowOverflow, ConversationManager, Error, PerTurn, SlidingWindow};
+use super::{
+    CompressionThreshold, ContextWindowOverflow, ConversationManager, Error, ModelError, PerTurn, SlidingWindowOptions,
+};
 use crate::compat::OptionError;
 use crate::session::SearchHit;
 use crate::store::{IntoStore, MemoryStore, Store};
@@ -35,9 +37,9 @@ const MARKER: &str = "...\n\n... [truncated: {cut} chars removed] ...\n\n...";
 /// ```
 /// # futures_lite::future::block_on(async {
 /// use lookback::Message;
-/// use lookback::compat::strands::{ConversationManager, SlidingWindow, SlidingWindowConversationManager};
+/// use lookback::compat::strands::{ConversationManager, SlidingWindowConversationManager, SlidingWindowOptions};
 ///
-/// let manager = SlidingWindowConversationManager::new(SlidingWindow::default().window_size(2))?;
+/// let manager = SlidingWindowConversationManager::new(SlidingWindowOptions::default().window_size(2))?;
 /// let mut messages = vec![
 ///     Message::user("My name is Ada."),
 ///     Message::assistant("Good day, Ada."),
@@ -97,7 +99,8 @@ impl Inner {
 
 impl Default for SlidingWindowConversationManager {
     fn default() -> Self {
-        let SlidingWindow { should_truncate_results: truncate, per_turn, pin_first, .. } = SlidingWindow::default();
+        let SlidingWindowOptions { should_truncate_results: truncate, per_turn, pin_first, .. } =
+            SlidingWindowOptions::default();
         Self::of(40, truncate, None, per_turn, pin_first)
     }
 }
@@ -108,7 +111,7 @@ impl SlidingWindowConversationManager {
     /// # Errors
     /// Returns an error if `window_size` is negative, if `per_turn` is a number below 1, or if the threshold is not
     /// above 0 and at most 1.
-    pub fn new(options: SlidingWindow) -> Result<Self, OptionError> {
+    pub fn new(options: SlidingWindowOptions) -> Result<Self, OptionError> {
         let window = usize::try_from(options.window_size).map_err(|_| OptionError {
             option: "window_size",
             expected: "a non-negative integer",
@@ -194,7 +197,12 @@ impl SlidingWindowConversationManager {
         self.reduce(inner, messages, None).await
     }
 
-    async fn reduce(&self, inner: &mut Inner, messages: &mut Vec<Message>, cause: Option<Cause>) -> Result<(), Error> {
+    async fn reduce(
+        &self,
+        inner: &mut Inner,
+        messages: &mut Vec<Message>,
+        cause: Option<ModelError>,
+    ) -> Result<(), Error> {
         let (length, first, standing) = (messages.len(), inner.pin_first, inner.standing(messages));
         let mirror = self.mirror(inner).await?;
         mirror.bring(messages).await?;
@@ -272,7 +280,7 @@ impl ConversationManager for SlidingWindowConversationManager {
         self.manage(&mut *self.inner.lock().await, messages).await
     }
 
-    async fn reduce_context(&self, messages: &mut Vec<Message>, cause: Option<Cause>) -> Result<(), Error> {
+    async fn reduce_context(&self, messages: &mut Vec<Message>, cause: Option<ModelError>) -> Result<(), Error> {
         self.reduce(&mut *self.inner.lock().await, messages, cause).await
     }
 
@@ -357,7 +365,7 @@ async fn shorten(mirror: &mut Mirror, messages: &mut [Message]) -> Result<bool, 
     if mirror.shorten_orphan(messages, &to)? {
         return Ok(true);
     }
-    let stages = [Stage::TruncateResults { to, keep: 0 }, Stage::ClearMedia { keep: 0 }];
+    let stages = [Stage::TruncateResults { to, except_newest: 0 }, Stage::ClearMedia { except_newest: 0 }];
     Ok(mirror.session.shorten(&stages).await?.is_some())
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::manager::state_of;
 use super::mirror::{open, own};
-use super::{Cause, CompressionThreshold, ContextWindowOverflow, ConversationManager, Error, Summarizing};
+use super::{CompressionThreshold, ContextWindowOverflow, ConversationManager, Error, ModelError, SummarizingOptions};
 use crate::compat::OptionError;
 use crate::session::{SearchHit, Session};
 use crate::store::{IntoStore, MemoryStore, Store};
@@ -35,9 +35,9 @@ const IRREDUCIBLE: &str = "The conversation cannot be reduced further: a summary
 /// ```
 /// # futures_lite::future::block_on(async {
 /// use lookback::Message;
-/// use lookback::compat::strands::{ConversationManager, Summarizing, SummarizingConversationManager};
+/// use lookback::compat::strands::{ConversationManager, SummarizingConversationManager, SummarizingOptions};
 ///
-/// let options = Summarizing::default().summary_ratio(0.5).preserve_recent_messages(2);
+/// let options = SummarizingOptions::default().summary_ratio(0.5).preserve_recent_messages(2);
 /// let manager = SummarizingConversationManager::new(options)?;
 /// let mut messages = vec![
 ///     Message::user("My name is Ada, and the server listens on port 5050. Please remember both of them for later."),
@@ -76,7 +76,7 @@ struct Inner {
 
 impl Default for SummarizingConversationManager {
     fn default() -> Self {
-        Self::of(Summarizing::default(), None)
+        Self::of(SummarizingOptions::default(), None)
     }
 }
 
@@ -86,7 +86,7 @@ impl SummarizingConversationManager {
     /// # Errors
     /// Returns an error if the ratio is not a number, if the budget is 0, or if the threshold is not above 0 and at
     /// most 1.
-    pub fn new(options: Summarizing) -> Result<Self, OptionError> {
+    pub fn new(options: SummarizingOptions) -> Result<Self, OptionError> {
         if options.summary_ratio.is_nan() {
             let value = options.summary_ratio.to_string();
             return Err(OptionError { option: "summary_ratio", expected: "a number", value });
@@ -99,7 +99,7 @@ impl SummarizingConversationManager {
         Ok(Self::of(options, threshold))
     }
 
-    fn of(options: Summarizing, threshold: Option<CompressionThreshold>) -> Self {
+    fn of(options: SummarizingOptions, threshold: Option<CompressionThreshold>) -> Self {
         let ratio = options.summary_ratio.clamp(0.1, 0.8);
         Self {
             ratio,
@@ -186,7 +186,12 @@ impl SummarizingConversationManager {
         Ok(inner.session.insert(session))
     }
 
-    async fn reduce(&self, inner: &mut Inner, messages: &mut Vec<Message>, cause: Option<Cause>) -> Result<(), Error> {
+    async fn reduce(
+        &self,
+        inner: &mut Inner,
+        messages: &mut Vec<Message>,
+        cause: Option<ModelError>,
+    ) -> Result<(), Error> {
         let Err(error) = self.summarize(inner, messages).await else { return Ok(()) };
         if cause.is_some() {
             tracing::error!(%error, messages = messages.len(), "the list was not summarized");
@@ -305,7 +310,7 @@ impl ConversationManager for SummarizingConversationManager {
         Ok(())
     }
 
-    async fn reduce_context(&self, messages: &mut Vec<Message>, cause: Option<Cause>) -> Result<(), Error> {
+    async fn reduce_context(&self, messages: &mut Vec<Message>, cause: Option<ModelError>) -> Result<(), Error> {
         self.reduce(&mut *self.inner.lock().await, messages, cause).await
     }
 

@@ -155,7 +155,7 @@ impl KbImported {
 /// instead.
 async fn begin(store: &dyn Store, name: &LogName, messages: Vec<entries::Turn>) -> Result<bool, crate::Error> {
     // What is imported stays whole: the session that goes on with it decides what is shown.
-    let mut engine = Engine::new(Settings { policy: Policy::never_compact(), ..Settings::default() });
+    let mut engine = Engine::new(Settings::default().policy(Policy::never_compact()));
     let mut entries = Vec::new();
     for (message, time) in messages {
         entries.extend(engine.receive(message, Origin::Client, time)?);

@@ -98,7 +98,7 @@ pub struct Recalled {
     /// The request.
     pub asked: Recall,
     /// The messages, or excerpts of them.
-    pub passages: Vec<Passage>,
+    pub passages: Vec<RecalledPassage>,
     /// The next request, if there are more messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub more: Option<Recall>,
@@ -109,7 +109,7 @@ pub struct Recalled {
 /// A message, or an excerpt of one.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Passage {
+pub struct RecalledPassage {
     /// Its position in the log, named `entry` in JSON and in requests.
     #[serde(rename = "entry")]
     pub position: Position,
@@ -255,7 +255,13 @@ impl Reader<'_> {
     }
 
     /// Returns a page of a message.
-    async fn page(&self, at: Position, arrival: &Arrival, offset: u64, limit: u64) -> Result<Passage, StoreError> {
+    async fn page(
+        &self,
+        at: Position,
+        arrival: &Arrival,
+        offset: u64,
+        limit: u64,
+    ) -> Result<RecalledPassage, StoreError> {
         let message = &arrival.message;
         let mut tools = Vec::new();
         for (_, result) in message.tool_results() {
@@ -266,7 +272,14 @@ impl Reader<'_> {
         let shown: String = text.chars().skip(as_usize(offset)).take(as_usize(limit)).collect();
         let next = offset.saturating_add(limit);
         let rest = (next < length).then_some(Recall::Entry { entry: at, offset: next, limit: None });
-        Ok(Passage { position: at, who: who(arrival, &tools), left: !self.path.has(at), text: shown, length, rest })
+        Ok(RecalledPassage {
+            position: at,
+            who: who(arrival, &tools),
+            left: !self.path.has(at),
+            text: shown,
+            length,
+            rest,
+        })
     }
 
     /// Returns the tool that a result is from: the nearest call before it with its identifier.

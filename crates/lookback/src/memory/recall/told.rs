@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Passage, Recall, Recalled};
+use super::{Recall, Recalled, RecalledPassage};
 use crate::memory::sheet::is_unseen;
 
 /// Escapes the invisible characters of a line, and those that would end it.
@@ -12,7 +12,7 @@ fn plain(line: &str) -> String {
     line.chars().map(|c| if stays(c) { c.to_string() } else { format!("\\u{{{:x}}}", u32::from(c)) }).collect()
 }
 
-impl fmt::Display for Passage {
+impl fmt::Display for RecalledPassage {
     /// Writes a line that says which message it is, then each of its lines after `| `, so that none can pretend to be
     /// another message.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -7,7 +7,7 @@ use super::definition::Definition;
 use super::near::closest;
 use crate::memory::sheet::{line, quoted};
 use crate::memory::{
-    Confidence, Event, Fact, FactEntry, FactId, FactKind, Judgment, Memory, MemoryError, Recall, Refused, Scope,
+    Confidence, Fact, FactEntry, FactEvent, FactId, FactKind, Judgment, Memory, MemoryError, Recall, Refused, Scope,
     SheetOptions, Source, Speaker, Statement, recall,
 };
 
@@ -198,7 +198,7 @@ async fn get(memory: &Memory, given: &Arguments) -> Result<String, Trouble> {
 }
 
 /// Describes an event in one line.
-fn told(scope: Scope, event: &Event) -> String {
+fn told(scope: Scope, event: &FactEvent) -> String {
     let by = |source: &Source| match &source.by {
         Speaker::Person => "a person".to_owned(),
         Speaker::Model => "the model".to_owned(),

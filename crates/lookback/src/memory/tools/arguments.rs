@@ -27,8 +27,8 @@ pub(super) enum Wrong {
     Unknown { tool: &'static str, name: String, nearest: &'static str, known: String },
     #[error("`{name}` is missing: {description}")]
     Missing { name: &'static str, description: &'static str },
-    #[error("`{name}` must be {wanted}, not {found}")]
-    Type { name: &'static str, wanted: &'static str, found: &'static str },
+    #[error("`{name}` must be {expected}, not {found}")]
+    Type { name: &'static str, expected: &'static str, found: &'static str },
     #[error("`{name}` must be from {least} to {most}, not {found}")]
     Range { name: &'static str, least: u64, most: u64, found: String },
     #[error("`{name}` is empty; give it a text, or leave it out")]
@@ -121,10 +121,10 @@ impl Arguments {
 /// Reads one argument. Returns `None` if it is ignored.
 fn given(parameter: &Parameter, value: &Value) -> Result<Option<Given>, Wrong> {
     let name = parameter.name;
-    let wrong = |wanted| Wrong::Type { name, wanted, found: kind(value) };
+    let wrong = |expected| Wrong::Type { name, expected, found: kind(value) };
     let no_list = || {
         let found = if value.is_array() { "a list with other members" } else { kind(value) };
-        Wrong::Type { name, wanted: "a list of strings", found }
+        Wrong::Type { name, expected: "a list of strings", found }
     };
     let given = match parameter.shape {
         Shape::Ignored => return Ok(None),

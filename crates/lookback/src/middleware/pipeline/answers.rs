@@ -2,13 +2,13 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use lookback_core::measure;
 use lookback_core::message::{Content, Message, ToolCall, ToolResult, UserPart};
 use lookback_core::transcript::Origin;
 
-use super::super::{CallUsage, Event, ModelAnswer, Stopped, ToolOutcome, ToolUse};
+use super::super::{CallUsage, Event, ModelAnswer, Stopped, ToolOutcome, ToolStatus, ToolUse};
 use super::Pipeline;
 use super::chain::ToolAnswer;
 use super::state::Sent;
@@ -18,8 +18,7 @@ use crate::session::Error;
 impl ToolOutcome {
     /// The outcome of a call that was open when the run ended.
     pub(super) fn not_run(call: ToolCall) -> Self {
-        let text = "[This call was not run: the run has ended.]".into();
-        ToolOutcome { call, text, error: true, ran: false, duration: Duration::ZERO }
+        ToolOutcome::new(call, "[This call was not run: the run has ended.]", ToolStatus::Refused)
     }
 }
 
@@ -133,9 +132,10 @@ impl Pipeline {
         };
         // Not every provider can mark a result as an error. The text says it in that case.
         let dialect = self.session.settings().dialect;
-        let failed = Some(message(true)).filter(|message| outcome.error && dialect.convert(message).is_ok());
+        let failed =
+            Some(message(true)).filter(|message| outcome.status.is_error() && dialect.convert(message).is_ok());
         let result = failed.unwrap_or_else(|| message(false));
-        if outcome.ran {
+        if outcome.status.is_run() {
             self.push(result, Origin::Client).await?;
         } else {
             self.push_whole(result).await?;
@@ -161,13 +161,13 @@ where
     T: Into<String>,
     E: fmt::Display,
 {
-    let (begun, ran) = (Instant::now(), answer.is_none());
-    let (text, error) = match answer {
-        Some(ToolAnswer { text, error }) => (text, error),
+    let begun = Instant::now();
+    let (text, status) = match answer {
+        Some(ToolAnswer { text, status }) => (text, status),
         None => match run(call.clone()).await {
-            Ok(text) => (text.into(), false),
-            Err(error) => (error.to_string(), true),
+            Ok(text) => (text.into(), ToolStatus::Returned),
+            Err(error) => (error.to_string(), ToolStatus::Failed),
         },
     };
-    ToolOutcome { call: call.clone(), text: text.into(), error, ran, duration: begun.elapsed() }
+    ToolOutcome { call: call.clone(), text: text.into(), status, duration: begun.elapsed() }
 }

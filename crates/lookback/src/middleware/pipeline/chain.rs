@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::super::{Cause, Event, Flow, MiddlewareError, Note, OnFailure, Reaction, Run, Stopped, ToolUse};
+use super::super::{Cause, Event, Flow, MiddlewareError, Note, OnFailure, Reaction, Run, Stopped, ToolStatus, ToolUse};
 use super::{Asking, Pipeline};
 use crate::session::Error;
 
@@ -13,7 +13,7 @@ const FAILURES: usize = 64;
 /// A middleware's answer to a tool call.
 pub(super) struct ToolAnswer {
     pub(super) text: String,
-    pub(super) error: bool,
+    pub(super) status: ToolStatus,
 }
 
 impl Pipeline {
@@ -38,15 +38,19 @@ impl Pipeline {
                 }
             };
             match flow {
-                Flow::Answer { text, error } if matches!(*event, Event::BeforeTool(_)) => {
+                Flow::Answer(text) if matches!(*event, Event::BeforeTool(_)) => {
                     self.asking = None;
-                    return Ok(Some(ToolAnswer { text, error }));
+                    return Ok(Some(ToolAnswer { text, status: ToolStatus::Answered }));
+                }
+                Flow::Refuse(text) if matches!(*event, Event::BeforeTool(_)) => {
+                    self.asking = None;
+                    return Ok(Some(ToolAnswer { text, status: ToolStatus::Refused }));
                 }
                 Flow::Stop(reason) if self.run.stopped.is_none() => self.stop_with(Stopped::Cut(reason)),
                 Flow::LastAnswer(reason) if self.run.tools == ToolUse::Allowed => {
                     self.run.tools = ToolUse::Forbidden(reason);
                 }
-                Flow::Continue | Flow::Answer { .. } | Flow::LastAnswer(_) | Flow::Stop(_) => {}
+                Flow::Continue | Flow::Answer(_) | Flow::Refuse(_) | Flow::LastAnswer(_) | Flow::Stop(_) => {}
             }
             if matches!(*event, Event::BeforeModel | Event::Compacted) && self.run.stopped.is_none() {
                 self.flush().await?;

@@ -171,7 +171,7 @@ impl Index {
         file: &mut File,
         path: &Path,
         log: &LogName,
-        wanted: &[String],
+        terms: &[String],
     ) -> Result<Vec<u64>, StoreError> {
         file.seek(SeekFrom::Start(self.start(0))).map_err(failed(path))?;
         let mut reader = BufReader::with_capacity(1 << 16, file);
@@ -183,7 +183,7 @@ impl Index {
             let line = Line::parse(&bytes, position)
                 .ok_or_else(|| damaged(path, log, position, Line::fault(&bytes, position)))?;
             let here = words(&line.text);
-            if wanted.iter().all(|word| here.contains(word)) {
+            if terms.iter().all(|word| here.contains(word)) {
                 found.push(position);
             }
         }

@@ -37,7 +37,7 @@ pub(super) struct Files {
 type Kept = Arc<Mutex<Option<Index>>>;
 
 /// Locks something that a panic cannot leave half done: an index changes only by whole appends.
-fn held<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -73,7 +73,7 @@ impl Files {
     /// Waits until nobody else writes, in this process or in another.
     fn lock(&self) -> Result<(MutexGuard<'_, ()>, File), StoreError> {
         let start = Instant::now();
-        let writing = held(&self.writing);
+        let writing = locked(&self.writing);
         let path = self.root.join(LOCK);
         disk::refuse_links(&self.root, &path)?;
         refuse_special(&path)?;
@@ -95,7 +95,7 @@ impl Files {
     }
 
     fn index(&self, log: &LogName) -> Kept {
-        let mut indexes = held(&self.indexes);
+        let mut indexes = locked(&self.indexes);
         if indexes.len() >= INDEXES && !indexes.contains_key(log) {
             indexes.clear();
         }
@@ -108,7 +108,7 @@ impl Files {
             Place::Document(path) => Ok(document::tally(&path, log)?.as_ref().map(question)),
             Place::Lines(path) => {
                 let index = self.index(log);
-                let mut index = held(&index);
+                let mut index = locked(&index);
                 let found = lines::open(&path, log, &mut index)?;
                 Ok(found.and(index.as_ref()).map(|index| question(&index.tally)))
             }
@@ -128,7 +128,7 @@ impl Files {
             Place::Document(path) => document::append(&path, log, (at, records, time), self.durability),
             Place::Lines(path) => {
                 let index = self.index(log);
-                lines::append(&path, log, &mut held(&index), (at, records, time), self.durability)
+                lines::append(&path, log, &mut locked(&index), (at, records, time), self.durability)
             }
         }
     }
@@ -139,7 +139,7 @@ impl Files {
             Place::Document(path) => document::bodies(&path, log, spans),
             Place::Lines(path) => {
                 let index = self.index(log);
-                let mut index = held(&index);
+                let mut index = locked(&index);
                 let file = lines::open(&path, log, &mut index)?;
                 let Some((mut file, index)) = file.zip(index.as_ref()) else {
                     return Ok(vec![Vec::new(); spans.len()]);
@@ -149,13 +149,13 @@ impl Files {
         }
     }
 
-    fn find(&self, log: &LogName, wanted: &[String]) -> Result<Vec<u64>, StoreError> {
+    fn find(&self, log: &LogName, terms: &[String]) -> Result<Vec<u64>, StoreError> {
         let Place::Lines(path) = self.place(log)? else { return Ok(Vec::new()) };
         let index = self.index(log);
-        let mut index = held(&index);
+        let mut index = locked(&index);
         let file = lines::open(&path, log, &mut index)?;
         let found = file.zip(index.as_ref());
-        found.map_or_else(|| Ok(Vec::new()), |(mut file, index)| index.find(&mut file, &path, log, wanted))
+        found.map_or_else(|| Ok(Vec::new()), |(mut file, index)| index.find(&mut file, &path, log, terms))
     }
 
     pub(super) fn info(&self, log: &LogName) -> Result<Option<LogInfo>, StoreError> {
@@ -218,7 +218,7 @@ impl Files {
 
     /// Erases an existing log, damaged or not.
     fn erase(&self, log: &LogName, place: &Place) -> Result<(), StoreError> {
-        held(&self.indexes).remove(log);
+        locked(&self.indexes).remove(log);
         let path = place.path();
         // The files beside it first. Otherwise a new log of this name would seem used.
         for beside in [used(path), disk::temporary(path)] {
@@ -262,7 +262,7 @@ impl Files {
         Ok(logs.len() as u64)
     }
 
-    pub(super) fn search(&self, log: Option<LogName>, wanted: &[String], most: usize) -> Result<Vec<Hit>, StoreError> {
+    pub(super) fn search(&self, log: Option<LogName>, terms: &[String], most: usize) -> Result<Vec<Hit>, StoreError> {
         let in_all = log.is_none();
         let logs = match log {
             Some(log) => vec![log],
@@ -273,7 +273,7 @@ impl Files {
             if hits.len() >= most {
                 break;
             }
-            let positions = match self.find(&log, wanted) {
+            let positions = match self.find(&log, terms) {
                 Err(StoreError::Damaged { .. }) if in_all => continue,
                 found => found?,
             };
