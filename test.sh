@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests need, and runs them all: format, lints, tests, documentation, dependencies, fuzz bodies, benchmarks'
-# build. Works on a fresh Debian with Rust; continuous integration calls nothing else.
+# Installs what the tests need, and runs them all: format, lints, tests, documentation, fuzz bodies, packages,
+# dependencies. Works on a fresh Debian with Rust; continuous integration calls nothing else.
 set -euo pipefail
 cd "$(dirname "$0")"
 step() { printf '\n== %s\n' "$*"; }
@@ -27,7 +27,6 @@ cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
 
 step "format"
 cargo fmt --check
-cargo fmt --check --manifest-path bench/Cargo.toml
 cargo fmt --check --manifest-path fuzz/Cargo.toml
 
 step "lints"
@@ -54,15 +53,15 @@ pypi mcp==2.3.0
 step "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps --locked --quiet
 
-step "fuzz bodies on mutations of the vectors, and the steps of work that they take, by the compiler's own counters"
-RUSTFLAGS="-C instrument-coverage --cfg steps" LLVM_PROFILE_FILE=/dev/null \
-    cargo test --manifest-path fuzz/Cargo.toml --locked --target-dir fuzz/target/steps
+step "fuzz bodies on mutations of the vectors"
+cargo test --manifest-path fuzz/Cargo.toml --locked --target-dir target --test smoke
 
-step "benchmarks build"
-cargo check --manifest-path bench/Cargo.toml --locked --quiet
+step "the steps that work takes, by the compiler's own counters"
+RUSTFLAGS="-C instrument-coverage --cfg steps" LLVM_PROFILE_FILE=/dev/null \
+    cargo test --manifest-path fuzz/Cargo.toml --locked --target-dir fuzz/target/steps --test work
 
 step "packages"
-cargo package --workspace --locked --no-verify --allow-dirty --quiet
+cargo package --workspace --exclude bench --locked --no-verify --allow-dirty --quiet
 
 step "dependencies: licenses, sources, duplicates"
 if ! command -v cargo-deny >/dev/null; then

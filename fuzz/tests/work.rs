@@ -42,7 +42,7 @@ fn work_grows_with_the_length_of_the_input_and_no_faster() {
                 };
                 // Tables that are built once are built before the measurement.
                 run(10);
-                let ((bytes, steps), (more_bytes, more_steps)) = (run(500), run(4_000));
+                let ((bytes, steps), (more_bytes, more_steps)) = (run(200), run(1_600));
                 let growth = (more_steps as f64 / steps as f64) / (more_bytes as f64 / bytes as f64);
                 let a_byte = more_steps / more_bytes;
                 println!("{dialect} {compacts} {input:?}: {a_byte} steps a byte, growing by {growth:.2}");

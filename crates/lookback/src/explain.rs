@@ -45,7 +45,7 @@ fn as_pair<S: Serializer>(span: &Range<usize>, serializer: S) -> Result<S::Ok, S
 /// use lookback::explain::fates;
 /// use lookback::{Dialect, Engine, Message, Settings};
 ///
-/// let mut engine = Engine::new(Settings { dialect: Dialect::Anthropic, ..Settings::default() });
+/// let mut engine = Engine::new(Settings::default().dialect(Dialect::Anthropic));
 /// let mut entries = engine.push(Message::user("Is it done?"))?;
 /// entries.extend(engine.push(Message::user("Well?"))?);
 /// let fates = fates(&entries, engine.view(), Dialect::Anthropic, &engine.explain());

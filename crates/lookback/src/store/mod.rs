@@ -53,7 +53,7 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 /// - **Errors contain nothing of a record.** An error that [`StoreError`] has no variant for is
 ///   [`StoreError::Backend`].
 ///
-/// The suite in `crates/lookback/tests/store.rs` checks all this but the last two, and `tests/store/own.rs` is a small
+/// The suite in `crates/lookback/tests/it/store.rs` checks all this but the last two, and `tests/store/own.rs` is a small
 /// store that passes it.
 pub trait Store: fmt::Debug + Send + Sync {
     /// Appends all of these records, or none. `at` is the number of records that the writer believes the log has.

@@ -1,0 +1,336 @@
+//! Runs every command that a page or a help text shows, in order and from a fresh folder. Each must find something.
+
+#![cfg(feature = "mcp")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::common::{LOOKBACK, Lab};
+
+/// The checkout.
+const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+
+/// The commands of the pages that are not run, and why. A new command must be run or added here.
+const NOT_RUN: [(&str, &[&str]); 5] = [
+    (
+        "runs these tests",
+        &[
+            "./test.sh",
+            "cargo test -p lookback-core",
+            "cargo test -p lookback-core --test it laws",
+            "INSTA_UPDATE=always cargo test -p lookback-cli",
+            ".venv/bin/python crates/cli/tests/mcp/client.py target/debug/lookback",
+        ],
+    ),
+    (
+        "asks a model, with the reader's key",
+        &[
+            "export OPENAI_API_KEY=... OPENAI_MODEL=gpt-4o",
+            "cargo run -p lookback --features http --example agent -- --session-id work \"What does this project do?\"",
+        ],
+    ),
+    (
+        "builds the benchmarks, and wants transcripts that are not part of the repository",
+        &[
+            "cargo run --release --manifest-path bench/Cargo.toml",
+            "cargo run --release --manifest-path bench/Cargo.toml corpus transcripts.jsonl.gz",
+            "cargo run --release --manifest-path bench/Cargo.toml notes transcripts.jsonl.gz",
+        ],
+    ),
+    (
+        "wants transcripts that are not part of the repository",
+        &[
+            "lookback replay transcripts.jsonl.gz --policy none --json | jq 'select(.id == \"total\").reported'",
+            "lookback replay transcripts.jsonl.gz --policy none --json --preamble-from-usage | jq 'select(.id == \"total\").reported'",
+        ],
+    ),
+    (
+        "fuzzes",
+        &[
+            "cargo test --manifest-path fuzz/Cargo.toml",
+            "cargo +nightly fuzz run decode",
+            "RUSTFLAGS=\"-C instrument-coverage --cfg steps\" cargo test --manifest-path fuzz/Cargo.toml --target-dir fuzz/target/steps --test work",
+        ],
+    ),
+];
+
+/// The commands that may say nothing on standard output: their exit code is the answer, or standard error has it.
+const SILENT: [&str; 5] = ["check", "mcp", "facts resolve", "facts forget", "sessions delete"];
+
+#[test]
+fn the_commands_of_a_page_run_in_their_order_from_a_fresh_folder() {
+    let mut met = BTreeSet::new();
+    for (page, text) in pages() {
+        let blocks = blocks(&page, &text);
+        for (index, block) in blocks.iter().enumerate() {
+            if block.language != "sh" {
+                let stray = block.lines.iter().find(|line| line.trim_start_matches("$ ").starts_with("lookback "));
+                assert_eq!(stray, None, "{page}: commands stand in blocks of `sh`");
+                continue;
+            }
+            // A reader may begin with any block, so no block may depend on another.
+            let said = run_block(&folder(), &page, &block.lines, &mut met);
+            // A text block directly after commands is the output of the last command, or a part of it.
+            if let Some(shown) =
+                blocks.get(index + 1).filter(|next| next.language == "text" && next.section == block.section)
+            {
+                let says: Vec<&str> = said.lines().map(str::trim_end).collect();
+                let is_said = says.windows(shown.lines.len().max(1)).any(|lines| lines == shown.lines);
+                assert!(is_said, "{page} shows\n{}\nand the command says\n{said}", shown.lines.join("\n"));
+            }
+        }
+    }
+    for line in NOT_RUN.iter().flat_map(|(_, lines)| *lines) {
+        assert!(met.contains(*line), "no page shows `{line}` any more");
+    }
+}
+
+#[test]
+fn the_examples_of_the_help_run_in_their_order_and_find_something() {
+    let used = used_folder();
+    for (command, text) in help_texts() {
+        let (_, examples) = text.split_once("\nExample").unwrap_or_else(|| panic!("{command} has no examples"));
+        let is_command = |line: &&str| line.starts_with("  lookback ");
+        let lines: Vec<String> = examples.lines().filter(is_command).map(|line| line.trim().to_owned()).collect();
+        assert!(!lines.is_empty(), "{command} has no examples");
+        let lab = Lab::new();
+        let copied = sh(&lab, &format!("cp -R '{}'/. .", used.path("").display())).status().unwrap();
+        assert!(copied.success());
+        let help = format!("lookback {command} --help");
+        run_block(&lab, &help, &lines, &mut BTreeSet::new());
+    }
+}
+
+#[test]
+fn the_commands_that_prose_names_are_there_with_their_options() {
+    let help_texts: BTreeMap<String, String> = help_texts().into_iter().collect();
+    let mut named = 0;
+    for (page, text) in pages() {
+        let prose = prose(&text);
+        for span in prose.split('`').skip(1).step_by(2) {
+            let Some(words) = span.strip_prefix("lookback ") else { continue };
+            let mut command = String::new();
+            let mut words = words.split_whitespace().peekable();
+            while let Some(word) = words.next_if(|word| help_texts.contains_key(below(&command, word).as_str())) {
+                command = below(&command, word);
+            }
+            let options: Vec<&str> = words.collect();
+            let is_command = !command.is_empty() || options.iter().all(|word| word.starts_with("--"));
+            assert!(is_command, "{page}: there is no `{span}`");
+            for option in options.iter().filter(|word| word.starts_with("--")) {
+                assert!(help_texts[&command].contains(option), "{page}: `{span}`: there is no {option}");
+            }
+            named += 1;
+        }
+    }
+    assert!(named > 0, "prose names commands");
+}
+
+/// Returns the pages of the project with their paths, except for the changelog, whose commands may no longer exist.
+fn pages() -> Vec<(String, String)> {
+    let mut pages = Vec::new();
+    for folder in ["", "docs", "corpus", "fuzz", "crates/cli", "crates/core", "crates/lookback", "crates/server"] {
+        for file in fs::read_dir(Path::new(PROJECT).join(folder)).unwrap() {
+            let path = file.unwrap().path();
+            let name = path.file_name().unwrap().to_str().unwrap();
+            if name.ends_with(".md") && name != "CHANGELOG.md" {
+                pages.push((Path::new(folder).join(name).display().to_string(), fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    pages.sort();
+    pages
+}
+
+/// A fenced block of a page.
+struct Block {
+    language: String,
+    lines: Vec<String>,
+    /// The number of headings before it.
+    section: usize,
+}
+
+fn blocks(page: &str, text: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Block> = None;
+    let mut section = 0;
+    for line in text.lines() {
+        section += usize::from(open.is_none() && line.starts_with('#'));
+        let Some(language) = line.strip_prefix("```") else {
+            if let Some(block) = &mut open {
+                block.lines.push(line.trim_end().to_owned());
+            }
+            continue;
+        };
+        match open.take() {
+            Some(block) => blocks.push(block),
+            None => open = Some(Block { language: language.to_owned(), lines: Vec::new(), section }),
+        }
+    }
+    assert!(open.is_none(), "{page}: a block has no end");
+    blocks
+}
+
+/// Returns the text outside the blocks.
+fn prose(text: &str) -> String {
+    text.split("\n```").step_by(2).collect()
+}
+
+/// Returns the help of each command with its name, which is empty for the program itself.
+fn help_texts() -> Vec<(String, String)> {
+    let lab = Lab::new();
+    let mut texts = Vec::new();
+    let mut left = vec![String::new()];
+    while let Some(command) = left.pop() {
+        let args: Vec<&str> = command.split_whitespace().chain(["--help"]).collect();
+        let text = lab.run(&args).out().to_owned();
+        let (_, commands) = text.split_once("\nCommands:\n").unwrap_or_default();
+        for line in commands.lines().take_while(|line| !line.is_empty()) {
+            // A line that is indented further continues a description.
+            let name = line.strip_prefix("  ").and_then(|rest| rest.split(' ').next()).unwrap_or_default();
+            if !name.is_empty() && name != "help" {
+                left.push(below(&command, name));
+            }
+        }
+        texts.push((command, text));
+    }
+    texts
+}
+
+/// Returns the name of a subcommand.
+fn below(command: &str, name: &str) -> String {
+    format!("{command} {name}").trim_start().to_owned()
+}
+
+/// Returns a folder like that of a reader, with the examples, a memory folder of KB Labs, and a home folder.
+fn folder() -> Lab {
+    let lab = Lab::new();
+    for folder in ["home", "examples", ".kb/memory/shared"] {
+        fs::create_dir_all(lab.path(folder)).unwrap();
+    }
+    for file in fs::read_dir(Path::new(PROJECT).join("examples")).unwrap() {
+        let file = file.unwrap();
+        fs::copy(file.path(), lab.path("examples").join(file.file_name())).unwrap();
+    }
+    lab.with(".kb/memory/shared/memory.json", r#"{"preferences":["Use pnpm, not npm."],"constraints":[]}"#)
+}
+
+/// Returns a folder that also contains what the help mentions: a replayed session, facts, and an export of them.
+fn used_folder() -> Lab {
+    let lab = folder();
+    let sessions = lab.path("home/.claude/projects/one");
+    fs::create_dir_all(&sessions).unwrap();
+    let session = concat!(env!("CARGO_MANIFEST_DIR"), "/../lookback/tests/claude_code/session.jsonl");
+    fs::copy(session, sessions.join("session.jsonl")).unwrap();
+    for line in [
+        "lookback replay examples/session.jsonl --json",
+        "lookback facts add --shared blocker \"API_KEY is not set.\"",
+        "lookback facts add --shared finding \"It listens on 5050.\" --about port",
+        "lookback facts add --session replay/session blocker \"The tests need a network.\"",
+        "lookback facts export --shared > facts.jsonl",
+    ] {
+        run_line(&lab, "the folder", line, "");
+    }
+    lab
+}
+
+/// Runs the commands of a block, and returns the output of the last one.
+fn run_block(lab: &Lab, page: &str, lines: &[String], not_run: &mut BTreeSet<String>) -> String {
+    let (mut said, mut sought) = (String::new(), Vec::new());
+    for line in lines.iter().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
+        let (line, comment) = line.split_once(" #").unwrap_or((line.as_str(), ""));
+        let line = line.trim();
+        // The program has already been built.
+        let line = line.strip_prefix("cargo run -- ").map_or(line.to_owned(), |args| format!("lookback {args}"));
+        let listed = NOT_RUN.iter().any(|(_, lines)| lines.contains(&line.as_str()));
+        if listed || !line.starts_with("lookback ") {
+            assert!(listed, "{page}: `{line}` is not run; have it run here, or write down why not");
+            not_run.insert(line);
+            continue;
+        }
+        said = run_line(lab, page, &line, comment);
+        let words = words_sought(&line);
+        // An entry that is read after a search is one of its results.
+        let is_found = !words.is_empty() || line.contains(" --entry ");
+        if !words.is_empty() {
+            sought = words;
+        }
+        for word in sought.iter().filter(|_| is_found) {
+            assert!(said.to_lowercase().contains(word), "{page}: `{line}` finds no `{word}`:\n{said}");
+        }
+    }
+    said
+}
+
+/// Runs a command, and returns what it wrote to standard output or to a file.
+fn run_line(lab: &Lab, page: &str, line: &str, comment: &str) -> String {
+    if line.contains(" --http ") {
+        listen(lab, page, line);
+        return String::new();
+    }
+    // `jq` may not be installed, but its input is checked in any case.
+    let runnable = match line.split_once("| jq ") {
+        Some((before, _)) if !is_installed("jq") => format!("{before}| cat"),
+        _ => line.to_owned(),
+    };
+    let output = sh(lab, &runnable).output().unwrap();
+    let mut said = String::from_utf8(output.stdout).unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    let code = expected_code(comment);
+    assert_eq!(output.status.code(), Some(code), "{page}: `{line}`: {told}");
+    // A pipe has the exit code of its last command only.
+    assert!(code != 0 || !told.contains("error:"), "{page}: `{line}`: {told}");
+    // (A pasted error may contain `210000 tokens > 200000 maximum`.)
+    if let Some((_, file)) = line.rsplit_once("> ").filter(|(_, file)| !file.contains([' ', '"'])) {
+        said += &fs::read_to_string(lab.path(file.replace("~/", "home/"))).unwrap();
+    }
+    let may_be_silent = SILENT.iter().any(|command| line.starts_with(&format!("lookback {command}")));
+    assert!(may_be_silent || !said.trim().is_empty(), "{page}: `{line}` shows nothing: {told}");
+    said
+}
+
+/// Starts a server on a free port, and asserts that it says that it listens.
+fn listen(lab: &Lab, page: &str, line: &str) {
+    let mut command = sh(lab, &format!("exec {}", line.replace(":8765", ":0")));
+    let mut server = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = BufReader::new(server.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let is_listening = told.any(|line| line.starts_with("listening on http://"));
+    let _ = server.kill();
+    let _ = server.wait();
+    assert!(is_listening, "{page}: `{line}` does not listen");
+}
+
+/// Returns a shell command in which `lookback` is the program, without standard input.
+fn sh(lab: &Lab, line: &str) -> Command {
+    let own = Path::new(LOOKBACK).parent().unwrap().to_owned();
+    let others = std::env::var_os("PATH").unwrap_or_default();
+    let path = std::env::join_paths([own].into_iter().chain(std::env::split_paths(&others))).unwrap();
+    let mut command = lab.command("sh");
+    command.args(["-c", line]).env("PATH", path).env("HOME", lab.path("home"));
+    // The variable for `--token-env TOKEN`.
+    command.env("TOKEN", "correct-horse-battery-staple").stdin(Stdio::null());
+    command
+}
+
+fn is_installed(program: &str) -> bool {
+    let found = Command::new("sh").args(["-c", &format!("command -v {program}")]).stdout(Stdio::null()).status();
+    found.unwrap().success()
+}
+
+/// Returns the exit code that a comment names, or 0.
+fn expected_code(comment: &str) -> i32 {
+    let Some((_, code)) = comment.split_once("exits with ") else { return 0 };
+    code.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
+}
+
+/// Returns the quoted words of a search. Behind a pipe, the output need not contain them.
+fn words_sought(line: &str) -> Vec<String> {
+    let is_search = line.starts_with("lookback sessions search ")
+        || line.starts_with("lookback recall ")
+        || line.contains(" --query ");
+    let quoted = line.split('"').nth(1).filter(|_| is_search && !line.contains(" | ")).unwrap_or_default();
+    quoted.to_lowercase().split_whitespace().map(str::to_owned).collect()
+}

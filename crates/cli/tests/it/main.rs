@@ -1,0 +1,16 @@
+//! The tests of this crate, as one program: linking one for each file takes longer than running them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod check;
+mod common;
+mod documented;
+mod facts;
+mod help;
+mod hostile;
+mod json;
+mod mcp;
+mod replay;
+mod rules;
+mod sessions;
+mod window;

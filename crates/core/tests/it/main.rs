@@ -1,0 +1,20 @@
+//! The tests of this crate, as one program: linking one for each file takes longer than running them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod arrows;
+mod bad_input;
+mod broken_histories;
+mod common;
+mod corpus;
+mod dialects;
+mod laws;
+mod mends;
+mod notes;
+mod provider_errors;
+mod redacted;
+mod responses;
+mod rules;
+mod rules_page;
+mod stages;
+mod tightened;

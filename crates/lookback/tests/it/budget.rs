@@ -1,0 +1,86 @@
+//! The token budget of a run, against the vectors of `corpus/middleware/budget.json`.
+
+use crate::vectors;
+use futures_lite::future::block_on;
+use lookback::middleware::{Budget, BudgetError, CallUsage, EndReason, Pipeline, Stopped};
+use lookback::{MemoryStore, Message, Session, Settings, ToolCall};
+
+#[test]
+fn a_budget_speaks_once_and_ends_the_run_when_it_is_used_up() {
+    vectors::run::hold("budget.json");
+}
+
+#[test]
+fn a_share_that_is_none_is_refused() {
+    for ratio in [f64::NAN, 0.0, -0.5, 1.01, f64::INFINITY] {
+        assert!(matches!(Budget::reported(10).soft(ratio), Err(BudgetError { limit: "soft", .. })), "{ratio}");
+        assert!(matches!(Budget::reported(10).hard(ratio), Err(BudgetError { limit: "hard", .. })), "{ratio}");
+    }
+    let message = Budget::reported(10).hard(1.5).unwrap_err().to_string();
+    assert_eq!(message, "the hard limit of a budget must be greater than 0 and at most 1, got 1.5");
+}
+
+/// Plays a run of at most ten calls with a budget and reported usage. Returns the pipeline, and the messages and tokens
+/// of each call.
+async fn play(budget: Budget, usage: impl Fn(u64) -> Option<CallUsage>) -> (Pipeline, Vec<(String, u64)>) {
+    let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
+    let mut run = Pipeline::new(session).with(budget).iterations(10);
+    run.start(Message::user("Read every page.")).await.unwrap();
+    let mut calls = Vec::new();
+    while let Some(call) = run.next().await.unwrap() {
+        calls.push((call.to_json().unwrap(), call.tokens));
+        let number = call.iteration;
+        let answer = Message::assistant_with_calls(
+            "",
+            [ToolCall::new(format!("c{number}"), "read", format!(r#"{{"page":{number}}}"#))],
+        );
+        for tool in run.answered(answer, usage(number)).await.unwrap() {
+            run.tool(&tool, |_| async { Ok::<_, String>("a page") }).await.unwrap();
+        }
+    }
+    (run, calls)
+}
+
+/// The number of the first call whose messages contain this.
+fn first(calls: &[(String, u64)], words: &str) -> Option<usize> {
+    calls.iter().position(|(sent, _)| sent.contains(words)).map(|index| index + 1)
+}
+
+#[test]
+fn where_nothing_is_reported_what_was_sent_and_answered_is_counted() {
+    block_on(async {
+        let (run, calls) = play(Budget::reported(200), |_| None).await;
+        let Some(Stopped::NoAnswer(EndReason::Budget { used, limit: 200 })) = run.stopped() else {
+            unreachable!("{:?}", run.stopped())
+        };
+        let sent: u64 = calls.iter().rev().skip(1).map(|(_, tokens)| tokens).sum();
+        assert!(*used > sent, "the answers are counted too: {used} of {sent}");
+        assert!(calls.len() > 2);
+    });
+}
+
+#[test]
+fn calls_with_a_long_prompt_bring_little_where_little_is_new() {
+    block_on(async {
+        let little = "brought fewer than 500 new tokens each";
+        let growing = |by: u64| move |number| Some(CallUsage::default().input(20_000 + by * number).output(20));
+        let (_, calls) = play(Budget::reported(10_000_000), growing(50)).await;
+        assert_eq!(first(&calls, little), Some(4));
+        let (_, calls) = play(Budget::reported(10_000_000), growing(480)).await;
+        assert_eq!((calls.len(), first(&calls, little)), (10, None));
+    });
+}
+
+#[test]
+fn what_was_used_before_counts_for_the_run_that_goes_on_and_not_for_the_next() {
+    block_on(async {
+        let usage = |_| Some(CallUsage::default().input(50).output(10));
+        let (mut run, calls) = play(Budget::reported(1_000).used_before(900), usage).await;
+        assert_eq!((calls.len(), first(&calls, "Token budget: 900 of 1000")), (3, Some(1)));
+        assert_eq!(run.stopped(), Some(&Stopped::NoAnswer(EndReason::Budget { used: 1_020, limit: 1_000 })));
+        run.start(Message::user("Read them again.")).await.unwrap();
+        run.next().await.unwrap();
+        run.answered(Message::assistant("I did."), usage(1)).await.unwrap();
+        assert_eq!(run.stopped(), Some(&Stopped::Answered));
+    });
+}

@@ -1,0 +1,47 @@
+//! The tests of this crate, as one program: linking one for each file takes longer than running them.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
+
+mod agent;
+mod agentlib;
+mod budget;
+mod chat;
+mod claude_code;
+#[path = "../../../core/tests/it/common/mod.rs"]
+mod common;
+mod crux;
+mod draw;
+mod example;
+mod fact_sheet;
+mod file_store;
+mod five_stages;
+mod five_windows;
+mod kb_import;
+mod langchain4j;
+mod limits;
+mod memory;
+mod memory_deeds;
+mod migration;
+mod observe;
+mod old_logs;
+mod pipeline;
+mod presets;
+mod progress;
+mod recordings;
+mod redacted;
+mod replay_valid;
+mod resume;
+mod runtime;
+mod session;
+mod session_laws;
+mod sharing;
+mod special_files;
+mod store;
+mod strands;
+mod summaries;
+mod summarize;
+mod summarize_http;
+mod transfer;
+mod two_tier;
+mod vectors;
+mod writers;

@@ -1,0 +1,135 @@
+//! Logs that were written before names in them changed (`tests/logs/`) open as before.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures_lite::future::block_on;
+use lookback::group::Pin;
+use lookback::memory::{Memory, SheetOptions};
+use lookback::plan::Reason;
+use lookback::store::Record;
+use lookback::tokens::Estimate;
+use lookback::{Dialect, Entry, LogName, MemoryStore, Session, Settings, Store};
+
+fn file(name: &str) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/logs").join(name);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+fn name(text: &str) -> LogName {
+    text.parse().unwrap()
+}
+
+/// Adds lines to a log, as records.
+fn keep(store: &MemoryStore, log: &LogName, lines: &str) {
+    let record = |line: &str| Record::new(line).checkpoint(line.starts_with(r#"{"checkpoint""#));
+    let records = lines.lines().map(record).collect();
+    let end = block_on(store.head(log, None)).unwrap().map_or(0, |head| head.end);
+    block_on(store.append(log, end, records, None)).unwrap();
+}
+
+fn opened(log: &str, dialect: Dialect) -> Session {
+    let store = Arc::new(MemoryStore::new());
+    keep(&store, &name(log), &file(&format!("{log}.jsonl")));
+    block_on(Session::open(store, log, Settings::default().dialect(dialect))).unwrap()
+}
+
+#[test]
+fn sessions_show_what_they_showed() {
+    let logs = [
+        ("openai", Dialect::OpenAiChat),
+        ("branch", Dialect::OpenAiChat),
+        ("summary", Dialect::OpenAiChat),
+        ("anthropic", Dialect::Anthropic),
+    ];
+    for (log, dialect) in logs {
+        let session = opened(log, dialect);
+        assert_eq!(session.preview().to_json().unwrap(), file(&format!("{log}.window.json")), "{log}");
+    }
+}
+
+#[test]
+fn what_is_beside_the_messages_is_read() {
+    let mut session = opened("openai", Dialect::OpenAiChat);
+    let view = session.view();
+    assert_eq!(view.label().agent.as_deref(), Some("coder"));
+    assert!(view.preamble().unwrap().tools.as_ref().unwrap().get().contains("read"));
+    assert_ne!(view.calibration("gpt-4o"), lookback::tokens::Calibration::default());
+    let entries = block_on(session.entries()).unwrap();
+    let count = |counts: fn(&Entry) -> bool| entries.iter().filter(|entry| counts(entry)).count();
+    assert!(count(|entry| matches!(entry, Entry::Repair(_))) > 0);
+    assert!(count(|entry| matches!(entry, Entry::Compaction(_))) > 0);
+    assert!(count(|entry| matches!(entry, Entry::Preamble { .. })) == 1);
+}
+
+/// The log of `openai`, as it was before the compaction after which the late result was shown.
+#[test]
+fn a_late_result_takes_the_place_of_its_stand_in() {
+    let store = Arc::new(MemoryStore::new());
+    let before: Vec<String> = file("openai.jsonl").lines().take(9).map(str::to_owned).collect();
+    assert!(before[8].contains(r#""edits":[{"part":0,"change":{"hide":"late"}},"#));
+    keep(&store, &name("late"), &before.join("\n"));
+    let policy = lookback::presets::named("messages:max_messages=8,keep.first=2").unwrap();
+    let mut session = block_on(Session::open(store, "late", Settings::default().policy(policy))).unwrap();
+    let (stand_in, late) = ("[No result: the tool call was interrupted.]", "late, and real");
+    let shown = session.preview().to_json().unwrap();
+    assert!(shown.contains(stand_in) && !shown.contains(late), "{shown}");
+    for number in 0..3 {
+        block_on(session.push(lookback::Message::assistant(format!("answer {number}")))).unwrap();
+        block_on(session.push(lookback::Message::user(format!("question {number}")))).unwrap();
+    }
+    let shown = block_on(session.window()).unwrap().to_json().unwrap();
+    assert!(shown.contains(late) && !shown.contains(stand_in), "{shown}");
+}
+
+/// No log has this reason, because a compaction leaves the preamble out. `lookback window --explain --json` printed it.
+#[test]
+fn a_printed_plan_may_have_the_old_name_of_the_preamble() {
+    let reason: Reason = serde_json::from_str(r#"{"kind":"pinned","pin":"frame"}"#).unwrap();
+    assert_eq!(reason, Reason::Pinned { pin: Pin::Preamble });
+}
+
+#[test]
+fn a_summary_goes_on_from_the_notes_beside_it() {
+    goes_on(&file("summary.notes.jsonl"));
+}
+
+#[test]
+fn a_summary_goes_on_after_one_that_failed() {
+    let notes = goes_on(&(file("summary.notes.jsonl") + &file("summary.failed.jsonl")));
+    // The next one says how many failed before it.
+    assert!(notes[0].contains(r#""kind":"started""#) && notes[0].contains(r#""failures":1"#), "{}", notes[0]);
+}
+
+/// Summarizes on, and returns the notes that were written after these.
+fn goes_on(notes: &str) -> Vec<String> {
+    let store = Arc::new(MemoryStore::new());
+    let log = name("summary").summary_of();
+    keep(&store, &name("summary"), &file("summary.jsonl"));
+    keep(&store, &log, notes);
+    let policy = lookback::presets::named("rolling-summary:window_size=8,summary_budget=60").unwrap();
+    let settings = Settings::default().policy(policy);
+    let mut session = block_on(Session::open(store.clone(), "summary", settings)).unwrap();
+    let before = block_on(session.window()).unwrap().to_json().unwrap();
+    assert_eq!(before, file("summary.window.json"));
+    for number in 0..4 {
+        let text = format!("We decided to use port {number}. {}", "And some more was said about it. ".repeat(8));
+        block_on(session.push(lookback::Message::user(text))).unwrap();
+        block_on(session.window()).unwrap();
+        block_on(session.wait_for_summary()).unwrap();
+    }
+    let after = block_on(session.window()).unwrap().to_json().unwrap();
+    let first = "We decided to use port 5000";
+    assert!(before.contains(first) && after.contains(first) && before != after, "{after}");
+    let end = notes.lines().count() as u64;
+    block_on(store.read(&log, end..u64::MAX)).unwrap()
+}
+
+#[test]
+fn facts_are_on_the_sheet_that_they_were_on() {
+    let store = Arc::new(MemoryStore::new());
+    keep(&store, &name("facts").facts_of(), &file("facts.jsonl"));
+    let memory = block_on(Memory::open(store, "facts")).unwrap();
+    let sheet = block_on(memory.sheet(&SheetOptions::default(), &Estimate::default())).unwrap();
+    assert_eq!(sheet.text, file("facts.sheet.txt"));
+}

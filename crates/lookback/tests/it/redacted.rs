@@ -1,0 +1,139 @@
+//! `Debug` of types that hold a conversation, or what is remembered of it, prints its shape, and none of its words.
+
+#![cfg(feature = "sqlite")]
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use futures_lite::future::block_on;
+use lookback::compat::agentlib::ReadOptions;
+use lookback::memory::tools::Reply;
+use lookback::memory::{
+    self, Export, FactEntry, FactKind, LeftMessage, Memory, Recall, Scope, SheetOptions, Source, Speaker, Statement,
+};
+use lookback::middleware::{Event, FactSheet, Note, Pipeline, Reaction, Run, ToolOutcome, ToolStatus};
+use lookback::session::{self, HistoryQuery};
+use lookback::store::Record;
+use lookback::summarize::{Function, SummarizeOptions, Task, passages, summarize};
+use lookback::tokens::Estimate;
+use lookback::{
+    Dialect, FileStore, LogName, MemoryStore, Message, Policy, Recording, Session, Settings, SqliteStore, Store,
+    ToolCall, View,
+};
+
+const MARK: &str = "s3cret";
+
+#[track_caller]
+fn hides(value: &dyn Debug) {
+    // Bytes are shown as numbers.
+    let numbers = format!("{:?}", MARK.as_bytes());
+    let numbers = numbers.trim_matches(['[', ']']);
+    for shown in [format!("{value:?}"), format!("{value:#?}")] {
+        assert!(!shown.contains(MARK) && !shown.contains(numbers), "{shown}");
+    }
+}
+
+fn mark() -> String {
+    MARK.to_owned()
+}
+
+#[test]
+fn stores_and_sessions_say_no_word() {
+    let folder = tempfile::tempdir().unwrap();
+    let stores: [Arc<dyn Store>; 3] = [
+        Arc::new(MemoryStore::new()),
+        Arc::new(FileStore::open(folder.path().join("files")).unwrap()),
+        Arc::new(SqliteStore::open(folder.path().join("s.db")).unwrap()),
+    ];
+    for store in stores {
+        block_on(async {
+            let log: LogName = "chat".parse().unwrap();
+            let mut session = Session::open(store.clone(), "chat", Settings::default()).await.unwrap();
+            session.push(Message::user(MARK)).await.unwrap();
+            session.push(Message::assistant_with_calls(MARK, [ToolCall::new(MARK, MARK, MARK)])).await.unwrap();
+            session.push(Message::user(MARK)).await.unwrap();
+            hides(&session.window().await.unwrap());
+            hides(&session);
+            hides(&store);
+            let history = session.history().await.unwrap();
+            assert_eq!(history.len(), 3);
+            hides(&history);
+            hides(&session.entries().await.unwrap());
+            let found = session::search(&*store, Some(&log), MARK, 9).await.unwrap();
+            assert!(!found.is_empty());
+            hides(&found);
+            let recalled = memory::recall(&*store, &log, &Recall::query(MARK)).await.unwrap();
+            assert!(!recalled.passages.is_empty());
+            hides(&recalled);
+            hides(&Pipeline::new(session));
+        });
+    }
+    hides(&Record::new(mark()).text(mark()));
+    hides(&HistoryQuery::default().query(MARK));
+    hides(&ReadOptions { query: Some(mark()), ..ReadOptions::default() });
+    let recording = format!(r#"{{"role":"user","content":"{MARK}"}}"#);
+    hides(&Recording::read(&recording, "chat", Dialect::OpenAiChat).unwrap());
+}
+
+#[test]
+fn a_store_in_memory_says_how_much_there_is() {
+    let store = MemoryStore::new();
+    let log: LogName = "chat".parse().unwrap();
+    block_on(store.append(&log, 0, vec![Record::new(mark()).text(mark())], None)).unwrap();
+    assert_eq!(format!("{store:?}"), "MemoryStore { logs: 1, records: 1, .. }");
+}
+
+#[test]
+fn facts_say_no_word() {
+    block_on(async {
+        let memory = Memory::open(MemoryStore::new(), "chat").await.unwrap();
+        let source = Source::of(Speaker::Person);
+        let statement = Statement::new(FactKind::Blocker, MARK, source.clone()).about(MARK).tag(MARK);
+        hides(&statement);
+        let stated = memory.state(Scope::Session, statement).await.unwrap();
+        hides(&memory.facts().await.unwrap());
+        hides(&memory);
+        hides(&FactSheet::new(memory.clone()));
+        let sheet = memory.sheet(&SheetOptions::default(), &Estimate::default()).await.unwrap();
+        assert!(sheet.text.contains(MARK));
+        hides(&sheet);
+        hides(&memory.history(stated.id).await.unwrap());
+        hides(&Export::read(&memory::export(&memory, Scope::Session).await.unwrap()).unwrap());
+        let (id, time) = (stated.id, None);
+        hides(&FactEntry::Resolved { id, with: mark(), source: source.clone(), time });
+        hides(&FactEntry::Forgotten { id, why: Some(mark()), source, time });
+    });
+    hides(&Reply::done(MARK));
+}
+
+#[test]
+fn what_a_summarizer_reads_and_writes_says_no_word() {
+    let task = Task::new(passages(&[Message::user(MARK)]), 100);
+    let mut task = task.with_previous(MARK).with_focus([MARK]).with_instructions(MARK);
+    task.fault = Some(mark());
+    hides(&task);
+    let options = SummarizeOptions::default().focus([MARK]).previous(MARK);
+    hides(&options);
+    let model = Function::new("m", |ask| async move {
+        hides(&ask);
+        Ok(mark())
+    });
+    hides(&block_on(summarize(&[Message::user(MARK)], &model, &options)).unwrap());
+}
+
+#[test]
+fn a_run_and_its_stages_say_no_word() {
+    let note = Note::new("watch", MARK);
+    hides(&note);
+    let call = ToolCall::new(MARK, MARK, MARK);
+    let outcome = ToolOutcome::new(call.clone(), MARK, ToolStatus::Returned);
+    hides(&Event::BeforeTool(call));
+    hides(&Event::AfterTool(outcome));
+    hides(&Reaction::none().note(MARK).answer(MARK));
+    hides(&Reaction::none().refuse(MARK));
+    let mut run = Run::new("chat".parse().unwrap(), View::default(), Dialect::default(), Policy::unlimited());
+    run.task = Some(MARK.into());
+    run.left = vec![LeftMessage::new(0, Message::user(MARK))].into();
+    run.notes = vec![note].into();
+    hides(&run);
+}

@@ -1,8 +1,0 @@
-//! The preset `two-tier` against the vectors of KB Labs' context filter.
-
-mod vectors;
-
-#[test]
-fn the_preset_does_what_the_context_filter_promises() {
-    vectors::preset::hold("two-tier", "two-tier.json");
-}
