@@ -25,6 +25,10 @@ command -v cc >/dev/null || debian gcc libc6-dev
 cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
 
+# The download takes as long as the lints do.
+pypi mcp==2.3.0 &
+mcp=$!
+
 step "format"
 cargo fmt --check
 cargo fmt --check --manifest-path fuzz/Cargo.toml
@@ -46,7 +50,7 @@ step "tests"
 cargo test --workspace --all-features --locked
 
 step "the server of the Model Context Protocol, with the official client for Python"
-pypi mcp==2.3.0
+wait "$mcp"
 .venv/bin/python crates/cli/tests/mcp/client.py target/debug/lookback
 
 step "documentation"
