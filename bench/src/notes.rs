@@ -300,7 +300,7 @@ fn in_system(window: &[Block], texts: &[Text]) -> Vec<Block> {
 fn ours(recording: &Recording, policy: &Policy, sheets: &Sheets, totals: &mut [Total; 7]) {
     let mut meters = OURS.map(|_| Meter::new());
     let memory = memory(sheets.facts);
-    let mut sheet = FactSheet::new(memory.clone()).options(options(sheets.budget)).counter(counter());
+    let mut sheet = FactSheet::new(memory.clone()).with_options(options(sheets.budget)).with_counter(counter());
     OURS.iter().for_each(|place| totals[*place].sessions += 1);
     play(recording, policy, |session, call, now| {
         if call % CHANGE == 1 && call > 1 {

@@ -228,12 +228,14 @@ pub struct Label {
 
 impl Label {
     /// Sets the agent's name.
-    pub fn with_agent(self, agent: impl Into<String>) -> Self {
+    #[must_use]
+    pub fn agent(self, agent: impl Into<String>) -> Self {
         Label { agent: Some(agent.into()), ..self }
     }
 
     /// Sets the tags.
-    pub fn with_tags(self, tags: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    #[must_use]
+    pub fn tags(self, tags: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Label { tags: tags.into_iter().map(Into::into).collect(), ..self }
     }
 

@@ -511,7 +511,7 @@ fn tags_come_back_as_they_were_whatever_is_in_them() {
         assert_eq!(texts(&block_on(memory.search(&of)).unwrap()), [format!("under tag {index}")]);
     }
     // Labels that other programs or older versions have written are keys without values.
-    let label = lookback::session::Label::default().with_tags(["empty"]);
+    let label = lookback::session::Label::default().tags(["empty"]);
     let mut session = block_on(lookback::Session::open(store, "other", lookback::Settings::default())).unwrap();
     block_on(session.label(label)).unwrap();
     block_on(session.push(Message::user("from elsewhere"))).unwrap();

@@ -210,7 +210,7 @@ fn too_many_bytes_are_an_overflow_in_bytes() {
         say(&mut session, &format!("{number}: {}", "y".repeat(1_000)));
     }
     let bytes = session.view().totals().size.bytes;
-    let cause = TooLong::new(Measure::Bytes).with_limit(bytes / 2);
+    let cause = TooLong::new(Measure::Bytes).limit(bytes / 2);
     block_on(session.overflow(cause)).unwrap();
     assert!(session.view().totals().size.bytes <= bytes / 2);
 }

@@ -311,7 +311,7 @@ proptest! {
 fn a_session_is_read_by_number_tag_and_text() {
     over_each(|store| {
         let mut session = open(&store, settings(4));
-        let label = |agent: &str, tags: &[&str]| Label::default().with_agent(agent).with_tags(tags.iter().copied());
+        let label = |agent: &str, tags: &[&str]| Label::default().agent(agent).tags(tags.iter().copied());
         block_on(session.label(label("scout", &["a"]))).unwrap();
         block_on(session.push(Message::user("The port is 5050."))).unwrap();
         block_on(session.push(Message::assistant_with_calls("", [lookback::ToolCall::new("c1", "read", "{}")])))
@@ -378,7 +378,7 @@ fn the_newest_messages_are_those_of_the_branch() {
 fn tags_go_along_to_another_branch() {
     over_each(|store| {
         let mut session = open(&store, settings(9));
-        let label = |tag: &str| Label::default().with_tags([tag]);
+        let label = |tag: &str| Label::default().tags([tag]);
         let user = |text: &str| Message::user(text);
         block_on(session.label(label("a"))).unwrap();
         block_on(session.push(user("one port"))).unwrap();

@@ -172,7 +172,7 @@ impl SlidingWindowMemory {
         if new.is_empty() && session.view().history_len() == 0 {
             return Ok(());
         }
-        let mut label = Label::default().with_tags(labels(&options.tags));
+        let mut label = Label::default().tags(labels(&options.tags));
         label.agent = options.agent_name.clone();
         session.extend_under(&label, new).await?;
         let keeping = keeping(self.options);
