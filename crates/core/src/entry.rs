@@ -149,7 +149,9 @@ pub enum Repair {
 }
 
 /// A plan that was carried out.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+///
+/// The default is that of an empty window, to try out what reads compactions.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Compaction {
     /// What was done with the groups of the window, in order.

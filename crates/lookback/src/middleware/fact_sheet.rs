@@ -149,8 +149,8 @@ impl FactSheet {
 
     /// Sets what counts the sheet's tokens. The default is an estimate.
     #[must_use]
-    pub fn with_counter(self, counter: Arc<dyn TokenCounter>) -> Self {
-        FactSheet { counter, ..self }
+    pub fn with_counter(self, counter: impl TokenCounter + 'static) -> Self {
+        FactSheet { counter: Arc::new(counter), ..self }
     }
 
     /// Draws facts from messages that leave the window (see [`Memory::draw`]), in the background, in one call at a

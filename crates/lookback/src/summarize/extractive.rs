@@ -69,15 +69,15 @@ pub struct Extractive {
 
 impl Extractive {
     /// Creates a summarizer that counts its budget with this counter.
-    pub fn new(counter: Arc<dyn TokenCounter>) -> Self {
-        Extractive { counter }
+    pub fn new(counter: impl TokenCounter + 'static) -> Self {
+        Extractive { counter: Arc::new(counter) }
     }
 }
 
 impl Default for Extractive {
     /// A summarizer that estimates tokens.
     fn default() -> Self {
-        Extractive::new(Arc::new(Estimate::default()))
+        Extractive::new(Estimate::default())
     }
 }
 

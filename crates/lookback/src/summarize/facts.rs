@@ -42,8 +42,8 @@ impl SummarizeOptions {
 
     /// Sets what counts the tokens.
     #[must_use]
-    pub fn counter(self, counter: Arc<dyn TokenCounter>) -> Self {
-        SummarizeOptions { counter, ..self }
+    pub fn counter(self, counter: impl TokenCounter + 'static) -> Self {
+        SummarizeOptions { counter: Arc::new(counter), ..self }
     }
 }
 

@@ -430,7 +430,7 @@ fn b8_a_turn_without_end_is_read_and_held_in_part_and_counted_whole() {
         assert!(window.len() <= 14);
     }
     // At most twice what the reads have room for is held. The statistics count the whole turn.
-    let settings = lookback::Settings::default().counter(Arc::new(Utf16));
+    let settings = lookback::Settings::default().counter(Utf16);
     let session = block_on(lookback::Session::open(store, "default", settings)).unwrap();
     assert!(session.view().totals().size.tokens <= 2 * 2 * 200);
     // The question has 7 tokens, and each round a call of 7 and a result of 25.

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use futures_lite::future::block_on;
+use lookback::compat::crux::SlidingWindow;
 use lookback::memory::Memory;
 use lookback::middleware::{FactSheet, Pipeline};
 use lookback::session::{CompactionOutcome, Hooks};
@@ -98,6 +99,19 @@ fn a_summarizer_that_runs_on_tokio_is_spawned_by_tokio() {
     in_each_runtime(|| async {
         let session = session().await.with_summarizer(client("They counted.")).with_spawner(tokio::spawn);
         assert_eq!(summary_of(session).await.as_deref(), Some("They counted."));
+    });
+}
+
+#[test]
+fn a_summarizer_of_a_crux_window_is_spawned_by_tokio() {
+    in_each_runtime(|| async {
+        let builder = SlidingWindow::builder(4, client("They counted.")).spawner(tokio::spawn);
+        let window = builder.open().await.unwrap();
+        for number in 0..12 {
+            window.push(Message::user(format!("Message {number} says more than nothing."))).await.unwrap();
+        }
+        let messages = window.get_messages().await.unwrap();
+        assert!(messages[0].text().contains("They counted."), "{}", messages[0].text());
     });
 }
 
