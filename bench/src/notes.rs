@@ -173,7 +173,7 @@ impl Text {
     }
 
     fn block(self) -> Block {
-        Block { digest: self.digest, tokens: self.tokens, fixed: false }
+        Block::new(self.digest).tokens(self.tokens)
     }
 }
 
@@ -287,7 +287,7 @@ fn in_system(window: &[Block], texts: &[Text]) -> Vec<Block> {
     // The tools come first, with a digest of their own.
     let at = usize::from(blocks.first().is_some_and(|block| block.digest == u128::MAX));
     if !blocks.get(at).is_some_and(|block| block.fixed) {
-        blocks.insert(at, Block { digest: 0, tokens: 0, fixed: true });
+        blocks.insert(at, Block::new(0).fixed(true));
     }
     for text in texts {
         blocks[at].digest = chain(blocks[at].digest, text.digest);

@@ -248,6 +248,8 @@ impl Label {
 }
 
 /// The tokens of a call that the provider reported.
+///
+/// It is complete: the counts of a model are corrected by these two numbers alone, and no reader of a log needs more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsageReport {
     /// The model.

@@ -62,6 +62,7 @@ pub enum AtHard {
 
 /// An error for a limit that is not a share of the budget.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 #[error("the {limit} limit of a budget must be greater than 0 and at most 1, got {ratio}")]
 pub struct BudgetError {
     /// The limit: `soft` or `hard`.

@@ -126,7 +126,7 @@ fn limits_are_looked_at_between_turns_and_when_a_turn_is_done() {
         assert_eq!(shown(&mut session).len(), 3 + 2 * number, "no cut in the middle of a loop");
     }
     block_on(session.push(Message::assistant("done"))).unwrap();
-    block_on(session.manage()).unwrap();
+    block_on(session.enforce_limits()).unwrap();
     assert_eq!(session.view().messages().count(), 3);
 }
 
