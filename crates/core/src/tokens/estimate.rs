@@ -30,7 +30,7 @@ pub struct Estimate {
 impl Estimate {
     /// Sets the factor by which counts are multiplied.
     #[must_use]
-    pub fn times(self, factor: f64) -> Self {
+    pub fn factor(self, factor: f64) -> Self {
         Estimate { factor, ..self }
     }
 

@@ -14,7 +14,7 @@ pub use super::vocabulary::Vocabulary;
 /// let counter = OpenAiCounter::new(Vocabulary::O200k);
 /// assert_eq!(counter.text("Hello, world!"), 4);
 /// assert!(counter.is_exact());
-/// assert!(!counter.times(1.2).is_exact());
+/// assert!(!counter.factor(1.2).is_exact());
 /// # }
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -32,7 +32,7 @@ impl OpenAiCounter {
 
     /// Sets the factor by which counts are multiplied. Any factor but 1 makes them an estimate.
     #[must_use]
-    pub fn times(self, factor: f64) -> Self {
+    pub fn factor(self, factor: f64) -> Self {
         OpenAiCounter { factor, ..self }
     }
 
