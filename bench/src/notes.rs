@@ -173,7 +173,7 @@ impl Text {
     }
 
     fn block(self) -> Block {
-        Block { digest: self.digest, tokens: self.tokens, fixed: false }
+        Block::new(self.digest).tokens(self.tokens)
     }
 }
 
@@ -287,7 +287,7 @@ fn in_system(window: &[Block], texts: &[Text]) -> Vec<Block> {
     // The tools come first, with a digest of their own.
     let at = usize::from(blocks.first().is_some_and(|block| block.digest == u128::MAX));
     if !blocks.get(at).is_some_and(|block| block.fixed) {
-        blocks.insert(at, Block { digest: 0, tokens: 0, fixed: true });
+        blocks.insert(at, Block::new(0).fixed(true));
     }
     for text in texts {
         blocks[at].digest = chain(blocks[at].digest, text.digest);
@@ -300,7 +300,7 @@ fn in_system(window: &[Block], texts: &[Text]) -> Vec<Block> {
 fn ours(recording: &Recording, policy: &Policy, sheets: &Sheets, totals: &mut [Total; 7]) {
     let mut meters = OURS.map(|_| Meter::new());
     let memory = memory(sheets.facts);
-    let mut sheet = FactSheet::new(memory.clone()).options(options(sheets.budget)).counter(counter());
+    let mut sheet = FactSheet::new(memory.clone()).with_options(options(sheets.budget)).with_counter(counter());
     OURS.iter().for_each(|place| totals[*place].sessions += 1);
     play(recording, policy, |session, call, now| {
         if call % CHANGE == 1 && call > 1 {

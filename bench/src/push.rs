@@ -2,7 +2,6 @@
 //! history.
 
 use std::hint::black_box;
-use std::sync::Arc;
 
 use lookback::tokens::TokenCounter;
 use lookback::{Engine, Limits, Message, Policy, Settings};
@@ -46,7 +45,7 @@ pub fn run() {
     for (name, policy) in policies {
         let mut first = None;
         for history in [100, 10_000, 1_000_000] {
-            let settings = Settings::default().policy(policy.clone()).counter(Arc::new(Counted));
+            let settings = Settings::default().policy(policy.clone()).counter(Counted);
             let mut engine = Engine::new(settings);
             for index in 0..history {
                 step(&mut engine, message(index));

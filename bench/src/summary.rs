@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use futures_lite::future::block_on;
-use lookback::summarize::{Completion, Summarizer, Task};
+use lookback::summarize::{Completion, Summarizer, SummaryTask};
 use lookback::{FileStore, Limits, MemoryStore, Policy, Session, Settings, SqliteStore, Stage, Store, Summarize};
 
 use crate::{median, message, time};
@@ -17,7 +17,7 @@ impl Summarizer for Slow {
         "slow"
     }
 
-    fn complete<'a>(&'a self, _: &'a Task) -> Completion<'a> {
+    fn complete<'a>(&'a self, _: &'a SummaryTask) -> Completion<'a> {
         Box::pin(async {
             std::thread::sleep(self.0);
             Ok("What was said so far, in a few words.".to_owned())

@@ -149,7 +149,9 @@ pub enum Repair {
 }
 
 /// A plan that was carried out.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+///
+/// The default is that of an empty window, to try out what reads compactions.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Compaction {
     /// What was done with the groups of the window, in order.
@@ -228,12 +230,14 @@ pub struct Label {
 
 impl Label {
     /// Sets the agent's name.
-    pub fn with_agent(self, agent: impl Into<String>) -> Self {
+    #[must_use]
+    pub fn agent(self, agent: impl Into<String>) -> Self {
         Label { agent: Some(agent.into()), ..self }
     }
 
     /// Sets the tags.
-    pub fn with_tags(self, tags: impl IntoIterator<Item = impl Into<String>>) -> Self {
+    #[must_use]
+    pub fn tags(self, tags: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Label { tags: tags.into_iter().map(Into::into).collect(), ..self }
     }
 
@@ -244,6 +248,8 @@ impl Label {
 }
 
 /// The tokens of a call that the provider reported.
+///
+/// It is complete: the counts of a model are corrected by these two numbers alone, and no reader of a log needs more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsageReport {
     /// The model.

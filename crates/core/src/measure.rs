@@ -80,7 +80,7 @@ fn add_up(message: &Message, edits: &[Edit], counter: &dyn TokenCounter) -> Size
 }
 
 fn of_image(media: &Media, counter: &dyn TokenCounter) -> Size {
-    Size { tokens: tokens::image_tokens(media, counter.image()), media: 1, ..Size::default() }
+    Size { tokens: tokens::image_tokens(media, counter.image_formula()), media: 1, ..Size::default() }
 }
 
 fn of_document(media: &Media, counter: &dyn TokenCounter) -> Size {

@@ -39,6 +39,8 @@ pub struct Wire {
 }
 
 /// The role of a message. Tool results belong to the user, as in the block formats of Anthropic and Bedrock.
+///
+/// These are all roles: whatever another dialect has besides is mapped to one of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {

@@ -66,7 +66,7 @@ async fn run(mut arguments: Vec<String>) -> Result<()> {
     }
     let (memory, unfinished) = (Memory::open(store, &name).await?, session.is_unfinished());
     let window = ContextFilter::new(presets::two_tier().sliding_window_size(20).target_rounds(10));
-    let mut run = Pipeline::standard(session, Budget::reported(budget), window, memory).iterations(most);
+    let mut run = Pipeline::standard(session, Budget::reported(budget), window, memory).with_iterations(most);
     eprintln!("the session is {name}");
     if let Some(task) = task {
         // If the session was left in the middle of this task, the run goes on there. Else the task follows the last

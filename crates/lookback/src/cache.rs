@@ -19,11 +19,11 @@ use crate::prices::{Entries, Price};
 /// use lookback::Prices;
 ///
 /// let mut cache = Cache::new(Prices::builtin().find("anthropic-5m").unwrap().clone());
-/// let first = [Block { digest: 1, tokens: 2_000, fixed: true }, Block { digest: 2, tokens: 500, fixed: false }];
+/// let first = [Block::new(1).tokens(2_000).fixed(true), Block::new(2).tokens(500)];
 /// let charge = cache.call(&first, None);
 /// assert_eq!((charge.read, charge.written), (0, 2_500));
 ///
-/// let second = [first[0], first[1], Block { digest: 3, tokens: 100, fixed: false }];
+/// let second = [first[0], first[1], Block::new(3).tokens(100)];
 /// let charge = cache.call(&second, None);
 /// assert_eq!((charge.read, charge.written), (2_500, 100));
 /// ```
@@ -37,6 +37,7 @@ pub struct Cache {
 
 /// A piece of a request, which is the same in two requests or different as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Block {
     /// The digest. Two blocks with the same digest contain the same bytes.
     pub digest: u128,
@@ -44,6 +45,25 @@ pub struct Block {
     pub tokens: u64,
     /// Whether it belongs to the system prompt or the tools, which are followed by a marker.
     pub fixed: bool,
+}
+
+impl Block {
+    /// Creates a block with this digest. It has no tokens yet, and belongs to the messages.
+    pub fn new(digest: u128) -> Self {
+        Block { digest, tokens: 0, fixed: false }
+    }
+
+    /// Sets the tokens of the block.
+    #[must_use]
+    pub fn tokens(self, tokens: u64) -> Self {
+        Block { tokens, ..self }
+    }
+
+    /// Sets whether it belongs to the system prompt or the tools, which are followed by a marker.
+    #[must_use]
+    pub fn fixed(self, fixed: bool) -> Self {
+        Block { fixed, ..self }
+    }
 }
 
 /// What one request costs.
@@ -136,7 +156,7 @@ mod tests {
     }
 
     fn blocks(digests: &[u128]) -> Vec<Block> {
-        digests.iter().map(|digest| Block { digest: *digest, tokens: 1_000, fixed: *digest == 0 }).collect()
+        digests.iter().map(|digest| Block::new(*digest).tokens(1_000).fixed(*digest == 0)).collect()
     }
 
     #[test]

@@ -5,7 +5,7 @@ use lookback_core::message::{Message, Role};
 use lookback_core::transcript::Entry;
 use lookback_core::{ConversionError, Request};
 
-use crate::summarize::{Task, passages};
+use crate::summarize::{SummaryTask, passages};
 
 /// A function that makes a summary. It returns `None` if it cannot.
 pub type MakeSummary<'a> = dyn FnMut(&SummaryRequest) -> Option<String> + 'a;
@@ -45,9 +45,13 @@ pub fn window(engine: &mut Engine, summarize: &mut MakeSummary<'_>) -> WindowOut
 }
 
 /// Returns the task for a summarizer that fulfills a summary request.
-pub fn task(request: &SummaryRequest) -> Task {
+pub fn task(request: &SummaryRequest) -> SummaryTask {
     let passages = passages(request.messages.iter().map(|message| &**message));
-    Task { previous: request.previous.clone(), aim: Some(request.aim), ..Task::new(passages, request.budget) }
+    SummaryTask {
+        previous: request.previous.clone(),
+        aim: Some(request.aim),
+        ..SummaryTask::new(passages, request.budget)
+    }
 }
 
 /// The result of running a conversation through an engine.

@@ -140,7 +140,7 @@ mod tests {
         assert_eq!(prices.names().collect::<Vec<_>>(), ["contract", "contract-uncached"]);
         assert_eq!(prices.find("claude-opus-4-6").unwrap().name, "contract");
 
-        let block = |digest, tokens| Block { digest, tokens, fixed: false };
+        let block = |digest, tokens| Block::new(digest).tokens(tokens);
         let mut cache = Cache::new(prices.find("contract").unwrap().clone());
         let first = cache.call(&[block(1, 20_000)], None);
         let second = cache.call(&[block(1, 20_000), block(2, 500)], None);

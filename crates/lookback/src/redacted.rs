@@ -11,7 +11,7 @@ use crate::memory::{FactEntry, Recall, RecalledPassage, Sheet, Statement};
 use crate::middleware::{Flow, Note, Reaction, Run, ToolOutcome};
 use crate::session::{HistoryQuery, SearchHit};
 use crate::store::Record;
-use crate::summarize::{Ask, Passage, SummarizeOptions, Summary, Task};
+use crate::summarize::{Ask, Passage, SummarizeOptions, Summary, SummaryTask};
 
 fn all(texts: &[String]) -> Vec<Redacted<'_>> {
     texts.iter().map(|text| Redacted(text)).collect()
@@ -58,9 +58,9 @@ impl fmt::Debug for ReadOptions {
     }
 }
 
-impl fmt::Debug for Task {
+impl fmt::Debug for SummaryTask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Task")
+        f.debug_struct("SummaryTask")
             .field("passages", &self.passages)
             .field("previous", &self.previous.as_deref().map(Redacted))
             .field("budget", &self.budget)

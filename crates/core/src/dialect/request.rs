@@ -36,11 +36,13 @@ impl Preamble {
     }
 
     /// Sets the system prompt, which is JSON as the dialect writes it.
+    #[must_use]
     pub fn with_system(self, system: Box<RawValue>) -> Self {
         Preamble { system: Some(system), ..self }
     }
 
     /// Sets the tools, which are JSON as the dialect writes it.
+    #[must_use]
     pub fn with_tools(self, tools: Box<RawValue>) -> Self {
         Preamble { tools: Some(tools), ..self }
     }

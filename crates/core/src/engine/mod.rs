@@ -61,6 +61,8 @@ pub struct Engine {
 }
 
 /// The state of a log, from which [`Engine::resume`] continues. The default is that of an empty log.
+///
+/// It is complete: whatever else an engine knows is computed from the view, or begins anew.
 #[derive(Debug, Clone, Default)]
 pub struct LogState {
     /// The fold of all entries.

@@ -14,7 +14,7 @@ impl Engine {
     /// turn, while nobody waits.
     ///
     /// It repairs nothing, and does nothing if the policy's mode is `on_read`.
-    pub fn manage(&mut self) -> WindowOutcome {
+    pub fn enforce_limits(&mut self) -> WindowOutcome {
         let fits = self.policy.limits.fits(&self.totals()) && self.fits_hard(&self.totals());
         if fits || self.waits() || self.policy.mode == Mode::OnRead {
             WindowOutcome::default()

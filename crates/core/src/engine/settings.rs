@@ -78,8 +78,8 @@ impl Settings {
 
     /// Sets what counts the tokens of each message.
     #[must_use]
-    pub fn counter(self, counter: Arc<dyn TokenCounter>) -> Self {
-        Settings { counter, ..self }
+    pub fn counter(self, counter: impl TokenCounter + 'static) -> Self {
+        Settings { counter: Arc::new(counter), ..self }
     }
 
     /// Sets the model's name, by which the provider's usage reports correct the token counts.

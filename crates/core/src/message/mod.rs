@@ -338,11 +338,13 @@ impl Media {
     }
 
     /// Sets the media type, such as `image/png`.
+    #[must_use]
     pub fn with_mime(self, mime: impl Into<String>) -> Self {
         Media { mime: Some(mime.into()), ..self }
     }
 
     /// Sets the name of the file.
+    #[must_use]
     pub fn with_name(self, name: impl Into<String>) -> Self {
         Media { name: Some(name.into()), ..self }
     }
@@ -365,6 +367,7 @@ impl Reasoning {
     }
 
     /// Sets the provider's signature.
+    #[must_use]
     pub fn with_signature(self, signature: impl Into<String>) -> Self {
         Reasoning { signature: Some(signature.into()), ..self }
     }
@@ -389,6 +392,7 @@ impl ToolResult {
     }
 
     /// Sets whether the tool reported that it failed.
+    #[must_use]
     pub fn with_error(self, error: bool) -> Self {
         ToolResult { error, ..self }
     }

@@ -29,12 +29,14 @@ pub struct Estimate {
 
 impl Estimate {
     /// Sets the factor by which counts are multiplied.
-    pub fn times(self, factor: f64) -> Self {
+    #[must_use]
+    pub fn factor(self, factor: f64) -> Self {
         Estimate { factor, ..self }
     }
 
     /// Sets the formula for the tokens of pictures.
-    pub fn with_image(self, image: ImageFormula) -> Self {
+    #[must_use]
+    pub fn image(self, image: ImageFormula) -> Self {
         Estimate { image, ..self }
     }
 }
@@ -58,7 +60,7 @@ impl TokenCounter for Estimate {
         super::calibration::scale(characters(text), self.factor)
     }
 
-    fn image(&self) -> ImageFormula {
+    fn image_formula(&self) -> ImageFormula {
         self.image
     }
 }
@@ -86,7 +88,7 @@ impl TokenCounter for Uncounted {
         0
     }
 
-    fn image(&self) -> ImageFormula {
+    fn image_formula(&self) -> ImageFormula {
         ImageFormula::Flat(0)
     }
 }

@@ -43,7 +43,7 @@ pub trait TokenCounter: Debug + Send + Sync {
     }
 
     /// Returns the formula for the tokens of pictures.
-    fn image(&self) -> ImageFormula {
+    fn image_formula(&self) -> ImageFormula {
         ImageFormula::default()
     }
 
@@ -103,8 +103,8 @@ impl<C: TokenCounter + ?Sized> TokenCounter for Arc<C> {
         (**self).message_overhead()
     }
 
-    fn image(&self) -> ImageFormula {
-        (**self).image()
+    fn image_formula(&self) -> ImageFormula {
+        (**self).image_formula()
     }
 
     fn message(&self, message: &Message) -> Option<u64> {

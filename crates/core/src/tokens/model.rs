@@ -116,7 +116,7 @@ impl Model {
     pub fn counter(&self) -> Arc<dyn TokenCounter> {
         #[cfg(any(feature = "o200k", feature = "cl100k"))]
         if let Some(vocabulary) = self.tokenizer.vocabulary() {
-            return Arc::new(OpenAiCounter::new(vocabulary).times(self.factor).with_image(self.image));
+            return Arc::new(OpenAiCounter::new(vocabulary).factor(self.factor).image(self.image));
         }
         Arc::new(Estimate { factor: self.factor, image: self.image })
     }

@@ -14,7 +14,7 @@ pub use super::vocabulary::Vocabulary;
 /// let counter = OpenAiCounter::new(Vocabulary::O200k);
 /// assert_eq!(counter.text("Hello, world!"), 4);
 /// assert!(counter.is_exact());
-/// assert!(!counter.times(1.2).is_exact());
+/// assert!(!counter.factor(1.2).is_exact());
 /// # }
 /// ```
 #[derive(Debug, Clone, PartialEq)]
@@ -31,12 +31,14 @@ impl OpenAiCounter {
     }
 
     /// Sets the factor by which counts are multiplied. Any factor but 1 makes them an estimate.
-    pub fn times(self, factor: f64) -> Self {
+    #[must_use]
+    pub fn factor(self, factor: f64) -> Self {
         OpenAiCounter { factor, ..self }
     }
 
     /// Sets the formula for the tokens of pictures.
-    pub fn with_image(self, image: ImageFormula) -> Self {
+    #[must_use]
+    pub fn image(self, image: ImageFormula) -> Self {
         OpenAiCounter { image, ..self }
     }
 }
@@ -59,7 +61,7 @@ impl TokenCounter for OpenAiCounter {
         scale(self.vocabulary.count(text), self.factor)
     }
 
-    fn image(&self) -> ImageFormula {
+    fn image_formula(&self) -> ImageFormula {
         self.image
     }
 }

@@ -17,7 +17,7 @@ use super::fact::{Confidence, FactKind, Scope, Source, Speaker, Statement};
 use super::facts::{Facts, NewEntry};
 use super::{Memory, MemoryError, Stated, TRIES};
 use crate::session::now;
-use crate::summarize::{Summarizer, SummarizerError, Task, passages, run};
+use crate::summarize::{Summarizer, SummarizerError, SummaryTask, passages, run};
 
 /// The most tokens of one answer.
 const BUDGET: u64 = 2_000;
@@ -127,7 +127,7 @@ impl Memory {
             return Ok(Vec::new());
         }
         let passages = passages(messages.iter().map(|left| &*left.message));
-        let task = Task { schema: Some(schema()), ..Task::new(passages, BUDGET) };
+        let task = SummaryTask { schema: Some(schema()), ..SummaryTask::new(passages, BUDGET) };
         let text = run(summarizer, task, counter).await?.text;
         let statements = if text.is_empty() {
             Vec::new()

@@ -277,18 +277,22 @@ impl Memory {
     /// # Errors
     /// Returns an error if the fact is not current, if it has more trust than the source, or if the store fails.
     pub async fn forget(&self, id: FactId, source: Source) -> Result<(), MemoryError> {
-        self.forget_because(id, None, source).await
+        self.forget_for(id, None, source).await
     }
 
     /// Removes a fact from the fact sheet, and writes down why.
     ///
     /// # Errors
     /// As [`Memory::forget`]. Also returns an error if the reason is longer than [`Statement::LONGEST`].
-    pub async fn forget_because(&self, id: FactId, why: Option<&str>, source: Source) -> Result<(), MemoryError> {
-        let length = why.map_or(0, |why| why.chars().count());
+    pub async fn forget_because(&self, id: FactId, why: &str, source: Source) -> Result<(), MemoryError> {
+        let length = why.chars().count();
         if length > Statement::LONGEST {
             return Err(Refused::Long { field: "the reason", length, most: Statement::LONGEST }.into());
         }
+        self.forget_for(id, Some(why), source).await
+    }
+
+    async fn forget_for(&self, id: FactId, why: Option<&str>, source: Source) -> Result<(), MemoryError> {
         self.end(id, source, |fact, source| {
             let worth = source.by.trust();
             if fact.trust > worth {

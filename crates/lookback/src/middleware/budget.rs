@@ -20,8 +20,8 @@ const LITTLE: u64 = 500;
 /// ```
 /// use lookback::middleware::{AtHard, Budget};
 ///
-/// let budget = Budget::new(100_000, || 0).soft(0.7)?.hard(0.95)?.at_hard(AtHard::Stop);
-/// assert!(budget.soft(f64::NAN).is_err());
+/// let budget = Budget::new(100_000, || 0).with_soft(0.7)?.with_hard(0.95)?.with_at_hard(AtHard::Stop);
+/// assert!(budget.with_soft(f64::NAN).is_err());
 /// # Ok::<(), lookback::middleware::BudgetError>(())
 /// ```
 pub struct Budget {
@@ -62,6 +62,7 @@ pub enum AtHard {
 
 /// An error for a limit that is not a share of the budget.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[non_exhaustive]
 #[error("the {limit} limit of a budget must be greater than 0 and at most 1, got {ratio}")]
 pub struct BudgetError {
     /// The limit: `soft` or `hard`.
@@ -82,7 +83,7 @@ impl Budget {
     /// input has more than the input before it. A budget of 0 never acts.
     ///
     /// Each run begins with the whole budget, even if it goes on after its process was killed: see
-    /// [`Budget::used_before`].
+    /// [`Budget::with_used_before`].
     pub fn reported(most: u64) -> Self {
         let (at_hard, state) = (AtHard::default(), State::default());
         Budget { most, soft: 0.8, hard: 1.0, at_hard, active: true, used: None, used_before: 0, state }
@@ -91,7 +92,7 @@ impl Budget {
     /// Sets how many tokens of the first run's budget are used when it begins. For a run whose process was killed, if
     /// you know what it had cost by then.
     #[must_use]
-    pub fn used_before(self, tokens: u64) -> Self {
+    pub fn with_used_before(self, tokens: u64) -> Self {
         Budget { used_before: tokens, ..self }
     }
 
@@ -99,7 +100,7 @@ impl Budget {
     ///
     /// # Errors
     /// Returns an error unless the share is greater than 0 and at most 1.
-    pub fn soft(self, ratio: f64) -> Result<Self, BudgetError> {
+    pub fn with_soft(self, ratio: f64) -> Result<Self, BudgetError> {
         Ok(Budget { soft: share("soft", ratio)?, ..self })
     }
 
@@ -107,13 +108,13 @@ impl Budget {
     ///
     /// # Errors
     /// Returns an error unless the share is greater than 0 and at most 1.
-    pub fn hard(self, ratio: f64) -> Result<Self, BudgetError> {
+    pub fn with_hard(self, ratio: f64) -> Result<Self, BudgetError> {
         Ok(Budget { hard: share("hard", ratio)?, ..self })
     }
 
     /// Sets what happens when the budget is used up. The default is a last answer.
     #[must_use]
-    pub fn at_hard(self, at_hard: AtHard) -> Self {
+    pub fn with_at_hard(self, at_hard: AtHard) -> Self {
         Budget { at_hard, ..self }
     }
 

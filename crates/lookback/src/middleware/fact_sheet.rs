@@ -143,21 +143,21 @@ impl FactSheet {
 
     /// Sets the options of the sheet, for example its budget.
     #[must_use]
-    pub fn options(self, options: SheetOptions) -> Self {
+    pub fn with_options(self, options: SheetOptions) -> Self {
         FactSheet { options, ..self }
     }
 
     /// Sets what counts the sheet's tokens. The default is an estimate.
     #[must_use]
-    pub fn counter(self, counter: Arc<dyn TokenCounter>) -> Self {
-        FactSheet { counter, ..self }
+    pub fn with_counter(self, counter: impl TokenCounter + 'static) -> Self {
+        FactSheet { counter: Arc::new(counter), ..self }
     }
 
     /// Draws facts from messages that leave the window (see [`Memory::draw`]), in the background, in one call at a
     /// time. A call that fails or takes longer than the time limit is repeated once. The end of a run waits for the
     /// calls for at most four seconds. The messages stay in the log in any case.
     #[must_use]
-    pub fn drawing(self, summarizer: impl Summarizer + 'static, time_limit: Duration) -> Self {
+    pub fn with_drawing(self, summarizer: impl Summarizer + 'static, time_limit: Duration) -> Self {
         let (summarizer, waiting) = (Arc::new(summarizer), VecDeque::new());
         FactSheet { drawing: Some(Drawing { summarizer, time_limit, waiting, under_way: None, failed: false }), ..self }
     }

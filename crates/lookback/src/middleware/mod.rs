@@ -16,7 +16,7 @@
 //!     .with(Budget::reported(100_000))
 //!     .with(ContextFilter::new(presets::two_tier().sliding_window_size(10).target_rounds(5)))
 //!     .with(Progress::new())
-//!     .iterations(20);
+//!     .with_iterations(20);
 //! run.start(Message::user("What is in notes.txt?")).await?;
 //! while let Some(call) = run.next().await? {
 //!     // Ask the model here, with the messages of `call.to_json()?`.

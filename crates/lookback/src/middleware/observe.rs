@@ -34,10 +34,16 @@ impl Observe {
         Observe { metrics: metrics::Metrics::of(meter), ..self }
     }
 
-    /// Sets the provider and the model that are asked.
+    /// Sets the provider that is asked, for example `openai`.
     #[must_use]
-    pub fn asking(self, provider: impl Into<String>, model: impl Into<String>) -> Self {
-        Observe { provider: Some(provider.into()), model: Some(model.into()), ..self }
+    pub fn with_provider(self, provider: impl Into<String>) -> Self {
+        Observe { provider: Some(provider.into()), ..self }
+    }
+
+    /// Sets the model that is asked.
+    #[must_use]
+    pub fn with_model(self, model: impl Into<String>) -> Self {
+        Observe { model: Some(model.into()), ..self }
     }
 
     fn begin_call(&mut self, run: &Run) {

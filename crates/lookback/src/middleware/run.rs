@@ -44,7 +44,7 @@ pub struct Run {
     pub dialect: Dialect,
     /// The policy, as tightened by the middleware so far.
     pub policy: Arc<Policy>,
-    /// The newest compaction of this iteration.
+    /// The newest compaction of this iteration. To try out a middleware, use [`Compaction::default`].
     pub compaction: Option<Arc<Compaction>>,
     /// Messages that have left the window since this middleware was last asked. Each message appears once.
     pub left: Arc<[LeftMessage]>,
@@ -234,6 +234,24 @@ pub struct ModelAnswer {
     pub sent: Arc<View>,
     /// The time from handing the call out to its answer.
     pub duration: Duration,
+}
+
+impl ModelAnswer {
+    /// Creates an answer to this view that took no time and has no usage, to try out a middleware without a pipeline.
+    ///
+    /// ```
+    /// use lookback::middleware::{CallUsage, Event, Middleware, ModelAnswer, Observe, Run};
+    /// use lookback::{Dialect, Message, Policy, View};
+    ///
+    /// let run = Run::new("agent-1".parse()?, View::default(), Dialect::Anthropic, Policy::unlimited());
+    /// let mut answer = ModelAnswer::new(Message::assistant("It is blank."), run.view.clone());
+    /// answer.usage = Some(CallUsage::default().input(900).output(4));
+    /// assert!(Observe::new().on(&Event::AfterModel(answer), &run)?.notes.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error + Send + Sync>>(())
+    /// ```
+    pub fn new(message: impl Into<Arc<Message>>, sent: impl Into<Arc<View>>) -> Self {
+        ModelAnswer { message: message.into(), usage: None, sent: sent.into(), duration: Duration::ZERO }
+    }
 }
 
 /// The outcome of a tool call.

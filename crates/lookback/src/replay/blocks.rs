@@ -17,12 +17,12 @@ pub fn blocks(window: &Window<'_>) -> Vec<Block> {
     let preamble = view.totals().size.tokens - items;
     let mut blocks = Vec::new();
     if preamble > 0 {
-        blocks.push(Block { digest: u128::MAX, tokens: preamble, fixed: true });
+        blocks.push(Block::new(u128::MAX).tokens(preamble).fixed(true));
     }
     let mut leading = true;
     for item in view.messages() {
         leading &= item.message().role() == Role::System;
-        blocks.push(Block { digest: shown_as(item), tokens: item.size().tokens, fixed: leading });
+        blocks.push(Block::new(shown_as(item)).tokens(item.size().tokens).fixed(leading));
     }
     blocks
 }
@@ -73,6 +73,6 @@ pub fn unrecorded(recording: &Recording, counter: &dyn TokenCounter) -> Option<u
 
 /// Puts a block for the unrecorded tokens before the others.
 pub(super) fn with_unrecorded(tokens: u64, blocks: Vec<Block>) -> Vec<Block> {
-    let unrecorded = (tokens > 0).then_some(Block { digest: u128::MAX - 1, tokens, fixed: true });
+    let unrecorded = (tokens > 0).then_some(Block::new(u128::MAX - 1).tokens(tokens).fixed(true));
     unrecorded.into_iter().chain(blocks).collect()
 }

@@ -21,8 +21,8 @@ impl Session {
 
     /// Sets what a summary should keep above all. The default is `decisions`, `facts` and `preferences`.
     #[must_use]
-    pub fn with_focus(mut self, focus: Vec<String>) -> Self {
-        self.summaries.focus = focus;
+    pub fn with_focus(mut self, aspects: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.summaries.focus = aspects.into_iter().map(Into::into).collect();
         self
     }
 

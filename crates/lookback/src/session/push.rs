@@ -42,8 +42,8 @@ impl Session {
         self.receive_all(messages.collect(), Origin::Client).await
     }
 
-    /// Appends several messages from the client, and enforces the limits after each, as [`Session::manage`] does: all
-    /// or none, in one write. Returns the positions of the messages. Summaries wait for the next window.
+    /// Appends several messages from the client, and enforces the limits after each, as [`Session::enforce_limits`]
+    /// does: all or none, in one write. Returns the positions of the messages. Summaries wait for the next window.
     ///
     /// # Errors
     /// The same as [`Session::push`].
@@ -55,12 +55,12 @@ impl Session {
     /// let policy = Policy { limits: Limits::messages(2), ..Policy::unlimited() };
     /// let settings = Settings::default().policy(policy);
     /// let mut session = Session::open(MemoryStore::new(), "chat-1", settings).await?;
-    /// session.extend_managed(["one", "two", "three"].map(Message::user).to_vec()).await?;
+    /// session.extend_enforcing_limits(["one", "two", "three"].map(Message::user).to_vec()).await?;
     /// assert_eq!(session.view().messages().count(), 2);
     /// # Ok::<(), lookback::Error>(())
     /// # }).unwrap();
     /// ```
-    pub async fn extend_managed(&mut self, messages: Vec<Message>) -> Result<Vec<Position>, Error> {
+    pub async fn extend_enforcing_limits(&mut self, messages: Vec<Message>) -> Result<Vec<Position>, Error> {
         let messages = shared(messages);
         self.follow_policy();
         self.reductions = 0;
@@ -72,7 +72,7 @@ impl Session {
                 // A message that is ignored changes nothing, so nothing else does either.
                 if !arrived.is_empty() {
                     entries.extend(arrived);
-                    entries.extend(engine.manage().entries);
+                    entries.extend(engine.enforce_limits().entries);
                 }
             }
             Ok(entries)

@@ -124,7 +124,7 @@ impl Session {
         // is dropped.
         let decide = |engine: &mut Engine| {
             engine.set_policy(narrow.clone());
-            let outcome = engine.manage();
+            let outcome = engine.enforce_limits();
             engine.set_policy(own.clone());
             outcome
         };

@@ -20,6 +20,8 @@ pub struct MessageSource {
 }
 
 /// How a message of a window relates to the entries that it was made of.
+///
+/// These are all kinds: a message is made of entries or not, and if it is, it is their bytes or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SourceKind {

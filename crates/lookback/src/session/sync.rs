@@ -97,12 +97,12 @@ impl Session {
         Ok(())
     }
 
-    /// Replaces all messages as [`Session::replace`] does, then enforces the limits as [`Session::manage`] does, in the
-    /// same write.
+    /// Replaces all messages as [`Session::replace`] does, then enforces the limits as [`Session::enforce_limits`]
+    /// does, in the same write.
     ///
     /// # Errors
     /// The same as [`Session::push`].
-    pub async fn replace_managed(&mut self, messages: Vec<Message>) -> Result<(), Error> {
+    pub async fn replace_enforcing_limits(&mut self, messages: Vec<Message>) -> Result<(), Error> {
         self.follow_policy();
         self.reductions = 0;
         let (messages, time) = (shared(messages), now());
@@ -111,7 +111,7 @@ impl Session {
             for message in &messages {
                 entries.extend(engine.receive(message.clone(), Origin::Client, time)?);
             }
-            entries.extend(engine.manage().entries);
+            entries.extend(engine.enforce_limits().entries);
             Ok(entries)
         };
         let written = self.commit(change).await?;

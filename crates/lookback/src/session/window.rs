@@ -96,10 +96,10 @@ impl Session {
     ///
     /// # Errors
     /// Returns an error if the store fails.
-    pub async fn manage(&mut self) -> Result<(), Error> {
+    pub async fn enforce_limits(&mut self) -> Result<(), Error> {
         self.follow_policy();
         self.tend().await;
-        self.decide(Engine::manage).await?;
+        self.decide(Engine::enforce_limits).await?;
         Ok(())
     }
 

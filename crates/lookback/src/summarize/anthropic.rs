@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::http::{Endpoint, HttpLimits};
 use super::openai::whole;
-use super::{Completion, Summarizer, SummarizerError, Task};
+use super::{Completion, Summarizer, SummarizerError, SummaryTask};
 
 /// The version of the API.
 const VERSION: &str = "2023-06-01";
@@ -56,14 +56,14 @@ impl Anthropic {
         self
     }
 
-    async fn ask(&self, task: &Task) -> Result<String, SummarizerError> {
+    async fn ask(&self, task: &SummaryTask) -> Result<String, SummarizerError> {
         let mut headers = vec![("anthropic-version", VERSION.to_owned())];
         headers.extend(self.endpoint.key.iter().map(|key| ("x-api-key", key.clone())));
         let response = self.endpoint.post("/v1/messages", headers, self.body(task)).await?;
         self.read(&response, task)
     }
 
-    fn body(&self, task: &Task) -> Value {
+    fn body(&self, task: &SummaryTask) -> Value {
         let mut body = json!({
             "model": self.endpoint.model,
             "max_tokens": task.budget,
@@ -78,7 +78,7 @@ impl Anthropic {
         body
     }
 
-    fn read(&self, response: &Value, task: &Task) -> Result<String, SummarizerError> {
+    fn read(&self, response: &Value, task: &SummaryTask) -> Result<String, SummarizerError> {
         let model = || self.endpoint.model.clone();
         let Some(blocks) = response.get("content").and_then(Value::as_array) else {
             return Err(SummarizerError::Malformed { model: model(), expected: "a message" });
@@ -108,7 +108,7 @@ impl Summarizer for Anthropic {
         self.endpoint.window
     }
 
-    fn complete<'a>(&'a self, task: &'a Task) -> Completion<'a> {
+    fn complete<'a>(&'a self, task: &'a SummaryTask) -> Completion<'a> {
         Box::pin(self.ask(task))
     }
 }

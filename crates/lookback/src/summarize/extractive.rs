@@ -15,7 +15,7 @@ use lookback_core::cut;
 use lookback_core::tokens::{Estimate, TokenCounter};
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::{Completion, Summarizer, SummarizerError, Task};
+use super::{Completion, PassageRole, Summarizer, SummarizerError, SummaryTask};
 use crate::identifiers::identifiers;
 
 /// A unit of fewer words is scored as if it had this many, so that single words do not win.
@@ -69,15 +69,15 @@ pub struct Extractive {
 
 impl Extractive {
     /// Creates a summarizer that counts its budget with this counter.
-    pub fn new(counter: Arc<dyn TokenCounter>) -> Self {
-        Extractive { counter }
+    pub fn new(counter: impl TokenCounter + 'static) -> Self {
+        Extractive { counter: Arc::new(counter) }
     }
 }
 
 impl Default for Extractive {
     /// A summarizer that estimates tokens.
     fn default() -> Self {
-        Extractive::new(Arc::new(Estimate::default()))
+        Extractive::new(Estimate::default())
     }
 }
 
@@ -86,7 +86,7 @@ impl Summarizer for Extractive {
         "extractive"
     }
 
-    fn complete<'a>(&'a self, task: &'a Task) -> Completion<'a> {
+    fn complete<'a>(&'a self, task: &'a SummaryTask) -> Completion<'a> {
         Box::pin(async move {
             if task.schema.is_some() {
                 return Err(SummarizerError::NeedsModel { model: self.model().to_owned() });
@@ -100,7 +100,7 @@ impl Summarizer for Extractive {
     }
 }
 
-fn extract(task: &Task, counter: &dyn TokenCounter) -> String {
+fn extract(task: &SummaryTask, counter: &dyn TokenCounter) -> String {
     let units = Units::of(task);
     let Choice { mut chosen, best } = units.choose(task.aim(), counter, &mut 0);
     let text = |unit: usize| units.texts.get(unit).map_or("", String::as_str);
@@ -133,7 +133,7 @@ struct Choice {
 }
 
 impl Units {
-    fn of(task: &Task) -> Units {
+    fn of(task: &SummaryTask) -> Units {
         let mut units = Units { texts: Vec::new(), shares: Vec::new(), words: Vec::new(), weights: Vec::new() };
         let mut vocabulary = Vocabulary::default();
         let mut known = HashSet::new();
@@ -199,14 +199,14 @@ impl Units {
 }
 
 /// Returns the units of a task, each with the factor of its speaker. The lines of a previous summary come first.
-fn shares(task: &Task) -> impl Iterator<Item = (f64, String)> + '_ {
+fn shares(task: &SummaryTask) -> impl Iterator<Item = (f64, String)> + '_ {
     let previous = task.previous.iter().flat_map(|text| text.lines()).map(|line| (1.0, line.trim().to_owned()));
     let passages = task.passages.iter().flat_map(|passage| {
         let share = match passage.role {
-            "user" => 1.5,
-            "system" => 0.5,
-            "tool" => 0.25,
-            _ => 1.0,
+            PassageRole::User => 1.5,
+            PassageRole::System => 0.5,
+            PassageRole::Tool => 0.25,
+            PassageRole::Assistant | PassageRole::Summary => 1.0,
         };
         let share = move |text: &str| if text.starts_with("[call ") { share * CALL } else { share };
         super::units(&passage.text).into_iter().map(move |text| (share(&text), text))
@@ -265,7 +265,7 @@ impl Vocabulary {
     }
 
     /// Makes the words of the task's focus and the identifiers weigh more.
-    fn stress(&self, task: &Task, weights: &mut [f64]) {
+    fn stress(&self, task: &SummaryTask, weights: &mut [f64]) {
         let mut times = |word: &str, factor: f64| {
             if let Some(weight) = self.numbers.get(word).and_then(|number| weights.get_mut(*number)) {
                 *weight *= factor;
@@ -320,8 +320,8 @@ mod tests {
     use super::*;
     use crate::summarize::Passage;
 
-    fn task(text: String) -> Task {
-        Task::new(vec![Passage { index: 1, role: "user", text, media: 0 }], 100)
+    fn task(text: String) -> SummaryTask {
+        SummaryTask::new(vec![Passage::new(PassageRole::User, text)], 100)
     }
 
     /// Counts the bytes that it is asked about.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lookback_core::Message;
 use lookback_core::tokens::{Estimate, TokenCounter};
 
-use super::{Summarizer, SummarizerError, Summary, Task, passages, run};
+use super::{Summarizer, SummarizerError, Summary, SummaryTask, passages, run};
 
 /// The options of [`summarize`].
 #[derive(Clone)]
@@ -42,8 +42,8 @@ impl SummarizeOptions {
 
     /// Sets what counts the tokens.
     #[must_use]
-    pub fn counter(self, counter: Arc<dyn TokenCounter>) -> Self {
-        SummarizeOptions { counter, ..self }
+    pub fn counter(self, counter: impl TokenCounter + 'static) -> Self {
+        SummarizeOptions { counter: Arc::new(counter), ..self }
     }
 }
 
@@ -62,10 +62,10 @@ pub async fn summarize(
     summarizer: &dyn Summarizer,
     options: &SummarizeOptions,
 ) -> Result<Summary, SummarizerError> {
-    let task = Task {
+    let task = SummaryTask {
         focus: options.focus.clone(),
         previous: options.previous.clone(),
-        ..Task::new(passages(messages), options.budget)
+        ..SummaryTask::new(passages(messages), options.budget)
     };
     run(summarizer, task, &*options.counter).await
 }
@@ -105,7 +105,7 @@ pub async fn key_facts(
         .offline()
         .build(schema)
         .map_err(|error| SummarizerError::BadSchema { path: error.instance_path().as_str().to_owned() })?;
-    let mut task = Task { schema: Some(schema.clone()), ..Task::new(passages(messages), FACTS) };
+    let mut task = SummaryTask { schema: Some(schema.clone()), ..SummaryTask::new(passages(messages), FACTS) };
     let check = |value| match validator.validate(&value).map_err(|error| mismatch(&error, summarizer)) {
         Ok(()) => Ok(value),
         Err(error) => Err(error),
@@ -131,7 +131,7 @@ pub async fn key_facts(
 #[cfg(feature = "facts")]
 async fn draw(
     summarizer: &dyn Summarizer,
-    task: Task,
+    task: SummaryTask,
     counter: &dyn TokenCounter,
 ) -> Result<serde_json::Value, SummarizerError> {
     let answer = run(summarizer, task, counter).await?;

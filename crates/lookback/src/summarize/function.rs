@@ -6,7 +6,7 @@ use std::future::Future;
 
 use serde_json::Value;
 
-use super::{Completion, Summarizer, SummarizerError, Task};
+use super::{Completion, Summarizer, SummarizerError, SummaryTask};
 
 /// A summarizer that calls an async function of yours.
 ///
@@ -84,7 +84,7 @@ where
         self.window
     }
 
-    fn complete<'a>(&'a self, task: &'a Task) -> Completion<'a> {
+    fn complete<'a>(&'a self, task: &'a SummaryTask) -> Completion<'a> {
         Box::pin(async move {
             let ask = Ask {
                 model: self.model.clone(),

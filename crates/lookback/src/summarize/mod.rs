@@ -72,7 +72,7 @@ pub trait Summarizer: Debug + Send + Sync {
     ///
     /// # Errors
     /// Returns an error if there is no answer, or not the one that the task asks for.
-    fn complete<'a>(&'a self, task: &'a Task) -> Completion<'a>;
+    fn complete<'a>(&'a self, task: &'a SummaryTask) -> Completion<'a>;
 }
 
 impl<S: Summarizer + ?Sized> Summarizer for Arc<S> {
@@ -84,7 +84,7 @@ impl<S: Summarizer + ?Sized> Summarizer for Arc<S> {
         (**self).window()
     }
 
-    fn complete<'a>(&'a self, task: &'a Task) -> Completion<'a> {
+    fn complete<'a>(&'a self, task: &'a SummaryTask) -> Completion<'a> {
         (**self).complete(task)
     }
 }
@@ -98,24 +98,24 @@ impl<S: Summarizer + ?Sized> Summarizer for Box<S> {
         (**self).window()
     }
 
-    fn complete<'a>(&'a self, task: &'a Task) -> Completion<'a> {
+    fn complete<'a>(&'a self, task: &'a SummaryTask) -> Completion<'a> {
         (**self).complete(task)
     }
 }
 
-/// A task for a summarizer.
+/// What a summarizer is to do.
 ///
 /// ```
-/// use lookback::{Message, summarize::{Task, passages}};
+/// use lookback::{Message, summarize::{SummaryTask, passages}};
 ///
-/// let task = Task::new(passages(&[Message::user("Hello")]), 200).with_focus(["decisions"]);
+/// let task = SummaryTask::new(passages(&[Message::user("Hello")]), 200).focus(["decisions"]);
 /// assert_eq!(task.prompt(), "[1] user: Hello");
 /// assert!(task.system().contains("Keep the summary under 200 tokens."));
 /// assert!(task.system().ends_with("Prioritize these aspects: decisions."));
 /// ```
 #[derive(Clone, PartialEq, Default)]
 #[non_exhaustive]
-pub struct Task {
+pub struct SummaryTask {
     /// The conversation, in order.
     pub passages: Vec<Passage>,
     /// The summary of what came before. The new summary replaces it.
@@ -135,16 +135,40 @@ pub struct Task {
 }
 
 /// A message as a summarizer reads it, or a piece of one.
+///
+/// ```
+/// use lookback::summarize::{Passage, PassageRole};
+///
+/// let passage = Passage::new(PassageRole::Tool, "[result of read] buy milk").index(2);
+/// assert_eq!(passage.to_string(), "[2] tool: [result of read] buy milk");
+/// ```
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Passage {
     /// The message's number in the conversation, from 1. The pieces of a message share it.
     pub index: u64,
-    /// The speaker: `system`, `user`, `assistant` or `tool`, or `summary` for the summary of earlier passages.
-    pub role: &'static str,
+    /// The speaker.
+    pub role: PassageRole,
     /// The text.
     pub text: String,
     /// The number of pictures and files that the text only names.
     pub media: u64,
+}
+
+/// Who speaks in a passage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PassageRole {
+    /// The application.
+    System,
+    /// A person.
+    User,
+    /// The model.
+    Assistant,
+    /// The results of tools.
+    Tool,
+    /// A summary of earlier passages.
+    Summary,
 }
 
 /// A summary, with the tokens that it saves.
@@ -169,34 +193,34 @@ impl Summary {
     }
 }
 
-impl Task {
+impl SummaryTask {
     /// Creates a task: a summary of these passages within a budget in tokens.
     pub fn new(passages: Vec<Passage>, budget: u64) -> Self {
-        Task { passages, budget, ..Task::default() }
+        SummaryTask { passages, budget, ..SummaryTask::default() }
     }
 
     /// Sets the summary of what came before. The new summary replaces it.
     #[must_use]
-    pub fn with_previous(self, summary: impl Into<String>) -> Self {
-        Task { previous: Some(summary.into()), ..self }
+    pub fn previous(self, summary: impl Into<String>) -> Self {
+        SummaryTask { previous: Some(summary.into()), ..self }
     }
 
     /// Sets what matters most, such as `decisions`.
     #[must_use]
-    pub fn with_focus(self, aspects: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        Task { focus: aspects.into_iter().map(Into::into).collect(), ..self }
+    pub fn focus(self, aspects: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        SummaryTask { focus: aspects.into_iter().map(Into::into).collect(), ..self }
     }
 
     /// Sets a system prompt that replaces Lookback's.
     #[must_use]
-    pub fn with_instructions(self, instructions: impl Into<String>) -> Self {
-        Task { instructions: Some(instructions.into()), ..self }
+    pub fn instructions(self, instructions: impl Into<String>) -> Self {
+        SummaryTask { instructions: Some(instructions.into()), ..self }
     }
 
     /// Sets the JSON schema of the answer, which must be one object.
     #[must_use]
-    pub fn with_schema(self, schema: Value) -> Self {
-        Task { schema: Some(schema), ..self }
+    pub fn schema(self, schema: Value) -> Self {
+        SummaryTask { schema: Some(schema), ..self }
     }
 
     /// Returns the system prompt.
@@ -279,18 +303,18 @@ impl Task {
 /// ```
 /// # futures_lite::future::block_on(async {
 /// use lookback::Message;
-/// use lookback::summarize::{Extractive, Task, passages, run};
+/// use lookback::summarize::{Extractive, SummaryTask, passages, run};
 /// use lookback::tokens::Estimate;
 ///
 /// let messages = [Message::user("The port is 5050. Thanks!"), Message::assistant("Noted: port 5050.")];
-/// let summary = run(&Extractive::default(), Task::new(passages(&messages), 8), &Estimate::default()).await?;
+/// let summary = run(&Extractive::default(), SummaryTask::new(passages(&messages), 8), &Estimate::default()).await?;
 /// assert!(summary.text.contains("5050") && summary.tokens_after <= 8);
 /// # Ok::<(), lookback::summarize::SummarizerError>(())
 /// # }).unwrap();
 /// ```
 pub async fn run(
     summarizer: &dyn Summarizer,
-    task: Task,
+    task: SummaryTask,
     counter: &dyn TokenCounter,
 ) -> Result<Summary, SummarizerError> {
     let tokens_before = task.tokens(counter);
@@ -305,7 +329,11 @@ pub async fn run(
 }
 
 /// Makes one call, and returns the JSON object in its answer, or its text within the budget.
-async fn call(summarizer: &dyn Summarizer, task: &Task, counter: &dyn TokenCounter) -> Result<String, SummarizerError> {
+async fn call(
+    summarizer: &dyn Summarizer,
+    task: &SummaryTask,
+    counter: &dyn TokenCounter,
+) -> Result<String, SummarizerError> {
     let answer = ask(summarizer, task).await?;
     let text = match task.schema {
         Some(_) => object(&answer).ok_or_else(|| SummarizerError::NotJson { model: summarizer.model().to_owned() })?,
@@ -319,7 +347,7 @@ async fn call(summarizer: &dyn Summarizer, task: &Task, counter: &dyn TokenCount
 
 /// Asks a summarizer. A panic because of a missing tokio runtime becomes an error that says what to do. Any other panic
 /// goes on.
-async fn ask(summarizer: &dyn Summarizer, task: &Task) -> Result<String, SummarizerError> {
+async fn ask(summarizer: &dyn Summarizer, task: &SummaryTask) -> Result<String, SummarizerError> {
     let asked = async {
         // It may panic before it has made a future, too.
         let answer = summarizer.complete(task);
@@ -352,6 +380,44 @@ fn within<'a>(text: &'a str, budget: u64, counter: &dyn TokenCounter) -> &'a str
 fn object(answer: &str) -> Option<&str> {
     let text = answer.get(answer.find('{')?..=answer.rfind('}')?)?;
     serde_json::from_str::<serde_json::Map<String, Value>>(text).ok().map(|_| text)
+}
+
+impl Passage {
+    /// Creates a passage from the first message of a conversation, without pictures and files.
+    pub fn new(role: PassageRole, text: impl Into<String>) -> Self {
+        Passage { index: 1, role, text: text.into(), media: 0 }
+    }
+
+    /// Sets the message's number in the conversation, from 1.
+    #[must_use]
+    pub fn index(self, index: u64) -> Self {
+        Passage { index, ..self }
+    }
+
+    /// Sets the number of pictures and files that the text only names.
+    #[must_use]
+    pub fn media(self, count: u64) -> Self {
+        Passage { media: count, ..self }
+    }
+}
+
+impl PassageRole {
+    /// Returns the name of the role, as the model reads it: `user`, for example.
+    pub fn name(self) -> &'static str {
+        match self {
+            PassageRole::System => "system",
+            PassageRole::User => "user",
+            PassageRole::Assistant => "assistant",
+            PassageRole::Tool => "tool",
+            PassageRole::Summary => "summary",
+        }
+    }
+}
+
+impl fmt::Display for PassageRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 impl fmt::Display for Passage {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::http::{Endpoint, HttpLimits, Refused};
 use super::units::last_end;
-use super::{Completion, Summarizer, SummarizerError, Task};
+use super::{Completion, Summarizer, SummarizerError, SummaryTask};
 
 /// A summarizer that calls a model over OpenAI's Chat Completions.
 ///
@@ -57,7 +57,7 @@ impl OpenAi {
         self
     }
 
-    async fn ask(&self, task: &Task) -> Result<String, SummarizerError> {
+    async fn ask(&self, task: &SummaryTask) -> Result<String, SummarizerError> {
         let key = self.endpoint.key.iter().map(|key| ("authorization", format!("Bearer {key}")));
         let headers: Vec<_> = key.collect();
         let send = || self.endpoint.post("/chat/completions", headers.clone(), self.body(task));
@@ -71,7 +71,7 @@ impl OpenAi {
         self.read(&response?, task)
     }
 
-    fn body(&self, task: &Task) -> Value {
+    fn body(&self, task: &SummaryTask) -> Value {
         let mut body = json!({
             "model": self.endpoint.model,
             "messages": [{"role": "system", "content": task.system()}, {"role": "user", "content": task.prompt()}],
@@ -88,7 +88,7 @@ impl OpenAi {
         body
     }
 
-    fn read(&self, response: &Value, task: &Task) -> Result<String, SummarizerError> {
+    fn read(&self, response: &Value, task: &SummaryTask) -> Result<String, SummarizerError> {
         let model = || self.endpoint.model.clone();
         let choice = response.pointer("/choices/0");
         let Some((choice, message)) = choice.and_then(|choice| Some((choice, choice.get("message")?))) else {
@@ -132,7 +132,7 @@ impl Summarizer for OpenAi {
         self.endpoint.window
     }
 
-    fn complete<'a>(&'a self, task: &'a Task) -> Completion<'a> {
+    fn complete<'a>(&'a self, task: &'a SummaryTask) -> Completion<'a> {
         Box::pin(self.ask(task))
     }
 }

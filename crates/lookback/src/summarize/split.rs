@@ -3,7 +3,7 @@
 use lookback_core::cut;
 use lookback_core::tokens::TokenCounter;
 
-use super::{Passage, Summarizer, SummarizerError, Task, call, units};
+use super::{Passage, PassageRole, Summarizer, SummarizerError, SummaryTask, call, units};
 
 /// The tokens of a request besides its two texts: roles, separators, names of members.
 const ENVELOPE: u64 = 32;
@@ -21,7 +21,7 @@ const LEAST: u64 = 64;
 /// Each pass has at most half the parts of the one before, rounded up, so there are about twice as many calls as parts.
 pub(super) async fn complete(
     summarizer: &dyn Summarizer,
-    task: Task,
+    task: SummaryTask,
     counter: &dyn TokenCounter,
 ) -> Result<String, SummarizerError> {
     let Some(window) = summarizer.window() else { return call(summarizer, &task, counter).await };
@@ -37,11 +37,11 @@ pub(super) async fn complete(
         let needed = (fixed + LEAST * SHARE / (SHARE - 1) + 1) * MARGIN / (MARGIN - 1) + 1;
         return Err(SummarizerError::TooSmall { model: summarizer.model().to_owned(), window, needed });
     }
-    let mut task = Task { budget, ..task };
+    let mut task = SummaryTask { budget, ..task };
     let mut passages = std::mem::take(&mut task.passages);
     if let Some(previous) = task.previous.take() {
         let text = format!("Previous summary: {previous}");
-        passages.insert(0, Passage { index: 0, role: "system", text, media: 0 });
+        passages.insert(0, Passage::new(PassageRole::System, text).index(0));
     }
     let mut parts = parts(passages, room, counter);
     loop {
@@ -50,7 +50,7 @@ pub(super) async fn complete(
         for (index, passages) in (1..).zip(parts) {
             task.passages = passages;
             let text = call(summarizer, &task, counter).await?;
-            summaries.push(Passage { index, role: "summary", text, media: 0 });
+            summaries.push(Passage::new(PassageRole::Summary, text).index(index));
         }
         if count <= 1 {
             return Ok(summaries.pop().map(|summary| summary.text).unwrap_or_default());
@@ -63,7 +63,7 @@ pub(super) async fn complete(
     }
 }
 
-fn schema(task: &Task, counter: &dyn TokenCounter) -> u64 {
+fn schema(task: &SummaryTask, counter: &dyn TokenCounter) -> u64 {
     task.schema.as_ref().map_or(0, |schema| counter.text(&schema.to_string()))
 }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use lookback_core::message::{Media, MediaSource, Message, PartRef, ResultItem, Role, ToolResult};
 
-use super::Passage;
+use super::{Passage, PassageRole};
 
 /// What is shown in place of a part or item that this version cannot show.
 const UNKNOWN: &str = "[unknown]";
@@ -50,13 +50,13 @@ fn passage<'a>(index: u64, message: &'a Message, tools: &mut HashMap<&'a str, &'
         }
     }
     let role = match message.role() {
-        Role::System => "system",
-        Role::User if message.opens_turn() => "user",
-        Role::User => "tool",
-        Role::Assistant => "assistant",
+        Role::System => PassageRole::System,
+        Role::User if message.opens_turn() => PassageRole::User,
+        Role::User => PassageRole::Tool,
+        Role::Assistant => PassageRole::Assistant,
     };
     parts.retain(|part| !part.is_empty());
-    Passage { index, role, text: parts.join("\n"), media }
+    Passage::new(role, parts.join("\n")).index(index).media(media)
 }
 
 fn result(result: &ToolResult, tool: Option<&str>, media: &mut u64) -> String {

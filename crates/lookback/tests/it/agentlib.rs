@@ -26,7 +26,7 @@ const DIALECT: Dialect = Dialect::OpenAiChat;
 fn options(value: &Value) -> Options {
     let default = Options::default();
     let number = |name: &str, default| value[name].as_u64().unwrap_or(default);
-    Options { max_tokens: number("maxTokens", default.max_tokens), max_turns: number("maxTurns", default.max_turns) }
+    default.max_tokens(number("maxTokens", default.max_tokens)).max_turns(number("maxTurns", default.max_turns))
 }
 
 fn text(value: &Value) -> Option<String> {
@@ -49,14 +49,15 @@ async fn call(memory: &SlidingWindowMemory, Step { call, with, .. }: &Step) -> R
         }
         "write" => {
             let default = session.map_or_else(WriteOptions::default, WriteOptions::session);
-            let to = WriteOptions { agent_name: text(&with["agentName"]), tags: tags(with), ..default };
+            let mut to = default.tags(tags(with));
+            to.agent_name = text(&with["agentName"]);
             memory.write(list(), &to).await?;
             Value::Null
         }
         "read" | "search" => {
             let default = session.map_or_else(ReadOptions::default, ReadOptions::session);
-            let (limit, query) = (with["limit"].as_u64(), text(&with["query"]));
-            let options = ReadOptions { limit, query, tags: tags(with), ..default };
+            let mut options = default.tags(tags(with));
+            (options.limit, options.query) = (with["limit"].as_u64(), text(&with["query"]));
             let found = if call == "read" { memory.read(&options).await? } else { memory.search(&options).await? };
             vectors::json(DIALECT, &found)
         }
@@ -146,7 +147,7 @@ fn every_fault_is_covered() {
 }
 
 fn memory(max_tokens: u64, max_turns: u64) -> SlidingWindowMemory {
-    SlidingWindowMemory::new(Options { max_tokens, max_turns }).unwrap()
+    SlidingWindowMemory::new(Options::default().max_tokens(max_tokens).max_turns(max_turns)).unwrap()
 }
 
 fn exchange(text: &str) -> Vec<Message> {
@@ -267,7 +268,7 @@ fn a_read_says_that_the_session_was_used() {
     let after = entry();
     assert!(after.accessed_at > before.accessed_at);
     std::thread::sleep(Duration::from_millis(5));
-    block_on(memory.search(&ReadOptions { query: Some("one".into()), ..ReadOptions::default() })).unwrap();
+    block_on(memory.search(&ReadOptions::default().query("one"))).unwrap();
     assert!(entry().accessed_at > after.accessed_at);
     write(&memory, exchange("two"));
     assert_eq!((entry().created_at, entry().id), (before.created_at, before.id));
@@ -296,7 +297,7 @@ fn b1_a_transcript_that_is_written_again_is_not_doubled() {
 #[test]
 fn b1_nor_where_the_window_is_small_and_tools_are_used() {
     let store = Arc::new(MemoryStore::new());
-    let open = || SlidingWindowMemory::over(store.clone(), Options { max_tokens: 60, max_turns: 5 }).unwrap();
+    let open = || SlidingWindowMemory::over(store.clone(), Options::default().max_tokens(60).max_turns(5)).unwrap();
     let mut memory = open();
     for runs in 1..=40_u64 {
         let id = format!("call-{runs}");
@@ -313,7 +314,7 @@ fn b1_nor_where_the_window_is_small_and_tools_are_used() {
         }
         assert_eq!(stats(&memory).turns, runs.min(5));
     }
-    let everything = ReadOptions { query: Some("question 7".into()), ..ReadOptions::default() };
+    let everything = ReadOptions::default().query("question 7");
     let found = block_on(open().search(&everything)).unwrap();
     assert_eq!(found.iter().filter(|message| message.text() == "question 7").count(), 1);
 }
@@ -352,7 +353,7 @@ fn b1_nor_where_a_result_takes_the_place_of_its_stand_in() {
     state.extend([round("k", "found")[1].clone(), Message::assistant("It is there.")]);
     write(&memory, state.clone());
     assert_eq!((stats(&memory).turns, texts(&read(&memory))), (1, texts(&state)));
-    let found = block_on(memory.search(&ReadOptions { query: Some("look it up".into()), ..ReadOptions::default() }));
+    let found = block_on(memory.search(&ReadOptions::default().query("look it up")));
     assert_eq!(found.unwrap().len(), 1);
 }
 
@@ -418,7 +419,7 @@ fn b6_sessions_outlive_the_process_and_few_are_held_open() {
 #[test]
 fn b8_a_turn_without_end_is_read_and_held_in_part_and_counted_whole() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let options = Options { max_tokens: 200, max_turns: 2 };
+    let options = Options::default().max_tokens(200).max_turns(2);
     let memory = SlidingWindowMemory::over(store.clone(), options).unwrap();
     write(&memory, vec![Message::user("go on and on")]);
     for number in 0..500 {
@@ -430,7 +431,7 @@ fn b8_a_turn_without_end_is_read_and_held_in_part_and_counted_whole() {
         assert!(window.len() <= 14);
     }
     // At most twice what the reads have room for is held. The statistics count the whole turn.
-    let settings = lookback::Settings::default().counter(Arc::new(Utf16));
+    let settings = lookback::Settings::default().counter(Utf16);
     let session = block_on(lookback::Session::open(store, "default", settings)).unwrap();
     assert!(session.view().totals().size.tokens <= 2 * 2 * 200);
     // The question has 7 tokens, and each round a call of 7 and a result of 25.
@@ -447,7 +448,7 @@ fn b8_a_turn_without_end_is_read_and_held_in_part_and_counted_whole() {
 #[test]
 fn b9_a_write_costs_the_same_however_long_the_history() {
     let store = Arc::new(Counted::default());
-    let memory = SlidingWindowMemory::over(store.clone(), Options { max_tokens: 500, max_turns: 10 }).unwrap();
+    let memory = SlidingWindowMemory::over(store.clone(), Options::default().max_tokens(500).max_turns(10)).unwrap();
     let cost = |turns: std::ops::Range<u32>| {
         *store.appended.lock().unwrap() = (0, 0);
         turns.for_each(|number| write(&memory, exchange(&format!("question {number:05}"))));
@@ -502,21 +503,21 @@ fn tags_come_back_as_they_were_whatever_is_in_them() {
     let pairs = [("plain", "x"), ("empty", ""), ("a=b", "c=d"), ("100%", "%3D"), ("", "nothing"), ("a", "b=c=d")];
     let tags: Tags = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     for (index, (key, value)) in tags.iter().enumerate() {
-        let to = WriteOptions { tags: Tags::from([(key.clone(), value.clone())]), ..WriteOptions::default() };
+        let to = WriteOptions::default().tags(Tags::from([(key.clone(), value.clone())]));
         block_on(memory.write(vec![Message::user(format!("under tag {index}"))], &to)).unwrap();
         assert_eq!(block_on(memory.entries(None)).unwrap()[0].tags, to.tags);
     }
     for (index, (key, value)) in tags.iter().enumerate() {
-        let of = ReadOptions { tags: Tags::from([(key.clone(), value.clone())]), ..ReadOptions::default() };
+        let of = ReadOptions::default().tags(Tags::from([(key.clone(), value.clone())]));
         assert_eq!(texts(&block_on(memory.search(&of)).unwrap()), [format!("under tag {index}")]);
     }
     // Labels that other programs or older versions have written are keys without values.
-    let label = lookback::session::Label::default().with_tags(["empty"]);
+    let label = lookback::session::Label::default().tags(["empty"]);
     let mut session = block_on(lookback::Session::open(store, "other", lookback::Settings::default())).unwrap();
     block_on(session.label(label)).unwrap();
     block_on(session.push(Message::user("from elsewhere"))).unwrap();
     let tags = Tags::from([("empty".to_owned(), String::new())]);
-    let of = ReadOptions { tags: tags.clone(), ..ReadOptions::session("other") };
+    let of = ReadOptions::session("other").tags(tags.clone());
     assert_eq!(texts(&block_on(memory.search(&of)).unwrap()), ["from elsewhere"]);
     assert_eq!(block_on(memory.entries(Some("other"))).unwrap()[0].tags, tags);
 }
@@ -530,16 +531,16 @@ fn what_is_written_has_its_own_tags_whoever_else_writes() {
     std::thread::scope(|scope| {
         for (memory, name) in memories.iter().zip(names) {
             scope.spawn(move || {
-                let to = WriteOptions { tags: tag(name), ..WriteOptions::default() };
+                let to = WriteOptions::default().tags(tag(name));
                 for number in 0..WRITES {
                     block_on(memory.write(vec![Message::user(format!("{name} {number}"))], &to)).unwrap();
                 }
             });
         }
     });
-    let reader = SlidingWindowMemory::over(store, Options { max_tokens: 100_000, max_turns: 1 }).unwrap();
+    let reader = SlidingWindowMemory::over(store, Options::default().max_tokens(100_000).max_turns(1)).unwrap();
     for name in names {
-        let of = ReadOptions { tags: tag(name), ..ReadOptions::default() };
+        let of = ReadOptions::default().tags(tag(name));
         let said = texts(&block_on(reader.search(&of)).unwrap());
         assert_eq!(said.len(), WRITES, "{name}");
         assert!(said.iter().all(|text| text.starts_with(name)), "{name}: {said:?}");
@@ -596,7 +597,8 @@ proptest! {
             write(&memory, part.to_vec());
             read(&memory);
             for query in [None, Some("x".to_owned()), Some("look".to_owned())] {
-                let options = ReadOptions { limit: Some(limit), query, ..ReadOptions::default() };
+                let mut options = ReadOptions::default().limit(limit);
+                options.query = query;
                 let messages = block_on(memory.search(&options)).unwrap();
                 assert_valid(DIALECT, &vectors::json(DIALECT, &messages), "a read with options");
             }
@@ -612,7 +614,8 @@ proptest! {
         let mut number = 0;
         for (index, (answers, limit)) in runs.iter().enumerate() {
             let limit = Some(*limit).filter(|limit| *limit > 0);
-            let mut state = block_on(memory.read(&ReadOptions { limit, ..ReadOptions::default() })).unwrap();
+            let options = limit.map_or_else(ReadOptions::default, |limit| ReadOptions::default().limit(limit));
+            let mut state = block_on(memory.read(&options)).unwrap();
             state.push(Message::user(format!("question {index}")));
             for answer in answers {
                 state.push(said(*answer, number));
@@ -622,7 +625,7 @@ proptest! {
             state.push(Message::assistant(format!("answer {index}")));
             write(&memory, state);
             prop_assert_eq!(stats(&memory).turns, index as u64 + 1);
-            let asked = block_on(memory.search(&ReadOptions { query: Some("question".into()), ..ReadOptions::default() }));
+            let asked = block_on(memory.search(&ReadOptions::default().query("question")));
             prop_assert!(asked.unwrap().len() <= index + 1);
         }
     }

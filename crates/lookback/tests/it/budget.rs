@@ -13,10 +13,10 @@ fn a_budget_speaks_once_and_ends_the_run_when_it_is_used_up() {
 #[test]
 fn a_share_that_is_none_is_refused() {
     for ratio in [f64::NAN, 0.0, -0.5, 1.01, f64::INFINITY] {
-        assert!(matches!(Budget::reported(10).soft(ratio), Err(BudgetError { limit: "soft", .. })), "{ratio}");
-        assert!(matches!(Budget::reported(10).hard(ratio), Err(BudgetError { limit: "hard", .. })), "{ratio}");
+        assert!(matches!(Budget::reported(10).with_soft(ratio), Err(BudgetError { limit: "soft", .. })), "{ratio}");
+        assert!(matches!(Budget::reported(10).with_hard(ratio), Err(BudgetError { limit: "hard", .. })), "{ratio}");
     }
-    let message = Budget::reported(10).hard(1.5).unwrap_err().to_string();
+    let message = Budget::reported(10).with_hard(1.5).unwrap_err().to_string();
     assert_eq!(message, "the hard limit of a budget must be greater than 0 and at most 1, got 1.5");
 }
 
@@ -24,7 +24,7 @@ fn a_share_that_is_none_is_refused() {
 /// of each call.
 async fn play(budget: Budget, usage: impl Fn(u64) -> Option<CallUsage>) -> (Pipeline, Vec<(String, u64)>) {
     let session = Session::open(MemoryStore::new(), "run", Settings::default()).await.unwrap();
-    let mut run = Pipeline::new(session).with(budget).iterations(10);
+    let mut run = Pipeline::new(session).with(budget).with_iterations(10);
     run.start(Message::user("Read every page.")).await.unwrap();
     let mut calls = Vec::new();
     while let Some(call) = run.next().await.unwrap() {
@@ -75,7 +75,7 @@ fn calls_with_a_long_prompt_bring_little_where_little_is_new() {
 fn what_was_used_before_counts_for_the_run_that_goes_on_and_not_for_the_next() {
     block_on(async {
         let usage = |_| Some(CallUsage::default().input(50).output(10));
-        let (mut run, calls) = play(Budget::reported(1_000).used_before(900), usage).await;
+        let (mut run, calls) = play(Budget::reported(1_000).with_used_before(900), usage).await;
         assert_eq!((calls.len(), first(&calls, "Token budget: 900 of 1000")), (3, Some(1)));
         assert_eq!(run.stopped(), Some(&Stopped::NoAnswer(EndReason::Budget { used: 1_020, limit: 1_000 })));
         run.start(Message::user("Read them again.")).await.unwrap();

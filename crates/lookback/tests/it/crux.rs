@@ -15,7 +15,7 @@ use crate::vectors::{Step, Vector, assert_valid};
 use futures_lite::future::block_on;
 use lookback::compat::crux::{self, Error, SlidingWindow, SlidingWindowBuilder};
 use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture as Reply};
-use lookback::summarize::{Ask, Completion, Function, SummarizeOptions, Summarizer, Task, summarize};
+use lookback::summarize::{Ask, Completion, Function, SummarizeOptions, Summarizer, SummaryTask, summarize};
 use lookback::{Dialect, LogName, MemoryStore, Message, Role, Store, StoreError};
 use serde_json::{Value, json};
 
@@ -342,7 +342,7 @@ impl Summarizer for Echo {
     fn model(&self) -> &str {
         "echo"
     }
-    fn complete<'a>(&'a self, task: &'a Task) -> Completion<'a> {
+    fn complete<'a>(&'a self, task: &'a SummaryTask) -> Completion<'a> {
         std::thread::sleep(self.delay);
         let said = task.previous.iter().map(String::as_str).chain(task.passages.iter().map(|passage| &*passage.text));
         let said = said.collect::<Vec<_>>().join(" ");

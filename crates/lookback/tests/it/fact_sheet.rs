@@ -96,7 +96,7 @@ fn all_five_send_the_filtered_window_with_nudges_and_fact_sheet_and_nothing_else
         // 19 calls have 96,900 tokens, which exceeds the soft limit.
         let budget = Budget::reported(120_000);
         let mut run = Pipeline::standard(session(&store, Policy::unlimited()).await, budget, filter, memory.clone())
-            .iterations(21);
+            .with_iterations(21);
         // A session with the same policy and no middleware.
         let mut alone = Session::open(MemoryStore::new(), "alone", Settings::default().policy(policy)).await.unwrap();
         let task = Message::user("Read all pages.");
@@ -298,7 +298,7 @@ fn what_failed_to_be_drawn_is_tried_once_more() {
                 Ok(format!(r#"{{"facts":[{fact}]}}"#))
             }
         });
-        let middleware = FactSheet::new(memory.clone()).drawing(model, Duration::from_secs(5));
+        let middleware = FactSheet::new(memory.clone()).with_drawing(model, Duration::from_secs(5));
         let policy = presets::named("rounds:max_rounds=5,target_rounds=2").unwrap();
         let mut run = begin(&store, policy, middleware).await;
         for _ in 1..=8 {
@@ -394,7 +394,7 @@ fn facts_are_drawn_from_what_leaves_the_window_and_from_nothing_that_lookback_sa
                 Ok(format!(r#"{{"facts":[{{"kind":"finding","text":"{text}","confidence":0.9,"message":2}}]}}"#))
             }
         });
-        let middleware = FactSheet::new(memory.clone()).drawing(model, Duration::from_secs(5));
+        let middleware = FactSheet::new(memory.clone()).with_drawing(model, Duration::from_secs(5));
         let mut run = begin(&store, window(3), middleware).await;
         for _ in 1..=8 {
             read_on(&mut run).await;
@@ -425,7 +425,7 @@ fn a_model_that_draws_no_facts_and_never_answers_holds_nobody_up() {
             count.fetch_add(1, Ordering::SeqCst);
             std::future::pending()
         });
-        let middleware = FactSheet::new(memory).drawing(model, Duration::from_millis(200));
+        let middleware = FactSheet::new(memory).with_drawing(model, Duration::from_millis(200));
         let mut run = begin(&store, window(2), middleware).await;
         for _ in 1..=6 {
             read_on(&mut run).await;

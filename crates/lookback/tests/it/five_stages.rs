@@ -83,7 +83,7 @@ async fn play(bad: &str, fault: Fault, at: &'static str, on_failure: OnFailure, 
         .with_settings(Faulty { middleware: window, fault: of("window"), at }, here("window"))
         .with_settings(Faulty { middleware: FactSheet::new(memory), fault: of("fact_sheet"), at }, here("fact_sheet"))
         .with_settings(Faulty { middleware: Progress::new(), fault: of("progress"), at }, here("progress"))
-        .iterations(12);
+        .with_iterations(12);
     run.start(Message::user("Read all pages.")).await.unwrap();
     let (mut calls, mut last) = (0, String::new());
     while let Some(call) = run.next().await.unwrap() {

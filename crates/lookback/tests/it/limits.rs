@@ -126,7 +126,7 @@ fn limits_are_looked_at_between_turns_and_when_a_turn_is_done() {
         assert_eq!(shown(&mut session).len(), 3 + 2 * number, "no cut in the middle of a loop");
     }
     block_on(session.push(Message::assistant("done"))).unwrap();
-    block_on(session.manage()).unwrap();
+    block_on(session.enforce_limits()).unwrap();
     assert_eq!(session.view().messages().count(), 3);
 }
 
@@ -210,7 +210,7 @@ fn too_many_bytes_are_an_overflow_in_bytes() {
         say(&mut session, &format!("{number}: {}", "y".repeat(1_000)));
     }
     let bytes = session.view().totals().size.bytes;
-    let cause = TooLong::new(Measure::Bytes).with_limit(bytes / 2);
+    let cause = TooLong::new(Measure::Bytes).limit(bytes / 2);
     block_on(session.overflow(cause)).unwrap();
     assert!(session.view().totals().size.bytes <= bytes / 2);
 }

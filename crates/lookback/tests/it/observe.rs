@@ -80,7 +80,7 @@ fn observed(observe: Observe) -> Vec<Line> {
         block_on(async {
             let session = Session::open(MemoryStore::new(), "agent-7", Settings::default()).await.unwrap();
             let mut run = Pipeline::new(session)
-                .with(observe.asking("openai", "gpt-5"))
+                .with(observe.with_provider("openai").with_model("gpt-5"))
                 .with(ContextFilter::rounds(1).unwrap())
                 .with(Budget::reported(7))
                 .with(Blabber);

@@ -31,7 +31,7 @@ fn rounds_as_stage(per_turn: &str) -> Vec<u64> {
         let settings = Settings::default().dialect(Dialect::Bedrock).policy(Policy::unlimited());
         let session = Session::open(MemoryStore::new(), "run", settings).await.unwrap();
         let policy = presets::named(&format!("managed-window:window_size=2,per_turn={per_turn}")).unwrap();
-        let mut run = Pipeline::new(session).with(ContextFilter::new(policy)).iterations(6);
+        let mut run = Pipeline::new(session).with(ContextFilter::new(policy)).with_iterations(6);
         run.start(Message::user("Find out why the build fails.")).await.unwrap();
         let mut rounds = Vec::new();
         while let Some(call) = run.next().await.unwrap() {

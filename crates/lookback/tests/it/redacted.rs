@@ -14,7 +14,7 @@ use lookback::memory::{
 use lookback::middleware::{Event, FactSheet, Note, Pipeline, Reaction, Run, ToolOutcome, ToolStatus};
 use lookback::session::{self, HistoryQuery};
 use lookback::store::Record;
-use lookback::summarize::{Function, SummarizeOptions, Task, passages, summarize};
+use lookback::summarize::{Function, SummarizeOptions, SummaryTask, passages, summarize};
 use lookback::tokens::Estimate;
 use lookback::{
     Dialect, FileStore, LogName, MemoryStore, Message, Policy, Recording, Session, Settings, SqliteStore, Store,
@@ -70,7 +70,7 @@ fn stores_and_sessions_say_no_word() {
     }
     hides(&Record::new(mark()).text(mark()));
     hides(&HistoryQuery::default().query(MARK));
-    hides(&ReadOptions { query: Some(mark()), ..ReadOptions::default() });
+    hides(&ReadOptions::default().query(mark()));
     let recording = format!(r#"{{"role":"user","content":"{MARK}"}}"#);
     hides(&Recording::read(&recording, "chat", Dialect::OpenAiChat).unwrap());
 }
@@ -108,8 +108,8 @@ fn facts_say_no_word() {
 
 #[test]
 fn what_a_summarizer_reads_and_writes_says_no_word() {
-    let task = Task::new(passages(&[Message::user(MARK)]), 100);
-    let mut task = task.with_previous(MARK).with_focus([MARK]).with_instructions(MARK);
+    let task = SummaryTask::new(passages(&[Message::user(MARK)]), 100);
+    let mut task = task.previous(MARK).focus([MARK]).instructions(MARK);
     task.fault = Some(mark());
     hides(&task);
     let options = SummarizeOptions::default().focus([MARK]).previous(MARK);

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use futures_lite::future::block_on;
+use lookback::compat::crux::SlidingWindow;
 use lookback::memory::Memory;
 use lookback::middleware::{FactSheet, Pipeline};
 use lookback::session::{CompactionOutcome, Hooks};
@@ -102,10 +103,23 @@ fn a_summarizer_that_runs_on_tokio_is_spawned_by_tokio() {
 }
 
 #[test]
+fn a_summarizer_of_a_crux_window_is_spawned_by_tokio() {
+    in_each_runtime(|| async {
+        let builder = SlidingWindow::builder(4, client("They counted.")).spawner(tokio::spawn);
+        let window = builder.open().await.unwrap();
+        for number in 0..12 {
+            window.push(Message::user(format!("Message {number} says more than nothing."))).await.unwrap();
+        }
+        let messages = window.get_messages().await.unwrap();
+        assert!(messages[0].text().contains("They counted."), "{}", messages[0].text());
+    });
+}
+
+#[test]
 fn facts_are_drawn_by_a_summarizer_that_is_spawned_by_tokio() {
     in_each_runtime(|| async {
         let drawing =
-            |sheet: FactSheet| sheet.drawing(client(FACTS), Duration::from_secs(5)).with_spawner(tokio::spawn);
+            |sheet: FactSheet| sheet.with_drawing(client(FACTS), Duration::from_secs(5)).with_spawner(tokio::spawn);
         assert!(facts_drawn(drawing).await > 0);
     });
 }
@@ -116,7 +130,7 @@ fn with_the_feature_nobody_has_to_name_a_spawner() {
     in_each_runtime(|| async {
         let session = session().await.with_summarizer(client("They counted."));
         assert_eq!(summary_of(session).await.as_deref(), Some("They counted."));
-        let drawing = |sheet: FactSheet| sheet.drawing(client(FACTS), Duration::from_secs(5));
+        let drawing = |sheet: FactSheet| sheet.with_drawing(client(FACTS), Duration::from_secs(5));
         assert!(facts_drawn(drawing).await > 0);
     });
 }
@@ -198,7 +212,7 @@ fn a_summary_of_a_list_says_that_a_runtime_is_missing_too() {
 #[test]
 fn facts_are_not_drawn_without_the_runtime_and_the_run_goes_on() {
     block_on(async {
-        let drawing = |sheet: FactSheet| sheet.drawing(client(FACTS), Duration::from_secs(5));
+        let drawing = |sheet: FactSheet| sheet.with_drawing(client(FACTS), Duration::from_secs(5));
         assert_eq!(facts_drawn(drawing).await, 0);
     });
 }

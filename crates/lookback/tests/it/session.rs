@@ -311,7 +311,7 @@ proptest! {
 fn a_session_is_read_by_number_tag_and_text() {
     over_each(|store| {
         let mut session = open(&store, settings(4));
-        let label = |agent: &str, tags: &[&str]| Label::default().with_agent(agent).with_tags(tags.iter().copied());
+        let label = |agent: &str, tags: &[&str]| Label::default().agent(agent).tags(tags.iter().copied());
         block_on(session.label(label("scout", &["a"]))).unwrap();
         block_on(session.push(Message::user("The port is 5050."))).unwrap();
         block_on(session.push(Message::assistant_with_calls("", [lookback::ToolCall::new("c1", "read", "{}")])))
@@ -378,7 +378,7 @@ fn the_newest_messages_are_those_of_the_branch() {
 fn tags_go_along_to_another_branch() {
     over_each(|store| {
         let mut session = open(&store, settings(9));
-        let label = |tag: &str| Label::default().with_tags([tag]);
+        let label = |tag: &str| Label::default().tags([tag]);
         let user = |text: &str| Message::user(text);
         block_on(session.label(label("a"))).unwrap();
         block_on(session.push(user("one port"))).unwrap();
@@ -430,7 +430,7 @@ fn what_a_session_does_can_be_done_on_any_thread() {
     block_on(is_send(session.sync(vec![Message::user("one")]))).unwrap();
     block_on(is_send(session.label(Label::default()))).unwrap();
     block_on(is_send(session.compact(&Policy::unlimited()))).unwrap();
-    block_on(is_send(session.manage())).unwrap();
+    block_on(is_send(session.enforce_limits())).unwrap();
     block_on(is_send(session.read(&HistoryQuery::default()))).unwrap();
     block_on(is_send(session.window())).unwrap();
     block_on(is_send(session.clear())).unwrap();
@@ -443,9 +443,9 @@ fn messages_and_what_they_evict_are_one_write() {
         let mut session = open(&store, Settings::default().policy(policy));
         let said = |texts: &[&str]| texts.iter().map(|text| Message::user(*text)).collect::<Vec<_>>();
         let shown = |session: &Session| session.view().messages().map(|item| item.message().text()).collect::<Vec<_>>();
-        block_on(session.extend_managed(said(&["a", "b", "c"]))).unwrap();
+        block_on(session.extend_enforcing_limits(said(&["a", "b", "c"]))).unwrap();
         assert_eq!(shown(&session), ["b", "c"]);
-        block_on(session.replace_managed(said(&["d", "e", "f"]))).unwrap();
+        block_on(session.replace_enforcing_limits(said(&["d", "e", "f"]))).unwrap();
         assert_eq!(shown(&session), ["e", "f"]);
         assert_eq!(shown(&open(&store, settings(2))), ["e", "f"]);
         assert_eq!(count(&mut session), 6);
@@ -546,7 +546,8 @@ fn a_push_returns_the_positions_of_its_messages() {
         assert_eq!(block_on(session.receive_all(received, Origin::Client)).unwrap(), [4, 5]);
         assert_eq!(block_on(session.receive(Message::assistant("six"), Origin::Model, None)).unwrap(), [6]);
         // Between the messages there are compactions.
-        let managed = block_on(session.extend_managed(["seven", "eight"].map(Message::user).to_vec())).unwrap();
+        let managed =
+            block_on(session.extend_enforcing_limits(["seven", "eight"].map(Message::user).to_vec())).unwrap();
         let entries = block_on(session.entries()).unwrap();
         let text = |position: &u64| match &entries[usize::try_from(*position).unwrap()] {
             Entry::Message(arrival) => arrival.message.text(),

@@ -28,7 +28,7 @@ enum Op {
     System,
     Preamble(u8),
     Window,
-    Manage,
+    EnforceLimits,
     Usage(u64),
     Overflow(Option<u64>),
     Policy(u8),
@@ -58,7 +58,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => Just(Op::System),
         1 => (0u8..3).prop_map(Op::Preamble),
         12 => Just(Op::Window),
-        2 => Just(Op::Manage),
+        2 => Just(Op::EnforceLimits),
         1 => (20u64..300).prop_map(Op::Usage),
         2 => prop_oneof![Just(None), (10u64..600).prop_map(Some)].prop_map(Op::Overflow),
         2 => (0u8..9).prop_map(Op::Policy),
@@ -201,7 +201,7 @@ impl Life {
                 }
             }
             Op::Window => self.window(),
-            Op::Manage => block_on(self.session.manage()).unwrap(),
+            Op::EnforceLimits => block_on(self.session.enforce_limits()).unwrap(),
             Op::Usage(percent) => {
                 let tokens = self.session.view().totals().size.tokens * percent / 100;
                 block_on(self.session.usage("m", tokens)).unwrap();
@@ -238,7 +238,7 @@ impl Life {
                     block_on(self.session.clear()).unwrap();
                 } else if count % 2 == 0 {
                     self.only_summaries &= self.policy.hard.is_none();
-                    block_on(self.session.replace_managed(messages)).unwrap();
+                    block_on(self.session.replace_enforcing_limits(messages)).unwrap();
                 } else {
                     block_on(self.session.replace(messages)).unwrap();
                 }

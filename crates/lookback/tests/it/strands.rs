@@ -15,7 +15,7 @@ use lookback::compat::strands::{
     SummarizingOptions, recover, without_incomplete_calls,
 };
 use lookback::dialect::Shown;
-use lookback::summarize::{Ask, Completion, Function, Summarizer, SummarizerError, Task};
+use lookback::summarize::{Ask, Completion, Function, Summarizer, SummarizerError, SummaryTask};
 use lookback::transcript::Entry;
 use lookback::{Dialect, MemoryStore, Message, Session, Settings, Store, ToolCall};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ impl Summarizer for Scripted {
         "scripted"
     }
 
-    fn complete<'a>(&'a self, _: &'a Task) -> Completion<'a> {
+    fn complete<'a>(&'a self, _: &'a SummaryTask) -> Completion<'a> {
         let failed = |reason: String| SummarizerError::Failed { model: "scripted".into(), source: reason.into() };
         Box::pin(async move { self.0.clone().map_err(failed) })
     }
@@ -547,7 +547,7 @@ fn s3_one_message_that_is_larger_than_the_summarizers_window_is_split() {
         fn window(&self) -> Option<u64> {
             Some(4_000)
         }
-        fn complete<'a>(&'a self, task: &'a Task) -> Completion<'a> {
+        fn complete<'a>(&'a self, task: &'a SummaryTask) -> Completion<'a> {
             assert!(task.prompt().len() < 4 * 4_000);
             let call = self.0.fetch_add(1, Ordering::SeqCst);
             Box::pin(async move { Ok(format!("part {call}")) })

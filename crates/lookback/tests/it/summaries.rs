@@ -11,13 +11,13 @@ use futures_lite::future::{block_on, poll_once};
 use lookback::policy::Summarize;
 use lookback::session::{CompactionOutcome, Hooks};
 use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture as Reply};
-use lookback::summarize::{Completion, Summarizer, SummarizerError, Task};
+use lookback::summarize::{Completion, Summarizer, SummarizerError, SummaryTask};
 use lookback::{
     Dialect, FileStore, Limits, LogName, MemoryStore, Message, Policy, Request, Session, Settings, SqliteStore, Stage,
     Store, ToolCall,
 };
 
-type Answer = dyn Fn(usize, &Task) -> Result<String, SummarizerError> + Send + Sync;
+type Answer = dyn Fn(usize, &SummaryTask) -> Result<String, SummarizerError> + Send + Sync;
 
 /// A summarizer of a test: answers by the number of the call, after it was let go.
 #[derive(Clone)]
@@ -34,7 +34,7 @@ impl std::fmt::Debug for Scripted {
 }
 
 impl Scripted {
-    fn new(answer: impl Fn(usize, &Task) -> Result<String, SummarizerError> + Send + Sync + 'static) -> Self {
+    fn new(answer: impl Fn(usize, &SummaryTask) -> Result<String, SummarizerError> + Send + Sync + 'static) -> Self {
         Scripted { answer: Arc::new(answer), calls: Arc::default(), delay: Duration::ZERO }
     }
 
@@ -48,7 +48,7 @@ impl Summarizer for Scripted {
         "scripted"
     }
 
-    fn complete<'a>(&'a self, task: &'a Task) -> Completion<'a> {
+    fn complete<'a>(&'a self, task: &'a SummaryTask) -> Completion<'a> {
         let call = self.calls.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move {
             std::thread::sleep(self.delay);
@@ -323,7 +323,7 @@ fn a_claim_that_was_interrupted_as_it_was_written_holds_nobody_up() {
     for number in 0..4 {
         say(&mut session, number);
     }
-    assert!(block_on(poll_once(session.manage())).is_none(), "it was not interrupted");
+    assert!(block_on(poll_once(session.enforce_limits())).is_none(), "it was not interrupted");
     let begun = Instant::now();
     block_on(session.wait_for_summary()).unwrap();
     assert_eq!((texts(&mut session).len(), model.calls()), (3, 1));
@@ -385,14 +385,14 @@ fn a_summary_of_a_session_that_was_erased_is_not_taken_up_by_the_next_of_its_nam
     for number in 0..4 {
         say(&mut session, number);
     }
-    block_on(session.manage()).unwrap();
+    block_on(session.enforce_limits()).unwrap();
     block_on(lookback::store::purge(&*store, &"chat".parse().unwrap())).unwrap();
     let slow = Scripted { delay: Duration::from_millis(600), ..Scripted::new(|_, _| Ok("all else".into())) };
     let mut session = open(&store, settings(2, 100), &slow);
     for number in 0..4 {
         say(&mut session, number);
     }
-    block_on(session.manage()).unwrap();
+    block_on(session.enforce_limits()).unwrap();
     for _ in 0..3 {
         block_on(session.wait_for_summary()).unwrap();
     }
@@ -408,7 +408,7 @@ fn a_session_that_is_dropped_leaves_its_summary_to_the_next() {
         for number in 0..4 {
             say(&mut session, number);
         }
-        block_on(session.manage()).unwrap();
+        block_on(session.enforce_limits()).unwrap();
         drop(session);
         let mut session = open(&store, settings(2, 100), &model);
         block_on(session.wait_for_summary()).unwrap();
@@ -424,7 +424,7 @@ fn a_summarizer_that_hangs_is_given_up_in_time() {
         fn model(&self) -> &str {
             "hangs"
         }
-        fn complete<'a>(&'a self, _: &'a Task) -> Completion<'a> {
+        fn complete<'a>(&'a self, _: &'a SummaryTask) -> Completion<'a> {
             Box::pin(pending())
         }
     }
@@ -585,7 +585,7 @@ fn a_claim_of_a_wrong_clock_stops_summaries_no_longer_than_a_reader_is_patient()
     let hung = Scripted { delay: Duration::from_secs(3600), ..Scripted::new(|_, _| Ok("never".into())) };
     let mut dead = open(&store, settings(2, 100), &hung);
     (0..4).for_each(|number| say(&mut dead, number));
-    block_on(dead.manage()).unwrap();
+    block_on(dead.enforce_limits()).unwrap();
     let log = dead.name().summary_of();
     drop(dead);
     // Another began one, with a clock that is years ahead, and died.
@@ -595,12 +595,12 @@ fn a_claim_of_a_wrong_clock_stops_summaries_no_longer_than_a_reader_is_patient()
     });
     // Five seconds of grace are added to what a summary may take.
     let mut session = open(&store, settings(2, 100), &model).with_time_limit(Duration::ZERO);
-    block_on(session.manage()).unwrap();
+    block_on(session.enforce_limits()).unwrap();
     assert_eq!(model.calls(), 0, "it may still be at work");
     let begun = Instant::now();
     while model.calls() == 0 && begun.elapsed() < Duration::from_secs(20) {
         std::thread::sleep(Duration::from_millis(200));
-        block_on(session.manage()).unwrap();
+        block_on(session.enforce_limits()).unwrap();
     }
     assert_eq!(model.calls(), 1);
 }
@@ -623,7 +623,7 @@ fn a_failure_noted_by_a_wrong_clock_holds_up_the_next_try_for_seconds_and_not_fo
     let mut session = open(&store, settings(2, 100), &model);
     let begun = Instant::now();
     while model.calls() == 0 && begun.elapsed() < Duration::from_secs(20) {
-        block_on(session.manage()).unwrap();
+        block_on(session.enforce_limits()).unwrap();
         std::thread::sleep(Duration::from_millis(100));
     }
     assert_eq!(model.calls(), 1);
@@ -654,7 +654,7 @@ fn a_summary_that_was_made_under_an_old_name_is_taken_up() {
     let model = Scripted::new(|_, _| Ok("short".into()));
     let mut session = open_named(&store, name.as_str(), settings(2, 100), &model);
     (0..4).for_each(|number| say(&mut session, number));
-    block_on(session.manage()).unwrap();
+    block_on(session.enforce_limits()).unwrap();
     drop(session);
     // The notes as version 0.1.0 kept them: in the log of the session `chat`.
     let old = "chat".parse::<LogName>().unwrap().summary_of();

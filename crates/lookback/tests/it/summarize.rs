@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use futures_lite::future::block_on;
 use lookback::summarize::{
-    Ask, Completion, Extractive, Function, Passage, SummarizeOptions, Summarizer, SummarizerError, Summary, Task,
-    passages, run, summarize, units,
+    Ask, Completion, Extractive, Function, Passage, PassageRole, SummarizeOptions, Summarizer, SummarizerError,
+    Summary, SummaryTask, passages, run, summarize, units,
 };
 use lookback::tokens::{Estimate, OpenAiCounter, TokenCounter, Vocabulary};
 use lookback::{Dialect, Message, ToolCall};
@@ -43,7 +43,7 @@ fn talk() -> Vec<Message> {
 }
 
 fn user(text: &str) -> Passage {
-    Passage { index: 1, role: "user", text: text.to_owned(), media: 0 }
+    Passage::new(PassageRole::User, text)
 }
 
 fn estimate(text: &str) -> u64 {
@@ -54,7 +54,7 @@ fn estimate(text: &str) -> u64 {
 
 #[test]
 fn the_transcript_is_numbered_lines_with_roles() {
-    let prompt = Task::new(passages(&talk()), 500).prompt();
+    let prompt = SummaryTask::new(passages(&talk()), 500).prompt();
     for line in [
         "[1] system: Be brief.",
         "[2] user: Which port",
@@ -65,8 +65,8 @@ fn the_transcript_is_numbered_lines_with_roles() {
         assert!(prompt.contains(line), "{prompt}");
     }
     assert_eq!(prompt.split("\n\n").count(), 5);
-    assert_eq!(Task::new(passages(&[]), 500).prompt(), "");
-    assert_eq!(Task::new(passages(&[Message::user("Hello")]), 500).prompt(), "[1] user: Hello");
+    assert_eq!(SummaryTask::new(passages(&[]), 500).prompt(), "");
+    assert_eq!(SummaryTask::new(passages(&[Message::user("Hello")]), 500).prompt(), "[1] user: Hello");
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn the_model_gets_the_transcript_its_name_the_focus_and_the_budget() {
     block_on(summarize(&talk(), &model, &SummarizeOptions::default().budget(200))).unwrap();
     let asks = asks.lock().unwrap();
     assert_eq!(asks[0].model, "mock-model");
-    assert_eq!(asks[0].prompt, Task::new(passages(&talk()), 1).prompt());
+    assert_eq!(asks[0].prompt, SummaryTask::new(passages(&talk()), 1).prompt());
     assert!(asks[0].system.contains("Keep the summary under 500 tokens."), "{}", asks[0].system);
     assert!(asks[0].system.ends_with("\n\nPrioritize these aspects: decisions, key_facts."));
     assert!(asks[1].system.contains("Keep the summary under 200 tokens."));
@@ -162,7 +162,7 @@ fn an_answer_over_the_budget_is_cut_at_a_sentence() {
 fn what_holds_a_summarizer_is_one() {
     fn named(summarizer: impl Summarizer) -> String {
         assert_eq!(summarizer.window(), Some(9_000));
-        let task = Task::new(vec![user("Hello")], 10);
+        let task = SummaryTask::new(vec![user("Hello")], 10);
         format!("{} says {}", summarizer.model(), block_on(summarizer.complete(&task)).unwrap())
     }
     let model = Function::new("m", |_| async { Ok("hi".to_owned()) }).with_window(9_000);
@@ -191,7 +191,7 @@ impl Summarizer for Narrow {
         Some(self.window)
     }
 
-    fn complete<'a>(&'a self, task: &'a Task) -> Completion<'a> {
+    fn complete<'a>(&'a self, task: &'a SummaryTask) -> Completion<'a> {
         let request = self.counter.text(&task.system()) + self.counter.text(&task.prompt());
         assert!(request + task.budget <= self.window, "{request} and {} of {}", task.budget, self.window);
         self.calls.lock().unwrap().push(task.prompt());
@@ -216,7 +216,7 @@ fn what_one_call_cannot_take_is_split_and_merged() {
         for (messages, words) in [(&spoken, 20), (&spoken, 5_000), (&one, 40), (&unbroken, 1)] {
             for (window, budget) in [(700, 100), (2_000, 100), (2_000, 10_000)] {
                 let model = narrow(window, counter.clone(), words);
-                let task = Task::new(passages(messages), budget).with_previous("Port 1 is shut.");
+                let task = SummaryTask::new(passages(messages), budget).previous("Port 1 is shut.");
                 let summary = block_on(run(&model, task, &**counter)).unwrap();
                 assert!(summary.tokens_after <= budget.min(window / 4));
                 assert!(!summary.text.is_empty());
@@ -235,7 +235,7 @@ fn what_one_call_cannot_take_is_split_and_merged() {
 fn every_word_is_read_once() {
     let text: String = (0..3_000).map(|n| format!("w{n}{}", if n % 7 == 0 { ".\n\n" } else { " " })).collect();
     let model = narrow(900, Arc::new(Estimate::default()), 5);
-    block_on(run(&model, Task::new(vec![user(&text)], 50), &Estimate::default())).unwrap();
+    block_on(run(&model, SummaryTask::new(vec![user(&text)], 50), &Estimate::default())).unwrap();
     let calls = model.calls.into_inner().unwrap();
     let read = calls.iter().filter(|call| !call.contains("] summary: ")).flat_map(|call| call.split_whitespace());
     let read: Vec<&str> = read.filter(|word| word.starts_with('w')).collect();
@@ -245,10 +245,12 @@ fn every_word_is_read_once() {
 #[test]
 fn a_window_that_is_too_small_is_named_with_what_is_needed() {
     let model = narrow(100, Arc::new(Estimate::default()), 5);
-    let failed = block_on(run(&model, Task::new(vec![user("Hello")], 50), &Estimate::default())).unwrap_err();
+    let failed = block_on(run(&model, SummaryTask::new(vec![user("Hello")], 50), &Estimate::default())).unwrap_err();
     let SummarizerError::TooSmall { window: 100, needed, .. } = failed else { panic!("{failed}") };
     let model = narrow(needed, Arc::new(Estimate::default()), 5);
-    assert!(block_on(run(&model, Task::new(vec![user(&"Hello ".repeat(500))], 50), &Estimate::default())).is_ok());
+    assert!(
+        block_on(run(&model, SummaryTask::new(vec![user(&"Hello ".repeat(500))], 50), &Estimate::default())).is_ok()
+    );
 }
 
 #[test]
@@ -258,7 +260,7 @@ fn answers_to_a_schema_that_only_grow_are_an_error() {
         let answer = answer.clone();
         async move { Ok(answer) }
     });
-    let task = Task::new(vec![user(&"Hello ".repeat(5_000))], 100).with_schema(json!({"type": "object"}));
+    let task = SummaryTask::new(vec![user(&"Hello ".repeat(5_000))], 100).schema(json!({"type": "object"}));
     let failed = block_on(run(&model.with_window(1_000), task, &Estimate::default()));
     assert!(matches!(failed, Err(SummarizerError::NoProgress { .. })), "{failed:?}");
 }
@@ -297,7 +299,7 @@ mod facts {
         assert_eq!(facts.unwrap(), json!({"name": "Ada", "ports": [5050]}));
         assert_eq!((asks.len(), asks[0].model.as_str()), (1, "mock-model"));
         assert_eq!(asks[0].schema, Some(schema()));
-        assert_eq!(asks[0].prompt, Task::new(passages(&talk()), 1).prompt());
+        assert_eq!(asks[0].prompt, SummaryTask::new(passages(&talk()), 1).prompt());
         assert!(asks[0].system.contains("extraction"));
     }
 
@@ -413,7 +415,7 @@ fn the_focus_counts() {
 
 #[test]
 fn a_schema_needs_a_model() {
-    let task = Task::new(vec![user("Hello")], 50).with_schema(json!({}));
+    let task = SummaryTask::new(vec![user("Hello")], 50).schema(json!({}));
     let failed = block_on(run(&Extractive::default(), task, &Estimate::default()));
     assert!(matches!(failed, Err(SummarizerError::NeedsModel { .. })), "{failed:?}");
 }
@@ -421,7 +423,8 @@ fn a_schema_needs_a_model() {
 #[test]
 fn what_is_too_long_is_cut() {
     for text in ["x".repeat(100_000), "word ".repeat(20_000), format!("a{}", "\u{301}".repeat(50_000))] {
-        let summary = block_on(run(&Extractive::default(), Task::new(vec![user(&text)], 10), &Estimate::default()));
+        let summary =
+            block_on(run(&Extractive::default(), SummaryTask::new(vec![user(&text)], 10), &Estimate::default()));
         let summary = summary.unwrap();
         assert!(!summary.text.is_empty() && summary.tokens_after <= 10, "{}", summary.text);
     }
@@ -466,7 +469,7 @@ proptest! {
         let counter: Arc<dyn TokenCounter> =
             if exact { Arc::new(OpenAiCounter::new(Vocabulary::O200k)) } else { Arc::new(Estimate::default()) };
         let messages: Vec<Message> = said.iter().map(Message::user).collect();
-        let mut task = Task::new(passages(&messages), budget);
+        let mut task = SummaryTask::new(passages(&messages), budget);
         task.previous.clone_from(&previous);
         let model = Extractive::new(counter.clone());
         let summary = block_on(run(&model, task.clone(), &*counter)).unwrap();
@@ -479,7 +482,8 @@ proptest! {
 
     #[test]
     fn lines_are_units_in_their_order(said in texts(), budget in 30u64..200) {
-        let summary = block_on(run(&Extractive::default(), Task::new(vec![user(&said)], budget), &Estimate::default()));
+        let task = SummaryTask::new(vec![user(&said)], budget);
+        let summary = block_on(run(&Extractive::default(), task, &Estimate::default()));
         let units = units(&said);
         let mut rest = units.iter();
         let text = summary.unwrap().text;
@@ -508,7 +512,7 @@ proptest! {
     fn an_answer_keeps_the_budget(answer in texts(), budget in 8u64..60) {
         let counter = OpenAiCounter::new(Vocabulary::O200k);
         let model = Function::new("m", |_| { let answer = answer.clone(); async move { Ok(answer) } });
-        match block_on(run(&model, Task::new(vec![user("Hello")], budget), &counter)) {
+        match block_on(run(&model, SummaryTask::new(vec![user("Hello")], budget), &counter)) {
             Ok(summary) => prop_assert!(summary.tokens_after <= budget && answer.contains(&summary.text)),
             Err(SummarizerError::Empty { .. }) => prop_assert!(answer.trim().is_empty()),
             Err(error) => prop_assert!(false, "{error}"),

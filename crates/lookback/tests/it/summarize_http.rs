@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use futures_lite::future::block_on;
 use lookback::Message;
 use lookback::summarize::{
-    Anthropic, HttpLimits, OpenAi, SummarizeOptions, Summarizer, SummarizerError, Task, passages, run, summarize,
+    Anthropic, HttpLimits, OpenAi, SummarizeOptions, Summarizer, SummarizerError, SummaryTask, passages, run, summarize,
 };
 use lookback::tokens::{Estimate, TokenCounter, Vocabulary};
 use serde_json::{Value, json};
@@ -215,7 +215,7 @@ fn anthropic_is_asked_in_its_own_form() {
 #[test]
 fn a_schema_is_asked_for_in_the_form_of_each() {
     let schema = json!({"type": "object", "properties": {"port": {"type": "integer"}}});
-    let task = Task::new(passages(&[Message::user(SAID)]), 90).with_schema(schema.clone());
+    let task = SummaryTask::new(passages(&[Message::user(SAID)]), 90).schema(schema.clone());
 
     let server = serve(|_, _| Reply::Json(200, chat(r#"{"port": 5050}"#)));
     let facts = block_on(run(&openai(&server), task.clone(), &Estimate::default())).unwrap();
@@ -390,12 +390,12 @@ fn no_request_is_larger_than_the_window() {
     let messages: Vec<Message> =
         (0..60).map(|n| Message::user(format!("Fact {n}: {}", "the port is 5050, and so on. ".repeat(n)))).collect();
     let model = openai(&server).with_window(window);
-    let summary = block_on(run(&model, Task::new(passages(&messages), 200), &*counter)).unwrap();
+    let summary = block_on(run(&model, SummaryTask::new(passages(&messages), 200), &*counter)).unwrap();
     assert!(summary.tokens_after <= 200 && summary.text.ends_with("5050."), "{}", summary.text);
     assert!(server.seen().len() > 10);
     let whole = openai(&server);
     assert!(
-        block_on(run(&whole, Task::new(passages(&messages), 200), &*counter)).is_err(),
+        block_on(run(&whole, SummaryTask::new(passages(&messages), 200), &*counter)).is_err(),
         "it did not need splitting"
     );
 }

@@ -70,7 +70,7 @@ pub enum ProviderError {
 /// ```
 /// use lookback_core::{TooLong, policy::Measure};
 ///
-/// let long = TooLong::new(Measure::Tokens).with_actual(130_000).with_limit(128_000).with_reserved(4_000);
+/// let long = TooLong::new(Measure::Tokens).actual(130_000).limit(128_000).reserved(4_000);
 /// assert_eq!(
 ///     long.to_string(),
 ///     "the request is too long: 130000 tokens and 4000 for the answer, but the limit is 128000"
@@ -100,17 +100,20 @@ impl TooLong {
     }
 
     /// Sets how much was sent, without what is reserved for the answer.
-    pub const fn with_actual(self, actual: u64) -> TooLong {
+    #[must_use]
+    pub const fn actual(self, actual: u64) -> TooLong {
         TooLong { actual: Some(actual), ..self }
     }
 
     /// Sets how much is allowed, including what is reserved for the answer.
-    pub const fn with_limit(self, limit: u64) -> TooLong {
+    #[must_use]
+    pub const fn limit(self, limit: u64) -> TooLong {
         TooLong { limit: Some(limit), ..self }
     }
 
     /// Sets the tokens that are reserved for the answer.
-    pub const fn with_reserved(self, reserved: u64) -> TooLong {
+    #[must_use]
+    pub const fn reserved(self, reserved: u64) -> TooLong {
         TooLong { reserved: Some(reserved), ..self }
     }
 

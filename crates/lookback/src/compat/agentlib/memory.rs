@@ -27,7 +27,7 @@ use crate::store::{IntoStore, LogName, MemoryStore, Store, purge};
 /// use lookback::Message;
 /// use lookback::compat::agentlib::{Options, ReadOptions, SlidingWindowMemory, WriteOptions};
 ///
-/// let memory = SlidingWindowMemory::new(Options { max_turns: 1, ..Options::default() })?;
+/// let memory = SlidingWindowMemory::new(Options::default().max_turns(1))?;
 /// let to = WriteOptions::session("chat-1");
 /// memory.write(vec![Message::user("Hello"), Message::assistant("Good morning.")], &to).await?;
 ///
@@ -102,10 +102,10 @@ impl SlidingWindowMemory {
     /// use lookback::Message;
     /// use lookback::compat::agentlib::{Options, ReadOptions, SlidingWindowMemory, WriteOptions};
     ///
-    /// let memory = SlidingWindowMemory::new(Options { max_turns: 1, ..Options::default() })?;
+    /// let memory = SlidingWindowMemory::new(Options::default().max_turns(1))?;
     /// let talk = ["The port is 5050.", "Noted.", "And the host?", "It is green."].map(Message::user);
     /// memory.write(talk.to_vec(), &WriteOptions::default()).await?;
-    /// let found = memory.search(&ReadOptions { query: Some("port".to_owned()), ..ReadOptions::default() }).await?;
+    /// let found = memory.search(&ReadOptions::default().query("port")).await?;
     /// assert_eq!(found[0].text(), "The port is 5050.");
     /// assert_eq!(found.len(), 1);
     /// # Ok::<(), lookback::compat::agentlib::Error>(())
@@ -172,7 +172,7 @@ impl SlidingWindowMemory {
         if new.is_empty() && session.view().history_len() == 0 {
             return Ok(());
         }
-        let mut label = Label::default().with_tags(labels(&options.tags));
+        let mut label = Label::default().tags(labels(&options.tags));
         label.agent = options.agent_name.clone();
         session.extend_under(&label, new).await?;
         let keeping = keeping(self.options);

@@ -6,7 +6,15 @@ use std::collections::BTreeMap;
 const DEFAULT_SESSION: &str = "default";
 
 /// The limits of a [`SlidingWindowMemory`](super::SlidingWindowMemory).
+///
+/// ```
+/// use lookback::compat::agentlib::Options;
+///
+/// let options = Options::default().max_turns(10);
+/// assert_eq!((options.max_tokens, options.max_turns), (4_000, 10));
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Options {
     /// The most tokens that a read returns, counted by [`Utf16`](super::Utf16). At least 1; 4,000 by default.
     pub max_tokens: u64,
@@ -20,13 +28,27 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// Sets the most tokens that a read returns, at least 1.
+    #[must_use]
+    pub fn max_tokens(self, max_tokens: u64) -> Self {
+        Options { max_tokens, ..self }
+    }
+
+    /// Sets the number of turns that are kept of each session, at least 1.
+    #[must_use]
+    pub fn max_turns(self, max_turns: u64) -> Self {
+        Options { max_turns, ..self }
+    }
+}
+
 /// Tags, as keys with their values.
 ///
 /// ```
 /// use lookback::compat::agentlib::{Tags, WriteOptions};
 ///
 /// let tags = Tags::from([("project".to_owned(), "observatory".to_owned())]);
-/// let to = WriteOptions { tags, ..WriteOptions::session("chat-1") };
+/// let to = WriteOptions::session("chat-1").tags(tags);
 /// assert_eq!(to.tags["project"], "observatory");
 /// ```
 pub type Tags = BTreeMap<String, String>;
@@ -36,10 +58,12 @@ pub type Tags = BTreeMap<String, String>;
 /// ```
 /// use lookback::compat::agentlib::ReadOptions;
 ///
-/// let newest = ReadOptions { limit: Some(10), ..ReadOptions::session("chat-1") };
+/// let newest = ReadOptions::session("chat-1").limit(10);
+/// assert_eq!(newest.limit, Some(10));
 /// assert_eq!(ReadOptions::default().session_id, "default");
 /// ```
 #[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ReadOptions {
     /// The session, `default` by default.
     pub session_id: String,
@@ -65,10 +89,29 @@ impl ReadOptions {
     pub fn session(id: impl Into<String>) -> Self {
         ReadOptions { session_id: id.into(), limit: None, query: None, tags: Tags::new() }
     }
+
+    /// Sets the most messages to return, at least 1.
+    #[must_use]
+    pub fn limit(self, messages: u64) -> Self {
+        ReadOptions { limit: Some(messages), ..self }
+    }
+
+    /// Sets the words to look for.
+    #[must_use]
+    pub fn query(self, words: impl Into<String>) -> Self {
+        ReadOptions { query: Some(words.into()), ..self }
+    }
+
+    /// Sets the tags that messages must have been written under.
+    #[must_use]
+    pub fn tags(self, tags: Tags) -> Self {
+        ReadOptions { tags, ..self }
+    }
 }
 
 /// Where to write, and under which name and tags.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct WriteOptions {
     /// The session, `default` by default.
     pub session_id: String,
@@ -88,6 +131,18 @@ impl WriteOptions {
     /// Writes to this session, without an agent's name and without tags.
     pub fn session(id: impl Into<String>) -> Self {
         WriteOptions { session_id: id.into(), agent_name: None, tags: Tags::new() }
+    }
+
+    /// Sets the agent that writes.
+    #[must_use]
+    pub fn agent_name(self, name: impl Into<String>) -> Self {
+        WriteOptions { agent_name: Some(name.into()), ..self }
+    }
+
+    /// Sets the tags, by which the messages can be found.
+    #[must_use]
+    pub fn tags(self, tags: Tags) -> Self {
+        WriteOptions { tags, ..self }
     }
 }
 

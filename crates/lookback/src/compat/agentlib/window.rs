@@ -1,7 +1,5 @@
 //! The policies of a memory, and the messages that a session shows under them.
 
-use std::sync::Arc;
-
 use lookback_core::dialect::Shown;
 use lookback_core::policy::{Keep, Mode, Tokens};
 use lookback_core::view::Item;
@@ -11,7 +9,7 @@ use super::{Error, Options, Utf16};
 use crate::compat::openai::{DIALECT, decoded};
 
 pub(super) fn settings(policy: Policy) -> Settings {
-    Settings::default().dialect(DIALECT).policy(policy).counter(Arc::new(Utf16))
+    Settings::default().dialect(DIALECT).policy(policy).counter(Utf16)
 }
 
 /// Returns the policy of a read. It records nothing, so a larger limit shows more again.

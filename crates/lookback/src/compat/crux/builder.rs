@@ -13,7 +13,7 @@ use crate::compat::error::at_least_one;
 use crate::presets::rolling_batch;
 use crate::session::{CompactEnd, CompactStart, CompactionOutcome, Hooks, Job, Session};
 use crate::store::{IntoStore, MemoryStore, Store};
-use crate::summarize::Summarizer;
+use crate::summarize::{Spawner, Summarizer};
 
 /// The options of a [`SlidingWindow`].
 #[must_use]
@@ -29,7 +29,7 @@ pub struct SlidingWindowBuilder {
     end: Option<Arc<Hook<CompactEnd>>>,
     failed: Option<Arc<Hook<CompactEnd>>>,
     time_limit: Option<Duration>,
-    spawn: Option<Arc<dyn Fn(Job) + Send + Sync>>,
+    spawner: Option<Spawner>,
 }
 
 type Hook<T> = dyn Fn(&T) + Send + Sync;
@@ -48,7 +48,7 @@ impl SlidingWindowBuilder {
             end: None,
             failed: None,
             time_limit: None,
-            spawn: None,
+            spawner: None,
         }
     }
 
@@ -118,9 +118,10 @@ impl SlidingWindowBuilder {
         SlidingWindowBuilder { time_limit: Some(time_limit), ..self }
     }
 
-    /// Sets the function that runs the jobs in which summaries are made. See [`Session::with_spawner`].
-    pub fn spawner(self, spawn: impl Fn(Job) + Send + Sync + 'static) -> Self {
-        SlidingWindowBuilder { spawn: Some(Arc::new(spawn)), ..self }
+    /// Sets the function that starts the making of a summary in the background, for example `tokio::spawn`. What it
+    /// returns is dropped. See [`Session::with_spawner`].
+    pub fn spawner<R>(self, spawn: impl Fn(Job) -> R + Send + Sync + 'static) -> Self {
+        SlidingWindowBuilder { spawner: Some(Spawner::new(spawn)), ..self }
     }
 
     /// Opens the window. If the store has a conversation of this id, the window continues it.
@@ -147,15 +148,15 @@ impl SlidingWindowBuilder {
         let name = log_of(&self.id)?;
         let settings = settings(self.policy(batch));
         let counter = settings.counter.clone();
-        let focus = ["decisions", "key facts", "user preferences"].map(str::to_owned).to_vec();
+        let focus = ["decisions", "key facts", "user preferences"];
         let hooks = self.hooks();
         let mut session = Session::open(self.store, &name, settings).await?;
         session = session.with_summarizer(self.summarizer).with_focus(focus).with_hooks(hooks);
         if let Some(time_limit) = self.time_limit {
             session = session.with_time_limit(time_limit);
         }
-        if let Some(spawn) = self.spawn {
-            session = session.with_spawner(move |job| spawn(job));
+        if let Some(spawner) = self.spawner {
+            session = session.with_spawner(move |job| spawner.spawn(job));
         }
         Ok(SlidingWindow { session: Mutex::new(session), counter, batch })
     }

@@ -24,8 +24,8 @@
 //!
 //! The one-shot calls of the system are [`summarize`](crate::summarize::summarize) (`summarizeMessages`),
 //! [`key_facts`](crate::summarize::key_facts) (`extractKeyFacts`, with the feature `facts`) and
-//! [`Task::prompt`](crate::summarize::Task::prompt) (the transcript). Its budget manager and its key-value stores are
-//! not on the published page of the sliding window, and not here.
+//! [`SummaryTask::prompt`](crate::summarize::SummaryTask::prompt) (the transcript). Its budget manager and its
+//! key-value stores are not on the published page of the sliding window, and not here.
 
 mod builder;
 mod stored;

@@ -83,7 +83,7 @@ impl SlidingWindow {
     pub async fn push(&self, message: Message) -> Result<(), Error> {
         let mut session = self.session.lock().await;
         session.push(message).await?;
-        if let Err(error) = session.manage().await {
+        if let Err(error) = session.enforce_limits().await {
             // The message is written. A caller who saw an error would push it again.
             tracing::warn!(session = %session.name(), %error, "a summary could not be started");
         }

@@ -115,7 +115,7 @@ impl<M> ChatMemory<M> {
         let policy = self.inner.policy()?;
         let mut slot = self.inner.session.lock().await;
         let open = self.inner.open(&mut slot, policy).await?;
-        open.session.extend_managed(messages).await?;
+        open.session.extend_enforcing_limits(messages).await?;
         self.inner.note(open).await;
         Ok(())
     }
@@ -139,7 +139,7 @@ impl<M> ChatMemory<M> {
         let policy = self.inner.policy()?;
         let mut slot = self.inner.session.lock().await;
         let open = self.inner.open(&mut slot, policy).await?;
-        open.session.replace_managed(messages).await?;
+        open.session.replace_enforcing_limits(messages).await?;
         self.inner.note(open).await;
         Ok(())
     }

@@ -122,7 +122,7 @@ impl<S: ChatMemoryStore> FromChatMemoryStore<S> {
     /// counter here. The default is an estimate.
     #[must_use]
     pub fn token_counter(self, counter: impl TokenCounter + 'static) -> Self {
-        FromChatMemoryStore { settings: self.settings.counter(Arc::new(counter)), ..self }
+        FromChatMemoryStore { settings: self.settings.counter(counter), ..self }
     }
 
     /// Brings the log up to date with the inner store. If the messages there have changed, the log is written again, as

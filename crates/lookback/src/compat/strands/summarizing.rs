@@ -15,7 +15,7 @@ use super::{CompressionThreshold, ContextWindowOverflow, ConversationManager, Er
 use crate::compat::OptionError;
 use crate::session::{SearchHit, Session};
 use crate::store::{IntoStore, MemoryStore, Store};
-use crate::summarize::{Completion, Extractive, Summarizer, SummarizerError, Task, passages, run};
+use crate::summarize::{Completion, Extractive, Summarizer, SummarizerError, SummaryTask, passages, run};
 
 const NAME: &str = "SummarizingConversationManager";
 /// The tokens that the summarizer is asked to stay below if there is no limit.
@@ -224,11 +224,11 @@ impl SummarizingConversationManager {
             return Err(ContextWindowOverflow::new(IRREDUCIBLE).into());
         }
         let usual = || ["decisions", "facts", "preferences"].map(str::to_owned).to_vec();
-        let task = Task {
+        let task = SummaryTask {
             previous: standing.map(Message::text),
             focus: self.prompt.as_ref().map_or_else(usual, |prompt| vec![prompt.clone()]),
             instructions: self.prompt.clone(),
-            ..Task::new(passages(new), self.budget.unwrap_or(BUDGET).min(room))
+            ..SummaryTask::new(passages(new), self.budget.unwrap_or(BUDGET).min(room))
         };
         let listener = Listener { summarizer: &*self.summarizer, said: std::sync::Mutex::default() };
         let cut = run(&listener, task, &counter).await?.text;
@@ -286,7 +286,7 @@ impl Summarizer for Listener<'_> {
         self.summarizer.window()
     }
 
-    fn complete<'a>(&'a self, task: &'a Task) -> Completion<'a> {
+    fn complete<'a>(&'a self, task: &'a SummaryTask) -> Completion<'a> {
         Box::pin(async move {
             let answer = self.summarizer.complete(task).await?;
             self.said.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&answer);

@@ -224,7 +224,11 @@ fn told(scope: Scope, event: &FactEvent) -> String {
 
 async fn forget(memory: &Memory, given: &Arguments) -> Result<String, Trouble> {
     let Some(id) = given.id("id") else { return Err(Wrong::Empty { name: "id" }.into()) };
-    memory.forget_because(id, given.text("reason"), Source::of(Speaker::Model)).await?;
+    let source = Source::of(Speaker::Model);
+    match given.text("reason") {
+        Some(why) => memory.forget_because(id, why, source).await?,
+        None => memory.forget(id, source).await?,
+    }
     Ok(format!("{id} is forgotten; memory_get still shows its history."))
 }
 

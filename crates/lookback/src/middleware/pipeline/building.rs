@@ -52,7 +52,7 @@ impl Pipeline {
 
     /// Sets the most iterations that a run may have. By default there is no limit.
     #[must_use]
-    pub fn iterations(mut self, most: u64) -> Self {
+    pub fn with_iterations(mut self, most: u64) -> Self {
         self.options.iterations = Some(most);
         self
     }

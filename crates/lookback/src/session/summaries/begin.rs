@@ -16,7 +16,7 @@ use crate::calls;
 use crate::session::hooks::CompactStart;
 use crate::session::{Error, Session, now};
 use crate::store::StoreError;
-use crate::summarize::Task;
+use crate::summarize::SummaryTask;
 
 impl Session {
     /// Takes up a summary that is ready, or begins the one that the engine asks for, unless one is being made. Returns
@@ -90,7 +90,7 @@ impl Session {
         let evicted_count = request.messages.len() as u64;
         let total_tokens = self.engine.tokens(self.engine.view());
         let span = self.hooks.start(&CompactStart { session: name.clone(), evicted_count, total_tokens });
-        let task = Task { focus: summaries.focus.clone(), ..calls::task(&request) };
+        let task = SummaryTask { focus: summaries.focus.clone(), ..calls::task(&request) };
         let making = Making {
             store: self.store.clone(),
             session: name.clone(),

@@ -12,7 +12,7 @@ use tracing::Span;
 use super::note::{Note, failed};
 use crate::session::hooks::{CompactEnd, CompactionOutcome, Hooks};
 use crate::store::{LogName, Store, StoreError};
-use crate::summarize::{Spawner, Summarizer, SummarizerError, Summary, Task, run};
+use crate::summarize::{Spawner, Summarizer, SummarizerError, Summary, SummaryTask, run};
 
 /// Everything that making one summary needs.
 pub(super) struct Making {
@@ -53,7 +53,7 @@ pub enum NoSummary {
 }
 
 impl Making {
-    pub(super) async fn make(self, task: Task) {
+    pub(super) async fn make(self, task: SummaryTask) {
         let begun = Instant::now();
         let tokens_before = self.claim.size.tokens;
         let (note, tokens_after, outcome) = match self.within_time(task).await {
@@ -76,7 +76,7 @@ impl Making {
         self.hooks.end(&Span::current(), &end);
     }
 
-    async fn within_time(&self, task: Task) -> Result<Summary, NoSummary> {
+    async fn within_time(&self, task: SummaryTask) -> Result<Summary, NoSummary> {
         let made = async {
             match AssertUnwindSafe(run(&*self.summarizer, task, &*self.counter)).catch_unwind().await {
                 // No model was asked, because nothing was said: there is nothing to take up.

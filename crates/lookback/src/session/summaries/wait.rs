@@ -56,7 +56,7 @@ impl Session {
                 *until = Instant::now();
             }
             let before = self.engine.end();
-            self.manage().await?;
+            self.enforce_limits().await?;
             match &self.summaries.work {
                 Work::Ours { done, until, .. } => {
                     let (done, until) = (done.clone(), *until);

@@ -92,7 +92,7 @@ fn a_call_that_failed_in_the_store_goes_on_when_it_is_made_again_and_nothing_dou
             store.next_writes([Fault::None, Fault::None, fault]);
         }
         let session = Session::open(store, "run", Settings::default()).await.unwrap();
-        let mut run = Pipeline::new(session).with(Slow).iterations(4);
+        let mut run = Pipeline::new(session).with(Slow).with_iterations(4);
         let mut failed = 0;
         stubborn!(failed, run.start(Message::user("Read every page.")));
         while let Some(call) = stubborn!(failed, run.next()) {

@@ -103,7 +103,7 @@ fn the_standard_middleware_counts_what_is_reported() {
         let memory = Memory::open(store.clone(), "run").await.unwrap();
         let session = Session::open(store, "run", Settings::default()).await.unwrap();
         let window = ContextFilter::rounds(5).unwrap();
-        let mut run = Pipeline::standard(session, Budget::reported(100), window, memory).iterations(20);
+        let mut run = Pipeline::standard(session, Budget::reported(100), window, memory).with_iterations(20);
         run.start(Message::user("Find out why the build fails.")).await.unwrap();
         let mut calls = Vec::new();
         while let Some(call) = run.next().await.unwrap() {

@@ -88,7 +88,7 @@ fn every_message_that_leaves_the_window_is_reported_once_to_each_middleware() {
             .with(ContextFilter::rounds(2).unwrap())
             .with_settings(Leavers(lists[0].clone()), early)
             .with(Leavers(lists[1].clone()))
-            .iterations(8);
+            .with_iterations(8);
         run.start(Message::user("Find out why the build fails.")).await.unwrap();
         while let Some(call) = run.next().await.unwrap() {
             for tool in run.answered(asks(call.iteration), None).await.unwrap() {
@@ -117,7 +117,7 @@ fn a_policy_by_name_does_not_undo_what_a_middleware_tightened() {
             let limits = Limits { rounds: Some(asked.fetch_add(1, Ordering::Relaxed)), ..Limits::default() };
             Policy { limits, ..Policy::unlimited() }
         });
-        let mut run = Pipeline::new(session).with(ContextFilter::rounds(2).unwrap()).iterations(6);
+        let mut run = Pipeline::new(session).with(ContextFilter::rounds(2).unwrap()).with_iterations(6);
         run.start(Message::user("Find out why the build fails.")).await.unwrap();
         let mut most = 0;
         while let Some(call) = run.next().await.unwrap() {
@@ -144,7 +144,7 @@ fn the_task_is_sent_at_each_call_of_a_session_that_goes_on() {
                 .with(ContextFilter::rounds(3).unwrap())
                 .with(Progress::new().nudge_after(2).nudge_again_after(50).last_answer_after(100))
                 .with_continuity(Session::RESUMED_TURNS)
-                .iterations(12);
+                .with_iterations(12);
             run.start(Message::user("What is the build's fault?")).await.unwrap();
             let mut nudges = 0;
             while let Some(call) = run.next().await.unwrap() {
@@ -175,7 +175,7 @@ fn a_run_has_the_last_turns_of_its_session_before_it_and_a_sub_agents_has_none()
                     session.push(Message::user(format!("Question {number}?"))).await.unwrap();
                     session.push(Message::assistant("An answer.")).await.unwrap();
                 }
-                let mut run = Pipeline::new(session).iterations(3);
+                let mut run = Pipeline::new(session).with_iterations(3);
                 run = if sub_agent { run.sub_agent() } else { run };
                 run = continuity.into_iter().fold(run, Pipeline::with_continuity);
                 run.start(Message::user("What is the build's fault?")).await.unwrap();

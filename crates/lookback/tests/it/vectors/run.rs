@@ -79,7 +79,7 @@ pub fn play(vector: &Vector, dialect: Dialect, here: &str) -> BTreeMap<String, V
             run = place(run, middleware, &asked, &used, &mut held);
         }
         if let Some(most) = vector.iterations {
-            run = run.iterations(most);
+            run = run.with_iterations(most);
         }
         let model: Vec<Value> = vector.model.iter().flat_map(repeated).collect();
         let (mut calls, mut refused) = (Vec::<Call>::new(), Vec::new());
@@ -196,13 +196,13 @@ fn place(
         let used = used.clone();
         let mut budget = Budget::new(options["max"].as_u64().unwrap(), move || used.load(Ordering::Relaxed));
         if let Some(ratio) = options["soft"].as_f64() {
-            budget = budget.soft(ratio).unwrap();
+            budget = budget.with_soft(ratio).unwrap();
         }
         if let Some(ratio) = options["hard"].as_f64() {
-            budget = budget.hard(ratio).unwrap();
+            budget = budget.with_hard(ratio).unwrap();
         }
         if options["stop"] == true {
-            budget = budget.at_hard(AtHard::Stop);
+            budget = budget.with_at_hard(AtHard::Stop);
         }
         return run.with(if options["active"] == false { budget.disabled() } else { budget });
     }
