@@ -77,7 +77,7 @@ pub enum PolicyError {
 #[non_exhaustive]
 pub enum ValueFault {
     /// The path of the key has a number that no element of a list has.
-    #[error("there is no element `{step}`: the list has {count}")]
+    #[error("the list has {count} elements; there is no element `{step}`")]
     NoElement {
         /// That step of the path.
         step: String,
@@ -92,7 +92,7 @@ pub enum ValueFault {
     },
     /// No policy has this key, or the value has the wrong type or is out of range.
     #[error(transparent)]
-    Unfit(serde_json::Error),
+    Invalid(serde_json::Error),
 }
 
 fn names() -> String {

@@ -280,7 +280,7 @@ fn damaged_files_are_told_of_and_the_others_taken() {
     assert_eq!(
         damaged,
         [
-            "memory/compact:x:summary: a session's name may not begin with `compact:` and end with `:summary`: lookback reserves such names",
+            "memory/compact:x:summary: a session's name may not begin with `compact:` and end with `:summary`: Lookback reserves such names",
             "memory/s/fact-sheet.json: not in the form of KB Labs",
             "memory/s/mem-2.json: not valid JSON: EOF while parsing a string at line 1 column 19",
             "memory/s/mem-3.json: not an entry: no text in `content`",

@@ -67,7 +67,7 @@ pub enum BadLine {
     },
     /// The statement of a line cannot be a fact.
     #[error("line {line}: {fault}")]
-    Unfit {
+    Invalid {
         /// The line, from 1.
         line: usize,
         /// The reason.
@@ -99,7 +99,7 @@ impl Export {
                     // A speaker may name only so many facts, but an entry also lists those that were replaced without
                     // being named.
                     let named = Statement { supersedes: Vec::new(), ..statement.clone() };
-                    check(&named).map_err(|fault| BadLine::Unfit { line, fault })?;
+                    check(&named).map_err(|fault| BadLine::Invalid { line, fault })?;
                     statement.supersedes.as_slice()
                 }
                 FactEntry::Confirmed { id, .. } | FactEntry::Resolved { id, .. } | FactEntry::Forgotten { id, .. } => {
