@@ -63,10 +63,10 @@ pub enum PolicyError {
     },
     /// The text is not a policy in TOML.
     #[error("not a policy: {}", .0.to_string().trim_end())]
-    Toml(#[source] Box<toml::de::Error>),
+    Toml(Box<toml::de::Error>),
     /// The text is not a policy in JSON. Or it names a preset, in TOML or JSON, and its other keys cannot change it.
     #[error("not a policy: {0}")]
-    Json(#[source] serde_json::Error),
+    Json(serde_json::Error),
     /// The policy makes no sense.
     #[error(transparent)]
     Fault(#[from] PolicyFault),

@@ -67,7 +67,10 @@ pub enum SummarizerError {
         after: Duration,
     },
     /// The endpoint's response is larger than the limit.
-    #[error("the response of {model} is larger than {limit} bytes: raise the limit with `with_limits` if such a response is expected")]
+    #[error(
+        "the response of {model} is larger than {limit} bytes: raise the limit with `with_limits` if such a response is \
+         expected"
+    )]
     TooLarge {
         /// The model.
         model: String,
