@@ -75,8 +75,8 @@ const POLICY_HELP: &str = "A preset with settings, or a TOML or JSON file";
 const POLICY_LONG: &str = "\
 A preset with settings (NAME[:KEY=VALUE,...]), or a TOML or JSON file. The presets are `default`, `none`, `messages` \
 (max_messages=40), `turns` (max_turns=50), `rounds` (max_rounds=10) and `tokens` (max_tokens=8000). All but `none` \
-have a setting `target_...`: the size to which a window is reduced when it exceeds its limit. Every path in a policy is a \
-setting too, such as `keep.first=2`.
+have a setting `target_...`: the size to which a window is reduced when it exceeds its limit. Every path in a policy \
+is a setting too, such as `keep.first=2`.
 
 These presets behave like other systems: `turn-window` (max_turns=50, max_tokens=4000), `rolling-summary` \
 (window_size=20, summary_budget=1000, summary_role=system, batch=window_size/4), `two-tier` \
