@@ -74,9 +74,9 @@ pub(crate) enum Command {
 const POLICY_HELP: &str = "A preset with settings, or a TOML or JSON file";
 const POLICY_LONG: &str = "\
 A preset with settings (NAME[:KEY=VALUE,...]), or a TOML or JSON file. The presets are `default`, `none`, `messages` \
-(max_messages=40), `turns` (max_turns=50), `rounds` (max_rounds=10) and `tokens` (max_tokens=8000). Each of them has \
-a setting `target_...`: the size to which a window is reduced when it exceeds its limit. Every path in a policy is a \
-setting too, such as `keep.first=2`.
+(max_messages=40), `turns` (max_turns=50), `rounds` (max_rounds=10) and `tokens` (max_tokens=8000). All but `none` \
+have a setting `target_...`: the size to which a window is reduced when it exceeds its limit. Every path in a policy \
+is a setting too, such as `keep.first=2`.
 
 These presets behave like other systems: `turn-window` (max_turns=50, max_tokens=4000), `rolling-summary` \
 (window_size=20, summary_budget=1000, summary_role=system, batch=window_size/4), `two-tier` \
@@ -105,11 +105,11 @@ pub(crate) struct PolicyArgs {
     pub(crate) set: Vec<String>,
 }
 
-/// Print a conversation with its window in place
+/// Replace a conversation's messages with its window
 ///
 /// Reads a list of messages, a request body or a recording. Prints the same list or body, with the window in place of
 /// the messages. Kept messages and everything outside the messages stay byte for byte. For a recording, prints a
-/// request.
+/// request body.
 ///
 /// The window is the one that `replay` would send: as if a model call had been made before each assistant message.
 #[derive(Debug, ClapArgs)]
@@ -195,8 +195,8 @@ pub(crate) struct RulesArgs {
 ///
 /// Reads recordings, and all recordings in folders. A recording contains JSON lines, one transcript
 /// ({"id","messages","tools"}) or one message per line, with an optional `time`; a JSON list of either; a request
-/// body; or a session of Claude Code (~/.claude/projects). It may be gzipped. There is a model call before each
-/// assistant message, unless it is the first message.
+/// body; or a session of Claude Code (~/.claude/projects). It may be gzipped. A model call is assumed before each
+/// assistant message, except one that comes first.
 ///
 /// Several policies are compared with each other. If the recordings contain the usage that the provider reported, the
 /// replay is compared with it.

@@ -17,13 +17,13 @@ use crate::{output, words};
 /// An error that ends a command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    #[error("{place}: {source}")]
-    Unreadable { place: String, source: io::Error },
+    #[error("{place}: {error}")]
+    Unreadable { place: String, error: io::Error },
     #[error("{place}: {fault}")]
     Text { place: String, fault: TextError },
     #[error("{place}: {fault}")]
     Request { place: String, fault: RequestError },
-    #[error("{place}: {fault}")]
+    #[error("{place}: {fault}{}", flag(.fault))]
     Recording { place: String, fault: RecordingError },
     #[error("{place} contains {} transcripts; choose one with --transcript: {}", .names.len(), words::names(.names))]
     Several { place: String, names: Vec<String> },
@@ -72,11 +72,11 @@ pub(crate) enum Failure {
     #[error("{} is a store of Lookback; run `lookback facts export` with --store {}/", .0.display(), .0.display().to_string().trim_end_matches('/'))]
     OwnStore(PathBuf),
     #[error("the output could not be written: {0}")]
-    Output(#[from] io::Error),
+    Output(io::Error),
     #[error("the output could not be written as JSON: {0}")]
     Json(serde_json::Error),
-    #[error("the folder {place} could not be created: {source}")]
-    Folder { place: String, source: io::Error },
+    #[error("the folder {place} could not be created: {error}")]
+    Folder { place: String, error: io::Error },
     #[cfg(feature = "mcp")]
     #[error("LOOKBACK_STORE: {0}")]
     StoreVariable(NoHome),
@@ -97,6 +97,20 @@ pub(crate) enum Failure {
 /// Returns the end of the sentence that a transcript is missing: the transcripts to choose from.
 fn known(names: &[String]) -> String {
     if names.is_empty() { ": it is not a recording".to_owned() } else { format!("; choose {}", words::names(names)) }
+}
+
+/// Returns the end of a sentence that asks for the dialect.
+fn flag(fault: &RecordingError) -> &'static str {
+    match fault {
+        RecordingError::Contradiction { .. } | RecordingError::Message { clue: Some(_), .. } => " with --dialect",
+        _ => "",
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        Failure::Output(error)
+    }
 }
 
 impl Failure {
@@ -178,7 +192,7 @@ impl Failure {
         let mut source = std::error::Error::source(&self);
         while let Some(cause) = source {
             let why = cause.to_string();
-            // Some messages end with their cause.
+            // Some messages of other libraries end with their cause.
             if !said.ends_with(&why) {
                 output::note(&format!("because: {why}"));
             }

@@ -22,7 +22,7 @@ const LARGEST: u64 = 1 << 30;
 
 /// Reads a file. `-` is standard input.
 pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, Failure> {
-    read(path).map_err(|source| Failure::Unreadable { place: place(path), source })
+    read(path).map_err(|error| Failure::Unreadable { place: place(path), error })
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {

@@ -64,7 +64,7 @@ pub(crate) fn open(path: &Path, opening: Opening) -> Result<Arc<dyn Store>, Fail
         (Opening::Made(durability), true) => Arc::new(FileStore::open_with(path, durability)?),
         (Opening::Made(durability), false) => {
             if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-                let fault = |source| Failure::Folder { place: folder.display().to_string(), source };
+                let fault = |error| Failure::Folder { place: folder.display().to_string(), error };
                 make_private(folder).map_err(fault)?;
             }
             Arc::new(SqliteStore::open_with(path, durability)?)

@@ -42,7 +42,7 @@ pub(crate) fn reason(reason: &Reason) -> String {
         Reason::Waits => "waits for the end of the tool loop, which contains signed reasoning".to_owned(),
         Reason::Stale => "contained only signed reasoning, which a compaction invalidates".to_owned(),
         Reason::Spent => "a note from Lookback that the model has already seen".to_owned(),
-        Reason::Capped => "long output truncated when it arrived".to_owned(),
+        Reason::Capped => "long output truncated as it arrived".to_owned(),
         Reason::Repaired { why } => format!("could not be sent: {}", hidden(*why)),
         _ => "for a reason that this version cannot describe".to_owned(),
     }

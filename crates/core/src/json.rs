@@ -13,8 +13,10 @@ use serde_json::value::RawValue;
 pub struct SyntaxError(Arc<serde_json::Error>);
 
 impl SyntaxError {
-    pub(crate) fn new(error: serde_json::Error) -> Self {
-        SyntaxError(Arc::new(error))
+    /// Returns the reason, without the place.
+    pub fn reason(&self) -> String {
+        let text = self.0.to_string();
+        text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason).to_owned()
     }
 
     /// Returns the line, from 1.
@@ -30,13 +32,18 @@ impl SyntaxError {
 
 impl fmt::Display for SyntaxError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = self.0.to_string();
-        let reason = text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason);
-        write!(f, "{reason} at line {}, column {}", self.line(), self.column())
+        write!(f, "{} at line {}, column {}", self.reason(), self.line(), self.column())
     }
 }
 
 impl std::error::Error for SyntaxError {}
+
+impl From<serde_json::Error> for SyntaxError {
+    /// Keeps the parser's error, which must be about the syntax: the text of any other contains values that were found.
+    fn from(error: serde_json::Error) -> Self {
+        SyntaxError(Arc::new(error))
+    }
+}
 
 impl PartialEq for SyntaxError {
     fn eq(&self, other: &Self) -> bool {

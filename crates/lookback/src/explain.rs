@@ -3,13 +3,12 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use lookback_core::Dialect;
-use lookback_core::Explanation;
 use lookback_core::cut::Change;
 use lookback_core::dialect::{Mend, Mended};
 use lookback_core::plan::{Action, Decision, Reason};
 use lookback_core::transcript::{Arrival, Entry, Position};
 use lookback_core::view::{Item, View};
+use lookback_core::{Dialect, Explanation};
 use serde::{Serialize, Serializer};
 
 /// What happened to a run of neighboring messages.
@@ -54,7 +53,7 @@ fn as_pair<S: Serializer>(span: &Range<usize>, serializer: S) -> Result<S::Ok, S
 /// # Ok::<(), lookback::ConversionError>(())
 /// ```
 pub fn fates(entries: &[Entry], view: &View, dialect: Dialect, explanation: &Explanation) -> Vec<Fate> {
-    let past = Past::of(entries);
+    let past = PastDecisions::of(entries);
     let mut mended = mends(view, dialect);
     let shown: HashMap<Position, &Item> = view.messages().map(|item| (item.position(), item)).collect();
     let mut present: HashMap<Position, (usize, &Decision)> = HashMap::new();
@@ -104,29 +103,29 @@ pub fn mends(view: &View, dialect: Dialect) -> HashMap<Position, Vec<Mend>> {
 /// The messages that can be described together: those of one group of the window, or of one outcome of a past
 /// compaction.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Group {
+enum Bundle {
     Present(usize),
-    Past { compaction: usize, outcome: usize },
+    Compacted { compaction: usize, outcome: usize },
     Alone(Position),
 }
 
 /// What past compactions did to each entry: the last one that shortened it, and the one that dropped it.
 #[derive(Default)]
-struct Past<'a> {
+struct PastDecisions<'a> {
     shortened: HashMap<Position, &'a Decision>,
-    dropped: HashMap<Position, (Group, &'a Decision)>,
+    dropped: HashMap<Position, (Bundle, &'a Decision)>,
 }
 
-impl<'a> Past<'a> {
-    fn of(entries: &'a [Entry]) -> Past<'a> {
-        let mut past = Past::default();
+impl<'a> PastDecisions<'a> {
+    fn of(entries: &'a [Entry]) -> PastDecisions<'a> {
+        let mut past = PastDecisions::default();
         for (compaction, entry) in entries.iter().enumerate() {
             let Entry::Compaction(record) = entry else { continue };
             for (index, outcome) in record.groups.iter().enumerate() {
                 let decision = &outcome.decision;
                 let positions = outcome.spans.iter().cloned().flatten();
                 if decision.action.is_gone() {
-                    let group = Group::Past { compaction, outcome: index };
+                    let group = Bundle::Compacted { compaction, outcome: index };
                     past.dropped.extend(positions.map(|position| (position, (group, decision))));
                 } else if decision.action != Action::Keep {
                     past.shortened.extend(positions.map(|position| (position, decision)));
@@ -142,11 +141,11 @@ impl<'a> Past<'a> {
         arrival: &Arrival,
         item: Option<&Item>,
         here: Option<(usize, &Decision)>,
-    ) -> (Group, Action, Reason) {
+    ) -> (Bundle, Action, Reason) {
         let Some(item) = item else {
             return match (here, self.dropped.get(&position)) {
                 (Some((group, decision)), _) if decision.action.is_gone() => {
-                    (Group::Present(group), decision.action, decision.reason)
+                    (Bundle::Present(group), decision.action, decision.reason)
                 }
                 (_, Some((group, decision))) => (*group, decision.action, decision.reason),
                 (_, None) => {
@@ -155,11 +154,11 @@ impl<'a> Past<'a> {
                         _ => None,
                     });
                     let reason = why.map_or(Reason::Recent, |why| Reason::Repaired { why });
-                    (Group::Alone(position), Action::Drop, reason)
+                    (Bundle::Alone(position), Action::Drop, reason)
                 }
             };
         };
-        let group = here.map_or(Group::Alone(position), |(group, _)| Group::Present(group));
+        let group = here.map_or(Bundle::Alone(position), |(group, _)| Bundle::Present(group));
         let cut = item.edits().iter().any(|edit| matches!(edit.change, Change::Cut { .. }));
         let shortens = |decision: &&Decision| decision.action != Action::Keep && !decision.action.is_gone();
         let now = here.map(|(_, decision)| decision);

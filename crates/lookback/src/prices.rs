@@ -59,7 +59,7 @@ pub struct Prices {
 pub enum PricesError {
     /// The text is not TOML, or does not have the format of a table.
     #[error("cannot read the table of prices: {0}")]
-    Format(#[from] toml::de::Error),
+    Format(toml::de::Error),
     /// A number is negative or not finite.
     #[error("price `{name}`: {member} must be a number of at least 0")]
     Number {
@@ -82,7 +82,7 @@ impl Prices {
     /// # Errors
     /// Returns an error if the text is not TOML, does not have this format, or contains a number that makes no sense.
     pub fn from_toml(text: &str) -> Result<Self, PricesError> {
-        let prices: Prices = toml::from_str(text)?;
+        let prices: Prices = toml::from_str(text).map_err(PricesError::Format)?;
         for price in &prices.prices {
             let numbers = [("input", price.input), ("write", price.write), ("read", price.read)];
             if let Some((member, _)) = numbers.into_iter().find(|(_, number)| !number.is_finite() || *number < 0.0) {

@@ -256,8 +256,8 @@ fn a_wrong_command_line_is_named() {
     refused(&["--http", "8765"], "an address is IP:PORT");
     refused(&["--token-env", "SHORT"], "--http <ADDRESS>");
     refused(&["--session", "../x"], "no part of a session's name");
-    refused(&["--session", "memory:mcp:facts"], "lookback reserves such names");
-    refused(&["--store", "text.txt"], "text.txt is not a store of lookback");
+    refused(&["--session", "memory:mcp:facts"], "Lookback reserves such names");
+    refused(&["--store", "text.txt"], "text.txt is not a store of Lookback");
     let taken = Listening::new(&lab, &["--http", "127.0.0.1:0"]);
     refused(&["--http", &taken.address], "cannot listen on");
 }

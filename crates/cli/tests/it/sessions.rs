@@ -269,9 +269,9 @@ fn a_file_that_is_no_store_is_left_alone() {
     newer[60..64].copy_from_slice(&99_u32.to_be_bytes());
     lab = lab.with("foreign.db", &foreign).with("newer.db", &newer);
     for (file, says) in [
-        ("text.db", "is not a store of lookback"),
-        ("foreign.db", "is not a store of lookback"),
-        ("newer.db", "has version 99, and this version of lookback reads up to 2; update lookback"),
+        ("text.db", "is not a store of Lookback"),
+        ("foreign.db", "is not a store of Lookback"),
+        ("newer.db", "has version 99, and this version of Lookback reads up to 2; update Lookback"),
     ] {
         let before = fs::read(lab.path(file)).unwrap();
         for args in COMMANDS.into_iter().chain([&["replay", "session.jsonl"][..]]) {

@@ -132,7 +132,7 @@ impl Dialect {
     /// Returns an error if the text is not JSON or not a message, or if the dialect does not have its role. Parts of an
     /// unknown kind are not an error: they pass through unchanged.
     pub fn decode(self, text: &str) -> Result<Message, DecodeError> {
-        let raw: &RawValue = serde_json::from_str(text).map_err(SyntaxError::new).map_err(DecodeError::Syntax)?;
+        let raw: &RawValue = serde_json::from_str(text).map_err(SyntaxError::from).map_err(DecodeError::Syntax)?;
         self.decode_raw(raw)
     }
 

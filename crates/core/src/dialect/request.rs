@@ -133,7 +133,7 @@ impl Request {
     pub fn decode(bytes: impl Into<Vec<u8>>, dialect: Option<Dialect>) -> Result<Self, RequestError> {
         let text =
             String::from_utf8(bytes.into()).map_err(|e| RequestError::Utf8 { at: e.utf8_error().valid_up_to() })?;
-        let raw: &RawValue = serde_json::from_str(&text).map_err(SyntaxError::new).map_err(RequestError::Syntax)?;
+        let raw: &RawValue = serde_json::from_str(&text).map_err(SyntaxError::from).map_err(RequestError::Syntax)?;
         let fields = Fields::read(raw);
         let list = match &fields {
             Some(fields) => fields.get("messages").ok_or(RequestError::NoMessages)?,

@@ -37,7 +37,7 @@ impl Response {
     /// # Errors
     /// Returns an error if the body is not JSON, or has no message of the model. The body of an error has none.
     pub fn decode(body: &str, dialect: Dialect) -> Result<Self, DecodeError> {
-        let raw: &RawValue = serde_json::from_str(body).map_err(SyntaxError::new).map_err(DecodeError::Syntax)?;
+        let raw: &RawValue = serde_json::from_str(body).map_err(SyntaxError::from).map_err(DecodeError::Syntax)?;
         let fields = Fields::read(raw).ok_or(DecodeError::NotAnObject)?;
         let response = (dialect.format().response)(&fields)?;
         match response.message.role() {

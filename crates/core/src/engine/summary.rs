@@ -17,8 +17,7 @@ use crate::plan::{Decision, Plan, Reason, Verdict};
 use crate::policy::{Policy, Summarize};
 use crate::size::{Measure, Size};
 use crate::start::Start;
-use crate::wire::Dialect;
-use crate::wire::Role;
+use crate::wire::{Dialect, Role};
 
 /// A request for a summary, with everything that is needed to make it.
 #[derive(Clone)]
@@ -209,23 +208,23 @@ impl Engine {
         let gone = |(decision, _): &(&Decision, _)| decision.action.is_gone() && !uncounted(decision);
         let mut gone = plan.decisions.iter().zip(&spans_of).filter(gone).peekable();
         let reason = gone.peek()?.0.reason;
-        let base = self.view.summary();
-        let stood = base.map_or(Size::default(), |(_, base)| self.sizing().corrected(base.size));
+        let running = self.view.summary();
+        let replaced = running.map_or(Size::default(), |(_, summary)| self.sizing().corrected(summary.size));
         // At a hard limit the previous summary stays for now, but the new one is to replace it.
-        let mut size = if plan.verdict == Verdict::Compact { stood } else { Size::default() };
+        let mut size = if plan.verdict == Verdict::Compact { replaced } else { Size::default() };
         let mut covers = Vec::new();
         for (decision, spans) in gone {
             size += decision.before;
-            covers.extend(spans.iter().cloned().flatten().filter(|at| base.is_none_or(|(base, _)| *at != base)));
+            covers.extend(spans.iter().cloned().flatten().filter(|at| running.is_none_or(|(own, _)| *at != own)));
         }
         let covers = spans(covers);
         let covered = |position: Position| covers.iter().any(|span| span.contains(&position));
         let items = self.view.messages().filter(|item| !item.is_own() && covered(item.position()));
         let (messages, positions) = items.map(|item| (item.message.clone(), item.position())).unzip();
-        let previous = base.map(|(_, summary)| summary.text.clone());
-        let stood_for = base.map_or(0, |(_, base)| base.stands_for);
-        let total = size.tokens.saturating_sub(stood.tokens).saturating_add(stood_for);
-        let claim = SummaryClaim { covers, replaces: base.map(|(position, _)| position), reason, size, total };
+        let previous = running.map(|(_, summary)| summary.text.clone());
+        let stands_for = running.map_or(0, |(_, summary)| summary.stands_for);
+        let total = size.tokens.saturating_sub(replaced.tokens).saturating_add(stands_for);
+        let claim = SummaryClaim { covers, replaces: running.map(|(position, _)| position), reason, size, total };
         let aim = budget.min(claim.worth());
         Some(SummaryRequest { claim, messages, positions, previous, budget, aim })
     }

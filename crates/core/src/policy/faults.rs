@@ -52,7 +52,7 @@ impl Policy {
 #[non_exhaustive]
 pub enum PolicyFault {
     /// A share that is not above 0 and at most 1.
-    #[error("{place}.tokens: a share must be above 0 and at most 1, but is {share}")]
+    #[error("{place}.tokens: a share must be greater than 0 and at most 1, got {share}")]
     Share {
         /// The setting: `limits`, `target` or `hard`.
         place: &'static str,

@@ -76,7 +76,7 @@ pub struct Models {
 /// An error from reading a table of models.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("cannot read the table of models: {0}")]
-pub struct ModelsError(#[from] toml::de::Error);
+pub struct ModelsError(toml::de::Error);
 
 impl Models {
     /// Returns the table that comes with Lookback.
@@ -91,7 +91,7 @@ impl Models {
     /// # Errors
     /// Returns an error if the text is not TOML, or not in this format.
     pub fn from_toml(text: &str) -> Result<Self, ModelsError> {
-        Ok(toml::from_str(text)?)
+        toml::from_str(text).map_err(ModelsError)
     }
 
     /// Finds a model by its name, in any case; `None` if it is unknown.

@@ -144,7 +144,7 @@ impl Facts {
     /// Returns an error if the statement cannot be a fact, or if it names facts that it may not replace.
     ///
     /// ```
-    /// use lookback::memory::{FactEntry, Facts, Judgment, FactKind, Scope, Source, Speaker, Statement};
+    /// use lookback::memory::{FactEntry, FactKind, Facts, Judgment, Scope, Source, Speaker, Statement};
     ///
     /// let mut facts = Facts::new(Scope::Session);
     /// let said = |text| Statement::new(FactKind::Finding, text, Source::of(Speaker::Model));

@@ -109,7 +109,7 @@ const MISSES: usize = 16;
 /// with the facts that it shows, and those that it leaves out for their low confidence.
 ///
 /// ```
-/// use lookback::memory::{FactEntry, Facts, FactKind, Scope, SheetOptions, Source, Speaker, Statement, sheet};
+/// use lookback::memory::{FactEntry, FactKind, Facts, Scope, SheetOptions, Source, Speaker, Statement, sheet};
 /// use lookback::tokens::Estimate;
 ///
 /// let mut facts = Facts::new(Scope::Session);

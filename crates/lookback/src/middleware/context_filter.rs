@@ -27,6 +27,8 @@ pub struct ContextFilter {
 
 impl ContextFilter {
     /// Creates a filter from a policy. If the policy has no stages, those of the session's policy stay in place.
+    ///
+    /// The policy is not checked (see [`Policy::faults`]). Under a limit of 0 rounds, only pinned messages stay.
     pub fn new(policy: impl Into<Policy>) -> Self {
         ContextFilter { policy: policy.into() }
     }
@@ -61,7 +63,7 @@ impl ContextFilter {
 
 impl Middleware for ContextFilter {
     fn name(&self) -> &str {
-        "window"
+        "context_filter"
     }
 
     fn order(&self) -> u32 {

@@ -63,10 +63,10 @@ pub enum PolicyError {
     },
     /// The text is not a policy in TOML.
     #[error("not a policy: {}", .0.to_string().trim_end())]
-    Toml(#[source] Box<toml::de::Error>),
+    Toml(Box<toml::de::Error>),
     /// The text is not a policy in JSON. Or it names a preset, in TOML or JSON, and its other keys cannot change it.
     #[error("not a policy: {0}")]
-    Json(#[source] serde_json::Error),
+    Json(serde_json::Error),
     /// The policy makes no sense.
     #[error(transparent)]
     Fault(#[from] PolicyFault),
@@ -77,7 +77,7 @@ pub enum PolicyError {
 #[non_exhaustive]
 pub enum ValueFault {
     /// The path of the key has a number that no element of a list has.
-    #[error("there is no element `{step}`: the list has {count}")]
+    #[error("the list has {count} elements; there is no element `{step}`")]
     NoElement {
         /// That step of the path.
         step: String,
@@ -92,7 +92,7 @@ pub enum ValueFault {
     },
     /// No policy has this key, or the value has the wrong type or is out of range.
     #[error(transparent)]
-    Unfit(serde_json::Error),
+    Invalid(serde_json::Error),
 }
 
 fn names() -> String {

@@ -50,7 +50,7 @@ const fn preset(name: &'static str, purpose: &'static str) -> Preset {
 
 /// All presets.
 pub const PRESETS: &[Preset] = &[
-    preset("default", "for production: caps large tool results as they arrive, then drops in large batches"),
+    preset("default", "for production: truncates large tool results as they arrive, then drops in large batches"),
     preset("none", "everything, whatever the model's context window"),
     preset("messages", "the newest messages (max_messages=40)"),
     preset("turns", "the newest turns (max_turns=50)"),

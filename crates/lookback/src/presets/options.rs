@@ -89,7 +89,7 @@ fn read_two_tier(options: &Options<'_>) -> Result<Policy, PolicyError> {
 }
 
 fn read_message_window(options: &Options<'_>) -> Result<Policy, PolicyError> {
-    let max_messages = options.get("max_messages", "greater than zero", positive)?;
+    let max_messages = options.get("max_messages", "a positive integer", positive)?;
     let max_messages = max_messages.ok_or(PolicyError::Missing { preset: "message-window", option: "max_messages" })?;
     let mut preset = message_window(max_messages);
     if let Some(first) = options.get("always_keep_system_message_first", TRUTH, truth)? {

@@ -56,13 +56,13 @@ pub(super) fn is_key(key: &str) -> bool {
 /// Returns the policy with this value in place of the one at the key.
 fn set(policy: &Policy, key: &str, value: &str) -> Result<Policy, PolicyError> {
     let fault = |fault| PolicyError::Value { key: key.to_owned(), value: value.to_owned(), fault };
-    let unfit = |error| fault(ValueFault::Unfit(error));
+    let invalid = |error| fault(ValueFault::Invalid(error));
     let path = match (key.strip_prefix("max_"), key.strip_prefix("target_")) {
         (Some(measure), _) => format!("limits.{measure}"),
         (None, Some(measure)) => format!("target.{measure}"),
         (None, None) => key.to_owned(),
     };
-    let mut whole = serde_json::to_value(policy).map_err(unfit)?;
+    let mut whole = serde_json::to_value(policy).map_err(invalid)?;
     let mut place = &mut whole;
     for step in path.split('.') {
         if place.is_null() {
@@ -83,5 +83,5 @@ fn set(policy: &Policy, key: &str, value: &str) -> Result<Policy, PolicyError> {
         };
     }
     *place = serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned()));
-    serde_json::from_value(whole).map_err(unfit)
+    serde_json::from_value(whole).map_err(invalid)
 }

@@ -126,7 +126,7 @@ fn a_preset_of_a_system_has_the_options_of_its_documents() {
 fn a_wrong_option_is_named_with_what_it_must_be() {
     let message = |text| named(text).unwrap_err().to_string();
     assert_eq!(message("message-window"), "message-window needs max_messages, as in `message-window:max_messages=20`");
-    assert_eq!(message("message-window:max_messages=0"), "max_messages must be greater than zero, got 0");
+    assert_eq!(message("message-window:max_messages=0"), "max_messages must be a positive integer, got 0");
     assert_eq!(
         message("managed-window:window=3"),
         "managed-window has no option `window`; it has window_size, should_truncate_results, per_turn, \

@@ -1,7 +1,7 @@
 //! The errors of reading recordings.
 
 use lookback_core::DecodeError;
-use lookback_core::dialect::{Clue, Contradiction};
+use lookback_core::dialect::{Clue, Contradiction, SyntaxError};
 
 use super::Shape;
 
@@ -10,12 +10,12 @@ use super::Shape;
 #[non_exhaustive]
 pub enum RecordingError {
     /// A line is not JSON.
-    #[error("line {line}: not valid JSON: {reason}")]
+    #[error("line {line}: not valid JSON: {}", .fault.reason())]
     Syntax {
         /// The line, from 1.
         line: usize,
-        /// The parser's message.
-        reason: String,
+        /// What is wrong with it. Its own line number counts from where the parser began.
+        fault: SyntaxError,
     },
     /// A line is neither a transcript nor a message.
     #[error("line {line}: expected a transcript (with `messages`) or a message (with `role`)")]
@@ -33,7 +33,7 @@ pub enum RecordingError {
     #[error("{}", .0.advice())]
     Foreign(Shape),
     /// The messages of a transcript are in different dialects.
-    #[error("{}: {contradiction}; no dialect has both: choose one with --dialect", places(.line, .other))]
+    #[error("{}: {contradiction}; no dialect has both: give the dialect", places(.line, .other))]
     Contradiction {
         /// The line of the first, from 1.
         line: usize,
@@ -69,5 +69,5 @@ fn places(line: &usize, other: &usize) -> String {
 }
 
 fn why(clue: &Option<Box<Clue>>) -> String {
-    clue.as_ref().map_or_else(String::new, |clue| format!(" ({clue}; choose another with --dialect)"))
+    clue.as_ref().map_or_else(String::new, |clue| format!(" ({clue}): if that is wrong, give the dialect"))
 }

@@ -1,6 +1,6 @@
 //! Turning the bytes of a file into text: unpacked, and without a byte order mark.
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 
 use flate2::read::MultiGzDecoder;
 
@@ -23,8 +23,8 @@ pub enum TextError {
     #[error("the text is UTF-16; convert it to UTF-8")]
     Utf16,
     /// The bytes begin like gzip, but are damaged or cut off.
-    #[error("cannot unpack the gzip data: {0}")]
-    Gzip(String),
+    #[error("cannot unpack the gzip data: it is {}", damage(.0))]
+    Gzip(ErrorKind),
     /// The unpacked text would be too large.
     #[error("more than {largest} bytes after unpacking; unpack the file, and split it into several")]
     TooLarge {
@@ -65,10 +65,14 @@ pub fn text(bytes: Vec<u8>, largest: u64) -> Result<String, TextError> {
     Ok(text)
 }
 
+fn damage(kind: &ErrorKind) -> &'static str {
+    if *kind == ErrorKind::UnexpectedEof { "cut off" } else { "damaged" }
+}
+
 fn unpacked(bytes: &[u8], largest: u64) -> Result<Vec<u8>, TextError> {
     let mut unpacked = Vec::new();
     // One byte more than allowed tells a text that is too large from one that has exactly the most bytes.
     let mut reader = MultiGzDecoder::new(bytes).take(largest.saturating_add(1));
-    reader.read_to_end(&mut unpacked).map_err(|error| TextError::Gzip(error.to_string()))?;
+    reader.read_to_end(&mut unpacked).map_err(|error| TextError::Gzip(error.kind()))?;
     if unpacked.len() as u64 > largest { Err(TextError::TooLarge { largest }) } else { Ok(unpacked) }
 }

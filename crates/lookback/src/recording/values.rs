@@ -17,7 +17,7 @@ pub(super) fn read(text: &str) -> Result<Vec<(usize, &RawValue)>, RecordingError
         return values
             .map(|value| match value {
                 Ok(value) => Ok((lines.of(value), value)),
-                Err(error) => Err(syntax(error.line(), &error)),
+                Err(error) => Err(syntax(error.line(), error)),
             })
             .collect();
     }
@@ -26,7 +26,7 @@ pub(super) fn read(text: &str) -> Result<Vec<(usize, &RawValue)>, RecordingError
         .filter(|(_, text)| !text.trim().is_empty())
         .map(|(line, text)| match serde_json::from_str(text) {
             Ok(value) => Ok((line, value)),
-            Err(error) => Err(syntax(line, &error)),
+            Err(error) => Err(syntax(line, error)),
         })
         .collect()
 }
@@ -45,11 +45,8 @@ fn is_open(line: &str) -> bool {
     line.trim_end().ends_with(['{', '[', ',']) && serde_json::from_str::<&RawValue>(line).is_err()
 }
 
-fn syntax(line: usize, error: &serde_json::Error) -> RecordingError {
-    let text = error.to_string();
-    // The parser's line number means nothing if it was given only one line.
-    let reason = text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason).to_owned();
-    RecordingError::Syntax { line, reason }
+fn syntax(line: usize, error: serde_json::Error) -> RecordingError {
+    RecordingError::Syntax { line, fault: error.into() }
 }
 
 /// Counts lines up to values, which must be asked for in order.

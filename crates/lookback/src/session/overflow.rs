@@ -14,7 +14,7 @@ const REDUCTIONS: u64 = 9;
 
 /// The provider refuses a window as too long, and it cannot be made smaller.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the context cannot be reduced further: {tokens} tokens are left after {reductions} reductions, pinned: {}", Pinned::list(.pinned))]
+#[error("the window cannot be made smaller: {tokens} tokens are left after {reductions} reductions; pinned: {}", Pinned::list(.pinned))]
 #[non_exhaustive]
 pub struct Irreducible {
     /// How often it was made smaller since the last message.
@@ -43,7 +43,7 @@ impl Session {
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
-    /// use lookback::{ProviderError, Dialect, MemoryStore, Message, Session, Settings};
+    /// use lookback::{Dialect, MemoryStore, Message, ProviderError, Session, Settings};
     ///
     /// let mut session = Session::open(MemoryStore::new(), "chat-1", Settings::default()).await?;
     /// for text in ["first", "second", "third", "fourth"] {

@@ -36,8 +36,8 @@ impl Session {
         let mut entries = self.tend().await;
         let outcome = self.decide(Engine::window).await?;
         entries.extend(outcome.entries);
-        if let Some(refusal) = outcome.exceeded {
-            return Err(refusal.into());
+        if let Some(exceeded) = outcome.exceeded {
+            return Err(exceeded.into());
         }
         let view = outcome.on_read.map_or(Cow::Borrowed(self.engine.view()), |view| Cow::Owned(*view));
         self.sent = view.totals().size.tokens;

@@ -42,7 +42,7 @@ pub enum StoreError {
         place: String,
     },
     /// A newer version of Lookback wrote the store.
-    #[error("the store {place} has version {found}, and this version of lookback reads up to {known}; update lookback")]
+    #[error("the store {place} has version {found}, and this version of Lookback reads up to {known}; update Lookback")]
     Newer {
         /// The file.
         place: String,
@@ -64,7 +64,7 @@ pub enum StoreError {
         known: i64,
     },
     /// The file is not a store.
-    #[error("{place} is not a store of lookback")]
+    #[error("{place} is not a store of Lookback")]
     NotAStore {
         /// The file.
         place: String,
@@ -152,7 +152,7 @@ pub enum Damage {
     #[error("its body is not valid JSON")]
     NotJson,
     /// Its body is JSON, but not an entry of such a log.
-    #[error("its body is not an entry that this version of lookback knows")]
+    #[error("its body is not an entry that this version of Lookback knows")]
     NotAnEntry,
     /// It refers to entries that the log does not have.
     #[error("it refers to entries that do not exist")]

@@ -130,7 +130,7 @@ pub enum Durability {
 }
 
 /// Opens the store at a path, and creates it if it does not exist: plain files if the path is a folder or ends in `/`,
-/// otherwise a SQLite file.
+/// otherwise an SQLite file.
 ///
 /// # Errors
 /// Returns an error if the store cannot be opened or created, or if something else is at the path.

@@ -215,7 +215,7 @@ pub enum BadName {
     #[error("no part of a session's name between slashes may be empty, `.` or `..`")]
     Path,
     /// It is reserved for a derived log.
-    #[error("a session's name may not begin with `{before}` and end with `{after}`: lookback reserves such names")]
+    #[error("a session's name may not begin with `{before}` and end with `{after}`: Lookback reserves such names")]
     Reserved {
         /// Its beginning.
         before: &'static str,

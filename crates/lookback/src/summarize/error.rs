@@ -67,7 +67,10 @@ pub enum SummarizerError {
         after: Duration,
     },
     /// The endpoint's response is larger than the limit.
-    #[error("the response of {model} is larger than {limit} bytes: raise the limit with `with_limits` if it should be")]
+    #[error(
+        "the response of {model} is larger than {limit} bytes: raise the limit with `with_limits` if such a response is \
+         expected"
+    )]
     TooLarge {
         /// The model.
         model: String,
@@ -121,7 +124,10 @@ pub enum SummarizerError {
         needed: u64,
     },
     /// The summaries of the parts of a long conversation are no shorter than the parts.
-    #[error("the answers of {model} to {parts} parts are too long to be merged")]
+    #[error(
+        "the answers of {model} to {parts} parts are too long to be merged: raise the budget or use a model with a larger \
+         context window"
+    )]
     NoProgress {
         /// The model.
         model: String,

@@ -387,7 +387,7 @@ fn an_endpoint_that_refuses_whatever_is_sent_is_asked_a_few_times_only() {
             _ => Reply::Say("Done."),
         });
         let told = failed(&place.run(&[TASK]));
-        assert!(told.contains("agent: the context cannot be reduced further"), "{told}");
+        assert!(told.contains("agent: the window cannot be made smaller"), "{told}");
         let seen = place.audited();
         let refused = &seen[4..];
         assert!((2..=10).contains(&refused.len()), "{}", refused.len());

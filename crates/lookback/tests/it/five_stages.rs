@@ -60,7 +60,7 @@ struct Played {
 /// The events at which middleware fails, and the calls that are made by then.
 const MOMENTS: [(&str, u64); 4] = [("start", 0), ("before_model", 2), ("after_model", 3), ("before_tool", 3)];
 
-const MIDDLEWARE: [&str; 5] = ["observe", "budget", "window", "fact_sheet", "progress"];
+const MIDDLEWARE: [&str; 5] = ["observe", "budget", "context_filter", "fact_sheet", "progress"];
 
 async fn play(bad: &str, fault: Fault, at: &'static str, on_failure: OnFailure, dialect: Dialect) -> Played {
     let store = Arc::new(MemoryStore::new());
@@ -80,7 +80,7 @@ async fn play(bad: &str, fault: Fault, at: &'static str, on_failure: OnFailure, 
     let mut run = Pipeline::new(session)
         .with_settings(Faulty { middleware: Observe::new(), fault: of("observe"), at }, here("observe"))
         .with_settings(Faulty { middleware: budget, fault: of("budget"), at }, here("budget"))
-        .with_settings(Faulty { middleware: window, fault: of("window"), at }, here("window"))
+        .with_settings(Faulty { middleware: window, fault: of("context_filter"), at }, here("context_filter"))
         .with_settings(Faulty { middleware: FactSheet::new(memory), fault: of("fact_sheet"), at }, here("fact_sheet"))
         .with_settings(Faulty { middleware: Progress::new(), fault: of("progress"), at }, here("progress"))
         .with_iterations(12);
@@ -161,7 +161,7 @@ fn a_fault_in_any_of_the_five_leaves_the_run_valid_if_it_fails_open() {
         );
         // The others did their part. The filter's policy is set when the run begins, and holds. If that failed, the
         // session's own holds.
-        let whole = (middleware, at) == ("window", "start");
+        let whole = (middleware, at) == ("context_filter", "start");
         assert_eq!(played.last.contains(r#"\"page\":6"#), whole, "{here}: {}", played.last);
         assert!(played.last.contains(r#"\"page\":7"#), "{here}: {}", played.last);
         let lasting = |name| middleware != name || fault == Fault::Error;

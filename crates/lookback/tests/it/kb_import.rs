@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback::memory::{Counts, Effect, KbError, KbImported, Memory, Speaker, import_kb};
+use lookback::memory::{Counts, Effect, KbError, KbFault, KbImported, Memory, Speaker, import_kb};
 use lookback::{MemoryStore, Session, Settings, Store};
 use tempfile::TempDir;
 
@@ -162,9 +162,8 @@ fn both_layouts_become_facts_and_messages() {
     let mut counts = Counts::default();
     (counts.new, counts.superseded) = (21, 3);
     assert_eq!((report.files, report.counts, report.conversations, report.messages), (7, counts, 1, 3));
-    let damaged: Vec<_> =
-        report.damaged.iter().map(|damaged| (damaged.path.as_str(), damaged.reason.as_str())).collect();
-    assert_eq!(damaged, [(".kb/memory/shared/memory.json", "1 of its entries have no text")]);
+    let damaged: Vec<_> = report.damaged.iter().map(|damaged| (damaged.path.as_str(), &damaged.reason)).collect();
+    assert_eq!(damaged, [(".kb/memory/shared/memory.json", &KbFault::SomeWithoutText { count: 1 })]);
 }
 
 #[test]
@@ -220,7 +219,8 @@ fn a_folder_is_found_by_its_kb_its_memory_or_what_holds_it() {
     }
     let missing =
         block_on(import_kb(store(), Memory::WORKSPACE, Path::new("/nonesuch/kb"), Effect::Write)).unwrap_err();
-    assert!(matches!(missing, KbError::Unreadable { .. }), "{missing}");
+    assert_eq!(missing.to_string(), "/nonesuch/kb cannot be read");
+    assert!(matches!(missing, KbError::Unreadable { .. }) && std::error::Error::source(&missing).is_some());
 }
 
 #[test]
@@ -280,14 +280,14 @@ fn damaged_files_are_told_of_and_the_others_taken() {
     assert_eq!(
         damaged,
         [
-            "memory/compact:x:summary: a session's name may not begin with `compact:` and end with `:summary`: lookback reserves such names",
+            "memory/compact:x:summary: a session's name may not begin with `compact:` and end with `:summary`: Lookback reserves such names",
             "memory/s/fact-sheet.json: not in the form of KB Labs",
-            "memory/s/mem-2.json: not valid JSON: EOF while parsing a string at line 1 column 19",
+            "memory/s/mem-2.json: not valid JSON: EOF while parsing a string at line 1, column 19",
             "memory/s/mem-3.json: not an entry: no text in `content`",
             "memory/s/mem-4.json: the text has 2001 characters; at most 2000 are allowed. Shorten it, or state several facts",
             "memory/s/mem-5.json: larger than 16 MiB",
-            "memory/s/mem-6.json: not valid JSON: EOF while parsing a value at line 1 column 0",
-            "memory/s/mem-7.json: not valid JSON: recursion limit exceeded at line 1 column 128",
+            "memory/s/mem-6.json: not valid JSON: EOF while parsing a value at line 1, column 0",
+            "memory/s/mem-7.json: not valid JSON: recursion limit exceeded at line 1, column 128",
             "memory/s/mem-8.json: not an entry: no text in `content`",
             "memory/s/mem-9.json: not UTF-8",
             "memory/s/mem-a.json: not a file",
@@ -312,8 +312,8 @@ fn links_are_not_followed_out_of_the_folder() {
     let store = store();
     let report = imported(&store, root.path());
     assert_eq!((told(&store, "s").len(), told(&store, "t").len(), told(&store, "out").len()), (2, 1, 0));
-    let damaged: Vec<_> =
-        report.damaged.iter().map(|damaged| (damaged.path.as_str(), damaged.reason.as_str())).collect();
-    let out = "it leads out of the folder, and is not followed";
-    assert_eq!(damaged, [("memory/out", out), ("memory/s/mem-2.json", out), ("memory/s/mem-loop.json", "not a file")]);
+    let damaged: Vec<_> = report.damaged.iter().map(|damaged| (damaged.path.as_str(), &damaged.reason)).collect();
+    let out = &KbFault::Outside;
+    let none = &KbFault::NotAFile;
+    assert_eq!(damaged, [("memory/out", out), ("memory/s/mem-2.json", out), ("memory/s/mem-loop.json", none)]);
 }

@@ -183,7 +183,7 @@ fn an_upstream_that_always_overflows_is_asked_ten_times_at_most() {
     let Error::Irreducible(error) = error else { panic!("{error}") };
     assert_eq!((error.cause.limit, error.reductions + 1), (Some(10), requests));
     let text = error.to_string();
-    assert!(text.starts_with("the context cannot be reduced further: ") && text.contains("the current task"), "{text}");
+    assert!(text.starts_with("the window cannot be made smaller: ") && text.contains("the current task"), "{text}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The file formats of recordings, and how the dialect of their messages is recognized.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -97,7 +97,7 @@ fn a_given_dialect_is_not_found_out() {
 
 #[test]
 fn messages_of_two_dialects_in_one_transcript_are_named_with_their_lines() {
-    let told = "no dialect has both: choose one with --dialect";
+    let told = "no dialect has both: give the dialect";
     assert_eq!(
         fault(&[OPENAI[0], OPENAI[1], ANTHROPIC[2]].join("\n")),
         format!(
@@ -118,7 +118,7 @@ fn a_message_that_does_not_fit_the_dialect_found_out_says_what_told_it() {
     assert_eq!(
         fault(&[ANTHROPIC[1], r#"{"role":"wizard","content":"x"}"#].join("\n")),
         "line 2: messages[1]: unknown role `wizard`; anthropic has user, assistant and system (messages[0] has a block `tool_use`, \
-         as in anthropic; choose another with --dialect)"
+         as in anthropic): if that is wrong, give the dialect"
     );
 }
 
@@ -261,7 +261,7 @@ fn gzip_is_unpacked_up_to_a_bound() {
     assert_eq!(text(gzip(&zeros), (1 << 20) - 1), Err(TextError::TooLarge { largest: (1 << 20) - 1 }));
     let mut cut = gzip(&long);
     cut.truncate(cut.len() / 2);
-    assert!(matches!(text(cut, LARGEST), Err(TextError::Gzip(_))));
+    assert_eq!(text(cut, LARGEST), Err(TextError::Gzip(ErrorKind::UnexpectedEof)));
 }
 
 #[test]

@@ -246,7 +246,7 @@ async fn another_session_can_be_named_only_where_that_is_allowed() {
     }
     for (session, says) in [
         (json!("../x"), "no part of a session's name"),
-        (json!("memory:mcp:facts"), "lookback reserves such names"),
+        (json!("memory:mcp:facts"), "Lookback reserves such names"),
         (json!(7), "must be a string"),
     ] {
         let told = call(&client, "memory_get", json!({"session": session})).await.unwrap_err();

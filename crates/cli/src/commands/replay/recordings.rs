@@ -114,7 +114,7 @@ fn in_folder(folder: &Path, args: &ReplayArgs) -> Result<Vec<Source>, Failure> {
 }
 
 fn find(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
-    let fault = |source| Failure::Unreadable { place: folder.display().to_string(), source };
+    let fault = |error| Failure::Unreadable { place: folder.display().to_string(), error };
     for entry in fs::read_dir(folder).map_err(fault)? {
         let path = entry.map_err(fault)?.path();
         // A link to a folder may lead back to a folder above it.

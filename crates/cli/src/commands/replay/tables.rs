@@ -17,7 +17,7 @@ pub(super) fn calls(calls: &[ReplayedCall]) -> String {
         "call",
         "messages",
         "kept",
-        "cut",
+        "truncated",
         "cleared",
         "dropped",
         "sent",
@@ -55,7 +55,11 @@ fn note(call: &ReplayedCall) -> String {
         notes.push("cache cold".to_owned());
     }
     if call.capped > 0 {
-        notes.push(several(call.capped, "a long output cut as it arrived", "long outputs cut as they arrived"));
+        notes.push(several(
+            call.capped,
+            "a long output truncated as it arrived",
+            "long outputs truncated as they arrived",
+        ));
     }
     if call.repairs > 0 {
         notes.push(several(call.repairs, "a stand-in for a missing result", "stand-ins for missing results"));

@@ -29,7 +29,7 @@ const HEAD: usize = 64 * 1024;
 /// What a provider's error says about the request.
 ///
 /// ```
-/// use lookback_core::{ProviderError, Dialect};
+/// use lookback_core::{Dialect, ProviderError};
 ///
 /// let body = r#"{"type":"error","error":{"type":"invalid_request_error",
 ///     "message":"input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, decrease ..."}}"#;

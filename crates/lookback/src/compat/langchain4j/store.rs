@@ -142,9 +142,9 @@ impl<S: ChatMemoryStore> FromChatMemoryStore<S> {
             let mut engine = Engine::new(self.settings.clone());
             let mut entries = Vec::new();
             for message in messages {
-                let backend = |loss: ConversionError| StoreError::Backend {
+                let backend = |error: ConversionError| StoreError::Backend {
                     place: format!("of `{log}`"),
-                    source: Box::new(loss),
+                    source: Box::new(error),
                 };
                 entries.extend(engine.push(message).map_err(backend)?);
             }

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read};
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use super::entries::{self, Named, Turn};
-use super::{Damaged, KbError};
+use super::{Damaged, KbError, KbFault};
 use crate::memory::transfer::Transferred;
 use crate::store::LogName;
 
@@ -64,13 +64,13 @@ impl Reader {
         let Some(json) = self.json(path) else { return };
         let name = self.relative(path);
         let Some(shared) = entries::shared(&json) else {
-            return self.damaged(path, "not a shared memory: not an object");
+            return self.damaged(path, KbFault::NotAnObject);
         };
         self.found.shared.extend(shared.facts.into_iter().map(|fact| (name.clone(), fact)));
         for (session, fact) in shared.learnings {
             match session.parse::<LogName>() {
                 Ok(session) => self.found.sessions.entry(session).or_default().facts.push((name.clone(), fact)),
-                Err(error) => self.damaged(path, &error.to_string()),
+                Err(error) => self.damaged(path, KbFault::Name(error)),
             }
         }
         self.some_are_none(path, shared.none);
@@ -97,10 +97,7 @@ impl Reader {
                     _ => entries::entry(&json, None).map(|fact| facts.push((own, fact))),
                 };
                 if read.is_none() {
-                    self.damaged(
-                        &path,
-                        if is_entry { "not an entry: no text in `content`" } else { "not in the form of KB Labs" },
-                    );
+                    self.damaged(&path, if is_entry { KbFault::NoText } else { KbFault::OtherForm });
                 }
             }
         }
@@ -110,7 +107,7 @@ impl Reader {
         let log: LogName = match name.parse() {
             Ok(log) => log,
             Err(error) => {
-                folders.iter().for_each(|folder| self.damaged(folder, &format!("{error}")));
+                folders.iter().for_each(|folder| self.damaged(folder, KbFault::Name(error.clone())));
                 return;
             }
         };
@@ -132,25 +129,26 @@ impl Reader {
                     self.folders.entry(name.to_owned()).or_default().push(path);
                 }
                 (Some(_), Ok(_)) => {}
-                (Some(_), Err(error)) => self.damaged(&path, &error.to_string()),
-                (None, _) => self.damaged(&path, "its name is not UTF-8"),
+                (Some(_), Err(fault)) => self.damaged(&path, fault),
+                (None, _) => self.damaged(&path, KbFault::NameNotUtf8),
             }
         }
     }
 
     /// Returns the paths in a folder, by name, or nothing if the folder does not exist.
     fn listed(&mut self, folder: &Path) -> Vec<PathBuf> {
-        let listed = self.inside(folder).and_then(fs::read_dir);
-        let paths = listed.and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>());
+        let listed = self.inside(folder).and_then(|folder| Ok(fs::read_dir(folder)?));
+        let paths =
+            listed.and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>, KbFault>>());
         match paths {
             Ok(mut paths) => {
                 paths.sort();
                 // Paths keep the name that the folder was given, even if it is a link.
                 paths.into_iter().filter_map(|path| path.file_name().map(|name| folder.join(name))).collect()
             }
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Vec::new(),
-            Err(error) => {
-                self.damaged(folder, &error.to_string());
+            Err(KbFault::Io(ErrorKind::NotFound | ErrorKind::NotADirectory)) => Vec::new(),
+            Err(fault) => {
+                self.damaged(folder, fault);
                 Vec::new()
             }
         }
@@ -159,50 +157,45 @@ impl Reader {
     /// Reads a file's JSON. Returns `None` if the file does not exist or is damaged.
     fn json(&mut self, path: &Path) -> Option<Value> {
         let read = self.inside(path).and_then(|path| {
-            let fault = |reason: &str| io::Error::new(ErrorKind::InvalidData, reason.to_owned());
             if !fs::metadata(&path)?.is_file() {
-                return Err(fault("not a file"));
+                return Err(KbFault::NotAFile);
             }
             let mut bytes = Vec::new();
             File::open(&path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
             if bytes.len() as u64 > LARGEST {
-                return Err(fault("larger than 16 MiB"));
+                return Err(KbFault::TooLarge);
             }
-            let text = String::from_utf8(bytes).map_err(|_| fault("not UTF-8"))?;
+            let text = String::from_utf8(bytes).map_err(|_| KbFault::NotUtf8)?;
             let json = serde_json::from_str(text.trim_start_matches('\u{feff}'));
-            json.map_err(|error: serde_json::Error| fault(&format!("not valid JSON: {error}")))
+            json.map_err(|error: serde_json::Error| KbFault::Syntax(error.into()))
         });
         match read {
             Ok(json) => {
                 self.found.files += 1;
                 Some(json)
             }
-            Err(error) if error.kind() == ErrorKind::NotFound => None,
-            Err(error) => {
-                self.damaged(path, &error.to_string());
+            Err(KbFault::Io(ErrorKind::NotFound)) => None,
+            Err(fault) => {
+                self.damaged(path, fault);
                 None
             }
         }
     }
 
     /// Resolves a path, which must be in the folder.
-    fn inside(&self, path: &Path) -> io::Result<PathBuf> {
+    fn inside(&self, path: &Path) -> Result<PathBuf, KbFault> {
         let real = path.canonicalize()?;
-        if real.starts_with(&self.root) {
-            Ok(real)
-        } else {
-            Err(io::Error::new(ErrorKind::PermissionDenied, "it leads out of the folder, and is not followed"))
-        }
+        if real.starts_with(&self.root) { Ok(real) } else { Err(KbFault::Outside) }
     }
 
     fn some_are_none(&mut self, path: &Path, none: usize) {
         if none > 0 {
-            self.damaged(path, &format!("{none} of its entries have no text"));
+            self.damaged(path, KbFault::SomeWithoutText { count: none });
         }
     }
 
-    fn damaged(&mut self, path: &Path, reason: &str) {
-        self.found.damaged.push(Damaged { path: self.relative(path), reason: reason.to_owned() });
+    fn damaged(&mut self, path: &Path, reason: KbFault) {
+        self.found.damaged.push(Damaged { path: self.relative(path), reason });
     }
 
     fn relative(&self, path: &Path) -> String {

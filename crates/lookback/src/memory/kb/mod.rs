@@ -2,6 +2,7 @@
 //! turns.
 
 mod entries;
+mod fault;
 mod folder;
 
 use std::path::{Path, PathBuf};
@@ -18,6 +19,8 @@ use super::{Memory, MemoryError};
 use crate::session::log::record;
 use crate::session::now;
 use crate::store::{LogName, Store, StoreError};
+
+pub use fault::KbFault;
 
 /// The report of an import.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -44,8 +47,9 @@ pub struct KbImported {
 pub struct Damaged {
     /// The file or folder, relative to the folder that was imported.
     pub path: String,
-    /// The reason, without the file's contents.
-    pub reason: String,
+    /// The reason.
+    #[serde(serialize_with = "super::transfer::as_text")]
+    pub reason: KbFault,
 }
 
 /// The errors of importing a folder.
@@ -53,7 +57,7 @@ pub struct Damaged {
 #[non_exhaustive]
 pub enum KbError {
     /// The folder cannot be read.
-    #[error("{place} cannot be read: {source}")]
+    #[error("{place} cannot be read")]
     Unreadable {
         /// The folder.
         place: String,
@@ -126,7 +130,7 @@ impl KbImported {
         let outcomes = memory.take_over(scope, &incoming, effect).await?;
         for ((path, _), outcome) in found.iter().zip(outcomes) {
             if let Err(refused) = self.counts.add(outcome) {
-                self.damaged.push(Damaged { path: path.clone(), reason: refused.to_string() });
+                self.damaged.push(Damaged { path: path.clone(), reason: KbFault::Refused(refused) });
             }
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use lookback_core::dialect::SyntaxError;
 use lookback_core::transcript::Position;
 use serde_json::error::Category;
 
@@ -24,12 +25,12 @@ pub struct Export {
 #[non_exhaustive]
 pub enum BadLine {
     /// A line is not JSON.
-    #[error("line {line}: not valid JSON: {reason}")]
+    #[error("line {line}: not valid JSON: {}", .fault.reason())]
     Syntax {
         /// The line, from 1.
         line: usize,
-        /// The parser's message.
-        reason: String,
+        /// What is wrong with it. Its own line number is always 1.
+        fault: SyntaxError,
     },
     /// A line is JSON, but not an entry of an export.
     #[error("line {line}: not a line of a facts export: {reason}")]
@@ -67,7 +68,7 @@ pub enum BadLine {
     },
     /// The statement of a line cannot be a fact.
     #[error("line {line}: {fault}")]
-    Unfit {
+    Invalid {
         /// The line, from 1.
         line: usize,
         /// The reason.
@@ -84,7 +85,7 @@ impl Export {
         let mut export = Export { scope: None, lines: Vec::new() };
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (line, text) in (1..).zip(text.lines()).filter(|(_, text)| !text.trim().is_empty()) {
-            let read: Line = serde_json::from_str(text).map_err(|error| fault(line, &error))?;
+            let read: Line = serde_json::from_str(text).map_err(|error| fault(line, error))?;
             if *export.scope.get_or_insert(read.scope) != read.scope {
                 return Err(BadLine::Mixed { line });
             }
@@ -99,7 +100,7 @@ impl Export {
                     // A speaker may name only so many facts, but an entry also lists those that were replaced without
                     // being named.
                     let named = Statement { supersedes: Vec::new(), ..statement.clone() };
-                    check(&named).map_err(|fault| BadLine::Unfit { line, fault })?;
+                    check(&named).map_err(|fault| BadLine::Invalid { line, fault })?;
                     statement.supersedes.as_slice()
                 }
                 FactEntry::Confirmed { id, .. } | FactEntry::Resolved { id, .. } | FactEntry::Forgotten { id, .. } => {
@@ -189,13 +190,13 @@ impl Export {
 }
 
 /// Returns the parser's message about a line, without the line's content.
-fn fault(line: usize, error: &serde_json::Error) -> BadLine {
-    let text = error.to_string();
-    // The parser was given one line, so its line number means nothing.
-    let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason);
+fn fault(line: usize, error: serde_json::Error) -> BadLine {
     match error.classify() {
-        Category::Io | Category::Syntax | Category::Eof => BadLine::Syntax { line, reason: text.to_owned() },
+        Category::Io | Category::Syntax | Category::Eof => BadLine::Syntax { line, fault: error.into() },
         Category::Data => {
+            let text = error.to_string();
+            // The parser was given one line, so its line number means nothing.
+            let text = text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason);
             // `invalid type: string "...", expected u64` contains the value that was found.
             let invalid = text.starts_with("invalid ") || text.starts_with("unknown variant");
             let expected = text.rsplit_once(", expected ").filter(|_| invalid);

@@ -35,8 +35,8 @@ pub(super) struct Making {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NoSummary {
-    /// The summary was not done in time.
-    #[error("it was not done in time")]
+    /// The summary was not finished within its time limit.
+    #[error("the summary was not finished within its time limit")]
     Late,
     /// The summarizer panicked, with this message if it was a constant.
     #[error("{0}")]
