@@ -6,8 +6,8 @@ use std::fs::{self, File, FileType};
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
-use lookback::policy::Measure;
 use lookback::recording::{self, Shape};
+use lookback::size::Measure;
 use lookback::tokens::{Model, Models};
 use lookback::{Dialect, Limits, Mode, Policy, Preamble, Price, Prices, Recording, Request, Settings, presets};
 use serde::Serialize;

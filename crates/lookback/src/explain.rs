@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use lookback_core::Dialect;
 use lookback_core::Explanation;
-use lookback_core::cut::Change;
 use lookback_core::dialect::{Mend, Mended};
+use lookback_core::edit::Change;
 use lookback_core::plan::{Action, Decision, Reason};
 use lookback_core::transcript::{Arrival, Entry, Position};
 use lookback_core::view::{Item, View};

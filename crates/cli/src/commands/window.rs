@@ -9,7 +9,7 @@ use lookback::dialect::Mend;
 use lookback::engine::Explanation;
 use lookback::explain::{Fate, fates};
 use lookback::plan::{Action, Reason};
-use lookback::policy::Excess;
+use lookback::size::Excess;
 use lookback::summarize::{Extractive, run as summary};
 use lookback::tokens::Uncounted;
 use lookback::{Engine, Error, Limits, Policy, Request, Settings, SummaryRequest, View};

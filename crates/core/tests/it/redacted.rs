@@ -2,8 +2,8 @@
 
 use std::fmt::Debug;
 
-use lookback_core::cut::{Change, Cut, Edit};
 use lookback_core::dialect::Shown;
+use lookback_core::edit::{Change, Cut, Edit};
 use lookback_core::message::{
     AssistantPart, Media, MediaSource, Opaque, PartRef, Reasoning, ResultItem, SystemPart, UserPart,
 };

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use futures_lite::future::block_on;
-use lookback::cut;
 use lookback::dialect::Shown;
+use lookback::edit;
 use lookback::engine::{Engine, Settings, SummaryRequest};
 use lookback::summarize::{Extractive, run};
 use lookback::tokens::Estimate;
@@ -193,7 +193,7 @@ fn ours(messages: &[Message], preset: &str, option: &str) -> Result<Ours, Fault>
     let came = taken.entries.iter().zip(0..).filter(|(entry, _)| matches!(entry, Entry::Message(_)));
     for ((_, position), indices) in came.zip(&indices) {
         let Some(item) = view.messages().find(|item| item.position() == position) else { continue };
-        let edited = item.edits().iter().any(|edit| matches!(edit.change, cut::Change::Cut { .. }));
+        let edited = item.edits().iter().any(|edit| matches!(edit.change, edit::Change::Cut { .. }));
         for index in indices {
             if let Some(fate) = fates.get_mut(*index) {
                 *fate = if edited { Fate::Edited } else { Fate::Whole };

@@ -22,7 +22,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use lookback_core::Message;
 use lookback_core::engine::{Engine, Settings};
-use lookback_core::policy::Totals;
+use lookback_core::size::Totals;
 use lookback_core::transcript::{Entry, Millis};
 use lookback_core::view::View;
 use serde::Serialize;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use lookback_core::message::Message;
-use lookback_core::policy::Totals;
+use lookback_core::size::Totals;
 use lookback_core::transcript::{Arrival, Entry, Label, Millis, Origin, Position};
 use serde::Serialize;
 

@@ -211,7 +211,7 @@ impl Life {
                 self.window();
                 let tokens = |session: &Session| session.preview().tokens();
                 let before = tokens(&self.session);
-                let mut long = TooLong::new(lookback::policy::Measure::Tokens);
+                let mut long = TooLong::new(lookback::size::Measure::Tokens);
                 long.limit = *room;
                 match block_on(self.session.overflow(long)) {
                     Ok(()) => assert!(tokens(&self.session) < before, "{before}"),
