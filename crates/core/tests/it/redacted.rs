@@ -144,6 +144,6 @@ fn a_summary_and_the_request_for_it_say_no_word() {
     request.previous = Some(MARK.to_owned());
     hides(&request);
     engine.accept_summary(&request.claim, MARK).unwrap();
-    let (_, summary) = engine.view().summary().unwrap();
+    let summary = engine.view().summary().unwrap();
     hides(summary);
 }

@@ -186,11 +186,11 @@ fn ours(messages: &[Message], preset: &str, option: &str) -> Result<Ours, Fault>
     let mut summarize = |request: &SummaryRequest| {
         block_on(run(&summarizer, calls::task(request), &counter)).ok().map(|summary| summary.text)
     };
-    let taken = calls::take_in(&mut engine, &request, &mut summarize, &mut |_| {})?;
+    let result = calls::run_request(&mut engine, &request, &mut summarize, &mut |_| {})?;
     let view = engine.view();
     let gone = if view.summary().is_some() { Fate::Summarized } else { Fate::Gone };
     let mut fates = vec![gone; messages.len()];
-    let came = taken.entries.iter().zip(0..).filter(|(entry, _)| matches!(entry, Entry::Message(_)));
+    let came = result.entries.iter().zip(0..).filter(|(entry, _)| matches!(entry, Entry::Message(_)));
     for ((_, position), indices) in came.zip(&indices) {
         let Some(item) = view.messages().find(|item| item.position() == position) else { continue };
         let edited = item.edits().iter().any(|edit| matches!(edit.change, edit::Change::Cut { .. }));
@@ -203,7 +203,7 @@ fn ours(messages: &[Message], preset: &str, option: &str) -> Result<Ours, Fault>
     if let (true, Some(fate)) = (bedrock, fates.first_mut()) {
         *fate = Fate::Whole;
     }
-    Ok(Ours { fates, summary: view.summary().map(|(_, summary)| summary.text.clone()) })
+    Ok(Ours { fates, summary: view.summary().map(|summary| summary.text.clone()) })
 }
 
 /// A request, and for each of its messages the indices of the transcript's messages that it holds.

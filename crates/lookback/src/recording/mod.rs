@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 pub use error::RecordingError;
 pub use shape::Shape;
-pub use unpack::{LARGEST, TextError, text};
+pub use unpack::{LARGEST, TextError, read_text};
 
 /// A recorded conversation.
 #[derive(Debug, Clone)]

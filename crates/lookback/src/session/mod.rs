@@ -31,7 +31,7 @@ pub use error::Error;
 pub use hooks::{CompactEnd, CompactStart, CompactionOutcome, Hooks};
 pub use lookback_core::transcript::Label;
 pub use overflow::Irreducible;
-pub use read::{HistoryEntry, HistoryQuery, SessionRecord};
+pub use read::{HistoryEntry, HistoryQuery, SessionInfo};
 pub use resume::Resumed;
 pub(crate) use search::excerpt;
 pub use search::{SearchHit, search};

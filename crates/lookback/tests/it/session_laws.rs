@@ -321,7 +321,7 @@ impl Life {
                     _ => {}
                 }
             }
-            let mut at = self.session.view().summary().map(|(position, _)| position);
+            let mut at = self.session.view().summary_position();
             while let Some(position) = at {
                 let summary = summaries[&position];
                 gone.extend(summary.covers.iter().cloned().flatten());

@@ -164,7 +164,7 @@ pub fn repair_is_idempotent(run: &Run) -> Found {
 
 /// Messages of a view that a policy does not count.
 fn uncounted(policy: &Policy, view: &View) -> u64 {
-    let summary = view.summary().map(|(position, _)| position);
+    let summary = view.summary_position();
     let unsaid = |item: &&Item| {
         let alone = item.message().wire().unwrap().dialect == Dialect::OpenAiChat;
         (alone && item.message().role() == Role::System) || Some(item.position()) == summary

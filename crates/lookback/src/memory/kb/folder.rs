@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::entries::{self, Named, Turn};
-use super::{Damaged, KbError};
+use super::{KbDamage, KbError};
 use crate::memory::transfer::Transferred;
 use crate::store::LogName;
 
@@ -21,7 +21,7 @@ pub(super) struct Found {
     pub(super) files: u64,
     pub(super) shared: Vec<(String, Transferred)>,
     pub(super) sessions: BTreeMap<LogName, Conversation>,
-    pub(super) damaged: Vec<Damaged>,
+    pub(super) damaged: Vec<KbDamage>,
 }
 
 /// What was found of a session.
@@ -202,7 +202,7 @@ impl Reader {
     }
 
     fn damaged(&mut self, path: &Path, reason: &str) {
-        self.found.damaged.push(Damaged { path: self.relative(path), reason: reason.to_owned() });
+        self.found.damaged.push(KbDamage { path: self.relative(path), reason: reason.to_owned() });
     }
 
     fn relative(&self, path: &Path) -> String {

@@ -35,13 +35,13 @@ pub struct KbImported {
     /// How many conversations were skipped because their sessions already have messages.
     pub passed_over: u64,
     /// What could not be imported, and why. Everything else was.
-    pub damaged: Vec<Damaged>,
+    pub damaged: Vec<KbDamage>,
 }
 
 /// Something in the folder that could not be imported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Damaged {
+pub struct KbDamage {
     /// The file or folder, relative to the folder that was imported.
     pub path: String,
     /// The reason, without the file's contents.
@@ -126,7 +126,7 @@ impl KbImported {
         let outcomes = memory.take_over(scope, &incoming, effect).await?;
         for ((path, _), outcome) in found.iter().zip(outcomes) {
             if let Err(refused) = self.counts.add(outcome) {
-                self.damaged.push(Damaged { path: path.clone(), reason: refused.to_string() });
+                self.damaged.push(KbDamage { path: path.clone(), reason: refused.to_string() });
             }
         }
         Ok(())
