@@ -302,8 +302,7 @@ pub fn take_member(message: &mut Box<RawValue>, key: &str) -> Option<Box<RawValu
     let mut fields = json::Fields::read(message)?;
     let value = fields.get(key)?.to_owned();
     fields.remove(key);
-    let rest = fields.write();
-    *message = rest;
+    *message = fields.write();
     Some(value)
 }
 
