@@ -2,8 +2,8 @@
 
 use lookback_core::group::{Group, GroupKind, Pin};
 use lookback_core::plan::{Action, Plan, Verdict};
-use lookback_core::policy::{Keep, Measure, Tokens, Totals};
-use lookback_core::tokens::Size;
+use lookback_core::policy::{Keep, Tokens};
+use lookback_core::size::{Measure, Size, Totals};
 use lookback_core::{Limits, Mode, Pace, Policy, Stage, Start, Summarize, SystemRule, Truncation, Unit};
 
 use crate::Bytes;

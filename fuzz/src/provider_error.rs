@@ -3,7 +3,7 @@
 
 use std::mem::discriminant;
 
-use lookback_core::policy::Measure;
+use lookback_core::size::Measure;
 use lookback_core::{Dialect, ProviderError};
 
 const STATUSES: [Option<u16>; 8] = [None, Some(200), Some(400), Some(401), Some(404), Some(413), Some(429), Some(500)];

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 
-use lookback::cut::{self, Change as EditChange, Edit};
 use lookback::dialect::Mend;
+use lookback::edit::{self, Change as EditChange, Edit};
 use lookback::transcript::{Arrival, Entry, Position, Repair};
 use lookback::{Dialect, View, explain};
 use serde::Serialize;
@@ -75,7 +75,7 @@ impl<'a> History<'a> {
     fn changes_of_message(&self, position: Position, arrival: &Arrival) -> Vec<Change> {
         // A part that is left out is mentioned once, and not with the other edits of it.
         let is_shown =
-            |edit: &&Edit| matches!(edit.change, EditChange::Hide(_)) || !cut::is_hidden(&arrival.edits, edit.part);
+            |edit: &&Edit| matches!(edit.change, EditChange::Hide(_)) || !edit::is_hidden(&arrival.edits, edit.part);
         let parts: Vec<_> = if arrival.edits.is_empty() { Vec::new() } else { arrival.message.parts().collect() };
         let repairs = arrival.edits.iter().filter(is_shown).filter_map(|edit| words::repair(&parts, edit));
 
@@ -121,7 +121,7 @@ fn orphaned(entries: &[Entry], view: &View) -> HashSet<Position> {
         if is_predecessor_gone {
             orphaned.insert(position);
         }
-        if !cut::hides_all(&arrival.message, &arrival.edits) {
+        if !edit::hides_all(&arrival.message, &arrival.edits) {
             is_predecessor_gone = !shown.contains(&position);
         }
     }

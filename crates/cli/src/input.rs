@@ -6,8 +6,8 @@ use std::fs::{self, File, FileType};
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
-use lookback::policy::Measure;
 use lookback::recording::{self, Shape};
+use lookback::size::Measure;
 use lookback::tokens::{Model, Models};
 use lookback::{Dialect, Limits, Mode, Policy, Preamble, Price, Prices, Recording, Request, Settings, presets};
 use serde::Serialize;
@@ -59,7 +59,7 @@ fn is_pipe(_: FileType) -> bool {
 
 /// Reads a text file, decompresses it if it is gzipped, and removes a byte order mark.
 pub(crate) fn text(path: &Path) -> Result<String, Failure> {
-    recording::text(bytes(path)?, recording::LARGEST).map_err(|fault| Failure::Text { place: place(path), fault })
+    recording::read_text(bytes(path)?, recording::LARGEST).map_err(|fault| Failure::Text { place: place(path), fault })
 }
 
 /// Returns the name of a file in messages.

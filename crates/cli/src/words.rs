@@ -1,10 +1,11 @@
 //! Sentences for people about plans, repairs and findings, from the engine's enums and their numbers.
 
-use lookback::cut::{Change, Edit, Hidden};
 use lookback::dialect::{Mend, Problem};
+use lookback::edit::{Change, Edit, Hidden};
 use lookback::message::{PartRef, Role};
 use lookback::plan::{Action, Reason};
-use lookback::policy::{Excess, Start};
+use lookback::policy::Start;
+use lookback::size::Excess;
 
 use crate::output::{number, plain};
 

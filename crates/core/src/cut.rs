@@ -2,9 +2,7 @@
 
 use unicode_segmentation::GraphemeCursor;
 
-pub use crate::edit::{
-    Change, Cut, Edit, Hidden, arguments, cut_of, hides_all, in_order, is_hidden, note_of, renamed, shown_text,
-};
+use crate::edit::{Change, Cut, Edit};
 use crate::message::{ResultItem, ToolResult};
 use crate::tokens::TokenCounter;
 pub use crate::truncation::{Truncation, Unit};
@@ -95,29 +93,30 @@ fn shortened(marker: &str) -> String {
     marker.chars().take(1_000).collect()
 }
 
-/// Returns the cuts that truncate a tool result, each with the index of its item.
+/// Returns the edits that truncate the items of a tool result.
 ///
-/// `entry` is the log entry of the result, for the `{entry}` of a marker.
+/// `part` is the index of the result in its message, and `entry` is the position of that message in the log, for the
+/// `{entry}` of a marker.
 pub fn truncate_result(
+    part: usize,
     result: &ToolResult,
     entry: u64,
     cap: &Truncation,
     counter: &dyn TokenCounter,
-) -> Vec<(usize, Cut)> {
+) -> Vec<Edit> {
     let named = cap.marker.as_ref().filter(|marker| marker.contains(ENTRY));
     let named = named.map(|marker| Truncation { marker: Some(naming(marker, entry)), ..cap.clone() });
     let cap = named.as_ref().unwrap_or(cap);
-    let cut = |item: &ResultItem| item.text().and_then(|text| cap.cut(text, counter));
-    result.content.iter().enumerate().filter_map(|(index, item)| Some((index, cut(item)?))).collect()
+    cut_items(part, result, |_, item| item.text().and_then(|text| cap.cut(text, counter)))
 }
 
-/// Returns the cuts that clear a tool result, each with the index of its item: a note takes the place of the first
-/// item, and the others are not shown.
+/// Returns the edits that clear a tool result: a note takes the place of the first item, and the others are not shown.
 ///
-/// `marker` is the wording of the note, if it is not the standard one. `{cut}` is replaced by the number of characters
-/// removed, and `{entry}` by `entry`, the log entry of the result. The list is empty if the note would not be shorter
-/// than the text that it replaces, unless the result also holds pictures, files or other items.
-pub fn clear_result(result: &ToolResult, entry: u64, marker: Option<&str>) -> Vec<(usize, Cut)> {
+/// `part` is the index of the result in its message, and `entry` is the position of that message in the log. `marker`
+/// is the wording of the note, if it is not the standard one. `{cut}` is replaced by the number of characters removed,
+/// and `{entry}` by `entry`. The list is empty if the note would not be shorter than the text that it replaces, unless
+/// the result also holds pictures, files or other items.
+pub fn clear_result(part: usize, result: &ToolResult, entry: u64, marker: Option<&str>) -> Vec<Edit> {
     let characters: usize = result.content.iter().filter_map(ResultItem::text).map(|text| text.chars().count()).sum();
     let others = result.content.iter().filter(|item| item.text().is_none()).count();
     let media = if others > 0 { format!(" and {others} other items") } else { String::new() };
@@ -129,17 +128,24 @@ pub fn clear_result(result: &ToolResult, entry: u64, marker: Option<&str>) -> Ve
         return Vec::new();
     }
     let note = Cut { head: 0, tail: 0, marker };
-    (0..result.content.len()).map(|index| (index, if index == 0 { note.clone() } else { Cut::nothing() })).collect()
+    cut_items(part, result, |index, _| Some(if index == 0 { note.clone() } else { Cut::nothing() }))
 }
 
-/// Returns the cuts that replace each picture and file of a tool result by a note, each with the index of its item.
-pub fn clear_media(result: &ToolResult) -> Vec<(usize, Cut)> {
-    let cut = |item: &ResultItem| match item {
+/// Returns the edits that replace each picture and file of a tool result by a note.
+///
+/// `part` is the index of the result in its message.
+pub fn clear_media(part: usize, result: &ToolResult) -> Vec<Edit> {
+    cut_items(part, result, |_, item| match item {
         ResultItem::Image(media) => Some(Cut::placeholder(media, "image")),
         ResultItem::Document(media) => Some(Cut::placeholder(media, "document")),
         ResultItem::Text(_) | ResultItem::Json(_) | ResultItem::Opaque(_) => None,
-    };
-    result.content.iter().enumerate().filter_map(|(index, item)| Some((index, cut(item)?))).collect()
+    })
+}
+
+/// Returns an edit for each item of a tool result for which `cut` returns a cut.
+fn cut_items(part: usize, result: &ToolResult, cut: impl Fn(usize, &ResultItem) -> Option<Cut>) -> Vec<Edit> {
+    let edit = |(item, value)| Some(Edit { part, change: Change::Cut { item, cut: cut(item, value)? } });
+    result.content.iter().enumerate().filter_map(edit).collect()
 }
 
 /// Returns whether a text is just a marker, with any number in it.
@@ -251,8 +257,8 @@ mod tests {
 
     #[test]
     fn a_short_result_is_not_cleared_into_a_longer_one() {
-        assert!(clear_result(&ToolResult::new("c", "ok"), 0, None).is_empty());
-        assert_eq!(clear_result(&ToolResult::new("c", "x".repeat(100)), 0, None).len(), 1);
+        assert!(clear_result(0, &ToolResult::new("c", "ok"), 0, None).is_empty());
+        assert_eq!(clear_result(0, &ToolResult::new("c", "x".repeat(100)), 0, None).len(), 1);
     }
 
     #[test]

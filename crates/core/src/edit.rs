@@ -117,7 +117,7 @@ impl Cut {
 ///
 /// Everything that takes edits expects this order. It lets an edit be found by binary search, however many a message
 /// has.
-pub fn in_order(mut edits: Vec<Edit>) -> Vec<Edit> {
+pub(crate) fn in_order(mut edits: Vec<Edit>) -> Vec<Edit> {
     edits.sort_by_key(Edit::place);
     edits
 }
@@ -162,7 +162,7 @@ pub fn hides_all(message: &Message, edits: &[Edit]) -> bool {
 }
 
 /// Returns the cut of an item of a part, or `None` if the item is not cut. `item` is 0 for a text.
-pub fn cut_of(edits: &[Edit], part: usize, item: usize) -> Option<&Cut> {
+pub(crate) fn cut_of(edits: &[Edit], part: usize, item: usize) -> Option<&Cut> {
     at(edits, (part, item.saturating_add(1))).iter().find_map(|edit| match &edit.change {
         Change::Cut { cut, .. } => Some(cut),
         Change::Hide(_) | Change::Rename(_) | Change::Arguments(_) => None,
@@ -170,12 +170,12 @@ pub fn cut_of(edits: &[Edit], part: usize, item: usize) -> Option<&Cut> {
 }
 
 /// Returns the note that is shown in a tool result without content, if there is one.
-pub fn note_of<'a>(result: &ToolResult, edits: &'a [Edit], part: usize) -> Option<&'a Cut> {
+pub(crate) fn note_of<'a>(result: &ToolResult, edits: &'a [Edit], part: usize) -> Option<&'a Cut> {
     cut_of(edits, part, 0).filter(|_| result.content.is_empty())
 }
 
 /// Returns the identifier under which a part is shown, or `None` if these edits do not change it.
-pub fn renamed(edits: &[Edit], part: usize) -> Option<&str> {
+pub(crate) fn renamed(edits: &[Edit], part: usize) -> Option<&str> {
     of_part(edits, part).iter().find_map(|edit| match &edit.change {
         Change::Rename(id) => Some(id.as_str()),
         Change::Cut { .. } | Change::Hide(_) | Change::Arguments(_) => None,
@@ -183,7 +183,7 @@ pub fn renamed(edits: &[Edit], part: usize) -> Option<&str> {
 }
 
 /// Returns the arguments with which a tool call is shown, or `None` if these edits do not change them.
-pub fn arguments(edits: &[Edit], part: usize) -> Option<&str> {
+pub(crate) fn arguments(edits: &[Edit], part: usize) -> Option<&str> {
     of_part(edits, part).iter().find_map(|edit| match &edit.change {
         Change::Arguments(json) => Some(json.as_str()),
         Change::Rename(_) | Change::Cut { .. } | Change::Hide(_) => None,

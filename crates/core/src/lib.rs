@@ -12,14 +12,14 @@
 //! ```
 //!
 //! Read the modules in this order. Each one imports only modules that come before it: `cache_marker`, `hidden`, `json`,
-//! `size`, `start`, `truncation`, `wire`, [`policy`], [`group`], [`mod@plan`], [`message`], `edit`, [`tokens`], [`cut`],
-//! [`dialect`], `measure`, `entry`, [`view`], [`transcript`], `candidates`, [`engine`], `redacted`.
+//! [`size`], `start`, `truncation`, `wire`, [`policy`], [`group`], [`mod@plan`], [`message`], [`edit`], [`tokens`],
+//! [`cut`], [`dialect`], `measure`, `entry`, [`view`], [`transcript`], `candidates`, [`engine`], `redacted`.
 
 mod cache_marker;
 mod candidates;
 pub mod cut;
 pub mod dialect;
-mod edit;
+pub mod edit;
 pub mod engine;
 mod entry;
 pub mod group;
@@ -30,7 +30,7 @@ pub mod message;
 pub mod plan;
 pub mod policy;
 mod redacted;
-mod size;
+pub mod size;
 mod start;
 pub mod tokens;
 pub mod transcript;
@@ -51,7 +51,7 @@ pub use group::Group;
 pub use measure::measure;
 pub use message::{Content, Message, Role, ToolCall, ToolResult};
 pub use plan::{Plan, plan};
-pub use policy::{Limits, Mode, Pace, Policy, Stage, Start, Summarize, SystemRule};
+pub use policy::{Keep, Limits, Mode, Pace, Policy, Stage, Start, Summarize, SystemRule, Tokens};
 pub use redacted::Redacted;
 pub use transcript::{Entry, Transcript};
 pub use view::View;

@@ -1,4 +1,6 @@
-//! The log of a conversation, and the fold that turns it into a view.
+//! The log of a conversation, its entries, and the fold that turns it into a view.
+//!
+//! The entries are defined in a module of their own, because the view imports them, and the transcript imports the view.
 
 pub use crate::entry::{
     Arrival, Checkpoint, CompactedGroups, Compaction, Entry, Label, Millis, Origin, Position, Repair, RunningSummary,

@@ -57,7 +57,7 @@ pub fn task(request: &SummaryRequest) -> SummaryTask {
 /// The result of running a conversation through an engine.
 #[derive(Debug, Default)]
 #[non_exhaustive]
-pub struct Taken {
+pub struct RequestRun {
     /// All entries of its log.
     pub entries: Vec<Entry>,
     /// The outcome of the last call. Its entries are among the others.
@@ -80,16 +80,16 @@ pub struct Taken {
 /// let policy = presets::messages(1);
 /// let mut engine = Engine::new(Settings::default().policy(policy));
 /// let mut calls = 0;
-/// calls::take_in(&mut engine, &request, &mut |_| None, &mut |_| calls += 1)?;
+/// calls::run_request(&mut engine, &request, &mut |_| None, &mut |_| calls += 1)?;
 /// assert_eq!((calls, engine.view().messages().count()), (2, 1));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn take_in(
+pub fn run_request(
     engine: &mut Engine,
     request: &Request,
     summarize: &mut MakeSummary<'_>,
     on_call: &mut dyn FnMut(&Engine),
-) -> Result<Taken, ConversionError> {
+) -> Result<RequestRun, ConversionError> {
     let precedes = |index: usize, message: &Message| index > 0 && message.role() == Role::Assistant;
     feed(engine, request, &precedes, summarize, on_call)
 }
@@ -97,13 +97,13 @@ pub fn take_in(
 /// Runs a request through an engine in one piece, with one call at the end.
 ///
 /// # Errors
-/// As [`take_in`].
-pub fn take_in_once(
+/// As [`run_request`].
+pub fn run_request_once(
     engine: &mut Engine,
     request: &Request,
     summarize: &mut MakeSummary<'_>,
     on_call: &mut dyn FnMut(&Engine),
-) -> Result<Taken, ConversionError> {
+) -> Result<RequestRun, ConversionError> {
     feed(engine, request, &|_, _| false, summarize, on_call)
 }
 
@@ -114,7 +114,7 @@ fn feed(
     precedes: &dyn Fn(usize, &Message) -> bool,
     summarize: &mut MakeSummary<'_>,
     on_call: &mut dyn FnMut(&Engine),
-) -> Result<Taken, ConversionError> {
+) -> Result<RequestRun, ConversionError> {
     let mut entries = engine.set_preamble(request.preamble());
     for (index, message) in request.messages().iter().enumerate() {
         if precedes(index, message) {
@@ -126,5 +126,5 @@ fn feed(
     let outcome = window(engine, summarize);
     entries.extend(outcome.entries.iter().cloned());
     on_call(engine);
-    Ok(Taken { entries, outcome })
+    Ok(RequestRun { entries, outcome })
 }

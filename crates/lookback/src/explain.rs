@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use lookback_core::cut::Change;
 use lookback_core::dialect::{Mend, Mended};
+use lookback_core::edit::Change;
 use lookback_core::plan::{Action, Decision, Reason};
 use lookback_core::transcript::{Arrival, Entry, Position};
 use lookback_core::view::{Item, View};
@@ -14,7 +14,7 @@ use serde::{Serialize, Serializer};
 /// What happened to a run of neighboring messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Fate {
+pub struct MessageOutcome {
     /// The indices of the messages in the history.
     #[serde(serialize_with = "as_pair")]
     pub span: Range<usize>,
@@ -41,18 +41,18 @@ fn as_pair<S: Serializer>(span: &Range<usize>, serializer: S) -> Result<S::Ok, S
 ///
 /// ```
 /// use lookback::dialect::Mend;
-/// use lookback::explain::fates;
+/// use lookback::explain::outcomes;
 /// use lookback::{Dialect, Engine, Message, Settings};
 ///
 /// let mut engine = Engine::new(Settings::default().dialect(Dialect::Anthropic));
 /// let mut entries = engine.push(Message::user("Is it done?"))?;
 /// entries.extend(engine.push(Message::user("Well?"))?);
-/// let fates = fates(&entries, engine.view(), Dialect::Anthropic, &engine.explain());
-/// assert_eq!(fates[1].span, 1..2);
-/// assert_eq!(fates[1].mends, [Mend::MergedWithPrevious]);
+/// let outcomes = outcomes(&entries, engine.view(), Dialect::Anthropic, &engine.explain());
+/// assert_eq!(outcomes[1].span, 1..2);
+/// assert_eq!(outcomes[1].mends, [Mend::MergedWithPrevious]);
 /// # Ok::<(), lookback::ConversionError>(())
 /// ```
-pub fn fates(entries: &[Entry], view: &View, dialect: Dialect, explanation: &Explanation) -> Vec<Fate> {
+pub fn outcomes(entries: &[Entry], view: &View, dialect: Dialect, explanation: &Explanation) -> Vec<MessageOutcome> {
     let past = PastDecisions::of(entries);
     let mut mended = mends(view, dialect);
     let shown: HashMap<Position, &Item> = view.messages().map(|item| (item.position(), item)).collect();
@@ -61,29 +61,30 @@ pub fn fates(entries: &[Entry], view: &View, dialect: Dialect, explanation: &Exp
         let positions = explained.entries.iter().cloned().flatten();
         present.extend(positions.map(|position| (position, (group, &explained.decision))));
     }
-    let mut fates: Vec<Fate> = Vec::new();
+    let mut outcomes: Vec<MessageOutcome> = Vec::new();
     let mut last = None;
     let mut index = 0;
     for position in view.path().iter().cloned().flatten() {
         let entry = usize::try_from(position).ok().and_then(|position| entries.get(position));
         let Some(Entry::Message(arrival)) = entry else { continue };
         let (item, here) = (shown.get(&position).copied(), present.get(&position).copied());
-        let (group, action, reason) = past.fate(position, arrival, item, here);
+        let (group, action, reason) = past.outcome(position, arrival, item, here);
         let mends = mended.remove(&position).unwrap_or_default();
         let (tokens, sent) = (arrival.size.tokens, item.map_or(0, |item| item.size().tokens));
-        let shares = |before: &&mut Fate| (before.action, before.reason, &before.mends) == (action, reason, &mends);
-        match fates.last_mut().filter(|before| last == Some(group) && shares(before)) {
-            Some(fate) => {
-                fate.span.end = index + 1;
-                fate.tokens += tokens;
-                fate.sent += sent;
+        let shares =
+            |before: &&mut MessageOutcome| (before.action, before.reason, &before.mends) == (action, reason, &mends);
+        match outcomes.last_mut().filter(|before| last == Some(group) && shares(before)) {
+            Some(outcome) => {
+                outcome.span.end = index + 1;
+                outcome.tokens += tokens;
+                outcome.sent += sent;
             }
-            None => fates.push(Fate { span: index..index + 1, action, reason, mends, tokens, sent }),
+            None => outcomes.push(MessageOutcome { span: index..index + 1, action, reason, mends, tokens, sent }),
         }
         last = Some(group);
         index += 1;
     }
-    fates
+    outcomes
 }
 
 /// Returns the changes that are made when messages are sent, by their positions in the log (see [`View::mends`]).
@@ -135,7 +136,7 @@ impl<'a> PastDecisions<'a> {
         past
     }
 
-    fn fate(
+    fn outcome(
         &self,
         position: Position,
         arrival: &Arrival,

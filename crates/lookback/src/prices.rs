@@ -1,6 +1,6 @@
 //! The prices of input tokens, as data: `data/prices.toml`, or a table of your own.
 
-use lookback_core::tokens::glob;
+use lookback_core::tokens::matches_glob;
 use serde::{Deserialize, Serialize};
 
 /// What one provider charges for input, and how its prompt cache works.
@@ -103,7 +103,7 @@ impl Prices {
     /// assert!(prices.find("abacus").is_none());
     /// ```
     pub fn find(&self, name: &str) -> Option<&Price> {
-        let model = |price: &&Price| price.models.iter().any(|pattern| glob(pattern, name));
+        let model = |price: &&Price| price.models.iter().any(|pattern| matches_glob(pattern, name));
         self.prices.iter().find(|price| price.name == name).or_else(|| self.prices.iter().find(model))
     }
 

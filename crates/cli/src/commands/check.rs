@@ -79,7 +79,7 @@ fn repair(document: &Document) -> Result<Checked<'_>, Failure> {
     let request = &document.request;
     let dialect = request.dialect();
     let mut engine = Engine::new(input::repair_only(dialect));
-    let taken = calls::take_in_once(&mut engine, request, &mut |_| None, &mut |_| {}).map_err(Error::from)?;
+    let result = calls::run_request_once(&mut engine, request, &mut |_| None, &mut |_| {}).map_err(Error::from)?;
     let view = engine.view();
     let messages = view.encode(dialect).map_err(Error::from)?;
     let again = Request::decode(&*document.with_messages(&messages), Some(dialect));
@@ -87,7 +87,7 @@ fn repair(document: &Document) -> Result<Checked<'_>, Failure> {
     let findings = dialect.check(&again);
     let fix = Fix {
         fixed: fixed(dialect.check(request), &findings),
-        changes: by_message(&changes(&taken.entries, view, dialect)),
+        changes: by_message(&changes(&result.entries, view, dialect)),
         text: document.in_file(&messages).into_owned(),
     };
     Ok(Checked { document, findings, fix: Some(fix) })

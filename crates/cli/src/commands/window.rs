@@ -4,12 +4,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback::calls::{self, Taken};
+use lookback::calls::{self, RequestRun};
 use lookback::dialect::Mend;
 use lookback::engine::Explanation;
-use lookback::explain::{Fate, fates};
+use lookback::explain::{MessageOutcome, outcomes};
 use lookback::plan::{Action, Reason};
-use lookback::policy::Excess;
+use lookback::size::Excess;
 use lookback::summarize::{Extractive, run as summary};
 use lookback::tokens::Uncounted;
 use lookback::{Engine, Error, Limits, Policy, Request, Settings, SummaryRequest, View};
@@ -28,23 +28,23 @@ pub(crate) fn run(args: &WindowArgs) -> Result<ExitCode, Failure> {
     let request = &document.request;
     let model = args.model.name.as_deref().or(request.model());
     let mut run = decide(args, request, &policy, model)?;
-    if let Some(exceeded) = run.taken.outcome.exceeded.take() {
+    if let Some(exceeded) = run.result.outcome.exceeded.take() {
         return Err(Error::HardLimitExceeded(exceeded).into());
     }
     let view = run.view();
     let messages = view.encode(request.dialect()).map_err(Error::from)?;
     let window = document.with_messages(&messages);
-    let over = over(&run.engine, &run.taken, &policy, view);
-    let warnings = warnings(&run.taken, over.as_ref(), view, request);
+    let over = over(&run.engine, &run.result, &policy, view);
+    let warnings = warnings(&run.result, over.as_ref(), view, request);
     for warning in &warnings {
         output::warning(warning);
     }
     let written = if args.explain {
-        let fates = fates(&run.taken.entries, view, request.dialect(), &run.engine.explain());
+        let outcomes = outcomes(&run.result.entries, view, request.dialect(), &run.engine.explain());
         if args.json {
-            write_explained(&window, &fates, run.engine.tokens(view), over)
+            write_explained(&window, &outcomes, run.engine.tokens(view), over)
         } else {
-            output::tell(&explain(&fates));
+            output::tell(&explain(&outcomes));
             if let Some(over) = over {
                 output::tell(&over.sentence);
             }
@@ -57,16 +57,16 @@ pub(crate) fn run(args: &WindowArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Writes the window and the reasons for it as one JSON object.
-fn write_explained(window: &str, fates: &[Fate], tokens: u64, over: Option<Over>) -> Result<(), Failure> {
+fn write_explained(window: &str, outcomes: &[MessageOutcome], tokens: u64, over: Option<Over>) -> Result<(), Failure> {
     let window = serde_json::from_str(window).map_err(Failure::Json)?;
-    let plan = fates.iter().map(Line::of).collect();
+    let plan = outcomes.iter().map(Line::of).collect();
     let over = over.map(|over| over.excesses).unwrap_or_default();
     Ok(output::result(&output::json(&Answer { window, plan, tokens, over })?)?)
 }
 
 struct Run {
     engine: Engine,
-    taken: Taken,
+    result: RequestRun,
     /// The most tokens that the largest window can have, from its bytes alone.
     most_tokens: u64,
 }
@@ -74,7 +74,7 @@ struct Run {
 impl Run {
     /// Returns what is sent.
     fn view(&self) -> &View {
-        self.taken.outcome.on_read.as_deref().unwrap_or(self.engine.view())
+        self.result.outcome.on_read.as_deref().unwrap_or(self.engine.view())
     }
 }
 
@@ -92,7 +92,7 @@ fn decide(args: &WindowArgs, request: &Request, policy: &Policy, model: Option<&
         let settings = Settings::default().dialect(dialect).policy(unbounded).counter(counter);
         let run = feed(args, request, settings)?;
         let fits = policy.hard.is_some() || room.is_none_or(|room| run.most_tokens <= room);
-        if fits && run.taken.outcome.exceeded.is_none() && policy.limits.fits(&run.view().totals()) {
+        if fits && run.result.outcome.exceeded.is_none() && policy.limits.fits(&run.view().totals()) {
             return Ok(run);
         }
     }
@@ -110,9 +110,9 @@ fn feed(args: &WindowArgs, request: &Request, settings: Settings) -> Result<Run,
         let summary = block_on(summary(&summarizer, calls::task(request), &*counter));
         summary.ok().map(|summary| summary.text)
     };
-    let take_in = if args.once { calls::take_in_once } else { calls::take_in };
-    let taken = take_in(&mut engine, request, &mut summarize, &mut on_call).map_err(Error::from)?;
-    Ok(Run { engine, taken, most_tokens: largest })
+    let run_request = if args.once { calls::run_request_once } else { calls::run_request };
+    let result = run_request(&mut engine, request, &mut summarize, &mut on_call).map_err(Error::from)?;
+    Ok(Run { engine, result, most_tokens: largest })
 }
 
 /// Returns the most tokens that a view can have, from its bytes alone.
@@ -143,40 +143,40 @@ struct Line {
 }
 
 impl Line {
-    fn of(fate: &Fate) -> Line {
+    fn of(outcome: &MessageOutcome) -> Line {
         Line {
-            span: (fate.span.start, fate.span.end),
-            action: action(fate),
-            reason: fate.reason,
-            mends: fate.mends.clone(),
-            tokens: fate.tokens,
-            sent: fate.sent,
+            span: (outcome.span.start, outcome.span.end),
+            action: action(outcome),
+            reason: outcome.reason,
+            mends: outcome.mends.clone(),
+            tokens: outcome.tokens,
+            sent: outcome.sent,
         }
     }
 }
 
 /// Returns what was done to messages, in one word. For messages that are kept, this is what encoding does to them.
-fn action(fate: &Fate) -> &'static str {
-    match (fate.action, fate.mends.first()) {
+fn action(outcome: &MessageOutcome) -> &'static str {
+    match (outcome.action, outcome.mends.first()) {
         (Action::Keep, Some(mend)) => words::mended(*mend),
         (action, _) => words::action(action),
     }
 }
 
-fn why(fate: &Fate) -> String {
-    let is_said = fate.action != Action::Keep || fate.mends.is_empty();
-    let reason = is_said.then(|| words::reason(&fate.reason));
-    reason.into_iter().chain(fate.mends.iter().map(|mend| words::mend(*mend))).collect::<Vec<_>>().join("; ")
+fn why(outcome: &MessageOutcome) -> String {
+    let is_said = outcome.action != Action::Keep || outcome.mends.is_empty();
+    let reason = is_said.then(|| words::reason(&outcome.reason));
+    reason.into_iter().chain(outcome.mends.iter().map(|mend| words::mend(*mend))).collect::<Vec<_>>().join("; ")
 }
 
-fn explain(fates: &[Fate]) -> String {
-    let row = |fate: &Fate| {
-        let (first, end) = (fate.span.start, fate.span.end);
+fn explain(outcomes: &[MessageOutcome]) -> String {
+    let row = |outcome: &MessageOutcome| {
+        let (first, end) = (outcome.span.start, outcome.span.end);
         let messages = if end - first == 1 { format!("{first}") } else { format!("{first}-{}", end - 1) };
-        let (tokens, sent) = (output::number(fate.tokens), output::number(fate.sent));
-        [messages, action(fate).to_owned(), tokens, sent, why(fate)]
+        let (tokens, sent) = (output::number(outcome.tokens), output::number(outcome.sent));
+        [messages, action(outcome).to_owned(), tokens, sent, why(outcome)]
     };
-    let table = output::table(["messages", "action", "tokens", "sent", "why"], &[1, 4], fates.iter().map(row));
+    let table = output::table(["messages", "action", "tokens", "sent", "why"], &[1, 4], outcomes.iter().map(row));
     output::text_of(&table)
 }
 
@@ -186,7 +186,7 @@ struct Over {
     sentence: String,
 }
 
-fn over(engine: &Engine, taken: &Taken, policy: &Policy, view: &View) -> Option<Over> {
+fn over(engine: &Engine, result: &RequestRun, policy: &Policy, view: &View) -> Option<Over> {
     let mut totals = view.totals();
     totals.size.tokens = engine.tokens(view);
     let limits = policy.for_window(engine.settings().model_window, engine.settings().max_output.unwrap_or(0)).limits;
@@ -196,7 +196,7 @@ fn over(engine: &Engine, taken: &Taken, policy: &Policy, view: &View) -> Option<
     let explanation = engine.explain();
     // The policy may not count everything, or not at every call, so only the excesses of a plan are reported. A window
     // that is computed on read has a plan of its own.
-    let own_plan = taken.outcome.plan.as_ref().filter(|_| taken.outcome.on_read.is_some());
+    let own_plan = result.outcome.plan.as_ref().filter(|_| result.outcome.on_read.is_some());
     let excesses = own_plan.map_or(&explanation.over, |plan| &plan.over).iter();
     let excesses: Vec<Excess> =
         excesses.filter(|excess| limits.get(excess.measure) == Some(excess.limit)).copied().collect();
@@ -229,13 +229,13 @@ fn undroppable(explanation: &Explanation) -> Vec<(String, u64)> {
 }
 
 /// Returns what the user should know: the limits that are exceeded, and the repairs.
-fn warnings(taken: &Taken, over: Option<&Over>, view: &View, request: &Request) -> Vec<String> {
+fn warnings(result: &RequestRun, over: Option<&Over>, view: &View, request: &Request) -> Vec<String> {
     let mut warnings: Vec<String> = over.map(|over| over.sentence.clone()).into_iter().collect();
-    if taken.outcome.summary_request.is_some() {
+    if result.outcome.summary_request.is_some() {
         let warning =
             "no summary could be made that is smaller than the messages it covers, so these messages are sent";
         warnings.push(warning.to_owned());
     }
-    warnings.extend(changes(&taken.entries, view, request.dialect()).iter().map(ToString::to_string));
+    warnings.extend(changes(&result.entries, view, request.dialect()).iter().map(ToString::to_string));
     warnings
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Changes, Sizing};
 use crate::cut;
-use crate::edit::{self, Change, Cut, Edit};
+use crate::edit::{self, Change, Edit};
 use crate::entry::Position;
 use crate::group::GroupKind;
 use crate::hidden::Hidden;
@@ -15,8 +15,8 @@ use crate::policy::Stage;
 use crate::tokens::TokenCounter;
 use crate::view::{Item, View, ViewGroup};
 
-/// The cuts that a stage makes in a tool result of an entry, item by item.
-type Cuts<'a> = dyn Fn(&ToolResult, Position) -> Vec<(usize, Cut)> + 'a;
+/// The cuts that a stage makes in a tool result: the part with this index of the message of an entry.
+type Cuts<'a> = dyn Fn(usize, &ToolResult, Position) -> Vec<Edit> + 'a;
 
 /// Returns what a group would contain after each step that changes it: after a compaction keeps it, and after each
 /// stage.
@@ -28,10 +28,12 @@ pub(super) fn changes(view: &View, group: &ViewGroup, sizing: Sizing<'_>, fixed:
     for (index, stage) in sizing.policy.stages.iter().enumerate() {
         let cuts: &Cuts<'_> = match stage {
             Stage::TruncateResults { to, .. } => {
-                &|result, entry| cut::truncate_result(result, entry, to, sizing.counter)
+                &|part, result, entry| cut::truncate_result(part, result, entry, to, sizing.counter)
             }
-            Stage::ClearResults { marker, .. } => &|result, entry| cut::clear_result(result, entry, marker.as_deref()),
-            Stage::ClearMedia { .. } => &|result, _| cut::clear_media(result),
+            Stage::ClearResults { marker, .. } => {
+                &|part, result, entry| cut::clear_result(part, result, entry, marker.as_deref())
+            }
+            Stage::ClearMedia { .. } => &|part, result, _| cut::clear_media(part, result),
             Stage::Summarize(_) | Stage::Drop => continue,
         };
         let items = changes.last().map_or(&group.items, |(_, items)| items);
@@ -88,16 +90,17 @@ fn shorten(item: &Item, cuts: &Cuts<'_>, counter: &dyn TokenCounter) -> Option<I
     let message: &Message = &item.message;
     let visible = message.tool_results().filter(|(part, _)| !edit::is_hidden(&item.edits, *part));
     // What is cut already is cut again only if less of it remains. So a result that was cleared stays cleared.
-    let less = |part: usize, (at, cut): &(usize, Cut)| {
-        let old = edit::cut_of(&item.edits, part, *at);
-        old.is_none_or(|old| cut.head + cut.tail < old.head + old.tail)
+    let less = |new: &Edit| match &new.change {
+        Change::Cut { item: at, cut } => {
+            let old = edit::cut_of(&item.edits, new.part, *at);
+            old.is_none_or(|old| cut.head + cut.tail < old.head + old.tail)
+        }
+        Change::Hide(_) | Change::Rename(_) | Change::Arguments(_) => false,
     };
     let new: Vec<Edit> = visible
-        .map(|(part, result)| (part, cuts(result, item.position)))
-        .filter(|(part, cuts)| cuts.iter().any(|cut| less(*part, cut)))
-        .flat_map(|(part, cuts)| {
-            cuts.into_iter().map(move |(item, cut)| Edit { part, change: Change::Cut { item, cut } })
-        })
+        .map(|(part, result)| cuts(part, result, item.position))
+        .filter(|cuts| cuts.iter().any(less))
+        .flatten()
         .collect();
     if new.is_empty() {
         return None;

@@ -176,7 +176,7 @@ impl Dialect {
     /// ```
     pub fn to_json(self, messages: &[Message]) -> Result<String, ConversionError> {
         let encoded = self.encode(messages.iter().map(|message| Shown { message, edits: &[] }))?;
-        Ok(list(&encoded))
+        Ok(json_list(&encoded))
     }
 
     /// Writes the messages of a request that has this preamble, whose cache markers count too.
@@ -294,14 +294,16 @@ impl Dialect {
     }
 }
 
-/// Removes a member from a message and returns both. Every other member keeps its bytes.
+/// Removes a member from a message and returns its value, or `None` if the message has no such member. Every other
+/// member keeps its bytes.
 ///
 /// It is for members that are not the provider's, which a client has added.
-pub fn take(message: &RawValue, key: &str) -> (Box<RawValue>, Option<Box<RawValue>>) {
-    let Some(mut fields) = json::Fields::read(message) else { return (message.to_owned(), None) };
-    let Some(value) = fields.get(key).map(ToOwned::to_owned) else { return (message.to_owned(), None) };
+pub fn take_member(message: &mut Box<RawValue>, key: &str) -> Option<Box<RawValue>> {
+    let mut fields = json::Fields::read(message)?;
+    let value = fields.get(key)?.to_owned();
     fields.remove(key);
-    (fields.write(), Some(value))
+    *message = fields.write();
+    Some(value)
 }
 
 /// Writes messages as one JSON list, each byte for byte.
@@ -312,10 +314,10 @@ pub fn take(message: &RawValue, key: &str) -> (Box<RawValue>, Option<Box<RawValu
 /// let mut engine = Engine::new(Settings::default());
 /// engine.push(Message::user("Hi"))?;
 /// let messages = engine.view().encode(engine.settings().dialect)?;
-/// assert_eq!(dialect::list(&messages), r#"[{"role":"user","content":"Hi"}]"#);
+/// assert_eq!(dialect::json_list(&messages), r#"[{"role":"user","content":"Hi"}]"#);
 /// # Ok::<(), lookback_core::ConversionError>(())
 /// ```
-pub fn list(messages: &[Cow<'_, RawValue>]) -> String {
+pub fn json_list(messages: &[Cow<'_, RawValue>]) -> String {
     let length: usize = messages.iter().map(|message| message.get().len() + 1).sum();
     let mut out = String::with_capacity(length + 1);
     json::push_array(&mut out, messages.iter().map(AsRef::as_ref));

@@ -6,7 +6,7 @@ use super::Engine;
 use crate::candidates::{self, Candidates};
 use crate::cut;
 use crate::dialect::{ConversionError, Preamble};
-use crate::edit::{self, Change, Edit};
+use crate::edit;
 use crate::entry::{Arrival, Entry, Label, Millis, Origin, Position, UsageReport};
 use crate::measure::measure;
 use crate::message::Message;
@@ -47,8 +47,7 @@ impl Engine {
             let mut edits = self.view.admit(&message, dialect);
             if let Some(cap) = &self.policy.arrival {
                 for (part, result) in message.tool_results() {
-                    let cuts = cut::truncate_result(result, self.end, cap, counter);
-                    edits.extend(cuts.into_iter().map(|(item, cut)| Edit { part, change: Change::Cut { item, cut } }));
+                    edits.extend(cut::truncate_result(part, result, self.end, cap, counter));
                 }
             }
             let edits = edit::in_order(edits);

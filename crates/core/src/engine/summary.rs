@@ -54,8 +54,8 @@ pub struct SummaryClaim {
     pub size: Size,
     /// The tokens of everything that the summary stands for: of what leaves now, and of what left for the summaries
     /// before it.
-    #[serde(default)]
-    pub total: u64,
+    #[serde(default, rename = "total")]
+    pub stands_for: u64,
 }
 
 impl SummaryClaim {
@@ -65,7 +65,7 @@ impl SummaryClaim {
     fn worth(&self) -> u64 {
         let leaves = match self.reason {
             Reason::Exceeded { measure: Measure::Tokens | Measure::Bytes, .. } => self.size.tokens,
-            _ => self.total.max(self.size.tokens),
+            _ => self.stands_for.max(self.size.tokens),
         };
         leaves.max(SMALL) - AROUND
     }
@@ -148,7 +148,7 @@ impl Engine {
     pub fn accept_summary(&mut self, claim: &SummaryClaim, text: &str) -> Result<Vec<Entry>, SummaryRejected> {
         let Some(summary) = self.policy.summary().cloned() else { return Err(SummaryRejected::Unasked) };
         let here = claim.covers.iter().all(|span| self.view.is_on_path(span));
-        if self.view.summary().map(|(position, _)| position) != claim.replaces || !here {
+        if self.view.summary_position() != claim.replaces || !here {
             return Err(SummaryRejected::Superseded);
         }
         if self.is_bound() {
@@ -164,7 +164,7 @@ impl Engine {
         let message = in_words(self.settings.dialect, &summary, text).ok_or(SummaryRejected::Empty)?;
         let size = measure(&message, &[], counter);
         let (covers, replaces) = (claim.covers.clone(), claim.replaces);
-        let stands_for = claim.total;
+        let stands_for = claim.stands_for;
         let summary = RunningSummary { message, text: text.to_owned(), size, covers, replaces, stands_for };
         let plan = candidates.summarize(&self.view, &claim.covers, claim.reason, size);
         let mut compaction = candidates.carry_out(&self.view, &plan);
@@ -208,23 +208,23 @@ impl Engine {
         let gone = |(decision, _): &(&Decision, _)| decision.action.is_gone() && !uncounted(decision);
         let mut gone = plan.decisions.iter().zip(&spans_of).filter(gone).peekable();
         let reason = gone.peek()?.0.reason;
-        let running = self.view.summary();
-        let replaced = running.map_or(Size::default(), |(_, summary)| self.sizing().corrected(summary.size));
+        let (running, replaces) = (self.view.summary(), self.view.summary_position());
+        let replaced = running.map_or(Size::default(), |running| self.sizing().corrected(running.size));
         // At a hard limit the previous summary stays for now, but the new one is to replace it.
         let mut size = if plan.verdict == Verdict::Compact { replaced } else { Size::default() };
         let mut covers = Vec::new();
         for (decision, spans) in gone {
             size += decision.before;
-            covers.extend(spans.iter().cloned().flatten().filter(|at| running.is_none_or(|(own, _)| *at != own)));
+            covers.extend(spans.iter().cloned().flatten().filter(|at| Some(*at) != replaces));
         }
         let covers = spans(covers);
         let covered = |position: Position| covers.iter().any(|span| span.contains(&position));
         let items = self.view.messages().filter(|item| !item.is_own() && covered(item.position()));
         let (messages, positions) = items.map(|item| (item.message.clone(), item.position())).unzip();
-        let previous = running.map(|(_, summary)| summary.text.clone());
-        let stands_for = running.map_or(0, |(_, summary)| summary.stands_for);
-        let total = size.tokens.saturating_sub(replaced.tokens).saturating_add(stands_for);
-        let claim = SummaryClaim { covers, replaces: running.map(|(position, _)| position), reason, size, total };
+        let previous = running.map(|running| running.text.clone());
+        let earlier = running.map_or(0, |running| running.stands_for);
+        let stands_for = size.tokens.saturating_sub(replaced.tokens).saturating_add(earlier);
+        let claim = SummaryClaim { covers, replaces, reason, size, stands_for };
         let aim = budget.min(claim.worth());
         Some(SummaryRequest { claim, messages, positions, previous, budget, aim })
     }

@@ -179,7 +179,7 @@ const BYTES_A_TOKEN: u64 = 6;
 /// ```
 /// use lookback_core::{Group, Limits, Policy, plan};
 /// use lookback_core::plan::{Action, Verdict};
-/// use lookback_core::tokens::Size;
+/// use lookback_core::size::Size;
 /// use lookback_core::group::{GroupKind, Pin};
 ///
 /// let group = |turn, pin| {

@@ -1,6 +1,7 @@
 //! Faults: settings of a policy that cannot work.
 
-use super::{Measure, Mode, Pace, Policy, Stage, Tokens};
+use super::{Mode, Pace, Policy, Stage, Tokens};
+use crate::size::Measure;
 
 impl Policy {
     /// Returns the faults of this policy, or an empty list if it has none. A policy with faults still gives a plan, but

@@ -56,7 +56,7 @@ impl Limits {
     /// Returns a limit in one measure.
     ///
     /// ```
-    /// use lookback_core::{Limits, policy::Measure};
+    /// use lookback_core::{Limits, size::Measure};
     ///
     /// assert_eq!(Limits::of(Measure::Messages, 40), Limits::messages(40));
     /// ```

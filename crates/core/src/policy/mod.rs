@@ -12,7 +12,6 @@ use crate::wire::Role;
 pub use faults::PolicyFault;
 pub use limits::{Limits, Tokens};
 
-pub use crate::size::{Excess, Measure, Totals};
 pub use crate::start::Start;
 
 /// What a window may contain: limits, what to keep, and how to make it smaller.

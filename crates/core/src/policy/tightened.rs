@@ -1,6 +1,7 @@
 //! Tightening: two policies become one, so that a window that meets it meets both.
 
-use super::{Keep, Limits, Measure, Mode, Pace, Policy, Tokens};
+use super::{Keep, Limits, Mode, Pace, Policy, Tokens};
+use crate::size::Measure;
 use crate::truncation::{Truncation, Unit};
 
 impl Policy {

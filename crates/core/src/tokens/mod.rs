@@ -1,4 +1,4 @@
-//! Token counters, and the size of a message in tokens, bytes and media.
+//! Token counters, the models that they count for, and what pictures and files cost.
 
 mod calibration;
 mod estimate;
@@ -16,12 +16,11 @@ pub use calibration::Calibration;
 pub use estimate::{Estimate, Uncounted};
 pub use media::{ImageFormula, Pixels};
 pub(crate) use media::{document_tokens, image_tokens};
-pub use model::{Model, Models, ModelsError, Tokenizer, glob};
+pub use model::{Model, Models, ModelsError, Tokenizer, matches_glob};
 #[cfg(any(feature = "o200k", feature = "cl100k"))]
 pub use openai::{OpenAiCounter, Vocabulary};
 
 use crate::message::Message;
-pub use crate::size::Size;
 
 /// A counter of tokens: exact if the provider's tokenizer is public, and otherwise an estimate.
 ///

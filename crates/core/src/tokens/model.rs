@@ -105,7 +105,7 @@ impl Models {
     /// ```
     pub fn find(&self, name: &str) -> Option<&Model> {
         let name = name.to_ascii_lowercase();
-        self.models.iter().find(|model| model.names.iter().any(|pattern| glob(pattern, &name)))
+        self.models.iter().find(|model| model.names.iter().any(|pattern| matches_glob(pattern, &name)))
     }
 }
 
@@ -125,12 +125,12 @@ impl Model {
 /// Returns whether a name matches a pattern, in which `*` matches any text.
 ///
 /// ```
-/// use lookback_core::tokens::glob;
+/// use lookback_core::tokens::matches_glob;
 ///
-/// assert!(glob("*claude-*-4-6*", "us.anthropic.claude-opus-4-6-v1:0"));
-/// assert!(!glob("gpt-4", "gpt-4o"));
+/// assert!(matches_glob("*claude-*-4-6*", "us.anthropic.claude-opus-4-6-v1:0"));
+/// assert!(!matches_glob("gpt-4", "gpt-4o"));
 /// ```
-pub fn glob(pattern: &str, name: &str) -> bool {
+pub fn matches_glob(pattern: &str, name: &str) -> bool {
     let mut pieces = pattern.split('*');
     let Some(mut rest) = name.strip_prefix(pieces.next().unwrap_or_default()) else { return false };
     let Some(last) = pieces.next_back() else { return rest.is_empty() };

@@ -114,9 +114,14 @@ impl View {
         self.history.path.iter().any(|own| own.start <= span.start && span.end <= own.end)
     }
 
-    /// Returns the running summary of what has left the window, and the position of the compaction that recorded it.
-    pub fn summary(&self) -> Option<(Position, &RunningSummary)> {
-        self.summary.as_ref().map(|(position, summary)| (*position, &**summary))
+    /// Returns the running summary of what has left the window.
+    pub fn summary(&self) -> Option<&RunningSummary> {
+        self.summary.as_ref().map(|(_, summary)| &**summary)
+    }
+
+    /// Returns the position of the compaction that recorded the running summary.
+    pub fn summary_position(&self) -> Option<Position> {
+        self.summary.as_ref().map(|(position, _)| *position)
     }
 
     /// Returns the system messages that are groups of their own.

@@ -1,7 +1,7 @@
 //! Reading, writing and converting messages against the vectors of `corpus/dialects`.
 
-use lookback_core::cut::Edit;
 use lookback_core::dialect::Shown;
+use lookback_core::edit::Edit;
 use lookback_core::message::{Media, MediaSource, Opaque, PartRef, ResultItem};
 use lookback_core::{Dialect, Message, Request};
 use serde::Deserialize;

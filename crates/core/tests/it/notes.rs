@@ -45,7 +45,7 @@ fn only_the_notes_that_are_picked_leave_and_the_log_keeps_them() {
     assert!(engine.dismiss(|item| item.message().text().starts_with("nudge")).is_empty(), "once");
 }
 
-fn compaction_totals(log: &Transcript) -> lookback_core::policy::Totals {
+fn compaction_totals(log: &Transcript) -> lookback_core::size::Totals {
     let mut entries = log.entries().iter().rev();
     let found = entries.find_map(|entry| if let Entry::Compaction(made) = entry { Some(made.after) } else { None });
     found.expect("a compaction")

@@ -2,8 +2,8 @@
 
 use std::fmt::Debug;
 
-use lookback_core::cut::{Change, Cut, Edit};
 use lookback_core::dialect::Shown;
+use lookback_core::edit::{Change, Cut, Edit};
 use lookback_core::message::{
     AssistantPart, Media, MediaSource, Opaque, PartRef, Reasoning, ResultItem, SystemPart, UserPart,
 };
@@ -144,6 +144,6 @@ fn a_summary_and_the_request_for_it_say_no_word() {
     request.previous = Some(MARK.to_owned());
     hides(&request);
     engine.accept_summary(&request.claim, MARK).unwrap();
-    let (_, summary) = engine.view().summary().unwrap();
+    let summary = engine.view().summary().unwrap();
     hides(summary);
 }

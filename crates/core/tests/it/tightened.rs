@@ -3,7 +3,8 @@
 #![allow(clippy::cast_possible_truncation)]
 
 use crate::common::policy;
-use lookback_core::policy::{Measure, Policy, Tokens};
+use lookback_core::policy::{Policy, Tokens};
+use lookback_core::size::Measure;
 use lookback_core::{Limits, Mode, Pace, Stage};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngSeed};

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use futures_lite::future::block_on;
-use lookback::cut;
 use lookback::dialect::Shown;
+use lookback::edit;
 use lookback::engine::{Engine, Settings, SummaryRequest};
 use lookback::summarize::{Extractive, run};
 use lookback::tokens::Estimate;
@@ -186,14 +186,14 @@ fn ours(messages: &[Message], preset: &str, option: &str) -> Result<Ours, Fault>
     let mut summarize = |request: &SummaryRequest| {
         block_on(run(&summarizer, calls::task(request), &counter)).ok().map(|summary| summary.text)
     };
-    let taken = calls::take_in(&mut engine, &request, &mut summarize, &mut |_| {})?;
+    let result = calls::run_request(&mut engine, &request, &mut summarize, &mut |_| {})?;
     let view = engine.view();
     let gone = if view.summary().is_some() { Fate::Summarized } else { Fate::Gone };
     let mut fates = vec![gone; messages.len()];
-    let came = taken.entries.iter().zip(0..).filter(|(entry, _)| matches!(entry, Entry::Message(_)));
+    let came = result.entries.iter().zip(0..).filter(|(entry, _)| matches!(entry, Entry::Message(_)));
     for ((_, position), indices) in came.zip(&indices) {
         let Some(item) = view.messages().find(|item| item.position() == position) else { continue };
-        let edited = item.edits().iter().any(|edit| matches!(edit.change, cut::Change::Cut { .. }));
+        let edited = item.edits().iter().any(|edit| matches!(edit.change, edit::Change::Cut { .. }));
         for index in indices {
             if let Some(fate) = fates.get_mut(*index) {
                 *fate = if edited { Fate::Edited } else { Fate::Whole };
@@ -203,7 +203,7 @@ fn ours(messages: &[Message], preset: &str, option: &str) -> Result<Ours, Fault>
     if let (true, Some(fate)) = (bedrock, fates.first_mut()) {
         *fate = Fate::Whole;
     }
-    Ok(Ours { fates, summary: view.summary().map(|(_, summary)| summary.text.clone()) })
+    Ok(Ours { fates, summary: view.summary().map(|summary| summary.text.clone()) })
 }
 
 /// A request, and for each of its messages the indices of the transcript's messages that it holds.

@@ -95,7 +95,7 @@ pub fn tokens_by_kind(view: &View) -> BTreeMap<ContentKind, u64> {
             *kinds.entry(kind).or_default() += tokens;
         }
     };
-    let summary = view.summary().map(|(position, _)| position);
+    let summary = view.summary_position();
     let mut preamble = view.totals().size.tokens;
     for item in view.messages() {
         preamble = preamble.saturating_sub(item.size().tokens);

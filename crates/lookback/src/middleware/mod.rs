@@ -62,7 +62,7 @@ pub use fact_sheet::FactSheet;
 pub use kinds::{ContentKind, tokens_by_kind};
 pub use observe::Observe;
 pub use pipeline::Pipeline;
-pub use progress::{Progress, pattern};
+pub use progress::{Progress, repeated_cycle};
 pub use run::{Call, CallUsage, ModelAnswer, Note, Run, ToolOutcome, ToolStatus, ToolUse};
 
 /// Code that is called around the model calls of a run.

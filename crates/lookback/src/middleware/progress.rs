@@ -1,4 +1,4 @@
-//! The progress of a run: iterations without new evidence, calls in circles, repeated failures, and the last iteration.
+//! The progress of a run: iterations without new evidence, calls in cycles, repeated failures, and the last iteration.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::{EndReason, Event, Failure, Flow, Middleware, Reaction, Run, ToolOutc
 
 /// The iterations without new evidence after which the model is nudged, nudged again, and asked for its last answer.
 const STUCK: [u64; 3] = [4, 6, 8];
-/// The longest circle that is recognized, in calls.
+/// The longest cycle that is recognized, in calls.
 const LONGEST: usize = 3;
 
 /// A watch over new evidence.
@@ -43,8 +43,8 @@ struct State {
     level: usize,
     /// The last calls, and whether each brought evidence.
     calls: VecDeque<(u128, bool)>,
-    circle: Option<usize>,
-    told_circle: bool,
+    cycle: Option<usize>,
+    told_cycle: bool,
     /// How often each failure came since the last progress.
     failures: HashMap<u128, u64>,
     repeated: Option<(String, u64)>,
@@ -53,10 +53,10 @@ struct State {
 }
 
 impl State {
-    /// The length of the circle that the last calls went in, if the repetition brought no evidence.
-    fn circle(&self) -> Option<usize> {
+    /// The length of the cycle that the last calls went in, if the repetition brought no evidence.
+    fn cycle(&self) -> Option<usize> {
         let calls: Vec<_> = self.calls.iter().map(|(call, _)| *call).collect();
-        let period = pattern(&calls)?;
+        let period = repeated_cycle(&calls)?;
         let again = period * (repeats(period) - 1);
         self.calls.iter().rev().take(again).all(|(_, fresh)| !fresh).then_some(period)
     }
@@ -104,11 +104,11 @@ impl Progress {
         if fresh {
             state.fresh = true;
             (state.idle, state.level) = (0, 0);
-            (state.circle, state.told_circle, state.repeated, state.told_repeated) = (None, false, None, false);
+            (state.cycle, state.told_cycle, state.repeated, state.told_repeated) = (None, false, None, false);
             state.failures.clear();
             return;
         }
-        state.circle = state.circle().or(state.circle);
+        state.cycle = state.cycle().or(state.cycle);
         if outcome.status.is_error() {
             let times = state.failures.entry(result).or_default();
             *times += 1;
@@ -130,7 +130,7 @@ impl Progress {
         if reaction.flow != Flow::Continue {
             return reaction;
         }
-        let notes = [self.circle(), self.repeated_failure()];
+        let notes = [self.cycle(), self.repeated_failure()];
         notes.into_iter().flatten().fold(reaction, Reaction::note)
     }
 
@@ -172,10 +172,10 @@ impl Progress {
         }
     }
 
-    /// Says once that the calls go in circles.
-    fn circle(&mut self) -> Option<String> {
-        let period = self.state.circle.filter(|_| !self.state.told_circle)?;
-        self.state.told_circle = true;
+    /// Says once that the calls go in cycles.
+    fn cycle(&mut self) -> Option<String> {
+        let period = self.state.cycle.filter(|_| !self.state.told_cycle)?;
+        self.state.told_cycle = true;
         let times = repeats(period);
         Some(match period {
             1 => format!("The same call was made {times} times in a row, with nothing new. Make another, or answer."),
@@ -203,17 +203,17 @@ impl Default for Progress {
     }
 }
 
-/// Returns the length of the shortest circle that the last calls go in, in calls: `A A A` is 1, `A B A B` is 2, and `A
-/// B C A B C` is 3.
+/// Returns the length of the shortest cycle that the last calls repeat, in calls: `A A A` is 1, `A B A B` is 2, and `A
+/// B C A B C` is 3. Returns `None` if they repeat none.
 ///
 /// ```
-/// use lookback::middleware::pattern;
+/// use lookback::middleware::repeated_cycle;
 ///
-/// assert_eq!(pattern(&["b", "a", "a", "a"]), Some(1));
-/// assert_eq!(pattern(&["a", "b", "a", "b"]), Some(2));
-/// assert_eq!(pattern(&["a", "a", "b", "a", "a"]), None);
+/// assert_eq!(repeated_cycle(&["b", "a", "a", "a"]), Some(1));
+/// assert_eq!(repeated_cycle(&["a", "b", "a", "b"]), Some(2));
+/// assert_eq!(repeated_cycle(&["a", "a", "b", "a", "a"]), None);
 /// ```
-pub fn pattern<T: PartialEq>(calls: &[T]) -> Option<usize> {
+pub fn repeated_cycle<T: PartialEq>(calls: &[T]) -> Option<usize> {
     (1..=LONGEST).find(|period| {
         let start = calls.len().checked_sub(period * repeats(*period));
         let last = start.and_then(|start| calls.get(start..));
@@ -221,7 +221,7 @@ pub fn pattern<T: PartialEq>(calls: &[T]) -> Option<usize> {
     })
 }
 
-/// How often calls must repeat to be a circle of this length.
+/// How often calls must repeat to be a cycle of this length.
 fn repeats(period: usize) -> usize {
     if period == 1 { 3 } else { 2 }
 }

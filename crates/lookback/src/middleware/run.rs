@@ -165,7 +165,7 @@ impl Call {
     /// # Errors
     /// The errors of [`Call::messages`].
     pub fn to_json(&self) -> Result<String, ConversionError> {
-        Ok(dialect::list(&self.messages()?))
+        Ok(dialect::json_list(&self.messages()?))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Settings, `KEY=VALUE`: a key is a path of a policy, or the short form of one.
 
-use lookback_core::policy::{Measure, Policy};
+use lookback_core::policy::Policy;
+use lookback_core::size::Measure;
 use serde_json::Value;
 
 use super::{PolicyError, ValueFault};

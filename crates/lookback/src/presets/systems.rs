@@ -2,7 +2,8 @@
 
 use lookback_core::cut::Truncation;
 use lookback_core::message::Role;
-use lookback_core::policy::{Keep, Limits, Measure, Pace, Policy, Stage, Start, Summarize, SystemRule, Tokens};
+use lookback_core::policy::{Keep, Limits, Pace, Policy, Stage, Start, Summarize, SystemRule, Tokens};
+use lookback_core::size::Measure;
 
 /// Returns `AgentLIB`'s window: the newest turns that fit a number of tokens. It keeps 50 turns and 4,000 tokens unless
 /// told otherwise.

@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 pub use error::RecordingError;
 pub use shape::Shape;
-pub use unpack::{LARGEST, TextError, text};
+pub use unpack::{LARGEST, TextError, read_text};
 
 /// A recorded conversation.
 #[derive(Debug, Clone)]
@@ -319,7 +319,8 @@ impl<'a> Draft<'a> {
 
 /// Separates the time from a message.
 fn undecoded(raw: &RawValue, line: usize, index: usize) -> Result<Undecoded, RecordingError> {
-    let (message, time) = dialect::take(raw, "time");
+    let mut message = raw.to_owned();
+    let time = dialect::take_member(&mut message, "time");
     let time = match time.filter(|time| time.get() != "null") {
         Some(time) => Some(millis(&time).ok_or(RecordingError::Time { line, index })?),
         None => None,

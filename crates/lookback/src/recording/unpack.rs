@@ -40,12 +40,12 @@ pub enum TextError {
 /// The limit matters because a small gzip file can unpack to a thousand times its size.
 ///
 /// ```
-/// use lookback::recording::{LARGEST, text};
+/// use lookback::recording::{LARGEST, read_text};
 ///
-/// assert_eq!(text(b"\xef\xbb\xbf[]".to_vec(), LARGEST)?, "[]");
+/// assert_eq!(read_text(b"\xef\xbb\xbf[]".to_vec(), LARGEST)?, "[]");
 /// # Ok::<(), lookback::recording::TextError>(())
 /// ```
-pub fn text(bytes: Vec<u8>, largest: u64) -> Result<String, TextError> {
+pub fn read_text(bytes: Vec<u8>, largest: u64) -> Result<String, TextError> {
     let mut bytes = if bytes.starts_with(&shape::GZIP) { unpacked(&bytes, largest)? } else { bytes };
     if shape::UTF16.iter().any(|mark| bytes.starts_with(mark)) {
         return Err(TextError::Utf16);

@@ -2,7 +2,7 @@
 
 use lookback_core::group::Pin;
 use lookback_core::plan::{Action, Decision, Reason};
-use lookback_core::policy::Excess;
+use lookback_core::size::Excess;
 use lookback_core::transcript::{Compaction, Entry};
 use serde::Serialize;
 

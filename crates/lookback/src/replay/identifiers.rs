@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use lookback_core::transcript::Position;
-use lookback_core::{Preamble, cut};
+use lookback_core::{Preamble, edit};
 
 use super::blocks::shown_as;
 use crate::identifiers::identifiers;
@@ -80,7 +80,7 @@ impl Seen {
             let key = shown_as(item);
             let numbers = &self.numbers;
             let shown = self.edited.entry(key).or_insert_with(|| {
-                let text = cut::shown_text(item.message(), item.edits());
+                let text = edit::shown_text(item.message(), item.edits());
                 identifiers(&text).filter_map(|word| numbers.get(word).copied()).collect()
             });
             missed.retain(|word| !shown.contains(word));

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback_core::cut::{Change, Edit};
 use lookback_core::dialect::Severity;
+use lookback_core::edit::{Change, Edit};
 use lookback_core::message::{Message, Role};
 use lookback_core::plan::Verdict;
 use lookback_core::transcript::{Entry, Millis, Origin};

@@ -22,7 +22,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use lookback_core::Message;
 use lookback_core::engine::{Engine, Settings};
-use lookback_core::policy::Totals;
+use lookback_core::size::Totals;
 use lookback_core::transcript::{Entry, Millis};
 use lookback_core::view::View;
 use serde::Serialize;
@@ -31,7 +31,7 @@ pub use error::Error;
 pub use hooks::{CompactEnd, CompactStart, CompactionOutcome, Hooks};
 pub use lookback_core::transcript::Label;
 pub use overflow::Irreducible;
-pub use read::{HistoryEntry, HistoryQuery, SessionRecord};
+pub use read::{HistoryEntry, HistoryQuery, SessionInfo};
 pub use resume::Resumed;
 pub(crate) use search::excerpt;
 pub use search::{SearchHit, search};

@@ -5,7 +5,8 @@ use lookback_core::dialect::TooLong;
 use lookback_core::engine::Engine;
 use lookback_core::group::Pinned;
 use lookback_core::plan::{Plan, Verdict};
-use lookback_core::policy::{Limits, Stage, Totals};
+use lookback_core::policy::{Limits, Stage};
+use lookback_core::size::Totals;
 
 use super::{Error, Session};
 

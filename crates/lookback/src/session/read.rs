@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use lookback_core::message::Message;
-use lookback_core::policy::Totals;
+use lookback_core::size::Totals;
 use lookback_core::transcript::{Arrival, Entry, Label, Millis, Origin, Position};
 use serde::Serialize;
 
@@ -64,7 +64,7 @@ impl HistoryQuery {
 /// What is known about a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct SessionRecord {
+pub struct SessionInfo {
     /// Its name.
     pub session: LogName,
     /// The agent that wrote last, if it gave a name.
@@ -118,11 +118,11 @@ impl Session {
     ///
     /// # Errors
     /// Returns an error if the store fails.
-    pub async fn record(&mut self) -> Result<Option<SessionRecord>, Error> {
+    pub async fn info(&mut self) -> Result<Option<SessionInfo>, Error> {
         self.refresh().await?;
         let Some(info) = self.store.info(&self.name).await? else { return Ok(None) };
         let Label { agent, tags, .. } = self.view().label().clone();
-        Ok(Some(SessionRecord {
+        Ok(Some(SessionInfo {
             session: self.name.clone(),
             agent,
             tags,
@@ -131,7 +131,7 @@ impl Session {
             messages: self.view().history_len(),
             entries: self.engine.end(),
             window: self.view().totals(),
-            summary_tokens: self.view().summary().map_or(0, |(_, summary)| summary.size.tokens),
+            summary_tokens: self.view().summary().map_or(0, |summary| summary.size.tokens),
         }))
     }
 

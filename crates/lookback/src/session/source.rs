@@ -4,7 +4,7 @@ use lookback_core::dialect::{Mend, Mended, Shown};
 use lookback_core::message::Role;
 use lookback_core::transcript::Position;
 use lookback_core::view::View;
-use lookback_core::{ConversionError, Dialect, cut};
+use lookback_core::{ConversionError, Dialect, edit};
 use serde::Serialize;
 
 /// Where one message of a window comes from.
@@ -73,7 +73,7 @@ pub(super) fn sources(view: &View, dialect: Dialect) -> Result<Vec<MessageSource
         let message = item.message();
         let is_ours = message.wire().is_some_and(|wire| wire.dialect == dialect);
         let count = if is_ours {
-            usize::from(!cut::hides_all(message, item.edits()))
+            usize::from(!edit::hides_all(message, item.edits()))
         } else {
             // A message of another dialect may become several.
             dialect.encode([Shown { message, edits: item.edits() }])?.len()

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use lookback_core::dialect::{self, Shown};
 use lookback_core::engine::Engine;
 use lookback_core::plan::Plan;
-use lookback_core::policy::{Excess, Policy};
+use lookback_core::policy::Policy;
+use lookback_core::size::Excess;
 use lookback_core::transcript::{Entry, UsageReport};
 use lookback_core::view::{Item, View};
 use lookback_core::{ConversionError, Dialect, Explanation};
@@ -174,7 +175,7 @@ impl Window<'_> {
     /// # Errors
     /// The same as [`Window::messages`].
     pub fn to_json(&self) -> Result<String, ConversionError> {
-        Ok(dialect::list(&self.messages()?))
+        Ok(dialect::json_list(&self.messages()?))
     }
 
     /// Returns its tokens, including the preamble, corrected by the provider's usage reports.

@@ -53,8 +53,8 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 /// - **Errors contain nothing of a record.** An error that [`StoreError`] has no variant for is
 ///   [`StoreError::Backend`].
 ///
-/// The suite in `crates/lookback/tests/it/store.rs` checks all this but the last two, and `tests/store/own.rs` is a small
-/// store that passes it.
+/// The suite in `crates/lookback/tests/it/store.rs` checks all this but the last two, and
+/// `crates/lookback/tests/it/store/own.rs` is a small store that passes it.
 pub trait Store: fmt::Debug + Send + Sync {
     /// Appends all of these records, or none. `at` is the number of records that the writer believes the log has.
     /// `time` is the writer's clock, if it has one: the log's creation time on its first append, and its time of last

@@ -146,7 +146,7 @@ fn a_file_that_ends_inside_a_letter_is_read_up_to_the_line_that_is_cut_off() {
     let mut bytes = SESSION.as_bytes().to_vec();
     bytes.extend("\n{\"type\":\"user\",\"message\":{\"role\":\"user\",\"content\":\"caf\u{e9}".as_bytes());
     bytes.pop();
-    let text = lookback::recording::text(bytes, lookback::recording::LARGEST).unwrap();
+    let text = lookback::recording::read_text(bytes, lookback::recording::LARGEST).unwrap();
     assert_eq!(read(&text)[0].messages.len(), read(SESSION)[0].messages.len());
 }
 

@@ -10,7 +10,7 @@ use lookback::middleware::{
     Budget, Call, CallUsage, ContextFilter, Event, FactSheet, Failure, Middleware, MiddlewareSettings, OnFailure,
     Pipeline, Reaction, Run, Stopped,
 };
-use lookback::policy::Measure;
+use lookback::size::Measure;
 use lookback::store::Record;
 use lookback::summarize::{Ask, Function};
 use lookback::{MemoryStore, Message, Policy, Request, Session, Settings, Store, TooLong, ToolCall, presets};

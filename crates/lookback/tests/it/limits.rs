@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use futures_lite::future::block_on;
-use lookback::policy::{Keep, Measure};
+use lookback::policy::Keep;
 use lookback::session::{CompactionOutcome, Hooks};
+use lookback::size::Measure;
 use lookback::tokens::{Estimate, TokenCounter};
 use lookback::{
     Dialect, Entry, Error, Limits, MemoryStore, Message, Mode, Pace, Policy, ProviderError, Session, Settings,
@@ -28,7 +29,7 @@ fn round(session: &mut Session, number: usize, length: usize) {
 
 fn shown(session: &mut Session) -> Vec<String> {
     let window = block_on(session.window()).unwrap();
-    window.view().shown().map(|shown| lookback::cut::shown_text(shown.message, shown.edits)).collect()
+    window.view().shown().map(|shown| lookback::edit::shown_text(shown.message, shown.edits)).collect()
 }
 
 fn too_long(actual: Option<u64>, limit: Option<u64>) -> TooLong {

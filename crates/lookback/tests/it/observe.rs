@@ -158,7 +158,7 @@ fn the_kinds_of_a_window_add_up_to_it() {
         {"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":"a long line, and one more"}]}]}"#;
     let request = Request::decode(request, Some(Dialect::Anthropic)).unwrap();
     let mut engine = Engine::new(Settings::default().dialect(Dialect::Anthropic));
-    calls::take_in(&mut engine, &request, &mut |_| None, &mut |_| {}).unwrap();
+    calls::run_request(&mut engine, &request, &mut |_| None, &mut |_| {}).unwrap();
     let kinds = tokens_by_kind(engine.view());
     assert_eq!(kinds.values().sum::<u64>(), engine.view().totals().size.tokens);
     let found: Vec<_> = kinds.keys().copied().collect();
@@ -173,7 +173,7 @@ fn the_kinds_of_a_window_add_up_to_it() {
     calls::window(&mut engine, &mut |_| Some("Ada said her name.".to_owned()));
     let kinds = tokens_by_kind(engine.view());
     assert_eq!(kinds.keys().copied().collect::<Vec<_>>(), [User, Summary]);
-    assert_eq!(kinds[&Summary], engine.view().summary().unwrap().1.size.tokens);
+    assert_eq!(kinds[&Summary], engine.view().summary().unwrap().size.tokens);
 }
 
 #[cfg(feature = "otel")]

@@ -1,7 +1,7 @@
 //! The watch over a run's progress, by vectors, and circles in all short sequences of calls.
 
 use crate::vectors;
-use lookback::middleware::pattern;
+use lookback::middleware::repeated_cycle;
 
 #[test]
 fn a_run_that_gets_nowhere_is_told_so_and_then_brought_to_its_end() {
@@ -10,7 +10,7 @@ fn a_run_that_gets_nowhere_is_told_so_and_then_brought_to_its_end() {
 
 #[test]
 fn a_circle_is_found_where_the_last_calls_repeat() {
-    let of = |calls: &str| pattern(&calls.chars().collect::<Vec<_>>());
+    let of = |calls: &str| repeated_cycle(&calls.chars().collect::<Vec<_>>());
     let table = [
         ("", None),
         ("a", None),
@@ -40,10 +40,10 @@ fn a_circle_does_repeat_and_only_the_last_calls_count() {
     for length in 0..=8_u32 {
         for number in 0..3_u32.pow(length) {
             let calls: Vec<u32> = (0..length).map(|place| number / 3_u32.pow(place) % 3).collect();
-            let found = pattern(&calls);
+            let found = repeated_cycle(&calls);
             let mut longer = vec![9];
             longer.extend(&calls);
-            assert_eq!(pattern(&longer), found, "{calls:?}");
+            assert_eq!(repeated_cycle(&longer), found, "{calls:?}");
             if let Some(period) = found {
                 let (last, before) = calls.split_at(calls.len() - period);
                 assert!(last.ends_with(before), "{calls:?} in circles of {period}");

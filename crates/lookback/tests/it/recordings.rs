@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Write};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use lookback::recording::{LARGEST, RecordedUsage, RecordingError, Shape, TextError, text};
+use lookback::recording::{LARGEST, RecordedUsage, RecordingError, Shape, TextError, read_text};
 use lookback::{Dialect, Recording};
 
 const OPENAI: [&str; 4] = [
@@ -253,22 +253,22 @@ fn a_broken_file_is_named_with_its_line() {
 #[test]
 fn gzip_is_unpacked_up_to_a_bound() {
     let long = OPENAI.join("\n");
-    assert_eq!(text(gzip(&long), LARGEST).unwrap(), long);
-    assert_eq!(text([gzip("[1,"), gzip("2]")].concat(), LARGEST).unwrap(), "[1,2]");
-    assert_eq!(text(gzip("\u{feff}[]"), LARGEST).unwrap(), "[]");
+    assert_eq!(read_text(gzip(&long), LARGEST).unwrap(), long);
+    assert_eq!(read_text([gzip("[1,"), gzip("2]")].concat(), LARGEST).unwrap(), "[1,2]");
+    assert_eq!(read_text(gzip("\u{feff}[]"), LARGEST).unwrap(), "[]");
     let zeros = "0".repeat(1 << 20);
-    assert_eq!(text(gzip(&zeros), 1 << 20).unwrap().len(), 1 << 20);
-    assert_eq!(text(gzip(&zeros), (1 << 20) - 1), Err(TextError::TooLarge { largest: (1 << 20) - 1 }));
+    assert_eq!(read_text(gzip(&zeros), 1 << 20).unwrap().len(), 1 << 20);
+    assert_eq!(read_text(gzip(&zeros), (1 << 20) - 1), Err(TextError::TooLarge { largest: (1 << 20) - 1 }));
     let mut cut = gzip(&long);
     cut.truncate(cut.len() / 2);
-    assert_eq!(text(cut, LARGEST), Err(TextError::Gzip(ErrorKind::UnexpectedEof)));
+    assert_eq!(read_text(cut, LARGEST), Err(TextError::Gzip(ErrorKind::UnexpectedEof)));
 }
 
 #[test]
 fn what_is_no_utf8_is_said_to_be_none() {
-    assert_eq!(text(b"[\"\xff\"]".to_vec(), LARGEST), Err(TextError::Utf8 { at: 2 }));
-    assert_eq!(text(b"\xff\xfe[\0]\0".to_vec(), LARGEST), Err(TextError::Utf16));
-    assert_eq!(text(b"\xef\xbb\xbf{}".to_vec(), 0).unwrap(), "{}");
+    assert_eq!(read_text(b"[\"\xff\"]".to_vec(), LARGEST), Err(TextError::Utf8 { at: 2 }));
+    assert_eq!(read_text(b"\xff\xfe[\0]\0".to_vec(), LARGEST), Err(TextError::Utf16));
+    assert_eq!(read_text(b"\xef\xbb\xbf{}".to_vec(), 0).unwrap(), "{}");
 }
 
 #[test]

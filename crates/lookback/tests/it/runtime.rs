@@ -71,7 +71,7 @@ async fn summary_of(mut session: Session) -> Option<String> {
     session.extend(messages.collect()).await.unwrap();
     session.window().await.unwrap();
     session.wait_for_summary().await.unwrap();
-    session.view().summary().map(|(_, summary)| summary.text.clone())
+    session.view().summary().map(|summary| summary.text.clone())
 }
 
 /// The number of facts that a sheet draws in a run of eight rounds.

@@ -339,9 +339,9 @@ fn a_session_is_read_by_number_tag_and_text() {
         assert_eq!(read(&mut session, query("host")).len(), 2, "a result comes with its call");
         assert_eq!(read(&mut session, query("port")).len(), 7);
         assert_eq!(read(&mut session, query("port").tag("b").limit(3)).len(), 3);
-        let record = block_on(session.record()).unwrap().unwrap();
-        assert_eq!((record.agent.as_deref(), record.messages), (Some("writer"), 9));
-        assert!(record.created.unwrap() <= record.used.unwrap());
+        let info = block_on(session.info()).unwrap().unwrap();
+        assert_eq!((info.agent.as_deref(), info.messages), (Some("writer"), 9));
+        assert!(info.created.unwrap() <= info.used.unwrap());
     });
 }
 

@@ -211,7 +211,7 @@ impl Life {
                 self.window();
                 let tokens = |session: &Session| session.preview().tokens();
                 let before = tokens(&self.session);
-                let mut long = TooLong::new(lookback::policy::Measure::Tokens);
+                let mut long = TooLong::new(lookback::size::Measure::Tokens);
                 long.limit = *room;
                 match block_on(self.session.overflow(long)) {
                     Ok(()) => assert!(tokens(&self.session) < before, "{before}"),
@@ -321,7 +321,7 @@ impl Life {
                     _ => {}
                 }
             }
-            let mut at = self.session.view().summary().map(|(position, _)| position);
+            let mut at = self.session.view().summary_position();
             while let Some(position) = at {
                 let summary = summaries[&position];
                 gone.extend(summary.covers.iter().cloned().flatten());

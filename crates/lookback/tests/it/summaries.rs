@@ -216,7 +216,7 @@ fn a_budget_is_kept_whatever_the_model_says() {
     }
     block_on(session.wait_for_summary()).unwrap();
     texts(&mut session);
-    let (_, summary) = session.view().summary().unwrap();
+    let summary = session.view().summary().unwrap();
     assert!(!summary.text.is_empty() && summary.size.tokens <= 10 + 3, "{summary:?}");
 }
 
@@ -250,7 +250,7 @@ fn a_summary_within_its_budget_is_taken_though_it_is_larger_than_what_it_replace
             say(&mut session, number);
             block_on(session.wait_for_summary()).unwrap();
         }
-        let (_, summary) = session.view().summary().expect("there is a summary");
+        let summary = session.view().summary().expect("there is a summary");
         assert_eq!(summary.text, long(words));
         let told = told.lock().unwrap();
         let is_made = |outcome: &CompactionOutcome| matches!(outcome, CompactionOutcome::Summarized);
@@ -272,7 +272,7 @@ fn a_summary_is_cut_to_what_a_hard_limit_leaves_beside_what_stays() {
     assert_eq!(texts(&mut session).len(), 2, "there was no time to wait for a summary");
     block_on(session.wait_for_summary()).unwrap();
     assert!(block_on(session.window()).is_ok(), "it can be sent");
-    let (_, summary) = session.view().summary().expect("there is a summary");
+    let summary = session.view().summary().expect("there is a summary");
     assert!((50..180).contains(&summary.size.tokens), "{summary:?}");
 }
 

@@ -68,7 +68,7 @@ pub enum ProviderError {
 /// provider's error is kept.
 ///
 /// ```
-/// use lookback_core::{TooLong, policy::Measure};
+/// use lookback_core::{TooLong, size::Measure};
 ///
 /// let long = TooLong::new(Measure::Tokens).actual(130_000).limit(128_000).reserved(4_000);
 /// assert_eq!(

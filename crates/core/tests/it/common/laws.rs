@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use lookback_core::cut::{self, Change};
 use lookback_core::dialect::{Mend, Shown};
+use lookback_core::edit::{self, Change};
 use lookback_core::engine::LogState;
 use lookback_core::message::PartRef;
 use lookback_core::plan::{Action, Decision, Reason, Verdict};
-use lookback_core::policy::Measure;
+use lookback_core::size::Measure;
 use lookback_core::transcript::{Compaction, Entry, Position, Repair};
 use lookback_core::view::Item;
 use lookback_core::{Dialect, Engine, Limits, Mode, Pace, Policy, Role, Stage, View};
@@ -164,7 +164,7 @@ pub fn repair_is_idempotent(run: &Run) -> Found {
 
 /// Messages of a view that a policy does not count.
 fn uncounted(policy: &Policy, view: &View) -> u64 {
-    let summary = view.summary().map(|(position, _)| position);
+    let summary = view.summary_position();
     let unsaid = |item: &&Item| {
         let alone = item.message().wire().unwrap().dialect == Dialect::OpenAiChat;
         (alone && item.message().role() == Role::System) || Some(item.position()) == summary
@@ -264,7 +264,7 @@ pub fn what_encoding_does_is_told(run: &Run) -> Found {
     let dialect = run.settings.dialect;
     for step in run.sent() {
         let mends = dialect.mends(step.view.shown());
-        let shown = step.view.messages().filter(|item| !cut::hides_all(item.message(), item.edits()));
+        let shown = step.view.messages().filter(|item| !edit::hides_all(item.message(), item.edits()));
         let shown: Vec<&Item> = shown.collect();
         let merged = mends.iter().filter(|mended| mended.mend == Mend::MergedWithPrevious).count();
         demand!(step.request.len() + merged == shown.len(), "{mends:?} of {:?}", step.request);
@@ -561,7 +561,7 @@ pub fn no_signed_block_is_sent_under_another_prefix(run: &Run) -> Found {
         let items: Vec<_> = step.view.messages().collect();
         let bound = is_bound(run, step);
         for (at, item) in items.iter().enumerate() {
-            let hidden = |part: usize| cut::is_hidden(item.edits(), part);
+            let hidden = |part: usize| edit::is_hidden(item.edits(), part);
             let shown = item.message().parts().enumerate().any(|(part, value)| {
                 matches!(value, PartRef::Reasoning(reasoning) if reasoning.signature.is_some()) && !hidden(part)
             });
@@ -590,9 +590,13 @@ pub fn a_late_result_takes_its_stand_ins_place(run: &Run) -> Found {
                         let here = |change: &dyn Fn(&Change) -> bool| {
                             arrival.edits.iter().any(|edit| edit.part == part && change(&edit.change))
                         };
-                        let name = cut::renamed(&arrival.edits, part).unwrap_or(&result.call_id);
+                        let renamed = arrival.edits.iter().find_map(|edit| match &edit.change {
+                            Change::Rename(id) if edit.part == part => Some(id.as_str()),
+                            _ => None,
+                        });
+                        let name = renamed.unwrap_or(&result.call_id);
                         name == stand_in.call_id
-                            && here(&|change| *change == Change::Hide(cut::Hidden::Late))
+                            && here(&|change| *change == Change::Hide(edit::Hidden::Late))
                             && !step.view.messages().any(|item| {
                                 item.message().wire().unwrap().raw.get() == arrival.message.wire().unwrap().raw.get()
                             })

@@ -8,12 +8,12 @@ pub mod laws;
 
 use std::collections::HashMap;
 
-use lookback_core::cut::{self, Change, Hidden};
 use lookback_core::dialect::Shown;
+use lookback_core::edit::{self, Change, Hidden};
 use lookback_core::group::{Group, GroupKind, Pin};
 use lookback_core::message::PartRef;
 use lookback_core::policy::{Keep, Tokens};
-use lookback_core::tokens::Size;
+use lookback_core::size::Size;
 use lookback_core::transcript::{Entry, Origin, Position, UsageReport};
 use lookback_core::view::Item;
 use lookback_core::{
@@ -925,7 +925,7 @@ pub fn parts(dialect: Dialect, request: &[String]) -> Vec<Part> {
 
 /// Whether a part of an item is shown.
 pub fn visible(item: &Item, part: usize) -> bool {
-    !cut::is_hidden(item.edits(), part)
+    !edit::is_hidden(item.edits(), part)
 }
 
 pub fn is_late(entry: &Entry) -> bool {

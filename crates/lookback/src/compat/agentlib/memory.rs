@@ -220,14 +220,14 @@ impl SlidingWindowMemory {
             let slot = self.slot(name).await;
             let mut slot = slot.lock().await;
             let (session, _) = slot.take_up(&self.store, name).await?;
-            let Some(record) = session.record().await? else { continue };
+            let Some(info) = session.info().await? else { continue };
             let kept = Kept::of(session, self.options.max_turns).await?;
             entries.push(MemoryEntry {
-                id: record.session.to_string(),
-                agent_name: record.agent,
-                tags: tags(&record.tags),
-                created_at: record.created,
-                accessed_at: record.used,
+                id: info.session.to_string(),
+                agent_name: info.agent,
+                tags: tags(&info.tags),
+                created_at: info.created,
+                accessed_at: info.used,
                 token_count: kept.stats.estimated_tokens,
                 messages: encoded(kept.shown())?,
             });

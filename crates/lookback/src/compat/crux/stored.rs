@@ -84,7 +84,7 @@ pub async fn get(store: impl IntoStore, key: &str) -> Result<Option<Stored>, Err
         let is_shown = |item: &&Item| !item.is_own() && !replaced.iter().any(|span| span.contains(&item.position()));
         let items = session.view().messages().filter(is_shown);
         let shown = items.map(|item| Shown { message: item.message(), edits: item.edits() });
-        Some(dialect::list(&DIALECT.encode(shown)?))
+        Some(dialect::json_list(&DIALECT.encode(shown)?))
     };
     let metadata = Metadata { kind, window_id: id.to_owned() };
     Ok(content.map(|content| Stored { content, metadata }))

@@ -113,7 +113,7 @@ impl SlidingWindow {
         let view = session.view();
         let total_messages = view.history_len();
         let windowed_messages = view.messages().filter(|item| !item.is_own()).count() as u64;
-        let summary_tokens = view.summary().map_or(0, |(_, summary)| self.counter.text(&summary.text));
+        let summary_tokens = view.summary().map_or(0, |summary| self.counter.text(&summary.text));
         let evictions = total_messages.saturating_sub(windowed_messages).div_ceil(self.batch);
         Ok(Stats { total_messages, windowed_messages, summary_tokens, evictions })
     }
@@ -126,7 +126,7 @@ impl SlidingWindow {
             let mut session = self.session.lock().await;
             session.catch_up().await?;
             let Some(pending) = session.pending().await? else { return Ok(session) };
-            let summary = session.view().summary().map(|(position, _)| position);
+            let summary = session.view().summary_position();
             if standing.replace(summary).is_some_and(|before| before != summary) {
                 taken += 1;
             }

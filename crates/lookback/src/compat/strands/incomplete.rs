@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use lookback_core::dialect::take;
+use lookback_core::dialect::take_member;
 use lookback_core::message::{AssistantPart, Content};
 use lookback_core::{Dialect, Message};
 use serde_json::value::RawValue;
@@ -40,8 +40,8 @@ pub fn without_incomplete_calls(message: &Message) -> Message {
 
 /// Replaces the calls in a message's JSON. Returns `None` if there are no calls.
 fn in_json(raw: &RawValue) -> Option<Message> {
-    let (rest, content) = take(raw, "content");
-    let content = content?;
+    let mut rest = raw.to_owned();
+    let content = take_member(&mut rest, "content")?;
     let blocks: Vec<&RawValue> = serde_json::from_str(content.get()).ok()?;
     let notes: Vec<Option<String>> = blocks.iter().map(|block| note_of(block)).collect();
     if notes.iter().all(Option::is_none) {

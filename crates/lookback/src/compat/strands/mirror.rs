@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use lookback_core::cut::{Change, Edit, Truncation, clear_media, truncate_result};
+use lookback_core::cut::{Truncation, clear_media, truncate_result};
 use lookback_core::dialect::Shown;
+use lookback_core::edit::Edit;
 use lookback_core::engine::Settings;
 use lookback_core::measure;
 use lookback_core::tokens::Estimate;
@@ -118,8 +119,8 @@ impl Mirror {
             let whole = own(message.clone())?;
             let mut edits = Vec::new();
             for (part, result) in whole.tool_results() {
-                let cuts = truncate_result(result, 0, to, &counter).into_iter().chain(clear_media(result));
-                edits.extend(cuts.map(|(item, cut)| Edit { part, change: Change::Cut { item, cut } }));
+                edits.extend(truncate_result(part, result, 0, to, &counter));
+                edits.extend(clear_media(part, result));
             }
             let Some(shortened) = edited(&whole, &edits)? else { continue };
             let (old, new) = (measure(&whole, &[], &counter), measure(&shortened, &[], &counter));

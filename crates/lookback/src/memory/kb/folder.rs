@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::entries::{self, Named, Turn};
-use super::{Damaged, KbError, KbFault};
+use super::{KbDamage, KbError, KbFault};
 use crate::memory::transfer::Transferred;
 use crate::store::LogName;
 
@@ -21,7 +21,7 @@ pub(super) struct Found {
     pub(super) files: u64,
     pub(super) shared: Vec<(String, Transferred)>,
     pub(super) sessions: BTreeMap<LogName, Conversation>,
-    pub(super) damaged: Vec<Damaged>,
+    pub(super) damaged: Vec<KbDamage>,
 }
 
 /// What was found of a session.
@@ -195,7 +195,7 @@ impl Reader {
     }
 
     fn damaged(&mut self, path: &Path, reason: KbFault) {
-        self.found.damaged.push(Damaged { path: self.relative(path), reason });
+        self.found.damaged.push(KbDamage { path: self.relative(path), reason });
     }
 
     fn relative(&self, path: &Path) -> String {

@@ -38,13 +38,13 @@ pub struct KbImported {
     /// How many conversations were skipped because their sessions already have messages.
     pub passed_over: u64,
     /// What could not be imported, and why. Everything else was.
-    pub damaged: Vec<Damaged>,
+    pub damaged: Vec<KbDamage>,
 }
 
 /// Something in the folder that could not be imported.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Damaged {
+pub struct KbDamage {
     /// The file or folder, relative to the folder that was imported.
     pub path: String,
     /// The reason.
@@ -89,7 +89,7 @@ pub enum KbError {
 /// messages. Times are kept. A user's facts have a person's trust, an agent's have the model's. Facts without a source
 /// have the model's trust too, because a tool of the agent wrote them.
 ///
-/// Importing the same folder again changes nothing. Damaged files are reported and left out. Links that lead out of the
+/// Importing the same folder again changes nothing. KbDamage files are reported and left out. Links that lead out of the
 /// folder are not followed.
 ///
 /// # Errors
@@ -130,7 +130,7 @@ impl KbImported {
         let outcomes = memory.take_over(scope, &incoming, effect).await?;
         for ((path, _), outcome) in found.iter().zip(outcomes) {
             if let Err(refused) = self.counts.add(outcome) {
-                self.damaged.push(Damaged { path: path.clone(), reason: KbFault::Refused(refused) });
+                self.damaged.push(KbDamage { path: path.clone(), reason: KbFault::Refused(refused) });
             }
         }
         Ok(())

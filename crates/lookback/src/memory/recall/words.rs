@@ -1,6 +1,6 @@
 //! A message as text: who speaks, and all its readable parts.
 
-use lookback_core::cut::Cut;
+use lookback_core::edit::Cut;
 use lookback_core::message::{Media, Message, PartRef, ResultItem, Role};
 use lookback_core::transcript::{Arrival, Origin};
 

@@ -57,7 +57,7 @@ impl Missed {
             all.messages.splice(..0, missed.messages.iter().cloned());
             all.positions.splice(..0, missed.positions.iter().copied());
             all.claim.covers.splice(..0, missed.claim.covers.iter().cloned());
-            all.claim.total = all.claim.total.saturating_add(missed.claim.size.tokens);
+            all.claim.stands_for = all.claim.stands_for.saturating_add(missed.claim.size.tokens);
         }
         if is_gone(&request, view) {
             gone.push(request);

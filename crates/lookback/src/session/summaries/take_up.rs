@@ -92,15 +92,17 @@ impl Session {
     /// The running summary, for a reader that changes nothing. If one is ready but not taken up yet, that one.
     pub(crate) async fn newest_summary(&self) -> Result<Option<NewestSummary>, Error> {
         let Newest { note, .. } = self.summaries.newest(&*self.store, &self.name).await?;
-        let current = self.view().summary();
         Ok(match note {
             Some(Note::Made { claim, text, .. })
-                if claim.replaces == current.map(|(position, _)| position)
+                if claim.replaces == self.view().summary_position()
                     && claim.covers.iter().all(|span| self.view().is_on_path(span)) =>
             {
                 Some(NewestSummary { text, replaces: claim.covers })
             }
-            _ => current.map(|(_, summary)| NewestSummary { text: summary.text.clone(), replaces: Vec::new() }),
+            _ => {
+                let current = self.view().summary();
+                current.map(|summary| NewestSummary { text: summary.text.clone(), replaces: Vec::new() })
+            }
         })
     }
 

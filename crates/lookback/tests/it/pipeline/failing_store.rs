@@ -7,7 +7,7 @@ use std::sync::Arc;
 use futures_lite::future::block_on;
 use lookback::dialect::TooLong;
 use lookback::middleware::{CallUsage, Event, Failure, Middleware, Pipeline, Reaction, Run};
-use lookback::policy::Measure;
+use lookback::size::Measure;
 use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture};
 use lookback::transcript::Entry;
 use lookback::{Dialect, LogName, MemoryStore, Message, Session, Settings, Store, StoreError, ToolCall};

@@ -11,7 +11,7 @@ use lookback::middleware::{
     AtHard, Budget, Call, CallUsage, ContextFilter, EndReason, Event, Failure, Middleware, MiddlewareSettings, Observe,
     OnFailure, Pipeline, Progress, Reaction, Run, Stopped, ToolUse,
 };
-use lookback::policy::Measure;
+use lookback::size::Measure;
 use lookback::transcript::{Entry, Origin};
 use lookback::{Dialect, MemoryStore, Message, Policy, Session, ToolCall};
 use serde::Deserialize;
