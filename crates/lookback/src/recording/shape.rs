@@ -35,7 +35,7 @@ pub enum Shape {
     LangChain,
     /// Conversations of a data set, with `from` and `value`.
     ShareGpt,
-    /// A gzip file, which [`text`](super::text) unpacks.
+    /// A gzip file, which [`read_text`](super::read_text) unpacks.
     Gzip,
     /// UTF-16.
     Utf16,

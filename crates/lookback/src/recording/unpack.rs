@@ -6,7 +6,7 @@ use flate2::read::MultiGzDecoder;
 
 use super::shape;
 
-/// A limit for [`text`] that no real recording reaches: 4 GiB.
+/// A limit for [`read_text`] that no real recording reaches: 4 GiB.
 pub const LARGEST: u64 = 4 << 30;
 
 /// The errors of turning bytes into text.
