@@ -181,6 +181,11 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
+    /// Creates an empty tally with room for this many turns.
+    pub(crate) fn with_room(turns: usize) -> Tally {
+        Tally { groups: Vec::with_capacity(turns), ..Tally::default() }
+    }
+
     /// Adds a group of this kind and turn.
     pub(crate) fn add(&mut self, kind: GroupKind, turn: u64, size: Size) {
         self.size += size;
@@ -206,7 +211,12 @@ impl Tally {
 
     /// Changes the number of groups of a turn, and keeps count of the turns that have some.
     fn recount(&mut self, turn: u64, change: impl FnOnce(u64) -> u64) {
-        let at = self.groups.partition_point(|(other, _)| *other < turn);
+        // Groups are usually added in order.
+        let at = match self.groups.last() {
+            Some((last, _)) if *last == turn => self.groups.len() - 1,
+            Some((last, _)) if *last > turn => self.groups.partition_point(|(other, _)| *other < turn),
+            _ => self.groups.len(),
+        };
         if self.groups.get(at).is_none_or(|(other, _)| *other != turn) {
             self.groups.insert(at, (turn, 0));
         }
@@ -225,8 +235,9 @@ impl Tally {
 impl Totals {
     /// Adds groups up, each with the given size.
     pub fn of<'a>(groups: impl IntoIterator<Item = (&'a Group, Size)>) -> Totals {
-        let mut tally = Tally::default();
-        groups.into_iter().for_each(|(group, size)| tally.add(group.kind, group.turn, size));
+        let groups = groups.into_iter();
+        let mut tally = Tally::with_room(groups.size_hint().0);
+        groups.for_each(|(group, size)| tally.add(group.kind, group.turn, size));
         tally.totals()
     }
 }

@@ -33,7 +33,7 @@ impl<'a> Draft<'a> {
         // A window that is planned anew at each read would lose its notes after one call.
         let spends = policy.mode == Mode::Recorded;
         let decisions: Vec<_> = groups.iter().map(|group| Decision::before_stages(group, spends)).collect();
-        let mut tally = Tally::default();
+        let mut tally = Tally::with_room(groups.len());
         for (group, decision) in groups.iter().zip(&decisions) {
             // Nothing is left to count of a group that is all stale reasoning.
             if group.is_stale() {

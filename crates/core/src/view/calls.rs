@@ -1,6 +1,7 @@
 //! The tool calls of a group, indexed by identifier, because a message may have any number of them.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::groups::{Author, Item};
 use crate::edit;
@@ -28,7 +29,8 @@ struct Passed {
 
 #[derive(Debug, Clone)]
 struct Call {
-    id: String,
+    /// Shared with the index of all calls, which every compaction makes anew.
+    id: Arc<str>,
     /// The identifier under which it is shown, if that is a different one.
     name: Option<String>,
     answer: Answer,
@@ -62,7 +64,7 @@ impl Calls {
     /// Returns the calls of a group's first message, all of them open.
     pub(super) fn of(first: &Item) -> Calls {
         let call = |(part, call): (usize, &crate::message::ToolCall)| Call {
-            id: call.id.clone(),
+            id: call.id.as_str().into(),
             name: edit::renamed(&first.edits, part).map(str::to_owned),
             answer: Answer::Open,
             is_awaited: false,
@@ -70,7 +72,7 @@ impl Calls {
         let calls: Vec<Call> = first.message.tool_calls().map(call).collect();
         let (mut by_id, mut by_name): (Vec<usize>, Vec<usize>) =
             ((0..calls.len()).collect(), (0..calls.len()).collect());
-        by_id.sort_by_key(|index| calls.get(*index).map(|call| call.id.as_str()));
+        by_id.sort_by_key(|index| calls.get(*index).map(|call| &*call.id));
         by_name.sort_by_key(|index| calls.get(*index).map(Call::name));
         Calls { calls, by_id, by_name, passed: HashMap::new() }
     }
@@ -80,8 +82,8 @@ impl Calls {
     }
 
     /// Returns the identifiers, as the client knows them.
-    pub(super) fn ids(&self) -> impl Iterator<Item = &str> {
-        self.calls.iter().map(|call| call.id.as_str())
+    pub(super) fn ids(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.calls.iter().map(|call| &call.id)
     }
 
     /// Returns the names of the calls that are not shown under their own identifier.
@@ -108,7 +110,9 @@ impl Calls {
 
     /// Answers the call with this identifier and name. Returns whether it was open.
     pub(super) fn answer(&mut self, id: &str, name: &str, answer: Answer) -> bool {
-        let Some(index) = self.named(name, |call| call.id == id && call.answer != Answer::Given) else { return false };
+        let Some(index) = self.named(name, |call| &*call.id == id && call.answer != Answer::Given) else {
+            return false;
+        };
         let Some(call) = self.calls.get_mut(index) else { return false };
         let was_open = call.answer == Answer::Open;
         call.answer = answer;
@@ -118,7 +122,7 @@ impl Calls {
 
     /// Records that a late result waits to replace the stand-in of a call.
     pub(super) fn await_result(&mut self, id: &str, name: &str) {
-        let found = self.named(name, |call| call.id == id && call.answer == Answer::StandIn && !call.is_awaited);
+        let found = self.named(name, |call| &*call.id == id && call.answer == Answer::StandIn && !call.is_awaited);
         if let Some(call) = found.and_then(|index| self.calls.get_mut(index)) {
             call.is_awaited = true;
             self.settle_id(id);
@@ -128,7 +132,7 @@ impl Calls {
     /// Returns the identifier under which the client knows a call that is shown under `name`.
     pub(super) fn original<'a>(&'a self, name: &'a str) -> &'a str {
         let found = self.named(name, |_| true).and_then(|index| self.calls.get(index));
-        found.map_or(name, |call| call.id.as_str())
+        found.map_or(name, |call| &call.id)
     }
 
     /// Determines from the messages of the group which calls have a result or a stand-in.
@@ -148,7 +152,7 @@ impl Calls {
 
     /// Returns the range in `by_id` of the calls with an identifier.
     fn range(&self, id: &str) -> std::ops::Range<usize> {
-        let of = |index: &usize| self.calls.get(*index).map_or("", |call| call.id.as_str());
+        let of = |index: &usize| self.calls.get(*index).map_or("", |call| &*call.id);
         let start = self.by_id.partition_point(|index| of(index) < id);
         start..self.by_id.partition_point(|index| of(index) <= id)
     }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use super::View;
 use super::calls::Calls;
 use super::groups::{Author, Item, ViewGroup};
-use super::index::Index;
 use super::sizes::Sizes;
 use crate::edit;
 use crate::entry::{Compaction, Position, RunningSummary, ShownItem};
@@ -55,7 +54,7 @@ impl View {
             kept.insert(place, summary_group(number, position, summary));
         }
         self.sizes = Sizes::default();
-        self.calls = Index::default();
+        self.calls.clear();
         for group in kept {
             self.add_group(group, None);
         }

@@ -1,6 +1,7 @@
 //! The tool calls of all groups of a view: the group of each, and how many are open.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use super::View;
 use super::calls::Answer;
@@ -11,7 +12,7 @@ use crate::entry::Position;
 #[derive(Clone, Default)]
 pub(super) struct Index {
     /// The number of the group that has a tool call with this identifier. If several have one, the newest counts.
-    groups: HashMap<String, Position>,
+    groups: HashMap<Arc<str>, Position>,
     /// The names of the calls that are not shown under their own identifier.
     renamed: HashSet<String>,
     /// The number of calls that have neither a result nor a stand-in.
@@ -25,11 +26,18 @@ impl Index {
             // If several groups have an identifier, it leads to the newest.
             match self.groups.get_mut(id) {
                 Some(number) => *number = group.number.max(*number),
-                None => drop(self.groups.insert(id.to_owned(), group.number)),
+                None => drop(self.groups.insert(id.clone(), group.number)),
             }
         }
         self.renamed.extend(group.calls.renamed().map(str::to_owned));
         self.open += group.calls.open().count() as u64;
+    }
+
+    /// Removes all calls, and keeps the room for as many.
+    pub(super) fn clear(&mut self) {
+        self.groups.clear();
+        self.renamed.clear();
+        self.open = 0;
     }
 
     /// Returns whether a call has this identifier.
