@@ -181,7 +181,8 @@ struct Object<'a>(HashMap<String, &'a RawValue>);
 
 impl<'a> Object<'a> {
     fn read(value: &'a RawValue) -> Option<Self> {
-        parse(value).map(Object)
+        // What is read as another type than it is makes an error that quotes it in full.
+        value.get().starts_with('{').then(|| parse(value))?.map(Object)
     }
 
     fn get(&self, key: &str) -> Option<&'a RawValue> {
@@ -197,11 +198,11 @@ impl<'a> Object<'a> {
     }
 
     fn text(&self, key: &str) -> String {
-        self.get(key).and_then(parse).unwrap_or_default()
+        self.get(key).filter(|value| value.get().starts_with('"')).and_then(parse).unwrap_or_default()
     }
 
     fn objects(&self, key: &str) -> Vec<Object<'a>> {
-        let elements: Vec<&'a RawValue> = self.get(key).and_then(parse).unwrap_or_default();
+        let elements = self.get(key).and_then(elements).unwrap_or_default();
         elements.into_iter().filter_map(Object::read).collect()
     }
 
