@@ -8,7 +8,7 @@ use crate::common::{Lab, Run, example_messages, list};
 use insta::assert_snapshot;
 use serde_json::Value;
 
-const FIELDS: [&str; 15] = [
+const FIELDS: [&str; 19] = [
     "id",
     "policy",
     "calls",
@@ -24,6 +24,10 @@ const FIELDS: [&str; 15] = [
     "over_limit_calls",
     "reused_identifiers",
     "missed_identifiers",
+    "copied_spans",
+    "missed_spans",
+    "missed_calls",
+    "recall_cost",
 ];
 
 const MESSAGES: &str = r#"{"role":"system","content":"Be brief.","time":"2026-01-01T00:00:00Z"}
@@ -95,6 +99,9 @@ fn reports(run: &Run, policies: &[&str], transcripts: usize) -> Vec<Value> {
         let parts = number("cache_read_tokens") + number("cache_write_tokens") + number("uncached_tokens");
         assert_eq!(number("sent_tokens"), parts);
         assert!(number("missed_identifiers") <= number("reused_identifiers"));
+        assert!(number("missed_spans") <= number("copied_spans"));
+        assert!(number("missed_calls") <= number("missed_identifiers") + number("missed_spans"));
+        assert_eq!(number("missed_calls") > 0, line["recall_cost"].as_f64() > Some(0.0));
     }
     lines
 }

@@ -20,6 +20,14 @@ pub(super) struct Seen {
     edited: HashMap<u128, HashSet<usize>>,
 }
 
+/// What the model used again in one message.
+pub(super) struct Reused {
+    /// The number of identifiers.
+    pub(super) identifiers: u64,
+    /// Those among them that the window did not hold.
+    pub(super) missed: Vec<String>,
+}
+
 impl Seen {
     pub(super) fn set_preamble(&mut self, preamble: &Preamble) {
         for raw in [&preamble.system, &preamble.tools].into_iter().flatten() {
@@ -49,9 +57,9 @@ impl Seen {
         }
     }
 
-    /// Counts the identifiers in the model's next message that were in its history, and those of them that were not in
+    /// Finds the identifiers in the model's next message that were in its history, and those of them that were not in
     /// its window.
-    pub(super) fn compare(&mut self, next: &str, window: &Window<'_>) -> (u64, u64) {
+    pub(super) fn compare(&mut self, next: &str, window: &Window<'_>) -> Reused {
         let words: HashSet<usize> = identifiers(next).filter_map(|word| self.numbers.get(word).copied()).collect();
         let reused: Vec<usize> = words
             .into_iter()
@@ -62,7 +70,8 @@ impl Seen {
         let mut whole = HashSet::new();
         let mut edited = Vec::new();
         for item in window.view().messages() {
-            if item.edits().is_empty() {
+            // What Lookback says itself was never said before.
+            if item.edits().is_empty() && !item.is_own() {
                 whole.insert(item.position());
             } else {
                 edited.push(item);
@@ -85,6 +94,8 @@ impl Seen {
             });
             missed.retain(|word| !shown.contains(word));
         }
-        (reused.len() as u64, missed.len() as u64)
+        let text = |(word, number): (&String, &usize)| missed.contains(number).then(|| word.clone());
+        let named = if missed.is_empty() { Vec::new() } else { self.numbers.iter().filter_map(text).collect() };
+        Reused { identifiers: reused.len() as u64, missed: named }
     }
 }

@@ -5,6 +5,8 @@ mod call;
 mod identifiers;
 mod play;
 mod report;
+mod said;
+mod spans;
 
 pub use blocks::{blocks, unrecorded};
 pub use call::{Groups, ReplayedCall};

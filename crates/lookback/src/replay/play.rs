@@ -14,12 +14,17 @@ use lookback_core::{Dialect, Request, Settings};
 
 use super::blocks::{blocks, with_unrecorded};
 use super::identifiers::Seen;
+use super::said::said;
+use super::spans::Stretches;
 use super::{ReplayedCall, Report, Reported};
 use crate::cache::Cache;
 use crate::prices::Price;
 use crate::recording::{RecordedMessage, RecordedUsage, Recording};
 use crate::session::{Error, Session, Window, now};
 use crate::store::{LogName, MemoryStore, Record, Store, StoreError};
+
+/// The least tokens with which a recall answers for one text.
+const EXCERPT: u64 = 100;
 
 /// Replays a recording into a session, with a model call before each assistant message, unless it is the first message.
 /// The session is in memory until it is [saved](Replay::save).
@@ -44,6 +49,9 @@ pub async fn replay(
     session.set_preamble(&recording.preamble).await?;
     let mut seen = Seen::default();
     seen.set_preamble(&recording.preamble);
+    let mut stretches = Stretches::default();
+    let preamble = [&recording.preamble.system, &recording.preamble.tools];
+    preamble.into_iter().flatten().for_each(|raw| stretches.set_preamble(raw.get()));
     let mut player = Player {
         session,
         dialect,
@@ -52,6 +60,7 @@ pub async fn replay(
         unrecorded,
         reported: recording.usage.iter().map(|usage| (usage.message, usage)).collect(),
         seen,
+        stretches,
         report: Report { id: recording.id.clone(), ..Report::default() },
         now: None,
         capped: 0,
@@ -117,6 +126,7 @@ struct Player<'a> {
     /// What the provider reported, by the index of the message that answers the call.
     reported: HashMap<usize, &'a RecordedUsage>,
     seen: Seen,
+    stretches: Stretches,
     report: Report,
     /// The time of the newest message that has one.
     now: Option<Millis>,
@@ -139,17 +149,38 @@ impl Player<'_> {
         let on_read = !compacted && window.plan().is_some_and(|plan| plan.verdict == Verdict::Compact);
         self.report.compactions += u64::from(compacted || on_read);
         self.report.invalid_requests += u64::from(!is_valid(self.dialect, &window)?);
-        let (reused, missed) = self.seen.compare(&answer.text(), &window);
-        self.report.reused_identifiers += reused;
-        self.report.missed_identifiers += missed;
+        let next = said(answer);
+        let reused = self.seen.compare(&next, &window);
+        let copied = self.stretches.compare(&next, &window);
+        self.report.reused_identifiers += reused.identifiers;
+        self.report.missed_identifiers += reused.missed.len() as u64;
+        self.report.copied_spans += copied.spans;
+        self.report.missed_spans += copied.missed.len() as u64;
+        let missed = [reused.missed, copied.missed].concat();
+        if !missed.is_empty() {
+            self.report.missed_calls += 1;
+            self.report.recall_cost += self.recall(call.charge.sent(), &missed);
+        }
         Ok(call)
+    }
+
+    /// Returns the cost of one more call, which brings back what the window did not hold: it reads that window from the
+    /// cache, and its result, an excerpt for each missed text, is written after it.
+    fn recall(&self, window: u64, missed: &[String]) -> f64 {
+        let counter = &self.session.settings().counter;
+        let excerpts: u64 = missed.iter().map(|text| counter.text(text).max(EXCERPT)).sum();
+        #[allow(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
+        let tokens = window as f64 * self.price.read + excerpts as f64 * self.price.write;
+        tokens * self.price.input / 1e6
     }
 
     /// Brings a message into the session.
     async fn receive(&mut self, recorded: &RecordedMessage) -> Result<(), Error> {
         let position = self.session.stats().entries;
         self.session.receive(recorded.message.clone(), Origin::Client, self.now).await?;
-        self.seen.push(position, &recorded.message.text());
+        let text = said(&recorded.message);
+        self.seen.push(position, &text);
+        self.stretches.push(position, &text);
         let cut = |edit: &Edit| matches!(edit.change, Change::Cut { .. });
         let newest = self.session.view().messages().next_back().filter(|item| item.position() >= position);
         self.capped += u64::from(newest.is_some_and(|item| item.edits().iter().any(cut)));

@@ -41,6 +41,15 @@ pub struct Report {
     pub reused_identifiers: u64,
     /// Identifiers among these that were no longer in its window.
     pub missed_identifiers: u64,
+    /// Stretches of 30 bytes or more of a line in the model's next message that it copied from its history.
+    pub copied_spans: u64,
+    /// Stretches among these that were no longer in its window, word for word.
+    pub missed_spans: u64,
+    /// Calls that missed an identifier or a span.
+    pub missed_calls: u64,
+    /// What it would cost to bring back what was missed, in US dollars: one more call for each of these calls, which
+    /// reads the window from the cache and writes an excerpt for each missed text.
+    pub recall_cost: f64,
     /// What the provider reported when the conversation took place, if that was recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reported: Option<Reported>,
@@ -142,6 +151,10 @@ impl Report {
         self.invalid_requests += other.invalid_requests;
         self.reused_identifiers += other.reused_identifiers;
         self.missed_identifiers += other.missed_identifiers;
+        self.copied_spans += other.copied_spans;
+        self.missed_spans += other.missed_spans;
+        self.missed_calls += other.missed_calls;
+        self.recall_cost += other.recall_cost;
         self.over_limit_calls += other.over_limit_calls;
         self.cut_short |= other.cut_short;
         if let Some(reported) = &other.reported {

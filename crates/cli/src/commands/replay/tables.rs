@@ -142,6 +142,7 @@ pub(super) fn totals(totals: &[(&str, &Report)]) -> String {
             let share = if whole == 0 { 0.0 } else { 100.0 * part as f64 / whole as f64 };
             format!("{share:.1} %")
         };
+        let times = |cost: f64| if base > 0.0 { format!("{:.2}", cost / base) } else { "-".to_owned() };
         [
             output::plain(label),
             output::number(report.calls),
@@ -153,8 +154,11 @@ pub(super) fn totals(totals: &[(&str, &Report)]) -> String {
             output::number(report.over_limit_calls),
             report.invalid_requests.to_string(),
             share(report.missed_identifiers, report.reused_identifiers),
+            share(report.missed_spans, report.copied_spans),
+            share(report.missed_calls, report.calls),
             output::money(report.cost),
-            if base > 0.0 { format!("{:.2}", report.cost / base) } else { "-".to_owned() },
+            times(report.cost),
+            times(report.cost + report.recall_cost),
         ]
     };
     let header = [
@@ -168,10 +172,13 @@ pub(super) fn totals(totals: &[(&str, &Report)]) -> String {
         "over",
         "invalid",
         "missed",
+        "spans",
+        "calls missing",
         "cost",
         "times",
+        "with recalls",
     ];
-    output::text_without(&output::table(header, &[0], totals.iter().map(row)), &[6, 4, 3, 1, 5, 8, 7, 9])
+    output::text_without(&output::table(header, &[0], totals.iter().map(row)), &[6, 4, 3, 1, 5, 8, 7, 11, 10, 9])
 }
 
 /// Compares what the provider reported with the replay of the same calls. `None` if nothing was reported.
@@ -214,6 +221,8 @@ sent, read, written: tokens of the request, and those of them that the provider'
     let of_totals = "\
 largest: tokens of the largest request; breaks: requests that do not extend the previous one
 over: calls whose window exceeds a limit, because what is left is pinned or has to wait
-missed: reused identifiers that the window no longer contained; times: cost relative to the first policy";
+missed: reused identifiers that the window no longer contained; spans: the same of copied stretches of text
+calls missing: calls that missed either; times: cost relative to the first policy
+with recalls: the same, if each of those calls pays for one more that brings back what was missed";
     format!("{}{of_totals}", if with_calls { of_calls } else { "" })
 }
