@@ -102,6 +102,17 @@ pub enum Pin {
     Last,
 }
 
+impl Pin {
+    /// Returns whether this is part of the head of a window, which is there before the conversation goes on. What is
+    /// pinned because it is new can leave later.
+    pub(crate) fn is_head(self) -> bool {
+        match self {
+            Pin::Preamble | Pin::System | Pin::LaterSystem | Pin::Summary | Pin::Task | Pin::First => true,
+            Pin::Newest | Pin::OpenRound | Pin::Unseen | Pin::Last => false,
+        }
+    }
+}
+
 impl fmt::Display for Pin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -120,6 +131,11 @@ impl fmt::Display for Pin {
 }
 
 impl Group {
+    /// Returns whether the group is part of the head of the window.
+    pub(crate) fn is_head(&self) -> bool {
+        self.pin.is_some_and(Pin::is_head)
+    }
+
     /// Returns whether every recorded compaction removes the group: a note that the model has seen.
     pub(crate) fn is_spent(&self) -> bool {
         self.kind == GroupKind::Note && self.pin.is_none()
@@ -226,9 +242,9 @@ impl Tally {
         }
     }
 
-    /// Returns the current totals.
+    /// Returns the current totals. All tokens are counted as the body's.
     pub(crate) fn totals(&self) -> Totals {
-        Totals { size: self.size, turns: self.turns, rounds: self.rounds }
+        Totals { size: self.size, turns: self.turns, rounds: self.rounds, body: self.size.tokens }
     }
 }
 
@@ -237,7 +253,16 @@ impl Totals {
     pub fn of<'a>(groups: impl IntoIterator<Item = (&'a Group, Size)>) -> Totals {
         let groups = groups.into_iter();
         let mut tally = Tally::with_room(groups.size_hint().0);
-        groups.for_each(|(group, size)| tally.add(group.kind, group.turn, size));
-        tally.totals()
+        let mut head = 0;
+        for (group, size) in groups {
+            tally.add(group.kind, group.turn, size);
+            head += if group.is_head() { size.tokens } else { 0 };
+        }
+        tally.totals().behind(head)
+    }
+
+    /// Returns these totals with a head of this many tokens.
+    pub(crate) fn behind(self, head: u64) -> Totals {
+        Totals { body: self.size.tokens.saturating_sub(head), ..self }
     }
 }

@@ -71,12 +71,21 @@ pub enum Measure {
     Bytes,
     /// Pictures and files.
     Media,
+    /// Tokens of the body: the window without its head (see [`Totals::body`]).
+    Body,
 }
 
 impl Measure {
     /// All measures, in the order in which they are reported.
-    pub const ALL: [Measure; 6] =
-        [Measure::Tokens, Measure::Messages, Measure::Turns, Measure::Rounds, Measure::Bytes, Measure::Media];
+    pub const ALL: [Measure; 7] = [
+        Measure::Tokens,
+        Measure::Body,
+        Measure::Messages,
+        Measure::Turns,
+        Measure::Rounds,
+        Measure::Bytes,
+        Measure::Media,
+    ];
 }
 
 impl fmt::Display for Measure {
@@ -88,6 +97,7 @@ impl fmt::Display for Measure {
             Measure::Rounds => "rounds",
             Measure::Bytes => "bytes",
             Measure::Media => "pictures and files",
+            Measure::Body => "body tokens",
         })
     }
 }
@@ -102,6 +112,12 @@ pub struct Totals {
     pub turns: u64,
     /// The number of rounds.
     pub rounds: u64,
+    /// Tokens of the body: the window without its head, which cannot leave. The head is the system prompt, the tools,
+    /// the first messages that a policy keeps, the current task, and the running summary.
+    ///
+    /// A view alone does not know what its policy keeps. There, it is all tokens but those of the preamble.
+    #[serde(default)]
+    pub body: u64,
 }
 
 impl Totals {
@@ -114,6 +130,7 @@ impl Totals {
             Measure::Rounds => self.rounds,
             Measure::Bytes => self.size.bytes,
             Measure::Media => self.size.media,
+            Measure::Body => self.body,
         }
     }
 }

@@ -57,6 +57,15 @@ pub(crate) fn is_bound(view: &View, sizing: Sizing<'_>) -> bool {
     view.groups().iter().enumerate().any(|(index, group)| pins.binds(index, group))
 }
 
+/// Returns the tokens of the head of a view, which count toward no limit on the body.
+pub(crate) fn head(view: &View, sizing: Sizing<'_>) -> u64 {
+    let pins = Pins::of(view, sizing);
+    let groups = view.groups().iter().enumerate();
+    let head = groups.filter(|(index, _)| pins.pin(*index).is_some_and(Pin::is_head));
+    let tokens = head.map(|(_, group)| sizing.corrected(group.size).tokens).sum::<u64>();
+    sizing.corrected(view.preamble_size()).tokens.saturating_add(tokens)
+}
+
 impl Candidates {
     /// Measures every group of a view, as it is and as each stage would leave it.
     pub(crate) fn of(view: &View, sizing: Sizing<'_>) -> Candidates {

@@ -37,10 +37,15 @@ impl Candidates {
                 any = true;
             }
         }
-        let kept = self.groups.iter().zip(&plan.decisions).filter(|(_, decision)| !decision.action.is_gone());
-        plan.after = Totals::of(kept.map(|(group, decision)| (group, decision.after)));
+        plan.after = self.after(&plan);
         plan.verdict = Verdict::Compact;
         any.then_some(plan)
+    }
+
+    /// Returns the totals of what a plan keeps.
+    fn after(&self, plan: &Plan) -> Totals {
+        let kept = self.groups.iter().zip(&plan.decisions).filter(|(_, decision)| !decision.action.is_gone());
+        Totals::of(kept.map(|(group, decision)| (group, decision.after)))
     }
 
     /// Returns the plan that takes one round through all of these stages, and keeps the rest. The round is the oldest
@@ -56,10 +61,10 @@ impl Candidates {
         let (group, decision) = (self.groups.get(index)?, plan.decisions.get_mut(index)?);
         let measure = Measure::Bytes;
         let (actual, limit) = (plan.before.get(measure), plan.before.get(measure).saturating_sub(1));
-        plan.after.size = plan.after.size - group.kept + group.after(stages);
         let reason = Reason::Exceeded { measure, actual, limit, target: limit };
         let after = group.after(stages);
         *decision = Decision { action: Action::Truncate, stages, reason, before: group.size, after };
+        plan.after = self.after(&plan);
         plan.verdict = Verdict::Compact;
         Some(plan)
     }

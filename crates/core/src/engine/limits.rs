@@ -22,6 +22,11 @@ impl Engine {
     fn counted(&self, view: &View) -> Totals {
         let mut totals = view.totals();
         totals.size.tokens = self.calibration().apply(totals.size.tokens);
+        totals.body = self.calibration().apply(totals.body);
+        // What is pinned is looked up only if it matters.
+        if self.policy.limits.body.is_some_and(|limit| totals.body > limit) {
+            totals = totals.behind(candidates::head(view, self.sizing()));
+        }
         if !self.policy.system.counted {
             totals.size.messages = totals.size.messages.saturating_sub(view.uncounted());
         }

@@ -168,7 +168,9 @@ impl Engine {
                 // The plan does not include the opening that the window may need after it was carried out.
                 for entry in &outcome.entries {
                     if let Entry::Repair(Repair::Opening { size, .. }) = entry {
-                        let opened = Totals { size: plan.after.size + self.sizing().corrected(*size), ..plan.after };
+                        let size = self.sizing().corrected(*size);
+                        let body = plan.after.body.saturating_add(size.tokens);
+                        let opened = Totals { size: plan.after.size + size, body, ..plan.after };
                         plan.over = excesses(policy, &opened);
                     }
                 }

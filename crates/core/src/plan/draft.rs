@@ -16,6 +16,8 @@ pub(super) struct Draft<'a> {
     demands: Demands,
     /// The totals of what is kept so far.
     tally: Tally,
+    /// The tokens of the head among them.
+    head: u64,
     /// The group that was dropped and then kept after all, because the window must begin with it.
     pub(super) brought_back: Option<usize>,
     /// Whether something is summarized. If so, the summary is counted at its maximum size.
@@ -34,6 +36,7 @@ impl<'a> Draft<'a> {
         let spends = policy.mode == Mode::Recorded;
         let decisions: Vec<_> = groups.iter().map(|group| Decision::before_stages(group, spends)).collect();
         let mut tally = Tally::with_room(groups.len());
+        let mut head = 0;
         for (group, decision) in groups.iter().zip(&decisions) {
             // Nothing is left to count of a group that is all stale reasoning.
             if group.is_stale() {
@@ -41,12 +44,13 @@ impl<'a> Draft<'a> {
             } else {
                 tally.add(group.kind, group.turn, decision.after);
             }
+            head += if group.is_head() { decision.after.tokens } else { 0 };
         }
-        Draft { policy, target, excess, demands, summarized: false, tally, decisions, brought_back: None, groups }
+        Draft { policy, target, excess, demands, summarized: false, tally, head, decisions, brought_back: None, groups }
     }
 
     pub(super) fn totals(&self) -> Totals {
-        self.tally.totals()
+        self.tally.totals().behind(self.head)
     }
 
     /// Returns the first measure in which the target is missed.
@@ -95,7 +99,15 @@ impl<'a> Draft<'a> {
             if let Some(decision) = self.decisions.get_mut(index) {
                 *decision = Decision { action, stages: stage + 1, reason, before: group.size, after: new };
             }
-            self.tally.resize(old, new);
+            self.resize(old, new, group.is_head());
+        }
+    }
+
+    /// Replaces the size of something that is kept.
+    fn resize(&mut self, old: Size, new: Size, head: bool) {
+        self.tally.resize(old, new);
+        if head {
+            self.head = self.head.saturating_sub(old.tokens).saturating_add(new.tokens);
         }
     }
 
@@ -118,7 +130,7 @@ impl<'a> Draft<'a> {
     /// Makes the summary that is in the window a part of the new one, which is counted at its maximum size.
     fn begin_summary(&mut self, reason: Reason) {
         self.summarized = true;
-        self.tally.resize(standing_summary(self.groups), planned(self.policy));
+        self.resize(standing_summary(self.groups), planned(self.policy), true);
         for (group, decision) in self.groups.iter().zip(&mut self.decisions) {
             if group.kind == GroupKind::Summary {
                 let (action, before, after) = (Action::Summarize, group.size, Size::default());

@@ -285,6 +285,11 @@ fn target(groups: &[Group], policy: &Policy) -> Limits {
     }
     let target = policy.target.unwrap_or(policy.limits);
     let hard = policy.hard.unwrap_or_default();
+    // If the policy limits the body, a hard limit in tokens does, too: to what the head leaves of it.
+    let head = pinned.size.tokens.saturating_sub(pinned.body);
+    let room = hard.get(Measure::Tokens).filter(|_| policy.limits.body.is_some());
+    let room = room.map(|tokens| tokens.saturating_sub(head));
+    let hard = Limits { body: [hard.body, room].into_iter().flatten().min(), ..hard };
     let aim = |measure| {
         let limit = match (policy.limits.get(measure), hard.get(measure)) {
             // If the hard limit is below the policy's limit, the target is lowered in proportion.
@@ -306,6 +311,7 @@ fn target(groups: &[Group], policy: &Policy) -> Limits {
         rounds: aim(Measure::Rounds),
         bytes: aim(Measure::Bytes),
         media: aim(Measure::Media),
+        body: aim(Measure::Body),
     }
 }
 

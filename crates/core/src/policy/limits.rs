@@ -13,6 +13,11 @@ pub struct Limits {
     /// Tokens: a number, or a share of the model's context window.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
+    /// Tokens of the body: the window without its head, which is the system prompt, the tools, the first messages that
+    /// the policy keeps, the current task, and the running summary. With a limit on the body, a long head does not make
+    /// a window that is cut at every call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body: Option<u64>,
     /// Messages, including system messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub messages: Option<u64>,
@@ -48,6 +53,11 @@ impl Limits {
         Limits { tokens: Some(Tokens::Count(tokens)), ..Limits::default() }
     }
 
+    /// Returns a limit in tokens of the body only.
+    pub fn body(tokens: u64) -> Self {
+        Limits { body: Some(tokens), ..Limits::default() }
+    }
+
     /// Returns a limit in messages only.
     pub fn messages(messages: u64) -> Self {
         Limits { messages: Some(messages), ..Limits::default() }
@@ -69,6 +79,7 @@ impl Limits {
             Measure::Rounds => Limits { rounds: Some(limit), ..limits },
             Measure::Bytes => Limits { bytes: Some(limit), ..limits },
             Measure::Media => Limits { media: Some(limit), ..limits },
+            Measure::Body => Limits { body: Some(limit), ..limits },
         }
     }
 
@@ -85,6 +96,7 @@ impl Limits {
             Measure::Rounds => self.rounds,
             Measure::Bytes => self.bytes,
             Measure::Media => self.media,
+            Measure::Body => self.body,
         }
     }
 

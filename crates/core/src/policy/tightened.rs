@@ -76,6 +76,7 @@ impl Limits {
         };
         Limits {
             tokens,
+            body: least(self.body, other.body),
             messages: least(self.messages, other.messages),
             turns: least(self.turns, other.turns),
             rounds: least(self.rounds, other.rounds),

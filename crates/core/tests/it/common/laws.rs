@@ -183,6 +183,9 @@ pub fn a_window_fits_or_says_what_is_pinned(run: &Run) -> Found {
         let mut totals = step.view.totals();
         totals.size.tokens = step.engine.tokens(&step.view);
         totals.size.messages -= uncounted(&policy, &step.view);
+        // Only the engine knows what belongs to the head of a window.
+        let body = step.engine.over(&step.view).into_iter().find(|excess| excess.measure == Measure::Body);
+        totals.body = body.map_or(0, |excess| excess.actual);
         let over: Vec<_> = policy.limits.excesses(&totals).collect();
         let hard: Vec<_> = hard.excesses(&totals).collect();
         if step.outcome.exceeded.is_some() {
@@ -208,7 +211,7 @@ pub fn a_window_fits_or_says_what_is_pinned(run: &Run) -> Found {
                 // Where nothing came of a plan, what is kept would not have helped. (Turns and rounds are not a
                 // group's own.)
                 let helps = over.iter().any(|excess| match excess.measure {
-                    Measure::Tokens => decision.after.tokens > 0,
+                    Measure::Tokens | Measure::Body => decision.after.tokens > 0,
                     Measure::Messages => decision.after.messages > 0,
                     Measure::Bytes => decision.after.bytes > 0,
                     Measure::Media => decision.after.media > 0,
@@ -358,8 +361,8 @@ pub fn what_is_pinned_is_never_dropped(run: &Run) -> Found {
         pinned.extend(
             before
                 .iter()
-                .take_while(|i| i.message().role() == Role::System)
-                .filter(|i| !i.is_own())
+                // A running summary may be a system message, too.
+                .take_while(|i| i.message().role() == Role::System && !i.is_own())
                 .map(|i| (i.position(), "system")),
         );
         let newest = before.iter().filter(|item| !item.is_own()).max_by_key(|item| item.position());
@@ -420,6 +423,7 @@ pub fn a_compaction_makes_progress(run: &Run) -> Found {
             demand!(!compacts, "window {index}: compacted again at once: {plan:#?} {:#?}", again.plan);
             let mut totals = step.view.totals();
             totals.size.tokens = plan.after.size.tokens;
+            totals.body = plan.after.body;
             totals.size.messages -= uncounted(&policy, &step.view);
             if let Some(Entry::Repair(Repair::Trim { .. })) = step.outcome.entries.last() {
                 // White space at the end is trimmed after that.

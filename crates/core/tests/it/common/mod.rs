@@ -197,9 +197,11 @@ fn limits() -> impl Strategy<Value = Limits> {
         prop::option::weighted(0.2, 1u64..6),
         prop::option::weighted(0.2, 50u64..6000),
         prop::option::weighted(0.1, 0u64..3),
+        prop::option::weighted(0.2, 1u64..800),
     )
-        .prop_map(|(tokens, messages, turns, rounds, bytes, media)| Limits {
+        .prop_map(|(tokens, messages, turns, rounds, bytes, media, body)| Limits {
             tokens,
+            body,
             messages,
             turns,
             rounds,
