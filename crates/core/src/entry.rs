@@ -159,6 +159,9 @@ pub struct Compaction {
     /// The running summary that takes the place of the groups that were summarized.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Arc<RunningSummary>>,
+    /// The index of what has left the window, in place of the previous one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<Arc<NameIndex>>,
     /// The totals of the window before.
     pub before: Totals,
     /// The totals of the window after.
@@ -184,6 +187,33 @@ pub struct RunningSummary {
     /// The compaction that recorded the previous summary.
     #[serde(default, alias = "base", skip_serializing_if = "Option::is_none")]
     pub replaces: Option<Position>,
+}
+
+/// An index of what has left the window: names that are no longer in it.
+#[derive(Clone, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct NameIndex {
+    /// The message that shows it.
+    #[serde(with = "wire")]
+    pub message: Arc<Message>,
+    /// The size of the message.
+    pub size: Size,
+    /// The names, those that are worth most first.
+    pub names: Vec<IndexedName>,
+}
+
+/// A name of an index, and how it was used. The next index is made from this.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct IndexedName {
+    /// The name.
+    pub name: String,
+    /// The newest entry that contains it.
+    pub entry: Position,
+    /// How many messages of the model contain it.
+    pub uses: u64,
+    /// How many messages contain it.
+    pub mentions: u64,
 }
 
 /// What was done with a group, or with several neighboring groups that had the same outcome.
@@ -304,6 +334,9 @@ pub struct SavedGroup {
     pub round: u64,
     /// Its entries, and how each one is shown.
     pub items: Vec<ShownItem>,
+    /// Whether it shows the index of a compaction, and not its running summary.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub index: bool,
 }
 
 impl Checkpoint {

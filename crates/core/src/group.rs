@@ -43,6 +43,8 @@ pub enum GroupKind {
     System,
     /// The running summary of what has left the window.
     Summary,
+    /// The index of what has left the window.
+    Index,
     /// A message from a person.
     User,
     /// An assistant message without tool calls.
@@ -57,7 +59,7 @@ pub enum GroupKind {
 impl GroupKind {
     /// Returns whether a policy may leave this out when it counts messages.
     pub(crate) fn may_be_uncounted(self) -> bool {
-        matches!(self, GroupKind::System | GroupKind::Summary)
+        matches!(self, GroupKind::System | GroupKind::Summary | GroupKind::Index)
     }
 
     /// Returns whether this counts as a round: an assistant message, with or without tool calls.
@@ -68,7 +70,7 @@ impl GroupKind {
     /// Returns whether this is part of the conversation itself, and not of what surrounds it.
     pub(crate) fn is_said(self) -> bool {
         match self {
-            GroupKind::Preamble | GroupKind::System | GroupKind::Summary | GroupKind::Note => false,
+            GroupKind::Preamble | GroupKind::System | GroupKind::Summary | GroupKind::Index | GroupKind::Note => false,
             GroupKind::User | GroupKind::Assistant | GroupKind::Round => true,
         }
     }
@@ -88,6 +90,8 @@ pub enum Pin {
     LaterSystem,
     /// It is the running summary.
     Summary,
+    /// It is the index of what has left the window.
+    Index,
     /// It has the task: the newest message from a person.
     Task,
     /// It has the newest message.
@@ -107,7 +111,7 @@ impl Pin {
     /// pinned because it is new can leave later.
     pub(crate) fn is_head(self) -> bool {
         match self {
-            Pin::Preamble | Pin::System | Pin::LaterSystem | Pin::Summary | Pin::Task | Pin::First => true,
+            Pin::Preamble | Pin::System | Pin::LaterSystem | Pin::Summary | Pin::Index | Pin::Task | Pin::First => true,
             Pin::Newest | Pin::OpenRound | Pin::Unseen | Pin::Last => false,
         }
     }
@@ -120,6 +124,7 @@ impl fmt::Display for Pin {
             Pin::System => "the system prompt",
             Pin::LaterSystem => "a later system message, which the policy keeps",
             Pin::Summary => "the running summary",
+            Pin::Index => "the index of what has left",
             Pin::Task => "the current task",
             Pin::Newest => "the newest message",
             Pin::OpenRound => "the open round of tool calls",

@@ -11,8 +11,8 @@
 //!                     └──────────────── Entry::Compaction ◄── record ◄────┘
 //! ```
 //!
-//! Read the modules in this order. Each one imports only modules that come before it: `cache_marker`, `hidden`, `json`,
-//! [`size`], `start`, `truncation`, `wire`, [`policy`], [`group`], [`mod@plan`], [`message`], [`edit`], [`tokens`],
+//! Read the modules in this order. Each one imports only modules that come before it: `cache_marker`, `hidden`,
+//! [`identifiers`], `json`, [`size`], `start`, `truncation`, `wire`, [`policy`], [`group`], [`mod@plan`], [`message`], [`edit`], [`tokens`],
 //! [`cut`], [`dialect`], `measure`, `entry`, [`view`], [`transcript`], `candidates`, [`engine`], `redacted`.
 
 mod cache_marker;
@@ -24,6 +24,7 @@ pub mod engine;
 mod entry;
 pub mod group;
 mod hidden;
+pub mod identifiers;
 mod json;
 mod measure;
 pub mod message;
@@ -51,7 +52,7 @@ pub use group::Group;
 pub use measure::measure;
 pub use message::{Content, Message, Role, ToolCall, ToolResult};
 pub use plan::{Plan, plan};
-pub use policy::{Keep, Limits, Mode, Pace, Policy, Stage, Start, Summarize, SystemRule, Tokens};
+pub use policy::{Index, Keep, Limits, Mode, Pace, Policy, Stage, Start, Summarize, SystemRule, Tokens};
 pub use redacted::Redacted;
 pub use transcript::{Entry, Transcript};
 pub use view::View;

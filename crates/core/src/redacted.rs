@@ -5,7 +5,7 @@ use std::fmt;
 use crate::dialect::Preamble;
 use crate::edit::{Change, Cut};
 use crate::engine::SummaryRequest;
-use crate::entry::RunningSummary;
+use crate::entry::{IndexedName, NameIndex, RunningSummary};
 use crate::message::{
     AssistantPart, Media, MediaSource, Opaque, PartRef, Reasoning, ResultItem, SystemPart, ToolCall, ToolResult,
     UserPart,
@@ -186,6 +186,27 @@ impl fmt::Debug for RunningSummary {
             .field("stands_for", &self.stands_for)
             .field("covers", &self.covers)
             .field("replaces", &self.replaces)
+            .finish()
+    }
+}
+
+impl fmt::Debug for NameIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NameIndex")
+            .field("message", &self.message)
+            .field("size", &self.size)
+            .field("names", &self.names)
+            .finish()
+    }
+}
+
+impl fmt::Debug for IndexedName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IndexedName")
+            .field("name", &Redacted(&self.name))
+            .field("entry", &self.entry)
+            .field("uses", &self.uses)
+            .field("mentions", &self.mentions)
             .finish()
     }
 }

@@ -113,7 +113,7 @@ pub struct Totals {
     /// The number of rounds.
     pub rounds: u64,
     /// Tokens of the body: the window without its head, which cannot leave. The head is the system prompt, the tools,
-    /// the first messages that a policy keeps, the current task, and the running summary.
+    /// the first messages that a policy keeps, the current task, the running summary and the index.
     ///
     /// A view alone does not know what its policy keeps. There, it is all tokens but those of the preamble.
     #[serde(default)]

@@ -37,7 +37,6 @@ pub mod cache;
 pub mod calls;
 pub mod compat;
 pub mod explain;
-pub mod identifiers;
 pub mod memory;
 pub mod middleware;
 pub mod presets;

@@ -8,7 +8,7 @@ use crate::common::{Lab, Run, example_messages, list};
 use insta::assert_snapshot;
 use serde_json::Value;
 
-const FIELDS: [&str; 19] = [
+const FIELDS: [&str; 20] = [
     "id",
     "policy",
     "calls",
@@ -27,6 +27,7 @@ const FIELDS: [&str; 19] = [
     "copied_spans",
     "missed_spans",
     "missed_calls",
+    "calls_missing_identifiers",
     "recall_cost",
 ];
 
@@ -101,6 +102,7 @@ fn reports(run: &Run, policies: &[&str], transcripts: usize) -> Vec<Value> {
         assert!(number("missed_identifiers") <= number("reused_identifiers"));
         assert!(number("missed_spans") <= number("copied_spans"));
         assert!(number("missed_calls") <= number("missed_identifiers") + number("missed_spans"));
+        assert!(number("calls_missing_identifiers") <= number("missed_calls"));
         assert_eq!(number("missed_calls") > 0, line["recall_cost"].as_f64() > Some(0.0));
     }
     lines

@@ -35,6 +35,6 @@ impl Candidates {
                 }),
             }
         }
-        Compaction { groups: outcomes, summary: None, before: plan.before, after: plan.after }
+        Compaction { groups: outcomes, summary: None, index: None, before: plan.before, after: plan.after }
     }
 }

@@ -45,7 +45,7 @@ impl Sizing<'_> {
     }
 
     /// Returns a size as it counts against the policy's limits.
-    fn counted(&self, kind: GroupKind, size: Size) -> Size {
+    pub(crate) fn counted(&self, kind: GroupKind, size: Size) -> Size {
         let uncounted = kind.may_be_uncounted() && !self.policy.system.counted;
         Size { messages: if uncounted { 0 } else { size.messages }, ..self.corrected(size) }
     }

@@ -9,7 +9,7 @@ use crate::wire::Role;
 
 /// The groups that may not be dropped, by index.
 pub(super) struct Pins {
-    /// The system messages and the summary, wherever they are.
+    /// The system messages, the summary and the index, wherever they are.
     standing: Vec<(usize, Pin)>,
     task: Option<usize>,
     /// The newest assistant message with calls, until another assistant message follows.
@@ -80,11 +80,12 @@ impl Pins {
     }
 }
 
-/// Returns the system messages and the summary. The first `system` groups are the system messages at the beginning. If
+/// Returns the system messages, the summary and the index. The first `system` groups are the system messages at the beginning. If
 /// there may be only `one` system message, it is pinned wherever it is.
 fn standing(groups: &[ViewGroup], system: usize, one: bool) -> Vec<(usize, Pin)> {
     let pin = |(index, group): (usize, &ViewGroup)| match group.kind {
         GroupKind::Summary => Some((index, Pin::Summary)),
+        GroupKind::Index => Some((index, Pin::Index)),
         GroupKind::System if index < system || one => Some((index, Pin::System)),
         GroupKind::Preamble
         | GroupKind::System

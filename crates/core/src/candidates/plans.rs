@@ -83,7 +83,7 @@ impl Candidates {
                 let (before, after) = (group.size, Size::default());
                 return Decision { action: Action::Summarize, stages: 0, reason, before, after };
             }
-            Decision::before_stages(group, true)
+            Decision::before_stages(group, true, true)
         };
         let decisions: Vec<_> = self.groups.iter().enumerate().map(decide).collect();
         let before = Totals::of(self.groups.iter().map(|group| (group, group.size)));

@@ -1,5 +1,6 @@
 //! One conversation in memory: takes messages, and returns windows and the entries that a log must keep.
 
+mod index;
 mod limits;
 mod outcome;
 mod receive;

@@ -85,8 +85,10 @@ impl Engine {
         let demands = Demands { overflow: true, ..self.demands() };
         let candidates = Candidates::of(&self.view, Sizing { policy: &policy, demands, ..self.sizing() });
         outcome.plan = candidates.shorten(stages.len());
-        if let Some(plan) = &outcome.plan {
-            let compaction = candidates.carry_out(&self.view, plan);
+        if let Some(plan) = &mut outcome.plan {
+            let mut compaction = candidates.carry_out(&self.view, plan);
+            self.add_index(&policy, &mut compaction);
+            plan.after = compaction.after;
             self.record(Entry::Compaction(compaction), &mut outcome.entries);
             self.checkpoint_if_due(&mut outcome.entries);
         }
@@ -131,8 +133,8 @@ impl Engine {
         // Without stages nothing is shortened, so nothing has to be measured.
         let policy = Policy { keep, stages: Vec::new(), mode: Mode::Recorded, ..self.policy.clone() };
         let candidates = Candidates::of(&self.view, Sizing { policy: &policy, ..self.sizing() });
-        if let Some(plan) = plan(&candidates, &self.view) {
-            self.carry_out(candidates, &plan, &mut entries);
+        if let Some(mut plan) = plan(&candidates, &self.view) {
+            self.carry_out(candidates, &policy, &mut plan, &mut entries);
         }
         entries
     }
@@ -164,7 +166,7 @@ impl Engine {
                     // There is no time to wait for a summary, but what is dropped can still be summarized later.
                     outcome.summary_request = self.summary_request(&candidates, &plan, policy);
                 }
-                self.carry_out(candidates, &plan, &mut outcome.entries);
+                self.carry_out(candidates, policy, &mut plan, &mut outcome.entries);
                 // The plan does not include the opening that the window may need after it was carried out.
                 for entry in &outcome.entries {
                     if let Entry::Repair(Repair::Opening { size, .. }) = entry {
@@ -180,8 +182,10 @@ impl Engine {
         outcome
     }
 
-    fn carry_out(&mut self, candidates: Candidates, plan: &Plan, entries: &mut Vec<Entry>) {
-        let compaction = candidates.carry_out(&self.view, plan);
+    fn carry_out(&mut self, candidates: Candidates, policy: &Policy, plan: &mut Plan, entries: &mut Vec<Entry>) {
+        let mut compaction = candidates.carry_out(&self.view, plan);
+        self.add_index(policy, &mut compaction);
+        plan.after = compaction.after;
         let began = !self.needs_opening();
         self.record(Entry::Compaction(compaction), entries);
         // If only stale reasoning was kept, or a note came first, the request may not begin as it does now.

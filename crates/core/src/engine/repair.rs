@@ -48,7 +48,7 @@ impl Engine {
             return self.view.history_len() > 0 && (start != Start::Any || self.view.groups().is_empty());
         };
         match (start, first.kind) {
-            (Start::Any, _) | (_, GroupKind::Summary) => false,
+            (Start::Any, _) | (_, GroupKind::Summary | GroupKind::Index) => false,
             (Start::UserOrToolPair, kind) => kind == GroupKind::Assistant,
             (Start::User, kind) => !matches!(kind, GroupKind::User | GroupKind::Note),
         }

@@ -169,6 +169,7 @@ impl Engine {
         let plan = candidates.summarize(&self.view, &claim.covers, claim.reason, size);
         let mut compaction = candidates.carry_out(&self.view, &plan);
         compaction.summary = Some(Arc::new(summary));
+        self.add_index(&self.policy, &mut compaction);
         let mut entries = Vec::new();
         self.record(Entry::Compaction(compaction), &mut entries);
         if self.needs_opening() {

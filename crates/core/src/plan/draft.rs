@@ -34,7 +34,9 @@ impl<'a> Draft<'a> {
     ) -> Self {
         // A window that is planned anew at each read would lose its notes after one call.
         let spends = policy.mode == Mode::Recorded;
-        let decisions: Vec<_> = groups.iter().map(|group| Decision::before_stages(group, spends)).collect();
+        let has_index = policy.index.is_some();
+        let decide = |group| Decision::before_stages(group, spends, has_index);
+        let decisions: Vec<_> = groups.iter().map(decide).collect();
         let mut tally = Tally::with_room(groups.len());
         let mut head = 0;
         for (group, decision) in groups.iter().zip(&decisions) {

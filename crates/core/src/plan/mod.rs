@@ -63,11 +63,11 @@ pub struct Decision {
 
 impl Decision {
     /// Returns what happens to a group in every compaction, before the stages of the policy. `spends` says whether
-    /// notes leave that the model has seen.
-    pub(crate) fn before_stages(group: &Group, spends: bool) -> Decision {
+    /// notes leave that the model has seen, and `indexes` whether there is to be an index.
+    pub(crate) fn before_stages(group: &Group, spends: bool, indexes: bool) -> Decision {
         let (action, reason, after) = if group.is_stale() {
             (Action::Drop, Reason::Stale, group.kept)
-        } else if spends && group.is_spent() {
+        } else if (spends && group.is_spent()) || (!indexes && group.kind == GroupKind::Index) {
             (Action::Drop, Reason::Spent, Size::default())
         } else {
             (Action::Keep, group.pin.map_or(Reason::Recent, |pin| Reason::Pinned { pin }), group.kept)
@@ -236,6 +236,10 @@ pub(crate) fn plan_for(groups: &[Group], policy: &Policy, demands: Demands) -> P
     if draft.summarized && (futile || !hard.fits(&after)) {
         // A summary of maximum size would take up more than it frees, or more than the hard limit leaves.
         return plan_for(groups, &without_summary(policy, &[]), demands);
+    }
+    if !hard.fits(&after) && policy.index.is_some() {
+        // The index is the first to go, and it may be all that is too much.
+        return plan_for(groups, &Policy { index: None, ..policy.clone() }, demands);
     }
     if !hard.fits(&after) {
         return Plan { verdict: Verdict::Refuse, decisions: draft.decisions, before, after, over };

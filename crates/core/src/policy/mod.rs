@@ -71,6 +71,9 @@ pub struct Policy {
     /// this costs no cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrival: Option<Truncation>,
+    /// The index of what has left the window. If this is `None`, there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub index: Option<Index>,
     /// The ways to make a window smaller, tried in this order until the target is met.
     pub stages: Vec<Stage>,
     /// The ways to make a window smaller after the provider has refused it as too long.
@@ -161,6 +164,7 @@ impl Policy {
             system: SystemRule::default(),
             start: Start::Any,
             arrival: None,
+            index: None,
             stages: vec![Stage::Drop],
             overflow: vec![
                 Stage::TruncateResults {
@@ -308,6 +312,25 @@ impl Default for Summarize {
     fn default() -> Self {
         let wording = "[Summary of the conversation before this point]\n{summary}".to_owned();
         Summarize { budget: 1_000, role: Role::User, wording }
+    }
+}
+
+/// An index of what has left the window: a note behind the head of the window, with names that are no longer in it.
+///
+/// A name is an [identifier](crate::identifiers). Each compaction makes the index anew. Names that the model has written
+/// itself come first, then frequent and recent ones. The index helps the model to name things, and says which entries of
+/// the log contain them. It does not replace their contents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Index {
+    /// The most tokens of the note, corrected by usage reports. It never has more than a quarter of the tokens of the window behind it. It
+    /// does not count toward the target.
+    pub budget: u64,
+}
+
+impl Default for Index {
+    fn default() -> Self {
+        Index { budget: 2_500 }
     }
 }
 

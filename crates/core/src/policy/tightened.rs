@@ -50,6 +50,7 @@ impl Policy {
             },
             start: self.start.max(by.start),
             arrival: shorter(self.arrival.as_ref(), by.arrival.as_ref()).cloned(),
+            index: self.index.or(by.index),
             stages: if keeps_stages { self.stages.clone() } else { by.stages.clone() },
             pace: pace(self, by),
             ..self.clone()

@@ -1,11 +1,12 @@
 //! Checkpoints: saving the state of a view, and restoring it, so that a reader can start in the middle of a log.
 
-use super::compaction::summary_group;
+use super::compaction::{index_group, summary_group};
 use super::groups::{Author, Item, ViewGroup};
 use super::history::History;
 use super::{Beside, View};
 use crate::edit;
-use crate::entry::{Checkpoint, Compaction, Entry, Position, Repair, SavedGroup, ShownItem};
+use crate::entry::{Checkpoint, Entry, Position, Repair, SavedGroup, ShownItem};
+use crate::group::GroupKind;
 
 impl View {
     /// Returns a checkpoint of this view, from which a reader can start.
@@ -14,6 +15,7 @@ impl View {
             turn: group.turn,
             round: group.round,
             items: group.items.iter().map(Item::saved).collect(),
+            index: group.kind == GroupKind::Index,
         };
         Checkpoint {
             groups: self.groups.iter().map(save).collect(),
@@ -73,10 +75,16 @@ impl View {
         let mut groups = Vec::with_capacity(checkpoint.groups.len());
         for saved in &checkpoint.groups {
             if let [shown] = saved.items.as_slice()
-                && let Entry::Compaction(Compaction { summary: Some(summary), .. }) = entry(shown.position)?
+                && let Entry::Compaction(compaction) = entry(shown.position)?
             {
-                view.summary = Some((shown.position, summary.clone()));
-                groups.push(summary_group(shown.position, shown.position, summary));
+                let at = shown.position;
+                if saved.index {
+                    view.index = Some(compaction.index.clone()?);
+                    groups.push(index_group(at, at, compaction.index.as_ref()?));
+                } else {
+                    view.summary = Some((at, compaction.summary.clone()?));
+                    groups.push(summary_group(at, at, compaction.summary.as_ref()?));
+                }
                 continue;
             }
             let items = saved.items.iter().map(|saved| item(saved, &mut entry)).collect::<Option<Vec<_>>>()?;

@@ -1,4 +1,5 @@
-//! Applying a compaction to the view: which groups leave, how the others are shown, and where the running summary goes.
+//! Applying a compaction to the view: which groups leave, how the others are shown, and where the running summary and
+//! the index go.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -8,9 +9,11 @@ use super::calls::Calls;
 use super::groups::{Author, Item, ViewGroup};
 use super::sizes::Sizes;
 use crate::edit;
-use crate::entry::{Compaction, Position, RunningSummary, ShownItem};
+use crate::entry::{Compaction, NameIndex, Position, RunningSummary, ShownItem};
 use crate::group::GroupKind;
+use crate::message::Message;
 use crate::plan::Action;
+use crate::size::Size;
 
 impl View {
     /// Applies a compaction.
@@ -21,13 +24,18 @@ impl View {
         let mut outcomes = compaction.groups.iter().flat_map(|outcome| std::iter::repeat_n(outcome, outcome.count));
         let mut used = HashSet::new();
         let mut kept: Vec<ViewGroup> = Vec::new();
-        let mut place = None;
+        let (mut place, mut place_of_index) = (None, None);
         for group in groups {
             let outcome = outcomes.next();
             if let Some(action) = outcome.map(|outcome| outcome.decision.action).filter(|action| action.is_gone()) {
                 if action == Action::Summarize {
                     place.get_or_insert(kept.len());
                 }
+                place_of_index.get_or_insert(kept.len());
+                continue;
+            }
+            if group.kind == GroupKind::Index && compaction.index.is_some() {
+                place_of_index.get_or_insert(kept.len());
                 continue;
             }
             let Some(shown) = outcome.and_then(|outcome| outcome.shown.as_ref()) else {
@@ -45,11 +53,19 @@ impl View {
             }
         }
         let mut left: Vec<Item> = late.items().iter().filter(|item| !used.contains(&item.position)).cloned().collect();
+        let leading = kept.iter().take_while(|group| group.kind == GroupKind::System).count();
+        if let Some(index) = &compaction.index {
+            let place = place_of_index.unwrap_or(leading);
+            let number = kept.get(place).map_or(position, |next| next.number);
+            kept.insert(place, index_group(number, position, index));
+            self.index = Some(index.clone());
+        } else if !kept.iter().any(|group| group.kind == GroupKind::Index) {
+            self.index = None;
+        }
         if let Some(summary) = &compaction.summary {
             self.summary = Some((position, summary.clone()));
             // If no group is summarized now, what it covers left earlier, at a hard limit.
-            let place =
-                place.unwrap_or_else(|| kept.iter().take_while(|group| group.kind == GroupKind::System).count());
+            let place = place.unwrap_or(leading);
             let number = kept.get(place).map_or(position, |next| next.number);
             kept.insert(place, summary_group(number, position, summary));
         }
@@ -78,7 +94,16 @@ fn items_as_shown(group: &ViewGroup, shown: &[ShownItem], waiting: &HashMap<Posi
 
 /// Returns the group of a running summary.
 pub(super) fn summary_group(number: Position, position: Position, summary: &RunningSummary) -> ViewGroup {
-    let (message, size) = (summary.message.clone(), summary.size);
-    let items = vec![Item { position, message, edits: Arc::new([]), size, by: Author::Mend }];
-    ViewGroup { number, kind: GroupKind::Summary, turn: 0, round: 0, items, size, calls: Calls::default() }
+    own_group(GroupKind::Summary, number, position, &summary.message, summary.size)
+}
+
+/// Returns the group of an index.
+pub(super) fn index_group(number: Position, position: Position, index: &NameIndex) -> ViewGroup {
+    own_group(GroupKind::Index, number, position, &index.message, index.size)
+}
+
+/// Returns a group of one message that a compaction brought.
+fn own_group(kind: GroupKind, number: Position, position: Position, message: &Arc<Message>, size: Size) -> ViewGroup {
+    let items = vec![Item { position, message: message.clone(), edits: Arc::new([]), size, by: Author::Mend }];
+    ViewGroup { number, kind, turn: 0, round: 0, items, size, calls: Calls::default() }
 }

@@ -41,7 +41,7 @@ pub(crate) enum Author {
     Others,
     /// Lookback: a note for the model.
     Note,
-    /// Lookback: a stand-in, an opening or a summary.
+    /// Lookback: a stand-in, an opening, a summary or an index.
     Mend,
 }
 
@@ -73,7 +73,8 @@ impl Item {
         self.size
     }
 
-    /// Returns whether Lookback wrote it: a note, a stand-in for a missing result, an opening or a summary.
+    /// Returns whether Lookback wrote it: a note, a stand-in for a missing result, an opening, a summary or an
+    /// index.
     pub fn is_own(&self) -> bool {
         self.by != Author::Others
     }

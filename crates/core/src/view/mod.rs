@@ -23,7 +23,7 @@ use self::index::Index;
 use self::late::Late;
 use self::sizes::Sizes;
 use crate::dialect::Preamble;
-use crate::entry::{Entry, Label, Position, RunningSummary};
+use crate::entry::{Entry, Label, NameIndex, Position, RunningSummary};
 use crate::group::GroupKind;
 use crate::size::{Size, Totals};
 use crate::tokens::Calibration;
@@ -52,6 +52,8 @@ pub struct View {
     outdated: bool,
     /// The running summary, and the compaction that recorded it.
     summary: Option<(Position, Arc<RunningSummary>)>,
+    /// The index of what has left the window.
+    index: Option<Arc<NameIndex>>,
 }
 
 /// What is recorded beside the conversation, and belongs to no branch of it.
@@ -124,6 +126,11 @@ impl View {
         self.summary.as_ref().map(|(position, _)| *position)
     }
 
+    /// Returns the index of what has left the window.
+    pub fn index(&self) -> Option<&NameIndex> {
+        self.index.as_deref()
+    }
+
     /// Returns the system messages that are groups of their own.
     pub(crate) fn system_messages(&self) -> impl Iterator<Item = &Item> {
         self.groups.iter().filter(|group| group.kind == GroupKind::System).flat_map(|group| &group.items)
@@ -137,7 +144,8 @@ impl View {
             .is_some_and(|group| group.kind == GroupKind::Round)
     }
 
-    /// Returns the number of messages that a policy may leave uncounted: system messages and the running summary.
+    /// Returns the number of messages that a policy may leave uncounted: system messages, the running summary and
+    /// the index.
     pub(crate) fn uncounted(&self) -> u64 {
         self.sizes.uncounted()
     }

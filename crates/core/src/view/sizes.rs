@@ -8,7 +8,7 @@ use crate::size::{Size, Totals};
 #[derive(Clone, Default)]
 pub(super) struct Sizes {
     tally: Tally,
-    /// The number of messages that a policy may leave uncounted: system messages and the running summary.
+    /// The number of messages that a policy may leave uncounted: system messages, the running summary and the index.
     uncounted: u64,
 }
 

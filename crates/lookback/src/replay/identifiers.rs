@@ -6,8 +6,8 @@ use lookback_core::transcript::Position;
 use lookback_core::{Preamble, edit};
 
 use super::blocks::shown_as;
-use crate::identifiers::identifiers;
 use crate::session::Window;
+use lookback_core::identifiers::identifiers;
 
 /// The identifiers of a history, and where each was.
 #[derive(Default)]
@@ -82,6 +82,12 @@ impl Seen {
                 && !self.places.get(**word).is_some_and(|places| places.iter().rev().any(|place| whole.contains(place)))
         };
         let mut missed: Vec<usize> = reused.iter().filter(missing).copied().collect();
+        if let Some(index) = window.view().index().filter(|_| !missed.is_empty()) {
+            // A path is split there into its folder and its file, so its text is not read.
+            let listed: HashSet<usize> =
+                index.names.iter().filter_map(|listed| self.numbers.get(&listed.name).copied()).collect();
+            missed.retain(|word| !listed.contains(word));
+        }
         for item in edited {
             if missed.is_empty() {
                 break;

@@ -156,6 +156,7 @@ impl Player<'_> {
         self.report.missed_identifiers += reused.missed.len() as u64;
         self.report.copied_spans += copied.spans;
         self.report.missed_spans += copied.missed.len() as u64;
+        self.report.calls_missing_identifiers += u64::from(!reused.missed.is_empty());
         let missed = [reused.missed, copied.missed].concat();
         if !missed.is_empty() {
             self.report.missed_calls += 1;

@@ -47,6 +47,8 @@ pub struct Report {
     pub missed_spans: u64,
     /// Calls that missed an identifier or a span.
     pub missed_calls: u64,
+    /// Calls among these that missed an identifier.
+    pub calls_missing_identifiers: u64,
     /// What it would cost to bring back what was missed, in US dollars: one more call for each of these calls, which
     /// reads the window from the cache and writes an excerpt for each missed text.
     pub recall_cost: f64,
@@ -154,6 +156,7 @@ impl Report {
         self.copied_spans += other.copied_spans;
         self.missed_spans += other.missed_spans;
         self.missed_calls += other.missed_calls;
+        self.calls_missing_identifiers += other.calls_missing_identifiers;
         self.recall_cost += other.recall_cost;
         self.over_limit_calls += other.over_limit_calls;
         self.cut_short |= other.cut_short;

@@ -16,7 +16,7 @@ use lookback_core::tokens::{Estimate, TokenCounter};
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::{Completion, PassageRole, Summarizer, SummarizerError, SummaryTask};
-use crate::identifiers::identifiers;
+use lookback_core::identifiers::identifiers;
 
 /// A unit of fewer words is scored as if it had this many, so that single words do not win.
 const SHORT: usize = 6;

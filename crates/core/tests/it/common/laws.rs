@@ -8,7 +8,7 @@ use lookback_core::engine::LogState;
 use lookback_core::message::PartRef;
 use lookback_core::plan::{Action, Decision, Reason, Verdict};
 use lookback_core::size::Measure;
-use lookback_core::transcript::{Compaction, Entry, Position, Repair};
+use lookback_core::transcript::{Entry, Position, Repair};
 use lookback_core::view::Item;
 use lookback_core::{Dialect, Engine, Limits, Mode, Pace, Policy, Role, Stage, View};
 use serde_json::value::RawValue;
@@ -59,7 +59,13 @@ pub fn nothing_is_lost(run: &Run) -> Found {
             Entry::Message(arrival) => arrival.message.wire().unwrap().raw.get(),
             Entry::Repair(Repair::StandIn { message, .. }) => message.wire().unwrap().raw.get(),
             Entry::Repair(Repair::Opening { message, .. }) => message.wire().unwrap().raw.get(),
-            Entry::Compaction(Compaction { summary: Some(summary), .. }) => summary.message.wire().unwrap().raw.get(),
+            Entry::Compaction(compaction) => {
+                // A compaction may bring both.
+                let summary = compaction.summary.iter().map(|summary| &summary.message);
+                let own = summary.chain(compaction.index.iter().map(|index| &index.message));
+                let mut own = own.map(|message| message.wire().unwrap().raw.get());
+                own.find(|own| *own == json).unwrap_or_default()
+            }
             _ => return Err(format!("{} is shown and is no message", item.position())),
         };
         demand!(json == logged, "{} is shown as another than it is", item.position());
@@ -164,12 +170,12 @@ pub fn repair_is_idempotent(run: &Run) -> Found {
 
 /// Messages of a view that a policy does not count.
 fn uncounted(policy: &Policy, view: &View) -> u64 {
-    let summary = view.summary_position();
-    let unsaid = |item: &&Item| {
+    let system = |item: &&Item| {
         let alone = item.message().wire().unwrap().dialect == Dialect::OpenAiChat;
-        (alone && item.message().role() == Role::System) || Some(item.position()) == summary
+        alone && item.message().role() == Role::System && !item.is_own()
     };
-    if policy.system.counted { 0 } else { view.messages().filter(unsaid).count() as u64 }
+    let own = u64::from(view.summary().is_some()) + u64::from(view.index().is_some());
+    if policy.system.counted { 0 } else { view.messages().filter(system).count() as u64 + own }
 }
 
 /// Law 3: a window fits, or what is left of it may not be dropped, and the plan says by how much it is over.

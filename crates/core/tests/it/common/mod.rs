@@ -12,7 +12,7 @@ use lookback_core::dialect::Shown;
 use lookback_core::edit::{self, Change, Hidden};
 use lookback_core::group::{Group, GroupKind, Pin};
 use lookback_core::message::PartRef;
-use lookback_core::policy::{Keep, Tokens};
+use lookback_core::policy::{Index, Keep, Tokens};
 use lookback_core::size::Size;
 use lookback_core::transcript::{Entry, Origin, Position, UsageReport};
 use lookback_core::view::Item;
@@ -260,26 +260,29 @@ pub fn policy() -> impl Strategy<Value = Policy> {
         prop::option::weighted(0.3, truncation()),
         prop::collection::vec(stage(), 0..4),
         (prop::bool::weighted(0.1), prop::bool::weighted(0.1)),
-        standing(),
+        (standing(), prop::option::weighted(0.3, (1u64..200).prop_map(|budget| Index { budget }))),
     )
-        .prop_map(|(limits, target, hard, keep, start, arrival, stages, (on_read, drop_block), standing)| {
-            let (system, pace) = standing;
-            Policy {
-                limits,
-                target,
-                hard,
-                keep,
-                system,
-                pace,
-                start,
-                arrival,
-                // Most policies end in dropping.
-                stages: if stages.len() == 3 { stages } else { [stages, vec![Stage::Drop]].concat() },
-                mode: if on_read { Mode::OnRead } else { Mode::Recorded },
-                drop_block,
-                ..Policy::unlimited()
-            }
-        })
+        .prop_map(
+            |(limits, target, hard, keep, start, arrival, stages, (on_read, drop_block), (standing, index))| {
+                let (system, pace) = standing;
+                Policy {
+                    limits,
+                    target,
+                    hard,
+                    keep,
+                    system,
+                    pace,
+                    start,
+                    arrival,
+                    index,
+                    // Most policies end in dropping.
+                    stages: if stages.len() == 3 { stages } else { [stages, vec![Stage::Drop]].concat() },
+                    mode: if on_read { Mode::OnRead } else { Mode::Recorded },
+                    drop_block,
+                    ..Policy::unlimited()
+                }
+            },
+        )
 }
 
 pub fn case() -> impl Strategy<Value = Case> {
@@ -373,7 +376,7 @@ impl Writer {
             Text::Empty => "\"\"".to_owned(),
             Text::Blank => "\" \\n\"".to_owned(),
             Text::Trailing => format!("\"trailing {n} \""),
-            Text::Words(words) => quote(&format!("text {n}{}", " lorem ipsum".repeat(*words))),
+            Text::Words(words) => quote(&format!("text_{n}{}", " lorem ipsum".repeat(*words))),
             // Escapes that a rewriting would spell otherwise, and half of a surrogate pair.
             Text::Odd => format!("\"odd {n} \\u0041\\/\\u00e9 \\ud83d end\""),
         }

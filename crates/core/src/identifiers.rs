@@ -4,7 +4,7 @@
 /// and hashes.
 ///
 /// ```
-/// use lookback::identifiers::identifiers;
+/// use lookback_core::identifiers::identifiers;
 ///
 /// let text = "See src/main.rs:42 and read_file (port 5050) in commit 3f2a9bc; the rest is prose.";
 /// assert_eq!(identifiers(text).collect::<Vec<_>>(), ["src/main.rs", "read_file", "5050", "3f2a9bc"]);

@@ -1,0 +1,210 @@
+//! The index of what has left the window: which names are worth listing, and how the note is written.
+
+use std::cmp::Ordering;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use super::Engine;
+use super::repair::own;
+use crate::candidates::Sizing;
+use crate::edit;
+use crate::entry::{CompactedGroups, Compaction, Entry, IndexedName, NameIndex, Position};
+use crate::group::{GroupKind, Pin};
+use crate::identifiers::identifiers;
+use crate::measure::measure;
+use crate::message::Message;
+use crate::plan::{Action, Reason};
+use crate::policy::Policy;
+use crate::size::{Size, Totals};
+use crate::tokens::TokenCounter;
+use crate::view::{Item, View};
+use crate::wire::Role;
+
+/// The first line of the note.
+const HEADING: &str = "[These names are in earlier entries of this conversation, which are no longer shown:]";
+/// Names that are longer are data.
+const LONGEST: usize = 120;
+/// The most names of an index. Even names of one token do not fill a larger budget.
+const MOST: usize = 2_000;
+/// The least names for which an entry has a line of its own.
+const LINE: usize = 3;
+
+/// A name that is no longer in the window.
+struct Candidate<'a> {
+    name: &'a str,
+    /// The newest entry that contains it.
+    entry: Position,
+    /// How many messages of the model contain it.
+    uses: u64,
+    /// How many messages contain it.
+    mentions: u64,
+}
+
+impl Engine {
+    /// Puts the index of a policy into a compaction that is about to be recorded.
+    ///
+    /// It is left out if it would make the window exceed a limit, or keep it from getting smaller.
+    pub(super) fn add_index(&self, policy: &Policy, compaction: &mut Compaction) {
+        let Some(index) = policy.index else { return };
+        let mut after = self.view.clone();
+        after.apply(self.end, &Entry::Compaction(compaction.clone()));
+        let standing = after.index().map_or(Size::default(), |standing| standing.size);
+        let sizing = Sizing { policy, ..self.sizing() };
+        let counted = |size| sizing.counted(GroupKind::Index, size);
+        let without = Totals { size: compaction.after.size - counted(standing), ..compaction.after };
+        let (before, now) = (Texts::of(&self.view), Texts::of(&after));
+        let names = left(&before, &now, self.view.index(), self.end);
+        let with = |index: &NameIndex| Totals { size: without.size + counted(index.size), ..without };
+        let fits = |index: &NameIndex| {
+            let (with, before) = (with(index), compaction.before);
+            let limits = [policy.limits, policy.hard.unwrap_or_default()];
+            let grows = with.size.tokens >= before.size.tokens || with.size.bytes >= before.size.bytes;
+            !grows && limits.iter().all(|limits| limits.fits(&with) || !limits.fits(&without))
+        };
+        let budget = index.budget.min(without.size.tokens / 4);
+        let index = self.write_index(&names, budget).filter(fits).map(Arc::new);
+        if index.is_none() {
+            // All of its names came back, or there is no room for any.
+            let standing =
+                |outcome: &&mut CompactedGroups| outcome.decision.reason == Reason::Pinned { pin: Pin::Index };
+            for outcome in compaction.groups.iter_mut().filter(standing) {
+                let decision = &mut outcome.decision;
+                (decision.action, decision.reason, decision.after) = (Action::Drop, Reason::Spent, Size::default());
+            }
+        }
+        compaction.after = index.as_deref().map_or(without, with);
+        compaction.index = index;
+    }
+
+    /// Writes the names that fit the budget, in tokens as the limits count them. `names` are those that are worth most
+    /// first.
+    fn write_index(&self, names: &[Candidate<'_>], budget: u64) -> Option<NameIndex> {
+        let counter = &*self.settings.counter;
+        let mut chosen = fitting(names, budget, counter);
+        loop {
+            let names = names.get(..chosen).filter(|names| !names.is_empty())?;
+            let message = own(self.settings.dialect, &Message::user(written(names)))?;
+            let size = measure(&message, &[], counter);
+            if self.calibration().apply(size.tokens) <= budget {
+                let names = names.iter().map(Candidate::indexed).collect();
+                return Some(NameIndex { message, size, names });
+            }
+            // The estimate was too low: names are joined to lines, and counters differ.
+            chosen -= (chosen / 16).max(1);
+        }
+    }
+}
+
+/// The shown texts of a view's messages.
+struct Texts<'a>(Vec<(&'a Item, String)>);
+
+impl<'a> Texts<'a> {
+    /// Returns the texts of all messages but Lookback's own.
+    fn of(view: &'a View) -> Self {
+        let items = view.messages().filter(|item| !item.is_own());
+        Texts(items.map(|item| (item, edit::shown_text(item.message(), item.edits()))).collect())
+    }
+}
+
+/// Returns the names that are in the window before a compaction, or in its index, and not in the window after it: those
+/// that are worth most first. `end` is the position of the compaction.
+fn left<'a>(
+    before: &'a Texts<'_>,
+    after: &Texts<'_>,
+    index: Option<&'a NameIndex>,
+    end: Position,
+) -> Vec<Candidate<'a>> {
+    let shown: HashSet<&str> = after.0.iter().flat_map(|(_, text)| identifiers(text)).collect();
+    let mut names: HashMap<&str, Candidate<'a>> = HashMap::new();
+    let is_gone = |name: &str| !shown.contains(name) && name.len() <= LONGEST && !is_line_of_grep(name);
+    for indexed in index.into_iter().flat_map(|index| &index.names).filter(|indexed| is_gone(&indexed.name)) {
+        let IndexedName { name, entry, uses, mentions } = indexed;
+        names.insert(name, Candidate { name, entry: *entry, uses: *uses, mentions: *mentions });
+    }
+    for (item, text) in &before.0 {
+        let distinct: HashSet<&str> = identifiers(text).filter(|name| is_gone(name)).collect();
+        for name in distinct {
+            let new = Candidate { name, entry: item.position(), uses: 0, mentions: 0 };
+            let candidate = names.entry(name).or_insert(new);
+            candidate.entry = candidate.entry.max(item.position());
+            candidate.uses += u64::from(item.message().role() == Role::Assistant);
+            candidate.mentions += 1;
+        }
+    }
+    let mut names: Vec<_> = names.into_values().collect();
+    names.sort_unstable_by(|one, other| other.compare(one, end).then_with(|| one.name.cmp(other.name)));
+    names.truncate(MOST);
+    names
+}
+
+impl Candidate<'_> {
+    /// Compares what two names are worth: how often each was said, uses by the model counted four times, cubed, over its
+    /// age in entries. Of the names that a model uses again, this listed the most in recorded sessions.
+    fn compare(&self, other: &Self, end: Position) -> Ordering {
+        let said = |name: &Self| u128::from(1 + 4 * name.uses.min(1 << 16) + name.mentions.min(1 << 16)).pow(3);
+        let age = |name: &Self| u128::from(end.saturating_sub(name.entry)) + 1;
+        (said(self) * age(other)).cmp(&(said(other) * age(self))).then(self.entry.cmp(&other.entry))
+    }
+
+    fn indexed(&self) -> IndexedName {
+        let Candidate { name, entry, uses, mentions } = *self;
+        IndexedName { name: name.to_owned(), entry, uses, mentions }
+    }
+}
+
+/// Returns whether this is a line of context as grep prints it: `main.rs-152`.
+fn is_line_of_grep(name: &str) -> bool {
+    let Some((file, line)) = name.rsplit_once('-') else { return false };
+    file.contains('.') && line.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Returns how many of the names are likely to fit a budget in tokens.
+fn fitting(names: &[Candidate<'_>], budget: u64, counter: &dyn TokenCounter) -> usize {
+    let mut folders = HashSet::new();
+    let mut tokens = counter.text(HEADING);
+    for (fitting, candidate) in names.iter().enumerate() {
+        let (folder, file) = split(candidate.name);
+        tokens += counter.text(file) + 1;
+        if let Some(folder) = folder.filter(|folder| folders.insert(*folder)) {
+            tokens += counter.text(folder) + 1;
+        }
+        if tokens > budget {
+            return fitting;
+        }
+    }
+    names.len()
+}
+
+/// Splits a path into its folder and the name in it.
+fn split(name: &str) -> (Option<&str>, &str) {
+    match name.rsplit_once('/') {
+        Some((folder, file)) => (Some(folder), file),
+        None => (None, name),
+    }
+}
+
+/// Writes names: the paths of a folder in one line, and other names by the entry that contains them.
+fn written(names: &[Candidate<'_>]) -> String {
+    let mut folders: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    let mut entries: BTreeMap<Position, Vec<&str>> = BTreeMap::new();
+    for candidate in names {
+        match split(candidate.name) {
+            (Some(folder), file) => folders.entry(folder).or_default().push(file),
+            (None, name) => entries.entry(candidate.entry).or_default().push(name),
+        }
+    }
+    let mut text = HEADING.to_owned();
+    for (folder, files) in folders {
+        let _ = write!(text, "\n{folder}/ {}", files.join(" "));
+    }
+    let (lines, rest): (Vec<_>, Vec<_>) = entries.into_iter().partition(|(_, names)| names.len() >= LINE);
+    for (entry, names) in lines {
+        let _ = write!(text, "\nentry {entry}: {}", names.join(" "));
+    }
+    if !rest.is_empty() {
+        let rest: Vec<&str> = rest.into_iter().flat_map(|(_, names)| names).collect();
+        let _ = write!(text, "\nothers: {}", rest.join(" "));
+    }
+    text
+}
