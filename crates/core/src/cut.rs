@@ -5,7 +5,7 @@ use unicode_segmentation::GraphemeCursor;
 use crate::edit::{Change, Cut, Edit};
 use crate::message::{ResultItem, ToolResult};
 use crate::tokens::TokenCounter;
-pub use crate::truncation::{Truncation, Unit};
+pub use crate::truncation::{Caps, Truncation, Unit};
 
 /// The placeholder in a marker for how much was removed.
 const CUT: &str = "{cut}";
@@ -53,7 +53,7 @@ impl Truncation {
             return None;
         }
         let marker = marker.replace(CUT, &gone.to_string());
-        Cut { head, tail: text.len() - tail, marker }.if_shorter(text)
+        Cut { head, tail: text.len() - tail, marker, repeats: Vec::new() }.if_shorter(text)
     }
 }
 
@@ -127,7 +127,7 @@ pub fn clear_result(part: usize, result: &ToolResult, entry: u64, marker: Option
     if characters <= marker.len() && others == 0 {
         return Vec::new();
     }
-    let note = Cut { head: 0, tail: 0, marker };
+    let note = Cut::note(&marker);
     cut_items(part, result, |index, _| Some(if index == 0 { note.clone() } else { Cut::nothing() }))
 }
 
@@ -162,7 +162,7 @@ fn byte_of_char(text: &str, n: u64) -> usize {
 }
 
 /// Returns the last boundary between grapheme clusters at or before `at`.
-fn floor(text: &str, at: usize) -> usize {
+pub(crate) fn floor(text: &str, at: usize) -> usize {
     let mut cursor = GraphemeCursor::new(at, text.len(), true);
     match cursor.is_boundary(text, 0) {
         Ok(true) => at,
@@ -171,7 +171,7 @@ fn floor(text: &str, at: usize) -> usize {
 }
 
 /// Returns the first boundary between grapheme clusters at or after `at`.
-fn ceil(text: &str, at: usize) -> usize {
+pub(crate) fn ceil(text: &str, at: usize) -> usize {
     let mut cursor = GraphemeCursor::new(at, text.len(), true);
     match cursor.is_boundary(text, 0) {
         Ok(true) => at,

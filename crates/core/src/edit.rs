@@ -1,5 +1,7 @@
 //! Edits: recorded changes to how the parts of a message are shown. The message itself stays as it arrived.
 
+use std::fmt::Write as _;
+
 use serde::{Deserialize, Deserializer, Serialize};
 
 pub use crate::hidden::Hidden;
@@ -18,6 +20,30 @@ pub struct Cut {
     pub tail: usize,
     /// The text between them, which says how much was removed.
     pub marker: String,
+    /// Lines of the head and the tail that the window shows elsewhere, in order. A reference takes their place.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repeats: Vec<Repeat>,
+}
+
+/// Lines of a text that another message of the window shows, word for word.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repeat {
+    /// The beginning of the first line, in bytes of the text.
+    pub start: usize,
+    /// The end of the last line, in bytes of the text.
+    pub end: usize,
+    /// The entry of the message that shows them.
+    pub entry: u64,
+}
+
+/// A part of what is shown of a text.
+enum Piece<'a> {
+    /// It is shown as it is.
+    Kept(&'a str),
+    /// The marker of the cut.
+    Marker,
+    /// A reference to lines that are shown elsewhere.
+    Repeated { lines: usize, entry: u64 },
 }
 
 /// A change to how one part of a message is shown. The message itself stays in the log as it arrived.
@@ -64,7 +90,7 @@ impl Cut {
     /// Returns the cut that replaces a text by a note, or `None` if the note is not shorter than the text.
     pub fn clear(text: &str) -> Option<Cut> {
         let characters = text.chars().count();
-        Cut { head: 0, tail: 0, marker: format!("[cleared: {characters} characters]") }.if_shorter(text)
+        Cut::note(&format!("[cleared: {characters} characters]")).if_shorter(text)
     }
 
     /// Returns the cut that replaces a picture or file by a note with its format and, if it is in the message, its
@@ -78,23 +104,23 @@ impl Cut {
             MediaSource::Text(text) => format!("[{kind}: {format}, {} characters]", text.chars().count()),
             MediaSource::Url(_) | MediaSource::Id(_) => format!("[{kind}: {format}]"),
         };
-        Cut { head: 0, tail: 0, marker }
+        Cut::note(&marker)
     }
 
     /// Returns a cut that shows only `marker`. It may be longer than the text that it replaces, which may be empty.
     pub(crate) fn note(marker: &str) -> Cut {
-        Cut { head: 0, tail: 0, marker: marker.to_owned() }
+        Cut { head: 0, tail: 0, marker: marker.to_owned(), repeats: Vec::new() }
     }
 
     /// Returns the cut that removes white space from the end of a text, or `None` if there is none.
     pub fn trim_end(text: &str) -> Option<Cut> {
         let head = text.trim_end().len();
-        (head < text.len()).then(|| Cut { head, tail: 0, marker: String::new() })
+        (head < text.len()).then(|| Cut { head, ..Cut::nothing() })
     }
 
     /// Returns a cut that shows nothing.
     pub(crate) fn nothing() -> Cut {
-        Cut { head: 0, tail: 0, marker: String::new() }
+        Cut::note("")
     }
 
     /// Returns this cut if it makes `text` shorter, both in bytes and in characters.
@@ -105,11 +131,77 @@ impl Cut {
         (kept < text.len() && shorter).then_some(self)
     }
 
+    /// Returns the cut that leaves out lines that the window shows elsewhere, and nothing else. `None` if there are no
+    /// such lines.
+    pub(crate) fn once(text: &str, repeats: Vec<Repeat>) -> Option<Cut> {
+        (!repeats.is_empty()).then(|| Cut { head: text.len(), repeats, ..Cut::nothing() })
+    }
+
+    /// Returns this cut, which also leaves out those of the repeated lines that it keeps whole.
+    pub(crate) fn without(self, text: &str, mut repeats: Vec<Repeat>) -> Cut {
+        let tail = text.len().saturating_sub(self.tail);
+        repeats.retain(|repeat| repeat.end <= self.head || repeat.start >= tail);
+        Cut { repeats, ..self }
+    }
+
+    /// Returns this cut without the repeats for which `lost` returns `true`, so that their lines are shown again. `None`
+    /// if nothing is left to cut.
+    pub(crate) fn with_lines_of(&self, lost: impl Fn(u64) -> bool) -> Option<Cut> {
+        let repeats: Vec<Repeat> = self.repeats.iter().filter(|repeat| !lost(repeat.entry)).cloned().collect();
+        let whole = self.marker.is_empty() && self.tail == 0 && !self.repeats.is_empty();
+        (!whole || !repeats.is_empty()).then(|| Cut { repeats, ..self.clone() })
+    }
+
+    /// Returns how many bytes of a text are kept.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        let repeated = self.repeats.iter().map(|repeat| repeat.end.saturating_sub(repeat.start)).sum();
+        self.head.saturating_add(self.tail).saturating_sub(repeated)
+    }
+
     /// Returns the text as it is shown.
     pub fn apply(&self, text: &str) -> String {
-        let head = text.get(..self.head).unwrap_or_default();
-        let tail = text.len().checked_sub(self.tail).and_then(|at| text.get(at..)).unwrap_or_default();
-        [head, &self.marker, tail].concat()
+        let mut shown = String::with_capacity(self.kept_bytes().saturating_add(self.marker.len()));
+        for piece in self.pieces(text) {
+            match piece {
+                Piece::Kept(kept) => shown.push_str(kept),
+                Piece::Marker => shown.push_str(&self.marker),
+                Piece::Repeated { lines, entry } => {
+                    let _ = writeln!(shown, "[... {lines} lines as shown above, in entry {entry} ...]");
+                }
+            }
+        }
+        shown
+    }
+
+    /// Returns the parts of a text that are shown as they are, in order.
+    pub(crate) fn kept<'a>(&self, text: &'a str) -> impl Iterator<Item = &'a str> + use<'a> {
+        let kept = |piece| match piece {
+            Piece::Kept(kept) => Some(kept),
+            Piece::Marker | Piece::Repeated { .. } => None,
+        };
+        self.pieces(text).into_iter().filter_map(kept)
+    }
+
+    /// Returns what is shown of a text, in order.
+    fn pieces<'a>(&self, text: &'a str) -> Vec<Piece<'a>> {
+        let mut pieces = Vec::with_capacity(3 + 2 * self.repeats.len());
+        let tail = text.len().saturating_sub(self.tail).max(self.head);
+        let mut repeats = self.repeats.iter().peekable();
+        let mut keep = |mut at: usize, end: usize, pieces: &mut Vec<Piece<'a>>| {
+            while let Some(repeat) = repeats.next_if(|repeat| repeat.end <= end) {
+                let Some(repeated) = text.get(repeat.start..repeat.end).filter(|_| at <= repeat.start) else {
+                    continue;
+                };
+                pieces.extend(text.get(at..repeat.start).map(Piece::Kept));
+                pieces.push(Piece::Repeated { lines: repeated.lines().count(), entry: repeat.entry });
+                at = repeat.end;
+            }
+            pieces.extend(text.get(at..end).map(Piece::Kept));
+        };
+        keep(0, self.head, &mut pieces);
+        pieces.push(Piece::Marker);
+        keep(tail, text.len(), &mut pieces);
+        pieces
     }
 }
 
@@ -159,6 +251,27 @@ pub(crate) fn is_hidden_as(edits: &[Edit], part: usize, why: Hidden) -> bool {
 pub fn hides_all(message: &Message, edits: &[Edit]) -> bool {
     let mut parts = message.parts().enumerate();
     !edits.is_empty() && parts.all(|(index, part)| is_hidden(edits, index) || part.is_cache_marker())
+}
+
+/// Returns the entries that show lines which these edits leave out.
+pub(crate) fn repeated(edits: &[Edit]) -> impl Iterator<Item = u64> {
+    let cuts = edits.iter().filter_map(|edit| match &edit.change {
+        Change::Cut { cut, .. } => Some(cut),
+        Change::Hide(_) | Change::Rename(_) | Change::Arguments(_) => None,
+    });
+    cuts.flat_map(|cut| &cut.repeats).map(|repeat| repeat.entry)
+}
+
+/// Returns these edits, with the lines shown again that are left out because an entry showed them that is now lost.
+pub(crate) fn with_lines_of(edits: &[Edit], lost: impl Fn(u64) -> bool) -> Vec<Edit> {
+    let restored = |edit: &Edit| match &edit.change {
+        Change::Cut { item, cut } => {
+            let cut = cut.with_lines_of(&lost)?;
+            Some(Edit { part: edit.part, change: Change::Cut { item: *item, cut } })
+        }
+        Change::Hide(_) | Change::Rename(_) | Change::Arguments(_) => Some(edit.clone()),
+    };
+    edits.iter().filter_map(restored).collect()
 }
 
 /// Returns the cut of an item of a part, or `None` if the item is not cut. `item` is 0 for a text.

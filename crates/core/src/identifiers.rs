@@ -14,6 +14,18 @@ pub fn identifiers(text: &str) -> impl Iterator<Item = &str> {
     text.split(joined).map(trim).filter(|word| is_identifier(word))
 }
 
+/// Returns the identifiers that are worth listing: without numbers of lines that grep wrote after a file, as in
+/// `main.rs-152`, and without very long ones.
+pub(crate) fn names(text: &str) -> impl Iterator<Item = &str> {
+    const LONGEST: usize = 120;
+    identifiers(text).filter(|name| name.len() <= LONGEST && !is_line_of_grep(name))
+}
+
+fn is_line_of_grep(name: &str) -> bool {
+    let Some((file, line)) = name.rsplit_once('-') else { return false };
+    file.contains('.') && line.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 /// Removes the punctuation of the sentence around a word.
 fn trim(word: &str) -> &str {
     word.trim_matches(['.', '-', '/'])
@@ -57,6 +69,13 @@ mod tests {
     #[test]
     fn prose_has_no_identifiers() {
         assert_eq!(identifiers("The quick brown fox - 123 times. Really... (yes/no)").collect::<Vec<_>>(), ["yes/no"]);
+    }
+
+    #[test]
+    fn a_line_of_grep_is_not_worth_listing() {
+        let text = "src/main.rs-152-    read_file(path)";
+        assert_eq!(names(text).collect::<Vec<_>>(), ["read_file"]);
+        assert!(identifiers(text).any(|name| name == "src/main.rs-152"));
     }
 
     #[test]

@@ -13,10 +13,11 @@
 //!
 //! Read the modules in this order. Each one imports only modules that come before it: `cache_marker`, `hidden`,
 //! [`identifiers`], `json`, [`size`], `start`, `truncation`, `wire`, [`policy`], [`group`], [`mod@plan`], [`message`], [`edit`], [`tokens`],
-//! [`cut`], [`dialect`], `measure`, `entry`, [`view`], [`transcript`], `candidates`, [`engine`], `redacted`.
+//! [`cut`], `caps`, [`dialect`], `measure`, `entry`, `lines`, [`view`], [`transcript`], `candidates`, [`engine`], `redacted`.
 
 mod cache_marker;
 mod candidates;
+mod caps;
 pub mod cut;
 pub mod dialect;
 pub mod edit;
@@ -26,6 +27,7 @@ pub mod group;
 mod hidden;
 pub mod identifiers;
 mod json;
+mod lines;
 mod measure;
 pub mod message;
 pub mod plan;
@@ -39,7 +41,7 @@ mod truncation;
 pub mod view;
 mod wire;
 
-pub use cut::{Truncation, Unit};
+pub use cut::{Caps, Truncation, Unit};
 pub use dialect::{
     ConversionError, DecodeError, Dialect, Finding, Preamble, Problem, ProviderError, Request, RequestError, Response,
     TooLong,
@@ -52,7 +54,7 @@ pub use group::Group;
 pub use measure::measure;
 pub use message::{Content, Message, Role, ToolCall, ToolResult};
 pub use plan::{Plan, plan};
-pub use policy::{Index, Keep, Limits, Mode, Pace, Policy, Stage, Start, Summarize, SystemRule, Tokens};
+pub use policy::{Index, Keep, Limits, Mode, Pace, Policy, Repeats, Stage, Start, Summarize, SystemRule, Tokens};
 pub use redacted::Redacted;
 pub use transcript::{Entry, Transcript};
 pub use view::View;

@@ -162,6 +162,7 @@ impl fmt::Debug for Cut {
             .field("head", &self.head)
             .field("tail", &self.tail)
             .field("marker", &Redacted(&self.marker))
+            .field("repeats", &self.repeats)
             .finish()
     }
 }

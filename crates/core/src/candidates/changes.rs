@@ -47,11 +47,13 @@ pub(super) fn changes(view: &View, group: &ViewGroup, sizing: Sizing<'_>, fixed:
 }
 
 /// Returns the items of a group that a compaction keeps, if they change: without stale reasoning, and with late results
-/// in place of their stand-ins.
+/// in place of their stand-ins. Lines that a lost entry showed are shown again.
 fn kept(view: &View, group: &ViewGroup, sizing: Sizing<'_>, in_open_loop: bool) -> Option<Vec<Item>> {
     let late = view.late_for(group);
     let stale = |item: &Item| !in_open_loop && item.shows_signed();
-    if late.is_empty() && !group.items.iter().any(stale) {
+    let is_lost = |entry: Position| sizing.lost.is_some_and(|lost| lost.contains(&entry));
+    let misses = |item: &Item| sizing.lost.is_some() && edit::repeated(&item.edits).any(is_lost);
+    if late.is_empty() && !group.items.iter().any(|item| stale(item) || misses(item)) {
         return None;
     }
     let mut items: Vec<Item> = Vec::new();
@@ -69,6 +71,8 @@ fn kept(view: &View, group: &ViewGroup, sizing: Sizing<'_>, in_open_loop: bool) 
             let hide = item.signed_parts().map(|part| Edit { part, change: Change::Hide(Hidden::Stale) });
             let edits = item.edits.iter().cloned().chain(hide).collect();
             items.extend(with_edits(item, edits, sizing.counter));
+        } else if misses(item) {
+            items.extend(with_edits(item, edit::with_lines_of(&item.edits, is_lost), sizing.counter));
         } else {
             items.push(item.clone());
         }
@@ -93,7 +97,7 @@ fn shorten(item: &Item, cuts: &Cuts<'_>, counter: &dyn TokenCounter) -> Option<I
     let less = |new: &Edit| match &new.change {
         Change::Cut { item: at, cut } => {
             let old = edit::cut_of(&item.edits, new.part, *at);
-            old.is_none_or(|old| cut.head + cut.tail < old.head + old.tail)
+            old.is_none_or(|old| cut.kept_bytes() < old.kept_bytes())
         }
         Change::Hide(_) | Change::Rename(_) | Change::Arguments(_) => false,
     };

@@ -5,13 +5,15 @@ mod changes;
 mod pins;
 mod plans;
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use self::changes::changes;
 use self::pins::Pins;
+use crate::edit;
 use crate::entry::{Position, spans};
 use crate::group::{Group, GroupKind, Pin, Pinned};
-use crate::plan::Demands;
+use crate::plan::{Action, Demands, Plan};
 use crate::policy::Policy;
 use crate::size::Size;
 use crate::tokens::{Calibration, TokenCounter};
@@ -36,6 +38,8 @@ pub(crate) struct Sizing<'a> {
     pub(crate) counter: &'a dyn TokenCounter,
     pub(crate) calibration: Calibration,
     pub(crate) demands: Demands,
+    /// The entries that a plan removes or shortens, if lines of others are left out because these show them.
+    pub(crate) lost: Option<&'a HashSet<Position>>,
 }
 
 impl Sizing<'_> {
@@ -111,6 +115,21 @@ impl Candidates {
             all.push(changes);
         }
         Candidates { groups, changes: all, has_preamble }
+    }
+
+    /// Returns the entries that a plan removes or shortens, of those whose lines messages that it keeps leave out.
+    pub(crate) fn lost(&self, view: &View, plan: &Plan) -> HashSet<Position> {
+        let decisions = plan.decisions.iter().skip(usize::from(self.has_preamble));
+        let groups = || view.groups().iter().zip(decisions.clone());
+        let kept = groups().filter(|(_, decision)| !decision.action.is_gone());
+        let needed: HashSet<Position> =
+            kept.flat_map(|(group, _)| &group.items).flat_map(|item| edit::repeated(&item.edits)).collect();
+        if needed.is_empty() {
+            return needed;
+        }
+        let changed = groups().filter(|(_, decision)| decision.action != Action::Keep);
+        let changed = changed.flat_map(|(group, _)| &group.items).map(|item| item.position);
+        changed.filter(|position| needed.contains(position)).collect()
     }
 
     /// Returns what may not be dropped, with the sizes that a compaction leaves.

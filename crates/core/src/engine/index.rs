@@ -11,7 +11,7 @@ use crate::candidates::Sizing;
 use crate::edit;
 use crate::entry::{CompactedGroups, Compaction, Entry, IndexedName, NameIndex, Position};
 use crate::group::{GroupKind, Pin};
-use crate::identifiers::identifiers;
+use crate::identifiers::names;
 use crate::measure::measure;
 use crate::message::Message;
 use crate::plan::{Action, Reason};
@@ -23,8 +23,6 @@ use crate::wire::Role;
 
 /// The first line of the note.
 const HEADING: &str = "[These names are in earlier entries of this conversation, which are no longer shown:]";
-/// Names that are longer are data.
-const LONGEST: usize = 120;
 /// The most names of an index. Even names of one token do not fill a larger budget.
 const MOST: usize = 2_000;
 /// The least names for which an entry has a line of its own.
@@ -115,24 +113,24 @@ fn left<'a>(
     index: Option<&'a NameIndex>,
     end: Position,
 ) -> Vec<Candidate<'a>> {
-    let shown: HashSet<&str> = after.0.iter().flat_map(|(_, text)| identifiers(text)).collect();
-    let mut names: HashMap<&str, Candidate<'a>> = HashMap::new();
-    let is_gone = |name: &str| !shown.contains(name) && name.len() <= LONGEST && !is_line_of_grep(name);
+    let shown: HashSet<&str> = after.0.iter().flat_map(|(_, text)| names(text)).collect();
+    let mut gone: HashMap<&str, Candidate<'a>> = HashMap::new();
+    let is_gone = |name: &str| !shown.contains(name);
     for indexed in index.into_iter().flat_map(|index| &index.names).filter(|indexed| is_gone(&indexed.name)) {
         let IndexedName { name, entry, uses, mentions } = indexed;
-        names.insert(name, Candidate { name, entry: *entry, uses: *uses, mentions: *mentions });
+        gone.insert(name, Candidate { name, entry: *entry, uses: *uses, mentions: *mentions });
     }
     for (item, text) in &before.0 {
-        let distinct: HashSet<&str> = identifiers(text).filter(|name| is_gone(name)).collect();
+        let distinct: HashSet<&str> = names(text).filter(|name| is_gone(name)).collect();
         for name in distinct {
             let new = Candidate { name, entry: item.position(), uses: 0, mentions: 0 };
-            let candidate = names.entry(name).or_insert(new);
+            let candidate = gone.entry(name).or_insert(new);
             candidate.entry = candidate.entry.max(item.position());
             candidate.uses += u64::from(item.message().role() == Role::Assistant);
             candidate.mentions += 1;
         }
     }
-    let mut names: Vec<_> = names.into_values().collect();
+    let mut names: Vec<_> = gone.into_values().collect();
     names.sort_unstable_by(|one, other| other.compare(one, end).then_with(|| one.name.cmp(other.name)));
     names.truncate(MOST);
     names
@@ -151,12 +149,6 @@ impl Candidate<'_> {
         let Candidate { name, entry, uses, mentions } = *self;
         IndexedName { name: name.to_owned(), entry, uses, mentions }
     }
-}
-
-/// Returns whether this is a line of context as grep prints it: `main.rs-152`.
-fn is_line_of_grep(name: &str) -> bool {
-    let Some((file, line)) = name.rsplit_once('-') else { return false };
-    file.contains('.') && line.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Returns how many of the names are likely to fit a budget in tokens.

@@ -81,6 +81,7 @@ impl Engine {
             counter: &*self.settings.counter,
             calibration: self.calibration(),
             demands: self.demands(),
+            lost: None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! One conversation in memory: takes messages, and returns windows and the entries that a log must keep.
 
+mod arrive;
 mod index;
 mod limits;
 mod outcome;
@@ -12,6 +13,7 @@ mod turns;
 mod window;
 
 use crate::entry::{Entry, Position};
+use crate::lines::ShownLines;
 use crate::policy::Policy;
 use crate::view::View;
 
@@ -57,6 +59,8 @@ pub struct Engine {
     view: View,
     end: Position,
     since_checkpoint: u64,
+    /// The lines that the window shows, unless they have to be looked up again.
+    lines: Option<ShownLines>,
     /// A summary is being made, so the limits wait for it.
     summary_pending: bool,
 }
@@ -88,7 +92,7 @@ impl Engine {
     pub fn resume(settings: Settings, log: LogState) -> Self {
         let policy = settings.resolved(&settings.policy);
         let LogState { view, end, since_checkpoint } = log;
-        Engine { settings, policy, view, end, since_checkpoint, summary_pending: false }
+        Engine { settings, policy, view, end, since_checkpoint, lines: None, summary_pending: false }
     }
 
     /// Replaces the policy.
@@ -116,6 +120,11 @@ impl Engine {
     }
 
     fn record(&mut self, entry: Entry, entries: &mut Vec<Entry>) {
+        match (&entry, &mut self.lines) {
+            (Entry::Message(arrival), Some(lines)) => lines.add(self.end, &arrival.message, &arrival.edits),
+            (Entry::Compaction(_) | Entry::Branch { .. }, _) => self.lines = None,
+            _ => {}
+        }
         self.view.apply(self.end, &entry);
         self.end += 1;
         self.since_checkpoint += 1;

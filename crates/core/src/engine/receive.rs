@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::Engine;
 use crate::candidates::{self, Candidates};
-use crate::cut;
 use crate::dialect::{ConversionError, Preamble};
 use crate::edit;
 use crate::entry::{Arrival, Entry, Label, Millis, Origin, Position, UsageReport};
@@ -43,13 +42,10 @@ impl Engine {
         let mut entries = Vec::with_capacity(messages.len());
         for message in messages {
             let Some((replaces, first)) = self.place_of_system(&message) else { continue };
+            self.look_up_lines();
             let counter = &*self.settings.counter;
             let mut edits = self.view.admit(&message, dialect);
-            if let Some(cap) = &self.policy.arrival {
-                for (part, result) in message.tool_results() {
-                    edits.extend(cut::truncate_result(part, result, self.end, cap, counter));
-                }
-            }
+            edits.extend(self.shorten_results(&message));
             let edits = edit::in_order(edits);
             let size = measure(&message, &edits, counter);
             let digest = message.digest();

@@ -1,13 +1,20 @@
 //! Making a window smaller: by its policy, by another policy once, or because the provider refused it as too long.
 
+use std::collections::HashSet;
+
 use super::{Engine, HardLimitExceeded, WindowOutcome};
 use crate::candidates::{Candidates, Sizing};
+use crate::edit;
 use crate::entry::{Entry, Repair};
 use crate::group::{GroupKind, Pinned};
 use crate::plan::{Demands, Plan, Reason, Verdict, excesses, is_bound, plan_for};
 use crate::policy::{Keep, Limits, Mode, Policy, Stage};
 use crate::size::Totals;
 use crate::view::{Item, View, ViewGroup};
+
+/// How often a plan is made anew because lines are shown again. After that, all lines are shown again that are left out
+/// anywhere.
+const MOST_PLANS: usize = 8;
 
 impl Engine {
     /// Checks the limits now, whatever the policy's pace, and compacts if one is exceeded. Call it at the end of a
@@ -83,8 +90,9 @@ impl Engine {
         }
         let policy = Policy { stages: stages.to_vec(), mode: Mode::Recorded, ..self.policy.clone() };
         let demands = Demands { overflow: true, ..self.demands() };
-        let candidates = Candidates::of(&self.view, Sizing { policy: &policy, demands, ..self.sizing() });
-        outcome.plan = candidates.shorten(stages.len());
+        let sizing = Sizing { policy: &policy, demands, ..self.sizing() };
+        let (candidates, plan) = self.planned(sizing, |candidates| candidates.shorten(stages.len()));
+        outcome.plan = plan;
         if let Some(plan) = &mut outcome.plan {
             let mut compaction = candidates.carry_out(&self.view, plan);
             self.add_index(&policy, &mut compaction);
@@ -125,15 +133,16 @@ impl Engine {
 
     /// Carries out a plan that removes whole groups. The plan is made of candidates that are pinned as a policy with
     /// this `keep` pins them. Nothing changes if signed reasoning of an open tool loop forbids it.
-    pub(super) fn take_out(&mut self, keep: Keep, plan: impl FnOnce(&Candidates, &View) -> Option<Plan>) -> Vec<Entry> {
+    pub(super) fn take_out(&mut self, keep: Keep, plan: impl Fn(&Candidates, &View) -> Option<Plan>) -> Vec<Entry> {
         let mut entries = Vec::new();
         if self.is_bound() {
             return entries;
         }
         // Without stages nothing is shortened, so nothing has to be measured.
         let policy = Policy { keep, stages: Vec::new(), mode: Mode::Recorded, ..self.policy.clone() };
-        let candidates = Candidates::of(&self.view, Sizing { policy: &policy, ..self.sizing() });
-        if let Some(mut plan) = plan(&candidates, &self.view) {
+        let sizing = Sizing { policy: &policy, ..self.sizing() };
+        let (candidates, plan) = self.planned(sizing, |candidates| plan(candidates, &self.view));
+        if let Some(mut plan) = plan {
             self.carry_out(candidates, &policy, &mut plan, &mut entries);
         }
         entries
@@ -151,8 +160,9 @@ impl Engine {
 
     fn reduce(&mut self, policy: &Policy, demands: Demands) -> WindowOutcome {
         let mut outcome = WindowOutcome::default();
-        let candidates = Candidates::of(&self.view, Sizing { policy, demands, ..self.sizing() });
-        let mut plan = plan_for(&candidates.groups, policy, demands);
+        let sizing = Sizing { policy, demands, ..self.sizing() };
+        let plan = |candidates: &Candidates| Some(plan_for(&candidates.groups, policy, demands));
+        let (candidates, Some(mut plan)) = self.planned(sizing, plan) else { return outcome };
         match plan.verdict {
             Verdict::Keep | Verdict::Wait => {}
             Verdict::Refuse => {
@@ -180,6 +190,29 @@ impl Engine {
         }
         outcome.plan = Some(plan);
         outcome
+    }
+
+    /// Makes a plan, and again as long as it removes entries that show lines for messages that it keeps. These lines are
+    /// shown again, which makes the messages larger.
+    pub(super) fn planned(
+        &self,
+        sizing: Sizing<'_>,
+        plan: impl Fn(&Candidates) -> Option<Plan>,
+    ) -> (Candidates, Option<Plan>) {
+        let mut lost = HashSet::new();
+        for _ in 0..MOST_PLANS {
+            let candidates = Candidates::of(&self.view, Sizing { lost: Some(&lost), ..sizing });
+            let plan = plan(&candidates);
+            let more = plan.as_ref().map_or_else(HashSet::new, |plan| candidates.lost(&self.view, plan));
+            if more.is_subset(&lost) {
+                return (candidates, plan);
+            }
+            lost.extend(more);
+        }
+        lost.extend(self.view.messages().flat_map(|item| edit::repeated(item.edits())));
+        let candidates = Candidates::of(&self.view, Sizing { lost: Some(&lost), ..sizing });
+        let plan = plan(&candidates);
+        (candidates, plan)
     }
 
     fn carry_out(&mut self, candidates: Candidates, policy: &Policy, plan: &mut Plan, entries: &mut Vec<Entry>) {

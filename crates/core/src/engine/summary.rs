@@ -166,7 +166,8 @@ impl Engine {
         let (covers, replaces) = (claim.covers.clone(), claim.replaces);
         let stands_for = claim.stands_for;
         let summary = RunningSummary { message, text: text.to_owned(), size, covers, replaces, stands_for };
-        let plan = candidates.summarize(&self.view, &claim.covers, claim.reason, size);
+        let plan = |candidates: &Candidates| Some(candidates.summarize(&self.view, &claim.covers, claim.reason, size));
+        let (candidates, Some(plan)) = self.planned(self.sizing(), plan) else { return Err(SummaryRejected::Empty) };
         let mut compaction = candidates.carry_out(&self.view, &plan);
         compaction.summary = Some(Arc::new(summary));
         self.add_index(&self.policy, &mut compaction);

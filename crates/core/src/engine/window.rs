@@ -123,8 +123,9 @@ impl Engine {
 
     /// Returns the plan for the current window, whether or not a limit is exceeded, and the entries of each group.
     pub fn explain(&self) -> Explanation {
-        let candidates = Candidates::of(&self.view, self.sizing());
-        let plan = plan_for(&candidates.groups, &self.policy, self.demands());
+        let plan = |candidates: &Candidates| plan_for(&candidates.groups, &self.policy, self.demands());
+        let (candidates, _) = self.planned(self.sizing(), |candidates| Some(plan(candidates)));
+        let plan = plan(&candidates);
         let spans = candidates.spans(&self.view);
         let explained = |(decision, entries)| ExplainedGroup { decision, entries };
         Explanation {

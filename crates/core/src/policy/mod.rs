@@ -6,7 +6,7 @@ mod tightened;
 
 use serde::{Deserialize, Serialize};
 
-use crate::truncation::{Truncation, Unit};
+use crate::truncation::{Caps, Truncation, Unit};
 use crate::wire::Role;
 
 pub use faults::PolicyFault;
@@ -71,6 +71,14 @@ pub struct Policy {
     /// this costs no cache.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub arrival: Option<Truncation>,
+    /// Caps on the texts of tool results by what they show, applied as the results arrive. If there is also an
+    /// [`arrival`](Policy::arrival), the one that keeps less of a text applies to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caps: Option<Caps>,
+    /// Which lines of an arriving tool result are left out because the window shows them already. If this is `None`,
+    /// none are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub repeats: Option<Repeats>,
     /// The index of what has left the window. If this is `None`, there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub index: Option<Index>,
@@ -164,6 +172,8 @@ impl Policy {
             system: SystemRule::default(),
             start: Start::Any,
             arrival: None,
+            caps: None,
+            repeats: None,
             index: None,
             stages: vec![Stage::Drop],
             overflow: vec![
@@ -312,6 +322,23 @@ impl Default for Summarize {
     fn default() -> Self {
         let wording = "[Summary of the conversation before this point]\n{summary}".to_owned();
         Summarize { budget: 1_000, role: Role::User, wording }
+    }
+}
+
+/// Lines of a tool result that the window shows already, word for word, in an earlier result. A reference to the entry
+/// that shows them takes their place. If a compaction removes that entry, the lines are put back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Repeats {
+    /// The fewest lines that are left out together.
+    pub lines: u64,
+    /// The fewest tokens that are left out together.
+    pub tokens: u64,
+}
+
+impl Default for Repeats {
+    fn default() -> Self {
+        Repeats { lines: 4, tokens: 24 }
     }
 }
 

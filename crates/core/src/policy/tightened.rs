@@ -2,7 +2,7 @@
 
 use super::{Keep, Limits, Mode, Pace, Policy, Tokens};
 use crate::size::Measure;
-use crate::truncation::{Truncation, Unit};
+use crate::truncation::{Caps, Truncation, Unit};
 
 impl Policy {
     /// Returns this policy, tightened by another: the smaller of each limit, the nearer target, the stricter start, the
@@ -50,6 +50,8 @@ impl Policy {
             },
             start: self.start.max(by.start),
             arrival: shorter(self.arrival.as_ref(), by.arrival.as_ref()).cloned(),
+            caps: tighter(self.caps, by.caps),
+            repeats: self.repeats.or(by.repeats),
             index: self.index.or(by.index),
             stages: if keeps_stages { self.stages.clone() } else { by.stages.clone() },
             pace: pace(self, by),
@@ -95,6 +97,18 @@ fn shorter<'a>(one: Option<&'a Truncation>, other: Option<&'a Truncation>) -> Op
     };
     match (one, other) {
         (Some(one), Some(other)) => Some(if length(other) < length(one) { other } else { one }),
+        (one, other) => one.or(other),
+    }
+}
+
+/// Returns the smaller of each cap.
+fn tighter(one: Option<Caps>, other: Option<Caps>) -> Option<Caps> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(Caps {
+            file: one.file.min(other.file),
+            other: one.other.min(other.other),
+            names: one.names.min(other.names),
+        }),
         (one, other) => one.or(other),
     }
 }

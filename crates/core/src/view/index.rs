@@ -7,6 +7,7 @@ use super::View;
 use super::calls::Answer;
 use super::groups::ViewGroup;
 use crate::entry::Position;
+use crate::message::ToolCall;
 
 /// The tool calls of all groups of a view.
 #[derive(Clone, Default)]
@@ -60,6 +61,12 @@ impl View {
     /// Returns the index of the group that has a call with this identifier: the newest, if several have one.
     pub(super) fn group_of(&self, call: &str) -> Option<usize> {
         self.numbered(*self.calls.groups.get(call)?)
+    }
+
+    /// Returns the newest call with this identifier.
+    pub(crate) fn call(&self, id: &str) -> Option<&ToolCall> {
+        let group = self.groups.get(self.group_of(id)?)?;
+        group.items.iter().find_map(|item| item.message.tool_calls().map(|(_, call)| call).find(|call| call.id == id))
     }
 
     /// Returns the index of the group with a number. Groups that were inserted before it have the same number, and come

@@ -81,7 +81,13 @@ fn messages_and_their_parts_say_no_word() {
         let edits = [
             Edit { part: 0, change: Change::Rename(MARK.to_owned()) },
             Edit { part: 1, change: Change::Arguments(MARK.to_owned()) },
-            Edit { part: 2, change: Change::Cut { item: 0, cut: Cut { head: 1, tail: 1, marker: MARK.to_owned() } } },
+            Edit {
+                part: 2,
+                change: Change::Cut {
+                    item: 0,
+                    cut: Cut { head: 1, tail: 1, marker: MARK.to_owned(), repeats: Vec::new() },
+                },
+            },
         ];
         hides(&Shown { message, edits: &edits });
         for part in message.parts() {

@@ -23,7 +23,7 @@ use crate::recording::{RecordedMessage, RecordedUsage, Recording};
 use crate::session::{Error, Session, Window, now};
 use crate::store::{LogName, MemoryStore, Record, Store, StoreError};
 
-/// The least tokens with which a recall answers for one text.
+/// The least tokens with which a recall answers.
 const EXCERPT: u64 = 100;
 
 /// Replays a recording into a session, with a model call before each assistant message, unless it is the first message.
@@ -166,10 +166,10 @@ impl Player<'_> {
     }
 
     /// Returns the cost of one more call, which brings back what the window did not hold: it reads that window from the
-    /// cache, and its result, an excerpt for each missed text, is written after it.
+    /// cache, and its result, the missed texts, is written after it.
     fn recall(&self, window: u64, missed: &[String]) -> f64 {
         let counter = &self.session.settings().counter;
-        let excerpts: u64 = missed.iter().map(|text| counter.text(text).max(EXCERPT)).sum();
+        let excerpts = missed.iter().map(|text| counter.text(text)).sum::<u64>().max(EXCERPT);
         #[allow(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
         let tokens = window as f64 * self.price.read + excerpts as f64 * self.price.write;
         tokens * self.price.input / 1e6

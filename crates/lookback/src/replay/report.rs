@@ -50,7 +50,7 @@ pub struct Report {
     /// Calls among these that missed an identifier.
     pub calls_missing_identifiers: u64,
     /// What it would cost to bring back what was missed, in US dollars: one more call for each of these calls, which
-    /// reads the window from the cache and writes an excerpt for each missed text.
+    /// reads the window from the cache and writes the missed texts after it.
     pub recall_cost: f64,
     /// What the provider reported when the conversation took place, if that was recorded.
     #[serde(skip_serializing_if = "Option::is_none")]

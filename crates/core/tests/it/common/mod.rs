@@ -12,13 +12,13 @@ use lookback_core::dialect::Shown;
 use lookback_core::edit::{self, Change, Hidden};
 use lookback_core::group::{Group, GroupKind, Pin};
 use lookback_core::message::PartRef;
-use lookback_core::policy::{Index, Keep, Tokens};
+use lookback_core::policy::{Index, Keep, Repeats, Tokens};
 use lookback_core::size::Size;
 use lookback_core::transcript::{Entry, Origin, Position, UsageReport};
 use lookback_core::view::Item;
 use lookback_core::{
-    Dialect, Engine, Limits, Message, Mode, Pace, Policy, Preamble, Request, Role, Settings, Stage, Start, Summarize,
-    SummaryClaim, SummaryRejected, SystemRule, Transcript, Truncation, Unit, View, WindowOutcome,
+    Caps, Dialect, Engine, Limits, Message, Mode, Pace, Policy, Preamble, Request, Role, Settings, Stage, Start,
+    Summarize, SummaryClaim, SummaryRejected, SystemRule, Transcript, Truncation, Unit, View, WindowOutcome,
 };
 use proptest::prelude::*;
 use serde_json::value::RawValue;
@@ -242,6 +242,16 @@ fn standing() -> impl Strategy<Value = (SystemRule, Pace)> {
     (rule, pace)
 }
 
+fn listed() -> impl Strategy<Value = (Option<Index>, Option<Caps>, Option<Repeats>)> {
+    let caps = (1u64..200, 1u64..100, 0u64..20).prop_map(|(file, other, names)| Caps { file, other, names });
+    let repeats = (1u64..3, 1u64..12).prop_map(|(lines, tokens)| Repeats { lines, tokens });
+    (
+        prop::option::weighted(0.3, (1u64..200).prop_map(|budget| Index { budget })),
+        prop::option::weighted(0.3, caps),
+        prop::option::weighted(0.3, repeats),
+    )
+}
+
 pub fn policy() -> impl Strategy<Value = Policy> {
     let keep = (
         prop_oneof![3 => Just(0u64), 1 => 0u64..4],
@@ -260,11 +270,12 @@ pub fn policy() -> impl Strategy<Value = Policy> {
         prop::option::weighted(0.3, truncation()),
         prop::collection::vec(stage(), 0..4),
         (prop::bool::weighted(0.1), prop::bool::weighted(0.1)),
-        (standing(), prop::option::weighted(0.3, (1u64..200).prop_map(|budget| Index { budget }))),
+        (standing(), listed()),
     )
         .prop_map(
-            |(limits, target, hard, keep, start, arrival, stages, (on_read, drop_block), (standing, index))| {
+            |(limits, target, hard, keep, start, arrival, stages, (on_read, drop_block), (standing, listed))| {
                 let (system, pace) = standing;
+                let (index, caps, repeats) = listed;
                 Policy {
                     limits,
                     target,
@@ -275,6 +286,8 @@ pub fn policy() -> impl Strategy<Value = Policy> {
                     start,
                     arrival,
                     index,
+                    caps,
+                    repeats,
                     // Most policies end in dropping.
                     stages: if stages.len() == 3 { stages } else { [stages, vec![Stage::Drop]].concat() },
                     mode: if on_read { Mode::OnRead } else { Mode::Recorded },

@@ -1,0 +1,226 @@
+//! Caps: how much of a tool result is shown as it arrives, by what it shows, in whole lines.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use crate::cut;
+use crate::edit::{Cut, Repeat};
+use crate::identifiers::names;
+use crate::message::ToolCall;
+use crate::tokens::TokenCounter;
+use crate::truncation::Caps;
+
+/// The length in bytes of the beginning from which the tokens of a text are estimated.
+const SAMPLE: usize = 4_096;
+/// The number of lines that tell what a text shows.
+const LOOKED_AT: usize = 200;
+
+impl Caps {
+    /// Returns how to cut a text, or `None` if it is short enough. `file` says whether it shows a file, `repeats` which
+    /// lines of it are not shown anyway, and `entry` is the position of its message in the log.
+    pub(crate) fn cut(
+        &self,
+        text: &str,
+        file: bool,
+        repeats: &[Repeat],
+        entry: u64,
+        counter: &dyn TokenCounter,
+    ) -> Option<Cut> {
+        let most = if file { self.file } else { self.other };
+        let hidden: usize = repeats.iter().map(|repeat| repeat.end - repeat.start).sum();
+        let visible = text.len() - hidden;
+        if visible as u64 <= most {
+            // A token has at least a byte.
+            return None;
+        }
+        let bytes = bytes_of(text, most, counter);
+        if visible <= bytes {
+            return None;
+        }
+        let head = head(text, bytes * 3 / 5, repeats);
+        let tail = tail(text, bytes * 2 / 5, repeats).max(head);
+        let gone = text.get(head..tail)?;
+        let lines = gone.lines().count();
+        let listed = self.listed(text, head..tail, counter);
+        let newline =
+            if text.get(..head).is_some_and(|head| head.is_empty() || head.ends_with('\n')) { "" } else { "\n" };
+        let marker = match lines {
+            0 | 1 => format!("{newline}[... {} characters cut; entry {entry} has them", gone.chars().count()),
+            lines => format!("{newline}[... {lines} lines cut; entry {entry} has them"),
+        };
+        let marker =
+            if listed.is_empty() { format!("{marker} ...]\n") } else { format!("{marker}, with {listed} ...]\n") };
+        let kept = |repeat: &&Repeat| repeat.end <= head || repeat.start >= tail;
+        let repeats = repeats.iter().filter(kept).cloned().collect();
+        Cut { head, tail: text.len() - tail, marker, repeats }.if_shorter(text)
+    }
+
+    /// Lists the names that are only in the part of a text that is cut, those that are there most often first.
+    fn listed(&self, text: &str, gone: Range<usize>, counter: &dyn TokenCounter) -> String {
+        let (Some(head), Some(middle), Some(tail)) =
+            (text.get(..gone.start), text.get(gone.clone()), text.get(gone.end..))
+        else {
+            return String::new();
+        };
+        let shown: std::collections::HashSet<&str> = names(head).chain(names(tail)).collect();
+        let mut found: HashMap<&str, (usize, usize)> = HashMap::new();
+        for (order, name) in names(middle).filter(|name| !shown.contains(name)).enumerate() {
+            found.entry(name).or_insert((0, order)).0 += 1;
+        }
+        let mut found: Vec<_> = found.into_iter().collect();
+        found.sort_unstable_by_key(|(_, (count, order))| (std::cmp::Reverse(*count), *order));
+        let mut tokens = 0;
+        let fits = |(name, _): &(&str, _)| {
+            tokens += counter.text(name) + 1;
+            tokens <= self.names
+        };
+        found.into_iter().take_while(fits).map(|(name, _)| name).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Returns how many bytes of a text have about this many tokens, by the tokens of its beginning.
+fn bytes_of(text: &str, tokens: u64, counter: &dyn TokenCounter) -> usize {
+    let sample = text.get(..text.floor_char_boundary(SAMPLE)).unwrap_or(text);
+    let bytes = u128::from(tokens) * sample.len() as u128 / u128::from(counter.text(sample).max(1));
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+/// Returns the end of the head that is kept: whole lines with at most `bytes` bytes that are shown.
+fn head(text: &str, bytes: usize, repeats: &[Repeat]) -> usize {
+    let (mut end, mut left) = (0, bytes);
+    for line in text.split_inclusive('\n') {
+        let next = end + line.len();
+        let shown = if repeats.iter().any(|repeat| repeat.start <= end && next <= repeat.end) { 0 } else { line.len() };
+        let Some(rest) = left.checked_sub(shown) else { break };
+        (end, left) = (next, rest);
+    }
+    // A long line is cut inside.
+    if left > bytes / 2 { cut::floor(text, end + left) } else { end }
+}
+
+/// Returns the beginning of the tail that is kept.
+fn tail(text: &str, bytes: usize, repeats: &[Repeat]) -> usize {
+    let (mut start, mut left) = (text.len(), bytes);
+    for line in text.split_inclusive('\n').rev() {
+        let next = start - line.len();
+        let shown =
+            if repeats.iter().any(|repeat| repeat.start <= next && start <= repeat.end) { 0 } else { line.len() };
+        let Some(rest) = left.checked_sub(shown) else { break };
+        (start, left) = (next, rest);
+    }
+    if left > bytes / 2 { cut::ceil(text, start - left.min(start)) } else { start }
+}
+
+/// Returns whether a tool result shows a file: its lines are numbered one after the other, or its call names a file and
+/// nothing else.
+pub(crate) fn shows_file(text: &str, call: Option<&ToolCall>) -> bool {
+    is_numbered(text) || call.is_some_and(names_a_file)
+}
+
+/// Returns whether most lines begin with a number that is one higher than that of the line before.
+fn is_numbered(text: &str) -> bool {
+    let (mut lines, mut numbered, mut last) = (0, 0, None);
+    for line in text.lines().filter(|line| !line.trim().is_empty()).take(LOOKED_AT) {
+        lines += 1;
+        let number = number(line);
+        numbered +=
+            u32::from(number.is_some() && (last.is_none() || number == last.and_then(|last: u64| last.checked_add(1))));
+        last = number.or(last);
+    }
+    lines >= 4 && numbered * 5 >= lines * 3
+}
+
+/// Returns the number that a line begins with, if a separator follows it.
+fn number(line: &str) -> Option<u64> {
+    let line = line.trim_start();
+    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, rest) = line.split_at_checked(digits)?;
+    rest.starts_with(['\t', ':', '|', ' ', '\u{2192}']).then(|| number.parse().ok()).flatten()
+}
+
+/// Returns whether the only text among the arguments of a call is a path with an extension.
+fn names_a_file(call: &ToolCall) -> bool {
+    /// Larger arguments do more than to name a file.
+    const LONGEST: usize = 1_000;
+    if call.arguments.len() > LONGEST {
+        return false;
+    }
+    let arguments: Option<HashMap<String, serde_json::Value>> = serde_json::from_str(&call.arguments).ok();
+    let arguments = arguments.unwrap_or_default();
+    let mut texts = arguments.values().filter_map(serde_json::Value::as_str);
+    let (Some(path), None) = (texts.next(), texts.next()) else { return false };
+    let file = path.rsplit(['/', '\\']).next().unwrap_or(path);
+    let extension = file.rsplit_once('.').map(|(_, extension)| extension);
+    let is_plain =
+        |extension: &str| !extension.is_empty() && extension.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    extension.is_some_and(is_plain) && !path.contains(char::is_whitespace)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tokens::Estimate;
+
+    const CAPS: Caps = Caps { file: 400, other: 100, names: 20 };
+
+    fn lines(count: usize) -> String {
+        (1..=count).map(|line| format!("line {line} of what the tool printed\n")).collect()
+    }
+
+    #[test]
+    fn whole_lines_are_kept_of_head_and_tail() {
+        let text = lines(200);
+        let shown = CAPS.cut(&text, false, &[], 7, &Estimate::default()).unwrap().apply(&text);
+        let kept: Vec<&str> = shown.lines().collect();
+        let marker = kept.iter().position(|line| line.starts_with("[...")).unwrap();
+        let (head, tail) = (marker, kept.len() - marker - 1);
+        assert!(head > tail && tail > 2, "{shown}");
+        assert!(kept.iter().all(|line| text.contains(line) || line.starts_with("[...")), "{shown}");
+        assert_eq!(kept[marker], format!("[... {} lines cut; entry 7 has them ...]", 200 - head - tail));
+        assert!(Estimate::default().text(&shown) < 150, "{shown}");
+    }
+
+    #[test]
+    fn a_file_has_a_cap_of_its_own() {
+        let text = lines(30);
+        assert!(CAPS.cut(&text, false, &[], 7, &Estimate::default()).is_some());
+        assert!(CAPS.cut(&text, true, &[], 7, &Estimate::default()).is_none());
+    }
+
+    #[test]
+    fn names_that_were_cut_are_listed() {
+        let text = format!("{}see src/main.rs and read_file\nagain read_file\n{}", lines(40), lines(40));
+        let shown = CAPS.cut(&text, false, &[], 7, &Estimate::default()).unwrap().apply(&text);
+        assert!(shown.contains("has them, with read_file src/main.rs ...]"), "{shown}");
+    }
+
+    #[test]
+    fn one_long_line_is_cut_inside() {
+        let text = "word ".repeat(2_000);
+        let shown = CAPS.cut(&text, false, &[], 7, &Estimate::default()).unwrap().apply(&text);
+        assert!(shown.starts_with("word word") && shown.ends_with("word "), "{shown}");
+        assert!(shown.contains("characters cut; entry 7 has them ...]"), "{shown}");
+    }
+
+    #[test]
+    fn lines_that_are_not_shown_anyway_do_not_count() {
+        let text = lines(200);
+        let all = Repeat { start: 0, end: text.len() - 40, entry: 3 };
+        assert_eq!(CAPS.cut(&text, false, &[all], 7, &Estimate::default()), None);
+    }
+
+    #[test]
+    fn a_file_is_told_by_its_numbered_lines_or_its_name() {
+        let numbered: String = (5..20).map(|line| format!("{line:>6}\u{2192}    let x = {line};\n")).collect();
+        assert!(shows_file(&numbered, None));
+        let viewed = format!("Here's the file:\n\n{}", (1..9).map(|line| format!("{line}\tx\n")).collect::<String>());
+        assert!(shows_file(&viewed, None));
+        let grep: String = (1..20).map(|line| format!("{}:fn x{line}()\n", line * 7)).collect();
+        assert!(!shows_file(&grep, None));
+        let call = |arguments: &str| ToolCall::new("c", "f", arguments);
+        assert!(shows_file("fn main() {}", Some(&call(r#"{"path":"src/main.rs","limit":100}"#))));
+        assert!(!shows_file("fn main() {}", Some(&call(r#"{"path":"src/main.rs","pattern":"fn"}"#))));
+        assert!(!shows_file("fn main() {}", Some(&call(r#"{"command":"cat src/main.rs"}"#))));
+        assert!(!shows_file("fn main() {}", Some(&call(r#"{"path":"src"}"#))));
+    }
+}
