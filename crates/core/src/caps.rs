@@ -95,7 +95,7 @@ fn head(text: &str, bytes: usize, repeats: &[Repeat]) -> usize {
         (end, left) = (next, rest);
     }
     // A long line is cut inside.
-    if left > bytes / 2 { cut::floor(text, end + left) } else { end }
+    if left > bytes / 2 { cut::floor(text, text.floor_char_boundary(end + left)) } else { end }
 }
 
 /// Returns the beginning of the tail that is kept.
@@ -108,7 +108,7 @@ fn tail(text: &str, bytes: usize, repeats: &[Repeat]) -> usize {
         let Some(rest) = left.checked_sub(shown) else { break };
         (start, left) = (next, rest);
     }
-    if left > bytes / 2 { cut::ceil(text, start - left.min(start)) } else { start }
+    if left > bytes / 2 { cut::ceil(text, text.ceil_char_boundary(start - left.min(start))) } else { start }
 }
 
 /// Returns whether a tool result shows a file: its lines are numbered one after the other, or its call names a file and
@@ -200,6 +200,17 @@ mod tests {
         let shown = CAPS.cut(&text, false, &[], 7, &Estimate::default()).unwrap().apply(&text);
         assert!(shown.starts_with("word word") && shown.ends_with("word "), "{shown}");
         assert!(shown.contains("characters cut; entry 7 has them ...]"), "{shown}");
+    }
+
+    #[test]
+    fn no_character_is_torn_apart() {
+        for text in ["\u{37f0}".repeat(500), format!("{}\n{}", "\u{e9}".repeat(701), "e\u{301}".repeat(700))] {
+            for other in 1..60 {
+                let caps = Caps { other, ..CAPS };
+                let shown = caps.cut(&text, false, &[], 7, &Estimate::default()).unwrap().apply(&text);
+                assert!(shown.contains("entry 7 has them"), "{shown}");
+            }
+        }
     }
 
     #[test]

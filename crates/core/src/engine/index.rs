@@ -16,7 +16,7 @@ use crate::measure::measure;
 use crate::message::Message;
 use crate::plan::{Action, Reason};
 use crate::policy::Policy;
-use crate::size::{Size, Totals};
+use crate::size::{Excess, Size, Totals};
 use crate::tokens::TokenCounter;
 use crate::view::{Item, View};
 use crate::wire::Role;
@@ -58,7 +58,8 @@ impl Engine {
             let (with, before) = (with(index), compaction.before);
             let limits = [policy.limits, policy.hard.unwrap_or_default()];
             let grows = with.size.tokens >= before.size.tokens || with.size.bytes >= before.size.bytes;
-            !grows && limits.iter().all(|limits| limits.fits(&with) || !limits.fits(&without))
+            let exceeds = |excess: Excess| without.get(excess.measure) <= excess.limit;
+            !grows && !limits.iter().flat_map(|limits| limits.excesses(&with)).any(exceeds)
         };
         let budget = index.budget.min(without.size.tokens / 4);
         let index = self.write_index(&names, budget).filter(fits).map(Arc::new);
