@@ -162,6 +162,9 @@ pub struct Compaction {
     /// The index of what has left the window, in place of the previous one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<Arc<NameIndex>>,
+    /// Whether the provider's cache did not have the window anymore, so that the cut cost nothing.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub cold: bool,
     /// The totals of the window before.
     pub before: Totals,
     /// The totals of the window after.
@@ -322,6 +325,18 @@ pub struct Checkpoint {
     /// What was learned about each model's tokens, by the name of the model.
     #[serde(default, with = "pairs", skip_serializing_if = "BTreeMap::is_empty")]
     pub calibrations: BTreeMap<String, Calibration>,
+    /// The model of the newest usage report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The entry with the model's newest message.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Position>,
+    /// When that message arrived, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered: Option<Millis>,
+    /// When the newest message arrived, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newest: Option<Millis>,
 }
 
 /// A group of a checkpoint.

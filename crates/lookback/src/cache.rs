@@ -1,6 +1,6 @@
 //! A simulation of a provider's prompt cache: which tokens of each request it would read or write.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use lookback_core::transcript::Millis;
 use lookback_core::view::chain;
@@ -32,6 +32,8 @@ pub struct Cache {
     price: Price,
     // When each prefix was last used.
     entries: HashMap<u128, Option<Millis>>,
+    // The prefixes that it had, and lost.
+    expired: HashSet<u128>,
     last: Option<u128>,
 }
 
@@ -94,7 +96,7 @@ impl Charge {
 impl Cache {
     /// Creates an empty cache.
     pub fn new(price: Price) -> Self {
-        Cache { price, entries: HashMap::new(), last: None }
+        Cache { price, entries: HashMap::new(), expired: HashSet::new(), last: None }
     }
 
     /// Simulates one request, and returns what it costs. Without a time, nothing in the cache expires.
@@ -122,7 +124,8 @@ impl Cache {
             })
         };
         let hit = prefixes.iter().rev().find(|(prefix, ..)| live(prefix)).copied();
-        let cold = hit.is_none() && prefixes.iter().any(|(prefix, ..)| self.entries.contains_key(prefix));
+        let had = |prefix: &u128| self.entries.contains_key(prefix) || self.expired.contains(prefix);
+        let cold = hit.is_none() && prefixes.iter().any(|(prefix, ..)| had(prefix));
         let read = hit.map_or(0, |(_, tokens, _)| cacheable(tokens));
         let rest = tokens - read;
         let pays = self.price.write > 1.0 && cacheable(tokens) > 0;
@@ -136,6 +139,11 @@ impl Cache {
         }
         self.last = prefixes.last().map(|(prefix, ..)| *prefix);
         Charge { read, written, uncached, cost: self.cost(read, written, uncached), breaks, cold }
+    }
+
+    /// Lets everything in the cache expire now.
+    pub fn expire(&mut self) {
+        self.expired.extend(self.entries.drain().map(|(prefix, _)| prefix));
     }
 
     fn cost(&self, read: u64, written: u64, uncached: u64) -> f64 {

@@ -35,6 +35,13 @@ impl Candidates {
                 }),
             }
         }
-        Compaction { groups: outcomes, summary: None, index: None, before: plan.before, after: plan.after }
+        Compaction {
+            groups: outcomes,
+            summary: None,
+            index: None,
+            cold: plan.cold,
+            before: plan.before,
+            after: plan.after,
+        }
     }
 }

@@ -90,6 +90,6 @@ impl Candidates {
         let kept = self.groups.iter().zip(&decisions).filter(|(_, decision)| !decision.action.is_gone());
         let mut after = Totals::of(kept.map(|(group, decision)| (group, decision.after)));
         after.size += summary;
-        Plan { verdict: Verdict::Compact, decisions, before, after, over: Vec::new() }
+        Plan { verdict: Verdict::Compact, decisions, before, after, over: Vec::new(), cold: false }
     }
 }

@@ -2,8 +2,9 @@
 
 use super::Engine;
 use crate::candidates::{self, Sizing};
+use crate::entry::Millis;
 use crate::plan::Demands;
-use crate::policy::{Limits, Pace, Tokens};
+use crate::policy::{Limits, Pace, Policy, Tokens};
 use crate::size::{Excess, Totals};
 use crate::tokens::Calibration;
 use crate::view::View;
@@ -16,18 +17,18 @@ impl Engine {
 
     /// Returns the totals of the window, as the policy counts them.
     pub(super) fn totals(&self) -> Totals {
-        self.counted(&self.view)
+        self.counted(&self.view, &self.policy)
     }
 
-    fn counted(&self, view: &View) -> Totals {
+    fn counted(&self, view: &View, policy: &Policy) -> Totals {
         let mut totals = view.totals();
         totals.size.tokens = self.calibration().apply(totals.size.tokens);
         totals.body = self.calibration().apply(totals.body);
         // What is pinned is looked up only if it matters.
-        if self.policy.limits.body.is_some_and(|limit| totals.body > limit) {
+        if policy.limits.body.is_some_and(|limit| totals.body > limit) {
             totals = totals.behind(candidates::head(view, self.sizing()));
         }
-        if !self.policy.system.counted {
+        if !policy.system.counted {
             totals.size.messages = totals.size.messages.saturating_sub(view.uncounted());
         }
         totals
@@ -36,12 +37,17 @@ impl Engine {
     /// Returns the limits of the policy that a view of this conversation exceeds. Tokens are corrected by the
     /// provider's usage reports.
     pub fn over(&self, view: &View) -> Vec<Excess> {
-        self.policy.limits.excesses(&self.counted(view)).collect()
+        self.policy.limits.excesses(&self.counted(view, &self.policy)).collect()
     }
 
     /// Returns whether a limit is exceeded that has to be checked now.
     pub(super) fn exceeds(&self) -> bool {
-        let totals = self.totals();
+        self.exceeds_limits_of(&self.policy)
+    }
+
+    /// Returns whether a limit of a policy is exceeded that has to be checked now.
+    pub(super) fn exceeds_limits_of(&self, policy: &Policy) -> bool {
+        let totals = self.counted(&self.view, policy);
         let due = match self.policy.pace {
             Pace::Call => true,
             // Also between turns, so that it is never looser than `Pace::Turn`.
@@ -51,11 +57,26 @@ impl Engine {
         // A share of the context window is checked before every call, whatever the pace.
         let shares = self.settings.policy.limits.tokens.filter(|tokens| matches!(tokens, Tokens::Share(_)));
         let shares = Limits { tokens: shares.and(self.policy.limits.tokens), ..Limits::default() };
-        (due && !self.policy.limits.fits(&totals)) || !shares.fits(&totals) || !self.fits_hard(&totals)
+        (due && !policy.limits.fits(&totals)) || !shares.fits(&totals) || !self.fits_hard(&totals)
     }
 
     pub(super) fn fits_hard(&self, totals: &Totals) -> bool {
         self.policy.hard.unwrap_or_default().fits(totals)
+    }
+
+    /// Says that the provider's cache no longer has the window, for example because the last usage report shows it. The
+    /// next window may then be cut for free (see [`Cold`](crate::Cold)).
+    pub fn cache_is_cold(&mut self) {
+        self.cold = true;
+    }
+
+    /// Returns the policy for a cold cache, if the policy has one and the cache is cold.
+    pub(super) fn cold_policy(&self) -> Option<Policy> {
+        let cold = self.policy.cold?;
+        let lasts = Millis::try_from(cold.after).unwrap_or(Millis::MAX).saturating_mul(1_000);
+        let paused = self.view.pause().is_some_and(|pause| pause > lasts);
+        let is_cold = self.cold || paused || self.view.is_changed_for(self.settings.model.as_deref());
+        is_cold.then(|| self.policy.when_cold(self.settings.model_window)).flatten()
     }
 
     /// Returns whether an exceeded limit has to wait: for a summary that is being made, or for the end of a tool loop
@@ -86,6 +107,6 @@ impl Engine {
     }
 
     pub(super) fn demands(&self) -> Demands {
-        Demands { start: self.settings.dialect.quirks().start, overflow: false }
+        Demands { start: self.settings.dialect.quirks().start, ..Demands::default() }
     }
 }

@@ -61,6 +61,8 @@ pub struct Engine {
     since_checkpoint: u64,
     /// The lines that the window shows, unless they have to be looked up again.
     lines: Option<ShownLines>,
+    /// Whether the caller said that the provider's cache no longer has the window.
+    cold: bool,
     /// A summary is being made, so the limits wait for it.
     summary_pending: bool,
 }
@@ -92,7 +94,7 @@ impl Engine {
     pub fn resume(settings: Settings, log: LogState) -> Self {
         let policy = settings.resolved(&settings.policy);
         let LogState { view, end, since_checkpoint } = log;
-        Engine { settings, policy, view, end, since_checkpoint, lines: None, summary_pending: false }
+        Engine { settings, policy, view, end, since_checkpoint, lines: None, cold: false, summary_pending: false }
     }
 
     /// Replaces the policy.

@@ -158,7 +158,7 @@ impl Engine {
         self.reduce(&policy, self.demands())
     }
 
-    fn reduce(&mut self, policy: &Policy, demands: Demands) -> WindowOutcome {
+    pub(super) fn reduce(&mut self, policy: &Policy, demands: Demands) -> WindowOutcome {
         let mut outcome = WindowOutcome::default();
         let sizing = Sizing { policy, demands, ..self.sizing() };
         let plan = |candidates: &Candidates| Some(plan_for(&candidates.groups, policy, demands));

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::{Engine, ExplainedGroup, Explanation, WindowOutcome};
 use crate::candidates::Candidates;
 use crate::entry::{Entry, Position};
-use crate::plan::plan_for;
+use crate::plan::{Demands, plan_for};
 use crate::policy::Mode;
 use crate::view::{Item, View};
 
@@ -31,7 +31,8 @@ impl Engine {
         let mut entries = Vec::new();
         self.repair(&mut entries);
         self.take_outdated(&mut entries);
-        let reduced = if self.exceeds() && !self.waits() { self.reduce_by_policy() } else { WindowOutcome::default() };
+        let reduced = self.reduce_if_due();
+        self.cold = false;
         let mut outcome = WindowOutcome { entries: [entries, reduced.entries].concat(), ..reduced };
         // Last, because a compaction may change the end of the request.
         if let Some(repair) = self.trim(&self.view) {
@@ -40,9 +41,21 @@ impl Engine {
         outcome
     }
 
+    /// Makes the window smaller if a limit is exceeded. If the cache is cold, its limits apply as well.
+    fn reduce_if_due(&mut self) -> WindowOutcome {
+        let cold = self.cold_policy().filter(|cold| self.exceeds_limits_of(cold));
+        if (cold.is_none() && !self.exceeds()) || self.waits() {
+            return WindowOutcome::default();
+        }
+        match cold {
+            Some(policy) => self.reduce(&policy, Demands { cold: true, ..self.demands() }),
+            None => self.reduce_by_policy(),
+        }
+    }
+
     /// Returns whether the window can be sent as it is.
     fn needs_nothing(&self) -> bool {
-        self.is_mended() && !self.exceeds()
+        self.is_mended() && !self.exceeds() && !self.cold_policy().is_some_and(|cold| self.exceeds_limits_of(&cold))
     }
 
     /// Returns whether the provider would accept the view as it is, limits aside.

@@ -25,6 +25,14 @@ pub struct Plan {
     pub after: Totals,
     /// The limits that the window exceeds even so, because what is left is pinned or has to wait.
     pub over: Vec<Excess>,
+    /// Whether the provider's cache did not have the window anymore, so that the limits of [`Cold`](crate::Cold) applied.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub cold: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde wants")]
+fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// The outcome of a plan.
@@ -203,6 +211,8 @@ pub(crate) struct Demands {
     pub(crate) start: Start,
     /// Whether the provider has refused the window as too long. If so, pinned groups are shortened, too.
     pub(crate) overflow: bool,
+    /// Whether the provider's cache no longer has the window.
+    pub(crate) cold: bool,
 }
 
 /// Plans a window under the demands of a provider.
@@ -242,7 +252,7 @@ pub(crate) fn plan_for(groups: &[Group], policy: &Policy, demands: Demands) -> P
         return plan_for(groups, &Policy { index: None, ..policy.clone() }, demands);
     }
     if !hard.fits(&after) {
-        return Plan { verdict: Verdict::Refuse, decisions: draft.decisions, before, after, over };
+        return Plan { verdict: Verdict::Refuse, decisions: draft.decisions, before, after, over, cold: demands.cold };
     }
     if !changes || futile {
         let mut plan = unchanged(groups, before, Verdict::Keep, exceeded, Reason::Recent);
@@ -254,7 +264,7 @@ pub(crate) fn plan_for(groups: &[Group], policy: &Policy, demands: Demands) -> P
         return plan;
     }
     let verdict = if draft.summarized { Verdict::Summarize } else { Verdict::Compact };
-    Plan { verdict, decisions: draft.decisions, before, after, over }
+    Plan { verdict, decisions: draft.decisions, before, after, over, cold: demands.cold }
 }
 
 /// Returns the limits of a policy that are exceeded, including hard ones.
@@ -277,7 +287,7 @@ fn unchanged(groups: &[Group], before: Totals, verdict: Verdict, over: Vec<Exces
         };
         Decision { action: Action::Keep, stages: 0, reason, before: group.size, after: group.size }
     };
-    Plan { verdict, decisions: groups.iter().map(keep).collect(), before, after: before, over }
+    Plan { verdict, decisions: groups.iter().map(keep).collect(), before, after: before, over, cold: false }
 }
 
 /// Returns the target of a compaction: that of the policy, raised to what is pinned plus some slack, but never above

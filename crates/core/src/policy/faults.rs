@@ -8,8 +8,10 @@ impl Policy {
     /// not the one that was meant.
     pub fn faults(&self) -> Vec<PolicyFault> {
         let mut faults = Vec::new();
+        let (cold, cold_target) = (self.cold.map(|cold| cold.limits), self.cold.map(|cold| cold.target));
         let all = [("limits", Some(self.limits)), ("target", self.target), ("hard", self.hard)];
-        for (place, limits) in all.into_iter().filter_map(|(place, limits)| Some((place, limits?))) {
+        let all = all.into_iter().chain([("cold.limits", cold), ("cold.target", cold_target)]);
+        for (place, limits) in all.filter_map(|(place, limits)| Some((place, limits?))) {
             if let Some(Tokens::Share(share)) = limits.tokens
                 && !(share > 0.0 && share <= 1.0)
             {
@@ -55,7 +57,7 @@ pub enum PolicyFault {
     /// A share that is not above 0 and at most 1.
     #[error("{place}.tokens: a share must be greater than 0 and at most 1, got {share}")]
     Share {
-        /// The setting: `limits`, `target` or `hard`.
+        /// The setting: `limits`, `target`, `hard`, or one of `cold`.
         place: &'static str,
         /// The share.
         share: f64,

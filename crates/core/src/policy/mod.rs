@@ -55,6 +55,10 @@ pub struct Policy {
     /// provider's cache each time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<Limits>,
+    /// What applies in addition if the provider's cache no longer has the window. A cut costs nothing then, because
+    /// everything is written anew anyway.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cold: Option<Cold>,
     /// What no request may exceed, whatever is pinned: if a window cannot meet these limits, Lookback returns an error.
     ///
     /// If this is `None`, the model's context window less the room for its answer is the hard limit, if it is known
@@ -167,6 +171,7 @@ impl Policy {
         Policy {
             limits: Limits::default(),
             target: None,
+            cold: None,
             hard: None,
             keep: Keep::default(),
             system: SystemRule::default(),
@@ -358,6 +363,29 @@ pub struct Index {
 impl Default for Index {
     fn default() -> Self {
         Index { budget: 2_500 }
+    }
+}
+
+/// Limits that apply in addition if the provider's cache no longer has the window: after a pause, after the system prompt
+/// or the tools have changed, and for another model.
+///
+/// A pause is the time between the model's last message and the newest message, by the times with which they arrived.
+/// Without times there are no pauses.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Cold {
+    /// How long the cache lasts, in seconds.
+    pub after: u64,
+    /// When to compact.
+    pub limits: Limits,
+    /// How far to compact.
+    pub target: Limits,
+}
+
+impl Default for Cold {
+    /// Returns a lifetime of 300 seconds, and no limits.
+    fn default() -> Self {
+        Cold { after: 300, limits: Limits::default(), target: Limits::default() }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tightening: two policies become one, so that a window that meets it meets both.
 
-use super::{Keep, Limits, Mode, Pace, Policy, Tokens};
+use super::{Cold, Keep, Limits, Mode, Pace, Policy, Tokens};
 use crate::size::Measure;
 use crate::truncation::{Caps, Truncation, Unit};
 
@@ -41,6 +41,7 @@ impl Policy {
         Policy {
             limits,
             target,
+            cold: self.cold.or(by.cold),
             hard,
             keep: Keep {
                 first: self.keep.first.max(by.keep.first),
@@ -57,6 +58,17 @@ impl Policy {
             pace: pace(self, by),
             ..self.clone()
         }
+    }
+}
+
+impl Policy {
+    /// Returns the policy that applies if the provider's cache no longer has the window. `window` is the model's context
+    /// window in tokens.
+    pub(crate) fn when_cold(&self, window: Option<u64>) -> Option<Policy> {
+        let Cold { limits, target, .. } = self.cold?;
+        let limits = self.limits.least(&limits, window);
+        let target = self.target.unwrap_or(self.limits).least(&target, window).least(&limits, window);
+        Some(Policy { limits, target: Some(target), ..self.clone() })
     }
 }
 

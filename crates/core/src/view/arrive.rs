@@ -13,7 +13,7 @@ use crate::wire::Role;
 impl View {
     /// Adds a message that arrived.
     pub(super) fn arrive(&mut self, position: Position, arrival: &Arrival) {
-        self.history.count(arrival);
+        self.history.count(position, arrival);
         let message = arrival.message.clone();
         let by = Author::of(arrival);
         let item = |edits: &[Edit], size| Item { position, message: message.clone(), edits: edits.into(), size, by };

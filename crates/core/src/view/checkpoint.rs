@@ -29,6 +29,10 @@ impl View {
             changed: self.changed,
             preamble: self.beside.preamble.as_ref().map(|(position, _)| *position),
             calibrations: self.beside.calibrations.clone(),
+            model: self.beside.model.clone(),
+            answer: self.history.answer,
+            answered: self.history.answered,
+            newest: self.history.newest,
         }
     }
 
@@ -43,12 +47,16 @@ impl View {
             messages: checkpoint.messages,
             chain: checkpoint.chain,
             path: checkpoint.path.clone(),
+            answer: checkpoint.answer,
+            answered: checkpoint.answered,
+            newest: checkpoint.newest,
         };
         let mut view = View {
             history,
             beside: Beside {
                 calibrations: checkpoint.calibrations.clone(),
                 label: checkpoint.label.clone(),
+                model: checkpoint.model.clone(),
                 ..Beside::default()
             },
             changed: checkpoint.changed,

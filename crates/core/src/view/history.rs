@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use crate::entry::{Arrival, Origin, Position};
+use crate::entry::{Arrival, Millis, Origin, Position};
+use crate::wire::Role;
 
 /// What is counted over the whole history of a branch.
 #[derive(Clone, Default)]
@@ -17,6 +18,12 @@ pub(super) struct History {
     pub(super) chain: u128,
     /// The entries of the branch.
     pub(super) path: Vec<Range<Position>>,
+    /// The model's newest message, which answers the last call.
+    pub(super) answer: Option<Position>,
+    /// When it arrived, if that is known.
+    pub(super) answered: Option<Millis>,
+    /// When the newest message arrived, if that is known.
+    pub(super) newest: Option<Millis>,
 }
 
 impl History {
@@ -29,10 +36,14 @@ impl History {
     }
 
     /// Counts a message, unless it is Lookback's own.
-    pub(super) fn count(&mut self, arrival: &Arrival) {
+    pub(super) fn count(&mut self, position: Position, arrival: &Arrival) {
         if arrival.origin != Origin::Lookback {
             self.messages = self.messages.saturating_add(1);
             self.chain = chain(self.chain, arrival.digest);
+            self.newest = arrival.time;
+            if arrival.message.role() == Role::Assistant {
+                (self.answer, self.answered) = (Some(position), arrival.time);
+            }
         }
     }
 }

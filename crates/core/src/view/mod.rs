@@ -23,7 +23,7 @@ use self::index::Index;
 use self::late::Late;
 use self::sizes::Sizes;
 use crate::dialect::Preamble;
-use crate::entry::{Entry, Label, NameIndex, Position, RunningSummary};
+use crate::entry::{Entry, Label, Millis, NameIndex, Position, RunningSummary};
 use crate::group::GroupKind;
 use crate::size::{Size, Totals};
 use crate::tokens::Calibration;
@@ -66,6 +66,8 @@ struct Beside {
     calibrations: BTreeMap<String, Calibration>,
     /// The current author and tags.
     label: Label,
+    /// The model of the newest usage report.
+    model: Option<String>,
 }
 
 impl fmt::Debug for View {
@@ -194,6 +196,7 @@ impl View {
             Entry::Usage(usage) => {
                 let calibration = self.beside.calibrations.entry(usage.model.clone()).or_default();
                 calibration.observe(usage.estimated, usage.reported);
+                self.beside.model = Some(usage.model.clone());
             }
             Entry::Label(label) => self.beside.label = label.clone(),
             Entry::Checkpoint(_) | Entry::Branch { .. } => {}
@@ -214,6 +217,18 @@ impl View {
         self.beside = newest.beside.clone();
         self.outdated = self.is_outdated();
         self.history.path.push(position..position);
+    }
+
+    /// Returns how long nothing was said after the model's newest message, in milliseconds, if that is known.
+    pub(crate) fn pause(&self) -> Option<Millis> {
+        Some(self.history.newest?.saturating_sub(self.history.answered?))
+    }
+
+    /// Returns whether the next call has another system prompt, other tools or another model than the last one.
+    pub(crate) fn is_changed_for(&self, model: Option<&str>) -> bool {
+        let preamble = self.beside.preamble.as_ref().map(|(position, _)| *position).max(self.changed);
+        let changed = self.history.answer.is_some_and(|answer| preamble.is_some_and(|preamble| preamble > answer));
+        changed || matches!((model, &self.beside.model), (Some(model), Some(last)) if model != last)
     }
 
     /// Computes `outdated`.

@@ -1,6 +1,6 @@
 //! Replaying message by message, into a session in memory that can be saved.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -59,6 +59,7 @@ pub async fn replay(
         price,
         unrecorded,
         reported: recording.usage.iter().map(|usage| (usage.message, usage)).collect(),
+        cold: cold_calls(recording),
         seen,
         stretches,
         report: Report { id: recording.id.clone(), ..Report::default() },
@@ -78,6 +79,22 @@ pub async fn replay(
     }
     let records = store.records(player.session.name());
     Ok(Replay { report: player.report, records })
+}
+
+/// Returns the messages before whose calls the provider's cache had gone cold, by the reported usage: the call read less
+/// than a third of what the call before it left in the cache, although the client had not compacted in between. Recordings with times
+/// need no such signs.
+fn cold_calls(recording: &Recording) -> HashSet<usize> {
+    if recording.messages.iter().any(|recorded| recorded.time.is_some()) {
+        return HashSet::new();
+    }
+    let calls = recording.usage.iter().zip(recording.usage.iter().skip(1));
+    let compacted = |from: usize, to: usize| recording.compactions.iter().any(|at| (from..=to).contains(at));
+    let is_cold = |(before, call): &(&RecordedUsage, &RecordedUsage)| {
+        let cached = before.cache_read + before.cache_write;
+        call.cache_read < cached / 3 && !compacted(before.message, call.message)
+    };
+    calls.filter(is_cold).map(|(_, call)| call.message).collect()
 }
 
 /// A replay: its figures, and the log of the session that it created.
@@ -125,6 +142,8 @@ struct Player<'a> {
     unrecorded: u64,
     /// What the provider reported, by the index of the message that answers the call.
     reported: HashMap<usize, &'a RecordedUsage>,
+    /// The messages that answer a call for which the provider's cache was cold, as far as no times say so.
+    cold: HashSet<usize>,
     seen: Seen,
     stretches: Stretches,
     report: Report,
@@ -137,6 +156,10 @@ struct Player<'a> {
 impl Player<'_> {
     /// Makes the call that this message answers.
     async fn call(&mut self, index: usize, answer: &Message) -> Result<ReplayedCall, Error> {
+        if self.cold.contains(&index) {
+            self.cache.expire();
+            self.session.cache_is_cold();
+        }
         let window = self.session.window().await?;
         let charge = self.cache.call(&with_unrecorded(self.unrecorded, blocks(&window)), self.now);
         let call = ReplayedCall {

@@ -79,6 +79,13 @@ impl Session {
         self.engine.glance()
     }
 
+    /// Says that the provider's cache no longer has the window, for example because the last usage report shows it. The
+    /// next window may then be cut for free (see [`Cold`](crate::Cold)). Pauses are recognized without this, by the
+    /// times with which messages arrive.
+    pub fn cache_is_cold(&mut self) {
+        self.engine.cache_is_cold();
+    }
+
     /// Records the input tokens that the provider reported for the last window, cached ones included. Lookback's counts
     /// for this model are corrected by it.
     ///
