@@ -1,5 +1,8 @@
 //! A simulation of a provider's prompt cache: which tokens of each request it would read or write.
 
+mod blocks;
+mod growing;
+
 use std::collections::{HashMap, HashSet};
 
 use lookback_core::transcript::Millis;
@@ -7,6 +10,9 @@ use lookback_core::view::chain;
 use serde::Serialize;
 
 use crate::prices::{Entries, Price};
+
+pub(crate) use blocks::{blocks, shown_as};
+pub(crate) use growing::Growing;
 
 /// The prompt cache of one conversation, with the rules and prices of a provider.
 ///
@@ -91,6 +97,30 @@ impl Charge {
     pub fn sent(&self) -> u64 {
         self.read + self.written + self.uncached
     }
+
+    /// Returns what a request of this many tokens costs, if the cache has this many of them at its beginning.
+    fn of(price: &Price, tokens: u64, cached: Option<u64>) -> Charge {
+        let read = cached.map_or(0, |tokens| price.cacheable(tokens));
+        let rest = tokens - read;
+        let pays = price.write > 1.0 && price.cacheable(tokens) > 0;
+        let (written, uncached) = if pays { (rest, 0) } else { (0, rest) };
+        Charge { read, written, uncached, cost: price.cost(read, written, uncached), breaks: false, cold: false }
+    }
+
+    /// Returns the charge with its tokens scaled by what the provider reported for a request, relative to what was
+    /// counted for that request. Nothing changes if either is 0.
+    pub(crate) fn corrected(self, reported: u64, counted: u64, price: &Price) -> Charge {
+        if reported == 0 || counted == 0 {
+            return self;
+        }
+        let scaled = |tokens: u64| {
+            u64::try_from(u128::from(tokens) * u128::from(reported) / u128::from(counted)).unwrap_or(u64::MAX)
+        };
+        let read = scaled(self.read);
+        let rest = scaled(self.sent()).saturating_sub(read);
+        let (written, uncached) = if self.written > 0 { (rest, 0) } else { (0, rest) };
+        Charge { read, written, uncached, cost: price.cost(read, written, uncached), ..self }
+    }
 }
 
 impl Cache {
@@ -112,45 +142,26 @@ impl Cache {
             let marked = self.price.entries == Entries::Every || last_fixed || index + 1 == blocks.len();
             prefixes.push((prefix, tokens, marked));
         }
-        let cacheable = |tokens: u64| {
-            if tokens < self.price.minimum { 0 } else { tokens / self.price.step.max(1) * self.price.step.max(1) }
-        };
-        let live = |at: &u128| {
-            self.entries.get(at).is_some_and(|used| match (time, used) {
-                (Some(now), Some(used)) => {
-                    now.saturating_sub(*used) <= i64::try_from(self.price.ttl).unwrap_or(i64::MAX).saturating_mul(1_000)
-                }
-                _ => self.price.ttl > 0,
-            })
-        };
+        let live = |at: &u128| self.entries.get(at).is_some_and(|used| self.price.keeps(*used, time));
         let hit = prefixes.iter().rev().find(|(prefix, ..)| live(prefix)).copied();
         let had = |prefix: &u128| self.entries.contains_key(prefix) || self.expired.contains(prefix);
         let cold = hit.is_none() && prefixes.iter().any(|(prefix, ..)| had(prefix));
-        let read = hit.map_or(0, |(_, tokens, _)| cacheable(tokens));
-        let rest = tokens - read;
-        let pays = self.price.write > 1.0 && cacheable(tokens) > 0;
-        let (written, uncached) = if pays { (rest, 0) } else { (0, rest) };
+        let charge = Charge::of(&self.price, tokens, hit.map(|(_, tokens, _)| tokens));
         let breaks = self.last.is_some_and(|last| !prefixes.iter().any(|(prefix, ..)| *prefix == last));
-        for (prefix, _, _) in prefixes.iter().filter(|(_, tokens, marked)| *marked && cacheable(*tokens) > 0) {
+        for (prefix, _, _) in prefixes.iter().filter(|(_, tokens, marked)| *marked && self.price.cacheable(*tokens) > 0)
+        {
             self.entries.insert(*prefix, time);
         }
         if let Some((prefix, ..)) = hit {
             self.entries.insert(prefix, time);
         }
         self.last = prefixes.last().map(|(prefix, ..)| *prefix);
-        Charge { read, written, uncached, cost: self.cost(read, written, uncached), breaks, cold }
+        Charge { breaks, cold, ..charge }
     }
 
     /// Lets everything in the cache expire now.
     pub fn expire(&mut self) {
         self.expired.extend(self.entries.drain().map(|(prefix, _)| prefix));
-    }
-
-    fn cost(&self, read: u64, written: u64, uncached: u64) -> f64 {
-        #[allow(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
-        let tokens = |count: u64, times: f64| count as f64 * times;
-        let weighted = tokens(read, self.price.read) + tokens(written, self.price.write) + tokens(uncached, 1.0);
-        weighted * self.price.input / 1e6
     }
 }
 
@@ -195,6 +206,16 @@ mod tests {
         let mut cache = cache("anthropic-5m");
         let charge = cache.call(&blocks(&[1]), None);
         assert_eq!((charge.written, charge.uncached), (0, 1_000));
+    }
+
+    #[test]
+    fn a_correction_keeps_the_shares_and_meets_the_total() {
+        let mut cache = cache("anthropic-5m");
+        cache.call(&blocks(&[0, 1]), None);
+        let price = cache.price.clone();
+        let charge = cache.call(&blocks(&[0, 1, 2]), None).corrected(4_000, 3_000, &price);
+        assert_eq!((charge.read, charge.written, charge.uncached), (2_666, 1_334, 0));
+        assert_eq!(charge.corrected(0, 4_000, &price), charge);
     }
 
     #[test]

@@ -1,9 +1,10 @@
-//! The prices of input tokens, as data: `data/prices.toml`, or a table of your own.
+//! The prices of tokens, as data: `data/prices.toml`, or a table of your own.
 
 use lookback_core::tokens::matches_glob;
+use lookback_core::transcript::Millis;
 use serde::{Deserialize, Serialize};
 
-/// What one provider charges for input, and how its prompt cache works.
+/// What one provider charges, and how its prompt cache works.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
@@ -28,6 +29,9 @@ pub struct Price {
     pub ttl: u64,
     /// Which prefixes are kept.
     pub entries: Entries,
+    /// US dollars for a million output tokens, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<f64>,
     /// When the figures were looked up.
     pub date: String,
     /// Where the figures were looked up.
@@ -43,6 +47,58 @@ pub enum Entries {
     Marked,
     /// All prefixes that were sent.
     Every,
+}
+
+impl Price {
+    /// Returns how many tokens of the cache can be read for this many US dollars: the size of a window whose calls cost
+    /// that much, apart from what is new in each. That is what a call costs between two compactions.
+    ///
+    /// ```
+    /// use lookback::Prices;
+    ///
+    /// let prices = Prices::builtin();
+    /// assert_eq!(prices.find("anthropic-5m").unwrap().tokens_for(0.01), 33_333);
+    /// ```
+    pub fn tokens_for(&self, dollars: f64) -> u64 {
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "`as` saturates, and makes 0 of what is no number"
+        )]
+        // The rounding error of a division must not cost a token.
+        let tokens = (dollars / (self.input * self.read) * 1e6 + 1e-6) as u64;
+        tokens
+    }
+
+    /// Returns the cost of output tokens, in US dollars: 0 if their price is not known.
+    pub fn output_cost(&self, tokens: u64) -> f64 {
+        #[allow(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
+        let tokens = tokens as f64;
+        tokens * self.output.unwrap_or(0.0) / 1e6
+    }
+
+    /// Returns the cost of input tokens, in US dollars.
+    pub(crate) fn cost(&self, read: u64, written: u64, uncached: u64) -> f64 {
+        #[allow(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
+        let tokens = |count: u64, times: f64| count as f64 * times;
+        let weighted = tokens(read, self.read) + tokens(written, self.write) + tokens(uncached, 1.0);
+        weighted * self.input / 1e6
+    }
+
+    /// Returns how many tokens of a prefix can be cached.
+    pub(crate) fn cacheable(&self, tokens: u64) -> u64 {
+        if tokens < self.minimum { 0 } else { tokens / self.step.max(1) * self.step.max(1) }
+    }
+
+    /// Returns whether a prefix that was last used at a time is still kept. Without times, nothing expires.
+    pub(crate) fn keeps(&self, used: Option<Millis>, now: Option<Millis>) -> bool {
+        match (now, used) {
+            (Some(now), Some(used)) => {
+                now.saturating_sub(used) <= i64::try_from(self.ttl).unwrap_or(i64::MAX).saturating_mul(1_000)
+            }
+            _ => self.ttl > 0,
+        }
+    }
 }
 
 /// A table of prices.
@@ -84,7 +140,8 @@ impl Prices {
     pub fn from_toml(text: &str) -> Result<Self, PricesError> {
         let prices: Prices = toml::from_str(text).map_err(PricesError::Format)?;
         for price in &prices.prices {
-            let numbers = [("input", price.input), ("write", price.write), ("read", price.read)];
+            let output = price.output.unwrap_or(0.0);
+            let numbers = [("input", price.input), ("write", price.write), ("read", price.read), ("output", output)];
             if let Some((member, _)) = numbers.into_iter().find(|(_, number)| !number.is_finite() || *number < 0.0) {
                 return Err(PricesError::Number { name: price.name.clone(), member });
             }

@@ -1,49 +1,15 @@
-//! A window as blocks, of which a prompt cache knows whether it has them, and the tokens that a recording lacks.
+//! A window as the blocks of a prompt cache, and the tokens that a recording lacks.
 
 use lookback_core::measure;
-use lookback_core::message::Role;
 use lookback_core::tokens::TokenCounter;
-use lookback_core::view::Item;
 
-use crate::cache::Block;
+use crate::cache::{self, Block};
 use crate::recording::Recording;
 use crate::session::Window;
 
-/// Returns the blocks that a cache sees of a window: the preamble, then message by message. The digest of a message is
-/// made of its position and its edits, which determine its bytes. The digest of the preamble is [`u128::MAX`].
+/// Returns the blocks that a cache sees of a window: the preamble, then message by message.
 pub fn blocks(window: &Window<'_>) -> Vec<Block> {
-    let view = window.view();
-    let items = view.messages().map(|item| item.size().tokens).sum::<u64>();
-    let preamble = view.totals().size.tokens - items;
-    let mut blocks = Vec::new();
-    if preamble > 0 {
-        blocks.push(Block::new(u128::MAX).tokens(preamble).fixed(true));
-    }
-    let mut leading = true;
-    for item in view.messages() {
-        leading &= item.message().role() == Role::System;
-        blocks.push(Block::new(shown_as(item)).tokens(item.size().tokens).fixed(leading));
-    }
-    blocks
-}
-
-/// The digest of a message as it is shown.
-pub(super) fn shown_as(item: &Item) -> u128 {
-    if item.is_own() {
-        // If nothing is recorded, another stand-in may have had this position.
-        return item.message().digest();
-    }
-    let position = u128::from(item.position());
-    if item.edits().is_empty() {
-        return position;
-    }
-    let edits = serde_json::to_vec(item.edits()).unwrap_or_default();
-    lookback_core::view::chain(
-        position,
-        edits.iter().fold(0, |hash: u128, byte| {
-            hash.wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013B) ^ u128::from(*byte)
-        }),
-    )
+    cache::blocks(window.view())
 }
 
 /// Estimates the tokens of a system prompt and tools that were not recorded: what the provider reported for the first

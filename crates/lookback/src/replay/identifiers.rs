@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use lookback_core::transcript::Position;
 use lookback_core::{Preamble, edit};
 
-use super::blocks::shown_as;
+use crate::cache::shown_as;
 use crate::session::Window;
 use lookback_core::identifiers::identifiers;
 
