@@ -41,6 +41,7 @@ pub mod memory;
 pub mod middleware;
 pub mod presets;
 pub mod prices;
+pub mod receipt;
 pub mod recording;
 mod redacted;
 pub mod replay;
@@ -57,6 +58,7 @@ pub use lookback_core::{
 };
 pub use lookback_core::{cut, dialect, edit, engine, group, message, policy, size, tokens, transcript, view};
 pub use prices::{Price, Prices};
+pub use receipt::Receipt;
 pub use recording::Recording;
 pub use session::{Error, Session, Window};
 #[cfg(feature = "sqlite")]

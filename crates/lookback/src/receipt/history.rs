@@ -1,0 +1,149 @@
+//! The whole history of a branch, as it would be sent without a window, and its prompt cache.
+
+use lookback_core::edit::{Change, Edit};
+use lookback_core::measure;
+use lookback_core::message::Role;
+use lookback_core::tokens::TokenCounter;
+use lookback_core::transcript::{Arrival, Millis, Position, Repair};
+use lookback_core::view::View;
+
+use crate::cache::{Charge, Growing};
+use crate::prices::Price;
+
+/// The history of a branch. Of each message it knows only the size.
+pub(super) struct History {
+    preamble: u64,
+    messages: Vec<Sent>,
+    cache: Growing,
+}
+
+/// A message of the history.
+#[derive(Clone, Copy)]
+struct Sent {
+    position: Position,
+    tokens: u64,
+    is_system: bool,
+}
+
+impl History {
+    pub(super) fn new(price: Price) -> Self {
+        History { preamble: 0, messages: Vec::new(), cache: Growing::new(price) }
+    }
+
+    /// Sends the history in a call.
+    pub(super) fn call(&mut self, time: Option<Millis>) -> Charge {
+        let system = self.messages.iter().take_while(|message| message.is_system);
+        let fixed = system.map(|message| message.tokens).fold(self.preamble, u64::saturating_add);
+        self.cache.call(fixed, time)
+    }
+
+    /// Replaces the preamble by one of this size.
+    pub(super) fn set_preamble(&mut self, tokens: u64) {
+        self.preamble = tokens;
+        self.cache.change(0, tokens.saturating_add(self.tokens_from(0)));
+    }
+
+    /// Adds a message that arrived. The view has it already, unless it shows nothing of it.
+    pub(super) fn receive(&mut self, position: Position, arrival: &Arrival, view: &View, counter: &dyn TokenCounter) {
+        for replaced in &arrival.replaces {
+            if let Some(at) = self.find(*replaced) {
+                let before = self.tokens_before(at);
+                self.messages.remove(at);
+                self.change(before, at);
+            }
+        }
+        let Some(at) = self.place(position, view) else { return };
+        let is_system = arrival.message.role() == Role::System;
+        let message = Sent { position, tokens: whole_tokens(arrival, counter), is_system };
+        self.insert(if arrival.first { 0 } else { at }, message);
+    }
+
+    /// Makes a repair that the view has already.
+    pub(super) fn repair(&mut self, position: Position, repair: &Repair, view: &View) {
+        match repair {
+            Repair::StandIn { size, .. } => {
+                if let Some(at) = self.place(position, view) {
+                    self.insert(at, Sent { position, tokens: size.tokens, is_system: false });
+                }
+            }
+            Repair::Opening { size, .. } => {
+                // The whole history needs no opening if only the window began with a message of the model.
+                let at = self.messages.iter().take_while(|message| message.is_system).count();
+                if self.place(position, view) == Some(at) {
+                    self.insert(at, Sent { position, tokens: size.tokens, is_system: false });
+                }
+            }
+            Repair::Trim { message, size, .. } => {
+                if let Some(at) = self.find(*message) {
+                    let before = self.tokens_before(at);
+                    if let Some(trimmed) = self.messages.get_mut(at) {
+                        trimmed.tokens = size.tokens;
+                    }
+                    self.change(before, at);
+                }
+            }
+            // A repair that this version does not know.
+            _ => {}
+        }
+    }
+
+    /// Goes back to what the history was before a position of the log.
+    pub(super) fn go_back(&mut self, end: Position) {
+        let at = self.messages.iter().position(|message| message.position >= end).unwrap_or(self.messages.len());
+        let before = self.tokens_before(at);
+        self.messages.retain(|message| message.position < end);
+        self.change(before, at);
+    }
+
+    /// Returns where the message that the view shows for a position goes: before the nearest one behind it in the view.
+    /// `None` if the view does not show it.
+    fn place(&self, position: Position, view: &View) -> Option<usize> {
+        let mut behind = Vec::new();
+        for item in view.messages().rev() {
+            if item.position() == position {
+                // A running summary may be behind it, too, and is no part of the history.
+                let next = behind.iter().rev().find_map(|position| self.find(*position));
+                return Some(next.unwrap_or(self.messages.len()));
+            }
+            behind.push(item.position());
+        }
+        None
+    }
+
+    /// Returns the index of a message. It is looked for from the end, where it usually is.
+    fn find(&self, position: Position) -> Option<usize> {
+        self.messages.iter().rposition(|message| message.position == position)
+    }
+
+    fn insert(&mut self, at: usize, message: Sent) {
+        let before = self.tokens_before(at);
+        self.messages.insert(at, message);
+        self.change(before, at);
+    }
+
+    /// Returns the tokens of everything before a message. They are counted from the end.
+    fn tokens_before(&self, at: usize) -> u64 {
+        self.cache.tokens().saturating_sub(self.tokens_from(at))
+    }
+
+    fn tokens_from(&self, at: usize) -> u64 {
+        let rest = self.messages.get(at..).unwrap_or_default();
+        rest.iter().map(|message| message.tokens).fold(0, u64::saturating_add)
+    }
+
+    /// Tells the cache that the request has changed behind the tokens `before` the message at this index.
+    fn change(&mut self, before: u64, at: usize) {
+        self.cache.change(before, self.tokens_from(at));
+    }
+}
+
+/// Returns the tokens of a message as it would have been shown if the policy had truncated nothing as it arrived.
+fn whole_tokens(arrival: &Arrival, counter: &dyn TokenCounter) -> u64 {
+    // A repair leaves nothing of a text that it replaces.
+    let is_cap = |edit: &Edit| matches!(&edit.change, Change::Cut { cut, .. } if cut.head > 0 || cut.tail > 0);
+    if !arrival.edits.iter().any(is_cap) {
+        return arrival.size.tokens;
+    }
+    let others: Vec<Edit> = arrival.edits.iter().filter(|edit| !is_cap(edit)).cloned().collect();
+    measure(&arrival.message, &others, counter).tokens
+}

@@ -1,0 +1,174 @@
+//! Going through a log entry by entry, and writing down each call.
+
+use lookback_core::message::Role;
+use lookback_core::tokens::TokenCounter;
+use lookback_core::transcript::{Arrival, Entry, Millis, Origin, Position, UsageReport};
+use lookback_core::view::View;
+
+use super::history::History;
+use super::{CallReceipt, PrefixBreak, Receipt};
+use crate::cache::{Cache, Charge, blocks};
+use crate::prices::Price;
+
+/// The calls of a log, as far as it was read.
+pub(crate) struct Ledger<'a> {
+    price: &'a Price,
+    counter: &'a dyn TokenCounter,
+    view: View,
+    cache: Cache,
+    history: History,
+    calls: Vec<CallReceipt>,
+    /// The newest call, as it was simulated.
+    newest: Option<Simulated>,
+    /// The tokens that were reported for the next call.
+    reported: Option<u64>,
+    /// What has happened since the call before.
+    since: Since,
+    /// The newest time of a message.
+    now: Option<Millis>,
+}
+
+/// A call before its correction.
+#[derive(Clone, Copy)]
+struct Simulated {
+    with: Charge,
+    without: Charge,
+}
+
+#[derive(Default)]
+struct Since {
+    /// Whether more than the answer to that call has arrived.
+    messages: bool,
+    branch: bool,
+    preamble: bool,
+    repair: bool,
+    /// The newest compaction.
+    compaction: Option<Position>,
+}
+
+impl Since {
+    /// Returns the likeliest reason for which the prefix broke.
+    fn reason(&self) -> PrefixBreak {
+        if self.branch {
+            PrefixBreak::Branch
+        } else if self.compaction.is_some() {
+            PrefixBreak::Compaction
+        } else if self.preamble {
+            PrefixBreak::Preamble
+        } else if self.repair {
+            PrefixBreak::Repair
+        } else {
+            PrefixBreak::Insertion
+        }
+    }
+}
+
+impl<'a> Ledger<'a> {
+    pub(crate) fn new(price: &'a Price, counter: &'a dyn TokenCounter) -> Self {
+        Ledger {
+            price,
+            counter,
+            view: View::default(),
+            cache: Cache::new(price.clone()),
+            history: History::new(price.clone()),
+            calls: Vec::new(),
+            newest: None,
+            reported: None,
+            since: Since::default(),
+            now: None,
+        }
+    }
+
+    /// Reads the next entry. Call [`Ledger::go_back`] after a branch.
+    pub(crate) fn read(&mut self, position: Position, entry: &Entry) {
+        if let Entry::Message(arrival) = entry {
+            self.now = arrival.time.or(self.now);
+            let is_answer = arrival.message.role() == Role::Assistant && arrival.origin != Origin::Lookback;
+            if is_answer && self.view.history_len() > 0 {
+                self.call(position, arrival);
+            } else {
+                self.since.messages = true;
+            }
+        }
+        self.view.apply(position, entry);
+        match entry {
+            Entry::Message(arrival) => self.history.receive(position, arrival, &self.view, self.counter),
+            Entry::Repair(repair) => {
+                self.since.repair = true;
+                self.history.repair(position, repair, &self.view);
+            }
+            Entry::Preamble { size, .. } => {
+                self.since.preamble = true;
+                self.history.set_preamble(size.tokens);
+            }
+            Entry::Compaction(_) => self.since.compaction = Some(position),
+            Entry::Usage(usage) => self.correct(usage),
+            // Labels and checkpoints, and entries that this version does not know.
+            _ => {}
+        }
+    }
+
+    /// Begins a branch, of which this is the view: the entries before `end`.
+    pub(crate) fn go_back(&mut self, end: Position, view: View) {
+        self.view = view;
+        self.history.go_back(end);
+        self.since.branch = true;
+        self.since.messages = true;
+        self.since.compaction = self.since.compaction.filter(|position| *position < end);
+    }
+
+    /// Returns the receipt of the entries that were read.
+    pub(crate) fn receipt(self) -> Receipt {
+        Receipt::of(self.calls)
+    }
+
+    /// Writes down the call that a message answers.
+    fn call(&mut self, position: Position, answer: &Arrival) {
+        let with = self.cache.call(&blocks(&self.view), self.now);
+        let without = self.history.call(self.now);
+        let since = std::mem::take(&mut self.since);
+        self.calls.push(CallReceipt {
+            number: self.calls.len() as u64 + 1,
+            position,
+            messages: self.view.totals().size.messages,
+            sent_tokens: with.sent(),
+            cache_read_tokens: with.read,
+            cache_write_tokens: with.written,
+            uncached_tokens: with.uncached,
+            output_tokens: answer.size.tokens,
+            cost: with.cost,
+            cost_without_window: without.cost,
+            compacted: since.compaction.is_some(),
+            prefix_break: with.breaks.then(|| since.reason()),
+            cold: with.cold,
+            reported: false,
+        });
+        self.newest = Some(Simulated { with, without });
+        if let Some(reported) = self.reported.take() {
+            self.correct_newest(reported);
+        }
+    }
+
+    /// Takes in the usage that was reported for a call: the newest one, if it has none and no message has come since
+    /// its answer, or if the report is about as many tokens as it sent. Or else, the next one, whose answer is still to
+    /// come.
+    fn correct(&mut self, usage: &UsageReport) {
+        let is_open = self.calls.last().is_some_and(|call| !call.reported);
+        let is_newest = self.newest.is_some_and(|newest| newest.with.sent() == usage.estimated);
+        if is_open && (is_newest || !self.since.messages) {
+            self.correct_newest(usage.reported);
+        } else {
+            self.reported = Some(usage.reported).filter(|reported| *reported > 0);
+        }
+    }
+
+    fn correct_newest(&mut self, reported: u64) {
+        let (Some(call), Some(Simulated { with, without })) = (self.calls.last_mut(), self.newest) else { return };
+        let counted = with.sent();
+        if reported > 0 && counted > 0 {
+            let corrected = |charge: Charge| charge.corrected(reported, counted, self.price);
+            call.charge(corrected(with), corrected(without));
+            call.reported = true;
+        }
+    }
+}
