@@ -27,6 +27,7 @@ mod old_logs;
 mod pipeline;
 mod presets;
 mod progress;
+mod receipts;
 mod recordings;
 mod redacted;
 mod replay_valid;
