@@ -1,19 +1,27 @@
-//! The token budget of a run: a nudge when most of it is used or the calls bring little, and an end when it is used up.
+//! The budget of a run, in tokens and in US dollars: a nudge when most of it is used or the calls bring little, and an
+//! end when it is used up.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::time::Duration;
 
-use super::{EndReason, Event, Failure, Middleware, OnFailure, Reaction, Run};
+use super::cost::CallCosts;
+use super::end::dollars;
+use super::{EndReason, Event, Failure, Middleware, ModelAnswer, OnFailure, Reaction, Run};
+use crate::prices::Price;
+use crate::receipt::Receipt;
 
 /// The number of calls in a row that must bring little.
 const CALLS: usize = 3;
 /// A call with fewer new tokens brings little.
 const LITTLE: u64 = 500;
+/// What the model is to do when most of the budget is used.
+const TO_THE_END: &str = "Bring the task to its end: answer with what you have, or make only the calls that the answer \
+                          needs.";
 
-/// A limit on the tokens of a run.
+/// A limit on the tokens of a run, and on what it costs.
 ///
-/// It nudges the model when most of the tokens are used, and when three calls in a row brought fewer than 500 new
+/// It nudges the model when most of the budget is used, and when three calls in a row brought fewer than 500 new
 /// tokens each; each nudge comes once in a run. At the hard limit the run gives its last answer, or ends. It fails
 /// closed, since a run with unknown costs must not go on.
 ///
@@ -33,7 +41,42 @@ pub struct Budget {
     used: Option<Box<dyn Fn() -> u64 + Send>>,
     /// Tokens of the next run's budget that are used already.
     used_before: u64,
+    money: Option<Money>,
     state: State,
+}
+
+/// A budget in US dollars. Amounts are in millionths.
+#[derive(Debug)]
+struct Money {
+    most: u64,
+    costs: CallCosts,
+    /// Whether all runs of the session count, and not each for itself.
+    is_session: bool,
+    /// In US dollars.
+    spent: f64,
+    /// The tokens of the run when its newest call was paid.
+    paid: u64,
+    told_soft: bool,
+}
+
+impl Money {
+    fn begin_run(&mut self) {
+        if !self.is_session {
+            self.spent = 0.0;
+        }
+        (self.paid, self.told_soft) = (0, false);
+    }
+
+    /// Pays for a call that was answered.
+    fn pay(&mut self, answer: &ModelAnswer, run: &Run) {
+        let charge = self.costs.charge(answer);
+        let tokens = run.spent.saturating_sub(std::mem::replace(&mut self.paid, run.spent));
+        let output = match &answer.usage {
+            Some(usage) => usage.output,
+            None => tokens.saturating_sub(charge.sent()),
+        };
+        self.spent += charge.cost + self.costs.price.output_cost(output);
+    }
 }
 
 /// What is known about the run.
@@ -86,7 +129,60 @@ impl Budget {
     /// [`Budget::with_used_before`].
     pub fn reported(most: u64) -> Self {
         let (at_hard, state) = (AtHard::default(), State::default());
-        Budget { most, soft: 0.8, hard: 1.0, at_hard, active: true, used: None, used_before: 0, state }
+        Budget { most, soft: 0.8, hard: 1.0, at_hard, active: true, used: None, used_before: 0, money: None, state }
+    }
+
+    /// Creates a budget of US dollars for each run (see [`Budget::with_cost`]), with no limit on its tokens.
+    ///
+    /// ```
+    /// use lookback::Prices;
+    /// use lookback::middleware::Budget;
+    ///
+    /// let prices = Prices::builtin();
+    /// let budget = Budget::cost(5.00, prices.find("claude-sonnet-4-5").unwrap());
+    /// # let _ = budget;
+    /// ```
+    pub fn cost(dollars: f64, price: &Price) -> Self {
+        Budget::reported(0).with_cost(dollars, price)
+    }
+
+    /// Limits what each run may cost, too, in US dollars at this price. A limit of 0 never acts.
+    ///
+    /// The cost of a call is that of its input, with a simulated prompt cache, and of its output. Both are corrected by
+    /// the usage that is reported with the answer; without a report, they are estimated. If the price has none for
+    /// output, only the input counts.
+    #[must_use]
+    pub fn with_cost(self, dollars: f64, price: &Price) -> Self {
+        self.with_money(dollars, price, None)
+    }
+
+    /// Limits what all runs of the session may cost together, in US dollars at this price, as [`Budget::with_cost`] does
+    /// for each. The receipt is that of the session at the same price, before its next run.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// use lookback::middleware::{Budget, Pipeline};
+    /// use lookback::{MemoryStore, Prices, Session, Settings};
+    ///
+    /// let price = Prices::builtin().find("anthropic-5m").unwrap().clone();
+    /// let mut session = Session::open(MemoryStore::new(), "agent-1", Settings::default()).await?;
+    /// let before = session.receipt(&price).await?;
+    /// let budget = Budget::reported(1_000_000).with_session_cost(20.00, &price, &before);
+    /// let run = Pipeline::new(session).with(budget);
+    /// # let _ = run;
+    /// # Ok::<(), lookback::Error>(())
+    /// # }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn with_session_cost(self, dollars: f64, price: &Price, before: &Receipt) -> Self {
+        self.with_money(dollars, price, Some(before))
+    }
+
+    fn with_money(self, dollars: f64, price: &Price, before: Option<&Receipt>) -> Self {
+        let spent = before.map_or(0.0, |before| before.total.cost + price.output_cost(before.total.output_tokens));
+        let (costs, is_session) = (CallCosts::new(price), before.is_some());
+        let money = Money { most: millionths(dollars), costs, is_session, spent, paid: 0, told_soft: false };
+        Budget { money: Some(money).filter(|money| money.most > 0), ..self }
     }
 
     /// Sets how many tokens of the first run's budget are used when it begins. For a run whose process was killed, if
@@ -124,17 +220,6 @@ impl Budget {
         Budget { active: false, ..self }
     }
 
-    fn limit(&self, ratio: f64) -> u64 {
-        #[allow(
-            clippy::cast_precision_loss,
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a share of a budget is far below 2^52, and `as` saturates"
-        )]
-        let limit = (self.most as f64 * ratio).ceil() as u64;
-        limit
-    }
-
     fn begin_iteration(&mut self, new: u64) -> Reaction {
         let used = self.state.now;
         if let Some(before) = self.state.new.replace(new) {
@@ -143,17 +228,27 @@ impl Budget {
                 self.state.deltas.pop_front();
             }
         }
-        let limit = self.limit(self.hard);
-        if used < limit {
-            return Reaction::none();
+        let limit = share_of(self.most, self.hard);
+        if self.most > 0 && used >= limit {
+            let said = format!("Token budget: {used} of {limit} tokens are used up.");
+            return self.end(&said, EndReason::Budget { used, limit });
         }
-        let reason = EndReason::Budget { used, limit };
+        let Some(money) = &self.money else { return Reaction::none() };
+        let (spent, limit) = (millionths(money.spent), share_of(money.most, self.hard));
+        if spent >= limit {
+            let said = format!("Cost budget: {} of {} is spent.", dollars(spent), dollars(limit));
+            return self.end(&said, EndReason::Cost { spent, limit });
+        }
+        Reaction::none()
+    }
+
+    /// Ends the run, or asks for its last answer.
+    fn end(&self, said: &str, reason: EndReason) -> Reaction {
         match self.at_hard {
             AtHard::Stop => Reaction::none().stop(reason),
             AtHard::LastAnswer => Reaction::none()
                 .note(format!(
-                    "Token budget: {used} of {limit} tokens are used up. This is the last answer, without tools: give \
-                     what you have found, and say what is missing."
+                    "{said} This is the last answer, without tools: give what you have found, and say what is missing."
                 ))
                 .last_answer(reason),
         }
@@ -164,12 +259,24 @@ impl Budget {
         if run.tools != super::ToolUse::Allowed {
             return Reaction::none();
         }
-        if used >= self.limit(self.soft) && !self.state.told_soft {
+        let soft = self.soft;
+        let percent = |used: u64, most: u64| u128::from(used) * 100 / u128::from(most.max(1));
+        if most > 0 && used >= share_of(most, soft) && !self.state.told_soft {
             self.state.told_soft = true;
-            let percent = u128::from(used) * 100 / u128::from(most.max(1));
+            let percent = percent(used, most);
+            return Reaction::none()
+                .note(format!("Token budget: {used} of {most} tokens are used ({percent} %). {TO_THE_END}"));
+        }
+        if let Some(money) = self.money.as_mut().filter(|money| !money.told_soft)
+            && millionths(money.spent) >= share_of(money.most, soft)
+        {
+            money.told_soft = true;
+            let (spent, most) = (millionths(money.spent), money.most);
+            let percent = percent(spent, most);
             return Reaction::none().note(format!(
-                "Token budget: {used} of {most} tokens are used ({percent} %). Bring the task to its end: answer with what \
-                 you have, or make only the calls that the answer needs."
+                "Cost budget: {} of {} is spent ({percent} %). {TO_THE_END}",
+                dollars(spent),
+                dollars(most)
             ));
         }
         let little = self.state.deltas.len() == CALLS && self.state.deltas.iter().all(|delta| *delta < LITTLE);
@@ -182,6 +289,25 @@ impl Budget {
         }
         Reaction::none()
     }
+}
+
+/// Returns a share of a budget, rounded up.
+fn share_of(most: u64, ratio: f64) -> u64 {
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a share of a budget is far below 2^52, and `as` saturates"
+    )]
+    let share = (most as f64 * ratio).ceil() as u64;
+    share
+}
+
+/// Returns US dollars in millionths. What is no number is 0.
+fn millionths(dollars: f64) -> u64 {
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` saturates")]
+    let millionths = (dollars * 1e6).round() as u64;
+    millionths
 }
 
 fn share(limit: &'static str, ratio: f64) -> Result<f64, BudgetError> {
@@ -206,13 +332,16 @@ impl Middleware for Budget {
     }
 
     fn is_enabled(&self) -> bool {
-        self.active && self.most > 0
+        self.active && (self.most > 0 || self.money.is_some())
     }
 
     fn on(&mut self, event: &Event, run: &Run) -> Result<Reaction, Failure> {
         Ok(match event {
             Event::Start => {
                 self.state = State { used_before: std::mem::take(&mut self.used_before), ..State::default() };
+                if let Some(money) = &mut self.money {
+                    money.begin_run();
+                }
                 Reaction::none()
             }
             Event::BeforeIteration => {
@@ -221,6 +350,12 @@ impl Middleware for Budget {
                 self.begin_iteration(counted.unwrap_or(run.new_tokens))
             }
             Event::BeforeModel => self.nudge(run),
+            Event::AfterModel(answer) => {
+                if let Some(money) = &mut self.money {
+                    money.pay(answer, run);
+                }
+                Reaction::none()
+            }
             _ => Reaction::none(),
         })
     }
@@ -234,6 +369,7 @@ impl fmt::Debug for Budget {
             .field("hard", &self.hard)
             .field("at_hard", &self.at_hard)
             .field("active", &self.active)
+            .field("money", &self.money.as_ref().map(|money| (money.most, money.spent)))
             .field("state", &self.state)
             .finish_non_exhaustive()
     }

@@ -17,6 +17,13 @@ pub enum EndReason {
         /// Tokens that may be used.
         limit: u64,
     },
+    /// The run, or its whole session, has cost as much as it may.
+    Cost {
+        /// What it has cost, in millionths of a US dollar.
+        spent: u64,
+        /// What it may cost, in millionths of a US dollar.
+        limit: u64,
+    },
     /// A number of iterations in a row brought nothing new.
     Stuck {
         /// Iterations without new evidence.
@@ -35,11 +42,19 @@ impl fmt::Display for EndReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             EndReason::Budget { used, limit } => write!(f, "{used} of {limit} tokens are used"),
+            EndReason::Cost { spent, limit } => write!(f, "{} of {} is spent", dollars(*spent), dollars(*limit)),
             EndReason::Stuck { iterations } => write!(f, "{iterations} iterations brought nothing new"),
             EndReason::Iterations { most } => write!(f, "all {most} iterations are done"),
             EndReason::Said(text) => f.write_str(text),
         }
     }
+}
+
+/// Returns an amount in US dollars as text, from millionths.
+pub(super) fn dollars(millionths: u64) -> String {
+    #[allow(clippy::cast_precision_loss, reason = "shown with a few digits")]
+    let dollars = millionths as f64 / 1e6;
+    if dollars < 1.0 { format!("${dollars:.4}") } else { format!("${dollars:.2}") }
 }
 
 /// How a run ended. In each case its session is valid and can go on.

@@ -36,6 +36,7 @@
 
 mod budget;
 mod context_filter;
+mod cost;
 mod end;
 mod fact_sheet;
 mod kinds;
