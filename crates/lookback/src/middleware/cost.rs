@@ -1,6 +1,11 @@
 //! What the calls of a run cost, from the windows that were sent and the usage that was reported.
 
+#[cfg(feature = "otel")]
+use lookback_core::transcript::Position;
+
 use super::ModelAnswer;
+#[cfg(feature = "otel")]
+use crate::cache::Growing;
 use crate::cache::{Cache, Charge, blocks};
 use crate::prices::Price;
 use crate::session::now;
@@ -27,5 +32,60 @@ impl CallCosts {
     pub(super) fn corrected(&self, charge: Charge, answer: &ModelAnswer) -> Charge {
         let reported = answer.usage.as_ref().map_or(0, |usage| usage.input);
         charge.corrected(reported, answer.sent.totals().size.tokens, &self.price)
+    }
+}
+
+/// What one call cost, in US dollars.
+#[cfg(feature = "otel")]
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CallCost {
+    pub(super) input: f64,
+    pub(super) output: f64,
+    /// What its input would have cost without a window.
+    pub(super) without_window: f64,
+}
+
+/// What calls cost, and what they would have cost without a window, as far as a middleware sees it: in the windows that
+/// were sent.
+#[cfg(feature = "otel")]
+#[derive(Debug)]
+pub(super) struct ComparedCosts {
+    costs: CallCosts,
+    whole: Growing,
+    /// The newest message that has been sent.
+    newest: Option<Position>,
+    /// What the newest request began with: its branch, and the system prompt.
+    beginning: Option<(usize, Option<u128>)>,
+}
+
+#[cfg(feature = "otel")]
+impl ComparedCosts {
+    pub(super) fn new(price: &Price) -> Self {
+        let whole = Growing::new(price.clone());
+        ComparedCosts { costs: CallCosts::new(price), whole, newest: None, beginning: None }
+    }
+
+    /// Returns what an answered call cost. Call it once for each answer.
+    pub(super) fn add(&mut self, answer: &ModelAnswer) -> CallCost {
+        let view = &answer.sent;
+        let blocks = blocks(view);
+        let fixed = || blocks.iter().take_while(|block| block.fixed);
+        let beginning = Some((view.path().len(), fixed().next().map(|block| block.digest)));
+        if self.beginning == beginning {
+            let is_new = |position: Position| self.newest.is_none_or(|newest| position > newest);
+            let new = view.messages().filter(|item| is_new(item.position()));
+            let new = new.filter(|item| Some(item.position()) != view.summary_position());
+            self.whole.change(self.whole.tokens(), new.map(|item| item.size().tokens).sum());
+        } else {
+            // On another branch, or behind another system prompt, the comparison begins anew.
+            self.whole.change(0, view.totals().size.tokens);
+        }
+        self.beginning = beginning;
+        self.newest = view.messages().map(|item| item.position()).max().max(self.newest);
+        let whole = self.whole.call(fixed().map(|block| block.tokens).sum(), now());
+        let without_window = self.costs.corrected(whole, answer).cost;
+        let output = answer.usage.as_ref().map_or(0, |usage| usage.output);
+        let output = self.costs.price.output_cost(output);
+        CallCost { input: self.costs.charge(answer).cost, output, without_window }
     }
 }

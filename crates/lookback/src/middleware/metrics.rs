@@ -1,4 +1,4 @@
-//! OpenTelemetry metrics: the tokens and the duration of calls, and the content of windows.
+//! OpenTelemetry metrics: the tokens, the duration and the cost of calls, and the content of windows.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,6 +6,7 @@ use std::time::Duration;
 use opentelemetry::metrics::{Counter, Histogram, Meter};
 use opentelemetry::{KeyValue, global};
 
+use super::cost::CallCost;
 use super::{CallUsage, ContentKind, semconv};
 
 /// The instruments.
@@ -15,6 +16,8 @@ pub(super) struct Metrics {
     duration: Histogram<f64>,
     window: Histogram<u64>,
     compactions: Counter<u64>,
+    cost: Counter<f64>,
+    cost_without_window: Counter<f64>,
 }
 
 impl Default for Metrics {
@@ -58,7 +61,15 @@ impl Metrics {
             let histogram = meter.u64_histogram(name).with_unit("{token}").with_description(about);
             histogram.with_boundaries(tokens.clone()).build()
         };
+        let dollars = |name: &'static str, about: &'static str| {
+            meter.f64_counter(name).with_unit("{USD}").with_description(about).build()
+        };
         Metrics {
+            cost: dollars(semconv::COST, "What calls cost, in US dollars"),
+            cost_without_window: dollars(
+                semconv::COST_WITHOUT_WINDOW,
+                "What the input of calls would have cost without a window, in US dollars",
+            ),
             tokens: histogram(semconv::TOKEN_USAGE, "Tokens of a call, as the provider reported them"),
             window: histogram(semconv::WINDOW_TOKENS, "Tokens of the window of a call, by kind of content"),
             duration: meter
@@ -97,6 +108,17 @@ impl Metrics {
         if compacted {
             self.compactions.add(1, &attributes);
         }
+    }
+
+    /// Records what a model call cost.
+    pub(super) fn cost(&self, about: &About<'_>, cost: &CallCost) {
+        let attributes = about.attributes();
+        let of = |kind: &'static str| [attributes.as_slice(), &[KeyValue::new(semconv::TOKEN_TYPE, kind)]].concat();
+        self.cost.add(cost.input, &of("input"));
+        if cost.output > 0.0 {
+            self.cost.add(cost.output, &of("output"));
+        }
+        self.cost_without_window.add(cost.without_window, &attributes);
     }
 
     /// Records a tool that is done.

@@ -7,7 +7,9 @@ use tracing::field::Empty;
 use super::kinds::tokens_by_kind;
 use super::{CallUsage, Event, Failure, Middleware, ModelAnswer, Reaction, Run, ToolOutcome};
 #[cfg(feature = "otel")]
-use super::{metrics, semconv};
+use super::{cost::ComparedCosts, metrics, semconv};
+#[cfg(feature = "otel")]
+use crate::prices::Price;
 
 /// Records model calls and tools as `tracing` spans, with the names of [`semconv`](super::semconv). With the feature
 /// `otel`, also as metrics of OpenTelemetry's global meter.
@@ -19,6 +21,8 @@ pub struct Observe {
     tool: Option<Span>,
     #[cfg(feature = "otel")]
     metrics: metrics::Metrics,
+    #[cfg(feature = "otel")]
+    costs: Option<ComparedCosts>,
 }
 
 impl Observe {
@@ -32,6 +36,18 @@ impl Observe {
     #[must_use]
     pub fn with_meter(self, meter: &opentelemetry::metrics::Meter) -> Self {
         Observe { metrics: metrics::Metrics::of(meter), ..self }
+    }
+
+    /// Has the cost of calls recorded as metrics, at this price, beside what their input would have cost without a
+    /// window. The difference is what the window saved.
+    ///
+    /// The prompt cache is simulated, and the usage that is reported with an answer corrects the cost, as in a
+    /// [receipt](crate::receipt). The comparison is with the messages as they were first sent to the model since this
+    /// middleware was created; on another branch, or if the system prompt or the tools change, it begins anew.
+    #[cfg(feature = "otel")]
+    #[must_use]
+    pub fn with_price(self, price: &Price) -> Self {
+        Observe { costs: Some(ComparedCosts::new(price)), ..self }
     }
 
     /// Sets the provider that is asked, for example `openai`.
@@ -104,6 +120,9 @@ impl Observe {
                 ..metrics::About::default()
             };
             self.metrics.call(&about, answer.duration, usage, &kinds, run.compaction.is_some());
+            if let Some(costs) = &mut self.costs {
+                self.metrics.cost(&about, &costs.add(answer));
+            }
         }
     }
 

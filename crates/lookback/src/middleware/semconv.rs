@@ -40,3 +40,7 @@ pub const WINDOW_TOKENS: &str = "lookback.window.tokens";
 pub const KIND: &str = "lookback.kind";
 /// Metric: the number of calls whose window was compacted.
 pub const COMPACTIONS: &str = "lookback.compactions";
+/// Metric: what calls cost, in US dollars, by [`TOKEN_TYPE`].
+pub const COST: &str = "lookback.cost";
+/// Metric: what the input of calls would have cost without a window, in US dollars.
+pub const COST_WITHOUT_WINDOW: &str = "lookback.cost_without_window";

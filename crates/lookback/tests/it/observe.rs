@@ -227,3 +227,33 @@ fn calls_are_metrics_under_the_names_of_the_conventions() {
     assert_eq!(figures(semconv::COMPACTIONS, semconv::CHAT), Some((1, 1)));
     assert_eq!(figures(semconv::WINDOW_TOKENS, "tool_call").map(|(count, _)| count), Some(2));
 }
+
+#[cfg(feature = "otel")]
+#[test]
+fn what_calls_cost_is_a_metric_beside_what_they_would_have_cost_without_a_window() {
+    use lookback::Prices;
+    use opentelemetry::metrics::MeterProvider;
+    use opentelemetry_sdk::metrics::data::{AggregatedMetrics, MetricData};
+    use opentelemetry_sdk::metrics::{InMemoryMetricExporter, SdkMeterProvider};
+
+    let exporter = InMemoryMetricExporter::default();
+    let provider = SdkMeterProvider::builder().with_periodic_exporter(exporter.clone()).build();
+    // Without a cache, a cost is a number of tokens.
+    let price = Prices::builtin().find("uncached").unwrap().clone();
+    observed(Observe::new().with_meter(&provider.meter("lookback")).with_price(&price));
+    provider.force_flush().unwrap();
+    let mut found: BTreeMap<String, f64> = BTreeMap::new();
+    for all in exporter.get_finished_metrics().unwrap() {
+        for metric in all.scope_metrics().flat_map(|scope| scope.metrics()) {
+            if let AggregatedMetrics::F64(MetricData::Sum(data)) = metric.data() {
+                let sum: f64 = data.data_points().map(|point| point.value()).sum();
+                *found.entry(metric.name().to_owned()).or_default() += sum;
+            }
+        }
+    }
+    let (cost, without) = (found[semconv::COST], found[semconv::COST_WITHOUT_WINDOW]);
+    // One token was reported for each of two calls. The third was compacted, and nothing was reported.
+    assert!(cost > 2.0 * 3.0 / 1e6, "{found:?}");
+    assert!(without > cost, "{found:?}");
+    assert_eq!(found.len(), 2, "{found:?}");
+}
