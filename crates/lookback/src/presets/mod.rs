@@ -14,6 +14,7 @@
 //! Any value of an option makes a policy. [`Policy::faults`] finds values that make no sense, such as a limit of 0; the
 //! functions that read text return an error instead.
 
+mod cost;
 mod error;
 mod newest;
 mod options;

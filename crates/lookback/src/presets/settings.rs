@@ -1,10 +1,10 @@
-//! Settings, `KEY=VALUE`: a key is a path of a policy, or the short form of one.
+//! Settings, `KEY=VALUE`: a key is a path of a policy, or the short form of one, or what a call may cost.
 
 use lookback_core::policy::Policy;
 use lookback_core::size::Measure;
 use serde_json::Value;
 
-use super::{PolicyError, ValueFault};
+use super::{PolicyError, ValueFault, cost};
 
 /// Splits settings into keys and values.
 pub(super) fn pairs<'a>(settings: impl IntoIterator<Item = &'a str>) -> Result<Vec<(&'a str, &'a str)>, PolicyError> {
@@ -16,8 +16,8 @@ pub(super) fn pairs<'a>(settings: impl IntoIterator<Item = &'a str>) -> Result<V
 }
 
 /// Changes settings of a policy, which must make sense afterwards.
-pub(super) fn apply(policy: Policy, settings: Vec<(&str, &str)>) -> Result<Policy, PolicyError> {
-    let mut policy = policy;
+pub(super) fn apply(policy: Policy, mut settings: Vec<(&str, &str)>) -> Result<Policy, PolicyError> {
+    let mut policy = cost::take(policy, &mut settings)?;
     for (key, value) in settings {
         policy = set(&policy, key, value)?;
     }
@@ -45,6 +45,9 @@ pub(super) const MEMBERS: [&str; 12] = [
 
 /// Returns whether any policy has the key: a path, or the short form of one.
 pub(super) fn is_key(key: &str) -> bool {
+    if cost::is_setting(key) {
+        return true;
+    }
     let measure = key.strip_prefix("max_").or(key.strip_prefix("target_"));
     match measure {
         // `Measure` displays media as `pictures and files`.

@@ -87,6 +87,35 @@ fn a_wrong_setting_says_what_is_wrong() {
 }
 
 #[test]
+fn what_a_call_may_cost_is_a_limit_in_tokens() {
+    let of = |policy: &Policy| (policy.limits.tokens, policy.target.and_then(|target| target.tokens));
+    let count = |tokens| Some(Tokens::Count(tokens));
+    let (Some(Tokens::Count(limit)), Some(Tokens::Count(target))) = of(&Policy::production()) else { unreachable!() };
+    let cheap = named("default:max_cost_per_call=0.01").unwrap();
+    assert_eq!(of(&cheap), (count(33_333), count(33_333 * target / limit)));
+    assert_eq!(cheap.limits.media, Policy::production().limits.media);
+    let model = named("tokens:max_cost_per_call=0.01,prices=gpt-4o,target_tokens=1000").unwrap();
+    assert_eq!(of(&model), (count(8_000), count(1_000)));
+    let system = named("turn-window:max_cost_per_call=0.01,prices=openai").unwrap();
+    assert_eq!(of(&system).0, count(80_000));
+}
+
+#[test]
+fn a_cost_that_makes_no_sense_is_refused() {
+    let message = |text| named(text).unwrap_err().to_string();
+    for cost in ["0", "-1", "nan", "inf", "much"] {
+        let says = format!("max_cost_per_call must be an amount in US dollars above 0, got {cost}");
+        assert_eq!(message(&format!("default:max_cost_per_call={cost}")), says);
+    }
+    assert_eq!(
+        message("default:max_cost_per_call=1,prices=abacus"),
+        "prices must be a built-in price, or a model that has one, got abacus"
+    );
+    assert_eq!(message("default:prices=openai"), "prices must be given with max_cost_per_call, got openai");
+    assert_eq!(message("default:max_cost_per_call=0.0000000001"), "limits: a limit of 0 tokens leaves nothing to send");
+}
+
+#[test]
 fn every_member_of_a_policy_is_a_key() {
     let full = Policy { hard: Some(Limits::default()), target: Some(Limits::default()), ..Policy::production() };
     let full = serde_json::to_value(full).unwrap();

@@ -11,7 +11,9 @@ use super::{PolicyError, messages, none, rounds, tokens, turns};
 /// Returns the policy of a preset, given by name, with settings after a colon.
 ///
 /// Any path of the policy is a key. `max_messages` is short for `limits.messages`, and `target_messages` for
-/// `target.messages`. The presets that are named after other systems also have those systems' own options.
+/// `target.messages`. `max_cost_per_call` is a limit in tokens for what a call may cost (see
+/// [`Price::tokens_for`](crate::Price::tokens_for)), at the built-in prices that `prices` names, by default the first.
+/// The presets that are named after other systems also have those systems' own options.
 ///
 /// ```
 /// use lookback::presets::named;
