@@ -48,7 +48,7 @@ pub(crate) enum Command {
     Check(CheckArgs),
     Rules(RulesArgs),
     Replay(ReplayArgs),
-    /// Manage the sessions in a store: list, show, window, export, search, delete
+    /// Manage the sessions in a store: list, show, window, calls, export, search, delete
     #[command(
         subcommand,
         after_help = "Examples:\n  lookback sessions list\n  lookback sessions show replay/session\n  lookback sessions search \"worse than the bug\" --session replay/session"
@@ -76,7 +76,8 @@ const POLICY_LONG: &str = "\
 A preset with settings (NAME[:KEY=VALUE,...]), or a TOML or JSON file. The presets are `default`, `none`, `messages` \
 (max_messages=40), `turns` (max_turns=50), `rounds` (max_rounds=10) and `tokens` (max_tokens=8000). All but `none` \
 have a setting `target_...`: the size to which a window is reduced when it exceeds its limit. Every path in a policy \
-is a setting too, such as `keep.first=2`.
+is a setting too, such as `keep.first=2`. `max_cost_per_call=0.01` is a limit in tokens: as many as can be read from \
+the prompt cache for that many US dollars, at the built-in prices that `prices=NAME` names.
 
 These presets behave like other systems: `turn-window` (max_turns=50, max_tokens=4000), `rolling-summary` \
 (window_size=20, summary_budget=1000, summary_role=system, batch=window_size/4), `two-tier` \
@@ -90,11 +91,24 @@ Prices by name, by the name of a model, or from a TOML file: FILE.toml takes the
 FILE.toml:NAME the entry with that name. The built-in prices are anthropic-5m, anthropic-1h, anthropic-opus-5m, \
 anthropic-haiku-5m, openai-5.6, openai, openai-4o, gemini, mistral, deepseek and uncached.
 
-A file has a [[price]] for each entry, with all of these keys: name, provider, models (a list; `*` matches any \
+A file has a [[price]] for each entry, with these keys: name, provider, models (a list; `*` matches any \
 text), input (US dollars per million tokens), write and read (the cost of a token that is written to the prompt \
 cache or read from it, as a multiple of input), minimum (the fewest tokens that are cached), step (prefixes are \
 cached in multiples of this number of tokens), ttl (seconds from the last use of a cache entry until it expires), \
 entries (\"marked\" or \"every\"), date and source. docs/prices.md has an example and explains each key.";
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct PricesArg {
+    #[arg(
+        id = "prices",
+        long,
+        value_name = "NAME",
+        help = PRICES_HELP,
+        long_help = PRICES_LONG,
+        default_value = "anthropic-5m"
+    )]
+    pub(crate) name: String,
+}
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct PolicyArgs {
@@ -223,8 +237,8 @@ pub(crate) struct ReplayArgs {
         default_value = "default"
     )]
     pub(crate) policy: Vec<String>,
-    #[arg(long, value_name = "NAME", help = PRICES_HELP, long_help = PRICES_LONG, default_value = "anthropic-5m")]
-    pub(crate) prices: String,
+    #[command(flatten)]
+    pub(crate) prices: PricesArg,
     #[command(flatten)]
     pub(crate) dialect: DialectArg,
     #[command(flatten)]
@@ -372,6 +386,25 @@ pub(crate) enum SessionsCommand {
         name: String,
         #[command(flatten)]
         store: StoreArg,
+    },
+    /// Show what each model call of a session sent and cost, and what it would have cost without a window
+    ///
+    /// A model call is assumed before each assistant message, except one that comes first. The prompt cache is simulated,
+    /// and the usage that the provider reported corrects the figures of its call.
+    #[command(after_help = "\
+Examples:
+  lookback sessions calls replay/session
+  lookback sessions calls replay/session --json | jq .cost")]
+    Calls {
+        /// The session
+        name: String,
+        #[command(flatten)]
+        prices: PricesArg,
+        #[command(flatten)]
+        store: StoreArg,
+        /// Print a JSON line for each call, and then one with the totals
+        #[arg(long)]
+        json: bool,
     },
     /// Print the whole history of a session as a recording
     ///

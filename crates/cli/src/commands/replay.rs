@@ -61,7 +61,7 @@ struct Replayed {
 }
 
 pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
-    let price = input::price(&args.prices)?;
+    let price = input::price(&args.prices.name)?;
     let mut candidates = candidates(args)?;
     let recordings = Recordings::find(args)?;
     let run = Run::start(args, price, recordings.messages() * candidates.len() as u64)?;

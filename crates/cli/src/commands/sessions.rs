@@ -1,5 +1,7 @@
 //! `lookback sessions`: reads and deletes the sessions in a store.
 
+mod calls;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -24,6 +26,7 @@ pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
         SessionsCommand::List { store, json } => return list(&open(&store)?, json),
         SessionsCommand::Show { name, store, json } => show(&name, &store, json)?,
         SessionsCommand::Window { name, store } => window(&name, &store)?,
+        SessionsCommand::Calls { name, prices, store, json } => calls::run(&name, &prices.name, &store, json)?,
         SessionsCommand::Export { name, store } => export(&name, &store)?,
         SessionsCommand::Search { query, session, limit, store, json } => {
             let (place, store) = (&store, open(&store)?);

@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 #[test]
 fn help_teaches_with_examples() {
     let lab = Lab::new();
-    let commands: [&[&str]; 24] = [
+    let commands: [&[&str]; 25] = [
         &[],
         &["window"],
         &["check"],
@@ -17,6 +17,7 @@ fn help_teaches_with_examples() {
         &["sessions", "list"],
         &["sessions", "show"],
         &["sessions", "window"],
+        &["sessions", "calls"],
         &["sessions", "export"],
         &["sessions", "search"],
         &["sessions", "delete"],

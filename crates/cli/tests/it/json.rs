@@ -45,6 +45,7 @@ fn the_same_thing_has_one_name_and_times_are_text() {
     for args in [
         &["sessions", "list"][..],
         &["sessions", "search", "late stand"],
+        &["sessions", "calls", session],
         &["recall", session, "late stand"],
         &["recall", session, "--from", "1", "--to", "9"],
         &["facts", "list", "--shared"],

@@ -17,10 +17,11 @@ fn replayed() -> Lab {
     lab
 }
 
-const COMMANDS: [&[&str]; 6] = [
+const COMMANDS: [&[&str]; 7] = [
     &["sessions", "list"],
     &["sessions", "show", "replay/session"],
     &["sessions", "window", "replay/session"],
+    &["sessions", "calls", "replay/session"],
     &["sessions", "export", "replay/session"],
     &["sessions", "search", "shell"],
     &["sessions", "delete", "replay/session"],
@@ -77,7 +78,7 @@ fn a_list_tells_when_sessions_were_created_and_used_and_leaves_their_summaries_o
 fn a_summary_goes_with_its_session_and_is_neither_found_nor_named() {
     let lab = with_summary();
     let logs = || block_on(SqliteStore::open(lab.path("s.db")).unwrap().list("")).unwrap().len();
-    for command in ["show", "window", "export", "delete"] {
+    for command in ["show", "window", "calls", "export", "delete"] {
         let run = lab.run(&["sessions", command, "compact:lived:summary", "--store", "s.db"]);
         run.fails(2, "a session's name may not begin with `compact:` and end with `:summary`");
     }
@@ -86,6 +87,52 @@ fn a_summary_goes_with_its_session_and_is_neither_found_nor_named() {
     let run = lab.run(&["sessions", "delete", "lived", "--store", "s.db"]);
     assert_eq!((run.out(), run.stderr.as_str()), ("", "deleted lived\n"));
     assert_eq!(logs(), 1);
+}
+
+#[test]
+fn each_call_of_a_session_is_told_with_what_it_cost_and_what_the_window_saved() {
+    let lab = Lab::new().with_example();
+    lab.run(&["replay", "session.jsonl", "--json"]).out();
+    let run = lab.run(&["sessions", "calls", "replay/session"]);
+    run.out();
+    assert_snapshot!(lab.told(&run));
+}
+
+#[test]
+fn the_totals_of_the_calls_are_those_of_the_replay_and_without_a_window_those_of_one_that_drops_nothing() {
+    let lab = Lab::new().with_example();
+    let whole = lab.run(&["replay", "session.jsonl", "--json", "--policy", "none", "--prices", "openai-4o"]).lines();
+    let report = lab.run(&["replay", "session.jsonl", "--json", "--prices", "openai-4o"]).lines();
+    let calls = lab.run(&["sessions", "calls", "replay/session", "--json", "--prices", "openai-4o"]).lines();
+    let (total, calls) = calls.split_last().unwrap();
+    assert_eq!(total["calls"], calls.len());
+    for field in ["calls", "sent_tokens", "cache_read_tokens", "cache_write_tokens", "compactions", "prefix_breaks"] {
+        assert_eq!(total[field], report[0][field], "{field}");
+    }
+    let number = |line: &serde_json::Value, field: &str| line[field].as_f64().unwrap();
+    assert!((number(total, "cost") - number(&report[0], "cost")).abs() < 1e-9);
+    assert!((number(total, "cost_without_window") - number(&whole[0], "cost")).abs() < 1e-9);
+    assert!((number(total, "saved") - number(&whole[0], "cost") + number(total, "cost")).abs() < 1e-9);
+    for (index, call) in calls.iter().enumerate() {
+        assert_eq!(call["call"], index + 1);
+        let parts = ["cache_read_tokens", "cache_write_tokens", "uncached_tokens"].map(|field| number(call, field));
+        assert!((number(call, "sent_tokens") - parts.iter().sum::<f64>()).abs() < 0.5);
+    }
+}
+
+#[test]
+fn a_session_without_an_answer_has_no_calls() {
+    let lab = Lab::new();
+    let store = SqliteStore::open(lab.path("s.db")).unwrap();
+    block_on(async {
+        let mut session = Session::open(store, "asked", Settings::default()).await.unwrap();
+        session.push(Message::user("Hello")).await.unwrap();
+    });
+    let run = lab.run(&["sessions", "calls", "asked", "--store", "s.db"]);
+    assert_eq!(run.out(), "");
+    assert!(run.stderr.starts_with("no model calls"), "{}", run.stderr);
+    let json = lab.run(&["sessions", "calls", "asked", "--store", "s.db", "--json"]).lines();
+    assert_eq!((json.len(), &json[0]["calls"]), (1, &0.into()));
 }
 
 #[test]
@@ -206,7 +253,7 @@ fn sessions_are_deleted_all_or_none() {
 #[test]
 fn a_session_that_is_not_there_is_a_no() {
     let lab = replayed();
-    for command in ["show", "window", "export", "delete"] {
+    for command in ["show", "window", "calls", "export", "delete"] {
         lab.run(&["sessions", command, "nobody"]).fails(1, "there is no session `nobody` in .lookback/lookback.db");
     }
 }
@@ -239,7 +286,7 @@ fn names_that_leave_their_place_are_refused() {
     let lab = replayed();
     let long = "x".repeat(201);
     for name in ["../x", "a/../b", "..", ".", "/etc/passwd", "a//b", "a/", "a\\b", "a\nb", "a\u{7f}", "", &long] {
-        for command in ["show", "window", "export", "delete"] {
+        for command in ["show", "window", "calls", "export", "delete"] {
             lab.run(&["sessions", command, name]).fails(2, "session's name");
         }
         lab.run(&["sessions", "search", "late", "--session", name]).fails(2, "session's name");

@@ -1,0 +1,116 @@
+//! `lookback sessions calls`: what each model call of a session sent and cost.
+
+use futures_lite::future::block_on;
+use lookback::receipt::{CallReceipt, PrefixBreak, ReceiptTotal};
+use lookback::{Receipt, session};
+use serde::Serialize;
+
+use crate::args::StoreArg;
+use crate::failure::Failure;
+use crate::{input, output};
+
+pub(super) fn run(name: &str, prices: &str, place: &StoreArg, json: bool) -> Result<(), Failure> {
+    let price = input::price(prices)?;
+    let store = super::open(place)?;
+    let log = super::log(&*store, name, place)?;
+    // The counter of a replay that is given no model.
+    let settings = input::settings(None);
+    let receipt = block_on(session::receipt(&*store, &log, &*settings.counter, &price))?;
+    if json {
+        receipt.calls.iter().try_for_each(output::json_line)?;
+        return output::json_line(&Total { total: &receipt.total, saved: receipt.total.saved() });
+    }
+    if receipt.calls.is_empty() {
+        output::tell("no model calls: a call is assumed before each assistant message but a first one");
+        return Ok(());
+    }
+    output::rows(&table(&receipt))?;
+    output::line(&total(&receipt.total))?;
+    let [name, date, source] = [&price.name, &price.date, &price.source].map(|text| output::plain(text));
+    output::line(&format!("Input at the prices `{name}` of {date} ({source})."))?;
+    output::tell(&format!("\n{LEGEND}"));
+    Ok(())
+}
+
+/// The line with the totals.
+#[derive(Serialize)]
+struct Total<'a> {
+    #[serde(flatten)]
+    total: &'a ReceiptTotal,
+    saved: f64,
+}
+
+const LEGEND: &str = "\
+sent, read, written: tokens of the request, and those of them that the provider's cache read or wrote
+no window: what the call would have cost if it had sent the whole history of its branch";
+
+/// Returns a table of calls, with the sums in its last row. Consecutive calls without events share a row.
+fn table(receipt: &Receipt) -> String {
+    let mut rows: Vec<[String; 9]> = Vec::new();
+    for calls in receipt.calls.chunk_by(|a, b| note(a).is_empty() && note(b).is_empty() && a.reported == b.reported) {
+        rows.extend(folded(calls));
+    }
+    let total = &receipt.total;
+    rows.push([
+        "total".to_owned(),
+        String::new(),
+        output::number(total.sent_tokens),
+        output::number(total.cache_read_tokens),
+        output::number(total.cache_write_tokens),
+        output::money(total.cost),
+        output::money(total.cost_without_window),
+        output::number(total.reported_calls),
+        String::new(),
+    ]);
+    let header = ["call", "messages", "sent", "read", "written", "cost", "no window", "reported", "what happened"];
+    let mut table = output::table(header, &[8], rows);
+    if total.reported_calls == 0 {
+        output::hide(&mut table, &[7]);
+    }
+    output::text_without(&table, &[4, 7, 3, 1])
+}
+
+/// Returns a row for one call, or for several calls with the sums of their tokens and costs.
+fn folded(calls: &[CallReceipt]) -> Option<[String; 9]> {
+    let (first, last) = (calls.first()?, calls.last()?);
+    let range = |from: u64, to: u64| if from == to { from.to_string() } else { format!("{from}-{to}") };
+    let sum = |part: fn(&CallReceipt) -> u64| output::number(calls.iter().map(part).sum());
+    let cost = |part: fn(&CallReceipt) -> f64| output::money(calls.iter().map(part).sum());
+    Some([
+        range(first.number, last.number),
+        range(first.messages, last.messages),
+        sum(|call| call.sent_tokens),
+        sum(|call| call.cache_read_tokens),
+        sum(|call| call.cache_write_tokens),
+        cost(|call| call.cost),
+        cost(|call| call.cost_without_window),
+        if first.reported { "yes" } else { "-" }.to_owned(),
+        note(first),
+    ])
+}
+
+/// Describes what happened since the call before.
+fn note(call: &CallReceipt) -> String {
+    let mut notes = Vec::new();
+    if call.compacted {
+        notes.push("compaction");
+    }
+    match call.prefix_break {
+        Some(PrefixBreak::Branch) => notes.push("a branch: the client changed its history"),
+        Some(PrefixBreak::Preamble) => notes.push("another system prompt, or other tools"),
+        Some(PrefixBreak::Repair) => notes.push("a repair"),
+        Some(PrefixBreak::Compaction) | None => {}
+        Some(_) => notes.push("does not extend the previous call"),
+    }
+    if call.cold && call.prefix_break.is_none() {
+        notes.push("cache cold");
+    }
+    notes.join(", ")
+}
+
+/// Says in a sentence what the window saved.
+fn total(total: &ReceiptTotal) -> String {
+    let saved = total.saved();
+    let (word, amount) = if saved < 0.0 { ("more", -saved) } else { ("less", saved) };
+    format!("\n{} of input, {} {word} than without a window.", output::money(total.cost), output::money(amount))
+}
