@@ -78,4 +78,5 @@ pub struct Readme;
 #[doc = include_str!("../../../docs/memory.md")]
 #[doc = include_str!("../../../docs/window.md")]
 #[doc = include_str!("../../../docs/middleware.md")]
+#[doc = include_str!("../../../docs/receipts.md")]
 pub struct Pages;

@@ -1,9 +1,9 @@
-//! The token budget of a run, against the vectors of `corpus/middleware/budget.json`.
+//! The budget of a run: in tokens, against the vectors of `corpus/middleware/budget.json`, and in US dollars.
 
 use crate::vectors;
 use futures_lite::future::block_on;
 use lookback::middleware::{Budget, BudgetError, CallUsage, EndReason, Pipeline, Stopped};
-use lookback::{MemoryStore, Message, Session, Settings, ToolCall};
+use lookback::{MemoryStore, Message, Price, Prices, Receipt, Session, Settings, ToolCall};
 
 #[test]
 fn a_budget_speaks_once_and_ends_the_run_when_it_is_used_up() {
@@ -78,6 +78,68 @@ fn what_was_used_before_counts_for_the_run_that_goes_on_and_not_for_the_next() {
         let (mut run, calls) = play(Budget::reported(1_000).with_used_before(900), usage).await;
         assert_eq!((calls.len(), first(&calls, "Token budget: 900 of 1000")), (3, Some(1)));
         assert_eq!(run.stopped(), Some(&Stopped::NoAnswer(EndReason::Budget { used: 1_020, limit: 1_000 })));
+        run.start(Message::user("Read them again.")).await.unwrap();
+        run.next().await.unwrap();
+        run.answered(Message::assistant("I did."), usage(1)).await.unwrap();
+        assert_eq!(run.stopped(), Some(&Stopped::Answered));
+    });
+}
+
+/// Without a cache and a price for output: $0.30 for 100,000 tokens of input.
+fn uncached() -> Price {
+    Prices::builtin().find("uncached").unwrap().clone()
+}
+
+fn usage(_: u64) -> Option<CallUsage> {
+    Some(CallUsage::default().input(100_000).output(50_000))
+}
+
+#[test]
+fn a_budget_of_dollars_speaks_once_and_ends_the_run_when_it_is_spent() {
+    block_on(async {
+        let (run, calls) = play(Budget::cost(1.00, &uncached()), usage).await;
+        let told = ["Cost budget: $0.9000 of $1.00 is spent (90 %).", "Cost budget: $1.20 of $1.00 is spent. This is"];
+        assert_eq!((calls.len(), told.map(|words| first(&calls, words))), (5, [Some(4), Some(5)]));
+        let reason = EndReason::Cost { spent: 1_200_000, limit: 1_000_000 };
+        assert_eq!(reason.to_string(), "$1.20 of $1.00 is spent");
+        assert_eq!(run.stopped(), Some(&Stopped::NoAnswer(reason)));
+    });
+}
+
+#[test]
+fn output_counts_where_its_price_is_known_and_what_is_not_reported_is_estimated() {
+    block_on(async {
+        let mut price = uncached();
+        price.output = Some(10.0);
+        let (run, calls) = play(Budget::cost(1.00, &price), usage).await;
+        assert_eq!(calls.len(), 3);
+        let reason = EndReason::Cost { spent: 1_600_000, limit: 1_000_000 };
+        assert_eq!(run.stopped(), Some(&Stopped::NoAnswer(reason)));
+
+        let (run, calls) = play(Budget::cost(0.0005, &uncached()), |_| None).await;
+        assert!(matches!(run.stopped(), Some(Stopped::NoAnswer(EndReason::Cost { .. }))), "{:?}", run.stopped());
+        assert!(calls.len() > 2);
+        let (_, calls) = play(Budget::cost(0.0, &uncached()), usage).await;
+        assert_eq!(calls.len(), 10, "a budget of 0 never acts");
+    });
+}
+
+#[test]
+fn the_budget_of_a_session_counts_what_its_runs_have_cost_before() {
+    block_on(async {
+        let mut before = Receipt::default();
+        before.total.cost = 0.5;
+        let budget = Budget::reported(0).with_session_cost(1.00, &uncached(), &before);
+        let (mut run, calls) = play(budget, usage).await;
+        assert_eq!((calls.len(), first(&calls, "Cost budget: $0.8000 of $1.00")), (3, Some(2)));
+        run.start(Message::user("Read them again.")).await.unwrap();
+        run.next().await.unwrap();
+        run.answered(Message::assistant("I did."), usage(1)).await.unwrap();
+        let reason = EndReason::Cost { spent: 1_400_000, limit: 1_000_000 };
+        assert_eq!(run.stopped(), Some(&Stopped::LastAnswer(reason)));
+
+        let (mut run, calls) = play(Budget::cost(0.70, &uncached()), usage).await;
+        assert_eq!(calls.len(), 4, "each run has the whole budget");
         run.start(Message::user("Read them again.")).await.unwrap();
         run.next().await.unwrap();
         run.answered(Message::assistant("I did."), usage(1)).await.unwrap();
