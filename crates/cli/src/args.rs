@@ -95,7 +95,8 @@ A file has a [[price]] for each entry, with these keys: name, provider, models (
 text), input (US dollars per million tokens), write and read (the cost of a token that is written to the prompt \
 cache or read from it, as a multiple of input), minimum (the fewest tokens that are cached), step (prefixes are \
 cached in multiples of this number of tokens), ttl (seconds from the last use of a cache entry until it expires), \
-entries (\"marked\" or \"every\"), date and source. docs/prices.md has an example and explains each key.";
+entries (\"marked\" or \"every\"), date and source. It may have output (US dollars per million output tokens), \
+which only budgets use. docs/prices.md has an example and explains each key.";
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct PricesArg {
