@@ -11,7 +11,7 @@ use crate::memory::{FactEntry, Recall, RecalledPassage, Sheet, Statement};
 use crate::middleware::{Flow, Note, Reaction, Run, ToolOutcome};
 use crate::session::{HistoryQuery, SearchHit};
 use crate::store::Record;
-use crate::summarize::{Ask, Passage, SummarizeOptions, Summary, SummaryTask};
+use crate::summarize::{Ask, Passage, SummarizeOptions, Summary, SummaryFaults, SummaryTask};
 
 fn all(texts: &[String]) -> Vec<Redacted<'_>> {
     texts.iter().map(|text| Redacted(text)).collect()
@@ -69,6 +69,19 @@ impl fmt::Debug for SummaryTask {
             .field("instructions", &self.instructions.as_deref().map(Redacted))
             .field("schema", &self.schema.is_some())
             .field("fault", &self.fault.as_deref().map(Redacted))
+            .field("faults", &self.faults)
+            .finish()
+    }
+}
+
+impl fmt::Debug for SummaryFaults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SummaryFaults")
+            .field("invented", &all(&self.invented))
+            .field("missing", &all(&self.missing))
+            .field("needed", &all(&self.needed))
+            .field("language", &self.language)
+            .field("orders", &all(&self.orders))
             .finish()
     }
 }

@@ -61,7 +61,18 @@ impl Session {
         self
     }
 
-    /// Sets the hooks that are called for compactions.
+    /// Sets whether a summary is checked against what it replaces before it is published (see
+    /// [`SummarySource`](crate::summarize::SummarySource)). The default is `true`.
+    ///
+    /// A summary that does not pass is asked for once more, with what was wrong. If the second one does not pass either,
+    /// what it would have covered leaves the window without a summary, and the summary before it stays.
+    #[must_use]
+    pub fn with_summary_check(mut self, check: bool) -> Self {
+        self.summaries.check = check;
+        self
+    }
+
+    /// Sets the hooks that are called for compactions and summaries.
     #[must_use]
     pub fn with_hooks(mut self, hooks: Hooks) -> Self {
         self.hooks = hooks;

@@ -1,4 +1,4 @@
-//! Hooks: functions that a session calls when a compaction begins, and when it ends.
+//! Hooks: functions that a session calls when a compaction begins, when it ends, and when a summary is refused.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use tracing::field::Empty;
 
 use super::summaries::NoSummary;
 use crate::store::LogName;
+use crate::summarize::SummaryFaults;
 
 /// Describes a compaction that begins.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +57,12 @@ pub enum CompactionOutcome {
     Cut,
     /// A summary was made. The next window takes it up.
     Summarized,
+    /// Two summaries did not pass their check. What they would have covered leaves the window without a summary, and the
+    /// summary before it stays.
+    Refused {
+        /// What was wrong with the second one.
+        faults: Arc<SummaryFaults>,
+    },
     /// No summary was made. Its messages stay in the window, and another try follows later.
     Failed {
         /// What went wrong.
@@ -63,20 +70,36 @@ pub enum CompactionOutcome {
     },
 }
 
-/// Functions that a session calls when a compaction begins, and when it ends. The end of a summary is reported from the
-/// thread that made it. Each compaction is also a `tracing` span, `lookback.compaction`, with the same fields.
+/// Describes a summary that did not pass its check, and was not published.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct SummaryRefused {
+    /// The session.
+    pub session: LogName,
+    /// The summarizer's model.
+    pub model: String,
+    /// What is wrong with the summary.
+    pub faults: Arc<SummaryFaults>,
+    /// Whether the summarizer is asked once more. If not, what the summary would have covered leaves without it.
+    pub again: bool,
+}
+
+/// Functions that a session calls when a compaction begins, when it ends, and when a summary is refused. What becomes of
+/// a summary is reported from the thread that made it. Each compaction is also a `tracing` span, `lookback.compaction`, with the same fields.
 ///
 /// ```
 /// use lookback::session::Hooks;
 ///
 /// let hooks = Hooks::default()
 ///     .on_compact_start(|start| println!("{} messages leave", start.evicted_count))
-///     .on_compact_end(|end| println!("{:.2} of the tokens, {:?}", end.ratio(), end.outcome));
+///     .on_compact_end(|end| println!("{:.2} of the tokens, {:?}", end.ratio(), end.outcome))
+///     .on_summary_refused(|refused| println!("{} invented {:?}", refused.model, refused.faults.invented));
 /// ```
 #[derive(Clone, Default)]
 pub struct Hooks {
     start: Option<Arc<Hook<CompactStart>>>,
     end: Option<Arc<Hook<CompactEnd>>>,
+    refused: Option<Arc<Hook<SummaryRefused>>>,
 }
 
 type Hook<T> = dyn Fn(&T) + Send + Sync;
@@ -92,6 +115,12 @@ impl Hooks {
     #[must_use]
     pub fn on_compact_end(self, hook: impl Fn(&CompactEnd) + Send + Sync + 'static) -> Self {
         Hooks { end: Some(Arc::new(hook)), ..self }
+    }
+
+    /// Sets the function that is called when a summary does not pass its check.
+    #[must_use]
+    pub fn on_summary_refused(self, hook: impl Fn(&SummaryRefused) + Send + Sync + 'static) -> Self {
+        Hooks { refused: Some(Arc::new(hook)), ..self }
     }
 
     /// Reports a beginning. Returns the span of the compaction.
@@ -123,6 +152,7 @@ impl Hooks {
         match &end.outcome {
             CompactionOutcome::Cut => _ = span.record("outcome", "cut"),
             CompactionOutcome::Summarized => _ = span.record("outcome", "summarized"),
+            CompactionOutcome::Refused { .. } => _ = span.record("outcome", "refused"),
             CompactionOutcome::Failed { reason } => {
                 span.record("outcome", "failed");
                 let reason = reason.to_string();
@@ -133,11 +163,26 @@ impl Hooks {
             hook(end);
         }
     }
+
+    /// Reports a summary that did not pass its check. Its log has no names, which are contents.
+    pub(super) fn refuse(&self, refused: &SummaryRefused) {
+        let SummaryRefused { session, model, faults, again } = refused;
+        let (invented, missing, orders) = (faults.invented.len(), faults.missing.len(), faults.orders.len());
+        let language = faults.language.is_some();
+        if *again {
+            tracing::debug!(%session, model, invented, missing, orders, language, "a summary is asked for once more");
+        } else {
+            tracing::warn!(%session, model, invented, missing, orders, language, "no summary passed its check");
+        }
+        if let Some(hook) = &self.refused {
+            hook(refused);
+        }
+    }
 }
 
 impl fmt::Debug for Hooks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (start, end) = (self.start.is_some(), self.end.is_some());
-        f.debug_struct("Hooks").field("start", &start).field("end", &end).finish()
+        let (start, end, refused) = (self.start.is_some(), self.end.is_some(), self.refused.is_some());
+        f.debug_struct("Hooks").field("start", &start).field("end", &end).field("refused", &refused).finish()
     }
 }

@@ -29,7 +29,7 @@ use lookback_core::view::View;
 use serde::Serialize;
 
 pub use error::Error;
-pub use hooks::{CompactEnd, CompactStart, CompactionOutcome, Hooks};
+pub use hooks::{CompactEnd, CompactStart, CompactionOutcome, Hooks, SummaryRefused};
 pub use lookback_core::transcript::Label;
 pub use overflow::Irreducible;
 pub use read::{HistoryEntry, HistoryQuery, SessionInfo};

@@ -15,7 +15,7 @@ use lookback_core::cut;
 use lookback_core::tokens::{Estimate, TokenCounter};
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::{Completion, PassageRole, Summarizer, SummarizerError, SummaryTask};
+use super::{Completion, PassageRole, Summarizer, SummarizerError, SummaryFaults, SummaryTask, check};
 use lookback_core::identifiers::identifiers;
 
 /// A unit of fewer words is scored as if it had this many, so that single words do not win.
@@ -47,6 +47,9 @@ const AT_ONCE: usize = 64 << 10;
 /// never empty unless the conversation is, or the budget is less than one character costs. The time is linear in the
 /// length of the conversation, and well under a second for ten megabytes. From 64 KiB on it is spent on a thread of a
 /// pool.
+///
+/// If a check refused its last summary, the next one leaves out what gives orders in the output of tools, and its first
+/// line has the names that it needs and that no chosen line has. So it passes.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -101,17 +104,25 @@ impl Summarizer for Extractive {
 }
 
 fn extract(task: &SummaryTask, counter: &dyn TokenCounter) -> String {
-    let units = Units::of(task);
-    let Choice { mut chosen, best } = units.choose(task.aim(), counter, &mut 0);
+    let mut units = Units::of(task);
+    if units.texts.is_empty() && task.faults.is_some() {
+        // Nothing would be left to say without what was refused.
+        units = Units::of(&SummaryTask { faults: None, ..task.clone() });
+    }
+    let needed = task.faults.as_ref().map_or(&[][..], |faults| faults.needed.as_slice());
+    let line = |names: &[&str]| if names.is_empty() { String::new() } else { format!("{}\n", names.join(", ")) };
+    let reserved = counter.text(&line(&needed.iter().map(String::as_str).collect::<Vec<_>>()));
+    let Choice { mut chosen, best } = units.choose(task.aim().saturating_sub(reserved), counter, &mut 0);
     let text = |unit: usize| units.texts.get(unit).map_or("", String::as_str);
     if chosen.is_empty() {
         // No unit fits. The beginning of the best is better than nothing.
-        return cut::head(text(best), task.aim(), counter).to_owned();
+        chosen.push(best);
     }
     chosen.sort_unstable();
     let lines = chosen.iter().map(|unit| text(*unit)).collect::<Vec<_>>().join("\n");
+    let unnamed: Vec<&str> = needed.iter().map(String::as_str).filter(|name| !check::names(&lines, name)).collect();
     // Lines can cost a few tokens more together than one by one.
-    cut::head(&lines, task.aim(), counter).to_owned()
+    cut::head(&format!("{}{lines}", line(&unnamed)), task.aim(), counter).to_owned()
 }
 
 /// The units of a task, with their words.
@@ -201,17 +212,26 @@ impl Units {
 /// Returns the units of a task, each with the factor of its speaker. The lines of a previous summary come first.
 fn shares(task: &SummaryTask) -> impl Iterator<Item = (f64, String)> + '_ {
     let previous = task.previous.iter().flat_map(|text| text.lines()).map(|line| (1.0, line.trim().to_owned()));
-    let passages = task.passages.iter().flat_map(|passage| {
+    let faults = task.faults.as_ref();
+    let passages = task.passages.iter().flat_map(move |passage| {
         let share = match passage.role {
             PassageRole::User => 1.5,
             PassageRole::System => 0.5,
             PassageRole::Tool => 0.25,
             PassageRole::Assistant | PassageRole::Summary => 1.0,
         };
+        let refused = move |text: &str| faults.is_some_and(|faults| is_refused(faults, passage.role, text));
+        let units = super::units(&passage.text).into_iter().filter(move |text| !refused(text));
         let share = move |text: &str| if text.starts_with("[call ") { share * CALL } else { share };
-        super::units(&passage.text).into_iter().map(move |text| (share(&text), text))
+        units.map(move |text| (share(&text), text))
     });
     previous.chain(passages)
+}
+
+/// Whether a unit would be refused for what the last summary was refused for.
+fn is_refused(faults: &SummaryFaults, role: PassageRole, text: &str) -> bool {
+    let order = !faults.orders.is_empty() && role == PassageRole::Tool && check::is_order(text);
+    order || faults.language.is_some_and(|language| check::is_in(text, language.summary))
 }
 
 /// The words of all units.

@@ -4,10 +4,11 @@
 //! conversation itself. [`Function`] calls an async function of yours. With the feature `http`, [`OpenAi`] and
 //! [`Anthropic`] call an endpoint. [`run`] calls any of them: it splits what is too long for one call, and keeps the
 //! answer within its budget. [`summarize`] and [`key_facts`] do that for a list of messages. A [`Spawner`] says where
-//! summaries are made in the background.
+//! summaries are made in the background. [`SummarySource`] checks a summary against what it replaces.
 
 #[cfg(feature = "http")]
 mod anthropic;
+mod check;
 mod error;
 mod extractive;
 mod facts;
@@ -34,6 +35,7 @@ use serde_json::Value;
 
 #[cfg(feature = "http")]
 pub use anthropic::Anthropic;
+pub use check::{OtherLanguage, SummaryFaults, SummarySource};
 pub use error::SummarizerError;
 pub use extractive::Extractive;
 #[cfg(feature = "facts")]
@@ -132,6 +134,8 @@ pub struct SummaryTask {
     pub schema: Option<Value>,
     /// What was wrong with the last answer to the same task: a path in the answer, and the rule that it broke.
     pub fault: Option<String>,
+    /// What a check found wrong with the last summary of the same passages.
+    pub faults: Option<SummaryFaults>,
 }
 
 /// A message as a summarizer reads it, or a piece of one.
@@ -223,6 +227,12 @@ impl SummaryTask {
         SummaryTask { schema: Some(schema), ..self }
     }
 
+    /// Sets what a check found wrong with the last summary of the same passages.
+    #[must_use]
+    pub fn faults(self, faults: SummaryFaults) -> Self {
+        SummaryTask { faults: Some(faults), ..self }
+    }
+
     /// Returns the system prompt.
     pub fn system(&self) -> String {
         let mut text = match (&self.instructions, &self.schema) {
@@ -258,6 +268,10 @@ impl SummaryTask {
             text.push_str("\n\nYour last answer was refused: ");
             text.push_str(fault);
             text.push('.');
+        }
+        if let Some(faults) = &self.faults {
+            text.push_str("\n\n");
+            text.push_str(&faults.to_model());
         }
         text
     }

@@ -152,6 +152,8 @@ impl SlidingWindowBuilder {
         let hooks = self.hooks();
         let mut session = Session::open(self.store, &name, settings).await?;
         session = session.with_summarizer(self.summarizer).with_focus(focus).with_hooks(hooks);
+        // Crux takes whatever its summarizer says.
+        session = session.with_summary_check(false);
         if let Some(time_limit) = self.time_limit {
             session = session.with_time_limit(time_limit);
         }
@@ -182,7 +184,7 @@ impl SlidingWindowBuilder {
         hooks.on_compact_end(move |event| {
             let hook = match event.outcome {
                 CompactionOutcome::Summarized | CompactionOutcome::Cut => &end,
-                CompactionOutcome::Failed { .. } => &failed,
+                CompactionOutcome::Failed { .. } | CompactionOutcome::Refused { .. } => &failed,
             };
             if let Some(hook) = hook {
                 hook(event);

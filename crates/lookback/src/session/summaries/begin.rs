@@ -22,7 +22,7 @@ impl Session {
     /// Takes up a summary that is ready, or begins the one that the engine asks for, unless one is being made. Returns
     /// the entries that were written. An error is logged and changes nothing.
     pub(in crate::session) async fn begin(&mut self, request: SummaryRequest) -> Vec<Entry> {
-        let dropped = is_gone(&request, self.engine.view());
+        let dropped = is_gone(&request.claim, self.engine.view());
         let mut request = Some(request);
         let begun = self.take_up_or_start(&mut request).await;
         // The engine asks only once for messages that it has dropped.
@@ -91,6 +91,7 @@ impl Session {
         let total_tokens = self.engine.tokens(self.engine.view());
         let span = self.hooks.start(&CompactStart { session: name.clone(), evicted_count, total_tokens });
         let task = SummaryTask { focus: summaries.focus.clone(), ..calls::task(&request) };
+        let messages = if summaries.check { request.messages } else { Vec::new() };
         let making = Making {
             store: self.store.clone(),
             session: name.clone(),
@@ -104,6 +105,7 @@ impl Session {
             id,
             claim,
             failures,
+            messages,
         };
         let made = async move {
             making.make(task).await;

@@ -5,14 +5,20 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_lite::{FutureExt as _, future};
+use lookback_core::Message;
 use lookback_core::engine::{SummaryClaim, SummaryRejected};
 use lookback_core::tokens::TokenCounter;
 use tracing::Span;
 
 use super::note::{Note, failed};
-use crate::session::hooks::{CompactEnd, CompactionOutcome, Hooks};
+use crate::session::hooks::{CompactEnd, CompactionOutcome, Hooks, SummaryRefused};
 use crate::store::{LogName, Store, StoreError};
-use crate::summarize::{Spawner, Summarizer, SummarizerError, Summary, SummaryTask, run};
+use crate::summarize::{
+    Spawner, Summarizer, SummarizerError, Summary, SummaryFaults, SummarySource, SummaryTask, run,
+};
+
+/// The check of fewer bytes takes a few milliseconds.
+const AT_ONCE: u64 = 64 << 10;
 
 /// Everything that making one summary needs.
 pub(super) struct Making {
@@ -29,6 +35,15 @@ pub(super) struct Making {
     pub(super) id: String,
     pub(super) claim: SummaryClaim,
     pub(super) failures: u32,
+    /// What is summarized, for the check. Empty if nothing is checked.
+    pub(super) messages: Vec<Arc<Message>>,
+}
+
+/// A summary that was made.
+enum Made {
+    Passed(Summary),
+    /// It did not pass its check, and neither did the one before it.
+    Refused(Arc<SummaryFaults>),
 }
 
 /// Why no summary was made. Its text contains nothing of the messages.
@@ -57,11 +72,15 @@ impl Making {
         let begun = Instant::now();
         let tokens_before = self.claim.size.tokens;
         let (note, tokens_after, outcome) = match self.within_time(task).await {
-            Ok(Summary { text, tokens_after, .. }) => {
+            Ok(Made::Passed(Summary { text, tokens_after, .. })) => {
                 let (id, claim, model) = (self.id.clone(), self.claim.clone(), self.summarizer.model().to_owned());
                 let (of, failures) = (self.session.to_string(), self.failures);
                 let note = Note::Made { of, id, claim, text, model, tokens_before, tokens_after, failures };
                 (note, tokens_after, CompactionOutcome::Summarized)
+            }
+            Ok(Made::Refused(faults)) => {
+                let note = Note::Refused { of: self.session.to_string(), id: self.id.clone(), claim: self.claim.clone() };
+                (note, 0, CompactionOutcome::Refused { faults })
             }
             Err(reason) => {
                 let note = failed(&self.session, reason.to_string(), self.failures);
@@ -76,27 +95,63 @@ impl Making {
         self.hooks.end(&Span::current(), &end);
     }
 
-    async fn within_time(&self, task: SummaryTask) -> Result<Summary, NoSummary> {
-        let made = async {
-            match AssertUnwindSafe(run(&*self.summarizer, task, &*self.counter)).catch_unwind().await {
-                // No model was asked, because nothing was said: there is nothing to take up.
-                Ok(Ok(summary)) if summary.text.is_empty() => Err(SummaryRejected::Empty.into()),
-                Ok(Ok(summary)) => Ok(summary),
-                Ok(Err(error)) => {
-                    self.spawner.learn(&error);
-                    Err(error.into())
-                }
-                Err(panic) => {
-                    let message = panic.downcast_ref::<&'static str>().copied();
-                    Err(NoSummary::Panicked(message.unwrap_or("the summarizer panicked")))
-                }
-            }
-        };
+    async fn within_time(&self, task: SummaryTask) -> Result<Made, NoSummary> {
         let late = async {
             async_io::Timer::after(self.time_limit).await;
             Err(NoSummary::Late)
         };
-        future::or(made, late).await
+        future::or(self.make_checked(task), late).await
+    }
+
+    /// Makes a summary that passes its check, in at most two tries.
+    async fn make_checked(&self, task: SummaryTask) -> Result<Made, NoSummary> {
+        if self.messages.is_empty() {
+            return Ok(Made::Passed(self.make_once(task).await?));
+        }
+        let first = self.make_once(task.clone()).await?;
+        let source = self.source(task.previous.clone()).await;
+        let faults = source.check(&first.text, task.aim(), &*self.counter);
+        if faults.is_empty() {
+            return Ok(Made::Passed(first));
+        }
+        let faults = Arc::new(faults);
+        self.refuse(&faults, true);
+        let second = self.make_once(SummaryTask { faults: Some((*faults).clone()), ..task.clone() }).await?;
+        let faults = source.check(&second.text, task.aim(), &*self.counter);
+        if faults.is_empty() {
+            return Ok(Made::Passed(second));
+        }
+        let faults = Arc::new(faults);
+        self.refuse(&faults, false);
+        Ok(Made::Refused(faults))
+    }
+
+    /// Prepares the check: on a thread of a pool, if that would hold an executor up.
+    async fn source(&self, previous: Option<String>) -> SummarySource {
+        let messages = self.messages.clone();
+        let prepare = move || SummarySource::new(messages.iter().map(|message| &**message), previous.as_deref());
+        if self.claim.size.bytes < AT_ONCE { prepare() } else { blocking::unblock(prepare).await }
+    }
+
+    async fn make_once(&self, task: SummaryTask) -> Result<Summary, NoSummary> {
+        match AssertUnwindSafe(run(&*self.summarizer, task, &*self.counter)).catch_unwind().await {
+            // No model was asked, because nothing was said: there is nothing to take up.
+            Ok(Ok(summary)) if summary.text.is_empty() => Err(SummaryRejected::Empty.into()),
+            Ok(Ok(summary)) => Ok(summary),
+            Ok(Err(error)) => {
+                self.spawner.learn(&error);
+                Err(error.into())
+            }
+            Err(panic) => {
+                let message = panic.downcast_ref::<&'static str>().copied();
+                Err(NoSummary::Panicked(message.unwrap_or("the summarizer panicked")))
+            }
+        }
+    }
+
+    fn refuse(&self, faults: &Arc<SummaryFaults>, again: bool) {
+        let (session, model) = (self.session.clone(), self.summarizer.model().to_owned());
+        self.hooks.refuse(&SummaryRefused { session, model, faults: faults.clone(), again });
     }
 
     async fn write(&self, note: &Note) -> Result<(), StoreError> {

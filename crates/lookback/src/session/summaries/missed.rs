@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use lookback_core::engine::SummaryRequest;
+use lookback_core::engine::{SummaryClaim, SummaryRequest};
 use lookback_core::transcript::Position;
 use lookback_core::view::View;
 
@@ -59,7 +59,7 @@ impl Missed {
             all.claim.covers.splice(..0, missed.claim.covers.iter().cloned());
             all.claim.stands_for = all.claim.stands_for.saturating_add(missed.claim.size.tokens);
         }
-        if is_gone(&request, view) {
+        if is_gone(&request.claim, view) {
             gone.push(request);
         }
         self.in_work = gone;
@@ -67,8 +67,8 @@ impl Missed {
     }
 }
 
-/// Whether everything that a request covers has left the window.
-pub(super) fn is_gone(request: &SummaryRequest, view: &View) -> bool {
-    let covered = |position| request.claim.covers.iter().any(|span| span.contains(&position));
+/// Whether everything that a claim covers has left the window.
+pub(super) fn is_gone(claim: &SummaryClaim, view: &View) -> bool {
+    let covered = |position| claim.covers.iter().any(|span| span.contains(&position));
     !view.messages().any(|item| covered(item.position()))
 }

@@ -2,9 +2,11 @@
 //!
 //! A session's summaries have a log of their own. Whoever wants to make one first writes a claim into that log, and the
 //! store lets one of several claims win. The maker writes the result into the same log, even if the session has been
-//! closed. The next window of any process takes the summary up.
+//! closed. The next window of any process takes the summary up. If the summary does not pass its check, and the second
+//! one neither, what it would have covered leaves the window without it.
 
 mod begin;
+mod let_go;
 mod making;
 mod missed;
 mod newest;
@@ -44,6 +46,8 @@ pub(super) struct Summaries {
     pub(super) focus: Vec<String>,
     pub(super) spawner: Spawner,
     pub(super) time_limit: Duration,
+    /// Whether a summary is checked against what it replaces.
+    pub(super) check: bool,
     log: LogName,
     work: Work,
     missed: Missed,
@@ -74,6 +78,7 @@ impl Summaries {
             focus: ["decisions", "facts", "preferences"].map(str::to_owned).to_vec(),
             spawner: Spawner::default(),
             time_limit: TIME_LIMIT,
+            check: true,
             log: name.summary_of(),
             work: Work::None,
             missed: Missed::default(),

@@ -41,13 +41,17 @@ pub(super) enum Note {
         #[serde(default)]
         failures: u32,
     },
+    /// Two summaries did not pass their check, right behind their claim as [`Note::Made`]. What they would have covered is
+    /// to leave the window without a summary.
+    Refused { of: String, id: String, claim: SummaryClaim },
     /// Nothing came of it. The next try is at `retry`.
     Failed { of: String, reason: String, failures: u32, retry: Millis },
 }
 
 impl Note {
     pub(super) fn is_of(&self, session: &LogName) -> bool {
-        let (Note::Started { of, .. } | Note::Made { of, .. } | Note::Failed { of, .. }) = self;
+        let (Note::Started { of, .. } | Note::Made { of, .. } | Note::Refused { of, .. } | Note::Failed { of, .. }) =
+            self;
         of == session.as_str()
     }
 
@@ -61,6 +65,12 @@ impl Note {
 pub(super) fn failed(session: &LogName, reason: String, failures: u32) -> Note {
     let retry = now().unwrap_or_default().saturating_add(millis(wait(failures)));
     Note::Failed { of: session.to_string(), reason, failures: failures.saturating_add(1), retry }
+}
+
+/// The note that what a refused summary would have covered is no longer waited for: the next one may begin at once.
+pub(super) fn let_go(session: &LogName) -> Note {
+    let reason = "the summary did not pass its check".to_owned();
+    Note::Failed { of: session.to_string(), reason, failures: 0, retry: now().unwrap_or_default() }
 }
 
 /// The wait before the next try, after `failures` failures in a row before this one: none after the first, then 1, 2, 4

@@ -8,6 +8,7 @@ use lookback_core::engine::{Engine, SummaryClaim, SummaryRejected};
 use lookback_core::transcript::{Entry, Position};
 use tracing::Span;
 
+use super::let_go::LetGo;
 use super::making::{NoSummary, end_of};
 use super::newest::Newest;
 use super::note::{Note, failed, wait};
@@ -23,7 +24,7 @@ pub(super) enum Look {
     Free(Free),
     /// Somebody makes one, or it is too early for another try.
     Wait,
-    /// A summary was taken up: the entries that record it.
+    /// A summary was taken up, or what a refused one would have covered has left: the entries that record it.
     TakenUp(Vec<Entry>),
 }
 
@@ -132,19 +133,21 @@ impl Session {
                 Some(left) => (Look::Wait, Work::Wait { until: Instant::now() + left }),
             },
             Some(Note::Made { claim, text, failures, .. }) => match self.accept(&claim, &text).await? {
-                Answer::Accepted(entries) => {
-                    self.summaries.missed.forget(&claim.covers);
-                    self.summaries.missed.wait_again();
-                    self.summaries.work = Work::None;
-                    self.release_limits();
-                    return Ok(Look::TakenUp(entries));
-                }
+                Answer::Accepted(entries) => return Ok(self.done(&claim, entries)),
                 Answer::Rejected(SummaryRejected::Superseded) => (Look::Free(Free { end, failures: 0 }), Work::None),
                 Answer::Rejected(SummaryRejected::Waits) => (Look::Wait, Work::Wait { until: Instant::now() }),
                 Answer::Rejected(rejected) => {
                     self.fail(&claim, end, failures, rejected.into()).await?;
                     (Look::Wait, Work::Wait { until: Instant::now() })
                 }
+            },
+            Some(Note::Refused { claim, .. }) => match self.let_go(&claim, end).await? {
+                LetGo::Left(entries) => return Ok(self.done(&claim, entries)),
+                LetGo::Nothing => {
+                    self.summaries.missed.forget(&claim.covers);
+                    (Look::Free(Free { end: end + 1, failures: 0 }), Work::None)
+                }
+                LetGo::Waits => (Look::Wait, Work::Wait { until: Instant::now() }),
             },
         };
         // Last, so that nothing has changed if this future is dropped before: the next call looks again.
@@ -155,6 +158,15 @@ impl Session {
             Look::Wait | Look::TakenUp(_) => self.hold_limits(),
         }
         Ok(look)
+    }
+
+    /// What a summary covers has left the window.
+    fn done(&mut self, claim: &SummaryClaim, entries: Vec<Entry>) -> Look {
+        self.summaries.missed.forget(&claim.covers);
+        self.summaries.missed.wait_again();
+        self.summaries.work = Work::None;
+        self.release_limits();
+        Look::TakenUp(entries)
     }
 
     async fn accept(&mut self, claim: &SummaryClaim, text: &str) -> Result<Answer, Error> {

@@ -77,7 +77,7 @@ impl Session {
                             return Ok(Some(Box::pin(async { _ = async_io::Timer::after(LOOK_SOON).await })));
                         }
                         // It has just ended, or it cannot be taken up yet: a second look tells which.
-                        Some(Note::Made { .. }) if !std::mem::replace(&mut seen, true) => {}
+                        Some(Note::Made { .. } | Note::Refused { .. }) if !std::mem::replace(&mut seen, true) => {}
                         Some(Note::Failed { retry, failures, .. })
                             if self.summaries.left(end, retry, wait(failures)).is_none()
                                 && !std::mem::replace(&mut seen, true) => {}
