@@ -1,11 +1,12 @@
 //! Measures the figures that Lookback claims, each beside what it is compared with, in one run.
 //!
 //! `cargo run --release --manifest-path bench/Cargo.toml [push|open|body|count|faces|summary]` runs one of them, or
-//! all without a name. `... corpus FILE` replays real transcripts, which are not part of the repository, and `...
-//! notes FILE` replays them with notes to the model. Shared machines are noisy, so read the ratios, which are medians.
+//! all without a name. `... corpus FILE` replays real transcripts, which are not part of the repository, `... notes
+//! FILE` replays them with notes to the model, and `... check FILE` checks summaries of them. Shared machines are noisy, so read the ratios, which are medians.
 
 mod alloc;
 mod body;
+mod check;
 mod corpus;
 mod count;
 mod faces;
@@ -39,12 +40,13 @@ fn main() {
         ["summary"] => summary::run(),
         ["corpus", file] => corpus::run(file),
         ["notes", file] => notes::run(file),
+        ["check", file] => check::run(file),
         // These measure something in a process of its own.
         ["open", store, session] => open::child(store, session),
         ["json", file] => body::child(file),
         ["count", counter, file] => count::child(counter, file),
         _ => {
-            eprintln!("usage: bench [push|open|body|count|faces|summary|corpus FILE|notes FILE]");
+            eprintln!("usage: bench [push|open|body|count|faces|summary|corpus FILE|notes FILE|check FILE]");
             std::process::exit(2);
         }
     }

@@ -231,7 +231,7 @@ fn shares(task: &SummaryTask) -> impl Iterator<Item = (f64, String)> + '_ {
 /// Whether a unit would be refused for what the last summary was refused for.
 fn is_refused(faults: &SummaryFaults, role: PassageRole, text: &str) -> bool {
     let order = !faults.orders.is_empty() && role == PassageRole::Tool && check::is_order(text);
-    order || faults.language.is_some_and(|language| check::is_in(text, language.summary))
+    order || faults.language.is_some_and(|language| !check::is_in(text, language.source))
 }
 
 /// The words of all units.

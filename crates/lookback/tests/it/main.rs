@@ -42,6 +42,7 @@ mod strands;
 mod summaries;
 mod summarize;
 mod summarize_http;
+mod summary_check;
 mod transfer;
 mod two_tier;
 mod vectors;

@@ -13,9 +13,7 @@ use tracing::Span;
 use super::note::{Note, failed};
 use crate::session::hooks::{CompactEnd, CompactionOutcome, Hooks, SummaryRefused};
 use crate::store::{LogName, Store, StoreError};
-use crate::summarize::{
-    Spawner, Summarizer, SummarizerError, Summary, SummaryFaults, SummarySource, SummaryTask, run,
-};
+use crate::summarize::{Spawner, Summarizer, SummarizerError, Summary, SummaryFaults, SummarySource, SummaryTask, run};
 
 /// The check of fewer bytes takes a few milliseconds.
 const AT_ONCE: u64 = 64 << 10;
@@ -79,7 +77,8 @@ impl Making {
                 (note, tokens_after, CompactionOutcome::Summarized)
             }
             Ok(Made::Refused(faults)) => {
-                let note = Note::Refused { of: self.session.to_string(), id: self.id.clone(), claim: self.claim.clone() };
+                let note =
+                    Note::Refused { of: self.session.to_string(), id: self.id.clone(), claim: self.claim.clone() };
                 (note, 0, CompactionOutcome::Refused { faults })
             }
             Err(reason) => {

@@ -38,7 +38,7 @@ const SCRIPTS: [(&str, u64, &[(char, char)]); 9] = [
     ("Thai", 1, &[('\u{e00}', '\u{e7f}')]),
 ];
 
-/// Frequent words of languages in Latin letters: such as are rare in the others.
+/// Frequent words of languages in Latin letters: such as are rare in the others, and are no words of code.
 const WORDS: [(&str, &[&str]); 7] = [
     (
         "English",
@@ -48,13 +48,16 @@ const WORDS: [(&str, &[&str]); 7] = [
         "German",
         &["der", "und", "ist", "nicht", "das", "ein", "eine", "mit", "auf", "für", "wird", "auch", "wurde", "den"],
     ),
+    ("French", &["les", "une", "dans", "pour", "qui", "avec", "sont", "pas", "sur", "cette", "été", "aux", "nous"]),
     (
-        "French",
-        &["les", "est", "une", "dans", "pour", "qui", "avec", "sont", "pas", "sur", "cette", "été", "aux", "du"],
+        "Spanish",
+        &["los", "las", "una", "por", "para", "está", "pero", "más", "como", "fue", "esta", "también", "desde"],
     ),
-    ("Spanish", &["el", "los", "las", "una", "por", "para", "está", "pero", "más", "como", "fue", "esta", "del", "y"]),
-    ("Portuguese", &["não", "uma", "os", "foi", "são", "pelo", "dos", "das", "também", "para", "como", "está", "ao"]),
-    ("Italian", &["il", "che", "una", "di", "per", "sono", "della", "nel", "gli", "con", "non", "alla", "anche", "è"]),
+    (
+        "Portuguese",
+        &["não", "uma", "foi", "são", "pelo", "dos", "das", "também", "para", "como", "está", "mas", "isso"],
+    ),
+    ("Italian", &["il", "che", "una", "sono", "della", "nel", "gli", "alla", "anche", "è", "questo", "delle", "stato"]),
     ("Dutch", &["het", "een", "niet", "voor", "zijn", "wordt", "met", "aan", "ook", "naar", "deze", "maar", "werd"]),
 ];
 

@@ -10,7 +10,7 @@ mod numbers;
 mod orders;
 
 use std::collections::{HashMap, HashSet};
-use std::fmt;
+use std::{fmt, iter};
 
 use lookback_core::Message;
 use lookback_core::message::{PartRef, Role};
@@ -269,7 +269,9 @@ impl SummarySource {
 
     fn orders(&self, summary: &str) -> Vec<String> {
         let mut found: Vec<String> = Vec::new();
-        for line in summary.lines().map(|line| line.trim().to_owned()).chain(units(summary)) {
+        // Line by line: two lines that were chosen from different places are no sentence.
+        let sentences = |line: &str| iter::once(line.trim().to_owned()).chain(units(line));
+        for line in summary.lines().flat_map(sentences) {
             if found.len() < MOST && self.is_copied_order(&line) && !found.contains(&line) {
                 found.push(line);
             }
