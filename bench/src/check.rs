@@ -118,12 +118,12 @@ fn spoil(
 fn other_number(summary: &str) -> Option<String> {
     let alone = |word: &&str| word.len() >= 4 && word.bytes().all(|byte| byte.is_ascii_digit());
     let word = summary.split_whitespace().find(alone)?;
-    let at = summary.split_inclusive(char::is_whitespace).scan(0, |at, piece| {
+    let mut pieces = summary.split_inclusive(char::is_whitespace).scan(0, |at, piece| {
         let start = *at;
         *at += piece.len();
         Some((start, piece))
     });
-    let (start, _) = at.into_iter().find(|(_, piece)| piece.trim_end() == word)?;
+    let (start, _) = pieces.find(|(_, piece)| piece.trim_end() == word)?;
     let last = word.bytes().last()?;
     let other = char::from(if last == b'9' { b'0' } else { last + 1 });
     let end = start + word.len();
