@@ -67,6 +67,9 @@ pub enum PolicyError {
     /// The text is not a policy in JSON. Or it names a preset, in TOML or JSON, and its other keys cannot change it.
     #[error("not a policy: {0}")]
     Json(serde_json::Error),
+    /// The policy cannot be written as TOML.
+    #[error("cannot write the policy as TOML: {0}")]
+    Write(toml::ser::Error),
     /// The policy makes no sense.
     #[error(transparent)]
     Fault(#[from] PolicyFault),

@@ -33,7 +33,7 @@ pub use self::systems::{
     ManagedWindow, MessageWindow, RollingSummary, TurnWindow, TwoTier, managed_window, message_window, rolling_summary,
     turn_window, two_tier,
 };
-pub use self::text::{named, named_with, parse, with};
+pub use self::text::{named, named_with, parse, to_toml, with};
 
 /// A preset's name, and what it is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

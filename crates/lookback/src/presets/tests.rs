@@ -186,6 +186,20 @@ fn the_documented_policy_reads_and_is_the_default_with_one_stage_more() {
 }
 
 #[test]
+fn every_preset_can_be_written_as_toml_and_read_again() {
+    for Preset { name, .. } in PRESETS {
+        let needed = if *name == "message-window" { ":max_messages=20" } else { "" };
+        let policy = named(&format!("{name}{needed}")).unwrap();
+        let text = to_toml(&policy).unwrap();
+        assert_eq!(parse(&text).unwrap(), policy, "{text}");
+    }
+    let policy = named("default:max_tokens=0.7").unwrap();
+    let odd = [r#"pace={"calls":3}"#, r#"arrival.marker="\n[... \"cut\" ...]\n""#, "stages=[]"];
+    let policy = with(policy, odd).unwrap();
+    assert_eq!(parse(&to_toml(&policy).unwrap()).unwrap(), policy);
+}
+
+#[test]
 fn a_file_may_be_toml_or_json() {
     let toml =
         parse("[limits]\ntokens = 0.7\n[[stages]]\nkind = \"truncate_results\"\nhead = 200\ntail = 200\nkeep = 2\n")

@@ -97,6 +97,23 @@ pub fn parse(text: &str) -> Result<Policy, PolicyError> {
     with(policy, [])
 }
 
+/// Returns a policy as TOML, which [`parse`] reads. Every value is written out, so that the text means the same when the
+/// presets of a later version differ.
+///
+/// ```
+/// use lookback::presets::{named, parse, to_toml};
+///
+/// let policy = named("default:max_tokens=48000,target_tokens=24000")?;
+/// assert_eq!(parse(&to_toml(&policy)?)?, policy);
+/// # Ok::<(), lookback::presets::PolicyError>(())
+/// ```
+///
+/// # Errors
+/// Returns an error if a value of the policy has no form in TOML. No policy that was read from text has such a value.
+pub fn to_toml(policy: &Policy) -> Result<String, PolicyError> {
+    toml::to_string(policy).map_err(PolicyError::Write)
+}
+
 fn read<T: DeserializeOwned>(text: &str) -> Result<T, PolicyError> {
     if text.trim_start().starts_with('{') {
         serde_json::from_str(text).map_err(PolicyError::Json)

@@ -2,13 +2,19 @@
 
 mod blocks;
 mod call;
+mod digest;
+mod front;
 mod identifiers;
 mod play;
 mod report;
+mod resample;
 mod said;
 mod spans;
 
 pub use blocks::{blocks, unrecorded};
 pub use call::{Groups, ReplayedCall};
+pub use digest::digest;
+pub use front::front;
 pub use play::{Replay, replay};
-pub use report::{Report, Reported};
+pub use report::{Missed, Report, Reported};
+pub use resample::{interval, resamples};

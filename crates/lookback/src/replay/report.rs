@@ -1,6 +1,6 @@
 //! The figures of a replay, beside those that the provider reported when the conversation took place.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::ReplayedCall;
 use crate::cache::Charge;
@@ -8,7 +8,8 @@ use crate::prices::Price;
 use crate::recording::RecordedUsage;
 
 /// The figures of a replay. The fields are those of the command line's JSON.
-#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Report {
     /// The name of the transcript; `total` for the sum of several.
@@ -66,7 +67,8 @@ fn is_false(value: &bool) -> bool {
 }
 
 /// What the provider reported about calls, beside what the replay computed for the same calls.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 #[non_exhaustive]
 pub struct Reported {
     /// The number of calls with a report.
@@ -85,6 +87,18 @@ pub struct Reported {
     pub replayed_tokens: u64,
     /// The cost of the same calls in the replay, in US dollars.
     pub replayed_cost: f64,
+}
+
+/// What the windows of a replay missed, as shares between 0 and 1.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[non_exhaustive]
+pub struct Missed {
+    /// Missed identifiers among the reused ones.
+    pub identifiers: f64,
+    /// Missed spans among the copied ones.
+    pub spans: f64,
+    /// Calls that missed an identifier or a span, among all calls.
+    pub calls: f64,
 }
 
 impl Reported {
@@ -121,6 +135,39 @@ impl Report {
     /// Creates the report of a transcript with this name under this policy, before the first call.
     pub fn new(id: impl Into<String>, policy: impl Into<String>) -> Self {
         Report { id: id.into(), policy: policy.into(), ..Report::default() }
+    }
+
+    /// Returns the cost by which policies are compared, in US dollars: that of the input, and of bringing back what was
+    /// missed.
+    ///
+    /// ```
+    /// use lookback::replay::Report;
+    ///
+    /// let mut report = Report::new("notes", "default");
+    /// (report.cost, report.recall_cost) = (2.0, 0.5);
+    /// assert_eq!(report.cost_with_recalls(), 2.5);
+    /// ```
+    pub fn cost_with_recalls(&self) -> f64 {
+        self.cost + self.recall_cost
+    }
+
+    /// Returns what the windows missed, as shares. A share of nothing is 0.
+    ///
+    /// ```
+    /// use lookback::replay::Report;
+    ///
+    /// let mut report = Report::new("notes", "default");
+    /// (report.reused_identifiers, report.missed_identifiers) = (200, 3);
+    /// assert_eq!((report.missed().identifiers, report.missed().spans), (0.015, 0.0));
+    /// ```
+    pub fn missed(&self) -> Missed {
+        #[allow(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+        let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
+        Missed {
+            identifiers: share(self.missed_identifiers, self.reused_identifiers),
+            spans: share(self.missed_spans, self.copied_spans),
+            calls: share(self.missed_calls, self.calls),
+        }
     }
 
     /// Counts a call.
