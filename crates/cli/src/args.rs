@@ -225,6 +225,7 @@ Examples:
   lookback replay examples/session.jsonl
   lookback replay examples/session.jsonl --policy tokens:max_tokens=32000
   lookback replay examples/session.jsonl --policy none --policy default --json
+  lookback replay examples/session.jsonl --svg front.svg
   lookback replay ~/.claude/projects --preamble-from-usage")]
 pub(crate) struct ReplayArgs {
     /// Recordings, or folders of recordings; `-` reads standard input
@@ -250,6 +251,9 @@ pub(crate) struct ReplayArgs {
     /// Print a JSON line for each transcript and policy, and then a total for each policy
     #[arg(long)]
     pub(crate) json: bool,
+    /// Draw a picture of what each policy costs and misses
+    #[arg(long, value_name = "FILE", value_parser = place())]
+    pub(crate) svg: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) store: StoreArg,
 }
@@ -331,7 +335,7 @@ impl StoreArg {
     }
 }
 
-/// Parses the path of a store.
+/// Parses a path, in which `~/` is the home folder.
 fn place() -> impl TypedValueParser<Value = PathBuf> {
     PathBufValueParser::new().try_map(store::from_home)
 }

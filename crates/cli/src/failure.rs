@@ -71,6 +71,10 @@ pub(crate) enum Failure {
     FolderOfSessions(String),
     #[error("{} is a store of Lookback; run `lookback facts export` with --store {}/", .0.display(), .0.display().to_string().trim_end_matches('/'))]
     OwnStore(PathBuf),
+    #[error("{place} could not be written: {error}")]
+    Unwritable { place: String, error: io::Error },
+    #[error("the recordings contain no model call, so no policy can be compared with another")]
+    NoCalls,
     #[error("the output could not be written: {0}")]
     Output(io::Error),
     #[error("the output could not be written as JSON: {0}")]
@@ -149,6 +153,8 @@ impl Failure {
             | Failure::FolderOfSessions(_)
             | Failure::OwnStore(_)
             | Failure::Folder { .. }
+            | Failure::Unwritable { .. }
+            | Failure::NoCalls
             | Failure::Output(_)
             | Failure::Json(_) => 2,
             #[cfg(feature = "mcp")]

@@ -5,10 +5,13 @@ mod changes;
 mod commands;
 mod failure;
 mod input;
+mod interruption;
 mod json;
 mod output;
+mod recordings;
 mod store;
 mod words;
+mod written;
 
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
 //! `lookback replay`: what recorded sessions would have sent, and what that would have cost.
 
-mod recordings;
+mod picture;
 mod tables;
 
 use std::collections::{HashMap, HashSet};
@@ -14,17 +14,16 @@ use futures_lite::future::block_on;
 use lookback::replay::{self, ReplayedCall, Report};
 use lookback::{Durability, LogName, Policy, Price, Recording, Settings, Store};
 
-use self::recordings::Recordings;
 use crate::args::ReplayArgs;
 use crate::failure::Failure;
+use crate::interruption::{self, INTERRUPTED};
+use crate::recordings::Recordings;
 use crate::store::{self, Opening};
+use crate::written::Written;
 use crate::{input, output};
 
 /// The policies that a single policy is compared with: the label, and the preset.
 const COMPARED: [(&str, &str); 2] = [("no window", "none"), ("last 40 messages", "messages")];
-
-/// The exit code of a command that Ctrl-C ended, by the convention of shells.
-const INTERRUPTED: u8 = 130;
 
 /// One of the policies that are compared.
 struct Candidate {
@@ -63,7 +62,8 @@ struct Replayed {
 pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let price = input::price(&args.prices.name)?;
     let mut candidates = candidates(args)?;
-    let recordings = Recordings::find(args)?;
+    let recordings = Recordings::find(&args.files, args.dialect.name.0)?;
+    let drawing = args.svg.as_deref().map(Written::begin).transpose()?;
     let run = Run::start(args, price, recordings.messages() * candidates.len() as u64)?;
     let mut names = Names::before(candidates.iter().filter_map(|candidate| candidate.suffix.as_deref()));
     let replayed = run.replay_all(&recordings, &mut candidates, &mut names)?;
@@ -80,6 +80,9 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
             recordings.count() * candidates.len()
         ));
         return Ok(ExitCode::from(INTERRUPTED));
+    }
+    if let Some(drawing) = drawing {
+        drawing.finish(&picture::svg(&totals(&candidates)))?;
     }
     if !args.json {
         suggest(&names.first, &args.store.path);
@@ -105,17 +108,9 @@ fn candidates(args: &ReplayArgs) -> Result<Vec<Candidate>, Failure> {
     Ok(candidates)
 }
 
-/// Returns a flag that is set when Ctrl-C is pressed. A second Ctrl-C ends the program at once.
-fn interruption() -> Result<Arc<AtomicBool>, Failure> {
-    let interrupted = Arc::new(AtomicBool::new(false));
-    let pressed = interrupted.clone();
-    let handler = move || {
-        if pressed.swap(true, Ordering::SeqCst) {
-            std::process::exit(i32::from(INTERRUPTED));
-        }
-    };
-    ctrlc::set_handler(handler).map_err(Failure::Handler)?;
-    Ok(interrupted)
+/// Returns the totals of all candidates with their labels.
+fn totals(candidates: &[Candidate]) -> Vec<(&str, &Report)> {
+    candidates.iter().map(|candidate| (candidate.label.as_str(), &candidate.total)).collect()
 }
 
 impl<'a> Run<'a> {
@@ -128,7 +123,7 @@ impl<'a> Run<'a> {
             // A replay can be repeated, so it does not wait for the disk.
             store: store::open(&args.store.path, Opening::Made(Durability::System))?,
             bar: output::progress(steps, "replaying"),
-            interrupted: interruption()?,
+            interrupted: interruption::flag()?,
         })
     }
 
@@ -144,7 +139,7 @@ impl<'a> Run<'a> {
         names: &mut Names,
     ) -> Result<Replayed, Failure> {
         let mut replayed = Replayed::default();
-        for (index, recording) in recordings.read(self.args).enumerate() {
+        for (index, recording) in recordings.read().enumerate() {
             let recording = recording?;
             let name = names.give(&recording, index);
             let reports = self.replay_under_each(&recording, &name, candidates, &mut replayed)?;
@@ -238,8 +233,7 @@ impl<'a> Run<'a> {
         if *cut_short && candidates.iter().all(|candidate| candidate.total.calls == 0) {
             return Ok(());
         }
-        let totals: Vec<_> = candidates.iter().map(|candidate| (candidate.label.as_str(), &candidate.total)).collect();
-        output::rows(&tables::totals(&totals))?;
+        output::rows(&tables::totals(&totals(candidates)))?;
         let price = &self.price;
         let [name, date, source] = [&price.name, &price.date, &price.source].map(|text| output::plain(text));
         output::line(&format!("\nInput at the prices `{name}` of {date} ({source})."))?;

@@ -497,6 +497,32 @@ fn a_window_that_cannot_keep_to_its_limit_says_so() {
     assert_eq!(lines[0]["over_limit_calls"], 0);
 }
 
+#[test]
+fn a_picture_has_every_policy_and_replaces_a_file_only_when_it_is_whole() {
+    let lab = Lab::new().with_example().with("front.svg", "a picture of before");
+    let policies = ["none", "messages:max_messages=40,target_messages=20", "tokens:max_tokens=32000"];
+    let flags = policies.iter().flat_map(|policy| ["--policy", policy]);
+    let args = ["replay", "session.jsonl", "--svg", "front.svg", "--json"];
+    reports(&lab.run(&args.into_iter().chain(flags).collect::<Vec<_>>()), &policies, 1);
+    let svg = fs::read_to_string(lab.path("front.svg")).unwrap();
+    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n"));
+    for policy in policies {
+        assert!(svg.contains(&format!(">{policy}</text>")), "{policy}");
+    }
+    assert_eq!(svg.matches("class=\"front\"").count(), 3, "a front in each plot");
+    // A single policy is drawn beside those that it is compared with.
+    lab.run(&["replay", "session.jsonl", "--svg", "front.svg"]).out();
+    let compared = fs::read_to_string(lab.path("front.svg")).unwrap();
+    assert!(["default", "no window", "last 40 messages"].iter().all(|label| compared.contains(label)));
+    lab.run(&["replay", "session.jsonl", "--svg", "front.svg", "--policy", "default:hard.tokens=5"]).fails(1, "hard");
+    assert_eq!(fs::read_to_string(lab.path("front.svg")).unwrap(), compared, "it stays if the replay fails");
+    let unwritable = ["replay", "session.jsonl", "--svg", "missing/front.svg"];
+    lab.run(&unwritable).fails(2, "missing/front.svg could not be written");
+    lab.run(&["replay", "session.jsonl", "--svg", "."]).fails(2, "could not be written");
+    let left: Vec<_> = fs::read_dir(lab.path("")).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert!(left.iter().all(|name| !name.to_str().unwrap().ends_with(".tmp")), "{left:?}");
+}
+
 /// Returns a lab with a folder of two Claude Code sessions, the second one with a side chain.
 fn claude_code() -> Lab {
     let lab = Lab::new();

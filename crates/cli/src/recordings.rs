@@ -3,9 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use lookback::Recording;
+use lookback::{Dialect, Recording};
 
-use crate::args::ReplayArgs;
 use crate::failure::Failure;
 use crate::{input, output};
 
@@ -15,6 +14,8 @@ use crate::{input, output};
 /// again when they are replayed, because there may be gigabytes of them.
 pub(crate) struct Recordings {
     sources: Vec<Source>,
+    /// The dialect, if it is not to be recognized.
+    dialect: Option<Dialect>,
 }
 
 enum Source {
@@ -23,20 +24,20 @@ enum Source {
 }
 
 impl Recordings {
-    pub(crate) fn find(args: &ReplayArgs) -> Result<Recordings, Failure> {
+    pub(crate) fn find(files: &[PathBuf], dialect: Option<Dialect>) -> Result<Recordings, Failure> {
         let mut sources = Vec::new();
-        for path in &args.files {
+        for path in files {
             if path.is_dir() {
-                sources.extend(in_folder(path, args)?);
+                sources.extend(in_folder(path, dialect)?);
             } else {
-                let read = read(path, args)?;
+                let read = read(path, dialect)?;
                 if read.is_empty() {
                     return Err(Failure::Empty(input::place(path)));
                 }
                 sources.push(Source::Named(read));
             }
         }
-        Ok(Recordings { sources })
+        Ok(Recordings { sources, dialect })
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -56,10 +57,10 @@ impl Recordings {
     }
 
     /// Returns all recordings in order.
-    pub(crate) fn read(self: &Recordings, args: &ReplayArgs) -> impl Iterator<Item = Result<Recording, Failure>> {
+    pub(crate) fn read(&self) -> impl Iterator<Item = Result<Recording, Failure>> {
         self.sources.iter().flat_map(move |source| match source {
             Source::Named(recordings) => recordings.iter().cloned().map(Ok).collect::<Vec<_>>(),
-            Source::InFolder { path, .. } => match read(path, args) {
+            Source::InFolder { path, .. } => match read(path, self.dialect) {
                 Ok(recordings) => recordings.into_iter().map(Ok).collect(),
                 // A session that is in use may have changed or gone since the first reading.
                 Err(failure) => {
@@ -75,24 +76,24 @@ fn messages(recordings: &[Recording]) -> u64 {
     recordings.iter().map(|recording| recording.messages.len() as u64).sum()
 }
 
-fn read(path: &Path, args: &ReplayArgs) -> Result<Vec<Recording>, Failure> {
+fn read(path: &Path, dialect: Option<Dialect>) -> Result<Vec<Recording>, Failure> {
     let stem = path.file_stem().and_then(|stem| stem.to_str()).filter(|stem| *stem != "-").unwrap_or("replay");
     // The stem of `session.jsonl.gz` is `session`.
     let stem = stem.strip_suffix(".jsonl").or(stem.strip_suffix(".json")).unwrap_or(stem);
-    let read = Recording::read(&input::text(path)?, stem, args.dialect.name.0);
+    let read = Recording::read(&input::text(path)?, stem, dialect);
     read.map_err(|fault| Failure::Recording { place: input::place(path), fault })
 }
 
 /// Returns the recordings in a folder and its subfolders, sorted by path. Warns of files that are not recordings, and
 /// skips them.
-fn in_folder(folder: &Path, args: &ReplayArgs) -> Result<Vec<Source>, Failure> {
+fn in_folder(folder: &Path, dialect: Option<Dialect>) -> Result<Vec<Source>, Failure> {
     let mut files = Vec::new();
     find(folder, &mut files)?;
     files.sort();
     let bar = output::progress(files.len() as u64, "reading");
     let (mut sources, mut passed) = (Vec::new(), Vec::new());
     for path in files {
-        match read(&path, args) {
+        match read(&path, dialect) {
             Ok(read) if read.is_empty() => {}
             Ok(read) => {
                 sources.push(Source::InFolder { path, recordings: read.len(), messages: messages(&read) });

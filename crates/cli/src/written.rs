@@ -1,0 +1,61 @@
+//! A file that a command writes: whole, or not at all.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+
+/// A file that is to be written. Until then, the file with its name stays as it is.
+pub(crate) struct Written {
+    path: PathBuf,
+    /// The file beside it that becomes it. `None` if the path is no regular file, such as a pipe, which is written to
+    /// as it is.
+    beside: Option<PathBuf>,
+}
+
+impl Written {
+    /// Checks that a file can be written here, so that a long command does not end with this error.
+    pub(crate) fn begin(path: &Path) -> Result<Written, Failure> {
+        let fault = |error| Failure::Unwritable { place: path.display().to_string(), error };
+        // A link stays, and what it leads to is replaced.
+        let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        if path.is_dir() {
+            return Err(fault(io::ErrorKind::IsADirectory.into()));
+        }
+        if path.exists() && !path.is_file() {
+            return Ok(Written { path, beside: None });
+        }
+        let name = path.file_name().ok_or_else(|| fault(io::ErrorKind::InvalidFilename.into()))?;
+        let mut hidden = std::ffi::OsString::from(".");
+        hidden.push(name);
+        hidden.push(format!(".{}.tmp", std::process::id()));
+        let beside = path.with_file_name(hidden);
+        File::create(&beside).map_err(fault)?;
+        Ok(Written { path, beside: Some(beside) })
+    }
+
+    /// Writes the text.
+    pub(crate) fn finish(self, text: &str) -> Result<(), Failure> {
+        self.write(text).map_err(|error| Failure::Unwritable { place: self.path.display().to_string(), error })
+    }
+
+    fn write(&self, text: &str) -> io::Result<()> {
+        let Some(beside) = &self.beside else {
+            return fs::OpenOptions::new().write(true).open(&self.path)?.write_all(text.as_bytes());
+        };
+        let mut file = File::create(beside)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(beside, &self.path)
+    }
+}
+
+impl Drop for Written {
+    /// Removes the file beside, which is still there if the command has failed.
+    fn drop(&mut self) {
+        if let Some(beside) = &self.beside {
+            let _ = fs::remove_file(beside);
+        }
+    }
+}
