@@ -1,6 +1,7 @@
 //! The command line: the commands, their options and their help.
 
 mod facts;
+mod tune;
 
 #[cfg(feature = "mcp")]
 use std::net::SocketAddr;
@@ -15,6 +16,7 @@ use lookback::{LogName, memory::Memory};
 use crate::store;
 
 pub(crate) use facts::{AddArgs, FactsCommand, Place, RecallArgs, Whose, WhoseExactly};
+pub(crate) use tune::TuneArgs;
 
 /// Decides what a language model sees of a long conversation.
 #[derive(Debug, Parser)]
@@ -26,6 +28,7 @@ pub(crate) use facts::{AddArgs, FactsCommand, Place, RecallArgs, Whose, WhoseExa
     after_help = "\
 Examples:
   lookback replay examples/session.jsonl   # what a session would cost
+  lookback tune examples/session.jsonl     # the policy for your sessions
   lookback window examples/request.json    # a request with its window
   lookback check examples/request.json     # would a provider accept it?
   lookback rules AM2                       # a rule of a provider, explained
@@ -48,6 +51,7 @@ pub(crate) enum Command {
     Check(CheckArgs),
     Rules(RulesArgs),
     Replay(ReplayArgs),
+    Tune(TuneArgs),
     /// Manage the sessions in a store: list, show, window, calls, export, search, delete
     #[command(
         subcommand,

@@ -73,7 +73,7 @@ pub(crate) enum Failure {
     OwnStore(PathBuf),
     #[error("{place} could not be written: {error}")]
     Unwritable { place: String, error: io::Error },
-    #[error("the recordings contain no model call, so no policy can be compared with another")]
+    #[error("there is nothing to compare: no recording with a model call was replayed under every policy")]
     NoCalls,
     #[error("the output could not be written: {0}")]
     Output(io::Error),

@@ -81,7 +81,7 @@ pub(crate) fn option(path: &Path) -> String {
 }
 
 /// Creates a folder and its parents. Only their owner may read them, because conversations are private.
-fn make_private(folder: &Path) -> io::Result<()> {
+pub(crate) fn make_private(folder: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);

@@ -8,6 +8,7 @@ mod recall;
 mod replay;
 mod rules;
 mod sessions;
+mod tune;
 mod window;
 
 use std::process::ExitCode;
@@ -24,6 +25,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Check(args) => check::run(&args),
         Command::Rules(args) => rules::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Tune(args) => tune::run(&args),
         Command::Sessions(command) => sessions::run(command),
         Command::Facts(command) => facts::run(command),
         Command::Recall(args) => recall::run(args),

@@ -13,6 +13,7 @@ fn help_teaches_with_examples() {
         &["check"],
         &["rules"],
         &["replay"],
+        &["tune"],
         &["sessions"],
         &["sessions", "list"],
         &["sessions", "show"],
@@ -93,7 +94,7 @@ fn completions_are_scripts() {
     for (shell, begins) in [("bash", "_lookback() {"), ("zsh", "#compdef lookback"), ("fish", "# Print an optspec")] {
         let run = lab.run(&["completions", shell]);
         assert!(run.out().starts_with(begins), "{}", &run.stdout[..80]);
-        for word in ["window", "check", "replay", "sessions", "facts", "recall", "policy", "explain"] {
+        for word in ["window", "check", "replay", "tune", "sessions", "facts", "recall", "policy", "explain"] {
             assert!(run.stdout.contains(word), "{shell}: {word}");
         }
     }

@@ -1,0 +1,261 @@
+//! `lookback tune`: the policy for recorded sessions, found by replaying them under many.
+
+mod choice;
+mod grid;
+mod state;
+mod told;
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use futures_lite::future::block_on;
+use lookback::replay::{self, ReplayedCall, Report};
+use lookback::{Error, Policy, Price, Recording, Settings};
+
+use self::choice::Bounds;
+use self::state::State;
+use self::told::Comparison;
+use crate::args::TuneArgs;
+use crate::failure::Failure;
+use crate::interruption::{self, INTERRUPTED};
+use crate::recordings::Recordings;
+use crate::written::Written;
+use crate::{input, output};
+
+/// The policy that the others are compared with.
+const USUAL: &str = "default";
+
+/// How many replays run at the same time.
+const THREADS: usize = 2;
+
+/// One of the policies that are compared.
+struct Candidate {
+    /// The policy as text, as it was given.
+    label: String,
+    policy: Policy,
+}
+
+/// What all replays of a run share.
+struct Run<'a> {
+    args: &'a TuneArgs,
+    price: Price,
+    settings: Settings,
+    candidates: Vec<Candidate>,
+    bar: indicatif::ProgressBar,
+    /// Whether Ctrl-C was pressed, or the run has failed.
+    interrupted: Arc<AtomicBool>,
+}
+
+/// A replay that is to be made.
+struct Task {
+    recording: Arc<Recording>,
+    settings: Settings,
+    unrecorded: u64,
+    /// The index of the recording's row, and that of the policy.
+    place: (usize, usize),
+    /// The digest by which its report is kept.
+    digest: String,
+}
+
+/// A replay that was made, or cut short.
+struct Outcome {
+    task: Task,
+    report: Result<Report, Error>,
+}
+
+/// The reports of one recording under each policy, as far as they are known.
+struct Row {
+    reports: Vec<Option<Report>>,
+    /// Whether a replay of the recording failed.
+    is_left_out: bool,
+}
+
+pub(crate) fn run(args: &TuneArgs) -> Result<ExitCode, Failure> {
+    let price = input::price(&args.prices)?;
+    let candidates = candidates(&args.policy)?;
+    let recordings = Recordings::find(&args.files, args.dialect.name.0)?;
+    let file = args.output.as_deref().map(Written::begin).transpose()?;
+    let mut state = State::open(&args.state)?;
+    let steps = recordings.messages() * candidates.len() as u64;
+    let settings = input::settings(args.model.name.as_deref());
+    let (bar, interrupted) = (output::progress(steps, "replaying"), interruption::flag()?);
+    let run = Run { args, price, settings, candidates, bar, interrupted };
+    let rows = run.replay_all(&recordings, &mut state)?;
+    run.bar.finish_and_clear();
+    let cut_short = run.is_interrupted();
+    if !rows.is_empty() {
+        let bounds = Bounds::of(args);
+        let comparison = Comparison::of(&run.candidates, &rows, cut_short);
+        told::policies(&comparison, args.json, &run.price)?;
+        if !cut_short {
+            return told::recommendation(&comparison, &run.candidates, &rows, &bounds, file, args.json);
+        }
+    }
+    if cut_short {
+        output::warning(&format!(
+            "Ctrl-C ended this after {} of {} recordings; the same command goes on from there",
+            rows.len(),
+            recordings.count()
+        ));
+        return Ok(ExitCode::from(INTERRUPTED));
+    }
+    Err(Failure::NoCalls)
+}
+
+/// Returns the default policy, and then those that are given or those of the grid.
+fn candidates(given: &[String]) -> Result<Vec<Candidate>, Failure> {
+    let others = if given.is_empty() { grid::texts() } else { given.to_vec() };
+    let mut candidates: Vec<Candidate> = Vec::new();
+    for label in [USUAL.to_owned()].into_iter().chain(others) {
+        let policy = input::policy(&label, &[])?;
+        // One policy may have several texts; one element of the grid may be the default.
+        if candidates.iter().all(|other| other.policy != policy) {
+            candidates.push(Candidate { label, policy });
+        }
+    }
+    Ok(candidates)
+}
+
+impl Run<'_> {
+    fn is_interrupted(&self) -> bool {
+        self.interrupted.load(Ordering::SeqCst)
+    }
+
+    /// Replays every recording under every policy, until Ctrl-C is pressed. Returns the reports of each recording that
+    /// has model calls and was replayed under all policies.
+    fn replay_all(&self, recordings: &Recordings, state: &mut State) -> Result<Vec<Vec<Report>>, Failure> {
+        // Few tasks wait, because each holds its recording in memory.
+        let (tasks, queue) = mpsc::sync_channel(THREADS);
+        let (outcomes, made) = mpsc::channel();
+        let queue = Mutex::new(queue);
+        let mut rows = Vec::new();
+        thread::scope(|scope| {
+            for _ in 0..THREADS {
+                let (queue, outcomes) = (&queue, outcomes.clone());
+                scope.spawn(move || self.work(queue, &outcomes));
+            }
+            // The last worker that ends closes the channel.
+            drop(outcomes);
+            let fed = self.feed(recordings, tasks, &made, state, &mut rows);
+            if fed.is_err() {
+                // What is under way need not be finished.
+                self.interrupted.store(true, Ordering::SeqCst);
+            }
+            fed
+        })?;
+        let whole = rows.into_iter().filter_map(|row| row.reports.into_iter().collect::<Option<Vec<Report>>>());
+        Ok(whole.filter(|reports| reports.first().is_some_and(|usual| usual.calls > 0)).collect())
+    }
+
+    /// Hands out the replays whose reports are not known, and takes in what comes back.
+    fn feed(
+        &self,
+        recordings: &Recordings,
+        tasks: SyncSender<Task>,
+        made: &Receiver<Outcome>,
+        state: &mut State,
+        rows: &mut Vec<Row>,
+    ) -> Result<(), Failure> {
+        let mut known = HashSet::new();
+        for recording in recordings.read() {
+            let recording = Arc::new(recording?);
+            let replays = self.replays(&recording, rows.len());
+            // A recording that is given twice counts once, as it would make the choice look surer than it is.
+            if replays.first().is_some_and(|replay| !known.insert(replay.digest.clone())) {
+                self.bar.inc(recording.messages.len() as u64 * replays.len() as u64);
+                continue;
+            }
+            rows.push(Row { reports: vec![None; replays.len()], is_left_out: false });
+            for task in replays {
+                if self.is_interrupted() {
+                    break;
+                }
+                match state.get(&task.digest).cloned() {
+                    Some(report) => self.put(rows, &task, report),
+                    // All workers are there until the queue is closed.
+                    None => drop(tasks.send(task)),
+                }
+                while let Ok(outcome) = made.try_recv() {
+                    self.take(outcome, state, rows)?;
+                }
+            }
+            if self.is_interrupted() {
+                break;
+            }
+        }
+        drop(tasks);
+        made.iter().try_for_each(|outcome| self.take(outcome, state, rows))
+    }
+
+    /// Returns the replays of a recording, one for each policy.
+    fn replays(&self, recording: &Arc<Recording>, row: usize) -> Vec<Task> {
+        let settings = self.settings.clone().dialect(recording.dialect);
+        let unrecorded = self.args.preamble_from_usage.then(|| replay::unrecorded(recording, &*settings.counter));
+        let unrecorded = unrecorded.flatten().unwrap_or(0);
+        let task = |(column, candidate): (usize, &Candidate)| {
+            let settings = settings.clone().policy(candidate.policy.clone());
+            let digest = format!("{:032x}", replay::digest(recording, &settings, &self.price, unrecorded));
+            Task { recording: recording.clone(), settings, unrecorded, place: (row, column), digest }
+        };
+        self.candidates.iter().enumerate().map(task).collect()
+    }
+
+    /// Makes replays until there are no more.
+    fn work(&self, queue: &Mutex<Receiver<Task>>, outcomes: &Sender<Outcome>) {
+        loop {
+            let next = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+            let Ok(task) = next else { return };
+            let report = self.replay(&task);
+            if outcomes.send(Outcome { task, report }).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn replay(&self, task: &Task) -> Result<Report, Error> {
+        let mut on_call =
+            |_: &ReplayedCall| if self.is_interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+        let settings = task.settings.clone();
+        let replay = replay::replay(&task.recording, settings, &self.price, task.unrecorded, &mut on_call);
+        let mut report = block_on(replay)?.report;
+        // Names have no part in what is kept.
+        report.id.clear();
+        Ok(report)
+    }
+
+    /// Takes in a replay. One that was cut short is not kept.
+    fn take(&self, outcome: Outcome, state: &mut State, rows: &mut [Row]) -> Result<(), Failure> {
+        let Outcome { task, report } = outcome;
+        match report {
+            Ok(report) if report.cut_short => {}
+            Ok(report) => {
+                let report = state.keep(&task.digest, report)?;
+                self.put(rows, &task, report);
+            }
+            Err(error) => self.leave_out(rows, &task, error),
+        }
+        Ok(())
+    }
+
+    fn put(&self, rows: &mut [Row], task: &Task, report: Report) {
+        let (row, column) = task.place;
+        if let Some(place) = rows.get_mut(row).and_then(|row| row.reports.get_mut(column)) {
+            *place = Some(report);
+        }
+        self.bar.inc(task.recording.messages.len() as u64);
+    }
+
+    /// Leaves a recording out, because policies are compared over the same recordings. Says so once.
+    fn leave_out(&self, rows: &mut [Row], task: &Task, error: Error) {
+        let Some(row) = rows.get_mut(task.place.0).filter(|row| !row.is_left_out) else { return };
+        row.is_left_out = true;
+        let label = self.candidates.get(task.place.1).map_or(USUAL, |candidate| candidate.label.as_str());
+        let (transcript, policy) = (task.recording.id.clone(), label.to_owned());
+        output::warning(&format!("left out: {}", Failure::Replay { transcript, policy, error }));
+    }
+}

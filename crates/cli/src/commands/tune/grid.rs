@@ -1,0 +1,55 @@
+//! The policies that are tried, unless others are named.
+
+/// The settings that are tried over the preset `default`: every combination of one element of each list. An element has
+/// any number of settings, separated by commas.
+const GRID: [&[&str]; 2] = [
+    // From which size to which.
+    &[
+        "max_tokens=32000,target_tokens=8000",
+        "max_tokens=32000,target_tokens=16000",
+        "max_tokens=48000,target_tokens=12000",
+        "max_tokens=48000,target_tokens=24000",
+        "max_tokens=64000,target_tokens=16000",
+        "max_tokens=64000,target_tokens=32000",
+        "max_tokens=96000,target_tokens=24000",
+        "max_tokens=96000,target_tokens=48000",
+    ],
+    // How much of a long result is kept as it arrives.
+    &["", "arrival.head=12000,arrival.tail=4000", "arrival.head=6000,arrival.tail=2000"],
+];
+
+/// Returns the policies of the grid as text.
+pub(super) fn texts() -> Vec<String> {
+    let mut texts = vec![String::new()];
+    for settings in GRID {
+        texts = texts.iter().flat_map(|text| settings.iter().map(move |more| joined(text, more))).collect();
+    }
+    texts.iter().map(|settings| named(settings)).collect()
+}
+
+fn joined(settings: &str, more: &str) -> String {
+    let comma = if settings.is_empty() || more.is_empty() { "" } else { "," };
+    format!("{settings}{comma}{more}")
+}
+
+fn named(settings: &str) -> String {
+    if settings.is_empty() { "default".to_owned() } else { format!("default:{settings}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use lookback::presets;
+
+    use super::*;
+
+    #[test]
+    fn every_text_is_another_policy_that_makes_sense() {
+        let texts = texts();
+        assert_eq!(texts.len(), GRID.iter().map(|settings| settings.len()).product::<usize>());
+        let policies = texts.iter().map(|text| presets::named(text).unwrap());
+        let written: HashSet<String> = policies.map(|policy| presets::to_toml(&policy).unwrap()).collect();
+        assert_eq!(written.len(), texts.len());
+    }
+}

@@ -1,0 +1,104 @@
+//! What has been replayed, in a file that outlives the run: one JSON line for each recording and policy.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use lookback::replay::Report;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+use crate::{input, output, store};
+
+/// A line of the file.
+#[derive(Serialize, Deserialize)]
+struct Line {
+    /// The digest of the replay: of the recording, the policy, the prices, and whatever else it depends on.
+    replay: String,
+    report: Report,
+}
+
+/// The reports of the replays that were completed, in this run and before.
+pub(super) struct State {
+    reports: HashMap<String, Report>,
+    path: PathBuf,
+    file: File,
+}
+
+impl State {
+    /// Reads the file, and creates it if it does not exist. Lines that cannot be read are passed over, such as the last
+    /// one of a run that was killed.
+    pub(super) fn open(path: &Path) -> Result<State, Failure> {
+        let fault = |error| Failure::Unwritable { place: path.display().to_string(), error };
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            let fault = |error| Failure::Folder { place: folder.display().to_string(), error };
+            store::make_private(folder).map_err(fault)?;
+        }
+        let known = if path.exists() { input::bytes(path)? } else { Vec::new() };
+        let lines = known.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Line>(line).ok());
+        let reports = lines.map(|line| (line.replay, line.report)).collect();
+        let mut file = OpenOptions::new().append(true).create(true).open(path).map_err(fault)?;
+        if known.last().is_some_and(|last| *last != b'\n') {
+            file.write_all(b"\n").map_err(fault)?;
+        }
+        Ok(State { reports, path: path.to_owned(), file })
+    }
+
+    /// Returns the report of a replay, if it is known.
+    pub(super) fn get(&self, replay: &str) -> Option<&Report> {
+        self.reports.get(replay)
+    }
+
+    /// Keeps the report of a replay, and returns it as it will be read. So a run that goes on says what a single run
+    /// would have said, to the last digit.
+    pub(super) fn keep(&mut self, replay: &str, report: Report) -> Result<Report, Failure> {
+        let line = output::json(&Line { replay: replay.to_owned(), report })? + "\n";
+        // In one piece, so that two runs at once do not write into each other's lines.
+        let written = self.file.write_all(line.as_bytes());
+        written.map_err(|error| Failure::Unwritable { place: self.path.display().to_string(), error })?;
+        let Line { replay, report } = serde_json::from_str(&line).map_err(Failure::Json)?;
+        self.reports.insert(replay, report.clone());
+        Ok(report)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn report(cost: f64) -> Report {
+        let mut report = Report::new("", "default");
+        report.cost = cost;
+        report
+    }
+
+    #[test]
+    fn what_was_kept_is_read_again_and_a_torn_line_is_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("deep/down/tune.jsonl");
+        let mut state = State::open(&path).unwrap();
+        assert!(state.get("a").is_none());
+        let kept = state.keep("a", report(0.1 + 0.2)).unwrap();
+        state.keep("b", report(2.0)).unwrap();
+        // The end of the last line is missing.
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, &text[..text.len() - 9]).unwrap();
+        let mut state = State::open(&path).unwrap();
+        assert_eq!((state.get("a"), state.get("b")), (Some(&kept), None));
+        let again = state.keep("b", report(3.0)).unwrap();
+        let state = State::open(&path).unwrap();
+        assert_eq!((state.get("a"), state.get("b")), (Some(&kept), Some(&again)));
+    }
+
+    #[test]
+    fn a_file_of_something_else_has_no_reports_and_a_folder_is_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("tune.jsonl");
+        fs::write(&path, b"{\"replay\":7}\n\xff\n{\"report\":{}}\n[]").unwrap();
+        assert!(State::open(&path).unwrap().reports.is_empty());
+        assert!(State::open(folder.path()).is_err());
+    }
+}
