@@ -122,6 +122,7 @@ fn a_closed_pipe_is_no_failure() {
         "sessions window replay/session",
         "completions bash",
         "replay session.jsonl --policy none --policy messages --json",
+        "tune session.jsonl --policy none",
         "--help",
     ] {
         let run = lab.shell(&format!("{{ lookback {command}; echo $? > status; }} | head -n 1 | cut -c 1-20"));
@@ -160,6 +161,7 @@ fn a_full_disk_is_said() {
         "check list.json --fix",
         "replay session.jsonl --policy none --policy messages",
         "replay session.jsonl --policy none --json",
+        "tune session.jsonl --policy none --json",
         "sessions list",
         "sessions list --json",
         "sessions show replay/session",

@@ -13,4 +13,5 @@ mod mcp;
 mod replay;
 mod rules;
 mod sessions;
+mod tune;
 mod window;

@@ -175,7 +175,7 @@ fn said(
             output::number(u64::from(SAMPLES)),
             100.0 * better
         ),
-        None => format!("How sure this is, {recordings} are too few to tell: it takes {FEWEST}."),
+        None => format!("Too few to tell how sure this is: {recordings}. It takes at least {FEWEST}."),
     });
     said
 }
