@@ -28,11 +28,7 @@ impl Comparison {
             total
         };
         let totals: Vec<Report> = candidates.iter().enumerate().map(total).collect();
-        let point = |total: &Report| {
-            let missed = total.missed();
-            [total.cost_with_recalls(), missed.identifiers, missed.spans, missed.calls]
-        };
-        let on_front = front(&totals.iter().map(point).collect::<Vec<_>>());
+        let on_front = front(&totals.iter().map(figures).collect::<Vec<_>>());
         Comparison { totals, on_front }
     }
 
@@ -41,6 +37,12 @@ impl Comparison {
         let usual = self.totals.first().map(Report::cost_with_recalls).filter(|cost| *cost > 0.0)?;
         Some(total.cost_with_recalls() / usual)
     }
+}
+
+/// Returns the figures that policies are compared by.
+fn figures(total: &Report) -> [f64; 4] {
+    let missed = total.missed();
+    [total.cost_with_recalls(), missed.identifiers, missed.spans, missed.calls]
 }
 
 /// A policy as a line of JSON.
@@ -59,6 +61,8 @@ pub(super) fn policies(comparison: &Comparison, json: bool, price: &Price) -> Re
     }
     let mut shown: Vec<_> = policies.enumerate().filter(|(index, (_, on_front))| *index == 0 || *on_front).collect();
     shown.sort_by(|(_, (a, _)), (_, (b, _))| a.cost_with_recalls().total_cmp(&b.cost_with_recalls()));
+    // Where nothing has to leave the window, policies do not differ. The default, or the first of them, is enough.
+    shown.dedup_by(|(_, (later, _)), (_, (earlier, _))| figures(later) == figures(earlier));
     let row = |(index, (total, on_front)): &(usize, (&Report, bool))| {
         let missed = total.missed();
         let note = match (index, on_front) {
