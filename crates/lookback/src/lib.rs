@@ -45,6 +45,7 @@ pub mod receipt;
 pub mod recording;
 mod redacted;
 pub mod replay;
+pub mod search;
 pub mod session;
 pub mod store;
 pub mod summarize;

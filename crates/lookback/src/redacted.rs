@@ -22,6 +22,9 @@ impl fmt::Debug for Record {
         f.debug_struct("Record")
             .field("body", &Redacted(&self.body))
             .field("text", &Redacted(&self.text))
+            .field("time", &self.time)
+            .field("role", &self.role)
+            .field("name", &self.name.as_deref().map(Redacted))
             .field("checkpoint", &self.checkpoint)
             .finish()
     }
@@ -262,9 +265,11 @@ impl fmt::Debug for Recall {
             Recall::Range { from, to, limit } => {
                 f.debug_struct("Range").field("from", from).field("to", to).field("limit", limit).finish()
             }
-            Recall::Query { query, offset, limit } => f
+            Recall::Query { query, within, offset, limit } => f
                 .debug_struct("Query")
                 .field("query", &Redacted(query))
+                .field("since", &within.since)
+                .field("until", &within.until)
                 .field("offset", offset)
                 .field("limit", limit)
                 .finish(),

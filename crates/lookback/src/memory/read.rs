@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use lookback_core::tokens::TokenCounter;
 
 use super::entry::FactEntry;
-use super::fact::{Fact, FactId, Statement};
+use super::fact::{Fact, FactId, Speaker, Statement};
 use super::log::read;
 use super::sheet::{Sheet, SheetOptions, sheet};
 use super::{Memory, MemoryError};
-use crate::store::{folded, query_words, words};
+use crate::search::{Query, Texts};
+use crate::store::Record;
 
 impl Memory {
     /// Returns the current facts: the session's, then the shared ones, each in the order in which they were stated.
@@ -50,28 +51,38 @@ impl Memory {
         Ok(entries.into_iter().find_map(|entry| if let FactEntry::Stated(said) = entry { Some(said) } else { None }))
     }
 
-    /// Returns the current facts that contain every word of a query, newest first, at most `most`. The words may be in
-    /// the text, in what the fact is about, in its tags, or the name of its kind.
+    /// Returns the current facts that fit a query: at most `most`, the best first, and of those that fit as well, the
+    /// newest (see [`search`](crate::search)). The words may be in the text, in what the fact is about, in its tags, or
+    /// the name of its kind. Times are those at which facts were stated or last confirmed. Speakers are the
+    /// roles of the sources: `user`, `assistant` or `tool`.
     ///
     /// # Errors
     /// Returns an error if the store fails.
-    pub async fn search(&self, query: &str, most: usize) -> Result<Vec<Fact>, MemoryError> {
-        let wanted = query_words(query);
-        let holds = |fact: &Fact| {
-            let statement = &fact.statement;
-            let texts = [&statement.text].into_iter().chain(&statement.about).chain(&statement.tags);
-            let said: Vec<String> = texts.flat_map(|text| words(text)).chain([folded(statement.kind.name())]).collect();
-            wanted.iter().all(|word| said.contains(word))
+    pub async fn search(&self, query: impl Into<Query>, most: usize) -> Result<Vec<Fact>, MemoryError> {
+        let query = query.into();
+        let mut facts = self.facts().await?;
+        // Those that fit as well stay in the order of logs.
+        facts.reverse();
+        facts.sort_by_key(|fact| std::cmp::Reverse(fact.said));
+        let role = |by: &Speaker| match by {
+            Speaker::Person => "user",
+            Speaker::Model => "assistant",
+            Speaker::Tool(_) => "tool",
         };
-        if wanted.is_empty() {
-            return Ok(Vec::new());
+        let mut texts = Texts::for_query(&query);
+        let mut phrased = Vec::with_capacity(facts.len());
+        for (number, fact) in (0..).zip(&facts) {
+            let Statement { text, about, tags, kind, .. } = &fact.statement;
+            let said: Vec<&str> =
+                [text].into_iter().chain(about).chain(tags).map(String::as_str).chain([kind.name()]).collect();
+            let said = said.join("\n");
+            phrased.push(query.has_phrases(&said));
+            // Facts have no neighbors, so each is a log of its own.
+            texts.add(number, 0, &Record::new("").text(said).time(fact.said).role(role(&fact.statement.source.by)));
         }
-        let mut found: Vec<Fact> = self.facts().await?.into_iter().filter(holds).collect();
-        // Of facts with the same time, the later one comes first, too.
-        found.reverse();
-        found.sort_by_key(|fact| std::cmp::Reverse(fact.said));
-        found.truncate(most);
-        Ok(found)
+        let found = texts.search(None, &query, usize::MAX).into_iter().map(|(number, _)| number as usize);
+        let found = found.filter(|number| phrased.get(*number).copied().unwrap_or_default()).take(most);
+        Ok(found.filter_map(|number| facts.get(number).cloned()).collect())
     }
 
     /// Returns the fact sheet (see [`sheet`]).

@@ -35,7 +35,7 @@ pub use overflow::Irreducible;
 pub use read::{HistoryEntry, HistoryQuery, SessionInfo};
 pub use receipt::receipt;
 pub use resume::Resumed;
-pub(crate) use search::excerpt;
+pub(crate) use search::messages;
 pub use search::{SearchHit, search};
 pub use source::{MessageSource, SourceKind};
 pub(crate) use summaries::are_summaries_of;
@@ -46,6 +46,7 @@ pub use window::Window;
 use self::log::{load, read};
 use self::policy::{Bound, Policies};
 use self::summaries::Summaries;
+use crate::search::Query;
 use crate::store::{IntoStore, LogName, Store};
 
 /// One conversation in a store.
@@ -170,11 +171,12 @@ impl Session {
         Ok(read(&*self.store, &self.name, 0..self.engine.end()).await?)
     }
 
-    /// Finds the messages of this session that contain every word of the query: at most `most`, best first.
+    /// Finds the messages of this session that fit a query: the best first, and at most `most` of them (see
+    /// [`search`](crate::search)).
     ///
     /// # Errors
     /// Returns an error if the store fails.
-    pub async fn search(&self, query: &str, most: usize) -> Result<Vec<SearchHit>, Error> {
+    pub async fn search(&self, query: impl Into<Query>, most: usize) -> Result<Vec<SearchHit>, Error> {
         Ok(search(&*self.store, Some(&self.name), query, most).await?)
     }
 

@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::log::read;
 use super::{Error, PAGE, Session, now, shared};
+use crate::search::Query;
 use crate::store::LogName;
 
 /// A message of a session's history.
@@ -33,8 +34,8 @@ pub struct HistoryQuery {
     pub limit: Option<usize>,
     /// Only messages that were written under all of these tags.
     pub tags: Vec<String>,
-    /// Only messages that have every word of this text, and the rest of their tool exchanges. It searches everything
-    /// that was ever in the session, including earlier branches.
+    /// Only messages that have every word of this text in any form, and the rest of their tool exchanges. It searches
+    /// everything that was ever in the session, including earlier branches.
     pub query: Option<String>,
 }
 
@@ -179,8 +180,9 @@ impl Session {
         }
         let found = match &selection.query {
             Some(query) => {
-                let hits = self.store.search(Some(&self.name), query, usize::MAX).await?;
-                Some(hits.into_iter().map(|hit| hit.position).collect::<HashSet<_>>())
+                let query = Query::new(query).every_word();
+                let hits = self.store.search(Some(&self.name), &query, usize::MAX).await?;
+                Some((hits.into_iter().map(|hit| hit.position).collect::<HashSet<_>>(), query))
             }
             None => None,
         };
@@ -194,7 +196,10 @@ impl Session {
                 // A label stays in force on a new branch. The checkpoint with which the branch begins says which label.
                 Entry::Checkpoint(checkpoint) => tagged = has_all(&checkpoint.label),
                 Entry::Message(arrival) => {
-                    selected.push(tagged && found.as_ref().is_none_or(|found| found.contains(&position)));
+                    let fits = found.as_ref().is_none_or(|(found, query)| {
+                        found.contains(&position) && query.has_phrases(&arrival.message.text())
+                    });
+                    selected.push(tagged && fits);
                     history.push(HistoryEntry { position, arrival, shown: shown.contains(&position) });
                 }
                 _ => {}

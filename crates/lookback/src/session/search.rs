@@ -3,14 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-use lookback_core::transcript::{Entry, Position};
+use lookback_core::transcript::{Arrival, Entry, Position};
 use serde::Serialize;
 
 use super::log::read_many;
-use crate::store::{LogName, Store, StoreError, folded, query_words, split};
-
-/// Messages that a search reads at once.
-const AT_ONCE: usize = 256;
+use crate::search::{Query, passage};
+use crate::store::{Hit, LogName, Store, StoreError};
 
 /// A message that a search found.
 #[derive(Clone, PartialEq, Eq, Serialize)]
@@ -21,55 +19,71 @@ pub struct SearchHit {
     /// The message's position in its log. As JSON it is called `entry`, as in everything that the command line writes.
     #[serde(rename = "entry")]
     pub position: Position,
-    /// An excerpt of its text around the first word that was found.
+    /// The passage of its text that fits the query best.
     pub excerpt: String,
 }
 
-/// Finds the messages that have every word of the query, in one session or in all of a store: the best first, and at
-/// most `most` of them.
+/// Finds the messages that fit a query, in one session or in all of a store: the best first, and at most `most` of them
+/// (see [`search`](crate::search)).
 ///
 /// # Errors
 /// Returns an error if the store fails.
 pub async fn search(
     store: &dyn Store,
     log: Option<&LogName>,
-    query: &str,
+    query: impl Into<Query>,
     most: usize,
 ) -> Result<Vec<SearchHit>, StoreError> {
-    let hits = store.search(log, query, most).await?;
-    let mut spans: BTreeMap<&LogName, Vec<Range<Position>>> = BTreeMap::new();
-    for hit in &hits {
-        spans.entry(&hit.log).or_default().push(hit.position..hit.position + 1);
-    }
-    let mut excerpts = HashMap::new();
-    for (log, spans) in spans {
-        // In pieces, because only the excerpts must be in memory together.
-        for spans in spans.chunks(AT_ONCE) {
-            for (position, entry) in read_many(store, log, spans).await? {
-                if let Entry::Message(arrival) = entry {
-                    excerpts.insert((log, position), excerpt(&arrival.message.text(), query));
-                }
-            }
-        }
-    }
-    let mut found = Vec::with_capacity(excerpts.len());
-    for hit in &hits {
-        if let Some(excerpt) = excerpts.remove(&(&hit.log, hit.position)) {
-            found.push(SearchHit { session: hit.log.clone(), position: hit.position, excerpt });
-        }
+    let query = query.into();
+    let mut found = Vec::new();
+    for (hit, arrival) in messages(store, log, &query, most).await? {
+        let excerpt = passage(&arrival.message.text(), &query);
+        found.push(SearchHit { session: hit.log, position: hit.position, excerpt });
     }
     Ok(found)
 }
 
-/// A line of text around the first word of the query in it.
-pub(crate) fn excerpt(text: &str, query: &str) -> String {
-    const BEFORE: usize = 60;
-    const LENGTH: usize = 160;
-    let wanted = query_words(query);
-    let at = split(text).find(|word| wanted.contains(&folded(word)));
-    // The word is a slice of the text, so its address gives its place.
-    let at = at.map_or(0, |word| word.as_ptr() as usize - text.as_ptr() as usize);
-    let start = text.get(..at).unwrap_or_default().char_indices().rev().nth(BEFORE).map_or(0, |(start, _)| start);
-    let piece: String = text.get(start..).unwrap_or_default().chars().take(LENGTH).collect();
-    piece.split_whitespace().collect::<Vec<_>>().join(" ")
+/// Finds the messages that fit a query. Those without its phrases are left out.
+pub(crate) async fn messages(
+    store: &dyn Store,
+    log: Option<&LogName>,
+    query: &Query,
+    most: usize,
+) -> Result<Vec<(Hit, Arrival)>, StoreError> {
+    let mut asked = most;
+    loop {
+        let hits = store.search(log, query, asked).await?;
+        let all = hits.len() < asked;
+        let mut found = read(store, hits).await?;
+        if query.is_exact() {
+            found.retain(|(_, arrival)| query.has_phrases(&arrival.message.text()));
+        }
+        found.truncate(most);
+        if all || found.len() == most {
+            return Ok(found);
+        }
+        if !query.is_exact() {
+            // What is missing was erased meanwhile, or is no message.
+            return Ok(found);
+        }
+        asked = asked.saturating_mul(4);
+    }
+}
+
+/// Reads the messages that were found, in their order.
+async fn read(store: &dyn Store, hits: Vec<Hit>) -> Result<Vec<(Hit, Arrival)>, StoreError> {
+    let mut spans: BTreeMap<&LogName, Vec<Range<Position>>> = BTreeMap::new();
+    for hit in &hits {
+        spans.entry(&hit.log).or_default().push(hit.position..hit.position.saturating_add(1));
+    }
+    let mut messages = HashMap::new();
+    for (log, spans) in spans {
+        for (position, entry) in read_many(store, log, &spans).await? {
+            if let Entry::Message(arrival) = entry {
+                messages.insert((log.clone(), position), arrival);
+            }
+        }
+    }
+    let message = |hit: Hit| messages.remove(&(hit.log.clone(), hit.position)).map(|arrival| (hit, arrival));
+    Ok(hits.into_iter().filter_map(message).collect())
 }

@@ -125,9 +125,16 @@ impl Session {
         let at = self.engine.end();
         // Until the store has the entries. If this future is dropped before that, nobody knows whether it has.
         self.stale = true;
+        let before = self.engine.view().label().clone();
         let outcome = change(&mut self.engine)?;
-        let record = |(position, entry): (Position, &Entry)| record(&self.name, position, entry);
-        let records: Vec<_> = (at..).zip(outcome.entries()).map(record).collect::<Result<_, _>>()?;
+        let mut label = &before;
+        let mut records = Vec::with_capacity(outcome.entries().len());
+        for (position, entry) in (at..).zip(outcome.entries()) {
+            if let Entry::Label(next) = entry {
+                label = next;
+            }
+            records.push(record(&self.name, position, entry, Some(label))?);
+        }
         if !records.is_empty() {
             match self.store.append(&self.name, at, records, now()).await {
                 Ok(()) => {}

@@ -1,25 +1,66 @@
 //! Logs in process memory: for tests, for stateless callers, and for sessions that need not outlive the process.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use lookback_core::transcript::Millis;
 
-use super::{Head, Hit, LogInfo, LogName, Record, Store, StoreError, StoreFuture, query_words, words};
+use super::{Head, Hit, LogInfo, LogName, Record, Store, StoreError, StoreFuture};
+use crate::search::{Query, Texts};
 
 /// Logs in process memory. They are lost when the process ends.
+///
+/// Nothing is indexed before the first search. Each search then indexes what was appended since the one before it. The
+/// index takes about as much memory as the texts.
 #[derive(Default)]
 pub struct MemoryStore {
-    logs: Mutex<BTreeMap<LogName, Log>>,
+    logs: Mutex<Logs>,
+}
+
+#[derive(Default)]
+struct Logs {
+    by_name: BTreeMap<LogName, Log>,
+    /// The names by the numbers of logs.
+    names: HashMap<u32, LogName>,
+    /// How many logs there ever were.
+    begun: u32,
+    index: Texts,
 }
 
 #[derive(Default)]
 struct Log {
+    /// Its number in the index.
+    number: u32,
     records: Vec<Record>,
+    /// How many of the records are in the index.
+    indexed: usize,
     created: Option<Millis>,
     used: Option<Millis>,
+}
+
+impl Logs {
+    fn get(&self, log: &LogName) -> Option<&Log> {
+        self.by_name.get(log)
+    }
+
+    fn search(&mut self, log: Option<&LogName>, query: &Query, most: usize) -> Vec<Hit> {
+        let searched = |name: &LogName| !name.is_derived() && log.is_none_or(|log| log == name);
+        let mut one = None;
+        for (_, of) in self.by_name.iter_mut().filter(|(name, _)| searched(name)) {
+            for (position, record) in (0..).zip(&of.records).skip(of.indexed) {
+                self.index.add(of.number, position, record);
+            }
+            of.indexed = of.records.len();
+            one = log.map(|_| of.number);
+        }
+        if log.is_some() && one.is_none() {
+            return Vec::new();
+        }
+        let found = self.index.search(one, query, most);
+        found.into_iter().filter_map(|(log, at)| Some(Hit::new(self.names.get(&log)?.clone(), at))).collect()
+    }
 }
 
 impl Log {
@@ -49,7 +90,7 @@ impl MemoryStore {
         self.logs().get(log).map(|log| log.records.clone()).unwrap_or_default()
     }
 
-    fn logs(&self) -> MutexGuard<'_, BTreeMap<LogName, Log>> {
+    fn logs(&self) -> MutexGuard<'_, Logs> {
         // A panic elsewhere cannot leave a log half-written: each change adds or removes its records in one call.
         self.logs.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -61,8 +102,8 @@ impl fmt::Debug for MemoryStore {
         let mut shown = f.debug_struct("MemoryStore");
         // The caller may hold the lock itself.
         if let Ok(logs) = self.logs.try_lock() {
-            let records: usize = logs.values().map(|log| log.records.len()).sum();
-            shown.field("logs", &logs.len()).field("records", &records);
+            let records: usize = logs.by_name.values().map(|log| log.records.len()).sum();
+            shown.field("logs", &logs.by_name.len()).field("records", &records);
         }
         shown.finish_non_exhaustive()
     }
@@ -93,7 +134,13 @@ impl Store for MemoryStore {
         if records.is_empty() {
             return ready(Ok(()));
         }
-        let log = logs.entry(log.clone()).or_insert_with(|| Log { created: time, ..Log::default() });
+        let logs = &mut *logs;
+        let log = logs.by_name.entry(log.clone()).or_insert_with(|| {
+            let number = logs.begun;
+            logs.begun = number.saturating_add(1);
+            logs.names.insert(number, log.clone());
+            Log { number, created: time, ..Log::default() }
+        });
         log.used = log.used.max(time);
         log.records.extend(records);
         ready(Ok(()))
@@ -101,7 +148,7 @@ impl Store for MemoryStore {
 
     fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool> {
         let mut logs = self.logs();
-        let log = logs.get_mut(log);
+        let log = logs.by_name.get_mut(log);
         ready(Ok(log.map(|log| log.used = log.used.max(Some(time))).is_some()))
     }
 
@@ -131,31 +178,25 @@ impl Store for MemoryStore {
 
     fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>> {
         let logs = self.logs();
-        let listed = logs.iter().filter(|(name, _)| name.as_str().starts_with(prefix));
+        let listed = logs.by_name.iter().filter(|(name, _)| name.as_str().starts_with(prefix));
         ready(Ok(listed.map(|(name, log)| log.info(name)).collect()))
     }
 
     fn delete<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, bool> {
-        ready(Ok(self.logs().remove(log).is_some()))
+        let mut logs = self.logs();
+        let erased = logs.by_name.remove(log);
+        if let Some(erased) = &erased {
+            logs.names.remove(&erased.number);
+            logs.index.remove(erased.number);
+        }
+        ready(Ok(erased.is_some()))
     }
 
     fn clear(&self) -> StoreFuture<'_, u64> {
-        ready(Ok(std::mem::take(&mut *self.logs()).len() as u64))
+        ready(Ok(std::mem::take(&mut *self.logs()).by_name.len() as u64))
     }
 
-    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> StoreFuture<'a, Vec<Hit>> {
-        let wanted = query_words(query);
-        let mut hits = Vec::new();
-        let logs = self.logs();
-        let searched = logs.iter().filter(|(name, _)| !name.is_derived() && log.is_none_or(|log| log == *name));
-        for (name, log) in searched {
-            for (position, record) in log.records.iter().enumerate().rev() {
-                let here = words(&record.text);
-                if hits.len() < most && !wanted.is_empty() && wanted.iter().all(|word| here.contains(word)) {
-                    hits.push(Hit { log: name.clone(), position: position as u64 });
-                }
-            }
-        }
-        ready(Ok(hits))
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a Query, most: usize) -> StoreFuture<'a, Vec<Hit>> {
+        ready(Ok(self.logs().search(log, query, most)))
     }
 }

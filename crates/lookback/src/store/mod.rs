@@ -7,7 +7,6 @@ mod name;
 mod record;
 #[cfg(feature = "sqlite")]
 mod sqlite;
-mod words;
 
 use std::fmt;
 use std::future::Future;
@@ -17,6 +16,8 @@ use std::sync::Arc;
 
 use lookback_core::transcript::Millis;
 
+use crate::search::Query;
+
 pub use error::{Damage, LineFault, StoreError};
 pub use files::FileStore;
 pub use memory::MemoryStore;
@@ -24,8 +25,6 @@ pub use name::{BadName, Derived, LogName};
 pub use record::{Head, Hit, LogInfo, Record};
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;
-pub use words::{MOST_WORDS, query_words, words};
-pub(crate) use words::{folded, split};
 
 /// The future that a store's methods return. It can be sent between threads.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -48,7 +47,9 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 ///   turn a stored text into a name again, use [`LogName::stored`].
 /// - **Times are only recorded.** The time of the first record never changes. The time of the last use is the latest of
 ///   all times that were given, and an append without a time leaves it as it is.
-/// - **Every store finds the same records.** To index a text and to read a query, use [`words()`] and [`query_words`].
+/// - **Every store finds the same records in the same order.** An index has the [`terms`](crate::search::terms()) of the
+///   records, and [`rank`](crate::search::rank()) asks it for the best. A store without an index can read its records
+///   into [`Texts`](crate::search::Texts).
 /// - **Nothing blocks the thread.** Work that waits belongs on a pool of threads.
 /// - **Errors contain nothing of a record.** An error that [`StoreError`] has no variant for is
 ///   [`StoreError::Backend`].
@@ -109,12 +110,13 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// Erases all logs, and returns their number.
     fn clear(&self) -> StoreFuture<'_, u64>;
 
-    /// Finds the records whose text has every word of `query`, in one log or in all, the best first, and at most `most`
-    /// of them.
+    /// Finds the records whose text fits a query, in one log or in all: the best first, and at most `most` of them (see
+    /// [`search`](crate::search)).
     ///
-    /// Case, accents and repeated words make no difference. Of a longer query only the first [`MOST_WORDS`] different
-    /// words count. Derived logs are never searched. A search in all logs skips those that cannot be read.
-    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> StoreFuture<'a, Vec<Hit>>;
+    /// A record that has the words of a phrase may be found although it does not have the phrase itself. Callers read
+    /// the text, and ask [`Query::has_phrases`]. Derived logs are never searched. A search in all logs skips those that
+    /// cannot be read.
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a Query, most: usize) -> StoreFuture<'a, Vec<Hit>>;
 }
 
 /// When an append counts as done.

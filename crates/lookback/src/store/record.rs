@@ -20,6 +20,12 @@ pub struct Record {
     pub body: String,
     /// The text by which searches find it. An empty text is never found.
     pub text: String,
+    /// When it was said, if that is known. Searches can be limited to a time.
+    pub time: Option<Millis>,
+    /// The role of who said it, such as `user`. Searches can be limited to a role.
+    pub role: Option<String>,
+    /// The name of who said it. Searches can be limited to a name, and find the text by it.
+    pub name: Option<String>,
     /// Whether a reader can start here.
     pub checkpoint: bool,
 }
@@ -27,13 +33,34 @@ pub struct Record {
 impl Record {
     /// Creates a record that no search finds, and that is not a checkpoint.
     pub fn new(body: impl Into<String>) -> Self {
-        Record { body: body.into(), text: String::new(), checkpoint: false }
+        Record { body: body.into(), text: String::new(), time: None, role: None, name: None, checkpoint: false }
     }
 
     /// Sets the text by which searches find it.
     #[must_use]
     pub fn text(mut self, text: impl Into<String>) -> Self {
         self.text = text.into();
+        self
+    }
+
+    /// Sets when it was said.
+    #[must_use]
+    pub fn time(mut self, time: impl Into<Option<Millis>>) -> Self {
+        self.time = time.into();
+        self
+    }
+
+    /// Sets the role of who said it.
+    #[must_use]
+    pub fn role(mut self, role: impl Into<String>) -> Self {
+        self.role = Some(role.into());
+        self
+    }
+
+    /// Sets the name of who said it.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
         self
     }
 

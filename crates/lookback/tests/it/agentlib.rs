@@ -14,6 +14,7 @@ use lookback::compat::agentlib::{
     Error, Options, ReadOptions, SlidingWindowMemory, Stats, Tags, Utf16, WriteOptions, estimate_tokens,
     trim_to_token_budget,
 };
+use lookback::search::Query;
 use lookback::store::{Hit, LogInfo, Record};
 use lookback::transcript::Millis;
 use lookback::{Dialect, LogName, MemoryStore, Message, Store, ToolCall};
@@ -237,7 +238,7 @@ impl Store for Counted {
     fn search<'a>(
         &'a self,
         log: Option<&'a LogName>,
-        query: &'a str,
+        query: &'a Query,
         most: usize,
     ) -> lookback::store::StoreFuture<'a, Vec<Hit>> {
         self.store.search(log, query, most)

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use crate::vectors::{Step, Vector, assert_valid};
 use futures_lite::future::block_on;
 use lookback::compat::crux::{self, Error, SlidingWindow, SlidingWindowBuilder};
+use lookback::search::Query;
 use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture as Reply};
 use lookback::summarize::{Ask, Completion, Function, SummarizeOptions, Summarizer, SummaryTask, summarize};
 use lookback::{Dialect, LogName, MemoryStore, Message, Role, Store, StoreError};
@@ -82,7 +83,7 @@ impl Store for Faulty {
     fn clear(&self) -> Reply<'_, u64> {
         self.or_broken(self.inner.clear())
     }
-    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> Reply<'a, Vec<Hit>> {
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a Query, most: usize) -> Reply<'a, Vec<Hit>> {
         self.or_broken(self.inner.search(log, query, most))
     }
 }

@@ -11,6 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use futures_lite::future::block_on;
+use lookback::search::Query;
 use lookback::store::{Head, LogInfo, Record, purge};
 use lookback::{Durability, FileStore, LogName, Message, Session, Store, StoreError};
 
@@ -168,7 +169,7 @@ fn a_document_is_a_log_as_any_other() {
         let info = LogInfo::new(log.clone(), 4, bytes).created(Some(0)).used(Some(50));
         assert_eq!(block_on(store.info(&log)).unwrap(), Some(info.clone()));
         assert_eq!(block_on(store.list("memory:")).unwrap(), [info]);
-        assert!(block_on(store.search(Some(&log), "a", 9)).unwrap().is_empty());
+        assert!(block_on(store.search(Some(&log), &Query::new("a"), 9)).unwrap().is_empty());
         assert!(block_on(store.delete(&log)).unwrap());
         assert_eq!(block_on(store.list("")).unwrap(), []);
     }
@@ -219,7 +220,7 @@ fn a_crash_at_any_byte_of_an_append_loses_nothing_that_was_there() {
                 assert_eq!(bodies(&store, &log), expected, "{length}");
                 assert_eq!(bodies(&open(folder.path()), &log), expected, "{length}");
                 assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), expected.len() + 1, "{length}");
-                assert_eq!(block_on(store.search(None, "two", 9)).unwrap().len(), usize::from(there.len() > 1));
+                assert_eq!(block_on(store.search(None, &Query::new("two"), 9)).unwrap().len(), usize::from(there.len() > 1));
             }
         }
     }
@@ -584,7 +585,7 @@ fn a_file_system_that_takes_two_names_for_one_shows_nobody_the_other_log() {
             block_on(store.read(&log, 0..9)).map(|_| ()),
             block_on(store.head(&log, None)).map(|_| ()),
             block_on(store.delete(&log)).map(|_| ()),
-            block_on(store.search(Some(&other), "secret", 9)).map(|_| ()),
+            block_on(store.search(Some(&other), &Query::new("secret"), 9)).map(|_| ()),
         ] {
             let refused = refused.unwrap_err();
             assert!(matches!(refused, StoreError::Damaged { .. }), "{refused:?}");
@@ -621,7 +622,7 @@ fn a_damaged_line_is_told_with_its_log_and_position() {
             append(&store, &log, 4, &["five"]),
             block_on(store.read(&log, 0..1)).map(|_| ()),
             block_on(store.info(&log)).map(|_| ()),
-            block_on(store.search(Some(&log), "one", 9)).map(|_| ()),
+            block_on(store.search(Some(&log), &Query::new("one"), 9)).map(|_| ()),
         ] {
             let refused = refused.unwrap_err();
             assert!(matches!(&refused, StoreError::Damaged { log, position: 2, .. } if log == "bad"), "{refused:?}");
@@ -633,7 +634,7 @@ fn a_damaged_line_is_told_with_its_log_and_position() {
         // It takes no other with it.
         let listed: Vec<_> = block_on(store.list("")).unwrap().into_iter().map(|log| (log.name, log.records)).collect();
         assert_eq!(listed, [(log.clone(), 0), (name("good"), 1)]);
-        let found = block_on(store.search(None, "one", 9)).unwrap();
+        let found = block_on(store.search(None, &Query::new("one"), 9)).unwrap();
         assert_eq!(found.into_iter().map(|hit| hit.log).collect::<Vec<_>>(), [name("good")]);
     }
     // Mended by hand, it is read again; and damaged, it can still be erased.
@@ -803,7 +804,7 @@ mod unix {
         }
         let store = FileStore::open_existing(folder.path()).unwrap();
         assert_eq!(bodies(&store, &log), said(&["apple"]));
-        assert_eq!(block_on(store.search(None, "apple", 9)).unwrap().len(), 1);
+        assert_eq!(block_on(store.search(None, &Query::new("apple"), 9)).unwrap().len(), 1);
         assert_eq!(block_on(store.list("")).unwrap().len(), 1);
         for refused in [append(&store, &log, 1, &["b"]), block_on(store.delete(&log)).map(|_| ())] {
             assert!(matches!(refused, Err(StoreError::Backend { .. })), "{refused:?}");

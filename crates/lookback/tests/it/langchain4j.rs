@@ -23,6 +23,7 @@ use lookback::compat::langchain4j::{
     OpenAiTokenCountEstimator, SingleSlotChatMemoryStore, TokenWindowChatMemory,
 };
 use lookback::measure;
+use lookback::search::Query;
 use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture};
 use lookback::tokens::{OpenAiCounter, TokenCounter, Vocabulary};
 use lookback::transcript::Millis;
@@ -106,7 +107,7 @@ impl Store for Counted {
         self.store.clear()
     }
 
-    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> StoreFuture<'a, Vec<Hit>> {
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a Query, most: usize) -> StoreFuture<'a, Vec<Hit>> {
         self.store.search(log, query, most)
     }
 }
@@ -469,10 +470,10 @@ fn a_slot_is_empty_then_holds_then_is_empty() {
     assert!(block_on(slot.head(&own, None)).unwrap().is_none());
     block_on(slot.append(&own, 0, vec![record()], None)).unwrap();
     assert_eq!(block_on(slot.read(&own, 0..9)).unwrap(), ["{}"]);
-    assert_eq!(block_on(slot.search(None, "word", 9)).unwrap().len(), 1);
+    assert_eq!(block_on(slot.search(None, &Query::new("word"), 9)).unwrap().len(), 1);
     assert!(block_on(slot.append(&other, 0, vec![record()], None)).is_err());
     assert!(block_on(slot.read(&other, 0..9)).is_err());
-    assert!(block_on(slot.search(Some(&other), "word", 9)).is_err());
+    assert!(block_on(slot.search(Some(&other), &Query::new("word"), 9)).is_err());
     assert!(block_on(slot.delete(&other)).is_err());
     assert!(block_on(slot.delete(&own)).unwrap());
     assert!(!block_on(slot.delete(&own)).unwrap());

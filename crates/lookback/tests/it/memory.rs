@@ -537,7 +537,7 @@ fn words_are_found_in_what_left_the_window_and_in_no_other_log() {
         let mut positions: Vec<_> = found.passages.iter().map(|passage| passage.position).collect();
         positions.sort_unstable();
         assert_eq!(positions, [0, 2]);
-        let one = Recall::Query { query: "port".into(), offset: 0, limit: Some(1) };
+        let one = Recall::Query { query: "port".into(), within: Default::default(), offset: 0, limit: Some(1) };
         assert!(
             recalled(&store, &one).ends_with("[more messages: recall {\"query\":\"port\",\"offset\":1,\"limit\":1}]\n")
         );

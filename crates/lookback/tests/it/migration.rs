@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
+use lookback::search::Query;
 use lookback::store::{LogInfo, Record};
 use lookback::{
     Entry, Limits, LogName, MemoryStore, Message, Policy, Session, Settings, SqliteStore, Store, StoreError,
@@ -97,7 +98,7 @@ fn version(path: &Path) -> i64 {
 fn has_all(store: &SqliteStore, bodies: &[String]) {
     assert!(block_on(store.read(&name("s"), 0..bodies.len() as u64)).unwrap() == bodies);
     let found = |query| {
-        let hits = block_on(store.search(None, query, 999)).unwrap();
+        let hits = block_on(store.search(None, &Query::new(query), 999)).unwrap();
         let mut positions: Vec<_> = hits.iter().map(|hit| hit.position).collect();
         positions.sort_unstable();
         positions

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures_lite::future::block_on;
 use lookback::policy::Keep;
 use lookback::recording::RecordedMessage;
+use lookback::search::Query;
 use lookback::session::{HistoryQuery, Label};
 use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture};
 use lookback::transcript::{Entry, Millis, Origin, spans};
@@ -495,7 +496,7 @@ impl Store for Counted {
     fn clear(&self) -> StoreFuture<'_, u64> {
         self.store.clear()
     }
-    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> StoreFuture<'a, Vec<Hit>> {
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a Query, most: usize) -> StoreFuture<'a, Vec<Hit>> {
         self.store.search(log, query, most)
     }
 }

@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use futures_lite::future::block_on;
+use lookback::search::Query;
 use lookback::store::Record;
 use lookback::{FileStore, LogName, SqliteStore, Store, StoreError};
 
@@ -74,7 +75,7 @@ fn what_is_no_file_stops_nobody_in_a_store_of_files() {
                     refused(store.delete(&log).await, &path);
                     // It is none of the store's files, and left alone.
                     assert_eq!(store.list("").await.unwrap(), []);
-                    assert_eq!(store.search(None, "milk", 9).await.unwrap(), []);
+                    assert_eq!(store.search(None, &Query::new("milk"), 9).await.unwrap(), []);
                     assert_eq!(store.clear().await.unwrap(), 0);
                 });
                 assert!(!fs::metadata(&path).unwrap().is_file());

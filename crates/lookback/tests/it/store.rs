@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures_lite::future::block_on;
 use lookback::memory::Memory;
+use lookback::search::Query;
 use lookback::store::{BadName, Derived, Head, Hit, LogInfo, Record, purge};
 use lookback::{FileStore, LogName, MemoryStore, Message, Session, Settings, SqliteStore, Store, StoreError};
 use own::OwnStore;
@@ -37,7 +38,7 @@ async fn keeps_logs(store: &dyn Store) {
     assert_eq!(store.read(&one, 0..10).await.unwrap(), Vec::<String>::new());
     assert_eq!(store.list("").await.unwrap(), Vec::new());
     assert!(!store.delete(&one).await.unwrap());
-    assert!(store.search(None, "apple", 9).await.unwrap().is_empty());
+    assert!(store.search(None, &Query::new("apple"), 9).await.unwrap().is_empty());
 
     // Appending, and where the log ends.
     store.append(&one, 0, vec![record("apple pie"), record("banana")], None).await.unwrap();
@@ -99,7 +100,7 @@ async fn keeps_logs(store: &dyn Store) {
 
     // Searching: every word, in any order and case; one log or all.
     let found = |log: Option<LogName>, query: &'static str, most: usize| async move {
-        let hits = store.search(log.as_ref(), query, most).await.unwrap();
+        let hits = store.search(log.as_ref(), &Query::new(query), most).await.unwrap();
         let mut hits: Vec<_> = hits.into_iter().map(|hit| (hit.log.to_string(), hit.position)).collect();
         hits.sort();
         hits
@@ -216,11 +217,11 @@ async fn lists_by_prefix(store: &dyn Store) {
     assert_eq!(store.clear().await.unwrap(), names.len() as u64 - 1);
     assert_eq!(store.clear().await.unwrap(), 0);
     assert_eq!(store.list("").await.unwrap(), Vec::new());
-    assert!(store.search(None, "apple", 9).await.unwrap().is_empty());
+    assert!(store.search(None, &Query::new("apple"), 9).await.unwrap().is_empty());
     let log = name("ab");
     assert_eq!(store.head(&log, None).await.unwrap(), None);
     store.append(&log, 0, vec![record("pear")], Some(1)).await.unwrap();
-    assert_eq!(store.search(None, "pear", 9).await.unwrap(), [Hit::new(log.clone(), 0)]);
+    assert_eq!(store.search(None, &Query::new("pear"), 9).await.unwrap(), [Hit::new(log.clone(), 0)]);
     assert_eq!(store.clear().await.unwrap(), 1);
 }
 
@@ -239,10 +240,10 @@ async fn keeps_derived_logs_apart(store: &dyn Store) {
     let names: Vec<_> = list.into_iter().map(|info| info.name).collect();
     assert_eq!(names, [derived.clone(), long.summary_of()]);
     assert!(names.iter().all(LogName::is_derived));
-    let hits = store.search(None, "apple", 9).await.unwrap();
+    let hits = store.search(None, &Query::new("apple"), 9).await.unwrap();
     assert!(hits.len() == 2 && hits.iter().all(|hit| !hit.log.is_derived()), "{hits:?}");
-    assert_eq!(store.search(None, "banana", 9).await.unwrap(), []);
-    assert_eq!(store.search(Some(&derived), "banana", 9).await.unwrap(), []);
+    assert_eq!(store.search(None, &Query::new("banana"), 9).await.unwrap(), []);
+    assert_eq!(store.search(Some(&derived), &Query::new("banana"), 9).await.unwrap(), []);
     // One log goes alone, a session with what is its.
     assert!(store.delete(&long).await.unwrap());
     assert_eq!(store.list("").await.unwrap().len(), 3);
@@ -321,7 +322,7 @@ async fn finds_alike(store: &dyn Store) {
         ("ab", &[]),
         ("\u{2178}", &[14]),
     ] {
-        let hits = store.search(None, query, 99).await.unwrap();
+        let hits = store.search(None, &Query::new(query), 99).await.unwrap();
         let mut found: Vec<_> = hits.iter().map(|hit| hit.position).collect();
         found.sort_unstable();
         assert_eq!(found, expected, "{query}");
@@ -394,7 +395,7 @@ fn a_store_that_is_opened_again_has_what_it_had() {
     block_on(SqliteStore::open(&path).unwrap().append(&log, 0, vec![record("apple")], None)).unwrap();
     let store = SqliteStore::open_existing(&path).unwrap();
     assert_eq!(block_on(store.read(&log, 0..9)).unwrap(), [record("apple").body]);
-    assert_eq!(block_on(store.search(None, "apple", 9)).unwrap().len(), 1);
+    assert_eq!(block_on(store.search(None, &Query::new("apple"), 9)).unwrap().len(), 1);
 }
 
 #[test]
@@ -471,7 +472,7 @@ fn a_store_that_may_only_be_read_can_be_read() {
     set(0o555);
     let store = SqliteStore::open_existing(&path).unwrap();
     assert_eq!(block_on(store.list("")).unwrap().len(), 1);
-    assert_eq!(block_on(store.search(None, "apple", 9)).unwrap().len(), 1);
+    assert_eq!(block_on(store.search(None, &Query::new("apple"), 9)).unwrap().len(), 1);
     let refused = block_on(store.append(&log, 1, vec![record("banana")], None)).unwrap_err();
     assert!(matches!(refused, StoreError::ReadOnly { .. }), "{refused:?}");
     // What stands beside it would be left out.
@@ -577,6 +578,6 @@ fn a_word_that_is_said_a_thousand_times_in_a_query_is_looked_for_once() {
     let store = SqliteStore::open(folder.path().join("s.db")).unwrap();
     many_alike(&store, 20_000);
     // A hundred of it took minutes.
-    let hits = block_on(store.search(None, &"the ".repeat(1_000), 5)).unwrap();
+    let hits = block_on(store.search(None, &Query::new(&"the ".repeat(1_000)), 5)).unwrap();
     assert_eq!(hits.len(), 5);
 }

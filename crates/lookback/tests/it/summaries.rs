@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use futures_lite::future::{block_on, poll_once};
 use lookback::policy::Summarize;
+use lookback::search::Query;
 use lookback::session::{CompactionOutcome, Hooks};
 use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture as Reply};
 use lookback::summarize::{Completion, Summarizer, SummarizerError, SummaryTask};
@@ -310,7 +311,7 @@ impl Store for Sticks {
     fn clear(&self) -> Reply<'_, u64> {
         self.inner.clear()
     }
-    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> Reply<'a, Vec<Hit>> {
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a Query, most: usize) -> Reply<'a, Vec<Hit>> {
         self.inner.search(log, query, most)
     }
 }

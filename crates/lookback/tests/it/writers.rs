@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_lite::future::block_on;
+use lookback::search::Query;
 use lookback::store::Record;
 use lookback::{Durability, FileStore, LogName, MemoryStore, SqliteStore, Store, StoreError};
 use rusqlite::Connection;
@@ -60,7 +61,7 @@ fn holds_all(store: &dyn Store, writers: &[String], count: usize) {
     for writer in writers {
         let own: Vec<_> = bodies.iter().filter(|body| body.contains(&format!("\"{writer} "))).cloned().collect();
         assert_eq!(own, (0..count).map(|n| record(&format!("{writer} {n}")).body).collect::<Vec<_>>(), "{writer}");
-        assert_eq!(block_on(store.search(None, writer, usize::MAX)).unwrap().len(), count, "{writer}");
+        assert_eq!(block_on(store.search(None, &Query::new(writer), usize::MAX)).unwrap().len(), count, "{writer}");
     }
     assert_eq!(bodies.len(), writers.len() * count);
     let info = block_on(store.info(&log())).unwrap().unwrap();
@@ -167,7 +168,7 @@ fn survives_kills(path: &Path, sound: &dyn Fn()) {
         for (index, body) in bodies.iter().enumerate() {
             assert!(body.starts_with(&format!("{{\"said\":\"killed {} ", index % BATCH + 1)), "{index}");
         }
-        assert_eq!(block_on(opened.search(None, "killed", usize::MAX)).unwrap().len() as u64, after);
+        assert_eq!(block_on(opened.search(None, &Query::new("killed"), usize::MAX)).unwrap().len() as u64, after);
         sound();
         before = after;
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lookback::memory::{Memory, tools};
+use lookback::search::Query;
 use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture};
 use lookback::transcript::Millis;
 use lookback::{LogName, MemoryStore, Store};
@@ -168,7 +169,7 @@ impl Store for Endless {
     fn clear(&self) -> StoreFuture<'_, u64> {
         self.0.clear()
     }
-    fn search<'a>(&'a self, _: Option<&'a LogName>, _: &'a str, _: usize) -> StoreFuture<'a, Vec<Hit>> {
+    fn search<'a>(&'a self, _: Option<&'a LogName>, _: &'a Query, _: usize) -> StoreFuture<'a, Vec<Hit>> {
         Box::pin(std::future::pending())
     }
 }

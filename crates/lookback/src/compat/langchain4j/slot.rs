@@ -6,6 +6,7 @@ use lookback_core::transcript::Millis;
 
 use super::id::name_of;
 use crate::compat::OptionError;
+use crate::search::Query;
 use crate::store::{Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, StoreError, StoreFuture};
 
 /// A store for a single memory, in process memory.
@@ -107,7 +108,7 @@ impl Store for SingleSlotChatMemoryStore {
         self.slot.clear()
     }
 
-    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> StoreFuture<'a, Vec<Hit>> {
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a Query, most: usize) -> StoreFuture<'a, Vec<Hit>> {
         match log {
             Some(asked) => self.slot(asked).map_or_else(refuse, |slot| slot.search(log, query, most)),
             None => self.slot.search(None, query, most),

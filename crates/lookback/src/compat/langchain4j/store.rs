@@ -12,6 +12,7 @@ use lookback_core::{ConversionError, Engine, Message, Policy, Settings};
 
 use super::id::id_of;
 use crate::session::log::{load, record};
+use crate::search::Query;
 use crate::store::{Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, StoreError, StoreFuture};
 
 /// `ChatMemoryStore`: a store that keeps a list of messages for each memory, by its identifier.
@@ -151,7 +152,7 @@ impl<S: ChatMemoryStore> FromChatMemoryStore<S> {
             // The checkpoint has the digest of everything before it, so a session that knows the old log notices that
             // this is another.
             engine.checkpoint(&mut entries);
-            let records = (0..).zip(&entries).map(|(at, entry)| record(log, at, entry));
+            let records = (0..).zip(&entries).map(|(at, entry)| record(log, at, entry, None));
             self.logs.append(log, 0, records.collect::<Result<_, _>>()?, None).await?;
         }
         known.insert(log.clone(), digests);
@@ -247,7 +248,7 @@ impl<S: ChatMemoryStore> Store for FromChatMemoryStore<S> {
         })
     }
 
-    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> StoreFuture<'a, Vec<Hit>> {
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a Query, most: usize) -> StoreFuture<'a, Vec<Hit>> {
         Box::pin(async move {
             if let Some(log) = log {
                 self.follow(&mut *self.known.lock().await, log).await?;

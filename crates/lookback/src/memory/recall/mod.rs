@@ -11,7 +11,8 @@ use lookback_core::transcript::{Arrival, Entry, Position};
 use serde::Serialize;
 
 use self::words::{short, who, written};
-use crate::session::{excerpt, log};
+use crate::search::{Query, Within, passage};
+use crate::session::{log, messages};
 use crate::store::{LogName, Store, StoreError};
 
 /// A request to recall messages. As JSON it is the arguments of the tool `recall`.
@@ -40,11 +41,14 @@ pub enum Recall {
         #[serde(skip_serializing_if = "Option::is_none")]
         limit: Option<u64>,
     },
-    /// An excerpt of each message that contains every word of a query, best match first. Abandoned branches are
-    /// searched too.
+    /// The passage that fits a query best, of each message that does, the best first (see [`search`](crate::search)).
+    /// Abandoned branches are searched too.
     Query {
         /// The words.
         query: String,
+        /// To what the search is limited.
+        #[serde(flatten)]
+        within: Within,
         /// How many messages to skip.
         #[serde(skip_serializing_if = "is_zero")]
         offset: u64,
@@ -75,9 +79,9 @@ impl Recall {
         Recall::Range { from, to, limit: None }
     }
 
-    /// Asks for the messages that contain every word of a query.
+    /// Asks for the messages that fit a query.
     pub fn query(query: impl Into<String>) -> Self {
-        Recall::Query { query: query.into(), offset: 0, limit: None }
+        Recall::Query { query: query.into(), within: Within::default(), offset: 0, limit: None }
     }
 }
 
@@ -164,9 +168,9 @@ pub async fn recall(store: &dyn Store, session: &LogName, asked: &Recall) -> Res
             let limit = limit.unwrap_or(IN_RANGE).clamp(1, Recall::MOST);
             reader.range(*from, *to, limit, &mut recalled).await?;
         }
-        Recall::Query { query, offset, limit } => {
+        Recall::Query { query, within, offset, limit } => {
             let limit = limit.unwrap_or(FOUND).clamp(1, Recall::MOST);
-            reader.query(query, *offset, limit, &mut recalled).await?;
+            reader.query(query, within, *offset, limit, &mut recalled).await?;
         }
     }
     Ok(recalled)
@@ -230,26 +234,33 @@ impl Reader<'_> {
         Ok(())
     }
 
-    async fn query(&self, query: &str, offset: u64, limit: u64, into: &mut Recalled) -> Result<(), StoreError> {
+    async fn query(
+        &self,
+        text: &str,
+        within: &Within,
+        offset: u64,
+        limit: u64,
+        into: &mut Recalled,
+    ) -> Result<(), StoreError> {
         let (skip, most) = (as_usize(offset), as_usize(limit));
-        // One more hit than needed tells whether there are more.
-        let hits = self.store.search(Some(self.session), query, skip.saturating_add(most).saturating_add(1)).await?;
-        let hits: Vec<_> = hits.into_iter().filter(|hit| hit.log == *self.session).skip(skip).collect();
-        let known = hits.iter().take(most).filter(|hit| hit.position < self.end);
-        let spans: Vec<_> = known.map(|hit| hit.position..hit.position.saturating_add(1)).collect();
-        for (position, entry) in log::read_many(self.store, self.session, &spans).await? {
-            let Entry::Message(arrival) = entry else { continue };
-            let mut passage = self.page(position, &arrival, 0, u64::MAX).await?;
-            let piece = excerpt(&passage.text, query);
-            if piece.chars().count() < passage.text.chars().count() {
-                passage.rest = Some(Recall::entry(position));
+        let query = Query::new(text).within(within.clone());
+        // One more than needed tells whether there are more.
+        let asked = skip.saturating_add(most).saturating_add(1);
+        let mut found = messages(self.store, Some(self.session), &query, asked).await?;
+        found.retain(|(hit, _)| hit.log == *self.session && hit.position < self.end);
+        for (hit, arrival) in found.iter().skip(skip).take(most) {
+            let mut shown = self.page(hit.position, arrival, 0, u64::MAX).await?;
+            let piece = passage(&shown.text, &query);
+            if piece.chars().count() < shown.text.chars().count() {
+                shown.rest = Some(Recall::entry(hit.position));
             }
-            passage.text = piece;
-            into.passages.push(passage);
+            shown.text = piece;
+            into.passages.push(shown);
         }
-        if hits.len() > most {
+        if found.len() > skip.saturating_add(most) {
             let offset = offset.saturating_add(limit);
-            into.more = Some(Recall::Query { query: query.to_owned(), offset, limit: into.asked.limit() });
+            let (query, within) = (text.to_owned(), within.clone());
+            into.more = Some(Recall::Query { query, within, offset, limit: into.asked.limit() });
         }
         Ok(())
     }

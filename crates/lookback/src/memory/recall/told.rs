@@ -39,7 +39,7 @@ impl fmt::Display for Recalled {
             (None, _) if self.end == 0 => {
                 writeln!(f, "[this session has no messages: nothing was said, or it was erased]")
             }
-            (None, Recall::Query { .. }) => writeln!(f, "[no message contains all of these words; use fewer]"),
+            (None, Recall::Query { .. }) => writeln!(f, "[no message has any of these words; use others]"),
             (None, Recall::Range { .. }) => {
                 writeln!(
                     f,

@@ -1,6 +1,7 @@
 //! Carrying out a call, and the answer that the model reads.
 
 use lookback_core::tokens::Estimate;
+use lookback_core::transcript::Millis;
 
 use super::arguments::{Arguments, Wrong};
 use super::definition::Definition;
@@ -10,6 +11,7 @@ use crate::memory::{
     Confidence, Fact, FactEntry, FactEvent, FactId, FactKind, Judgment, Memory, MemoryError, Recall, Refused, Scope,
     SheetOptions, Source, Speaker, Statement, recall,
 };
+use crate::search::{BadTime, Within};
 
 /// The most tokens of all facts together.
 const SHEET: u64 = 8_000;
@@ -236,13 +238,13 @@ async fn search(memory: &Memory, given: &Arguments) -> Result<String, Trouble> {
     let most = usize::try_from(given.count("limit").unwrap_or(FOUND)).unwrap_or(usize::MAX);
     let mut found = memory.search(given.text("query").unwrap_or_default(), most.saturating_add(1)).await?;
     if found.is_empty() {
-        return Ok("No fact contains all of these words. Use fewer, or search the conversation with recall.".to_owned());
+        return Ok("No fact has any of these words. Use others, or search the conversation with recall.".to_owned());
     }
     let more = found.len() > most;
     found.truncate(most);
     let mut text = bounded(found.iter().map(line).collect());
     if more {
-        text.push_str("\nThere are more: add words, or raise `limit`.");
+        text.push_str("\nThere are more: raise `limit`.");
     }
     Ok(text)
 }
@@ -251,7 +253,7 @@ async fn recalled(memory: &Memory, given: &Arguments) -> Result<String, Trouble>
     let (offset, limit) = (given.count("offset").unwrap_or_default(), given.count("limit"));
     let (entry, from, to) = (given.count("entry"), given.count("from"), given.count("to"));
     let asked = match (given.text("query"), entry, from.or(to)) {
-        (Some(query), None, None) => Recall::Query { query: query.to_owned(), offset, limit },
+        (Some(query), None, None) => Recall::Query { query: query.to_owned(), within: within(given)?, offset, limit },
         (None, Some(entry), None) => Recall::Entry { entry, offset, limit },
         (None, None, Some(_)) if offset > 0 => {
             return Err(Wrong::Combination(
@@ -270,6 +272,16 @@ async fn recalled(memory: &Memory, given: &Arguments) -> Result<String, Trouble>
         _ => return Err(Wrong::Combination("give only one of `query`, `entry`, and `from` with `to`").into()),
     };
     Ok(recall(&**memory.store(), memory.session(), &asked).await?.to_string().trim_end().to_owned())
+}
+
+/// To what a search is limited.
+fn within(given: &Arguments) -> Result<Within, Wrong> {
+    let time = |name, read: fn(&str) -> Result<Millis, BadTime>| {
+        let text: Option<&str> = given.text(name);
+        text.map(read).transpose().map_err(|_| Wrong::Time { name })
+    };
+    let (since, until) = (time("since", Within::first)?, time("until", Within::last)?);
+    Ok(Within::default().speaker(given.text("speaker").map(str::to_owned)).since(since).until(until))
 }
 
 /// Joins as many lines as fit, and says how many are missing.

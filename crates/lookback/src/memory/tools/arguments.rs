@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::definition::{Definition, Need, Parameter, Shape};
 use crate::memory::sheet::quoted;
 use crate::memory::{BadFactId, FactId, Statement};
+use crate::search::BadTime;
 
 /// The most bytes of a call's arguments.
 const MOST_BYTES: usize = 64 * 1024;
@@ -43,6 +44,8 @@ pub(super) enum Wrong {
     NoId { name: &'static str },
     #[error("`source` must be `model` or `tool:NAME`; you cannot speak for anyone else")]
     Source,
+    #[error("`{name}` is {BadTime}")]
+    Time { name: &'static str },
     #[error("{0}")]
     Combination(&'static str),
 }

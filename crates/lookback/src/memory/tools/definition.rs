@@ -171,9 +171,9 @@ impl Definition {
         },
         Definition {
             name: "memory_search",
-            description: "Find the facts that contain every word of a query, newest first.",
+            description: "Find the facts that have words of a query in any form, the best first.",
             parameters: &[
-                required("query", Shape::Text(LONGEST_QUERY), "Words that the fact must contain, all of them."),
+                required("query", Shape::Text(LONGEST_QUERY), "Words to look for; a phrase in quotation marks is found word for word."),
                 optional("limit", Shape::Count(1, 50), "The most facts to return; 10 if not given."),
                 SESSION,
             ],
@@ -184,7 +184,14 @@ impl Definition {
                           read a range (from, to), or read one in full (entry), for example one that was shortened. \
                           The number after # names a message.",
             parameters: &[
-                optional("query", Shape::Text(LONGEST_QUERY), "Words that the message must contain, all of them."),
+                optional(
+                    "query",
+                    Shape::Text(LONGEST_QUERY),
+                    "Words to look for, such as a question; a phrase in quotation marks is found word for word.",
+                ),
+                optional("speaker", NAME, "With `query`: who said it: user, assistant, system, tool, or a name."),
+                optional("since", NAME, "With `query`: the first day (2026-11-22) or time (2026-11-22T10:00:00Z)."),
+                optional("until", NAME, "With `query`: the last day or time."),
                 optional("from", Shape::Count(0, FAR), "The number of the first message."),
                 optional(
                     "to",

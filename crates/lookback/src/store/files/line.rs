@@ -2,10 +2,11 @@
 
 use std::borrow::Cow;
 
-use lookback_core::transcript::Millis;
+use lookback_core::transcript::{Entry, Millis};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::session::log::said;
 use crate::store::{Head, LineFault, LogInfo, LogName, Record};
 
 /// The version of the layout.
@@ -47,6 +48,14 @@ pub(super) struct Line<'a> {
     pub(super) more: bool,
     #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
     pub(super) text: Cow<'a, str>,
+    /// The role of who said it. Lines that earlier versions wrote have none.
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub(super) role: Option<Cow<'a, str>>,
+    #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
+    pub(super) name: Option<Cow<'a, str>>,
+    /// When it was said, if that is not when it was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) said: Option<Millis>,
     /// The body, byte for byte.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     entry: Option<&'a RawValue>,
@@ -68,8 +77,14 @@ impl<'a> Line<'a> {
         let entry = serde_json::from_str(body).ok().filter(fits);
         let quoted = entry.is_none().then_some(Cow::Borrowed(body));
         // Derived logs are not searched.
-        let text = if log.is_derived() { "" } else { &record.text };
-        Line { at, time, checkpoint: record.checkpoint, more, text: Cow::Borrowed(text), entry, quoted }
+        let (text, role, name, said) = if log.is_derived() {
+            ("", None, None, None)
+        } else {
+            (record.text.as_str(), record.role.as_deref(), record.name.as_deref(), record.time.filter(|said| Some(*said) != time))
+        };
+        let (role, name) = (role.map(Cow::Borrowed), name.map(Cow::Borrowed));
+        let (checkpoint, text) = (record.checkpoint, Cow::Borrowed(text));
+        Line { at, time, checkpoint, more, text, role, name, said, entry, quoted }
     }
 
     /// `None` if this is not a record, or not the one of this position.
@@ -86,6 +101,23 @@ impl<'a> Line<'a> {
             Ok(line) if line.at != position => LineFault::Position { found: line.at, expected: position },
             Ok(_) => LineFault::NoEntry,
         }
+    }
+
+    /// What searches look at, for a search that is limited to a speaker or not.
+    pub(super) fn searched(self, by_speaker: bool) -> Record {
+        let mut record = Record::new("");
+        if by_speaker
+            && self.role.is_none()
+            && !self.text.is_empty()
+            && let Ok(Entry::Message(arrival)) = serde_json::from_str(self.body())
+        {
+            // An earlier version wrote it.
+            record = said(record, &arrival, None);
+        }
+        let Line { role, name, text, said, time, .. } = self;
+        record.role = role.map(Cow::into_owned).or(record.role);
+        record.name = name.map(Cow::into_owned).or(record.name);
+        record.text(text).time(said.or(time))
     }
 
     pub(super) fn body(&self) -> &str {

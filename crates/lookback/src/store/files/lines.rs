@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use super::disk::{self, failed};
 use super::line::{First, Header, Line, Note, Tally, VERSION, lines};
-use crate::store::{Damage, Durability, LineFault, LogName, Record, StoreError, words};
+use crate::store::{Damage, Durability, LineFault, LogName, Record, StoreError};
 
 /// The most bytes of a first line.
 const LONGEST_HEADER: u64 = 1 << 16;
@@ -165,29 +165,26 @@ impl Index {
         Ok(bodies)
     }
 
-    /// The records whose text has all these words, in order.
-    pub(super) fn find(
+    /// Reads the records, and adds to an index what searches look at.
+    pub(super) fn index(
         &self,
         file: &mut File,
         path: &Path,
         log: &LogName,
-        terms: &[String],
-    ) -> Result<Vec<u64>, StoreError> {
+        by_speaker: bool,
+        mut add: impl FnMut(u64, Record),
+    ) -> Result<(), StoreError> {
         file.seek(SeekFrom::Start(self.start(0))).map_err(failed(path))?;
         let mut reader = BufReader::with_capacity(1 << 16, file);
         let mut bytes = Vec::new();
-        let mut found = Vec::new();
         for position in 0..self.tally.records {
             bytes.clear();
             reader.read_until(b'\n', &mut bytes).map_err(failed(path))?;
             let line = Line::parse(&bytes, position)
                 .ok_or_else(|| damaged(path, log, position, Line::fault(&bytes, position)))?;
-            let here = words(&line.text);
-            if terms.iter().all(|word| here.contains(word)) {
-                found.push(position);
-            }
+            add(position, line.searched(by_speaker));
         }
-        Ok(found)
+        Ok(())
     }
 }
 

@@ -9,7 +9,8 @@
 //! .lookback/lookback.lock                      the lock of writers
 //! ```
 //!
-//! A line is `{"at":POSITION,"time":MILLISECONDS,"text":TEXT FOR SEARCHES,"entry":BODY}`. `"more":true` says that the
+//! A line is `{"at":POSITION,"time":MILLISECONDS,"text":TEXT FOR SEARCHES,"role":ROLE,"name":NAME,"said":MILLISECONDS,
+//! "entry":BODY}`. The role, the name and the time of who said it are for searches, too. `"more":true` says that the
 //! next line belongs to the same append, so that readers take an append entirely or not at all. A file `*.used` beside
 //! a log has the time of its last use, if that was not a write.
 //!
@@ -32,11 +33,15 @@ use std::time::Duration;
 use lookback_core::transcript::Millis;
 
 use self::root::{Files, PATIENCE};
-use super::{Durability, Head, Hit, LogInfo, LogName, Record, Store, StoreError, StoreFuture, query_words};
+use super::{Durability, Head, Hit, LogInfo, LogName, Record, Store, StoreError, StoreFuture};
+use crate::search::Query;
 
 /// Logs in plain files under a folder. Several processes may use them at once, and people can read them.
 ///
 /// Another program may keep its own files in the folder. They are left as they are.
+///
+/// There is no index of words. A search reads every line of the logs that it searches, and keeps nothing but what fits
+/// the query: it takes about a second for 20 MB. For more than that, [`SqliteStore`](super::SqliteStore) is the store.
 ///
 /// ```
 /// # futures_lite::future::block_on(async {
@@ -174,8 +179,8 @@ impl Store for FileStore {
         self.run(Files::clear)
     }
 
-    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> StoreFuture<'a, Vec<Hit>> {
-        let (log, wanted) = (log.cloned(), query_words(query));
-        self.run(move |files| if wanted.is_empty() { Ok(Vec::new()) } else { files.search(log, &wanted, most) })
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a Query, most: usize) -> StoreFuture<'a, Vec<Hit>> {
+        let (log, query) = (log.cloned(), query.clone());
+        self.run(move |files| if query.is_empty() { Ok(Vec::new()) } else { files.search(log, &query, most) })
     }
 }

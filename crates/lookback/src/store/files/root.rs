@@ -15,6 +15,7 @@ use super::document;
 use super::line::Tally;
 use super::lines::{self, Index};
 use super::place::{MEMORY, Place};
+use crate::search::{Query, Texts};
 use crate::store::{Durability, Hit, LogInfo, LogName, Record, StoreError, refuse_special};
 
 /// The file, under the root, that writers lock.
@@ -149,13 +150,14 @@ impl Files {
         }
     }
 
-    fn find(&self, log: &LogName, terms: &[String]) -> Result<Vec<u64>, StoreError> {
-        let Place::Lines(path) = self.place(log)? else { return Ok(Vec::new()) };
+    /// Adds what searches look at in a log to an index.
+    fn add_to(&self, texts: &mut Texts, number: u32, log: &LogName, by_speaker: bool) -> Result<(), StoreError> {
+        let Place::Lines(path) = self.place(log)? else { return Ok(()) };
         let index = self.index(log);
         let mut index = locked(&index);
         let file = lines::open(&path, log, &mut index)?;
-        let found = file.zip(index.as_ref());
-        found.map_or_else(|| Ok(Vec::new()), |(mut file, index)| index.find(&mut file, &path, log, terms))
+        let Some((mut file, index)) = file.zip(index.as_ref()) else { return Ok(()) };
+        index.index(&mut file, &path, log, by_speaker, |position, record| texts.add(number, position, &record))
     }
 
     pub(super) fn info(&self, log: &LogName) -> Result<Option<LogInfo>, StoreError> {
@@ -262,25 +264,22 @@ impl Files {
         Ok(logs.len() as u64)
     }
 
-    pub(super) fn search(&self, log: Option<LogName>, terms: &[String], most: usize) -> Result<Vec<Hit>, StoreError> {
+    pub(super) fn search(&self, log: Option<LogName>, query: &Query, most: usize) -> Result<Vec<Hit>, StoreError> {
         let in_all = log.is_none();
-        let logs = match log {
+        let mut logs = match log {
             Some(log) => vec![log],
             None => self.logs()?.into_iter().map(|(log, _)| log).collect(),
         };
-        let mut hits = Vec::new();
-        for log in logs.into_iter().filter(|log| !log.is_derived()) {
-            if hits.len() >= most {
-                break;
+        logs.retain(|log| !log.is_derived());
+        let mut texts = Texts::for_query(query);
+        for (number, log) in (0..).zip(&logs) {
+            match self.add_to(&mut texts, number, log, query.has_speaker()) {
+                Err(StoreError::Damaged { .. }) if in_all => texts.remove(number),
+                added => added?,
             }
-            let positions = match self.find(&log, terms) {
-                Err(StoreError::Damaged { .. }) if in_all => continue,
-                found => found?,
-            };
-            let newest = positions.into_iter().rev().take(most - hits.len());
-            hits.extend(newest.map(|position| Hit { log: log.clone(), position }));
         }
-        Ok(hits)
+        let found = texts.search(None, query, most).into_iter();
+        Ok(found.filter_map(|(log, at)| Some(Hit::new(logs.get(log as usize)?.clone(), at))).collect())
     }
 }
 

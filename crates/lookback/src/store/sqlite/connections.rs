@@ -102,7 +102,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = Arc::new(SqliteStore::open(folder.path().join("s.db")).unwrap());
         let log: LogName = "one".parse().unwrap();
-        let record = || vec![Record { body: "{}".to_owned(), text: "apple".to_owned(), checkpoint: false }];
+        let record = || vec![Record::new("{}").text("apple")];
         let (begun, began) = std::sync::mpsc::channel();
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let reader = store.clone();
@@ -115,7 +115,7 @@ mod tests {
         });
         began.recv().unwrap();
         block_on(store.append(&log, 0, record(), None)).unwrap();
-        assert_eq!(block_on(store.search(None, "apple", 9)).unwrap().len(), 1);
+        assert_eq!(block_on(store.search(None, &"apple".into(), 9)).unwrap().len(), 1);
         assert_eq!(block_on(store.head(&log, None)).unwrap().unwrap().end, 1);
         assert!(!long.is_finished());
         end.send(()).unwrap();

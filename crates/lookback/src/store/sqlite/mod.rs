@@ -3,11 +3,15 @@
 //! ```text
 //! logs     (id, name, length, bytes, created, used)    one row for each log; times in milliseconds since 1970, or NULL
 //! entries  (log, position, checkpoint, body)           one row for each record
-//! words    full-text index over the words of the records' texts, which are not stored a second time
+//! texts    (id, position, time)                        one row for each record with a text: its position, when it was said
+//! words    full-text index over the terms of the texts, which are not stored a second time
 //! ```
 //!
-//! Words are split and folded by Lookback before they are indexed, so that every store finds the same. The index itself
-//! only splits at spaces.
+//! The terms are made by Lookback (see [`search`](crate::search)), so that every store finds the same. The index itself
+//! only splits at spaces. It keeps which texts have a term, and neither how often nor where.
+//!
+//! The identifier of a text is the number of its log, times 2^32, plus its own number in the log. So the texts of a log
+//! are together in the list of each term, and a search in one log reads nothing of the others.
 //!
 //! `entries` keeps its rowid. Without it, rows of a kilobyte would overflow the index's pages and take three times the
 //! space.
@@ -30,6 +34,7 @@ use rusqlite::Connection;
 
 use self::connections::Readers;
 use super::{Head, Hit, LogInfo, LogName, Record, Store, StoreFuture};
+use crate::search::Query;
 
 /// How long a writer waits for another process.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -106,10 +111,12 @@ impl Store for SqliteStore {
         self.run(write::clear)
     }
 
-    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> StoreFuture<'a, Vec<Hit>> {
-        let Some(terms) = search::terms(query) else { return Box::pin(std::future::ready(Ok(Vec::new()))) };
-        let log = log.map(|log| log.as_str().to_owned());
-        self.look(move |connection| search::search(connection, log.as_deref(), &terms, most))
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a Query, most: usize) -> StoreFuture<'a, Vec<Hit>> {
+        if query.is_empty() {
+            return Box::pin(std::future::ready(Ok(Vec::new())));
+        }
+        let (log, query) = (log.map(|log| log.as_str().to_owned()), query.clone());
+        self.look(move |connection| search::search(connection, log.as_deref(), &query, most))
     }
 }
 

@@ -137,14 +137,14 @@ mod tests {
         for name in ["s.db", "100%.db", "%41?b#c&mode=rw.db", "ä b'\".db"] {
             let path = folder.path().join(name);
             let store = SqliteStore::open(&path).unwrap();
-            let record = Record { body: "{}".to_owned(), text: "apple".to_owned(), checkpoint: false };
+            let record = Record::new("{}").text("apple");
             block_on(store.append(&log, 0, vec![record.clone()], None)).unwrap();
             assert_eq!(at_rest(&path), None, "somebody writes to it");
             drop(store);
             let uri = at_rest(&path).unwrap();
             let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
             let store = SqliteStore::attach(uri, &path, flags).unwrap();
-            assert_eq!(block_on(store.search(None, "apple", 9)).unwrap().len(), 1);
+            assert_eq!(block_on(store.search(None, &"apple".into(), 9)).unwrap().len(), 1);
             let refused = block_on(store.append(&log, 1, vec![record], None)).unwrap_err();
             assert!(matches!(refused, StoreError::ReadOnly { .. }), "{refused:?}");
         }

@@ -4,15 +4,18 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use lookback_core::Entry;
-use rusqlite::{Connection, TransactionBehavior, params};
+use lookback_core::transcript::Label;
+use rusqlite::{Connection, TransactionBehavior};
 
-use super::PATIENCE;
 use super::fault::explain;
-use super::search::indexed;
-use crate::store::{LogName, StoreError};
+use super::write::Indexer;
+use super::{PATIENCE, unsigned};
+use crate::session::log::said;
+use crate::store::{LogName, Record, StoreError};
 
-/// The version of the file's layout. Version 1 had no times, and its index split and folded words by itself.
-const VERSION: i64 = 2;
+/// The version of the file's layout. Version 1 had no times, and its index split and folded words by itself. Version 2
+/// indexed words as they are written.
+const VERSION: i64 = 3;
 /// Identifies a file as a store of Lookback: the bytes of "look".
 const APPLICATION: i64 = 0x6c6f_6f6b;
 
@@ -36,7 +39,15 @@ const SCHEMA: &str = "
     CREATE INDEX checkpoints ON entries (log, position) WHERE checkpoint = 1;
 ";
 const INDEX: &str = "
-    CREATE VIRTUAL TABLE words USING fts5 (text, content = '', contentless_delete = 1, tokenize = \"ascii tokenchars '_'\");
+    CREATE TABLE texts (
+        id INTEGER PRIMARY KEY,
+        position INTEGER NOT NULL,
+        time INTEGER
+    ) STRICT;
+    CREATE VIRTUAL TABLE words USING fts5 (
+        terms, content = '', contentless_delete = 1, detail = none, tokenize = \"ascii tokenchars '_/.-:~=@'\"
+    );
+    CREATE VIRTUAL TABLE vocabulary USING fts5vocab ('words', 'row');
 ";
 
 /// Creates the tables of a new file, checks those of an old one, and migrates them.
@@ -59,7 +70,7 @@ pub(super) fn prepare(connection: &mut Connection, path: &Path) -> Result<(), St
     match version(&transaction, path)? {
         VERSION => return Ok(()),
         0 => create(&transaction),
-        _ => migrate(&transaction),
+        found => migrate(&transaction, found),
     }
     .map_err(fault)?;
     transaction.pragma_update(None, "user_version", VERSION).map_err(fault)?;
@@ -99,25 +110,39 @@ fn create(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "application_id", APPLICATION)
 }
 
-/// Migrates version 1: adds the times, which are not known, and builds the index again.
-fn migrate(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute_batch(
-        "ALTER TABLE logs ADD COLUMN created INTEGER;
-         ALTER TABLE logs ADD COLUMN used INTEGER;
-         DROP TABLE words;",
-    )?;
+/// Migrates an older version: adds the times of logs, which are not known, and builds the index again.
+fn migrate(connection: &Connection, version: i64) -> rusqlite::Result<()> {
+    if version < 2 {
+        connection.execute_batch(
+            "ALTER TABLE logs ADD COLUMN created INTEGER;
+             ALTER TABLE logs ADD COLUMN used INTEGER;",
+        )?;
+    }
+    connection.execute_batch("DROP TABLE words;")?;
     connection.execute_batch(INDEX)?;
-    let mut index = connection.prepare("INSERT INTO words (rowid, text) VALUES (?1, ?2)")?;
-    let mut entries =
-        connection.prepare("SELECT entries.id, body, name FROM entries JOIN logs ON logs.id = entries.log")?;
-    let mut rows = entries.query([])?;
-    while let Some(row) = rows.next()? {
-        let (id, body, log): (i64, String, _) = (row.get(0)?, row.get(1)?, LogName::kept(row.get(2)?));
-        // The texts were not stored, so the records must be parsed here: what was indexed were the texts of messages.
-        if let Ok(Entry::Message(arrival)) = serde_json::from_str(&body)
-            && !log.is_derived()
-        {
-            index.execute(params![id, indexed(&arrival.message.text())])?;
+    let mut logs = connection.prepare("SELECT id, name FROM logs")?;
+    let mut entries = connection.prepare("SELECT position, body FROM entries WHERE log = ?1 ORDER BY position")?;
+    let mut logs = logs.query([])?;
+    while let Some(row) = logs.next()? {
+        let (id, log): (i64, _) = (row.get(0)?, LogName::kept(row.get(1)?));
+        if log.is_derived() {
+            continue;
+        }
+        let mut index = Indexer::new(connection, &log, id)?;
+        let mut label = Label::default();
+        let mut rows = entries.query([id])?;
+        while let Some(row) = rows.next()? {
+            let (position, body): (i64, String) = (row.get(0)?, row.get(1)?);
+            // The texts were not stored, so the records must be parsed here: what was indexed were the texts of
+            // messages.
+            match serde_json::from_str(&body) {
+                Ok(Entry::Message(arrival)) => {
+                    index.add(unsigned(position), &said(Record::new(""), &arrival, Some(&label)))?;
+                }
+                Ok(Entry::Label(next)) => label = next,
+                Ok(Entry::Checkpoint(checkpoint)) => label = checkpoint.label,
+                _ => {}
+            }
         }
     }
     Ok(())

@@ -1,48 +1,155 @@
-//! Full-text search: the words of a record, and queries for them.
+//! Full-text search: what the ranking asks, in SQL.
 
+use std::collections::HashMap;
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, Row, params};
+use lookback_core::transcript::Millis;
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::fault::Fault;
 use super::{signed, unsigned};
-use crate::store::{Hit, LogName, query_words, words};
+use crate::search::{Index, Place, Query, rank};
+use crate::store::{Hit, LogName};
 
 /// How long a search may take.
 pub(super) const LONGEST_SEARCH: Duration = Duration::from_secs(10);
 /// A search looks at the clock after this many steps of SQLite's virtual machine: some milliseconds.
 const STEPS: i32 = 100_000;
 
-/// A text in the form that the index takes.
-pub(super) fn indexed(text: &str) -> String {
-    words(text).join(" ")
-}
-
-/// A query in the syntax of the index; `None` if it has no words.
-pub(super) fn terms(query: &str) -> Option<String> {
-    // Each word is in quotes, so that nothing in it is read as query syntax.
-    let terms: Vec<String> = query_words(query).iter().map(|word| format!("\"{word}\"")).collect();
-    (!terms.is_empty()).then(|| terms.join(" "))
-}
-
-/// Finds the records that have all terms, in one log or in all, the best first.
+/// Finds the records that fit a query, in one log or in all: the best first.
 pub(super) fn search(
     connection: &mut Connection,
     log: Option<&str>,
-    terms: &str,
+    query: &Query,
     most: usize,
 ) -> Result<Vec<Hit>, Fault> {
     limit(connection, LONGEST_SEARCH)?;
-    let mut statement = connection.prepare_cached(
-        "SELECT logs.name, entries.position
-         FROM words JOIN entries ON entries.id = words.rowid JOIN logs ON logs.id = entries.log
-         WHERE words MATCH ?1 AND (?2 IS NULL OR logs.name = ?2) ORDER BY rank LIMIT ?3",
-    )?;
-    let hit = |row: &Row<'_>| Ok(Hit { log: LogName::kept(row.get(0)?), position: unsigned(row.get(1)?) });
-    let hits = statement.query_map(params![terms, log, signed(most as u64)], hit)?.collect::<Result<_, _>>()?;
-    drop(statement);
+    let hits = ranked(connection, log, query, most)?;
     connection.progress_handler(0, None::<fn() -> bool>)?;
     Ok(hits)
+}
+
+fn ranked(connection: &mut Connection, log: Option<&str>, query: &Query, most: usize) -> Result<Vec<Hit>, Fault> {
+    // In one transaction, so that all that is asked is about the same records.
+    let transaction = connection.transaction()?;
+    let within = match log {
+        Some(log) => {
+            let id = "SELECT id FROM logs WHERE name = ?1";
+            let id: Option<i64> = transaction.prepare_cached(id)?.query_row([log], |row| row.get(0)).optional()?;
+            let Some(of_log) = id.and_then(texts_of) else { return Ok(Vec::new()) };
+            Some(of_log)
+        }
+        None => None,
+    };
+    Ok(rank(&mut Words { connection: &transaction, within, times: query.times(), names: HashMap::new() }, query, most)?)
+}
+
+/// The numbers that the texts of a log may have in the index.
+pub(super) fn texts_of(log: i64) -> Option<RangeInclusive<i64>> {
+    let log = u32::try_from(log).ok()?;
+    Some(signed(Place::new(log, 0).number())..=signed(Place::new(log, u32::MAX).number()))
+}
+
+/// The index, as one query sees it.
+struct Words<'a> {
+    connection: &'a Connection,
+    /// The texts that are searched, if not all.
+    within: Option<RangeInclusive<i64>>,
+    times: Option<RangeInclusive<Millis>>,
+    /// The names of logs that were looked up.
+    names: HashMap<u32, LogName>,
+}
+
+impl Words<'_> {
+    /// The numbers between which all texts are that are searched.
+    fn bounds(&self) -> (i64, i64) {
+        self.within.as_ref().map_or((i64::MIN, i64::MAX), |within| (*within.start(), *within.end()))
+    }
+
+    fn number(&self, sql: &str, params: impl Params) -> rusqlite::Result<u64> {
+        let number: Option<i64> = self.connection.prepare_cached(sql)?.query_row(params, |row| row.get(0)).optional()?;
+        Ok(number.map_or(0, unsigned))
+    }
+}
+
+impl Index for Words<'_> {
+    type Error = rusqlite::Error;
+    type Hit = Hit;
+
+    fn texts(&mut self) -> rusqlite::Result<u64> {
+        match self.within {
+            None => self.number("SELECT count(*) FROM texts", []),
+            Some(_) => self.number("SELECT count(*) FROM texts WHERE id BETWEEN ?1 AND ?2", self.bounds()),
+        }
+    }
+
+    fn count(&mut self, term: &str) -> rusqlite::Result<u64> {
+        match self.within {
+            None => self.number("SELECT doc FROM vocabulary WHERE term = ?1", [term]),
+            Some(_) => {
+                let (first, last) = self.bounds();
+                let sql = "SELECT count(*) FROM words WHERE words MATCH ?1 AND rowid BETWEEN ?2 AND ?3";
+                self.number(sql, params![one_of(&[term]), first, last])
+            }
+        }
+    }
+
+    fn places(&mut self, any: &[String], all: &[Vec<String>], most: usize) -> rusqlite::Result<Vec<Place>> {
+        if any.is_empty() {
+            return Ok(Vec::new());
+        }
+        let demands: Vec<String> = [any].into_iter().chain(all.iter().map(Vec::as_slice)).map(one_of).collect();
+        let (matched, most, (first, last)) = (demands.join(" AND "), signed(most as u64), self.bounds());
+        let place = |row: &Row<'_>| Ok(Place::numbered(unsigned(row.get(0)?)));
+        let mut places: Vec<Place> = match &self.times {
+            None => {
+                let sql = "SELECT rowid FROM words WHERE words MATCH ?1 AND rowid BETWEEN ?2 AND ?3
+                           ORDER BY rowid DESC LIMIT ?4";
+                let mut statement = self.connection.prepare_cached(sql)?;
+                statement.query_map(params![matched, first, last, most], place)?.collect::<Result<_, _>>()?
+            }
+            Some(times) => {
+                let sql = "SELECT words.rowid FROM words CROSS JOIN texts ON texts.id = words.rowid
+                           WHERE words MATCH ?1 AND words.rowid BETWEEN ?2 AND ?3 AND time BETWEEN ?5 AND ?6
+                           ORDER BY words.rowid DESC LIMIT ?4";
+                let mut statement = self.connection.prepare_cached(sql)?;
+                let params = params![matched, first, last, most, times.start(), times.end()];
+                statement.query_map(params, place)?.collect::<Result<_, _>>()?
+            }
+        };
+        places.reverse();
+        Ok(places)
+    }
+
+    fn hit(&mut self, place: Place) -> rusqlite::Result<Option<Hit>> {
+        let row = |row: &Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, Option<Millis>>(1)?));
+        let sql = "SELECT position, time FROM texts WHERE id = ?1";
+        let found = self.connection.prepare_cached(sql)?.query_row([signed(place.number())], row).optional()?;
+        let searched = |time: &Option<Millis>| match &self.times {
+            Some(times) => time.is_some_and(|time| times.contains(&time)),
+            None => true,
+        };
+        let Some((position, _)) = found.filter(|(_, time)| searched(time)) else { return Ok(None) };
+        let log = match self.names.get(&place.log()) {
+            Some(log) => log.clone(),
+            None => {
+                let sql = "SELECT name FROM logs WHERE id = ?1";
+                let name = self.connection.prepare_cached(sql)?.query_row([place.log()], |row| row.get(0))?;
+                let log = LogName::kept(name);
+                self.names.insert(place.log(), log.clone());
+                log
+            }
+        };
+        Ok(Some(Hit { log, position: unsigned(position) }))
+    }
+}
+
+/// Matches texts that have one of these terms.
+fn one_of(terms: &[impl AsRef<str>]) -> String {
+    // Each term is in quotes, so that nothing in it is read as query syntax.
+    let terms: Vec<String> = terms.iter().map(|term| format!("\"{}\"", term.as_ref())).collect();
+    format!("({})", terms.join(" OR "))
 }
 
 /// Interrupts the work of a connection when it has taken this long.
@@ -69,6 +176,6 @@ mod tests {
         });
         let error = block_on(slow).unwrap_err();
         assert!(error.to_string().ends_with("took longer than 10 seconds; ask for fewer or rarer words"), "{error}");
-        assert_eq!(block_on(store.search(None, "apple", 9)).unwrap(), []);
+        assert_eq!(block_on(store.search(None, &"apple".into(), 9)).unwrap(), []);
     }
 }

@@ -1,11 +1,14 @@
 //! Appending records, and erasing logs.
 
+use std::ops::RangeInclusive;
+
 use lookback_core::transcript::Millis;
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::fault::Fault;
-use super::search::indexed;
+use super::search::texts_of;
 use super::{signed, unsigned};
+use crate::search::terms;
 use crate::store::{LogName, Record};
 
 pub(super) fn append(
@@ -41,12 +44,10 @@ pub(super) fn append(
     {
         let mut entry = transaction
             .prepare_cached("INSERT INTO entries (log, position, checkpoint, body) VALUES (?1, ?2, ?3, ?4)")?;
-        let mut index = transaction.prepare_cached("INSERT INTO words (rowid, text) VALUES (?1, ?2)")?;
+        let mut index = Indexer::new(&transaction, log, id)?;
         for (position, record) in (at..).zip(records) {
             entry.execute(params![id, signed(position), record.checkpoint, record.body])?;
-            if !record.text.is_empty() && !log.is_derived() {
-                index.execute(params![transaction.last_insert_rowid(), indexed(&record.text)])?;
-            }
+            index.add(position, &record)?;
         }
         transaction
             .prepare_cached(
@@ -59,6 +60,49 @@ pub(super) fn append(
     Ok(())
 }
 
+/// Adds the texts of a log to the index.
+pub(super) struct Indexer<'a> {
+    texts: CachedStatement<'a>,
+    words: CachedStatement<'a>,
+    /// The identifiers that are left for texts of the log; none for a log that is not searched.
+    left: RangeInclusive<i64>,
+}
+
+impl<'a> Indexer<'a> {
+    pub(super) fn new(connection: &'a Connection, log: &LogName, id: i64) -> rusqlite::Result<Self> {
+        #[allow(clippy::reversed_empty_ranges, reason = "it is empty")]
+        let none = 1..=0;
+        let left = match texts_of(id).filter(|_| !log.is_derived()) {
+            None => none,
+            Some(all) => {
+                let sql = "SELECT max(id) FROM texts WHERE id BETWEEN ?1 AND ?2";
+                let bounds = (*all.start(), *all.end());
+                let last: Option<i64> = connection.prepare_cached(sql)?.query_row(bounds, |row| row.get(0))?;
+                last.map_or(*all.start(), |last| last.saturating_add(1))..=*all.end()
+            }
+        };
+        Ok(Indexer {
+            texts: connection.prepare_cached("INSERT INTO texts (id, position, time) VALUES (?1, ?2, ?3)")?,
+            words: connection.prepare_cached("INSERT INTO words (rowid, terms) VALUES (?1, ?2)")?,
+            left,
+        })
+    }
+
+    pub(super) fn add(&mut self, position: u64, record: &Record) -> rusqlite::Result<()> {
+        if self.left.is_empty() {
+            return Ok(());
+        }
+        let terms = terms(record);
+        if !terms.is_empty()
+            && let Some(id) = self.left.next()
+        {
+            self.texts.execute(params![id, signed(position), record.time])?;
+            self.words.execute(params![id, terms.join(" ")])?;
+        }
+        Ok(())
+    }
+}
+
 pub(super) fn touch(connection: &Connection, log: &LogName, time: Millis) -> Result<bool, Fault> {
     let sql = "UPDATE logs SET used = max(coalesce(used, ?2), ?2) WHERE name = ?1";
     Ok(connection.prepare_cached(sql)?.execute(params![log.as_str(), time])? > 0)
@@ -69,7 +113,12 @@ pub(super) fn delete(connection: &mut Connection, log: &LogName) -> Result<bool,
     let id: Option<i64> =
         transaction.query_row("SELECT id FROM logs WHERE name = ?1", [log.as_str()], |row| row.get(0)).optional()?;
     let Some(id) = id else { return Ok(false) };
-    transaction.execute("DELETE FROM words WHERE rowid IN (SELECT id FROM entries WHERE log = ?1)", [id])?;
+    if let Some(texts) = texts_of(id) {
+        let texts = (*texts.start(), *texts.end());
+        transaction
+            .execute("DELETE FROM words WHERE rowid IN (SELECT id FROM texts WHERE id BETWEEN ?1 AND ?2)", texts)?;
+        transaction.execute("DELETE FROM texts WHERE id BETWEEN ?1 AND ?2", texts)?;
+    }
     transaction.execute("DELETE FROM entries WHERE log = ?1", [id])?;
     transaction.execute("DELETE FROM logs WHERE id = ?1", [id])?;
     transaction.commit()?;
@@ -79,6 +128,7 @@ pub(super) fn delete(connection: &mut Connection, log: &LogName) -> Result<bool,
 pub(super) fn clear(connection: &mut Connection) -> Result<u64, Fault> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     transaction.execute("INSERT INTO words (words) VALUES ('delete-all')", [])?;
+    transaction.execute("DELETE FROM texts", [])?;
     transaction.execute("DELETE FROM entries", [])?;
     let logs = transaction.execute("DELETE FROM logs", [])?;
     transaction.commit()?;
@@ -96,7 +146,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(folder.path().join("s.db")).unwrap();
         let log: LogName = "one".parse().unwrap();
-        let record = |length| vec![Record { body: "x".repeat(length), text: String::new(), checkpoint: false }];
+        let record = |length| vec![Record::new("x".repeat(length))];
         block_on(store.append(&log, 0, record(9), None)).unwrap();
         // SQLite's own limit gives the same error as a full disk.
         store.writer.lock().unwrap().pragma_update(None, "max_page_count", 32).unwrap();

@@ -8,6 +8,7 @@ use futures_lite::future::block_on;
 use lookback::dialect::TooLong;
 use lookback::middleware::{CallUsage, Event, Failure, Middleware, Pipeline, Reaction, Run};
 use lookback::size::Measure;
+use lookback::search::Query;
 use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture};
 use lookback::transcript::Entry;
 use lookback::{Dialect, LogName, MemoryStore, Message, Session, Settings, Store, StoreError, ToolCall};
@@ -67,7 +68,7 @@ impl Store for Shaky {
     fn clear(&self) -> StoreFuture<'_, u64> {
         self.0.clear()
     }
-    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> StoreFuture<'a, Vec<Hit>> {
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a Query, most: usize) -> StoreFuture<'a, Vec<Hit>> {
         self.0.search(log, query, most)
     }
 }

@@ -5,7 +5,8 @@ use std::future::ready;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard};
 
-use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture, query_words, words};
+use lookback::search::{Query, Texts};
+use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture};
 use lookback::transcript::Millis;
 use lookback::{LogName, Store, StoreError};
 
@@ -104,19 +105,19 @@ impl Store for OwnStore {
         Box::pin(ready(Ok(std::mem::take(&mut *self.logs()).len() as u64)))
     }
 
-    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a str, most: usize) -> StoreFuture<'a, Vec<Hit>> {
-        let wanted = query_words(query);
-        let mut hits = Vec::new();
-        for (name, of) in self.logs().iter().filter(|(name, _)| log.is_none_or(|log| log.as_str() == *name)) {
-            let Some(name) = LogName::stored(name).filter(|name| !name.is_derived()) else { continue };
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a Query, most: usize) -> StoreFuture<'a, Vec<Hit>> {
+        let logs = self.logs();
+        let searched = logs.iter().filter(|(name, _)| log.is_none_or(|log| log.as_str() == *name));
+        let searched = searched.filter_map(|(name, of)| Some((LogName::stored(name)?, of)));
+        let searched: Vec<_> = searched.filter(|(name, _)| !name.is_derived()).collect();
+        let mut texts = Texts::for_query(query);
+        for (number, (_, of)) in (0..).zip(&searched) {
             for (position, record) in (0..).zip(&of.records) {
-                let said = words(&record.text);
-                if !wanted.is_empty() && wanted.iter().all(|word| said.contains(word)) {
-                    hits.push(Hit::new(name.clone(), position));
-                }
+                texts.add(number, position, record);
             }
         }
-        hits.truncate(most);
+        let found = texts.search(None, query, most).into_iter();
+        let hits: Vec<Hit> = found.map(|(log, position)| Hit::new(searched[log as usize].0.clone(), position)).collect();
         Box::pin(ready(Ok(hits)))
     }
 }
