@@ -8,6 +8,12 @@ pub struct Counting;
 
 static CALLS: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicU64 = AtomicU64::new(0);
+static FREED: AtomicU64 = AtomicU64::new(0);
+
+/// Returns the bytes that are allocated now.
+pub fn live() -> u64 {
+    BYTES.load(Relaxed) - FREED.load(Relaxed)
+}
 
 /// Returns the calls and bytes so far.
 pub fn so_far() -> (u64, u64) {
@@ -24,6 +30,7 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        FREED.fetch_add(layout.size() as u64, Relaxed);
         // SAFETY: as above; the pointer came from `System.alloc` with this layout.
         unsafe { System.dealloc(pointer, layout) }
     }

@@ -2,7 +2,9 @@
 //!
 //! `cargo run --release --manifest-path bench/Cargo.toml [push|open|body|count|faces|summary]` runs one of them, or
 //! all without a name. `... corpus FILE` replays real transcripts, which are not part of the repository, `... notes
-//! FILE` replays them with notes to the model, and `... check FILE` checks summaries of them. Shared machines are noisy, so read the ratios, which are medians.
+//! FILE` replays them with notes to the model, and `... check FILE` checks summaries of them. `... locomo FILE` asks the
+//! questions of LoCoMo, which is not part of it either, and `... search` searches a million messages. Shared machines
+//! are noisy, so read the ratios, which are medians.
 
 mod alloc;
 mod body;
@@ -10,9 +12,11 @@ mod check;
 mod corpus;
 mod count;
 mod faces;
+mod locomo;
 mod notes;
 mod open;
 mod push;
+mod search;
 mod summary;
 
 use std::time::{Duration, Instant};
@@ -41,12 +45,17 @@ fn main() {
         ["corpus", file] => corpus::run(file),
         ["notes", file] => notes::run(file),
         ["check", file] => check::run(file),
+        ["locomo", file] => locomo::run(file),
+        ["search"] => search::run(1_000_000),
+        ["search", messages] => search::run(messages.parse().expect("a number of messages")),
         // These measure something in a process of its own.
         ["open", store, session] => open::child(store, session),
         ["json", file] => body::child(file),
         ["count", counter, file] => count::child(counter, file),
         _ => {
-            eprintln!("usage: bench [push|open|body|count|faces|summary|corpus FILE|notes FILE|check FILE]");
+            eprintln!(
+                "usage: bench [push|open|body|count|faces|summary|search [N]|corpus FILE|notes FILE|check FILE|locomo FILE]"
+            );
             std::process::exit(2);
         }
     }

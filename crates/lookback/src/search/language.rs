@@ -16,13 +16,15 @@ use unicode_normalization::UnicodeNormalization;
 use super::words::folded;
 
 /// A language of Latin script other than English, by its place among [`LATIN`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Language(usize);
 
 /// How many words of a text are looked at to tell its language.
 const LOOKED_AT: usize = 400;
-/// How many function words of a language a text must have at least.
+/// How many function words of a language a text must have at least, and how large a part of all its words they must be:
+/// one in so many.
 const FEWEST: u32 = 2;
+const ONE_IN: u32 = 5;
 /// The most characters of a word that is stemmed. Longer ones are no words of a language.
 const LONGEST: usize = 40;
 
@@ -186,7 +188,10 @@ impl Language {
     /// Tells the language of a text by its folded words; `None` if it is English, or if nothing tells.
     pub(super) fn of<'a>(words: impl IntoIterator<Item = &'a str>) -> Option<Language> {
         let mut counts = [0_u32; LATIN.len()];
-        for word in words.into_iter().take(LOOKED_AT) {
+        let mut all = 0;
+        // Single letters are names of variables more often than words.
+        for word in words.into_iter().filter(|word| word.len() > 1).take(LOOKED_AT) {
+            all += 1;
             let languages = FUNCTION_WORDS.get(word).copied().unwrap_or_default();
             for (bit, count) in counts.iter_mut().enumerate() {
                 *count += languages >> bit & 1;
@@ -195,7 +200,7 @@ impl Language {
         let [english, others @ ..] = counts;
         // Of several that are as likely, the first.
         let (most, count) = others.into_iter().enumerate().rev().max_by_key(|(_, count)| *count)?;
-        (count >= FEWEST && count > english).then_some(Language(most + 1))
+        (count >= FEWEST && count * ONE_IN >= all && count > english).then_some(Language(most + 1))
     }
 
     /// The code of the language.
@@ -322,7 +327,7 @@ mod tests {
         };
         for (first, count) in [(0x61, 26), (0xc0, 0x190), (0x370, 0x90), (0x400, 0x100), (0x620, 0x40), (0x900, 0x64), (0xb80, 0x80)]
         {
-            for _ in 0..20_000 {
+            for _ in 0..1_500 {
                 let length = random(9) + 1;
                 let word: String = (0..length).filter_map(|_| char::from_u32(first + random(count))).collect();
                 for word in [word.to_lowercase(), folded(&word), word] {

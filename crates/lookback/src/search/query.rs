@@ -81,8 +81,13 @@ impl Query {
                 Spelled::Name(name) => (folded(name), vec![(None, folded(name))]),
                 Spelled::Word(word) | Spelled::Part(word) => (folded(word), forms(&lower(word), language)),
             };
-            match self.words.iter_mut().find(|word| word.terms == terms) {
-                Some(known) => known.required |= required && !known.empty && !is_name,
+            match self.words.iter_mut().find(|word| word.terms.first() == terms.first()) {
+                Some(known) => {
+                    known.required |= required && !known.empty && !is_name;
+                    known.terms.extend(terms);
+                    known.terms.sort();
+                    known.terms.dedup();
+                }
                 None => {
                     let empty = is_function_word(&written, language);
                     // A text may have a name within a longer one.

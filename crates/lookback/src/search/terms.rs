@@ -188,7 +188,8 @@ mod tests {
 
     fn of(text: &str) -> Vec<String> {
         let plain = |term: String| term.split_once('=').map_or_else(|| term.clone(), |(term, _)| term.to_owned());
-        terms(&Record::new("").text(text)).into_iter().map(plain).collect()
+        let terms: BTreeSet<String> = terms(&Record::new("").text(text)).into_iter().map(plain).collect();
+        terms.into_iter().collect()
     }
 
     #[test]
@@ -198,7 +199,7 @@ mod tests {
         assert_eq!(of("(src/store/mod.rs)."), ["mod", "mod.rs", "rs", "src", "src/store/mod.rs", "store"]);
         assert_eq!(of("std::fmt 1.2-rc"), ["1", "1.2-rc", "2", "fmt", "rc", "std", "std::fmt"]);
         assert_eq!(of("one... two/ three :four"), ["four", "one", "three", "two"]);
-        assert_eq!(of("東京都 東"), ["東", "東京", "京都"].map(str::to_owned).into_iter().collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>());
+        assert_eq!(of("東京都 東"), ["京都", "東", "東京"]);
     }
 
     #[test]
@@ -226,9 +227,11 @@ mod tests {
     #[test]
     fn terms_have_no_character_that_an_index_would_split_at() {
         let fine = |c: char| !c.is_ascii() || c.is_ascii_lowercase() || c.is_ascii_digit() || "_/.-:~=@".contains(c);
-        for c in (0..=u32::from(char::MAX)).filter_map(char::from_u32) {
-            for term in terms(&Record::new("").text(format!("a{c}b {c}")).name(format!("N{c}n"))) {
-                assert!(term.chars().all(fine), "{c:?}: {term:?}");
+        let all: Vec<char> = (0..=u32::from(char::MAX)).filter_map(char::from_u32).collect();
+        for some in all.chunks(4_096) {
+            let text: String = some.iter().map(|c| format!("a{c}b {c} ")).collect();
+            for term in terms(&Record::new("").text(text.as_str()).name(text)) {
+                assert!(term.chars().all(fine), "{term:?}");
             }
         }
         let long = "x".repeat(10_000);
