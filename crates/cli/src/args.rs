@@ -15,7 +15,7 @@ use lookback::{LogName, memory::Memory};
 
 use crate::store;
 
-pub(crate) use facts::{AddArgs, FactsCommand, Place, RecallArgs, Whose, WhoseExactly};
+pub(crate) use facts::{AddArgs, FactsCommand, Place, RecallArgs, Whose, WhoseExactly, WithinArgs};
 pub(crate) use tune::TuneArgs;
 
 /// Decides what a language model sees of a long conversation.
@@ -427,13 +427,20 @@ Examples:
         store: StoreArg,
     },
     /// Search messages by words, including those that have left the window
-    #[command(after_help = "Example:\n  lookback sessions search \"worse than the bug\"")]
+    ///
+    /// A message is found if it has any of the words, in any form. The best come first.
+    #[command(
+        after_help = "Examples:\n  lookback sessions search \"worse than the bug\"\n  lookback sessions search \"why do \
+                      the tests fail?\" --speaker assistant"
+    )]
     Search {
-        /// The words; a message must contain all of them
+        /// The words, such as a question; a phrase in quotation marks is found word for word
         query: String,
         /// Search this session only
         #[arg(long, value_name = "NAME")]
         session: Option<String>,
+        #[command(flatten)]
+        within: WithinArgs,
         /// The maximum number of results
         #[arg(long, value_name = "N", default_value_t = 20)]
         limit: usize,

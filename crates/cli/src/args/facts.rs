@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{ArgGroup, Args as ClapArgs, Subcommand};
 use lookback::memory::{Confidence, FactId, FactKind};
+use lookback::search::Within;
 
 use super::StoreArg;
 
@@ -192,22 +193,46 @@ fn confidence(text: &str) -> Result<Confidence, String> {
     value.map(Confidence::new).ok_or_else(|| "not a number from 0 to 1".to_owned())
 }
 
+/// To what a search is limited.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct WithinArgs {
+    /// Find only what was said by this role (user, assistant, system, tool) or name
+    #[arg(long, value_name = "NAME", requires = "query")]
+    speaker: Option<String>,
+    /// Find only what was said from this day or time on: 2026-11-22 (in UTC), 2026-11-22T10:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = Within::first, requires = "query")]
+    since: Option<i64>,
+    /// Find only what was said up to this day or time
+    #[arg(long, value_name = "TIME", value_parser = Within::last, requires = "query")]
+    until: Option<i64>,
+}
+
+impl From<WithinArgs> for Within {
+    fn from(args: WithinArgs) -> Self {
+        Within::default().speaker(args.speaker).since(args.since).until(args.until)
+    }
+}
+
 /// Read what has left the window of a session
 ///
-/// Searches for words, or reads one entry in full or a range of entries. The output is what a model reads with the tool
-/// `recall`. Exits with 1 if nothing is found.
+/// Searches for words, or reads one entry in full or a range of entries. A message is found if it has any of the words,
+/// in any form; the best come first. The output is what a model reads with the tool `recall`. Exits with 1 if nothing is
+/// found.
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
   lookback recall replay/session \"late stand\" --limit 2
+  lookback recall replay/session \"what did the tests say?\" --speaker tool
   lookback recall replay/session --entry 34
   lookback recall replay/session --from 3 --to 9")]
 pub(crate) struct RecallArgs {
     /// The session
     pub(crate) session: String,
-    /// The words to search for; a message must contain all of them
+    /// The words to search for, such as a question; a phrase in quotation marks is found word for word
     #[arg(required_unless_present_any = ["entry", "from", "to"], conflicts_with_all = ["entry", "from", "to"])]
     pub(crate) query: Option<String>,
+    #[command(flatten)]
+    pub(crate) within: WithinArgs,
     /// Read the message in this entry of the log in full
     #[arg(long, value_name = "N", conflicts_with_all = ["from", "to"])]
     pub(crate) entry: Option<u64>,

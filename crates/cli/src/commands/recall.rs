@@ -4,18 +4,19 @@ use std::process::ExitCode;
 
 use futures_lite::future::block_on;
 use lookback::memory::{self, Recall, Recalled};
+use lookback::search::Within;
 
 use super::sessions;
 use crate::args::{RecallArgs, StoreArg};
 use crate::failure::Failure;
-use crate::{output, store};
+use crate::{json, output, store};
 
 pub(crate) fn run(args: RecallArgs) -> Result<ExitCode, Failure> {
     let open = sessions::open(&args.store)?;
     let log = sessions::log(&*open, &args.session, &args.store)?;
-    let RecallArgs { query, entry, from, to, offset, limit, .. } = args;
+    let RecallArgs { query, within, entry, from, to, offset, limit, .. } = args;
     let asked = match (query, entry) {
-        (Some(query), _) => Recall::Query { query, offset, limit },
+        (Some(query), _) => Recall::Query { query, within: within.into(), offset, limit },
         (None, Some(entry)) => Recall::Entry { entry, offset, limit },
         (None, None) => Recall::Range { from: from.unwrap_or(0), to: to.unwrap_or(u64::MAX), limit },
     };
@@ -80,11 +81,22 @@ fn command(recall: &Recall, session: &str, place: &StoreArg) -> String {
     };
     options.push(("--limit", *limit));
     let query = match recall {
-        Recall::Query { query, .. } => format!(" {}", output::quoted(query)),
+        Recall::Query { query, within, .. } => format!(" {}{}", output::quoted(query), limits(within)),
         _ => String::new(),
     };
     let options: String = options.into_iter().filter_map(|(name, value)| Some(format!(" {name} {}", value?))).collect();
     let command = format!("lookback recall {}{query}{options}{}", output::quoted(session), store::option(&place.path));
     // A name may contain characters that are invisible, or that reverse the direction of the text after them.
     output::plain(&command)
+}
+
+/// Returns the options that limit a search.
+fn limits(within: &Within) -> String {
+    let time = |time: Option<_>| json::timestamp(time).map(|time| time.to_string());
+    let options = [
+        ("--speaker", within.speaker.as_deref().map(output::quoted)),
+        ("--since", time(within.since)),
+        ("--until", time(within.until)),
+    ];
+    options.into_iter().filter_map(|(name, value)| Some(format!(" {name} {}", value?))).collect()
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use futures_lite::future::block_on;
 use lookback::engine::LogState;
 use lookback::memory::{Facts, Memory, Scope};
+use lookback::search::Query;
 use lookback::session::{self, HistoryEntry};
 use lookback::store::{Derived, LogInfo, LogName, purge};
 use lookback::transcript::Millis;
@@ -28,10 +29,11 @@ pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
         SessionsCommand::Window { name, store } => window(&name, &store)?,
         SessionsCommand::Calls { name, prices, store, json } => calls::run(&name, &prices.name, &store, json)?,
         SessionsCommand::Export { name, store } => export(&name, &store)?,
-        SessionsCommand::Search { query, session, limit, store, json } => {
+        SessionsCommand::Search { query, session, within, limit, store, json } => {
             let (place, store) = (&store, open(&store)?);
             let log = session.map(|name| known(&*store, &name, place)).transpose()?;
-            return search(&*store, &query, log.as_ref(), limit, json);
+            let query = Query::new(&query).within(within.into());
+            return search(&*store, query, log.as_ref(), limit, json);
         }
         SessionsCommand::Delete { all: true, store, .. } => {
             let store = open(&store)?;
@@ -263,7 +265,7 @@ fn recorded(raw: &RawValue, time: Option<Millis>) -> Result<Box<RawValue>, Failu
 
 fn search(
     store: &dyn Store,
-    query: &str,
+    query: Query,
     log: Option<&LogName>,
     limit: usize,
     json: bool,

@@ -7,6 +7,7 @@
 //! frequent have it. A query looks for it in the query's own language, or in all of them if it does not tell.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -27,6 +28,8 @@ const FEWEST: u32 = 2;
 const ONE_IN: u32 = 5;
 /// The most characters of a word that is stemmed. Longer ones are no words of a language.
 const LONGEST: usize = 40;
+/// How many stems each thread remembers.
+const MOST_KNOWN: usize = 1 << 14;
 
 /// What is known about a language: its code, its stemmer, and its function words, as they are folded.
 type Known = (&'static str, Algorithm, &'static str);
@@ -225,6 +228,24 @@ pub(super) fn is_function_word(word: &str, language: Option<Language>) -> bool {
 
 /// The form of a word that every text has in which the word is: its stem by the common language of its script, folded.
 pub(super) fn common_stem(word: &str) -> String {
+    thread_local! {
+        // A stem takes ten times as long as a look, and a text repeats its words.
+        static KNOWN: RefCell<HashMap<String, String>> = RefCell::default();
+    }
+    KNOWN.with_borrow_mut(|known| {
+        if let Some(stem) = known.get(word) {
+            return stem.clone();
+        }
+        let stem = common_stem_of(word);
+        if known.len() >= MOST_KNOWN {
+            known.clear();
+        }
+        known.insert(word.to_owned(), stem.clone());
+        stem
+    })
+}
+
+fn common_stem_of(word: &str) -> String {
     let plain = folded(word);
     let common = word.chars().next().and_then(common_language);
     let Some((algorithm, _)) = common.filter(|(_, is_letter)| plain.chars().all(is_letter)) else { return plain };

@@ -42,6 +42,8 @@ pub(super) struct Word {
     pub(super) required: bool,
     /// Whether it is a name, the words of which are there, too.
     pub(super) is_name: bool,
+    /// Whether it is a word that says something, and not a part of one.
+    pub(super) is_word: bool,
     /// Whether it says nothing by itself.
     empty: bool,
 }
@@ -50,6 +52,20 @@ impl Query {
     /// Reads a query. What is in quotation marks is a phrase. No other character has a meaning. Of a longer query the
     /// first [`MOST_WORDS`] different words count.
     pub fn new(text: &str) -> Self {
+        let mut query = Query::of_all(text);
+        let says = |word: &Word| !word.empty;
+        if query.words.iter().any(says) {
+            query.words.retain(says);
+        }
+        query
+    }
+
+    /// Reads a query for texts that have every word of it.
+    pub fn every_word(text: &str) -> Self {
+        Query { every: true, ..Query::of_all(text) }
+    }
+
+    fn of_all(text: &str) -> Self {
         let plain: String = text.chars().map(|c| if matches!(c, '\u{201c}' | '\u{201d}') { '"' } else { c }).collect();
         let mut query = Query::default();
         let all = words(&plain);
@@ -64,10 +80,6 @@ impl Query {
                 query.phrases.push(phrase);
             }
         }
-        let says = |word: &Word| !word.empty;
-        if query.words.iter().any(says) {
-            query.words.retain(says);
-        }
         query
     }
 
@@ -76,7 +88,7 @@ impl Query {
             if self.words.len() == MOST_WORDS {
                 return;
             }
-            let is_name = matches!(found, Spelled::Name(_));
+            let (is_name, is_written) = (matches!(found, Spelled::Name(_)), matches!(found, Spelled::Word(_)));
             let (written, terms) = match found {
                 Spelled::Name(name) => (folded(name), vec![(None, folded(name))]),
                 Spelled::Word(word) | Spelled::Part(word) => (folded(word), forms(&lower(word), language)),
@@ -92,17 +104,11 @@ impl Query {
                     let empty = is_function_word(&written, language);
                     // A text may have a name within a longer one.
                     let required = required && !empty && !is_name;
-                    self.words.push(Word { written, terms, required, is_name, empty });
+                    let is_word = is_written && !empty;
+                    self.words.push(Word { written, terms, required, is_name, is_word, empty });
                 }
             }
         }
-    }
-
-    /// Looks only for texts that have every word.
-    #[must_use]
-    pub fn every_word(mut self) -> Self {
-        self.every = true;
-        self
     }
 
     /// Limits the query.

@@ -15,8 +15,9 @@ use super::terms::{SATURATION, WEIGHTS, weighted};
 const MOST_FOUND: usize = 12_000;
 /// The part of a neighbor's score that counts, for each distance.
 const NEIGHBORS: [f64; 2] = [0.5, 0.25];
-/// How many words of the query the neighbor of a text must have if the text has none itself.
-const TELLING: u32 = 2;
+/// How many words of the query the neighbor of a text must have if the text has none itself. A question has so many, and
+/// who looks for one or two words wants to see them.
+const TELLING: u32 = 3;
 /// How many texts of a log, beginning with the first, are a block of which the fit counts as a whole, and how much it
 /// counts. A block is about as long as a sitting, and shorter than the log of an agent.
 const BLOCK: u64 = 24;
@@ -59,13 +60,10 @@ impl Place {
         self.0 as u32
     }
 
-    /// The texts around, as far as they count.
-    fn around(self) -> impl Iterator<Item = Place> {
-        let near = move |distance: usize| {
-            let distance = u32::try_from(distance).unwrap_or(u32::MAX);
-            [self.text().checked_sub(distance), self.text().checked_add(distance)]
-        };
-        (1..=NEIGHBORS.len()).flat_map(near).flatten().map(move |text| Place::new(self.log(), text))
+    /// The texts right before and behind it.
+    fn neighbors(self) -> impl Iterator<Item = Place> {
+        let texts = [self.text().checked_sub(1), self.text().checked_add(1)];
+        texts.into_iter().flatten().map(move |text| Place::new(self.log(), text))
     }
 
     fn block(self) -> Place {
@@ -112,11 +110,13 @@ pub trait Index {
 struct Wanted {
     terms: [Vec<String>; WEIGHTS as usize],
     count: u64,
+    /// How many words it counts for: none if it is a part of one, or has several.
+    words: u32,
 }
 
 impl Wanted {
     fn look_up<I: Index + ?Sized>(index: &mut I, word: &Word, languages: &[Language]) -> Result<Self, I::Error> {
-        let mut wanted = Wanted { terms: Default::default(), count: 0 };
+        let mut wanted = Wanted { terms: Default::default(), count: 0, words: u32::from(word.is_word) };
         let forms = word.terms.iter().filter(|(of, _)| of.is_none_or(|language| languages.contains(&language)));
         for (_, form) in forms {
             for (weight, terms) in (1..).zip(&mut wanted.terms) {
@@ -221,12 +221,12 @@ fn score<I: Index + ?Sized>(
         let mut sum = 0.0;
         for (at, (place, weight)) in weights.iter().enumerate() {
             let weight = f64::from(*weight) / f64::from(WEIGHTS);
-            found.push(Found { place: *place, score: rarity * weight * (SATURATION + 1.0), words: 1 });
+            found.push(Found { place: *place, score: rarity * weight * (SATURATION + 1.0), words: word.words });
             sum += weight;
             let block = place.block();
             if weights.get(at + 1).is_none_or(|(next, _)| next.block() != block) {
                 let score = rarity * sum * (BLOCK_SATURATION + 1.0) / (sum + BLOCK_SATURATION);
-                blocks.push(Found { place: block, score, words: 1 });
+                blocks.push(Found { place: block, score, words: 0 });
                 sum = 0.0;
             }
         }
@@ -261,7 +261,7 @@ fn merged(mut found: Vec<Found>) -> Vec<Found> {
 fn fit((mut found, blocks): (Vec<Found>, Vec<Found>), also_silent: bool) -> Vec<(f64, Place)> {
     if also_silent {
         let telling: Vec<Place> = found.iter().filter(|found| found.words >= TELLING).map(|found| found.place).collect();
-        found.extend(telling.iter().flat_map(|place| place.around()).map(|place| Found { place, score: 0.0, words: 0 }));
+        found.extend(telling.iter().flat_map(|place| place.neighbors()).map(|place| Found { place, score: 0.0, words: 0 }));
         found = merged(found);
     }
     let near = |at: usize, place: Place| {

@@ -8,7 +8,7 @@
 //! | `src/lib.rs=3` | a name as a whole |
 //! | `@user`, `@ann` | who speaks |
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use super::language::{Language, common_stem, is_function_word};
 use super::words::{folded, has_unspaced, lower, parts, place, split, words};
@@ -43,26 +43,28 @@ pub fn terms(record: &Record) -> Vec<String> {
     if record.text.is_empty() {
         return Vec::new();
     }
-    let mut terms = BTreeSet::new();
+    let mut terms = Vec::new();
     let mut counted = Counted::default();
     counted.add(&record.text);
     if let Some(role) = &record.role {
-        terms.insert(speaker(role));
+        terms.push(speaker(role));
     }
     if let Some(name) = &record.name {
         // Who looks for what somebody said names that person.
         counted.add(name);
         terms.extend(words(name).iter().map(|word| speaker(word)));
-        terms.insert(speaker(name));
+        terms.push(speaker(name));
     }
     let (language, length, counts) = counted.terms();
     terms.extend(language.map(mark));
     let least = SATURATION * (1.0 - SHORTENING + SHORTENING * f64::from(length) / AVERAGE);
     for (term, count) in counts {
         let weight = f64::from(count) / (f64::from(count) + least);
-        terms.insert(weighted(&term, level(weight)));
+        terms.push(weighted(&term, level(weight)));
     }
-    terms.into_iter().collect()
+    terms.sort_unstable();
+    terms.dedup();
+    terms
 }
 
 /// The level of a weight between 0 and 1.
@@ -73,7 +75,11 @@ fn level(weight: f64) -> u32 {
 
 /// A term with a weight from 1 to [`WEIGHTS`].
 pub(super) fn weighted(term: &str, weight: u32) -> String {
-    format!("{term}={weight}")
+    let mut weighted = String::with_capacity(term.len() + 2);
+    weighted.push_str(term);
+    weighted.push('=');
+    weighted.extend(char::from_digit(weight, 10));
+    weighted
 }
 
 /// The term of those who speak by this role or name.
@@ -184,6 +190,8 @@ fn spell<'a>(text: &'a str, name: &mut Vec<&'a str>, all: &mut Vec<Spelled<'a>>)
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn of(text: &str) -> Vec<String> {

@@ -180,7 +180,7 @@ impl Session {
         }
         let found = match &selection.query {
             Some(query) => {
-                let query = Query::new(query).every_word();
+                let query = Query::every_word(query);
                 let hits = self.store.search(Some(&self.name), &query, usize::MAX).await?;
                 Some((hits.into_iter().map(|hit| hit.position).collect::<HashSet<_>>(), query))
             }

@@ -20,7 +20,7 @@ pub struct Record {
     pub body: String,
     /// The text by which searches find it. An empty text is never found.
     pub text: String,
-    /// When it was said, if that is known. Searches can be limited to a time.
+    /// When it was said. If that is not known, a store takes the time of the append. Searches can be limited to a time.
     pub time: Option<Millis>,
     /// The role of who said it, such as `user`. Searches can be limited to a role.
     pub role: Option<String>,

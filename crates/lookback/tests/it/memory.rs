@@ -546,7 +546,7 @@ fn words_are_found_in_what_left_the_window_and_in_no_other_log() {
         assert_eq!((derived.passages.len(), derived.end), (0, 0));
         assert_eq!(
             recalled(&store, &Recall::query("nowhere")),
-            "[no message contains all of these words; use fewer]\n"
+            "[no message has any of these words; use others]\n"
         );
     }
 }

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback::search::Query;
+use lookback::search::{Query, Within};
 use lookback::store::{LogInfo, Record};
 use lookback::{
     Entry, Limits, LogName, MemoryStore, Message, Policy, Session, Settings, SqliteStore, Store, StoreError,
@@ -63,6 +63,17 @@ fn bodies() -> Vec<String> {
     block_on(store.read(&name("s"), 0..u64::MAX)).unwrap()
 }
 
+/// What version 2 changed.
+const SECOND: &str = "
+    ALTER TABLE logs ADD COLUMN created INTEGER;
+    ALTER TABLE logs ADD COLUMN used INTEGER;
+    DROP TABLE words;
+    CREATE VIRTUAL TABLE words USING fts5 (text, content = '', contentless_delete = 1, tokenize = \"ascii tokenchars '_'\");
+    INSERT INTO words (rowid, text) SELECT id, 'as version 2 indexed it' FROM entries;
+    UPDATE logs SET created = 7, used = 9;
+    PRAGMA user_version = 2;
+";
+
 /// A store as version 1 wrote it: the log `s`, and one of records that are no entries.
 fn first(folder: &Path) -> (PathBuf, Vec<String>) {
     let path = folder.join("s.db");
@@ -104,7 +115,7 @@ fn has_all(store: &SqliteStore, bodies: &[String]) {
         positions
     };
     for (query, expected) in
-        [("Z\u{fc}rich", &[0][..]), ("the Zurich", &[0]), ("हिन्दी", &[1]), ("snake_case", &[2]), ("snake", &[])]
+        [("Z\u{fc}rich", &[0][..]), ("the Zurich", &[0]), ("हिन्दी", &[1]), ("snake_case", &[2]), ("snake", &[2])]
     {
         assert_eq!(found(query), expected, "{query}");
     }
@@ -117,7 +128,7 @@ fn a_store_of_version_1_keeps_everything_and_gains_times() {
     let (path, bodies) = first(folder.path());
     assert_eq!(version(&path), 1);
     let store = Arc::new(SqliteStore::open_existing(&path).unwrap());
-    assert_eq!(version(&path), 2);
+    assert_eq!(version(&path), 3);
     has_all(&store, &bodies);
     let log = name("s");
     let bytes = bodies.iter().map(|body| body.len() as u64).sum();
@@ -152,12 +163,35 @@ fn a_store_of_version_1_keeps_everything_and_gains_times() {
 }
 
 #[test]
+fn a_store_of_version_2_keeps_everything_and_is_searched_in_the_new_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, bodies) = first(folder.path());
+    Connection::open(&path).unwrap().execute_batch(SECOND).unwrap();
+    assert_eq!(version(&path), 2);
+    let store = SqliteStore::open_existing(&path).unwrap();
+    assert_eq!(version(&path), 3);
+    has_all(&store, &bodies);
+    let info = block_on(store.info(&name("s"))).unwrap().unwrap();
+    assert_eq!((info.created, info.used), (Some(7), Some(9)));
+    let found = |query: Query| block_on(store.search(None, &query, 999)).unwrap().len();
+    assert_eq!(found(Query::new("version indexed")), 0, "the old index is gone");
+    assert_eq!(found(Query::new("fillers \"filler 7\"")), 1);
+    assert_eq!(found(Query::new("filler").within(Within::default().speaker("user".to_owned()))), 80);
+    assert_eq!(found(Query::new("filler").within(Within::default().speaker("assistant".to_owned()))), 0);
+    // An append goes on behind what was there.
+    let end = block_on(store.head(&name("s"), None)).unwrap().unwrap().end;
+    block_on(store.append(&name("s"), end, vec![Record::new("{}").text("a zebra")], None)).unwrap();
+    let hits = block_on(store.search(Some(&name("s")), &Query::new("zebras"), 9)).unwrap();
+    assert_eq!(hits.iter().map(|hit| hit.position).collect::<Vec<_>>(), [end]);
+}
+
+#[test]
 fn a_store_that_may_only_be_read_is_brought_up_to_date_by_nobody() {
     let folder = tempfile::tempdir().unwrap();
     let (path, bodies) = first(folder.path());
     let read_only = format!("file:{}?mode=ro", path.display());
     let refused = SqliteStore::open(&read_only).unwrap_err();
-    assert!(matches!(refused, StoreError::Older { found: 1, known: 2, .. }), "{refused:?}");
+    assert!(matches!(refused, StoreError::Older { found: 1, known: 3, .. }), "{refused:?}");
     assert_eq!(version(&path), 1);
     drop(SqliteStore::open(&path).unwrap());
     has_all(&SqliteStore::open(&read_only).unwrap(), &bodies);

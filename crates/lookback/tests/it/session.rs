@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures_lite::future::block_on;
 use lookback::policy::Keep;
 use lookback::recording::RecordedMessage;
-use lookback::search::Query;
+use lookback::search::{Query, Within};
 use lookback::session::{HistoryQuery, Label};
 use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture};
 use lookback::transcript::{Entry, Millis, Origin, spans};
@@ -244,6 +244,39 @@ fn an_excerpt_shows_the_word_however_it_is_written() {
             let found = block_on(session.search(query, 9)).unwrap();
             assert!(found.len() == 1 && found[0].excerpt.contains("CAFE\u{301} by the river"), "{query}: {found:?}");
         }
+    });
+}
+
+#[test]
+fn a_phrase_is_found_word_for_word_and_a_search_is_limited_to_who_spoke_and_when() {
+    over_each(|store| {
+        let mut session = open(&store, settings(4));
+        let named = |name: &str, text: &str| {
+            let raw = format!(r#"{{"role":"user","name":"{name}","content":"{text}"}}"#);
+            Dialect::OpenAiChat.decode(&raw).unwrap()
+        };
+        for n in 0..9 {
+            block_on(session.push(Message::user(format!("the red port and the open door {n}")))).unwrap();
+        }
+        block_on(session.push(named("ann", "the open port"))).unwrap();
+        block_on(session.push(Message::assistant("the open port, then"))).unwrap();
+        block_on(session.label(Label::default().agent("scout"))).unwrap();
+        block_on(session.push(Message::assistant("open it"))).unwrap();
+        let found = |query: Query, most| {
+            let found = block_on(session.search(query, most)).unwrap();
+            found.into_iter().map(|hit| hit.excerpt).collect::<Vec<_>>()
+        };
+        let mut phrase = found(Query::new("\"open port\""), 9);
+        phrase.sort();
+        assert_eq!(phrase, ["the open port", "the open port, then"]);
+        assert_eq!(found(Query::new("\"open port\""), 1).len(), 1);
+        assert_eq!(found(Query::new("\"port open\""), 9), [""; 0]);
+        let by = |name: &str| Within::default().speaker(name.to_owned());
+        assert_eq!(found(Query::new("ports").within(by("Ann")), 9), ["the open port"]);
+        assert_eq!(found(Query::new("ports").within(by("assistant")), 9), ["the open port, then"]);
+        assert_eq!(found(Query::new("open").within(by("scout")), 9), ["open it"]);
+        assert_eq!(found(Query::new("ports").within(Within::default().until(1_000)), 9), [""; 0]);
+        assert_eq!(found(Query::new("ports").within(Within::default().since(1_000)), 99).len(), 11);
     });
 }
 

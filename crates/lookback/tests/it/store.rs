@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures_lite::future::block_on;
 use lookback::memory::Memory;
-use lookback::search::Query;
+use lookback::search::{Query, Within};
 use lookback::store::{BadName, Derived, Head, Hit, LogInfo, Record, purge};
 use lookback::{FileStore, LogName, MemoryStore, Message, Session, Settings, SqliteStore, Store, StoreError};
 use own::OwnStore;
@@ -98,7 +98,7 @@ async fn keeps_logs(store: &dyn Store) {
     assert_eq!(names, [("one", 5), ("team/two \u{e9}", 1)]);
     assert_eq!(list[1].bytes, record("cherry").body.len() as u64);
 
-    // Searching: every word, in any order and case; one log or all.
+    // Searching: any of the words, in any order and case; one log or all.
     let found = |log: Option<LogName>, query: &'static str, most: usize| async move {
         let hits = store.search(log.as_ref(), &Query::new(query), most).await.unwrap();
         let mut hits: Vec<_> = hits.into_iter().map(|hit| (hit.log.to_string(), hit.position)).collect();
@@ -107,15 +107,16 @@ async fn keeps_logs(store: &dyn Store) {
     };
     let hit = |log: &LogName, position| (log.to_string(), position);
     assert_eq!(found(None, "APPLE", 9).await, [hit(&one, 0), hit(&one, 3)]);
-    assert_eq!(found(None, "cherry apple", 9).await, [hit(&one, 3)]);
+    assert_eq!(found(None, "cherry apple", 9).await, [hit(&one, 0), hit(&one, 3), hit(&two, 0)]);
+    assert_eq!(found(None, "cherry apple", 1).await, [hit(&one, 3)], "it has both");
     assert_eq!(found(Some(two.clone()), "cherry", 9).await, [hit(&two, 0)]);
     assert_eq!(found(None, "cherry", 9).await, [hit(&one, 3), hit(&two, 0)]);
     assert_eq!(found(None, "apple", 1).await.len(), 1);
     // Whole words; nothing in a query is an operator.
-    for query in ["", "  ", "\"", "app", "apple NOT", "(", "\0", "said", "said:apple", "apple OR banana"] {
+    for query in ["", "  ", "\"", "app", "NOT", "(", "\0", "said", "said:", "text:app", "rowid"] {
         assert_eq!(found(None, query, 9).await, [], "{query:?}");
     }
-    assert_eq!(found(None, "apple AND", 9).await, [hit(&one, 3)]);
+    assert_eq!(found(None, "said:apple AND NOT apple", 9).await, [hit(&one, 0), hit(&one, 3)]);
     assert_eq!(found(None, "pie*", 9).await, [hit(&one, 0)]);
 
     // What is erased is gone, and its name can be used again.
@@ -280,7 +281,7 @@ async fn finds_alike(store: &dyn Store) {
         ("CAF\u{c9}", &[0, 1]),
         ("cafe\u{301}", &[0, 1]),
         ("caf", &[]),
-        ("cafes", &[1]),
+        ("cafes", &[0, 1]),
         ("brulee zurich", &[0]),
         ("naive", &[1]),
         ("stra\u{df}e", &[2]),
@@ -302,7 +303,7 @@ async fn finds_alike(store: &dyn Store) {
         ("東京", &[8]),
         ("東", &[]),
         ("か\u{3099}高い", &[8]),
-        ("か高い", &[]),
+        ("か高い", &[8]),
         ("한국어", &[9]),
         ("\u{1112}\u{1161}\u{11ab}\u{1100}\u{116e}\u{11a8}\u{110b}\u{1165}", &[9]),
         ("שלום", &[10]),
@@ -312,7 +313,7 @@ async fn finds_alike(store: &dyn Store) {
         ("123", &[]),
         ("ภาษาไทย", &[12]),
         ("snake_case", &[13]),
-        ("snake", &[]),
+        ("snake", &[13]),
         ("c", &[13]),
         ("14 3", &[13]),
         ("don't", &[13]),
@@ -330,12 +331,75 @@ async fn finds_alike(store: &dyn Store) {
     store.clear().await.unwrap();
 }
 
+/// The suite, on the order in which records are found, and on what a search is limited to.
+async fn ranks_alike(store: &dyn Store) {
+    let said = |text: &str, role: &str, time| Record::new("{}").text(text).role(role).time(time);
+    let (one, two) = (name("one"), name("two"));
+    let first = vec![
+        said("Which port does the linker service need?", "user", 10),
+        said("5050, as ever.", "assistant", 20),
+        Record::new("no text"),
+        said("The sunset was painted in Lyon.", "user", 30).name("Ann Lee"),
+        said("Nice. Does src/store/mod.rs call read_file?", "assistant", 40),
+    ];
+    let second = vec![
+        said("Reading the file takes long. A port is open.", "tool", 50),
+        said("Die Häuser sind nicht für die Reichen, und nicht für uns.", "user", 60),
+        Record::new("{}").text("She paints and paints; painting is all. What is it that she paints?").role("assistant"),
+        said("or is it not?", "user", 70),
+    ];
+    store.append(&one, 0, first, Some(1)).await.unwrap();
+    store.append(&two, 0, second, Some(2)).await.unwrap();
+    let found = |log: Option<LogName>, query: Query| async move {
+        let hits = store.search(log.as_ref(), &query, 9).await.unwrap();
+        hits.into_iter().map(|hit| (hit.log.to_string(), hit.position)).collect::<Vec<_>>()
+    };
+    let (a, b) = (|at| ("one".to_owned(), at), |at| ("two".to_owned(), at));
+    for (query, expected) in [
+        // The rarer word, the stems, and the answer beside its question.
+        ("What port did the linker need?", vec![a(0), a(1), b(0)]),
+        ("the painting of sunsets", vec![a(3), b(2)]),
+        ("paint", vec![b(2), a(3)]),
+        // A name as a whole, then its parts.
+        ("read_file", vec![a(4), b(0)]),
+        ("mod.rs", vec![a(4)]),
+        // By language, or by the common stem.
+        ("Haus", vec![b(1)]),
+        ("das Haus der Reichsten", vec![b(1)]),
+        ("H\u{e4}user", vec![b(1)]),
+        // Function words, if there is nothing else.
+        ("what is it", vec![b(2), b(3), b(0)]),
+        ("zebra", vec![]),
+    ] {
+        assert_eq!(found(None, Query::new(query)).await, expected, "{query}");
+    }
+    assert_eq!(found(Some(two.clone()), "port of the linker".into()).await, [b(0)]);
+    assert_eq!(found(None, Query::new("a \"port is open\"")).await, [b(0)], "it has the words of the phrase");
+    assert_eq!(found(None, Query::every_word("a port open")).await, [b(0)]);
+    assert_eq!(found(None, Query::every_word("port linker zebra")).await, []);
+    let within = |within: Within| found(None, Query::new("port paint file house").within(within));
+    let by = |name: &str| Within::default().speaker(name.to_owned());
+    assert_eq!(within(by("tool")).await, [b(0)]);
+    assert_eq!(within(by("Ann Lee")).await, [a(3)]);
+    assert_eq!(within(by("ann")).await, [a(3)]);
+    assert_eq!(within(by("nobody")).await, []);
+    // The name of who speaks is a word of what is said.
+    assert_eq!(found(None, "what did Ann say?".into()).await, [a(3)]);
+    let times = |since: Option<i64>, until: Option<i64>| within(Within::default().since(since).until(until));
+    assert_eq!(times(Some(30), Some(40)).await.len(), 2);
+    assert_eq!(times(Some(41), None).await, [b(0)]);
+    assert_eq!(times(Some(3), Some(10)).await, [a(0)]);
+    assert_eq!(times(None, Some(9)).await, [b(2)], "it was written then");
+    assert_eq!(store.clear().await.unwrap(), 2);
+}
+
 /// The whole suite, over an empty store.
 async fn conforms(store: &dyn Store) {
     keeps_times(store).await;
     lists_by_prefix(store).await;
     keeps_derived_logs_apart(store).await;
     finds_alike(store).await;
+    ranks_alike(store).await;
     keeps_logs(store).await;
 }
 
@@ -426,7 +490,7 @@ fn a_store_of_a_newer_version_is_refused_by_its_number() {
     drop(SqliteStore::open(&path).unwrap());
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 7).unwrap();
     let refused = SqliteStore::open(&path).unwrap_err();
-    assert!(matches!(refused, StoreError::Newer { found: 7, known: 2, .. }), "{refused:?}");
+    assert!(matches!(refused, StoreError::Newer { found: 7, known: 3, .. }), "{refused:?}");
     assert!(refused.to_string().contains("version 7") && refused.to_string().contains("update Lookback"));
 }
 

@@ -673,7 +673,7 @@ fn none_of_it_is_ever_lost() {
     assert_eq!(messages.len(), 200);
     assert_eq!(messages[0], user(0).text());
     assert!(messages[82].ends_with("and so on "), "a shortened message is whole in the log");
-    assert_eq!(block_on(manager.search("question 7", 99)).unwrap().len(), 1);
+    assert_eq!(block_on(manager.search("\"question 7\"", 99)).unwrap().len(), 1);
 }
 
 #[test]

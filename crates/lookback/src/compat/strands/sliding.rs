@@ -172,7 +172,7 @@ impl SlidingWindowConversationManager {
         Ok(())
     }
 
-    /// Returns at most `most` messages that contain every word of a query, the best first, whether or not they have
+    /// Returns at most `most` messages that fit a query, the best first, whether or not they have
     /// left the list.
     ///
     /// # Errors

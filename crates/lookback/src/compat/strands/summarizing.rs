@@ -147,7 +147,7 @@ impl SummarizingConversationManager {
         self.budget
     }
 
-    /// Returns at most `most` of the summarized messages that contain every word of a query, the best first.
+    /// Returns at most `most` of the summarized messages that fit a query, the best first.
     ///
     /// # Errors
     /// Returns an error if the store fails.

@@ -45,7 +45,8 @@ pub(super) fn append(
         let mut entry = transaction
             .prepare_cached("INSERT INTO entries (log, position, checkpoint, body) VALUES (?1, ?2, ?3, ?4)")?;
         let mut index = Indexer::new(&transaction, log, id)?;
-        for (position, record) in (at..).zip(records) {
+        for (position, mut record) in (at..).zip(records) {
+            record.time = record.time.or(time);
             entry.execute(params![id, signed(position), record.checkpoint, record.body])?;
             index.add(position, &record)?;
         }

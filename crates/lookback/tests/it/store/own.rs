@@ -55,7 +55,8 @@ impl Store for OwnStore {
                 log.created = time;
             }
             log.used = log.used.max(time);
-            log.records.extend(records);
+            let said = |record: Record| (record.time.or(time), record);
+            log.records.extend(records.into_iter().map(said).map(|(said, record)| record.time(said)));
         }
         Box::pin(ready(Ok(())))
     }
