@@ -268,8 +268,11 @@ fn russian(word: &str) -> String {
     word.nfd().filter(|c| !matches!(c, '\u{300}'..='\u{305}' | '\u{307}'..='\u{36f}')).nfc().collect()
 }
 
+/// Whether a character can be in a word of a language.
+type IsLetter = fn(char) -> bool;
+
 /// The language by which the words of a letter's script are stemmed, and what their folded letters are.
-fn common_language(letter: char) -> Option<(Algorithm, fn(char) -> bool)> {
+fn common_language(letter: char) -> Option<(Algorithm, IsLetter)> {
     Some(match letter {
         'a'..='z' | 'A'..='Z' | '\u{c0}'..='\u{24f}' | '\u{1e00}'..='\u{1eff}' => {
             (Algorithm::English, |c| c.is_ascii_lowercase())

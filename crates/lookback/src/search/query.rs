@@ -172,7 +172,8 @@ fn forms(word: &str, language: Option<Language>) -> Vec<(Option<Language>, Strin
     [(None, common_stem(word))].into_iter().chain(natives).collect()
 }
 
-/// The terms that tell whether there are texts in the languages that a query looks for, with the languages.
+/// The terms that tell whether there are texts in the languages that a query looks for, in their order, with the
+/// languages.
 pub(super) fn languages(query: &Query) -> Vec<(Language, String)> {
     let mut all: Vec<(Language, String)> = Vec::new();
     for language in query.words.iter().flat_map(|word| &word.terms).filter_map(|(language, _)| *language) {
@@ -180,6 +181,7 @@ pub(super) fn languages(query: &Query) -> Vec<(Language, String)> {
             all.push((language, mark(language)));
         }
     }
+    all.sort_by(|(_, one), (_, other)| one.cmp(other));
     all
 }
 

@@ -12,7 +12,9 @@ use super::query::{self, Query, Word};
 use super::terms::{SATURATION, WEIGHTS, weighted};
 
 /// How many texts the words of a query may find. Beyond that, of a single word only the newest texts are found.
-const MOST_FOUND: usize = 12_000;
+const MOST_FOUND: usize = 10_000;
+/// A word that more than one in so many texts have says nothing then, as if it were a function word.
+const RARE: u64 = 16;
 /// The part of a neighbor's score that counts, for each distance.
 const NEIGHBORS: [f64; 2] = [0.5, 0.25];
 /// How many words of the query the neighbor of a text must have if the text has none itself. A question has so many, and
@@ -86,11 +88,12 @@ pub trait Index {
     /// Returns an error if the index fails, as all methods do.
     fn texts(&mut self) -> Result<u64, Self::Error>;
 
-    /// Returns the number of texts that have a term. It may also count those of other times.
+    /// Returns how many texts have each of these terms: one number for each. It may also count those of other times. In
+    /// byte order, no terms are between the first and the last but these.
     ///
     /// # Errors
     /// Returns an error if the index fails.
-    fn count(&mut self, term: &str) -> Result<u64, Self::Error>;
+    fn counts(&mut self, terms: &[String]) -> Result<Vec<u64>, Self::Error>;
 
     /// Returns the texts that have one of these terms, and one of the terms of each list of `all`: in order, each once.
     /// If there are more than `most`, it returns the last ones.
@@ -119,12 +122,12 @@ impl Wanted {
         let mut wanted = Wanted { terms: Default::default(), count: 0, words: u32::from(word.is_word) };
         let forms = word.terms.iter().filter(|(of, _)| of.is_none_or(|language| languages.contains(&language)));
         for (_, form) in forms {
-            for (weight, terms) in (1..).zip(&mut wanted.terms) {
-                let term = weighted(form, weight);
-                let count = index.count(&term)?;
+            let terms: Vec<String> = (1..=WEIGHTS).map(|weight| weighted(form, weight)).collect();
+            let counts = index.counts(&terms)?;
+            for ((known, term), count) in wanted.terms.iter_mut().zip(terms).zip(counts) {
                 if count > 0 {
                     wanted.count = wanted.count.saturating_add(count);
-                    terms.push(term);
+                    known.push(term);
                 }
             }
         }
@@ -153,12 +156,10 @@ pub fn rank<I: Index + ?Sized>(index: &mut I, query: &Query, most: usize) -> Res
     if most == 0 || query.is_empty() {
         return Ok(Vec::new());
     }
-    let mut languages = Vec::new();
-    for (language, mark) in query::languages(query) {
-        if index.count(&mark)? > 0 {
-            languages.push(language);
-        }
-    }
+    let (languages, marks): (Vec<_>, Vec<_>) = query::languages(query).into_iter().unzip();
+    let counts = if marks.is_empty() { Vec::new() } else { index.counts(&marks)? };
+    let languages: Vec<Language> =
+        languages.into_iter().zip(counts).filter_map(|(language, count)| (count > 0).then_some(language)).collect();
     let mut wanted = Vec::new();
     let mut all: Vec<Vec<String>> = query.speaker().map(|speaker| vec![speaker]).into_iter().collect();
     for word in &query.words {
@@ -212,6 +213,8 @@ fn score<I: Index + ?Sized>(
             // A text has a word in several terms if its language is not the common one.
             weights.sort_unstable_by_key(|(place, weight)| (*place, std::cmp::Reverse(*weight)));
             weights.dedup_by_key(|(place, _)| *place);
+        } else if word.count > texts / RARE {
+            break;
         } else {
             room = 0;
             let within: Vec<Vec<String>> = all.iter().cloned().chain([finders.clone()]).collect();

@@ -153,15 +153,18 @@ impl Index for Searched<'_> {
         })
     }
 
-    fn count(&mut self, term: &str) -> Result<u64, Infallible> {
-        if let Some(list) = self.texts.terms.get_mut(term) {
-            list.put_in_order();
-        }
-        let list = self.list(term);
+    fn counts(&mut self, terms: &[String]) -> Result<Vec<u64>, Infallible> {
         // Only if logs were removed, some of the places may be gone.
         let exact = self.texts.removed == 0;
-        let there = if exact { list.len() } else { list.iter().filter(|place| self.texts.get(**place).is_some()).count() };
-        Ok(there as u64)
+        let count = |term: &String| {
+            if let Some(list) = self.texts.terms.get_mut(term) {
+                list.put_in_order();
+            }
+            let list = self.list(term);
+            let there = || list.iter().filter(|place| self.texts.get(**place).is_some());
+            (if exact { list.len() } else { there().count() }) as u64
+        };
+        Ok(terms.iter().map(count).collect())
     }
 
     fn places(&mut self, any: &[String], all: &[Vec<String>], most: usize) -> Result<Vec<Place>, Infallible> {
