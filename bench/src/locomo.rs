@@ -71,7 +71,11 @@ fn read(dialogue: &Value) -> Dialogue {
     let said = |turn: &Value| Said {
         id: text(&turn["dia_id"]),
         speaker: text(&turn["speaker"]),
-        text: [&turn["text"], &turn["image_caption"]].into_iter().filter_map(Value::as_str).collect::<Vec<_>>().join("\n"),
+        text: [&turn["text"], &turn["image_caption"]]
+            .into_iter()
+            .filter_map(Value::as_str)
+            .collect::<Vec<_>>()
+            .join("\n"),
     };
     let sessions: Vec<Vec<Said>> =
         list(&dialogue["sessions"]).iter().map(|session| list(&session["turns"]).iter().map(said).collect()).collect();
@@ -81,7 +85,8 @@ fn read(dialogue: &Value) -> Dialogue {
         category: question["category"].as_u64().unwrap_or_default(),
         evidence: list(&question["evidence"]).iter().map(text).filter(|id| ids.contains(id.as_str())).collect(),
     };
-    let questions = list(&dialogue["qa"]).iter().map(question).filter(|question| !question.evidence.is_empty()).collect();
+    let questions =
+        list(&dialogue["qa"]).iter().map(question).filter(|question| !question.evidence.is_empty()).collect();
     Dialogue { sessions, questions }
 }
 
@@ -98,7 +103,8 @@ fn plain(dialogue: &Dialogue) -> Vec<Found> {
         let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
         words.map(str::to_lowercase).collect()
     };
-    let all: Vec<(&Said, Vec<String>)> = dialogue.sessions.iter().flatten().map(|said| (said, words(&said.text))).collect();
+    let all: Vec<(&Said, Vec<String>)> =
+        dialogue.sessions.iter().flatten().map(|said| (said, words(&said.text))).collect();
     let mut counts: HashMap<&str, f64> = HashMap::new();
     for (_, said) in &all {
         for word in said.iter().map(String::as_str).collect::<BTreeSet<_>>() {

@@ -29,7 +29,10 @@ pub fn run(messages: u64) {
     };
     let questions: Vec<Query> = (0..QUESTIONS).map(|number| Query::new(&question(number))).collect();
 
-    println!("{:<10} {:>12} {:>12} {:>12} {:>16} {:>16}", "store", "median, ms", "90 %, ms", "longest, ms", "texts, MB", "index, MB");
+    println!(
+        "{:<10} {:>12} {:>12} {:>12} {:>16} {:>16}",
+        "store", "median, ms", "90 %, ms", "longest, ms", "texts, MB", "index, MB"
+    );
     let megabytes = |bytes: usize| bytes as f64 / 1e6;
     let told = |name: &str, times: Vec<f64>, index: usize| {
         let mut sorted = times.clone();

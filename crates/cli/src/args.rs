@@ -430,8 +430,8 @@ Examples:
     ///
     /// A message is found if it has any of the words, in any form. The best come first.
     #[command(
-        after_help = "Examples:\n  lookback sessions search \"worse than the bug\"\n  lookback sessions search \"why do \
-                      the tests fail?\" --speaker assistant"
+        after_help = "Examples:\n  lookback sessions search \"worse than the bug\"\n  lookback sessions search \"late \
+                      stand\" --speaker assistant"
     )]
     Search {
         /// The words, such as a question; a phrase in quotation marks is found word for word

@@ -222,9 +222,9 @@ impl From<WithinArgs> for Within {
 #[command(after_help = "\
 Examples:
   lookback recall replay/session \"late stand\" --limit 2
-  lookback recall replay/session \"what did the tests say?\" --speaker tool
   lookback recall replay/session --entry 34
-  lookback recall replay/session --from 3 --to 9")]
+  lookback recall replay/session --from 3 --to 9
+  lookback recall replay/session \"late stand\" --speaker assistant")]
 pub(crate) struct RecallArgs {
     /// The session
     pub(crate) session: String,

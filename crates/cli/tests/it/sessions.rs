@@ -214,7 +214,15 @@ fn a_search_finds_what_has_left_the_window() {
     assert_eq!((json.len(), &json[0]["session"]), (2, &"replay/session".into()));
     assert!(json[0]["entry"].is_u64() && json[0]["excerpt"].is_string());
     lab.run(&["sessions", "search", "late", "--session", "replay/session"]).out();
-    for nothing in ["zzyzzx", "", "\"", "NEAR(zzyzzx", "*", "late zzyzzx"] {
+    let said_by = |name| lab.run(&["sessions", "search", "late stand", "--speaker", name, "--json"]).lines();
+    let all = lab.run(&["sessions", "search", "late stand", "--limit", "999", "--json"]).lines();
+    assert!(!said_by("tool").is_empty() && said_by("tool").iter().all(|hit| all.contains(hit)));
+    for limit in [["--speaker", "nobody"], ["--until", "1990-01-01"]] {
+        let run = lab.run(&[&["sessions", "search", "late stand"][..], &limit].concat());
+        assert_eq!((run.code, run.stderr.as_str()), (Some(1), "nothing found\n"), "{limit:?}");
+    }
+    lab.run(&["sessions", "search", "late stand", "--since", "yesterday"]).fails(2, "write a day such as 2026-11-22");
+    for nothing in ["zzyzzx", "", "\"", "zzyzzx(zzyzzx", "*", "\"late zzyzzx\""] {
         let run = lab.run(&["sessions", "search", nothing]);
         assert_eq!((run.code, run.stdout.as_str(), run.stderr.as_str()), (Some(1), "", "nothing found\n"), "{nothing}");
         let run = lab.run(&["sessions", "search", nothing, "--json"]);
@@ -318,7 +326,7 @@ fn a_file_that_is_no_store_is_left_alone() {
     for (file, says) in [
         ("text.db", "is not a store of Lookback"),
         ("foreign.db", "is not a store of Lookback"),
-        ("newer.db", "has version 99, and this version of Lookback reads up to 2; update Lookback"),
+        ("newer.db", "has version 99, and this version of Lookback reads up to 3; update Lookback"),
     ] {
         let before = fs::read(lab.path(file)).unwrap();
         for args in COMMANDS.into_iter().chain([&["replay", "session.jsonl"][..]]) {

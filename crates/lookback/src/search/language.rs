@@ -349,7 +349,8 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) as u32 % below
         };
-        for (first, count) in [(0x61, 26), (0xc0, 0x190), (0x370, 0x90), (0x400, 0x100), (0x620, 0x40), (0x900, 0x64), (0xb80, 0x80)]
+        for (first, count) in
+            [(0x61, 26), (0xc0, 0x190), (0x370, 0x90), (0x400, 0x100), (0x620, 0x40), (0x900, 0x64), (0xb80, 0x80)]
         {
             for _ in 0..1_500 {
                 let length = random(9) + 1;

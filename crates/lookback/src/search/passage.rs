@@ -20,7 +20,8 @@ const MOST_TELLING: usize = 400;
 pub(crate) fn passage(text: &str, query: &Query) -> String {
     let found = found(text, query);
     let start = best(text, &found).unwrap_or_default();
-    let start = text.get(..start).unwrap_or_default().char_indices().rev().nth(BEFORE - 1).map_or(0, |(start, _)| start);
+    let start =
+        text.get(..start).unwrap_or_default().char_indices().rev().nth(BEFORE - 1).map_or(0, |(start, _)| start);
     let piece: String = text.get(start..).unwrap_or_default().chars().take(LENGTH).collect();
     piece.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -55,7 +56,8 @@ fn best(text: &str, found: &[(usize, usize, usize)]) -> Option<usize> {
     // A word that a text repeats tells little about a passage of it.
     let weight = |word: &usize| 1.0 / (1.0 + counts.get(word).copied().unwrap_or_default() as f64).ln();
     // Bytes and characters are close enough here: the passage itself is cut by characters.
-    let room = if text.is_ascii() { LENGTH - BEFORE } else { (LENGTH - BEFORE) * text.len() / text.chars().count().max(1) };
+    let room =
+        if text.is_ascii() { LENGTH - BEFORE } else { (LENGTH - BEFORE) * text.len() / text.chars().count().max(1) };
     let (mut best, mut most) = (None, 0.0);
     for (first, (start, ..)) in found.iter().enumerate() {
         let here = found.iter().skip(first).take_while(|(_, end, _)| *end <= start.saturating_add(room));

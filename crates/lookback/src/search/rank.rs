@@ -263,8 +263,13 @@ fn merged(mut found: Vec<Found>) -> Vec<Found> {
 /// words.
 fn fit((mut found, blocks): (Vec<Found>, Vec<Found>), also_silent: bool) -> Vec<(f64, Place)> {
     if also_silent {
-        let telling: Vec<Place> = found.iter().filter(|found| found.words >= TELLING).map(|found| found.place).collect();
-        found.extend(telling.iter().flat_map(|place| place.neighbors()).map(|place| Found { place, score: 0.0, words: 0 }));
+        let telling: Vec<Place> =
+            found.iter().filter(|found| found.words >= TELLING).map(|found| found.place).collect();
+        found.extend(telling.iter().flat_map(|place| place.neighbors()).map(|place| Found {
+            place,
+            score: 0.0,
+            words: 0,
+        }));
         found = merged(found);
     }
     let near = |at: usize, place: Place| {

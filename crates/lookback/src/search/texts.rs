@@ -173,8 +173,12 @@ impl Index for Searched<'_> {
             self.texts.terms.get_mut(term).into_iter().for_each(List::put_in_order);
         }
         let this = &*self;
-        let mut demands: Vec<Vec<&[Place]>> =
-            all.iter().map(Vec::as_slice).chain([any]).map(|terms| terms.iter().map(|term| this.list(term)).collect()).collect();
+        let mut demands: Vec<Vec<&[Place]>> = all
+            .iter()
+            .map(Vec::as_slice)
+            .chain([any])
+            .map(|terms| terms.iter().map(|term| this.list(term)).collect())
+            .collect();
         // The demand that fewest texts meet is read. The texts are looked up in the others.
         demands.sort_by_key(|lists: &Vec<&[Place]>| lists.iter().map(|list| list.len()).sum::<usize>());
         let Some((fewest, others)) = demands.split_first() else { return Ok(Vec::new()) };
@@ -214,7 +218,8 @@ mod tests {
 
     #[test]
     fn rarer_and_more_words_fit_better() {
-        let mut all = texts(&[(0, "a red apple"), (1, "an apple pie"), (2, "an apple"), (3, "a red car"), (4, "nothing")]);
+        let mut all =
+            texts(&[(0, "a red apple"), (1, "an apple pie"), (2, "an apple"), (3, "a red car"), (4, "nothing")]);
         assert_eq!(all.search(None, &Query::new("red apple"), 9)[0], (0, 0));
         assert_eq!(all.search(None, &Query::new("apple pie"), 1), [(1, 0)]);
         assert_eq!(all.search(None, &Query::new("apples pies red"), 9).len(), 4);
@@ -223,7 +228,8 @@ mod tests {
 
     #[test]
     fn a_name_as_a_whole_fits_better_than_its_parts() {
-        let mut all = texts(&[(0, "read the file"), (1, "call read_file"), (2, "the file that I read"), (3, "ReadFile()")]);
+        let mut all =
+            texts(&[(0, "read the file"), (1, "call read_file"), (2, "the file that I read"), (3, "ReadFile()")]);
         assert_eq!(all.search(None, &Query::new("read_file"), 9)[0], (1, 0));
         assert_eq!(all.search(None, &Query::new("read_file"), 9).len(), 4);
         assert_eq!(all.search(None, &Query::new("readFile"), 1), [(3, 0)]);

@@ -54,12 +54,13 @@ pub(super) fn place(text: &str, word: &str) -> std::ops::Range<usize> {
 /// `read_file` and of `readFile`, each two neighbors of Han and kana. Nothing if the word has no parts.
 pub(super) fn parts(word: &str) -> Vec<&str> {
     // As most words are.
-    if word.bytes().skip(1).all(|b| b.is_ascii_lowercase()) && word.as_bytes().first().is_some_and(u8::is_ascii_alphabetic) {
+    if word.bytes().skip(1).all(|b| b.is_ascii_lowercase())
+        && word.as_bytes().first().is_some_and(u8::is_ascii_alphabetic)
+    {
         return Vec::new();
     }
-    let runs = cut(word, |before, c, after| {
-        c == '_' || is_unspaced(before) != is_unspaced(c) || is_hump(before, c, after)
-    });
+    let runs =
+        cut(word, |before, c, after| c == '_' || is_unspaced(before) != is_unspaced(c) || is_hump(before, c, after));
     let mut parts = Vec::new();
     for run in runs.into_iter().map(|run| run.trim_matches('_')) {
         let unspaced = run.starts_with(is_unspaced);

@@ -220,7 +220,10 @@ fn a_crash_at_any_byte_of_an_append_loses_nothing_that_was_there() {
                 assert_eq!(bodies(&store, &log), expected, "{length}");
                 assert_eq!(bodies(&open(folder.path()), &log), expected, "{length}");
                 assert_eq!(fs::read_to_string(&path).unwrap().lines().count(), expected.len() + 1, "{length}");
-                assert_eq!(block_on(store.search(None, &Query::new("two"), 9)).unwrap().len(), usize::from(there.len() > 1));
+                assert_eq!(
+                    block_on(store.search(None, &Query::new("two"), 9)).unwrap().len(),
+                    usize::from(there.len() > 1)
+                );
             }
         }
     }

@@ -544,10 +544,7 @@ fn words_are_found_in_what_left_the_window_and_in_no_other_log() {
         let name: lookback::LogName = "one".parse().unwrap();
         let derived = block_on(recall(&*store, &name.facts_of(), &Recall::range(0, 9))).unwrap();
         assert_eq!((derived.passages.len(), derived.end), (0, 0));
-        assert_eq!(
-            recalled(&store, &Recall::query("nowhere")),
-            "[no message has any of these words; use others]\n"
-        );
+        assert_eq!(recalled(&store, &Recall::query("nowhere")), "[no message has any of these words; use others]\n");
     }
 }
 

@@ -11,8 +11,8 @@ use lookback_core::transcript::Millis;
 use lookback_core::{ConversionError, Engine, Message, Policy, Settings};
 
 use super::id::id_of;
-use crate::session::log::{load, record};
 use crate::search::Query;
+use crate::session::log::{load, record};
 use crate::store::{Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, StoreError, StoreFuture};
 
 /// `ChatMemoryStore`: a store that keeps a list of messages for each memory, by its identifier.

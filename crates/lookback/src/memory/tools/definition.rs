@@ -173,7 +173,11 @@ impl Definition {
             name: "memory_search",
             description: "Find the facts that have words of a query in any form, the best first.",
             parameters: &[
-                required("query", Shape::Text(LONGEST_QUERY), "Words to look for; a phrase in quotation marks is found word for word."),
+                required(
+                    "query",
+                    Shape::Text(LONGEST_QUERY),
+                    "Words to look for; a phrase in quotation marks is found word for word.",
+                ),
                 optional("limit", Shape::Count(1, 50), "The most facts to return; 10 if not given."),
                 SESSION,
             ],

@@ -80,7 +80,12 @@ impl<'a> Line<'a> {
         let (text, role, name, said) = if log.is_derived() {
             ("", None, None, None)
         } else {
-            (record.text.as_str(), record.role.as_deref(), record.name.as_deref(), record.time.filter(|said| Some(*said) != time))
+            (
+                record.text.as_str(),
+                record.role.as_deref(),
+                record.name.as_deref(),
+                record.time.filter(|said| Some(*said) != time),
+            )
         };
         let (role, name) = (role.map(Cow::Borrowed), name.map(Cow::Borrowed));
         let (checkpoint, text) = (record.checkpoint, Cow::Borrowed(text));

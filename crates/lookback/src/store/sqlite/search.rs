@@ -68,7 +68,8 @@ impl Words<'_> {
     }
 
     fn number(&self, sql: &str, params: impl Params) -> rusqlite::Result<u64> {
-        let number: Option<i64> = self.connection.prepare_cached(sql)?.query_row(params, |row| row.get(0)).optional()?;
+        let number: Option<i64> =
+            self.connection.prepare_cached(sql)?.query_row(params, |row| row.get(0)).optional()?;
         Ok(number.map_or(0, unsigned))
     }
 }

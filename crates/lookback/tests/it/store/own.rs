@@ -118,7 +118,8 @@ impl Store for OwnStore {
             }
         }
         let found = texts.search(None, query, most).into_iter();
-        let hits: Vec<Hit> = found.map(|(log, position)| Hit::new(searched[log as usize].0.clone(), position)).collect();
+        let hits: Vec<Hit> =
+            found.map(|(log, position)| Hit::new(searched[log as usize].0.clone(), position)).collect();
         Box::pin(ready(Ok(hits)))
     }
 }
