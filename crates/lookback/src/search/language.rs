@@ -313,7 +313,7 @@ mod tests {
             ("Husen är inte bebodda för att floden har stigit, och det är synd.", "sv"),
             ("Evler bu nehir için boş değil ama çok eski ve bir de küçük.", "tr"),
             ("Domy nie są zamieszkane, ponieważ rzeka się podniosła i jest to problem.", "pl"),
-            ("let mut x = vec![1]; x.push(2); fn de(la: u8) {}", "en"),
+            ("let mut all = vec![1]; all.push(2); fn de(d: u8, s: &str) -> Result<Vec<u8>, Error> { la(d, s) }", "en"),
         ] {
             assert_eq!(told(text), expected, "{text}");
         }
