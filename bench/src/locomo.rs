@@ -31,13 +31,16 @@ struct Question {
 /// What a way to search finds for a question: identifiers of messages, the best first.
 type Found = Vec<String>;
 
+/// A way to search: what it finds for each question of a dialogue.
+type Way = fn(&Dialogue) -> Vec<Found>;
+
 pub fn run(file: &str) {
     let text = std::fs::read_to_string(file).expect("the file of LoCoMo");
     let dialogues: Vec<Value> = serde_json::from_str(&text).expect("a list of dialogues");
     let dialogues: Vec<Dialogue> = dialogues.iter().map(read).collect();
     let questions = dialogues.iter().map(|dialogue| dialogue.questions.len()).sum::<usize>();
     println!("Questions of LoCoMo, {} dialogues, {questions} questions with evidence\n", dialogues.len());
-    let ways: [(&str, fn(&Dialogue) -> Vec<Found>); 3] =
+    let ways: [(&str, Way); 3] =
         [("plain BM25", plain), ("sessions search", by_session), ("recall, one log", in_one_log)];
     println!("{:<16} {:>9} {:>10} {:>14}   recall@10 by category", "", "recall@5", "recall@10", "finds nothing");
     for (name, way) in ways {
