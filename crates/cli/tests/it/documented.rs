@@ -38,6 +38,8 @@ const NOT_RUN: [(&str, &[&str]); 5] = [
             "cargo run --release --manifest-path bench/Cargo.toml",
             "cargo run --release --manifest-path bench/Cargo.toml corpus transcripts.jsonl.gz",
             "cargo run --release --manifest-path bench/Cargo.toml notes transcripts.jsonl.gz",
+            "cargo run --release --manifest-path bench/Cargo.toml locomo locomo-dev.json",
+            "cargo run --release --manifest-path bench/Cargo.toml search",
         ],
     ),
     (
