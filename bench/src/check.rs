@@ -108,8 +108,7 @@ fn spoil(
     count(3, check(GERMAN).language.is_some());
     let planted = Message::tool_result("planted", format!("200 OK\n{ORDER}"));
     let with_order = SummarySource::new(batch.iter().chain([&planted]), None);
-    let SummaryFaults { orders, .. } =
-        with_order.check(&format!("{summary}\n{ORDER}"), BUDGET, &Estimate::default());
+    let SummaryFaults { orders, .. } = with_order.check(&format!("{summary}\n{ORDER}"), BUDGET, &Estimate::default());
     count(4, !orders.is_empty());
 }
 

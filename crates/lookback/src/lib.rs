@@ -51,13 +51,15 @@ pub mod store;
 pub mod summarize;
 
 pub use lookback_core::{
-    Content, ConversionError, DecodeError, Dialect, Engine, Entry, ExplainedGroup, Explanation, Finding, Group,
-    HardLimitExceeded, Keep, Limits, Message, Mode, Pace, Plan, Policy, Preamble, Problem, ProviderError, Redacted,
-    Request, RequestError, Response, Role, Settings, Stage, Start, Summarize, SummaryClaim, SummaryRejected,
-    SummaryRequest, SystemRule, Tokens, TooLong, ToolCall, ToolResult, Transcript, Truncation, Unit, View,
-    WindowOutcome, measure, plan,
+    Caps, Cold, Content, ConversionError, DecodeError, Dialect, Engine, Entry, ExplainedGroup, Explanation, Finding,
+    Group, HardLimitExceeded, Index, Keep, Limits, Message, Mode, Pace, Plan, Policy, Preamble, Problem, ProviderError,
+    Redacted, Repeats, Request, RequestError, Response, Role, Settings, Stage, Start, Summarize, SummaryClaim,
+    SummaryRejected, SummaryRequest, SystemRule, Tokens, TooLong, ToolCall, ToolResult, Transcript, Truncation, Unit,
+    View, WindowOutcome, measure, plan,
 };
-pub use lookback_core::{cut, dialect, edit, engine, group, message, policy, size, tokens, transcript, view};
+pub use lookback_core::{
+    cut, dialect, edit, engine, group, identifiers, message, policy, size, tokens, transcript, view,
+};
 pub use prices::{Price, Prices};
 pub use receipt::Receipt;
 pub use recording::Recording;

@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 #[test]
 fn help_teaches_with_examples() {
     let lab = Lab::new();
-    let commands: [&[&str]; 25] = [
+    let commands: [&[&str]; 26] = [
         &[],
         &["window"],
         &["check"],

@@ -28,14 +28,18 @@ pub(super) fn apply(policy: Policy, mut settings: Vec<(&str, &str)>) -> Result<P
 }
 
 /// The members of a policy.
-pub(super) const MEMBERS: [&str; 12] = [
+pub(super) const MEMBERS: [&str; 16] = [
     "limits",
     "target",
+    "cold",
     "hard",
     "keep",
     "system",
     "start",
     "arrival",
+    "caps",
+    "repeats",
+    "index",
     "stages",
     "overflow",
     "pace",
@@ -50,8 +54,8 @@ pub(super) fn is_key(key: &str) -> bool {
     }
     let measure = key.strip_prefix("max_").or(key.strip_prefix("target_"));
     match measure {
-        // `Measure` displays media as `pictures and files`.
-        Some("media") => true,
+        // `Measure` displays these in other words.
+        Some("media" | "body") => true,
         Some(measure) => Measure::ALL.iter().any(|known| known.to_string() == measure),
         None => key.split('.').next().is_some_and(|member| MEMBERS.contains(&member)),
     }

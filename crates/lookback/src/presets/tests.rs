@@ -1,7 +1,7 @@
 //! Tests of the presets, typed and by name.
 
-use lookback_core::policy::{Limits, Tokens};
-use lookback_core::{Pace, Role};
+use lookback_core::policy::{Cold, Index, Limits, Repeats, Tokens};
+use lookback_core::{Caps, Pace, Role};
 
 use super::options::SYSTEMS;
 use super::settings::{MEMBERS, is_key};
@@ -102,7 +102,7 @@ fn what_a_call_may_cost_is_a_limit_in_tokens() {
 
 #[test]
 fn a_cost_that_makes_no_sense_is_refused() {
-    let message = |text| named(text).unwrap_err().to_string();
+    let message = |text: &str| named(text).unwrap_err().to_string();
     for cost in ["0", "-1", "nan", "inf", "much"] {
         let says = format!("max_cost_per_call must be an amount in US dollars above 0, got {cost}");
         assert_eq!(message(&format!("default:max_cost_per_call={cost}")), says);
@@ -118,6 +118,8 @@ fn a_cost_that_makes_no_sense_is_refused() {
 #[test]
 fn every_member_of_a_policy_is_a_key() {
     let full = Policy { hard: Some(Limits::default()), target: Some(Limits::default()), ..Policy::production() };
+    let full = Policy { caps: Some(Caps::default()), repeats: Some(Repeats::default()), ..full };
+    let full = Policy { index: Some(Index::default()), cold: Some(Cold::default()), ..full };
     let full = serde_json::to_value(full).unwrap();
     let members: Vec<_> = full.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(MEMBERS.len(), members.len());

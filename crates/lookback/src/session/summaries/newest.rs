@@ -44,7 +44,9 @@ async fn note_before(
     let mut notes = bodies.iter().rev().map(|body| serde_json::from_str::<Note>(body).ok());
     let (note, before) = (notes.next().flatten(), notes.next().flatten());
     let follows = |note: &Note| match note {
-        Note::Made { id, .. } | Note::Refused { id, .. } => matches!(&before, Some(Note::Started { id: begun, .. }) if begun == id),
+        Note::Made { id, .. } | Note::Refused { id, .. } => {
+            matches!(&before, Some(Note::Started { id: begun, .. }) if begun == id)
+        }
         Note::Started { .. } | Note::Failed { .. } => true,
     };
     Ok(note.filter(|note| note.is_of(session) && follows(note)))

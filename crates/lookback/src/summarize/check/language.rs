@@ -14,9 +14,11 @@ const LONGEST_WORD: usize = 8;
 
 const LATIN: &str = "Latin letters";
 
-/// Scripts: the name, how many Latin letters one letter is worth, and the ranges of its letters. Chinese and Japanese
-/// are one, since they share letters.
-const SCRIPTS: [(&str, u64, &[(char, char)]); 9] = [
+/// A script: its name, how many Latin letters one of its letters is worth, and the ranges of its letters.
+type Script = (&'static str, u64, &'static [(char, char)]);
+
+/// The scripts that are told apart. Chinese and Japanese are one, since they share letters.
+const SCRIPTS: [Script; 9] = [
     (LATIN, 1, &[('A', 'Z'), ('a', 'z'), ('\u{c0}', '\u{24f}'), ('\u{1e00}', '\u{1eff}')]),
     (
         "Chinese or Japanese",

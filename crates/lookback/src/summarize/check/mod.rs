@@ -219,23 +219,21 @@ impl SummarySource {
     fn invented(&self, summary: &str) -> Vec<String> {
         let summary = summary.trim_end();
         let digits = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
-        let mut found: Vec<String> = Vec::new();
-        let mut add = |text: &str| {
-            if !found.iter().any(|known| known == text) {
-                found.push(text.to_owned());
-            }
-            found.len() < MOST
-        };
-        let unknown = identifiers(summary).filter(|name| !digits(name) && !is_common(name) && !self.has_name(name));
-        if !unknown.map(&mut add).all(|goes_on| goes_on) {
-            return found;
-        }
-        let unknown = numbers(summary).filter(|number| {
+        let names = identifiers(summary).filter(|name| !digits(name) && !is_common(name) && !self.has_name(name));
+        let numbers = numbers(summary).filter(|number| {
             // A summary that was cut may end within a number.
             let cut = summary.ends_with(number.text());
             !number.wanted().iter().all(|digits| self.has_number(digits, cut))
         });
-        _ = unknown.map(|number| add(number.text())).all(|goes_on| goes_on);
+        let mut found: Vec<String> = Vec::new();
+        for text in names.map(str::to_owned).chain(numbers.map(|number| number.text().to_owned())) {
+            if found.len() == MOST {
+                break;
+            }
+            if !found.contains(&text) {
+                found.push(text);
+            }
+        }
         found
     }
 
