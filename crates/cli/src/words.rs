@@ -44,6 +44,8 @@ pub(crate) fn reason(reason: &Reason) -> String {
         Reason::Stale => "contained only signed reasoning, which a compaction invalidates".to_owned(),
         Reason::Spent => "a note from Lookback that the model has already seen".to_owned(),
         Reason::Capped => "long output truncated as it arrived".to_owned(),
+        Reason::Repeated { lines: 1 } => "a line that is shown above is left out".to_owned(),
+        Reason::Repeated { lines } => format!("{} lines that are shown above are left out", number(*lines)),
         Reason::Repaired { why } => format!("could not be sent: {}", hidden(*why)),
         _ => "for a reason that this version cannot describe".to_owned(),
     }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 pub use crate::hidden::Hidden;
-use crate::message::{Media, MediaSource, Message, PartRef, ToolResult};
+use crate::message::{Media, MediaSource, Message, PartRef, ResultItem, ToolResult};
 
 /// A shortened text: its first `head` bytes, a marker, and its last `tail` bytes.
 ///
@@ -260,6 +260,25 @@ pub(crate) fn repeated(edits: &[Edit]) -> impl Iterator<Item = u64> {
         Change::Hide(_) | Change::Rename(_) | Change::Arguments(_) => None,
     });
     cuts.flat_map(|cut| &cut.repeats).map(|repeat| repeat.entry)
+}
+
+/// Returns how many lines of a message these edits leave out because an earlier message shows them, or `None` if they
+/// also cut it in another way.
+pub fn repeated_lines(message: &Message, edits: &[Edit]) -> Option<u64> {
+    let mut lines = 0;
+    for edit in edits {
+        let Change::Cut { item, cut } = &edit.change else { continue };
+        if !cut.marker.is_empty() || cut.repeats.is_empty() {
+            return None;
+        }
+        let results = message.tool_results().find(|(part, _)| *part == edit.part);
+        let text = results.and_then(|(_, result)| result.content.get(*item)).and_then(ResultItem::text);
+        for repeat in &cut.repeats {
+            let repeated = text.and_then(|text| text.get(repeat.start..repeat.end)).unwrap_or_default();
+            lines += repeated.lines().count() as u64;
+        }
+    }
+    Some(lines)
 }
 
 /// Returns these edits, with the lines shown again that are left out because an entry showed them that is now lost.

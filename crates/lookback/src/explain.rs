@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use lookback_core::dialect::{Mend, Mended};
-use lookback_core::edit::Change;
+use lookback_core::edit::{self, Change};
 use lookback_core::plan::{Action, Decision, Reason};
 use lookback_core::transcript::{Arrival, Entry, Position};
 use lookback_core::view::{Item, View};
@@ -170,7 +170,10 @@ impl<'a> PastDecisions<'a> {
                 now.filter(|now| now.action == Action::Keep).map_or(Reason::Recent, |now| now.reason),
             ),
             Some(decision) => (group, decision.action, decision.reason),
-            None => (group, Action::Truncate, Reason::Capped),
+            None => {
+                let repeated = edit::repeated_lines(item.message(), item.edits());
+                (group, Action::Truncate, repeated.map_or(Reason::Capped, |lines| Reason::Repeated { lines }))
+            }
         }
     }
 }

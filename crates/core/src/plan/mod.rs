@@ -161,6 +161,12 @@ pub enum Reason {
     Waits,
     /// The group's tool results were truncated as they arrived. No plan gives this reason, because it happened earlier.
     Capped,
+    /// Lines of the group's tool results are left out, because the window shows them in an earlier result. No plan gives
+    /// this reason, because it happened earlier.
+    Repeated {
+        /// How many lines are left out.
+        lines: u64,
+    },
     /// The message could not be sent as it arrived, and was repaired. No plan gives this reason, because it happened
     /// earlier.
     Repaired {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use crate::common::{Run, laws};
 use lookback_core::transcript::Origin;
-use lookback_core::{Dialect, Limits, Policy, Role, Settings, Stage, Truncation};
+use lookback_core::{Caps, Dialect, Index, Limits, Policy, Repeats, Role, Settings, Stage, Truncation};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -40,6 +40,15 @@ fn policies() -> Vec<Policy> {
                 Stage::ClearResults { except_newest: 3, marker: None },
                 Stage::Drop,
             ],
+            ..Policy::unlimited()
+        },
+        Policy {
+            limits: Limits::body(8_000),
+            target: Some(Limits::body(3_000)),
+            caps: Some(Caps { file: 2_000, other: 500, names: 100 }),
+            repeats: Some(Repeats::default()),
+            index: Some(Index { budget: 800 }),
+            stages: vec![Stage::ClearResults { except_newest: 0, marker: None }, Stage::Drop],
             ..Policy::unlimited()
         },
     ]

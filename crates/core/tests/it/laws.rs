@@ -34,6 +34,11 @@ proptest! {
     }
 
     #[test]
+    fn what_is_left_out_is_shown_above(case in case()) {
+        holds(&case, laws::what_is_left_out_is_shown_above)?;
+    }
+
+    #[test]
     fn no_request_is_invalid_whatever_the_history(case in case()) {
         holds(&case, laws::never_invalid)?;
     }

@@ -5,6 +5,7 @@
 mod arrows;
 mod bad_input;
 mod broken_histories;
+mod cheaper;
 mod common;
 mod corpus;
 mod dialects;

@@ -470,7 +470,7 @@ pub fn every_group_has_a_reason(run: &Run) -> Found {
                     Reason::Stale | Reason::Spent => {
                         decision.action == Action::Drop && decision.after == Default::default()
                     }
-                    Reason::Capped | Reason::Repaired { .. } => false,
+                    Reason::Capped | Reason::Repeated { .. } | Reason::Repaired { .. } => false,
                     Reason::Waits => matches!(verdict, Verdict::Wait | Verdict::Refuse),
                     _ => false,
                 };
@@ -631,9 +631,36 @@ pub fn raw(json: &str) -> Box<RawValue> {
     serde_json::from_str(json).unwrap()
 }
 
+/// What is left out of a result because it is shown above is shown there, word for word.
+pub fn what_is_left_out_is_shown_above(run: &Run) -> Found {
+    for (index, step) in run.steps.iter().enumerate() {
+        let mut above: BTreeMap<Position, String> = BTreeMap::new();
+        for item in step.view.messages() {
+            for edit in item.edits() {
+                let Change::Cut { item: at, cut } = &edit.change else { continue };
+                if cut.repeats.is_empty() {
+                    continue;
+                }
+                let (_, result) = item.message().tool_results().find(|(part, _)| *part == edit.part).unwrap();
+                let text = result.content[*at].text().unwrap();
+                for repeat in &cut.repeats {
+                    let lines = text[repeat.start..repeat.end].trim_end_matches('\n');
+                    let shown = above.get(&repeat.entry).is_some_and(|shown| shown.contains(lines));
+                    demand!(shown, "window {index}: {lines:?} is not shown in {}", repeat.entry);
+                }
+            }
+            if !item.is_own() {
+                above.insert(item.position(), edit::shown_text(item.message(), item.edits()));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// All that holds of every case.
 pub fn all(run: &Run) -> Found {
     nothing_is_lost(run)?;
+    what_is_left_out_is_shown_above(run)?;
     never_invalid(run)?;
     repair_is_idempotent(run)?;
     a_window_fits_or_says_what_is_pinned(run)?;

@@ -74,6 +74,8 @@ pub enum Text {
     Blank,
     Trailing,
     Words(usize),
+    /// The first lines of a text that is the same each time.
+    Lines(usize),
     Odd,
 }
 
@@ -117,6 +119,7 @@ fn text() -> impl Strategy<Value = Text> {
         1 => Just(Text::Odd),
         8 => (1usize..12).prop_map(Text::Words),
         2 => (20usize..300).prop_map(Text::Words),
+        3 => (1usize..12).prop_map(Text::Lines),
     ]
 }
 
@@ -389,6 +392,9 @@ impl Writer {
             Text::Empty => "\"\"".to_owned(),
             Text::Blank => "\" \\n\"".to_owned(),
             Text::Trailing => format!("\"trailing {n} \""),
+            Text::Lines(lines) => {
+                quote(&(0..*lines).map(|line| format!("line {line} of the same file\n")).collect::<String>())
+            }
             Text::Words(words) => quote(&format!("text_{n}{}", " lorem ipsum".repeat(*words))),
             // Escapes that a rewriting would spell otherwise, and half of a surrogate pair.
             Text::Odd => format!("\"odd {n} \\u0041\\/\\u00e9 \\ud83d end\""),
