@@ -86,7 +86,7 @@ fn an_index_is_the_same_after_a_session_is_opened_again() {
         log.extend(engine.window().entries);
     }
     engine.checkpoint(&mut log);
-    let at = |position: u64| log.get(position as usize);
+    let at = |position: u64| log.get(usize::try_from(position).unwrap());
     let start = log.len() - 1;
     let folded = lookback_core::transcript::fold(start as u64, &log[start..], at).unwrap();
     assert!(engine.view().index().is_some());
