@@ -46,8 +46,8 @@ fn limits(bytes: &mut Bytes<'_>) -> Limits {
         _ => Tokens::Count(bytes.size()),
     };
     let mut limit = || bytes.option(Bytes::size);
-    let (messages, turns, rounds, size, media) = (limit(), limit(), limit(), limit(), limit());
-    Limits { tokens: bytes.option(tokens), messages, turns, rounds, bytes: size, media }
+    let (messages, turns, rounds, size, media, body) = (limit(), limit(), limit(), limit(), limit(), limit());
+    Limits { tokens: bytes.option(tokens), messages, turns, rounds, bytes: size, media, body }
 }
 
 fn truncation(bytes: &mut Bytes<'_>) -> Truncation {
@@ -87,6 +87,7 @@ fn groups(bytes: &mut Bytes<'_>, stages: usize) -> Vec<Group> {
                 GroupKind::Preamble,
                 GroupKind::System,
                 GroupKind::Summary,
+                GroupKind::Index,
                 GroupKind::User,
                 GroupKind::Assistant,
                 GroupKind::Round,
@@ -107,8 +108,9 @@ fn groups(bytes: &mut Bytes<'_>, stages: usize) -> Vec<Group> {
 fn holds(groups: &[Group], policy: &Policy, plan: &Plan) {
     assert_eq!(plan.decisions.len(), groups.len());
     for (group, decision) in groups.iter().zip(&plan.decisions) {
-        // The current summary becomes part of the next.
+        // The current summary becomes part of the next, and an index leaves if the policy makes none.
         let merged = group.kind == GroupKind::Summary && decision.action == Action::Summarize;
+        let merged = merged || (group.kind == GroupKind::Index && policy.index.is_none());
         assert!(group.pin.is_none() || !decision.action.is_gone() || merged, "pinned and dropped: {group:?}");
         assert!(!decision.action.is_gone() || decision.after == Size::default());
         assert_eq!(decision.before, group.size);

@@ -5,7 +5,7 @@
 //! which counts the dependencies, too.
 
 use lookback_core::tokens::Uncounted;
-use lookback_core::{Dialect, Engine, Limits, Policy, Request, Settings, Stage, Truncation};
+use lookback_core::{Caps, Dialect, Engine, Index, Limits, Policy, Repeats, Request, Settings, Stage, Truncation};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -222,6 +222,9 @@ impl Program {
             limits: Limits { bytes: compacts.then_some(bytes / 2), ..Limits::default() },
             target: compacts.then_some(Limits { bytes: Some(bytes / 4), ..Limits::default() }),
             stages: vec![Stage::TruncateResults { except_newest: 0, to: shortened }, Stage::Drop],
+            caps: Some(Caps { file: 400, other: 200, names: 40 }),
+            repeats: Some(Repeats { lines: 2, tokens: 0 }),
+            index: Some(Index::default()),
             ..Policy::unlimited()
         };
         let counter = Arc::new(Uncounted);

@@ -1,6 +1,7 @@
 //! Caps: how much of a tool result is shown as it arrives, by what it shows, in whole lines.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use crate::cut;
@@ -62,13 +63,13 @@ impl Caps {
         else {
             return String::new();
         };
-        let shown: std::collections::HashSet<&str> = names(head).chain(names(tail)).collect();
+        let shown: HashSet<&str> = names(head).chain(names(tail)).collect();
         let mut found: HashMap<&str, (usize, usize)> = HashMap::new();
         for (order, name) in names(middle).filter(|name| !shown.contains(name)).enumerate() {
             found.entry(name).or_insert((0, order)).0 += 1;
         }
         let mut found: Vec<_> = found.into_iter().collect();
-        found.sort_unstable_by_key(|(_, (count, order))| (std::cmp::Reverse(*count), *order));
+        found.sort_unstable_by_key(|(_, (count, order))| (Reverse(*count), *order));
         let mut tokens = 0;
         let fits = |(name, _): &(&str, _)| {
             tokens += counter.text(name) + 1;
@@ -88,10 +89,12 @@ fn bytes_of(text: &str, tokens: u64, counter: &dyn TokenCounter) -> usize {
 /// Returns the end of the head that is kept: whole lines with at most `bytes` bytes that are shown.
 fn head(text: &str, bytes: usize, repeats: &[Repeat]) -> usize {
     let (mut end, mut left) = (0, bytes);
+    let mut repeats = repeats.iter().peekable();
     for line in text.split_inclusive('\n') {
         let next = end + line.len();
-        let shown = if repeats.iter().any(|repeat| repeat.start <= end && next <= repeat.end) { 0 } else { line.len() };
-        let Some(rest) = left.checked_sub(shown) else { break };
+        while repeats.next_if(|repeat| repeat.end <= end).is_some() {}
+        let is_hidden = repeats.peek().is_some_and(|repeat| repeat.start <= end && next <= repeat.end);
+        let Some(rest) = left.checked_sub(if is_hidden { 0 } else { line.len() }) else { break };
         (end, left) = (next, rest);
     }
     // A long line is cut inside.
@@ -101,14 +104,15 @@ fn head(text: &str, bytes: usize, repeats: &[Repeat]) -> usize {
 /// Returns the beginning of the tail that is kept.
 fn tail(text: &str, bytes: usize, repeats: &[Repeat]) -> usize {
     let (mut start, mut left) = (text.len(), bytes);
+    let mut repeats = repeats.iter().rev().peekable();
     for line in text.split_inclusive('\n').rev() {
         let next = start - line.len();
-        let shown =
-            if repeats.iter().any(|repeat| repeat.start <= next && start <= repeat.end) { 0 } else { line.len() };
-        let Some(rest) = left.checked_sub(shown) else { break };
+        while repeats.next_if(|repeat| repeat.start >= start).is_some() {}
+        let is_hidden = repeats.peek().is_some_and(|repeat| repeat.start <= next && start <= repeat.end);
+        let Some(rest) = left.checked_sub(if is_hidden { 0 } else { line.len() }) else { break };
         (start, left) = (next, rest);
     }
-    if left > bytes / 2 { cut::ceil(text, text.ceil_char_boundary(start - left.min(start))) } else { start }
+    if left > bytes / 2 { cut::ceil(text, text.ceil_char_boundary(start.saturating_sub(left))) } else { start }
 }
 
 /// Returns whether a tool result shows a file: its lines are numbered one after the other, or its call names a file and

@@ -154,7 +154,8 @@ impl Cut {
 
     /// Returns how many bytes of a text are kept.
     pub(crate) fn kept_bytes(&self) -> usize {
-        let repeated = self.repeats.iter().map(|repeat| repeat.end.saturating_sub(repeat.start)).sum();
+        let lengths = self.repeats.iter().map(|repeat| repeat.end.saturating_sub(repeat.start));
+        let repeated = lengths.fold(0, usize::saturating_add);
         self.head.saturating_add(self.tail).saturating_sub(repeated)
     }
 

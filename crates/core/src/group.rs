@@ -261,7 +261,7 @@ impl Totals {
         let mut head = 0;
         for (group, size) in groups {
             tally.add(group.kind, group.turn, size);
-            head += if group.is_head() { size.tokens } else { 0 };
+            head = if group.is_head() { size.tokens.saturating_add(head) } else { head };
         }
         tally.totals().behind(head)
     }

@@ -6,7 +6,7 @@ mod pins;
 mod plans;
 
 use std::collections::HashSet;
-use std::ops::Range;
+use std::ops::{Add, Range};
 
 use self::changes::changes;
 use self::pins::Pins;
@@ -66,8 +66,8 @@ pub(crate) fn head(view: &View, sizing: Sizing<'_>) -> u64 {
     let pins = Pins::of(view, sizing);
     let groups = view.groups().iter().enumerate();
     let head = groups.filter(|(index, _)| pins.pin(*index).is_some_and(Pin::is_head));
-    let tokens = head.map(|(_, group)| sizing.corrected(group.size).tokens).sum::<u64>();
-    sizing.corrected(view.preamble_size()).tokens.saturating_add(tokens)
+    let preamble = sizing.corrected(view.preamble_size());
+    head.map(|(_, group)| sizing.corrected(group.size)).fold(preamble, Size::add).tokens
 }
 
 impl Candidates {

@@ -256,6 +256,15 @@ impl Message {
         system.chain(user).chain(assistant.iter().map(AssistantPart::as_ref))
     }
 
+    /// Returns the part with an index, in constant time.
+    pub(crate) fn part(&self, index: usize) -> Option<PartRef<'_>> {
+        match &self.content {
+            Content::System(parts) => parts.get(index).map(SystemPart::as_ref),
+            Content::User(parts) => parts.get(index).map(UserPart::as_ref),
+            Content::Assistant(parts) => parts.get(index).map(AssistantPart::as_ref),
+        }
+    }
+
     /// Returns the tool calls, each with the index of its part.
     pub fn tool_calls(&self) -> impl Iterator<Item = (usize, &ToolCall)> {
         self.parts().enumerate().filter_map(|(index, part)| match part {

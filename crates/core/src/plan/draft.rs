@@ -46,7 +46,7 @@ impl<'a> Draft<'a> {
             } else {
                 tally.add(group.kind, group.turn, decision.after);
             }
-            head += if group.is_head() { decision.after.tokens } else { 0 };
+            head = if group.is_head() { decision.after.tokens.saturating_add(head) } else { head };
         }
         Draft { policy, target, excess, demands, summarized: false, tally, head, decisions, brought_back: None, groups }
     }

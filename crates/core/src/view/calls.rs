@@ -31,6 +31,8 @@ struct Passed {
 struct Call {
     /// Shared with the index of all calls, which every compaction makes anew.
     id: Arc<str>,
+    /// The index of its part in the message.
+    part: usize,
     /// The identifier under which it is shown, if that is a different one.
     name: Option<String>,
     answer: Answer,
@@ -65,6 +67,7 @@ impl Calls {
     pub(super) fn of(first: &Item) -> Calls {
         let call = |(part, call): (usize, &crate::message::ToolCall)| Call {
             id: call.id.as_str().into(),
+            part,
             name: edit::renamed(&first.edits, part).map(str::to_owned),
             answer: Answer::Open,
             is_awaited: false,
@@ -84,6 +87,12 @@ impl Calls {
     /// Returns the identifiers, as the client knows them.
     pub(super) fn ids(&self) -> impl Iterator<Item = &Arc<str>> {
         self.calls.iter().map(|call| &call.id)
+    }
+
+    /// Returns the part with the first call that has this identifier.
+    pub(super) fn part(&self, id: &str) -> Option<usize> {
+        let first = self.by_id.get(self.range(id))?.first()?;
+        self.calls.get(*first).map(|call| call.part)
     }
 
     /// Returns the names of the calls that are not shown under their own identifier.

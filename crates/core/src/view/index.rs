@@ -7,7 +7,7 @@ use super::View;
 use super::calls::Answer;
 use super::groups::ViewGroup;
 use crate::entry::Position;
-use crate::message::ToolCall;
+use crate::message::{PartRef, ToolCall};
 
 /// The tool calls of all groups of a view.
 #[derive(Clone, Default)]
@@ -66,7 +66,10 @@ impl View {
     /// Returns the newest call with this identifier.
     pub(crate) fn call(&self, id: &str) -> Option<&ToolCall> {
         let group = self.groups.get(self.group_of(id)?)?;
-        group.items.iter().find_map(|item| item.message.tool_calls().map(|(_, call)| call).find(|call| call.id == id))
+        match group.items.first()?.message.part(group.calls.part(id)?)? {
+            PartRef::ToolCall(call) => Some(call),
+            _ => None,
+        }
     }
 
     /// Returns the index of the group with a number. Groups that were inserted before it have the same number, and come
