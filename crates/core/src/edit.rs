@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
 pub use crate::hidden::Hidden;
-use crate::message::{Media, MediaSource, Message, PartRef, ResultItem, ToolResult};
+use crate::message::{Media, MediaSource, Message, PartRef, ToolResult};
 
 /// A shortened text: its first `head` bytes, a marker, and its last `tail` bytes.
 ///
@@ -77,6 +77,14 @@ pub enum Change {
 }
 
 impl Edit {
+    /// Returns the cut and the item that it is made in, if this is a cut.
+    pub(crate) fn into_cut(self) -> Option<(usize, Cut)> {
+        match self.change {
+            Change::Cut { item, cut } => Some((item, cut)),
+            Change::Hide(_) | Change::Rename(_) | Change::Arguments(_) => None,
+        }
+    }
+
     /// Returns the key that edits are sorted by: the part, then changes to the whole part before changes to its items.
     fn place(&self) -> (usize, usize) {
         match self.change {
@@ -161,7 +169,7 @@ impl Cut {
 
     /// Returns the text as it is shown.
     pub fn apply(&self, text: &str) -> String {
-        let mut shown = String::with_capacity(self.kept_bytes().saturating_add(self.marker.len()));
+        let mut shown = String::with_capacity(self.kept_bytes().min(text.len()).saturating_add(self.marker.len()));
         for piece in self.pieces(text) {
             match piece {
                 Piece::Kept(kept) => shown.push_str(kept),
@@ -264,22 +272,22 @@ pub(crate) fn repeated(edits: &[Edit]) -> impl Iterator<Item = u64> {
 }
 
 /// Returns how many lines of a message these edits leave out because an earlier message shows them, or `None` if they
-/// also cut it in another way.
+/// leave out none, or also cut it in another way.
 pub fn repeated_lines(message: &Message, edits: &[Edit]) -> Option<u64> {
     let mut lines = 0;
-    for edit in edits {
-        let Change::Cut { item, cut } = &edit.change else { continue };
-        if !cut.marker.is_empty() || cut.repeats.is_empty() {
-            return None;
-        }
-        let results = message.tool_results().find(|(part, _)| *part == edit.part);
-        let text = results.and_then(|(_, result)| result.content.get(*item)).and_then(ResultItem::text);
-        for repeat in &cut.repeats {
-            let repeated = text.and_then(|text| text.get(repeat.start..repeat.end)).unwrap_or_default();
-            lines += repeated.lines().count() as u64;
+    for (part, result) in message.tool_results() {
+        for (item, value) in result.content.iter().enumerate() {
+            let Some(cut) = cut_of(edits, part, item) else { continue };
+            if !cut.marker.is_empty() || cut.repeats.is_empty() {
+                return None;
+            }
+            let text = value.text().unwrap_or_default();
+            let repeated =
+                |repeat: &Repeat| text.get(repeat.start..repeat.end).map_or(0, |lines| lines.lines().count());
+            lines += cut.repeats.iter().map(repeated).sum::<usize>() as u64;
         }
     }
-    Some(lines)
+    (lines > 0).then_some(lines)
 }
 
 /// Returns these edits, with the lines shown again that are left out because an entry showed them that is now lost.

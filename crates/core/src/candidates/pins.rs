@@ -80,8 +80,8 @@ impl Pins {
     }
 }
 
-/// Returns the system messages, the summary and the index. The first `system` groups are the system messages at the beginning. If
-/// there may be only `one` system message, it is pinned wherever it is.
+/// Returns the system messages, the summary and the index. The first `system` groups are the system messages at the
+/// beginning. If there may be only `one` system message, it is pinned wherever it is.
 fn standing(groups: &[ViewGroup], system: usize, one: bool) -> Vec<(usize, Pin)> {
     let pin = |(index, group): (usize, &ViewGroup)| match group.kind {
         GroupKind::Summary => Some((index, Pin::Summary)),

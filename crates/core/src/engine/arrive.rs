@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::caps::shows_file;
 use crate::cut;
-use crate::edit::{Change, Cut, Edit};
+use crate::edit::{Change, Cut, Edit, Hidden};
 use crate::lines::ShownLines;
 use crate::message::{Message, ResultItem, ToolResult};
 
@@ -17,21 +17,21 @@ impl Engine {
     }
 
     /// Returns the edits that shorten the results of a message that is about to be recorded.
-    pub(super) fn shorten_results(&self, message: &Message) -> Vec<Edit> {
+    ///
+    /// `admitted` are the edits that the message needs anyway.
+    pub(super) fn shorten_results(&self, message: &Message, admitted: &[Edit]) -> Vec<Edit> {
         let mut edits = Vec::new();
+        // Only what is shown last may refer to what is shown above. A late result is shown elsewhere, and later.
+        let is_late = admitted.iter().any(|edit| edit.change == Change::Hide(Hidden::Late));
+        let may_repeat = !is_late && self.view.is_shown_last(message);
         for (part, result) in message.tool_results() {
-            if let Some(cap) = &self.policy.arrival {
-                edits.extend(cut::truncate_result(part, result, self.end, cap, &*self.settings.counter));
-            }
-            for (item, text) in result.content.iter().enumerate() {
-                let at = |edit: &Edit| matches!(edit.change, Change::Cut { item: at, .. } if (edit.part, at) == (part, item));
-                let place = edits.iter().position(at);
-                let truncated = place.map(|place| edits.swap_remove(place));
-                let truncated = truncated.and_then(|edit| match edit.change {
-                    Change::Cut { cut, .. } => Some(cut),
-                    Change::Hide(_) | Change::Rename(_) | Change::Arguments(_) => None,
-                });
-                let cut = self.shown(result, text, truncated);
+            let cap = self.policy.arrival.as_ref();
+            let counter = &*self.settings.counter;
+            let truncated = cap.map(|cap| cut::truncate_result(part, result, self.end, cap, counter));
+            let mut truncated = truncated.unwrap_or_default().into_iter().filter_map(Edit::into_cut).peekable();
+            for (item, value) in result.content.iter().enumerate() {
+                let truncated = truncated.next_if(|(at, _)| *at == item).map(|(_, cut)| cut);
+                let cut = self.shown(result, value, truncated, may_repeat);
                 edits.extend(cut.map(|cut| Edit { part, change: Change::Cut { item, cut } }));
             }
         }
@@ -39,10 +39,10 @@ impl Engine {
     }
 
     /// Returns the cut of an item of a result. `truncated` is the one that the policy makes of every long text.
-    fn shown(&self, result: &ToolResult, item: &ResultItem, truncated: Option<Cut>) -> Option<Cut> {
-        let Some(text) = item.text() else { return truncated };
+    fn shown(&self, result: &ToolResult, value: &ResultItem, truncated: Option<Cut>, may_repeat: bool) -> Option<Cut> {
+        let Some(text) = value.text() else { return truncated };
         let counter = &*self.settings.counter;
-        let repeats = self.policy.repeats.zip(self.lines.as_ref());
+        let repeats = self.policy.repeats.zip(self.lines.as_ref()).filter(|_| may_repeat);
         let repeats = repeats.map_or(Vec::new(), |(least, lines)| lines.repeats(text, least, counter));
         let capped = self.policy.caps.and_then(|caps| {
             let file =

@@ -22,7 +22,7 @@ use crate::view::{Item, View};
 use crate::wire::Role;
 
 /// The first line of the note.
-const HEADING: &str = "[These names are in earlier entries of this conversation, which are no longer shown:]";
+const HEADING: &str = "[Names in earlier entries that are no longer shown. This is a list, not instructions:]";
 /// The most names of an index. Even names of one token do not fill a larger budget.
 const MOST: usize = 2_000;
 /// The least names for which an entry has a line of its own.

@@ -102,6 +102,9 @@ impl Engine {
     /// What an earlier policy has dropped stays dropped. What a policy in the mode `on_read` has left out appears again
     /// if the new policy has room for it.
     pub fn set_policy(&mut self, policy: Policy) {
+        if policy.repeats != self.policy.repeats {
+            self.lines = None;
+        }
         self.policy = self.settings.resolved(&policy);
         self.settings.policy = policy;
     }

@@ -45,7 +45,7 @@ impl Engine {
             self.look_up_lines();
             let counter = &*self.settings.counter;
             let mut edits = self.view.admit(&message, dialect);
-            edits.extend(self.shorten_results(&message));
+            edits.extend(self.shorten_results(&message, &edits));
             let edits = edit::in_order(edits);
             let size = measure(&message, &edits, counter);
             let digest = message.digest();

@@ -15,7 +15,7 @@ impl Engine {
     /// The window is then [`Engine::view`], or [`WindowOutcome::on_read`] if that is present. If nothing is exceeded,
     /// the cost does not depend on the length of the window.
     pub fn window(&mut self) -> WindowOutcome {
-        match self.policy.mode {
+        let outcome = match self.policy.mode {
             Mode::Recorded => self.repair_and_reduce(),
             Mode::OnRead if self.needs_nothing() => WindowOutcome::default(),
             Mode::OnRead => {
@@ -24,7 +24,9 @@ impl Engine {
                 let on_read = (!mended.entries.is_empty()).then(|| Box::new(draft.view));
                 WindowOutcome { entries: Vec::new(), summary_request: None, on_read, ..mended }
             }
-        }
+        };
+        self.cold = false;
+        outcome
     }
 
     fn repair_and_reduce(&mut self) -> WindowOutcome {
@@ -32,7 +34,6 @@ impl Engine {
         self.repair(&mut entries);
         self.take_outdated(&mut entries);
         let reduced = self.reduce_if_due();
-        self.cold = false;
         let mut outcome = WindowOutcome { entries: [entries, reduced.entries].concat(), ..reduced };
         // Last, because a compaction may change the end of the request.
         if let Some(repair) = self.trim(&self.view) {

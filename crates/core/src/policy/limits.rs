@@ -133,6 +133,6 @@ impl Limits {
     }
 
     pub(super) fn limits_tokens(&self) -> bool {
-        self.tokens.is_some()
+        self.tokens.is_some() || self.body.is_some()
     }
 }

@@ -350,13 +350,13 @@ impl Default for Repeats {
 /// An index of what has left the window: a note behind the head of the window, with names that are no longer in it.
 ///
 /// A name is an [identifier](crate::identifiers). Each compaction makes the index anew. Names that the model has written
-/// itself come first, then frequent and recent ones. The index helps the model to name things, and says which entries of
-/// the log contain them. It does not replace their contents.
+/// itself come first, then frequent and recent ones. The index helps the model to name things. It does not replace their
+/// contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Index {
-    /// The most tokens of the note, corrected by usage reports. It never has more than a quarter of the tokens of the window behind it. It
-    /// does not count toward the target.
+    /// The most tokens of the note, corrected by usage reports. It never has more than a quarter of the tokens of the
+    /// rest of the window. The target keeps no room for it.
     pub budget: u64,
 }
 
@@ -422,6 +422,11 @@ impl Policy {
         Policy {
             limits: self.limits.for_window(window),
             target: self.target.map(|target| target.for_window(window)),
+            cold: self.cold.map(|cold| Cold {
+                limits: cold.limits.for_window(window),
+                target: cold.target.for_window(window),
+                ..cold
+            }),
             hard: hard.map(|hard| hard.for_window(window)),
             ..self.clone()
         }
@@ -475,6 +480,10 @@ impl Policy {
             || self.target.is_some_and(|target| target.limits_tokens())
             || self.hard.is_some_and(|hard| hard.limits_tokens())
             || self.arrival.as_ref().is_some_and(in_tokens)
+            || self.caps.is_some()
+            || self.repeats.is_some()
+            || self.index.is_some()
+            || self.cold.is_some_and(|cold| cold.limits.limits_tokens() || cold.target.limits_tokens())
             || self.summary().is_some()
             || self.stages.iter().any(|stage| matches!(stage, Stage::TruncateResults { to, .. } if in_tokens(to)))
     }

@@ -55,9 +55,11 @@ impl View {
         let mut left: Vec<Item> = late.items().iter().filter(|item| !used.contains(&item.position)).cloned().collect();
         let leading = kept.iter().take_while(|group| group.kind == GroupKind::System).count();
         if let Some(index) = &compaction.index {
-            let place = place_of_index.unwrap_or(leading);
-            let number = kept.get(place).map_or(position, |next| next.number);
-            kept.insert(place, index_group(number, position, index));
+            let behind = place_of_index.unwrap_or(leading);
+            let number = kept.get(behind).map_or(position, |next| next.number);
+            kept.insert(behind, index_group(number, position, index));
+            // The summary goes before the index, or stays behind the groups that it was behind.
+            place = place.map(|place| if place > behind { place + 1 } else { place });
             self.index = Some(index.clone());
         } else if !kept.iter().any(|group| group.kind == GroupKind::Index) {
             self.index = None;
@@ -104,6 +106,6 @@ pub(super) fn index_group(number: Position, position: Position, index: &NameInde
 
 /// Returns a group of one message that a compaction brought.
 fn own_group(kind: GroupKind, number: Position, position: Position, message: &Arc<Message>, size: Size) -> ViewGroup {
-    let items = vec![Item { position, message: message.clone(), edits: Arc::new([]), size, by: Author::Mend }];
+    let items = vec![Item { position, message: message.clone(), edits: Arc::new([]), size, by: Author::Compaction }];
     ViewGroup { number, kind, turn: 0, round: 0, items, size, calls: Calls::default() }
 }

@@ -41,8 +41,10 @@ pub(crate) enum Author {
     Others,
     /// Lookback: a note for the model.
     Note,
-    /// Lookback: a stand-in, an opening, a summary or an index.
+    /// Lookback: a stand-in or an opening.
     Mend,
+    /// Lookback: a summary or an index.
+    Compaction,
 }
 
 impl Author {
@@ -77,6 +79,11 @@ impl Item {
     /// index.
     pub fn is_own(&self) -> bool {
         self.by != Author::Others
+    }
+
+    /// Returns whether it is a running summary or an index: a message that a compaction brought, in the place of others.
+    pub fn stands_for_others(&self) -> bool {
+        self.by == Author::Compaction
     }
 
     /// Returns whether it is a note, such as a nudge or a fact sheet.

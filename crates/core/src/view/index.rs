@@ -7,7 +7,7 @@ use super::View;
 use super::calls::Answer;
 use super::groups::ViewGroup;
 use crate::entry::Position;
-use crate::message::{PartRef, ToolCall};
+use crate::message::{Message, PartRef, ToolCall};
 
 /// The tool calls of all groups of a view.
 #[derive(Clone, Default)]
@@ -61,6 +61,12 @@ impl View {
     /// Returns the index of the group that has a call with this identifier: the newest, if several have one.
     pub(super) fn group_of(&self, call: &str) -> Option<usize> {
         self.numbered(*self.calls.groups.get(call)?)
+    }
+
+    /// Returns whether the results of a message belong to the newest group, so that everything else is shown above them.
+    pub(crate) fn is_shown_last(&self, message: &Message) -> bool {
+        let is_newest = |group: usize| group + 1 == self.groups.len();
+        message.tool_results().all(|(_, result)| self.group_of(&result.call_id).is_none_or(is_newest))
     }
 
     /// Returns the newest call with this identifier.

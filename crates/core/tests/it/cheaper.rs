@@ -125,6 +125,25 @@ fn lines_are_put_back_if_the_entry_that_shows_them_leaves() {
 }
 
 #[test]
+fn a_result_never_refers_to_what_is_shown_below_it() {
+    let policy = Policy { repeats: Some(Repeats::default()), ..Policy::unlimited() };
+    let mut engine = engine(policy);
+    let calls = ["c1", "c2"].map(|id| ToolCall::new(id, "read", "{}"));
+    engine.push(Message::assistant_with_calls("", calls)).unwrap();
+    engine.push(Message::user("Never mind.")).unwrap();
+    engine.push(Message::assistant_with_calls("", [ToolCall::new("c3", "read", "{}")])).unwrap();
+    engine.push(Message::tool_result("c3", file(0..40))).unwrap();
+    // It joins the first group, which is above.
+    engine.push(Message::tool_result("c1", file(0..40))).unwrap();
+    assert_eq!(shown(engine.view()).matches("number_5 ").count(), 2);
+    // A late result waits, and takes the place of its stand-in at a compaction.
+    engine.window();
+    engine.push(Message::tool_result("c2", file(0..40))).unwrap();
+    engine.compact(&Policy { limits: Limits::messages(7), ..engine.settings().policy.clone() });
+    assert!(!shown(engine.view()).contains("as shown above"), "{}", shown(engine.view()));
+}
+
+#[test]
 fn a_result_is_capped_by_what_it_shows() {
     let policy = Policy { caps: Some(Caps { file: 600, other: 200, names: 50 }), ..Policy::unlimited() };
     let mut engine = engine(policy);

@@ -74,7 +74,8 @@ impl ComparedCosts {
         if self.beginning == beginning {
             let is_new = |position: Position| self.newest.is_none_or(|newest| position > newest);
             let new = view.messages().filter(|item| is_new(item.position()));
-            let new = new.filter(|item| Some(item.position()) != view.summary_position());
+            // A summary and an index stand for messages that the whole history has.
+            let new = new.filter(|item| !item.stands_for_others());
             self.whole.change(self.whole.tokens(), new.map(|item| item.size().tokens).sum());
         } else {
             // On another branch, or behind another system prompt, the comparison begins anew.

@@ -33,7 +33,7 @@ pub fn digest(recording: &Recording, settings: &Settings, price: &Price, unrecor
     let Settings { dialect, policy, counter, model, model_window, max_output, .. } = settings;
     feed(&format!("{:?}", (dialect, policy, counter.name(), model, model_window, max_output)));
     feed(&format!("{price:?}"));
-    feed(&format!("{:?}", (unrecorded, recording.dialect, &recording.usage)));
+    feed(&format!("{:?}", (unrecorded, recording.dialect, &recording.usage, &recording.compactions)));
     for raw in [&recording.preamble.system, &recording.preamble.tools] {
         feed(raw.as_ref().map_or("", |raw| raw.get()));
     }

@@ -82,8 +82,8 @@ pub async fn replay(
 }
 
 /// Returns the messages before whose calls the provider's cache had gone cold, by the reported usage: the call read less
-/// than a third of what the call before it left in the cache, although the client had not compacted in between. Recordings with times
-/// need no such signs.
+/// than a third of what the call before it left in the cache, although the client had not compacted in between.
+/// Recordings with times need no such signs.
 fn cold_calls(recording: &Recording) -> HashSet<usize> {
     if recording.messages.iter().any(|recorded| recorded.time.is_some()) {
         return HashSet::new();

@@ -226,11 +226,17 @@ pub(super) fn is_function_word(word: &str, language: Option<Language>) -> bool {
     languages & (bit | SCRIPTS) != 0
 }
 
+/// The most bytes of a word whose stem is kept. Longer ones are data, and seldom repeated.
+const LONGEST_KNOWN: usize = 64;
+
 /// The form of a word that every text has in which the word is: its stem by the common language of its script, folded.
 pub(super) fn common_stem(word: &str) -> String {
     thread_local! {
         // A stem takes ten times as long as a look, and a text repeats its words.
         static KNOWN: RefCell<HashMap<String, String>> = RefCell::default();
+    }
+    if word.len() > LONGEST_KNOWN {
+        return common_stem_of(word);
     }
     KNOWN.with_borrow_mut(|known| {
         if let Some(stem) = known.get(word) {

@@ -8,7 +8,7 @@ use lookback_core::transcript::Millis;
 use super::language::{Language, common_stem, is_function_word};
 use super::terms::{Spelled, mark, native, speaker, spelled};
 use super::within::Within;
-use super::words::{folded, lower, words};
+use super::words::{folded, has_unspaced, lower, words};
 
 /// The most different words of a query that a search looks for.
 pub const MOST_WORDS: usize = 32;
@@ -149,7 +149,11 @@ impl Query {
             return true;
         }
         let said = words(text);
-        self.phrases.iter().all(|phrase| said.windows(phrase.len()).any(|here| here == phrase))
+        // A script without spaces does not show where a word ends.
+        let is =
+            |(here, word): (&String, &String)| here == word || (has_unspaced(word) && here.contains(word.as_str()));
+        let found = |phrase: &Vec<String>| said.windows(phrase.len()).any(|here| here.iter().zip(phrase).all(is));
+        self.phrases.iter().all(found)
     }
 
     /// Returns whether the query looks for nothing, so that it finds nothing.
@@ -236,6 +240,14 @@ mod tests {
         let many: Vec<String> = (0..100).map(|word| format!("w{word}")).collect();
         assert_eq!(written(&Query::new(&many.join(" "))), many[..MOST_WORDS]);
         assert_eq!(written(&Query::new(&"apple ".repeat(100_000))), ["apple"]);
+    }
+
+    #[test]
+    fn a_phrase_is_found_within_a_script_without_spaces() {
+        let query = Query::new("\"東京都\"");
+        assert!(query.has_phrases("東京都に行く"));
+        assert!(!query.has_phrases("京都に行く"));
+        assert!(!Query::new("\"port\"").has_phrases("ports"));
     }
 
     #[test]

@@ -126,7 +126,7 @@ impl Session {
         Ok(self.commit(change).await?.messages())
     }
 
-    /// Appends a message from the client that is shown whole, even if the policy truncates results on arrival.
+    /// Appends a message from the client that is shown whole, even if the policy shortens results on arrival.
     pub(crate) async fn receive_whole(&mut self, message: Message) -> Result<Vec<Position>, Error> {
         let message = Arc::new(message);
         self.follow_policy();
@@ -134,7 +134,7 @@ impl Session {
         let time = now();
         let change = |engine: &mut Engine| {
             let own = engine.settings().policy.clone();
-            engine.set_policy(Policy { arrival: None, ..own.clone() });
+            engine.set_policy(Policy { arrival: None, caps: None, repeats: None, ..own.clone() });
             let entries = engine.receive(message.clone(), Origin::Client, time);
             engine.set_policy(own);
             Ok(entries?)

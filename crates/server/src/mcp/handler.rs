@@ -142,7 +142,7 @@ impl ServerHandler for Server {
 #[derive(Debug, thiserror::Error)]
 #[error(
     "there was no answer within {0:?}. The call may still have written something, so check before you try again. If it \
-     was a search, use fewer words"
+     was a search, use rarer words"
 )]
 struct Late(Duration);
 

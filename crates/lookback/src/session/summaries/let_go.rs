@@ -2,7 +2,7 @@
 
 use lookback_core::engine::{Engine, SummaryClaim, WindowOutcome};
 use lookback_core::plan::Verdict;
-use lookback_core::policy::{Policy, Stage};
+use lookback_core::policy::{Index, Policy, Stage};
 use lookback_core::transcript::Entry;
 use lookback_core::view::View;
 
@@ -52,8 +52,8 @@ impl Session {
 }
 
 /// Returns the policy by which the messages of a claim leave without a summary: the session's own, which drops where it
-/// would summarize. So the summary before it stays, and so does whatever else the policy shows of what has left. The
-/// messages after those of the claim stay for the next summary.
+/// would summarize. So the summary before it stays, and an index lists the names of what leaves. The messages after
+/// those of the claim stay for the next summary.
 fn without_summary(policy: &Policy, claim: &SummaryClaim, view: &View) -> Policy {
     let mut policy = policy.clone();
     for stage in &mut policy.stages {
@@ -61,6 +61,8 @@ fn without_summary(policy: &Policy, claim: &SummaryClaim, view: &View) -> Policy
             *stage = Stage::Drop;
         }
     }
+    // The names of what leaves stay.
+    policy.index = policy.index.or(Some(Index::default()));
     let end = claim.covers.iter().map(|span| span.end).max().unwrap_or_default();
     let counts = |position| position >= end && Some(position) != view.summary_position();
     let later = view.messages().filter(|item| !item.is_note() && counts(item.position())).count() as u64;
