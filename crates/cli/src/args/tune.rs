@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 
-use super::{DialectArg, ModelArg, POLICY_LONG, PRICES_HELP, PRICES_LONG, place};
+use super::{DialectArg, ModelArg, POLICY_LONG, PricesArg, place};
 
 /// Find the policy for your sessions
 ///
@@ -44,8 +44,8 @@ pub(crate) struct TuneArgs {
     /// The most calls that may miss anything, in percent [default: as many as under the default]
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub(crate) calls: Option<f64>,
-    #[arg(long, value_name = "NAME", help = PRICES_HELP, long_help = PRICES_LONG, default_value = "anthropic-5m")]
-    pub(crate) prices: String,
+    #[command(flatten)]
+    pub(crate) prices: PricesArg,
     #[command(flatten)]
     pub(crate) dialect: DialectArg,
     #[command(flatten)]

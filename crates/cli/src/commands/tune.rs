@@ -76,7 +76,7 @@ struct Row {
 }
 
 pub(crate) fn run(args: &TuneArgs) -> Result<ExitCode, Failure> {
-    let price = input::price(&args.prices)?;
+    let price = input::price(&args.prices.name)?;
     let candidates = candidates(&args.policy)?;
     let recordings = Recordings::find(&args.files, args.dialect.name.0)?;
     let file = args.output.as_deref().map(Written::begin).transpose()?;

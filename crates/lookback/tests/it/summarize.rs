@@ -446,7 +446,7 @@ fn texts() -> impl Strategy<Value = String> {
 }
 
 /// The same cases each time; `PROPTEST_CASES` and `PROPTEST_RNG_SEED` hunt for others.
-fn config() -> Config {
+pub(crate) fn config() -> Config {
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     Config {
         cases: number("PROPTEST_CASES").unwrap_or(256),

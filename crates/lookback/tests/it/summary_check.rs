@@ -18,7 +18,8 @@ use lookback::{
     ToolCall,
 };
 use proptest::prelude::*;
-use proptest::test_runner::{Config, RngSeed};
+
+use crate::summarize::config;
 
 const GOOD: &str = "They set src/net/server.rs to port 5050, as deploy/config.yaml says.";
 const INVENTED: &str = "They set src/net/server.rs and src/net/client_pool.rs to port 5050.";
@@ -136,7 +137,7 @@ fn each_fault_is_named_by_its_kind() {
 
 #[test]
 fn what_is_written_otherwise_is_not_invented() {
-    let said = "Run `cargo test` in C:/work/app: src/http/client.rs:42 fails since commit 3f2a9bcd01 with 64000 items, \
+    let said = "Run `cargo test` in C:/code/app: src/http/client.rs:42 fails since commit 3f2a9bcd01 with 64000 items, \
                 userId 4711, a limit of 128k, and max_retry_count. See https://example.com/a/b.html on 10.0.0.1. \
                 ls src:\nauth.rs\nmain.rs";
     let source = SummarySource::new(&[Message::user(said)], Some("Ada keeps notes in docs/notes.md."));
@@ -345,17 +346,6 @@ fn texts() -> impl Strategy<Value = String> {
         "\\PC{0,20}",
     ];
     proptest::collection::vec(piece, 0..20).prop_map(|pieces| pieces.concat())
-}
-
-/// The same cases each time; `PROPTEST_CASES` and `PROPTEST_RNG_SEED` hunt for others.
-fn config() -> Config {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
-    Config {
-        cases: number("PROPTEST_CASES").unwrap_or(256),
-        rng_seed: RngSeed::Fixed(number("PROPTEST_RNG_SEED").unwrap_or(7).into()),
-        failure_persistence: None,
-        ..Config::default()
-    }
 }
 
 proptest! {
