@@ -146,11 +146,14 @@ impl Budget {
         Budget::reported(0).with_cost(dollars, price)
     }
 
-    /// Limits what each run may cost, too, in US dollars at this price. A limit of 0 never acts.
+    /// Limits what each run may cost, too, in US dollars at this price.
     ///
     /// The cost of a call is that of its input, with a simulated prompt cache, and of its output. Both are corrected by
     /// the usage that is reported with the answer; without a report, they are estimated. If the price has none for
     /// output, only the input counts.
+    ///
+    /// An amount below a millionth of a dollar, or one that is no number, allows no call. Without this limit, money does
+    /// not count.
     #[must_use]
     pub fn with_cost(self, dollars: f64, price: &Price) -> Self {
         self.with_money(dollars, price, None)
@@ -182,7 +185,7 @@ impl Budget {
         let spent = before.map_or(0.0, |before| before.total.cost + price.output_cost(before.total.output_tokens));
         let (costs, is_session) = (CallCosts::new(price), before.is_some());
         let money = Money { most: millionths(dollars), costs, is_session, spent, paid: 0, told_soft: false };
-        Budget { money: Some(money).filter(|money| money.most > 0), ..self }
+        Budget { money: Some(money), ..self }
     }
 
     /// Sets how many tokens of the first run's budget are used when it begins. For a run whose process was killed, if

@@ -130,11 +130,6 @@ impl Query {
         (since.is_some() || until.is_some()).then(|| since.unwrap_or(Millis::MIN)..=until.unwrap_or(Millis::MAX))
     }
 
-    /// Returns whether the query is limited to a speaker.
-    pub(crate) fn has_speaker(&self) -> bool {
-        self.within.speaker.is_some()
-    }
-
     /// Returns whether the query has a phrase.
     pub fn is_exact(&self) -> bool {
         !self.phrases.is_empty()

@@ -119,8 +119,11 @@ fn output_counts_where_its_price_is_known_and_what_is_not_reported_is_estimated(
         let (run, calls) = play(Budget::cost(0.0005, &uncached()), |_| None).await;
         assert!(matches!(run.stopped(), Some(Stopped::NoAnswer(EndReason::Cost { .. }))), "{:?}", run.stopped());
         assert!(calls.len() > 2);
-        let (_, calls) = play(Budget::cost(0.0, &uncached()), usage).await;
-        assert_eq!(calls.len(), 10, "a budget of 0 never acts");
+        for nothing in [0.0, -1.0, f64::NAN] {
+            let (run, _) = play(Budget::cost(nothing, &uncached()), usage).await;
+            let reason = EndReason::Cost { spent: 0, limit: 0 };
+            assert_eq!(run.stopped(), Some(&Stopped::NoAnswer(reason)), "{nothing}: it allows no call");
+        }
     });
 }
 

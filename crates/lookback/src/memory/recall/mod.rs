@@ -91,6 +91,8 @@ const FOUND: u64 = 5;
 /// The most characters of one message in a range, and of all messages of a range together.
 const OF_EACH: usize = 1_000;
 const OF_ALL: usize = 16_000;
+/// The most messages that a search goes through, with all of its pages.
+const MOST_FOUND: usize = 500;
 /// How many entries are read at a time, and how far before a result its call is searched for.
 const PAGE: u64 = 64;
 const BACK: u64 = 256;
@@ -244,8 +246,8 @@ impl Reader<'_> {
     ) -> Result<(), StoreError> {
         let (skip, most) = (as_usize(offset), as_usize(limit));
         let query = Query::new(text).within(within.clone());
-        // One more than needed tells whether there are more.
-        let asked = skip.saturating_add(most).saturating_add(1);
+        // One more than needed tells whether there are more. The offset is the model's, and all of these are read.
+        let asked = skip.saturating_add(most).saturating_add(1).min(MOST_FOUND);
         let mut found = messages(self.store, Some(self.session), &query, asked).await?;
         found.retain(|(hit, _)| hit.log == *self.session && hit.position < self.end);
         for (hit, arrival) in found.iter().skip(skip).take(most) {

@@ -108,15 +108,15 @@ impl Making {
             return Ok(Made::Passed(self.make_once(task).await?));
         }
         let first = self.make_once(task.clone()).await?;
-        let source = self.source(task.previous.clone()).await;
-        let faults = source.check(&first.text, task.aim(), &*self.counter);
+        let source = Arc::new(self.source(task.previous.clone()).await);
+        let faults = self.check(&source, &first.text, task.aim()).await;
         if faults.is_empty() {
             return Ok(Made::Passed(first));
         }
         let faults = Arc::new(faults);
         self.refuse(&faults, true);
         let second = self.make_once(SummaryTask { faults: Some((*faults).clone()), ..task.clone() }).await?;
-        let faults = source.check(&second.text, task.aim(), &*self.counter);
+        let faults = self.check(&source, &second.text, task.aim()).await;
         if faults.is_empty() {
             return Ok(Made::Passed(second));
         }
@@ -130,6 +130,13 @@ impl Making {
         let messages = self.messages.clone();
         let prepare = move || SummarySource::new(messages.iter().map(|message| &**message), previous.as_deref());
         if self.claim.size.bytes < AT_ONCE { prepare() } else { blocking::unblock(prepare).await }
+    }
+
+    /// Checks a summary, on a thread of a pool if that would hold an executor up.
+    async fn check(&self, source: &Arc<SummarySource>, text: &str, aim: u64) -> SummaryFaults {
+        let (source, text, counter) = (source.clone(), text.to_owned(), self.counter.clone());
+        let check = move || source.check(&text, aim, &*counter);
+        if self.claim.size.bytes < AT_ONCE { check() } else { blocking::unblock(check).await }
     }
 
     async fn make_once(&self, task: SummaryTask) -> Result<Summary, NoSummary> {

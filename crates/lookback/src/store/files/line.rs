@@ -108,11 +108,10 @@ impl<'a> Line<'a> {
         }
     }
 
-    /// What searches look at, for a search that is limited to a speaker or not.
-    pub(super) fn searched(self, by_speaker: bool) -> Record {
+    /// What searches look at.
+    pub(super) fn searched(self) -> Record {
         let mut record = Record::new("");
-        if by_speaker
-            && self.role.is_none()
+        if self.role.is_none()
             && !self.text.is_empty()
             && let Ok(Entry::Message(arrival)) = serde_json::from_str(self.body())
         {

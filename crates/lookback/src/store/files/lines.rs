@@ -171,7 +171,6 @@ impl Index {
         file: &mut File,
         path: &Path,
         log: &LogName,
-        by_speaker: bool,
         mut add: impl FnMut(u64, Record),
     ) -> Result<(), StoreError> {
         file.seek(SeekFrom::Start(self.start(0))).map_err(failed(path))?;
@@ -182,7 +181,7 @@ impl Index {
             reader.read_until(b'\n', &mut bytes).map_err(failed(path))?;
             let line = Line::parse(&bytes, position)
                 .ok_or_else(|| damaged(path, log, position, Line::fault(&bytes, position)))?;
-            add(position, line.searched(by_speaker));
+            add(position, line.searched());
         }
         Ok(())
     }

@@ -151,13 +151,13 @@ impl Files {
     }
 
     /// Adds what searches look at in a log to an index.
-    fn add_to(&self, texts: &mut Texts, number: u32, log: &LogName, by_speaker: bool) -> Result<(), StoreError> {
+    fn add_to(&self, texts: &mut Texts, number: u32, log: &LogName) -> Result<(), StoreError> {
         let Place::Lines(path) = self.place(log)? else { return Ok(()) };
         let index = self.index(log);
         let mut index = locked(&index);
         let file = lines::open(&path, log, &mut index)?;
         let Some((mut file, index)) = file.zip(index.as_ref()) else { return Ok(()) };
-        index.index(&mut file, &path, log, by_speaker, |position, record| texts.add(number, position, &record))
+        index.index(&mut file, &path, log, |position, record| texts.add(number, position, &record))
     }
 
     pub(super) fn info(&self, log: &LogName) -> Result<Option<LogInfo>, StoreError> {
@@ -273,7 +273,7 @@ impl Files {
         logs.retain(|log| !log.is_derived());
         let mut texts = Texts::for_query(query);
         for (number, log) in (0..).zip(&logs) {
-            match self.add_to(&mut texts, number, log, query.has_speaker()) {
+            match self.add_to(&mut texts, number, log) {
                 Err(StoreError::Damaged { .. }) if in_all => texts.remove(number),
                 added => added?,
             }
