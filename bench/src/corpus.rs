@@ -4,7 +4,9 @@
 use std::io::Read;
 use std::process::Command;
 
-const POLICIES: [&str; 8] = [
+use lookback::{Policy, presets};
+
+const POLICIES: [&str; 10] = [
     "none",
     "messages",
     "turns",
@@ -12,8 +14,20 @@ const POLICIES: [&str; 8] = [
     "tokens",
     "tokens:max_tokens=32000,target_tokens=16000",
     "messages:max_messages=40,target_messages=20",
+    EARLIER,
+    "default:limits.body=48000,target.body=16000",
     "default",
 ];
+
+/// The folder of this crate, and the file of the earlier default policy in it.
+const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
+const EARLIER: &str = "earlier-default.toml";
+
+/// Returns the earlier default policy.
+pub fn earlier_default() -> Policy {
+    let text = std::fs::read_to_string(std::path::Path::new(FOLDER).join(EARLIER)).expect("a file of the repository");
+    presets::parse(&text).expect("a policy")
+}
 
 /// Returns the text of a file, which may be gzipped.
 pub fn read(file: &str) -> Vec<u8> {
@@ -25,42 +39,61 @@ pub fn read(file: &str) -> Vec<u8> {
     }
 }
 
-/// Replays a file of transcripts: JSON lines as `lookback replay` reads them, which may be gzipped.
-pub fn run(file: &str) {
+/// Replays a file of transcripts: JSON lines as `lookback replay` reads them, which may be gzipped. Draws the policies
+/// into the file `picture`.
+pub fn run(file: &str, picture: Option<&str>) {
     let text = read(file);
     let folder = tempfile::tempdir().expect("a folder");
     let (plain, store) = (folder.path().join("transcripts.jsonl"), folder.path().join("store.db"));
     std::fs::write(&plain, text).expect("room on the disk");
+    let picture = picture.map(|picture| std::path::absolute(picture).expect("a path"));
     let mut command = Command::new(crate::body::lookback());
-    command.arg("replay").arg(&plain).arg("--store").arg(&store).arg("--json");
+    command.current_dir(FOLDER).arg("replay").arg(&plain).arg("--store").arg(&store).arg("--json");
     command.args(POLICIES.iter().flat_map(|policy| ["--policy", policy]));
+    command.args(picture.iter().flat_map(|picture| [std::ffi::OsStr::new("--svg"), picture.as_os_str()]));
     let output = command.output().expect("it runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let lines = String::from_utf8_lossy(&output.stdout).into_owned();
     let reports = lines.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
     let totals: Vec<_> = reports.filter(|report| report["id"] == "total").collect();
     let number = |report: &serde_json::Value, key: &str| report[key].as_f64().unwrap_or_default();
+    let share = |report: &serde_json::Value, part: &str, whole: &str| {
+        format!("{:.2} %", 100.0 * number(report, part) / number(report, whole).max(1.0))
+    };
     let cost = |index: usize| number(&totals[index], "cost");
     println!(
         "Replaying {} at Anthropic's prices for 5 minutes\n",
         std::path::Path::new(file).file_name().map_or(file, |name| name.to_str().unwrap_or(file))
     );
     println!(
-        "{:<44} {:>6} {:>9} {:>10} {:>12} {:>8} {:>8} {:>8}",
-        "policy", "calls", "cost, $", "x none", "x last 40", "breaks", "invalid", "missed"
+        "{:<44} {:>9} {:>7} {:>9} {:>12} {:>8} {:>8} {:>12} {:>14} {:>9} {:>7}",
+        "policy",
+        "cost, $",
+        "x none",
+        "x last 40",
+        "with recalls",
+        "missed",
+        "spans",
+        "calls, names",
+        "calls, anything",
+        "breaks",
+        "invalid"
     );
     for report in &totals {
         println!(
-            "{:<44} {:>6} {:>9.2} {:>10.3} {:>12.3} {:>8} {:>8} {:>6.2} %",
+            "{:<44} {:>9.2} {:>7.3} {:>9.3} {:>12.3} {:>8} {:>8} {:>12} {:>14} {:>9} {:>7}",
             report["policy"].as_str().unwrap_or_default(),
-            number(report, "calls"),
             number(report, "cost"),
             number(report, "cost") / cost(0),
             number(report, "cost") / cost(1),
+            (number(report, "cost") + number(report, "recall_cost")) / cost(0),
+            share(report, "missed_identifiers", "reused_identifiers"),
+            share(report, "missed_spans", "copied_spans"),
+            share(report, "calls_missing_identifiers", "calls"),
+            share(report, "missed_calls", "calls"),
             number(report, "prefix_breaks"),
             number(report, "invalid_requests"),
-            100.0 * number(report, "missed_identifiers") / number(report, "reused_identifiers").max(1.0),
         );
     }
-    println!();
+    println!("\n{} calls", number(&totals[0], "calls"));
 }

@@ -1,6 +1,6 @@
 //! Measures the figures that Lookback claims, each beside what it is compared with, in one run.
 //!
-//! `cargo run --release --manifest-path bench/Cargo.toml [push|open|body|count|faces|summary]` runs one of them, or
+//! `cargo run --release --manifest-path bench/Cargo.toml [push|compaction|open|body|count|faces|summary]` runs one of them, or
 //! all without a name. `... corpus FILE` replays real transcripts, which are not part of the repository, `... notes
 //! FILE` replays them with notes to the model, and `... check FILE` checks summaries of them. `... locomo FILE` asks the
 //! questions of LoCoMo, which is not part of it either, and `... search` searches a million messages. Shared machines
@@ -9,6 +9,7 @@
 mod alloc;
 mod body;
 mod check;
+mod compaction;
 mod corpus;
 mod count;
 mod faces;
@@ -30,6 +31,7 @@ fn main() {
     match arguments[..] {
         [] => {
             push::run();
+            compaction::run();
             open::run();
             body::run();
             count::run();
@@ -37,12 +39,14 @@ fn main() {
             summary::run();
         }
         ["push"] => push::run(),
+        ["compaction"] => compaction::run(),
         ["open"] => open::run(),
         ["body"] => body::run(),
         ["count"] => count::run(),
         ["faces"] => faces::run(),
         ["summary"] => summary::run(),
-        ["corpus", file] => corpus::run(file),
+        ["corpus", file] => corpus::run(file, None),
+        ["corpus", file, picture] => corpus::run(file, Some(picture)),
         ["notes", file] => notes::run(file),
         ["check", file] => check::run(file),
         ["locomo", file] => locomo::run(file),
@@ -54,7 +58,7 @@ fn main() {
         ["count", counter, file] => count::child(counter, file),
         _ => {
             eprintln!(
-                "usage: bench [push|open|body|count|faces|summary|search [N]|corpus FILE|notes FILE|check FILE|locomo FILE]"
+                "usage: bench [push|compaction|open|body|count|faces|summary|search [N]|corpus FILE [SVG]|notes FILE|check FILE|locomo FILE]"
             );
             std::process::exit(2);
         }

@@ -41,6 +41,8 @@ pub fn run() {
             "tokens 32000 to 16000",
             Policy { limits: Limits::tokens(32_000), target: Some(Limits::tokens(16_000)), ..Policy::unlimited() },
         ),
+        ("the earlier default", crate::corpus::earlier_default()),
+        ("default", Policy::production()),
     ];
     for (name, policy) in policies {
         let mut first = None;

@@ -3,7 +3,7 @@
 use lookback::dialect::{Mend, Problem};
 use lookback::edit::{Change, Edit, Hidden};
 use lookback::message::{PartRef, Role};
-use lookback::plan::{Action, Reason};
+use lookback::plan::{Action, Occasion, Reason};
 use lookback::policy::Start;
 use lookback::size::Excess;
 
@@ -18,6 +18,22 @@ pub(crate) fn action(action: Action) -> &'static str {
         Action::Drop => "drop",
         _ => "unknown",
     }
+}
+
+/// Describes a compaction, and why it was made at lower limits than usual, if it was.
+pub(crate) fn compaction(occasion: Option<Occasion>) -> String {
+    let why = match occasion {
+        None => return "compaction".to_owned(),
+        Some(Occasion::Pause { millis }) => format!("cache cold after {} seconds", number(millis / 1_000)),
+        Some(Occasion::Preamble) => "another system prompt, or other tools".to_owned(),
+        Some(Occasion::Model) => "another model".to_owned(),
+        Some(Occasion::Told) => "cache cold".to_owned(),
+        Some(Occasion::Repaid { read, price }) => {
+            format!("calls read {} tokens more than the target; a cut costs {}", number(read), number(price))
+        }
+        Some(_) => "for a reason that this version cannot describe".to_owned(),
+    };
+    format!("compaction ({why})")
 }
 
 pub(crate) fn excess(excess: &Excess) -> String {
@@ -43,7 +59,10 @@ pub(crate) fn reason(reason: &Reason) -> String {
         Reason::Waits => "waits for the end of the tool loop, which contains signed reasoning".to_owned(),
         Reason::Stale => "contained only signed reasoning, which a compaction invalidates".to_owned(),
         Reason::Spent => "a note from Lookback that the model has already seen".to_owned(),
-        Reason::Capped => "long output truncated as it arrived".to_owned(),
+        Reason::Capped { shown, of } => {
+            let (shown, of) = (number(*shown), number(*of));
+            format!("long output truncated to {shown} of {of} characters as it arrived")
+        }
         Reason::Repeated { lines: 1 } => "a line that is shown above is left out".to_owned(),
         Reason::Repeated { lines } => format!("{} lines that are shown above are left out", number(*lines)),
         Reason::Repaired { why } => format!("could not be sent: {}", hidden(*why)),

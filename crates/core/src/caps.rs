@@ -13,6 +13,8 @@ use crate::truncation::Caps;
 
 /// The length in bytes of the beginning from which the tokens of a text are estimated.
 const SAMPLE: usize = 4_096;
+/// The length in bytes of a reference to lines that are shown elsewhere.
+const REFERENCE: usize = 64;
 /// The number of lines that tell what a text shows.
 const LOOKED_AT: usize = 200;
 
@@ -29,7 +31,7 @@ impl Caps {
     ) -> Option<Cut> {
         let most = if file { self.file } else { self.other };
         let hidden: usize = repeats.iter().map(|repeat| repeat.end - repeat.start).sum();
-        let visible = text.len() - hidden;
+        let visible = (text.len() - hidden).saturating_add(REFERENCE.saturating_mul(repeats.len()));
         if visible as u64 <= most {
             // A token has at least a byte.
             return None;
@@ -38,8 +40,14 @@ impl Caps {
         if visible <= bytes {
             return None;
         }
-        let head = head(text, bytes * 3 / 5, repeats);
-        let tail = tail(text, bytes * 2 / 5, repeats).max(head);
+        let (mut head, mut tail) = ends(text, bytes, repeats);
+        // The beginning may have fewer tokens a byte than the rest.
+        let kept = Cut { head, tail: text.len() - tail, repeats: within(repeats, head, tail), ..Cut::nothing() };
+        let tokens = kept.kept(text).map(|kept| counter.text(kept)).sum::<u64>();
+        if tokens > most {
+            let fewer = bytes as u128 * u128::from(most) / u128::from(tokens);
+            (head, tail) = ends(text, usize::try_from(fewer).unwrap_or(bytes), repeats);
+        }
         let gone = text.get(head..tail)?;
         let lines = gone.lines().count();
         let listed = self.listed(text, head..tail, counter);
@@ -51,9 +59,7 @@ impl Caps {
         };
         let marker =
             if listed.is_empty() { format!("{marker} ...]\n") } else { format!("{marker}, with {listed} ...]\n") };
-        let kept = |repeat: &&Repeat| repeat.end <= head || repeat.start >= tail;
-        let repeats = repeats.iter().filter(kept).cloned().collect();
-        Cut { head, tail: text.len() - tail, marker, repeats }.if_shorter(text)
+        Cut { head, tail: text.len() - tail, marker, repeats: within(repeats, head, tail) }.if_shorter(text)
     }
 
     /// Lists the names that are only in the part of a text that is cut, those that are there most often first.
@@ -86,6 +92,26 @@ fn bytes_of(text: &str, tokens: u64, counter: &dyn TokenCounter) -> usize {
     usize::try_from(bytes).unwrap_or(usize::MAX)
 }
 
+/// Returns the repeats that lie before the end of the head or behind the beginning of the tail.
+fn within(repeats: &[Repeat], head: usize, tail: usize) -> Vec<Repeat> {
+    repeats.iter().filter(|repeat| repeat.end <= head || repeat.start >= tail).cloned().collect()
+}
+
+/// Returns the end of the head and the beginning of the tail that are kept, if `bytes` bytes are to be shown.
+fn ends(text: &str, bytes: usize, repeats: &[Repeat]) -> (usize, usize) {
+    let head = head(text, bytes / 5 * 3, repeats);
+    (head, tail(text, bytes / 5 * 2, repeats).max(head))
+}
+
+/// Returns how many bytes of a line are shown. It is the first line of a repeat if `starts`.
+fn shown_of(line: &str, repeated: bool, starts: bool) -> usize {
+    match (repeated, starts) {
+        (false, _) => line.len(),
+        (true, true) => REFERENCE,
+        (true, false) => 0,
+    }
+}
+
 /// Returns the end of the head that is kept: whole lines with at most `bytes` bytes that are shown.
 fn head(text: &str, bytes: usize, repeats: &[Repeat]) -> usize {
     let (mut end, mut left) = (0, bytes);
@@ -93,8 +119,9 @@ fn head(text: &str, bytes: usize, repeats: &[Repeat]) -> usize {
     for line in text.split_inclusive('\n') {
         let next = end + line.len();
         while repeats.next_if(|repeat| repeat.end <= end).is_some() {}
-        let is_hidden = repeats.peek().is_some_and(|repeat| repeat.start <= end && next <= repeat.end);
-        let Some(rest) = left.checked_sub(if is_hidden { 0 } else { line.len() }) else { break };
+        let repeat = repeats.peek().filter(|repeat| repeat.start <= end && next <= repeat.end);
+        let shown = shown_of(line, repeat.is_some(), repeat.is_some_and(|repeat| repeat.start == end));
+        let Some(rest) = left.checked_sub(shown) else { break };
         (end, left) = (next, rest);
     }
     // A long line is cut inside.
@@ -108,8 +135,9 @@ fn tail(text: &str, bytes: usize, repeats: &[Repeat]) -> usize {
     for line in text.split_inclusive('\n').rev() {
         let next = start - line.len();
         while repeats.next_if(|repeat| repeat.start >= start).is_some() {}
-        let is_hidden = repeats.peek().is_some_and(|repeat| repeat.start <= next && start <= repeat.end);
-        let Some(rest) = left.checked_sub(if is_hidden { 0 } else { line.len() }) else { break };
+        let repeat = repeats.peek().filter(|repeat| repeat.start <= next && start <= repeat.end);
+        let shown = shown_of(line, repeat.is_some(), repeat.is_some_and(|repeat| repeat.end == start));
+        let Some(rest) = left.checked_sub(shown) else { break };
         (start, left) = (next, rest);
     }
     if left > bytes / 2 { cut::ceil(text, text.ceil_char_boundary(start.saturating_sub(left))) } else { start }

@@ -152,14 +152,6 @@ impl Cut {
         Cut { repeats, ..self }
     }
 
-    /// Returns this cut without the repeats for which `lost` returns `true`, so that their lines are shown again. `None`
-    /// if nothing is left to cut.
-    pub(crate) fn with_lines_of(&self, lost: impl Fn(u64) -> bool) -> Option<Cut> {
-        let repeats: Vec<Repeat> = self.repeats.iter().filter(|repeat| !lost(repeat.entry)).cloned().collect();
-        let whole = self.marker.is_empty() && self.tail == 0 && !self.repeats.is_empty();
-        (!whole || !repeats.is_empty()).then(|| Cut { repeats, ..self.clone() })
-    }
-
     /// Returns how many bytes of a text are kept.
     pub(crate) fn kept_bytes(&self) -> usize {
         let lengths = self.repeats.iter().map(|repeat| repeat.end.saturating_sub(repeat.start));
@@ -290,16 +282,18 @@ pub fn repeated_lines(message: &Message, edits: &[Edit]) -> Option<u64> {
     (lines > 0).then_some(lines)
 }
 
-/// Returns these edits, with the lines shown again that are left out because an entry showed them that is now lost.
-pub(crate) fn with_lines_of(edits: &[Edit], lost: impl Fn(u64) -> bool) -> Vec<Edit> {
-    let restored = |edit: &Edit| match &edit.change {
-        Change::Cut { item, cut } => {
-            let cut = cut.with_lines_of(&lost)?;
-            Some(Edit { part: edit.part, change: Change::Cut { item: *item, cut } })
+/// Returns how many characters of the tool results that these edits cut are shown as they are, and how many they have.
+pub fn shown_characters(message: &Message, edits: &[Edit]) -> (u64, u64) {
+    let (mut shown, mut of) = (0, 0);
+    for (part, result) in message.tool_results() {
+        for (item, value) in result.content.iter().enumerate() {
+            if let (Some(cut), Some(text)) = (cut_of(edits, part, item), value.text()) {
+                shown += cut.kept(text).map(|kept| kept.chars().count()).sum::<usize>();
+                of += text.chars().count();
+            }
         }
-        Change::Hide(_) | Change::Rename(_) | Change::Arguments(_) => Some(edit.clone()),
-    };
-    edits.iter().filter_map(restored).collect()
+    }
+    (shown as u64, of as u64)
 }
 
 /// Returns the cut of an item of a part, or `None` if the item is not cut. `item` is 0 for a text.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::dialect::Preamble;
 use crate::edit::Edit;
 use crate::message::Message;
-use crate::plan::Decision;
+use crate::plan::{Decision, Occasion};
 use crate::size::{Size, Totals};
 use crate::tokens::Calibration;
 use crate::wire::Wire;
@@ -162,9 +162,9 @@ pub struct Compaction {
     /// The index of what has left the window, in place of the previous one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub index: Option<Arc<NameIndex>>,
-    /// Whether the provider's cache did not have the window anymore, so that the cut cost nothing.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub cold: bool,
+    /// Why the window was compacted at lower limits than usual, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub occasion: Option<Occasion>,
     /// The totals of the window before.
     pub before: Totals,
     /// The totals of the window after.
@@ -282,11 +282,15 @@ impl Label {
 
 /// The tokens of a call that the provider reported.
 ///
-/// It is complete: the counts of a model are corrected by these two numbers alone, and no reader of a log needs more.
+/// It is complete: no reader of a log needs more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsageReport {
-    /// The model.
+    /// The model that answered.
     pub model: String,
+    /// The model that was asked, which the provider may call by another name. If this is `None`, the engine takes the
+    /// one of its settings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<String>,
     /// Input tokens as Lookback counted them.
     pub estimated: u64,
     /// Input tokens as the provider counted them, including cached ones.
@@ -325,18 +329,82 @@ pub struct Checkpoint {
     /// What was learned about each model's tokens, by the name of the model.
     #[serde(default, with = "pairs", skip_serializing_if = "BTreeMap::is_empty")]
     pub calibrations: BTreeMap<String, Calibration>,
-    /// The model of the newest usage report.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
-    /// The entry with the model's newest message.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answer: Option<Position>,
-    /// When that message arrived, if that is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answered: Option<Millis>,
+    /// The last call of the model.
+    #[serde(default, skip_serializing_if = "LastCall::is_empty")]
+    pub last_call: Box<LastCall>,
     /// When the newest message arrived, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub newest: Option<Millis>,
+    /// The entry with the last compaction of the branch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compacted: Option<Position>,
+    /// What was read since the last cut.
+    #[serde(default, skip_serializing_if = "Reading::is_empty")]
+    pub reading: Reading,
+}
+
+/// The last call of the model, in whatever branch. It tells whether the provider's cache still has the window.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct LastCall {
+    /// The entry with the model's newest message, which answers the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Position>,
+    /// When the message arrived that it answers, if that is known. This is about when the call was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked: Option<Millis>,
+    /// The entry with the answer before that one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<Position>,
+    /// The newest usage report, and the model that was asked then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<(Position, String)>,
+    /// The newest usage report of each model that was asked.
+    #[serde(default, with = "pairs", skip_serializing_if = "BTreeMap::is_empty")]
+    pub reports: BTreeMap<String, Position>,
+}
+
+impl LastCall {
+    fn is_empty(&self) -> bool {
+        *self == LastCall::default()
+    }
+}
+
+/// What the calls since the last cut have read: the number of calls and the tokens of their windows, by the size of the
+/// window. The element at `n` is for windows of 2ⁿ tokens and more, and fewer than twice as many.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Reading(Vec<(u64, u64)>);
+
+impl Reading {
+    /// Adds a call with a window of this many tokens, as Lookback counted them.
+    pub fn add(&mut self, tokens: u64) {
+        let class = tokens.checked_ilog2().unwrap_or(0) as usize;
+        if self.0.len() <= class {
+            self.0.resize(class + 1, (0, 0));
+        }
+        if let Some((calls, sum)) = self.0.get_mut(class) {
+            (*calls, *sum) = (calls.saturating_add(1), sum.saturating_add(tokens));
+        }
+    }
+
+    /// Returns how many tokens the calls have read beyond windows of `kept` tokens. Smaller windows do not count.
+    ///
+    /// ```
+    /// use lookback_core::transcript::Reading;
+    ///
+    /// let mut reading = Reading::default();
+    /// [100, 5_000, 9_000].into_iter().for_each(|tokens| reading.add(tokens));
+    /// assert_eq!(reading.beyond(1_000), 12_000);
+    /// ```
+    pub fn beyond(&self, kept: u64) -> u64 {
+        let beyond = |(calls, tokens): &(u64, u64)| tokens.saturating_sub(calls.saturating_mul(kept));
+        self.0.iter().map(beyond).fold(0, u64::saturating_add)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 /// A group of a checkpoint.
@@ -414,17 +482,17 @@ mod wire {
 mod pairs {
     use super::*;
 
-    pub(super) fn serialize<S: Serializer>(
-        map: &BTreeMap<String, Calibration>,
+    pub(super) fn serialize<S: Serializer, V: Serialize>(
+        map: &BTreeMap<String, V>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(map)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+    pub(super) fn deserialize<'de, D: Deserializer<'de>, V: Deserialize<'de>>(
         deserializer: D,
-    ) -> Result<BTreeMap<String, Calibration>, D::Error> {
-        let pairs = <Vec<(String, Calibration)>>::deserialize(deserializer)?;
+    ) -> Result<BTreeMap<String, V>, D::Error> {
+        let pairs = <Vec<(String, V)>>::deserialize(deserializer)?;
         Ok(pairs.into_iter().collect())
     }
 }

@@ -14,16 +14,29 @@ pub fn identifiers(text: &str) -> impl Iterator<Item = &str> {
     text.split(joined).map(trim).filter(|word| is_identifier(word))
 }
 
-/// Returns the identifiers that are worth listing: without numbers of lines that grep wrote after a file, as in
-/// `main.rs-152`, and without very long ones.
+/// Returns the identifiers that are worth listing: without very long ones, and of a line that grep wrote, as in
+/// `main.rs-152-use`, only the file.
 pub(crate) fn names(text: &str) -> impl Iterator<Item = &str> {
     const LONGEST: usize = 120;
-    identifiers(text).filter(|name| name.len() <= LONGEST && !is_line_of_grep(name))
+    identifiers(text).map(without_line).filter(|name| name.len() <= LONGEST && is_identifier(name))
 }
 
-fn is_line_of_grep(name: &str) -> bool {
-    let Some((file, line)) = name.rsplit_once('-') else { return false };
-    file.contains('.') && line.bytes().all(|byte| byte.is_ascii_digit())
+/// Removes the number of a line, and what follows it, if they stand behind the name of a file.
+fn without_line(name: &str) -> &str {
+    let number = |rest: &str| {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        // A longer number is a date, as in `app.log-20241120`.
+        (1..=6).contains(&digits) && rest.as_bytes().get(digits).is_none_or(|next| *next == b'-')
+    };
+    let is_file = |file: &str| {
+        let extension = file.rsplit_once('.').map_or("", |(_, extension)| extension);
+        extension.starts_with(|first: char| first.is_ascii_alphabetic()) && !extension.contains(['/', '-', '_'])
+    };
+    let line = name.match_indices('-').find_map(|(at, _)| {
+        let (file, rest) = (name.get(..at)?, name.get(at + 1..)?);
+        (number(rest) && is_file(file)).then_some(file)
+    });
+    line.unwrap_or(name)
 }
 
 /// Removes the punctuation of the sentence around a word.
@@ -72,10 +85,14 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_grep_is_not_worth_listing() {
+    fn of_a_line_of_grep_the_file_is_worth_listing() {
         let text = "src/main.rs-152-    read_file(path)";
-        assert_eq!(names(text).collect::<Vec<_>>(), ["read_file"]);
+        assert_eq!(names(text).collect::<Vec<_>>(), ["src/main.rs", "read_file"]);
+        assert_eq!(names("src/main.rs-152-use").collect::<Vec<_>>(), ["src/main.rs"]);
         assert!(identifiers(text).any(|name| name == "src/main.rs-152"));
+        for name in ["lib-1.2.3-4", "v1.2.3-45", "a.test-case.js", "app.log-20241120"] {
+            assert_eq!(names(name).collect::<Vec<_>>(), [name]);
+        }
     }
 
     #[test]

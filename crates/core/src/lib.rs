@@ -54,7 +54,9 @@ pub use group::Group;
 pub use measure::measure;
 pub use message::{Content, Message, Role, ToolCall, ToolResult};
 pub use plan::{Plan, plan};
-pub use policy::{Cold, Index, Keep, Limits, Mode, Pace, Policy, Repeats, Stage, Start, Summarize, SystemRule, Tokens};
+pub use policy::{
+    Cold, Index, Keep, Limits, Mode, Pace, Payback, Policy, Repeats, Stage, Start, Summarize, SystemRule, Tokens,
+};
 pub use redacted::Redacted;
 pub use transcript::{Entry, Transcript};
 pub use view::View;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use lookback_core::dialect::{Mend, Mended};
-use lookback_core::edit::{self, Change};
+use lookback_core::edit::{self, Change, Hidden};
 use lookback_core::plan::{Action, Decision, Reason};
 use lookback_core::transcript::{Arrival, Entry, Position};
 use lookback_core::view::{Item, View};
@@ -172,7 +172,12 @@ impl<'a> PastDecisions<'a> {
             Some(decision) => (group, decision.action, decision.reason),
             None => {
                 let repeated = edit::repeated_lines(item.message(), item.edits());
-                (group, Action::Truncate, repeated.map_or(Reason::Capped, |lines| Reason::Repeated { lines }))
+                let capped = || match edit::shown_characters(item.message(), item.edits()) {
+                    // White space at the end of a text, or a note in a result without content.
+                    (_, 0) => Reason::Repaired { why: Hidden::Blank },
+                    (shown, of) => Reason::Capped { shown, of },
+                };
+                (group, Action::Truncate, repeated.map_or_else(capped, |lines| Reason::Repeated { lines }))
             }
         }
     }

@@ -39,7 +39,7 @@ impl Candidates {
             groups: outcomes,
             summary: None,
             index: None,
-            cold: plan.cold,
+            occasion: plan.occasion,
             before: plan.before,
             after: plan.after,
         }

@@ -47,13 +47,12 @@ pub(super) fn changes(view: &View, group: &ViewGroup, sizing: Sizing<'_>, fixed:
 }
 
 /// Returns the items of a group that a compaction keeps, if they change: without stale reasoning, and with late results
-/// in place of their stand-ins. Lines that a lost entry showed are shown again.
+/// in place of their stand-ins. Messages that refer to lines which are removed are shown anew.
 fn kept(view: &View, group: &ViewGroup, sizing: Sizing<'_>, in_open_loop: bool) -> Option<Vec<Item>> {
     let late = view.late_for(group);
     let stale = |item: &Item| !in_open_loop && item.shows_signed();
-    let is_lost = |entry: Position| sizing.lost.is_some_and(|lost| lost.contains(&entry));
-    let misses = |item: &Item| sizing.lost.is_some() && edit::repeated(&item.edits).any(is_lost);
-    if late.is_empty() && !group.items.iter().any(|item| stale(item) || misses(item)) {
+    let anew = |item: &Item| sizing.anew.is_some_and(|anew| anew.contains_key(&item.position));
+    if late.is_empty() && !group.items.iter().any(|item| stale(item) || anew(item)) {
         return None;
     }
     let mut items: Vec<Item> = Vec::new();
@@ -69,10 +68,10 @@ fn kept(view: &View, group: &ViewGroup, sizing: Sizing<'_>, in_open_loop: bool) 
         }
         if stale(item) {
             let hide = item.signed_parts().map(|part| Edit { part, change: Change::Hide(Hidden::Stale) });
-            let edits = item.edits.iter().cloned().chain(hide).collect();
+            let edits = sizing.edits(item).iter().cloned().chain(hide).collect();
             items.extend(with_edits(item, edits, sizing.counter));
-        } else if misses(item) {
-            items.extend(with_edits(item, edit::with_lines_of(&item.edits, is_lost), sizing.counter));
+        } else if anew(item) {
+            items.extend(with_edits(item, sizing.edits(item).to_vec(), sizing.counter));
         } else {
             items.push(item.clone());
         }

@@ -5,12 +5,12 @@ mod changes;
 mod pins;
 mod plans;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::{Add, Range};
 
 use self::changes::changes;
 use self::pins::Pins;
-use crate::edit;
+use crate::edit::{self, Edit};
 use crate::entry::{Position, spans};
 use crate::group::{Group, GroupKind, Pin, Pinned};
 use crate::plan::{Action, Demands, Plan};
@@ -38,11 +38,16 @@ pub(crate) struct Sizing<'a> {
     pub(crate) counter: &'a dyn TokenCounter,
     pub(crate) calibration: Calibration,
     pub(crate) demands: Demands,
-    /// The entries that a plan removes or shortens, if lines of others are left out because these show them.
-    pub(crate) lost: Option<&'a HashSet<Position>>,
+    /// The edits of messages that a compaction shows anew, because it removes lines that they refer to.
+    pub(crate) anew: Option<&'a HashMap<Position, Vec<Edit>>>,
 }
 
-impl Sizing<'_> {
+impl<'a> Sizing<'a> {
+    /// Returns the edits with which a compaction shows a message, apart from those of the policy's stages.
+    pub(crate) fn edits(&self, item: &'a Item) -> &'a [Edit] {
+        self.anew.and_then(|anew| anew.get(&item.position)).map_or(&*item.edits, Vec::as_slice)
+    }
+
     /// Returns a size with its tokens corrected by the provider's usage reports.
     pub(crate) fn corrected(&self, size: Size) -> Size {
         Size { tokens: self.calibration.apply(size.tokens), ..size }
@@ -117,19 +122,22 @@ impl Candidates {
         Candidates { groups, changes: all, has_preamble }
     }
 
-    /// Returns the entries that a plan removes or shortens, of those whose lines messages that it keeps leave out.
-    pub(crate) fn lost(&self, view: &View, plan: &Plan) -> HashSet<Position> {
+    /// Returns the entries that a plan removes or shortens, if messages which it keeps refer to lines of any of them.
+    /// `sizing` is the one that the groups were measured with.
+    pub(crate) fn lost(&self, view: &View, plan: &Plan, sizing: Sizing<'_>) -> HashSet<Position> {
         let decisions = plan.decisions.iter().skip(usize::from(self.has_preamble));
         let groups = || view.groups().iter().zip(decisions.clone());
         let kept = groups().filter(|(_, decision)| !decision.action.is_gone());
         let needed: HashSet<Position> =
-            kept.flat_map(|(group, _)| &group.items).flat_map(|item| edit::repeated(&item.edits)).collect();
+            kept.flat_map(|(group, _)| &group.items).flat_map(|item| edit::repeated(sizing.edits(item))).collect();
         if needed.is_empty() {
             return needed;
         }
         let changed = groups().filter(|(_, decision)| decision.action != Action::Keep);
-        let changed = changed.flat_map(|(group, _)| &group.items).map(|item| item.position);
-        changed.filter(|position| needed.contains(position)).collect()
+        let changed: HashSet<Position> =
+            changed.flat_map(|(group, _)| &group.items).map(|item| item.position).collect();
+        // All of them, so that no message refers to one that leaves next.
+        if changed.is_disjoint(&needed) { HashSet::new() } else { changed }
     }
 
     /// Returns what may not be dropped, with the sizes that a compaction leaves.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::Candidates;
 use crate::entry::Position;
 use crate::group::{Group, GroupKind};
-use crate::plan::{Action, Decision, Demands, Plan, Reason, Verdict, plan_for};
+use crate::plan::{Action, Decision, Demands, Plan, Reason, Verdict, excesses, plan_for};
 use crate::policy::Policy;
 use crate::size::{Measure, Size, Totals};
 use crate::view::View;
@@ -40,6 +40,19 @@ impl Candidates {
         plan.after = self.after(&plan);
         plan.verdict = Verdict::Compact;
         any.then_some(plan)
+    }
+
+    /// Returns a plan that was made of the same groups when they had other sizes, with the present ones. `None` if it does
+    /// not compact, or if the window then exceeds a limit.
+    pub(crate) fn carried_over(&self, mut plan: Plan, policy: &Policy) -> Option<Plan> {
+        for (decision, group) in
+            plan.decisions.iter_mut().zip(&self.groups).filter(|(decision, _)| !decision.action.is_gone())
+        {
+            decision.after = group.after(decision.stages);
+        }
+        plan.after = self.after(&plan);
+        plan.over = excesses(policy, &plan.after);
+        (plan.verdict == Verdict::Compact && plan.over.is_empty()).then_some(plan)
     }
 
     /// Returns the totals of what a plan keeps.
@@ -90,6 +103,6 @@ impl Candidates {
         let kept = self.groups.iter().zip(&decisions).filter(|(_, decision)| !decision.action.is_gone());
         let mut after = Totals::of(kept.map(|(group, decision)| (group, decision.after)));
         after.size += summary;
-        Plan { verdict: Verdict::Compact, decisions, before, after, over: Vec::new(), cold: false }
+        Plan { verdict: Verdict::Compact, decisions, before, after, over: Vec::new(), occasion: None }
     }
 }

@@ -7,16 +7,16 @@ use std::sync::Arc;
 
 use super::Engine;
 use super::repair::own;
-use crate::candidates::Sizing;
+use crate::candidates::{Candidates, Sizing};
 use crate::edit;
 use crate::entry::{CompactedGroups, Compaction, Entry, IndexedName, NameIndex, Position};
 use crate::group::{GroupKind, Pin};
 use crate::identifiers::names;
 use crate::measure::measure;
 use crate::message::Message;
-use crate::plan::{Action, Reason};
+use crate::plan::{Action, Decision, Plan, Reason, excesses};
 use crate::policy::Policy;
-use crate::size::{Excess, Size, Totals};
+use crate::size::{Excess, Measure, Size, Totals};
 use crate::tokens::TokenCounter;
 use crate::view::{Item, View};
 use crate::wire::Role;
@@ -40,7 +40,24 @@ struct Candidate<'a> {
 }
 
 impl Engine {
-    /// Puts the index of a policy into a compaction that is about to be recorded.
+    /// Carries out a plan that was made of these candidates, with the index of the policy. The plan then says what came
+    /// of it.
+    pub(super) fn compaction(&self, candidates: Candidates, policy: &Policy, plan: &mut Plan) -> Compaction {
+        let mut compaction = candidates.carry_out(&self.view, plan);
+        self.add_index(policy, &mut compaction);
+        let stands = |outcome: &CompactedGroups| is_standing_index(&outcome.decision);
+        if !compaction.groups.iter().any(stands) {
+            plan.decisions.iter_mut().filter(|decision| is_standing_index(decision)).for_each(drop_index);
+        }
+        if plan.after != compaction.after {
+            plan.after = compaction.after;
+            plan.over = excesses(policy, &plan.after);
+        }
+        compaction
+    }
+
+    /// Puts the index of a policy into a compaction that is about to be recorded. If no name has left, the one that
+    /// stands stays as it is, so that the window begins with the same bytes.
     ///
     /// It is left out if it would make the window exceed a limit, or keep it from getting smaller.
     pub(super) fn add_index(&self, policy: &Policy, compaction: &mut Compaction) {
@@ -53,24 +70,37 @@ impl Engine {
         let without = Totals { size: compaction.after.size - counted(standing), ..compaction.after };
         let (before, now) = (Texts::of(&self.view), Texts::of(&after));
         let names = left(&before, &now, self.view.index(), self.end);
+        let budget = index.budget.min(without.size.tokens / 4);
+        let stays = after.index().filter(|standing| sizing.corrected(standing.size).tokens <= budget);
+        if let Some(standing) = stays {
+            let listed: HashSet<&str> = standing.names.iter().map(|indexed| indexed.name.as_str()).collect();
+            let is_listed = |candidate: &Candidate<'_>| listed.contains(candidate.name);
+            if names.len() == listed.len() && names.iter().all(is_listed) {
+                return;
+            }
+        }
         let with = |index: &NameIndex| Totals { size: without.size + counted(index.size), ..without };
         let fits = |index: &NameIndex| {
             let (with, before) = (with(index), compaction.before);
             let limits = [policy.limits, policy.hard.unwrap_or_default()];
-            let grows = with.size.tokens >= before.size.tokens || with.size.bytes >= before.size.bytes;
-            let exceeds = |excess: Excess| without.get(excess.measure) <= excess.limit;
-            !grows && !limits.iter().flat_map(|limits| limits.excesses(&with)).any(exceeds)
+            let over = |totals: &Totals| limits.iter().flat_map(|limits| limits.excesses(totals)).collect::<Vec<_>>();
+            let smaller = |measure: Measure| with.get(measure) < before.get(measure);
+            let was_over = |excess: &Excess| without.get(excess.measure) > excess.limit;
+            let helps = |excess: &Excess| smaller(excess.measure);
+            smaller(Measure::Tokens)
+                && smaller(Measure::Bytes)
+                && over(&with).iter().all(was_over)
+                && over(&before).iter().all(helps)
         };
-        let budget = index.budget.min(without.size.tokens / 4);
         let index = self.write_index(&names, budget).filter(fits).map(Arc::new);
+        if index.is_none() && stays.is_some() && !names.is_empty() {
+            // There is no room for more names.
+            return;
+        }
         if index.is_none() {
             // All of its names came back, or there is no room for any.
-            let standing =
-                |outcome: &&mut CompactedGroups| outcome.decision.reason == Reason::Pinned { pin: Pin::Index };
-            for outcome in compaction.groups.iter_mut().filter(standing) {
-                let decision = &mut outcome.decision;
-                (decision.action, decision.reason, decision.after) = (Action::Drop, Reason::Spent, Size::default());
-            }
+            let decisions = compaction.groups.iter_mut().map(|outcome| &mut outcome.decision);
+            decisions.filter(|decision| is_standing_index(decision)).for_each(drop_index);
         }
         compaction.after = index.as_deref().map_or(without, with);
         compaction.index = index;
@@ -93,6 +123,14 @@ impl Engine {
             chosen -= (chosen / 16).max(1);
         }
     }
+}
+
+fn is_standing_index(decision: &Decision) -> bool {
+    decision.reason == Reason::Pinned { pin: Pin::Index }
+}
+
+fn drop_index(decision: &mut Decision) {
+    (decision.action, decision.reason, decision.after) = (Action::Drop, Reason::Spent, Size::default());
 }
 
 /// The shown texts of a view's messages.
@@ -127,8 +165,9 @@ fn left<'a>(
             let new = Candidate { name, entry: item.position(), uses: 0, mentions: 0 };
             let candidate = gone.entry(name).or_insert(new);
             candidate.entry = candidate.entry.max(item.position());
-            candidate.uses += u64::from(item.message().role() == Role::Assistant);
-            candidate.mentions += 1;
+            let by_model = u64::from(item.message().role() == Role::Assistant);
+            candidate.uses = candidate.uses.saturating_add(by_model);
+            candidate.mentions = candidate.mentions.saturating_add(1);
         }
     }
     let mut names: Vec<_> = gone.into_values().collect();

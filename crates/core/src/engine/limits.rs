@@ -2,10 +2,9 @@
 
 use super::Engine;
 use crate::candidates::{self, Sizing};
-use crate::entry::Millis;
-use crate::plan::Demands;
+use crate::plan::{Demands, Occasion};
 use crate::policy::{Limits, Pace, Policy, Tokens};
-use crate::size::{Excess, Totals};
+use crate::size::{Excess, Measure, Totals};
 use crate::tokens::Calibration;
 use crate::view::View;
 
@@ -25,7 +24,8 @@ impl Engine {
         totals.size.tokens = self.calibration().apply(totals.size.tokens);
         totals.body = self.calibration().apply(totals.body);
         // What is pinned is looked up only if it matters.
-        if policy.limits.body.is_some_and(|limit| totals.body > limit) {
+        let limits = [policy.limits.body, policy.hard.and_then(|hard| hard.body)];
+        if limits.into_iter().flatten().any(|limit| totals.body > limit) {
             totals = totals.behind(candidates::head(view, self.sizing()));
         }
         if !policy.system.counted {
@@ -40,13 +40,16 @@ impl Engine {
         self.policy.limits.excesses(&self.counted(view, &self.policy)).collect()
     }
 
-    /// Returns whether a limit is exceeded that has to be checked now.
-    pub(super) fn exceeds(&self) -> bool {
-        self.exceeds_limits_of(&self.policy)
+    /// Returns the policy by which the window has to be compacted now, and the demands, if a limit is exceeded.
+    pub(super) fn due(&self) -> Option<(Policy, Demands)> {
+        match self.occasion() {
+            Some((policy, occasion)) => Some((policy, Demands { occasion: Some(occasion), ..self.demands() })),
+            None => self.exceeds_limits_of(&self.policy).then(|| (self.policy.clone(), self.demands())),
+        }
     }
 
     /// Returns whether a limit of a policy is exceeded that has to be checked now.
-    pub(super) fn exceeds_limits_of(&self, policy: &Policy) -> bool {
+    fn exceeds_limits_of(&self, policy: &Policy) -> bool {
         let totals = self.counted(&self.view, policy);
         let due = match self.policy.pace {
             Pace::Call => true,
@@ -67,16 +70,49 @@ impl Engine {
     /// Says that the provider's cache no longer has the window, for example because the last usage report shows it. The
     /// next window may then be cut for free (see [`Cold`](crate::Cold)).
     pub fn cache_is_cold(&mut self) {
-        self.cold = true;
+        self.told_cold = true;
     }
 
-    /// Returns the policy for a cold cache, if the policy has one and the cache is cold.
-    pub(super) fn cold_policy(&self) -> Option<Policy> {
-        let cold = self.policy.cold?;
-        let lasts = Millis::try_from(cold.after).unwrap_or(Millis::MAX).saturating_mul(1_000);
-        let paused = self.view.pause().is_some_and(|pause| pause > lasts);
-        let is_cold = self.cold || paused || self.view.is_changed_for(self.settings.model.as_deref());
-        is_cold.then(|| self.policy.when_cold(self.settings.model_window)).flatten()
+    /// Returns the policy and the occasion if the policy has lower limits for it, and the window exceeds them.
+    fn occasion(&self) -> Option<(Policy, Occasion)> {
+        let window = self.settings.model_window;
+        let cold = || self.cold().and_then(|occasion| Some((self.policy.when_cold(window)?, occasion)));
+        let exceeds = |(policy, _): &(Policy, Occasion)| self.exceeds_limits_of(policy);
+        cold().filter(exceeds).or_else(|| self.repaid().filter(exceeds))
+    }
+
+    /// Returns why the provider's cache does not have the window, if the policy has limits for that.
+    fn cold(&self) -> Option<Occasion> {
+        let lasts = self.policy.cold?.after.saturating_mul(1_000);
+        let millis = self.view.pause().and_then(|pause| u64::try_from(pause).ok());
+        let is_new = |model: &str| self.view.is_new_to(model);
+        if let Some(millis) = millis.filter(|millis| *millis > lasts) {
+            Some(Occasion::Pause { millis })
+        } else if self.view.has_new_preamble() {
+            Some(Occasion::Preamble)
+        } else if self.settings.model.as_deref().is_some_and(is_new) {
+            Some(Occasion::Model)
+        } else {
+            self.told_cold.then_some(Occasion::Told)
+        }
+    }
+
+    /// Returns the policy that applies, and the figures, if the calls since the last cut have read as much beyond what a
+    /// cut leaves as the cut costs.
+    fn repaid(&self) -> Option<(Policy, Occasion)> {
+        let payback = self.policy.payback?;
+        let policy = self.policy.when_repaid(self.settings.model_window)?;
+        let target = policy.target.unwrap_or(policy.limits);
+        let body = target.get(Measure::Body).or(policy.limits.body);
+        let target = body.or_else(|| target.get(Measure::Tokens)).or_else(|| policy.limits.get(Measure::Tokens))?;
+        let price = payback.price(target);
+        let beyond = |kept: u64| self.calibration().apply(self.view.reading().beyond(kept));
+        // The head is looked up only if it matters. What was read is counted without the preamble.
+        let preamble = self.sizing().corrected(self.view.preamble_size()).tokens;
+        let head = || candidates::head(&self.view, self.sizing()).saturating_sub(preamble);
+        let read = beyond(target);
+        let read = if body.is_some() && read >= price { beyond(target.saturating_add(head())) } else { read };
+        (read >= price).then_some((policy, Occasion::Repaid { read, price }))
     }
 
     /// Returns whether an exceeded limit has to wait: for a summary that is being made, or for the end of a tool loop
@@ -102,7 +138,7 @@ impl Engine {
             counter: &*self.settings.counter,
             calibration: self.calibration(),
             demands: self.demands(),
-            lost: None,
+            anew: None,
         }
     }
 

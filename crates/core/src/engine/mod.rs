@@ -62,7 +62,7 @@ pub struct Engine {
     /// The lines that the window shows, unless they have to be looked up again.
     lines: Option<ShownLines>,
     /// Whether the caller said that the provider's cache no longer has the window.
-    cold: bool,
+    told_cold: bool,
     /// A summary is being made, so the limits wait for it.
     summary_pending: bool,
 }
@@ -94,7 +94,7 @@ impl Engine {
     pub fn resume(settings: Settings, log: LogState) -> Self {
         let policy = settings.resolved(&settings.policy);
         let LogState { view, end, since_checkpoint } = log;
-        Engine { settings, policy, view, end, since_checkpoint, lines: None, cold: false, summary_pending: false }
+        Engine { settings, policy, view, end, since_checkpoint, lines: None, told_cold: false, summary_pending: false }
     }
 
     /// Replaces the policy.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::SummaryRequest;
 use crate::entry::{Entry, Position};
 use crate::group::Pinned;
-use crate::plan::{Decision, Plan, Verdict};
+use crate::plan::{Decision, Occasion, Plan, Verdict};
 use crate::size::{Excess, Totals};
 use crate::view::View;
 
@@ -67,6 +67,8 @@ pub struct Explanation {
     pub after: Totals,
     /// The limits that the window exceeds even so, because what is left is pinned or has to wait.
     pub over: Vec<Excess>,
+    /// Why lower limits than usual apply, if they do.
+    pub occasion: Option<Occasion>,
 }
 
 /// What is done with a group of a window, and why.

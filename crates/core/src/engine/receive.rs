@@ -115,7 +115,8 @@ impl Engine {
     /// tokens that [`View::totals`](crate::view::View::totals) gave for the window that was sent.
     pub fn usage(&mut self, report: UsageReport) -> Vec<Entry> {
         let mut entries = Vec::new();
-        self.record(Entry::Usage(report), &mut entries);
+        let asked = report.asked.or_else(|| self.settings.model.clone());
+        self.record(Entry::Usage(UsageReport { asked, ..report }), &mut entries);
         entries
     }
 }

@@ -1,10 +1,9 @@
 //! Making a window smaller: by its policy, by another policy once, or because the provider refused it as too long.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::{Engine, HardLimitExceeded, WindowOutcome};
 use crate::candidates::{Candidates, Sizing};
-use crate::edit;
 use crate::entry::{Entry, Repair};
 use crate::group::{GroupKind, Pinned};
 use crate::plan::{Demands, Plan, Reason, Verdict, excesses, is_bound, plan_for};
@@ -12,8 +11,8 @@ use crate::policy::{Keep, Limits, Mode, Policy, Stage};
 use crate::size::Totals;
 use crate::view::{Item, View, ViewGroup};
 
-/// How often a plan is made anew because lines are shown again. After that, all lines are shown again that are left out
-/// anywhere.
+/// How often a plan is made again because it removes lines that others refer to. After that, no message refers to
+/// another anymore.
 const MOST_PLANS: usize = 8;
 
 impl Engine {
@@ -22,12 +21,14 @@ impl Engine {
     ///
     /// It repairs nothing, and does nothing if the policy's mode is `on_read`.
     pub fn enforce_limits(&mut self) -> WindowOutcome {
-        let fits = self.policy.limits.fits(&self.totals()) && self.fits_hard(&self.totals());
-        if fits || self.waits() || self.policy.mode == Mode::OnRead {
-            WindowOutcome::default()
-        } else {
-            self.reduce_by_policy()
+        if self.waits() || self.policy.mode == Mode::OnRead {
+            return WindowOutcome::default();
         }
+        if let Some((policy, demands)) = self.due() {
+            return self.reduce(&policy, demands);
+        }
+        let fits = self.policy.limits.fits(&self.totals()) && self.fits_hard(&self.totals());
+        if fits { WindowOutcome::default() } else { self.reduce_by_policy() }
     }
 
     /// Makes the window smaller now, by this policy instead of the engine's own, whatever its pace or mode.
@@ -94,9 +95,7 @@ impl Engine {
         let (candidates, plan) = self.planned(sizing, |candidates| candidates.shorten(stages.len()));
         outcome.plan = plan;
         if let Some(plan) = &mut outcome.plan {
-            let mut compaction = candidates.carry_out(&self.view, plan);
-            self.add_index(&policy, &mut compaction);
-            plan.after = compaction.after;
+            let compaction = self.compaction(candidates, &policy, plan);
             self.record(Entry::Compaction(compaction), &mut outcome.entries);
             self.checkpoint_if_due(&mut outcome.entries);
         }
@@ -192,33 +191,38 @@ impl Engine {
         outcome
     }
 
-    /// Makes a plan, and again as long as it removes entries that show lines for messages that it keeps. These lines are
-    /// shown again, which makes the messages larger.
+    /// Makes a plan. If it removes lines that messages refer to which it keeps, these are shown anew, which can make them
+    /// larger. If the window would then exceed a limit, the plan is made again.
     pub(super) fn planned(
         &self,
         sizing: Sizing<'_>,
         plan: impl Fn(&Candidates) -> Option<Plan>,
     ) -> (Candidates, Option<Plan>) {
-        let mut lost = HashSet::new();
+        let (mut lost, mut anew) = (HashSet::new(), HashMap::new());
+        let mut candidates = Candidates::of(&self.view, sizing);
         for _ in 0..MOST_PLANS {
-            let candidates = Candidates::of(&self.view, Sizing { lost: Some(&lost), ..sizing });
             let plan = plan(&candidates);
-            let more = plan.as_ref().map_or_else(HashSet::new, |plan| candidates.lost(&self.view, plan));
+            let measured = Sizing { anew: Some(&anew), ..sizing };
+            let more = plan.as_ref().map_or_else(HashSet::new, |plan| candidates.lost(&self.view, plan, measured));
             if more.is_subset(&lost) {
                 return (candidates, plan);
             }
             lost.extend(more);
+            anew = self.shown_anew(Some(&lost));
+            candidates = Candidates::of(&self.view, Sizing { anew: Some(&anew), ..sizing });
+            let again = plan.and_then(|plan| candidates.carried_over(plan, sizing.policy));
+            if again.is_some() {
+                return (candidates, again);
+            }
         }
-        lost.extend(self.view.messages().flat_map(|item| edit::repeated(item.edits())));
-        let candidates = Candidates::of(&self.view, Sizing { lost: Some(&lost), ..sizing });
+        let anew = self.shown_anew(None);
+        let candidates = Candidates::of(&self.view, Sizing { anew: Some(&anew), ..sizing });
         let plan = plan(&candidates);
         (candidates, plan)
     }
 
     fn carry_out(&mut self, candidates: Candidates, policy: &Policy, plan: &mut Plan, entries: &mut Vec<Entry>) {
-        let mut compaction = candidates.carry_out(&self.view, plan);
-        self.add_index(policy, &mut compaction);
-        plan.after = compaction.after;
+        let compaction = self.compaction(candidates, policy, plan);
         let began = !self.needs_opening();
         self.record(Entry::Compaction(compaction), entries);
         // If only stale reasoning was kept, or a note came first, the request may not begin as it does now.

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 
 use super::{Engine, ExplainedGroup, Explanation, WindowOutcome};
-use crate::candidates::Candidates;
+use crate::candidates::{Candidates, Sizing};
 use crate::entry::{Entry, Position};
-use crate::plan::{Demands, plan_for};
+use crate::plan::plan_for;
 use crate::policy::Mode;
 use crate::view::{Item, View};
 
@@ -25,7 +25,7 @@ impl Engine {
                 WindowOutcome { entries: Vec::new(), summary_request: None, on_read, ..mended }
             }
         };
-        self.cold = false;
+        self.told_cold = false;
         outcome
     }
 
@@ -42,21 +42,17 @@ impl Engine {
         outcome
     }
 
-    /// Makes the window smaller if a limit is exceeded. If the cache is cold, its limits apply as well.
+    /// Makes the window smaller if a limit is exceeded.
     fn reduce_if_due(&mut self) -> WindowOutcome {
-        let cold = self.cold_policy().filter(|cold| self.exceeds_limits_of(cold));
-        if (cold.is_none() && !self.exceeds()) || self.waits() {
-            return WindowOutcome::default();
-        }
-        match cold {
-            Some(policy) => self.reduce(&policy, Demands { cold: true, ..self.demands() }),
-            None => self.reduce_by_policy(),
+        match self.due().filter(|_| !self.waits()) {
+            Some((policy, demands)) => self.reduce(&policy, demands),
+            None => WindowOutcome::default(),
         }
     }
 
     /// Returns whether the window can be sent as it is.
     fn needs_nothing(&self) -> bool {
-        self.is_mended() && !self.exceeds() && !self.cold_policy().is_some_and(|cold| self.exceeds_limits_of(&cold))
+        self.is_mended() && self.due().is_none()
     }
 
     /// Returns whether the provider would accept the view as it is, limits aside.
@@ -120,15 +116,13 @@ impl Engine {
             && !self.view.outdated()
             && !self.needs_opening()
             && self.trim(&self.view).is_none();
-        if mended && !self.exceeds() {
+        if mended && self.due().is_none() {
             return Cow::Borrowed(&self.view);
         }
         let (mut draft, mut entries) = (self.clone(), Vec::new());
         draft.repair_where(is_over, &mut entries);
         draft.take_outdated(&mut entries);
-        if draft.exceeds() && !draft.waits() {
-            draft.reduce_by_policy();
-        }
+        draft.reduce_if_due();
         if let Some(repair) = draft.trim(&draft.view) {
             draft.record(Entry::Repair(repair), &mut entries);
         }
@@ -137,9 +131,11 @@ impl Engine {
 
     /// Returns the plan for the current window, whether or not a limit is exceeded, and the entries of each group.
     pub fn explain(&self) -> Explanation {
-        let plan = |candidates: &Candidates| plan_for(&candidates.groups, &self.policy, self.demands());
-        let (candidates, _) = self.planned(self.sizing(), |candidates| Some(plan(candidates)));
-        let plan = plan(&candidates);
+        let (policy, demands) = self.due().unwrap_or_else(|| (self.policy.clone(), self.demands()));
+        let plan = |candidates: &Candidates| plan_for(&candidates.groups, &policy, demands);
+        let sizing = Sizing { policy: &policy, demands, ..self.sizing() };
+        let (candidates, planned) = self.planned(sizing, |candidates| Some(plan(candidates)));
+        let plan = planned.unwrap_or_else(|| plan(&candidates));
         let spans = candidates.spans(&self.view);
         let explained = |(decision, entries)| ExplainedGroup { decision, entries };
         Explanation {
@@ -148,6 +144,7 @@ impl Engine {
             before: plan.before,
             after: plan.after,
             over: plan.over,
+            occasion: plan.occasion,
         }
     }
 }

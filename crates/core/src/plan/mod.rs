@@ -25,14 +25,36 @@ pub struct Plan {
     pub after: Totals,
     /// The limits that the window exceeds even so, because what is left is pinned or has to wait.
     pub over: Vec<Excess>,
-    /// Whether the provider's cache did not have the window anymore, so that the limits of [`Cold`](crate::Cold) applied.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub cold: bool,
+    /// Why lower limits than usual applied, if they did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub occasion: Option<Occasion>,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde wants")]
-fn is_false(value: &bool) -> bool {
-    !*value
+/// Why a window is compacted at lower limits than usual.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Occasion {
+    /// The provider's cache no longer has the window (see [`Cold`](crate::Cold)), so that the cut costs nothing: a pause
+    /// was longer than the cache lasts.
+    Pause {
+        /// The time since the last call, in milliseconds.
+        millis: u64,
+    },
+    /// The cache has no such window, because the system prompt or the tools have changed.
+    Preamble,
+    /// The cache of this model has no such window, because the last call went to another model.
+    Model,
+    /// The cache no longer has the window, as the caller has said
+    /// ([`Engine::cache_is_cold`](crate::Engine::cache_is_cold)).
+    Told,
+    /// The cut is repaid by now (see [`Payback`](crate::Payback)).
+    Repaid {
+        /// What the calls since the last compaction read beyond what the target leaves, in tokens.
+        read: u64,
+        /// What the cut costs, in tokens that are read.
+        price: u64,
+    },
 }
 
 /// The outcome of a plan.
@@ -160,7 +182,12 @@ pub enum Reason {
     /// Signed reasoning of the open tool loop forbids a change.
     Waits,
     /// The group's tool results were truncated as they arrived. No plan gives this reason, because it happened earlier.
-    Capped,
+    Capped {
+        /// How many characters of the truncated results are shown.
+        shown: u64,
+        /// How many characters they have.
+        of: u64,
+    },
     /// Lines of the group's tool results are left out, because the window shows them in an earlier result. No plan gives
     /// this reason, because it happened earlier.
     Repeated {
@@ -217,8 +244,8 @@ pub(crate) struct Demands {
     pub(crate) start: Start,
     /// Whether the provider has refused the window as too long. If so, pinned groups are shortened, too.
     pub(crate) overflow: bool,
-    /// Whether the provider's cache no longer has the window.
-    pub(crate) cold: bool,
+    /// Why lower limits than usual apply, if they do.
+    pub(crate) occasion: Option<Occasion>,
 }
 
 /// Plans a window under the demands of a provider.
@@ -227,11 +254,11 @@ pub(crate) fn plan_for(groups: &[Group], policy: &Policy, demands: Demands) -> P
     let hard = policy.hard.unwrap_or_default();
     let exceeded = excesses(policy, &before);
     let Some(excess) = exceeded.first().copied() else {
-        return unchanged(groups, before, Verdict::Keep, Vec::new(), Reason::Fits);
+        return unchanged(groups, before, demands, Verdict::Keep, Vec::new(), Reason::Fits);
     };
     if is_bound(groups, policy) {
         let verdict = if hard.fits(&before) { Verdict::Wait } else { Verdict::Refuse };
-        return unchanged(groups, before, verdict, exceeded, Reason::Waits);
+        return unchanged(groups, before, demands, verdict, exceeded, Reason::Waits);
     }
     if policy.summary().is_some() && (policy.mode == Mode::OnRead || !hard.fits(&before)) {
         // A summary could not be recorded, or there is no time to wait for it.
@@ -257,11 +284,16 @@ pub(crate) fn plan_for(groups: &[Group], policy: &Policy, demands: Demands) -> P
         // The index is the first to go, and it may be all that is too much.
         return plan_for(groups, &Policy { index: None, ..policy.clone() }, demands);
     }
+    if !hard.fits(&after) && hard.fits(&before) {
+        // What is shown anew can be larger than what it replaces. Then the window stays as it is.
+        return unchanged(groups, before, demands, Verdict::Keep, exceeded, Reason::Recent);
+    }
     if !hard.fits(&after) {
-        return Plan { verdict: Verdict::Refuse, decisions: draft.decisions, before, after, over, cold: demands.cold };
+        let (verdict, decisions) = (Verdict::Refuse, draft.decisions);
+        return Plan { verdict, decisions, before, after, over, occasion: demands.occasion };
     }
     if !changes || futile {
-        let mut plan = unchanged(groups, before, Verdict::Keep, exceeded, Reason::Recent);
+        let mut plan = unchanged(groups, before, demands, Verdict::Keep, exceeded, Reason::Recent);
         if let Some(index) = draft.brought_back
             && let (Some(decision), Some(drafted)) = (plan.decisions.get_mut(index), draft.decisions.get(index))
         {
@@ -270,7 +302,7 @@ pub(crate) fn plan_for(groups: &[Group], policy: &Policy, demands: Demands) -> P
         return plan;
     }
     let verdict = if draft.summarized { Verdict::Summarize } else { Verdict::Compact };
-    Plan { verdict, decisions: draft.decisions, before, after, over, cold: demands.cold }
+    Plan { verdict, decisions: draft.decisions, before, after, over, occasion: demands.occasion }
 }
 
 /// Returns the limits of a policy that are exceeded, including hard ones.
@@ -285,7 +317,14 @@ pub(crate) fn is_bound(groups: &[Group], policy: &Policy) -> bool {
     !policy.drop_block && groups.iter().any(|group| group.binds)
 }
 
-fn unchanged(groups: &[Group], before: Totals, verdict: Verdict, over: Vec<Excess>, reason: Reason) -> Plan {
+fn unchanged(
+    groups: &[Group],
+    before: Totals,
+    demands: Demands,
+    verdict: Verdict,
+    over: Vec<Excess>,
+    reason: Reason,
+) -> Plan {
     let keep = |group: &Group| {
         let reason = match group.pin {
             Some(pin) if reason == Reason::Recent => Reason::Pinned { pin },
@@ -293,7 +332,14 @@ fn unchanged(groups: &[Group], before: Totals, verdict: Verdict, over: Vec<Exces
         };
         Decision { action: Action::Keep, stages: 0, reason, before: group.size, after: group.size }
     };
-    Plan { verdict, decisions: groups.iter().map(keep).collect(), before, after: before, over, cold: false }
+    Plan {
+        verdict,
+        decisions: groups.iter().map(keep).collect(),
+        before,
+        after: before,
+        over,
+        occasion: demands.occasion,
+    }
 }
 
 /// Returns the target of a compaction: that of the policy, raised to what is pinned plus some slack, but never above

@@ -1,6 +1,6 @@
 //! Faults: settings of a policy that cannot work.
 
-use super::{Mode, Pace, Policy, Stage, Tokens};
+use super::{Limits, Mode, Pace, Payback, Policy, Stage, Tokens};
 use crate::size::Measure;
 
 impl Policy {
@@ -9,8 +9,10 @@ impl Policy {
     pub fn faults(&self) -> Vec<PolicyFault> {
         let mut faults = Vec::new();
         let (cold, cold_target) = (self.cold.map(|cold| cold.limits), self.cold.map(|cold| cold.target));
+        let payback = self.payback.map(|payback| payback.limits);
         let all = [("limits", Some(self.limits)), ("target", self.target), ("hard", self.hard)];
         let all = all.into_iter().chain([("cold.limits", cold), ("cold.target", cold_target)]);
+        let all = all.chain([("payback.limits", payback)]);
         for (place, limits) in all.filter_map(|(place, limits)| Some((place, limits?))) {
             if let Some(Tokens::Share(share)) = limits.tokens
                 && !(share > 0.0 && share <= 1.0)
@@ -23,14 +25,34 @@ impl Policy {
                 faults.push(PolicyFault::Zero { place, measure });
             }
         }
-        if let Some(target) = self.target {
+        let pairs = [("target", self.target, Some(self.limits)), ("cold.target", cold_target, cold)];
+        for (place, target, limits) in pairs {
+            let (Some(target), Some(limits)) = (target, limits) else { continue };
             for measure in Measure::ALL {
-                if let (Some(target), Some(limit)) = (target.get(measure), self.limits.get(measure))
+                if let (Some(target), Some(limit)) = (target.get(measure), limits.get(measure))
                     && target > limit
                 {
-                    faults.push(PolicyFault::TargetAboveLimit { measure, target, limit });
+                    faults.push(PolicyFault::TargetAboveLimit { place, measure, target, limit });
                 }
             }
+        }
+        let least = [
+            ("caps.file", self.caps.map(|caps| caps.file)),
+            ("caps.other", self.caps.map(|caps| caps.other)),
+            ("repeats.lines", self.repeats.map(|repeats| repeats.lines)),
+            ("index.budget", self.index.map(|index| index.budget)),
+        ];
+        faults.extend(
+            least.into_iter().filter(|(_, value)| *value == Some(0)).map(|(place, _)| PolicyFault::Least { place }),
+        );
+        if let Some(Payback { write, .. }) =
+            self.payback.filter(|payback| !(payback.write >= 1.0 && payback.write.is_finite()))
+        {
+            faults.push(PolicyFault::Price { write });
+        }
+        let is_in_tokens = |limits: Limits| limits.body.is_some() || limits.tokens.is_some();
+        if payback.is_some_and(|limits| !is_in_tokens(limits)) {
+            faults.push(PolicyFault::Payback);
         }
         if let Some(summary) = self.summary() {
             if self.mode == Mode::OnRead {
@@ -57,7 +79,7 @@ pub enum PolicyFault {
     /// A share that is not above 0 and at most 1.
     #[error("{place}.tokens: a share must be greater than 0 and at most 1, got {share}")]
     Share {
-        /// The setting: `limits`, `target`, `hard`, or one of `cold`.
+        /// The setting: `limits`, `target`, `hard`, or one of `cold` or `payback`.
         place: &'static str,
         /// The share.
         share: f64,
@@ -65,7 +87,7 @@ pub enum PolicyFault {
     /// A limit of 0, which no window can meet.
     #[error("{place}: a limit of 0 {measure} leaves nothing to send")]
     Zero {
-        /// The setting: `limits`, `target` or `hard`.
+        /// The setting: `limits`, `target`, `hard`, or one of `cold` or `payback`.
         place: &'static str,
         /// The measure of the limit.
         measure: Measure,
@@ -82,9 +104,26 @@ pub enum PolicyFault {
     /// A pace of 0 calls, at which the limits would never be checked.
     #[error("pace: `calls` must be at least 1")]
     Pace,
+    /// A number of 0 where at least 1 is needed.
+    #[error("{place} must be at least 1")]
+    Least {
+        /// The setting.
+        place: &'static str,
+    },
+    /// A payback without a limit in tokens. It would have no effect.
+    #[error("payback.limits: set `body` or `tokens`")]
+    Payback,
+    /// A price of writing that is below that of reading, or is not a number.
+    #[error("payback.write must be at least 1, got {write}")]
+    Price {
+        /// The price.
+        write: f64,
+    },
     /// A target above its limit. It would have no effect.
-    #[error("target: {target} {measure} is above the limit of {limit}")]
+    #[error("{place}: {target} {measure} is above the limit of {limit}")]
     TargetAboveLimit {
+        /// The setting: `target` or `cold.target`.
+        place: &'static str,
         /// The measure of both.
         measure: Measure,
         /// The target.

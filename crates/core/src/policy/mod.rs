@@ -59,6 +59,10 @@ pub struct Policy {
     /// everything is written anew anyway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cold: Option<Cold>,
+    /// What applies in addition once a compaction has paid for itself. If this is `None`, only the limits decide when to
+    /// compact.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub payback: Option<Payback>,
     /// What no request may exceed, whatever is pinned: if a window cannot meet these limits, Lookback returns an error.
     ///
     /// If this is `None`, the model's context window less the room for its answer is the hard limit, if it is known
@@ -107,11 +111,15 @@ pub struct Policy {
 impl Policy {
     /// Returns the policy that we run in production. It is the default of [`Settings`](crate::Settings).
     ///
-    /// A window that exceeds 64,000 tokens is cut to 32,000, in whole groups, so that it is cut rarely and the
-    /// provider's cache matches in between. The same applies at 80 pictures and files (cut to 40), and at 24,000,000
-    /// bytes (cut to 12,000,000). Pictures and files in tool results are cleared first, except in the newest 4 rounds.
-    /// Tool results longer than 32,000 characters are truncated as they arrive. The page `docs/default-policy.md` gives
-    /// the reasons, with figures.
+    /// A window whose body exceeds 32,000 tokens is compacted to 10,000, so that it is compacted rarely and the
+    /// provider's cache matches in between. If the cache is cold, 14,000 are enough. The same applies at 80 pictures and
+    /// files (compacted to 40), and at 24,000,000 bytes (compacted to 12,000,000). Old pictures and tool results are
+    /// cleared first, and then whole groups are dropped. An index lists the names that have left.
+    ///
+    /// As a tool result arrives, it is capped at 4,000 tokens if it shows a file, and at 400 otherwise. Lines that the
+    /// window shows already are left out.
+    ///
+    /// The page `docs/default-policy.md` gives the reasons, with figures.
     ///
     /// ```
     /// use lookback_core::{Limits, Policy};
@@ -120,18 +128,21 @@ impl Policy {
     /// assert!(policy.faults().is_empty());
     /// ```
     pub fn production() -> Policy {
-        let limits = |tokens, media, bytes| Limits {
-            tokens: Some(Tokens::Count(tokens)),
-            media: Some(media),
-            bytes: Some(bytes),
-            ..Limits::default()
-        };
+        let limits = |body, media, bytes| Limits { media: Some(media), bytes: Some(bytes), ..Limits::body(body) };
+        let cleared = "[tool result cleared: {cut} characters; entry {entry} has them]".to_owned();
         Policy {
-            limits: limits(64_000, 80, 24_000_000),
-            target: Some(limits(32_000, 40, 12_000_000)),
-            arrival: Some(Truncation { head: 24_000, tail: 8_000, ..Truncation::default() }),
-            stages: vec![Stage::ClearMedia { except_newest: 4 }, Stage::Drop],
+            limits: limits(32_000, 80, 24_000_000),
+            target: Some(limits(10_000, 40, 12_000_000)),
+            cold: Some(Cold { limits: Limits::body(14_000), target: Limits::body(10_000), ..Cold::default() }),
             start: Start::UserOrToolPair,
+            caps: Some(Caps { file: 4_000, other: 400, names: 800 }),
+            repeats: Some(Repeats::default()),
+            index: Some(Index::default()),
+            stages: vec![
+                Stage::ClearMedia { except_newest: 3 },
+                Stage::ClearResults { except_newest: 3, marker: Some(cleared) },
+                Stage::Drop,
+            ],
             ..Policy::unlimited()
         }
     }
@@ -172,6 +183,7 @@ impl Policy {
             limits: Limits::default(),
             target: None,
             cold: None,
+            payback: None,
             hard: None,
             keep: Keep::default(),
             system: SystemRule::default(),
@@ -331,7 +343,8 @@ impl Default for Summarize {
 }
 
 /// Lines of a tool result that the window shows already, word for word, in an earlier result. A reference to the entry
-/// that shows them takes their place. If a compaction removes that entry, the lines are put back.
+/// that shows them takes their place. If a compaction removes that entry, the oldest message that refers to it shows the
+/// lines itself, and the others refer to that one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Repeats {
@@ -349,7 +362,7 @@ impl Default for Repeats {
 
 /// An index of what has left the window: a note behind the head of the window, with names that are no longer in it.
 ///
-/// A name is an [identifier](crate::identifiers). Each compaction makes the index anew. Names that the model has written
+/// A name is an [identifier](crate::identifiers). Each compaction from which a name leaves makes the index anew. Names that the model has written
 /// itself come first, then frequent and recent ones. The index helps the model to name things. It does not replace their
 /// contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -369,8 +382,8 @@ impl Default for Index {
 /// Limits that apply in addition if the provider's cache no longer has the window: after a pause, after the system prompt
 /// or the tools have changed, and for another model.
 ///
-/// A pause is the time between the model's last message and the newest message, by the times with which they arrived.
-/// Without times there are no pauses.
+/// A pause is the time between the last call and the newest message, by the times with which messages arrived. The last
+/// call was made when the message arrived that the model answered last. Without times there are no pauses.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cold {
@@ -386,6 +399,47 @@ impl Default for Cold {
     /// Returns a lifetime of 300 seconds, and no limits.
     fn default() -> Self {
         Cold { after: 300, limits: Limits::default(), target: Limits::default() }
+    }
+}
+
+/// Limits that apply in addition once a compaction is repaid.
+///
+/// A large window costs a little more at each call, because all of it is read from the cache. A compaction costs much
+/// once, because what it keeps is written to the cache again. It is repaid as soon as the calls since the last compaction
+/// have read as many tokens too many as the compaction costs. Then it is made. So a window that grows fast is compacted
+/// at a larger size than one that grows slowly, and both cost at most twice what the best moment would have cost.
+///
+/// ```
+/// use lookback_core::{Limits, Payback, Policy};
+///
+/// // At Anthropic's prices for five minutes, a token costs 1.25 to write and 0.1 to read.
+/// let payback = Payback { write: 12.5, limits: Limits::body(20_000) };
+/// assert_eq!(payback.price(10_000), 115_000);
+/// let policy = Policy { payback: Some(payback), ..Policy::production() };
+/// assert!(policy.faults().is_empty());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Payback {
+    /// What it costs to write a token to the cache, in tokens that are read from it.
+    pub write: f64,
+    /// When to compact, at the earliest.
+    pub limits: Limits,
+}
+
+impl Payback {
+    /// Returns what it costs to write this many tokens again instead of reading them, in tokens that are read.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a float saturates as it is cast")]
+    #[allow(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
+    pub fn price(&self, tokens: u64) -> u64 {
+        (tokens as f64 * (self.write - 1.0)).round() as u64
+    }
+}
+
+impl Default for Payback {
+    /// Returns the price of 12.5 tokens, which is Anthropic's, and no limits.
+    fn default() -> Self {
+        Payback { write: 12.5, limits: Limits::default() }
     }
 }
 
@@ -427,6 +481,7 @@ impl Policy {
                 target: cold.target.for_window(window),
                 ..cold
             }),
+            payback: self.payback.map(|payback| Payback { limits: payback.limits.for_window(window), ..payback }),
             hard: hard.map(|hard| hard.for_window(window)),
             ..self.clone()
         }
@@ -483,6 +538,7 @@ impl Policy {
             || self.caps.is_some()
             || self.repeats.is_some()
             || self.index.is_some()
+            || self.payback.is_some()
             || self.cold.is_some_and(|cold| cold.limits.limits_tokens() || cold.target.limits_tokens())
             || self.summary().is_some()
             || self.stages.iter().any(|stage| matches!(stage, Stage::TruncateResults { to, .. } if in_tokens(to)))

@@ -1,6 +1,6 @@
 //! Tightening: two policies become one, so that a window that meets it meets both.
 
-use super::{Cold, Keep, Limits, Mode, Pace, Policy, Tokens};
+use super::{Cold, Keep, Limits, Mode, Pace, Payback, Policy, Tokens};
 use crate::size::Measure;
 use crate::truncation::{Caps, Truncation, Unit};
 
@@ -41,7 +41,8 @@ impl Policy {
         Policy {
             limits,
             target,
-            cold: self.cold.or(by.cold),
+            cold: colder(self.cold, by.cold, window),
+            payback: sooner(self.payback, by.payback, window),
             hard,
             keep: Keep {
                 first: self.keep.first.max(by.keep.first),
@@ -65,14 +66,59 @@ impl Policy {
     /// Returns the policy that applies if the provider's cache no longer has the window. `window` is the model's context
     /// window in tokens.
     pub(crate) fn when_cold(&self, window: Option<u64>) -> Option<Policy> {
-        let Cold { limits, target, .. } = self.cold?;
-        let limits = self.limits.least(&limits, window);
-        let target = self.target.unwrap_or(self.limits).least(&target, window).least(&limits, window);
-        Some(Policy { limits, target: Some(target), ..self.clone() })
+        self.cold.map(|cold| self.lowered(&cold.limits, &cold.target, window))
+    }
+
+    /// Returns the policy that applies once a compaction is repaid. `window` is the model's context window in tokens.
+    pub(crate) fn when_repaid(&self, window: Option<u64>) -> Option<Policy> {
+        self.payback.map(|payback| self.lowered(&payback.limits, &Limits::default(), window))
+    }
+
+    fn lowered(&self, limits: &Limits, target: &Limits, window: Option<u64>) -> Policy {
+        let limits = self.limits.least(limits, window);
+        let target = self.target.unwrap_or(self.limits).least(target, window).least(&limits, window);
+        Policy { limits, target: Some(target), ..self.clone() }
     }
 }
 
+/// Returns the payback that comes sooner.
+fn sooner(one: Option<Payback>, other: Option<Payback>, window: Option<u64>) -> Option<Payback> {
+    match (one, other) {
+        (Some(one), Some(other)) => {
+            Some(Payback { write: one.write.min(other.write), limits: one.limits.least(&other.limits, window) })
+        }
+        (one, other) => one.or(other),
+    }
+}
+
+/// Returns the smaller of each limit for a cold cache.
+fn colder(one: Option<Cold>, other: Option<Cold>, window: Option<u64>) -> Option<Cold> {
+    let both = match (one, other) {
+        (Some(one), Some(other)) => Cold {
+            after: one.after.min(other.after),
+            limits: one.limits.least(&other.limits, window),
+            target: one.target.least(&other.target, window),
+        },
+        (one, other) => one.or(other)?,
+    };
+    Some(Cold { target: both.target.no_higher_than(&both.limits, window), ..both })
+}
+
 impl Limits {
+    /// Returns these limits, each lowered to another's, if it is higher.
+    fn no_higher_than(&self, other: &Limits, window: Option<u64>) -> Limits {
+        let least = self.least(other, window);
+        Limits {
+            tokens: self.tokens.and(least.tokens),
+            body: self.body.and(least.body),
+            messages: self.messages.and(least.messages),
+            turns: self.turns.and(least.turns),
+            rounds: self.rounds.and(least.rounds),
+            bytes: self.bytes.and(least.bytes),
+            media: self.media.and(least.media),
+        }
+    }
+
     /// Returns the smaller of each limit.
     fn least(&self, other: &Limits, window: Option<u64>) -> Limits {
         let least = |one: Option<u64>, other: Option<u64>| match (one, other) {

@@ -29,10 +29,10 @@ impl View {
             changed: self.changed,
             preamble: self.beside.preamble.as_ref().map(|(position, _)| *position),
             calibrations: self.beside.calibrations.clone(),
-            model: self.beside.model.clone(),
-            answer: self.history.answer,
-            answered: self.history.answered,
+            last_call: Box::new(self.beside.last_call.clone()),
             newest: self.history.newest,
+            compacted: self.history.compacted,
+            reading: self.history.reading.clone(),
         }
     }
 
@@ -47,16 +47,16 @@ impl View {
             messages: checkpoint.messages,
             chain: checkpoint.chain,
             path: checkpoint.path.clone(),
-            answer: checkpoint.answer,
-            answered: checkpoint.answered,
             newest: checkpoint.newest,
+            compacted: checkpoint.compacted,
+            reading: checkpoint.reading.clone(),
         };
         let mut view = View {
             history,
             beside: Beside {
                 calibrations: checkpoint.calibrations.clone(),
                 label: checkpoint.label.clone(),
-                model: checkpoint.model.clone(),
+                last_call: (*checkpoint.last_call).clone(),
                 ..Beside::default()
             },
             changed: checkpoint.changed,

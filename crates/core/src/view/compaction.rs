@@ -9,15 +9,20 @@ use super::calls::Calls;
 use super::groups::{Author, Item, ViewGroup};
 use super::sizes::Sizes;
 use crate::edit;
-use crate::entry::{Compaction, NameIndex, Position, RunningSummary, ShownItem};
+use crate::entry::{CompactedGroups, Compaction, NameIndex, Position, Reading, RunningSummary, ShownItem};
 use crate::group::GroupKind;
 use crate::message::Message;
-use crate::plan::Action;
+use crate::plan::{Action, Reason};
 use crate::size::Size;
 
 impl View {
     /// Applies a compaction.
     pub(super) fn compact(&mut self, position: Position, compaction: &Compaction) {
+        self.history.compacted = Some(position);
+        let is_cut = |outcome: &CompactedGroups| matches!(outcome.decision.reason, Reason::Exceeded { .. });
+        if compaction.summary.is_some() || compaction.groups.iter().any(is_cut) {
+            self.history.reading = Reading::default();
+        }
         let late = std::mem::take(&mut self.late);
         let waiting: HashMap<Position, &Item> = late.items().iter().map(|item| (item.position, item)).collect();
         let groups = std::mem::take(&mut self.groups);

@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use crate::entry::{Arrival, Millis, Origin, Position};
-use crate::wire::Role;
+use crate::entry::{Arrival, Millis, Origin, Position, Reading};
 
 /// What is counted over the whole history of a branch.
 #[derive(Clone, Default)]
@@ -18,12 +17,12 @@ pub(super) struct History {
     pub(super) chain: u128,
     /// The entries of the branch.
     pub(super) path: Vec<Range<Position>>,
-    /// The model's newest message, which answers the last call.
-    pub(super) answer: Option<Position>,
-    /// When it arrived, if that is known.
-    pub(super) answered: Option<Millis>,
     /// When the newest message arrived, if that is known.
     pub(super) newest: Option<Millis>,
+    /// The last compaction.
+    pub(super) compacted: Option<Position>,
+    /// What was read since the last compaction that a limit asked for.
+    pub(super) reading: Reading,
 }
 
 impl History {
@@ -36,14 +35,11 @@ impl History {
     }
 
     /// Counts a message, unless it is Lookback's own.
-    pub(super) fn count(&mut self, position: Position, arrival: &Arrival) {
+    pub(super) fn count(&mut self, arrival: &Arrival) {
         if arrival.origin != Origin::Lookback {
             self.messages = self.messages.saturating_add(1);
             self.chain = chain(self.chain, arrival.digest);
             self.newest = arrival.time;
-            if arrival.message.role() == Role::Assistant {
-                (self.answer, self.answered) = (Some(position), arrival.time);
-            }
         }
     }
 }

@@ -23,7 +23,7 @@ use self::index::Index;
 use self::late::Late;
 use self::sizes::Sizes;
 use crate::dialect::Preamble;
-use crate::entry::{Entry, Label, Millis, NameIndex, Position, RunningSummary};
+use crate::entry::{Entry, Label, LastCall, Millis, NameIndex, Position, Reading, RunningSummary};
 use crate::group::GroupKind;
 use crate::size::{Size, Totals};
 use crate::tokens::Calibration;
@@ -66,8 +66,8 @@ struct Beside {
     calibrations: BTreeMap<String, Calibration>,
     /// The current author and tags.
     label: Label,
-    /// The model of the newest usage report.
-    model: Option<String>,
+    /// The last call of the model.
+    last_call: LastCall,
 }
 
 impl fmt::Debug for View {
@@ -196,7 +196,10 @@ impl View {
             Entry::Usage(usage) => {
                 let calibration = self.beside.calibrations.entry(usage.model.clone()).or_default();
                 calibration.observe(usage.estimated, usage.reported);
-                self.beside.model = Some(usage.model.clone());
+                if let Some(asked) = &usage.asked {
+                    self.beside.last_call.report = Some((position, asked.clone()));
+                    self.beside.last_call.reports.insert(asked.clone(), position);
+                }
             }
             Entry::Label(label) => self.beside.label = label.clone(),
             Entry::Checkpoint(_) | Entry::Branch { .. } => {}
@@ -219,21 +222,46 @@ impl View {
         self.history.path.push(position..position);
     }
 
-    /// Returns how long nothing was said after the model's newest message, in milliseconds, if that is known.
-    pub(crate) fn pause(&self) -> Option<Millis> {
-        Some(self.history.newest?.saturating_sub(self.history.answered?))
+    /// Counts a call, which the message at this position answers.
+    fn was_called(&mut self, position: Position) {
+        let last = &mut self.beside.last_call;
+        (last.before, last.answer, last.asked) = (last.answer, Some(position), self.history.newest);
+        self.history.reading.add(self.sizes.totals().size.tokens);
     }
 
-    /// Returns whether the next call has another system prompt, other tools or another model than the last one.
-    pub(crate) fn is_changed_for(&self, model: Option<&str>) -> bool {
-        let preamble = self.beside.preamble.as_ref().map(|(position, _)| *position).max(self.changed);
-        let changed = self.history.answer.is_some_and(|answer| preamble.is_some_and(|preamble| preamble > answer));
-        changed || matches!((model, &self.beside.model), (Some(model), Some(last)) if model != last)
+    /// Returns the time between the last call and the newest message, in milliseconds, if that is known.
+    pub(crate) fn pause(&self) -> Option<Millis> {
+        Some(self.history.newest?.saturating_sub(self.beside.last_call.asked?))
+    }
+
+    /// Returns what was read since the last compaction that a limit asked for.
+    pub(crate) fn reading(&self) -> &Reading {
+        &self.history.reading
+    }
+
+    /// Returns whether the system prompt or the tools have changed since the last call.
+    pub(crate) fn has_new_preamble(&self) -> bool {
+        self.beside.last_call.answer.is_some_and(|answer| self.changed().is_some_and(|changed| changed > answer))
+    }
+
+    /// Returns whether the last call went to another model than this one, whose cache does not have the window.
+    pub(crate) fn is_new_to(&self, model: &str) -> bool {
+        let LastCall { before, report, reports, .. } = &self.beside.last_call;
+        // Only a report of the last call says which model it went to.
+        let last = report.as_ref().filter(|(position, _)| Some(*position) > *before).map(|(_, model)| model);
+        last.is_some_and(|last| last != model)
+            // It may have read this window earlier.
+            && reports.get(model).is_none_or(|report| Some(*report) < self.history.compacted.max(self.changed()))
+    }
+
+    /// Returns the last entry that changed the system prompt or the tools.
+    fn changed(&self) -> Option<Position> {
+        self.beside.preamble.as_ref().map(|(position, _)| *position).max(self.changed)
     }
 
     /// Computes `outdated`.
     fn is_outdated(&self) -> bool {
-        let changed = self.beside.preamble.as_ref().map(|(position, _)| *position).max(self.changed);
+        let changed = self.changed();
         changed.is_some_and(|changed| self.messages().any(|item| item.position < changed && item.shows_signed()))
     }
 }

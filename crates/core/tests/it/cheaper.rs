@@ -1,7 +1,8 @@
 //! What makes a window cheaper without losing what it needs: limits on the body, an index of what has left, lines that
 //! are shown once, caps by kind, and cuts while the cache is cold.
 
-use lookback_core::policy::{Cold, Index, Repeats};
+use lookback_core::plan::{Occasion, Verdict};
+use lookback_core::policy::{Cold, Index, Payback, Repeats};
 use lookback_core::transcript::{Entry, Origin, UsageReport};
 use lookback_core::{Caps, Dialect, Engine, Limits, Message, Policy, Preamble, Settings, ToolCall, View};
 use serde_json::value::RawValue;
@@ -125,6 +126,68 @@ fn lines_are_put_back_if_the_entry_that_shows_them_leaves() {
 }
 
 #[test]
+fn of_those_that_refer_to_lost_lines_the_oldest_shows_them() {
+    let caps = Some(Caps { file: 4_000, other: 700, names: 0 });
+    let policy = Policy { repeats: Some(Repeats::default()), caps, ..Policy::unlimited() };
+    let mut engine = engine(policy);
+    engine.push(Message::user("Read it again and again.")).unwrap();
+    call(&mut engine, "c1", "{}", &file(0..40));
+    // It would exceed its cap if it showed the lines of the first itself.
+    call(&mut engine, "c2", "{}", &file(0..70));
+    call(&mut engine, "c3", "{}", &file(0..30));
+    call(&mut engine, "c4", "{}", &file(40..70));
+    engine.push(Message::assistant("I have read it.")).unwrap();
+    assert_eq!(shown(engine.view()).matches("as shown above, in entry 2 ").count(), 2);
+    assert_eq!(shown(engine.view()).matches("as shown above, in entry 4 ").count(), 1);
+    let before = engine.view().totals().size.messages;
+    engine.compact(&Policy { limits: Limits::messages(before - 1), ..engine.settings().policy.clone() });
+    let sent = shown(engine.view());
+    assert!(!sent.contains("c1") && !sent.contains("in entry 2 "), "{sent}");
+    assert_eq!(sent.matches("number_5 ").count(), 1, "{sent}");
+    assert!(sent.contains("lines cut; entry 4 has them"), "{sent}");
+    assert!(sent.contains("lines as shown above, in entry 4 "), "{sent}");
+    // The fourth referred to lines that the second does not show anymore.
+    assert!((40..70).all(|line| sent.contains(&format!("number_{line} "))), "{sent}");
+}
+
+#[test]
+fn references_count_toward_a_cap() {
+    let caps = Some(Caps { file: 200, other: 200, names: 0 });
+    let policy = Policy { repeats: Some(Repeats { lines: 1, tokens: 1 }), caps, ..Policy::unlimited() };
+    let mut engine = engine(policy);
+    let known = |line: usize| format!("{line}\n");
+    call(&mut engine, "c1", "{}", &(0..50).map(known).collect::<String>());
+    // Each second line is known, and a reference is longer than the line.
+    let mixed = (0..50).map(|line| format!("{line}\nnew line {line}\n")).collect::<String>();
+    call(&mut engine, "c2", "{}", &mixed);
+    let newest = engine.view().messages().last().unwrap();
+    assert!(newest.size().tokens < 300, "{}", shown(engine.view()));
+}
+
+#[test]
+fn an_index_stays_as_it_is_if_no_name_leaves() {
+    let index = Some(Index { budget: 200 });
+    let policy = Policy { limits: Limits::body(1_600), target: Some(Limits::body(800)), index, ..Policy::unlimited() };
+    let mut engine = engine(policy);
+    engine.push(Message::user("Fix it.")).unwrap();
+    let mut number = 0;
+    while engine.view().index().is_none() {
+        let path = format!(r#"{{"path":"src/module_{number}.rs"}}"#);
+        call(&mut engine, &format!("c{number}"), &path, &"some prose, and more of it ".repeat(8));
+        engine.window();
+        number += 1;
+    }
+    let index = |engine: &Engine| engine.view().index().map(|index| index.message.text());
+    let before = index(&engine);
+    engine.receive(Message::user("Remember the tests."), Origin::Lookback, None).unwrap();
+    engine.push(Message::assistant("I will.")).unwrap();
+    let entries = engine.dismiss(|_| true);
+    let rewritten = |entry: &Entry| matches!(entry, Entry::Compaction(compaction) if compaction.index.is_some());
+    assert!(!entries.is_empty() && !entries.iter().any(rewritten));
+    assert_eq!(index(&engine), before);
+}
+
+#[test]
 fn a_result_never_refers_to_what_is_shown_below_it() {
     let policy = Policy { repeats: Some(Repeats::default()), ..Policy::unlimited() };
     let mut engine = engine(policy);
@@ -171,38 +234,82 @@ fn half_full(times: impl Fn(i64) -> Option<i64>) -> Engine {
     engine
 }
 
-fn compacts(engine: &mut Engine) -> bool {
+/// Returns why the next window is compacted at lower limits than usual, if it is.
+fn occasion(engine: &mut Engine) -> Option<Occasion> {
     let outcome = engine.window();
-    let cold = |entry: &Entry| matches!(entry, Entry::Compaction(compaction) if compaction.cold);
-    let compacted = outcome.entries.iter().any(cold);
-    assert_eq!(outcome.plan.is_some_and(|plan| plan.cold), compacted);
-    compacted
+    let occasion = |entry: &Entry| match entry {
+        Entry::Compaction(compaction) => compaction.occasion,
+        _ => None,
+    };
+    let recorded = outcome.entries.iter().find_map(occasion);
+    assert_eq!(outcome.plan.and_then(|plan| plan.occasion), recorded);
+    recorded
 }
 
 #[test]
 fn a_cold_cache_is_a_free_cut() {
-    assert!(!compacts(&mut half_full(|_| None)), "without times, nothing is cold");
-    assert!(!compacts(&mut half_full(|number| Some(number * 60_000))), "no pause");
+    assert_eq!(occasion(&mut half_full(|_| None)), None, "without times, nothing is cold");
+    assert_eq!(occasion(&mut half_full(|number| Some(number * 60_000))), None, "no pause");
     let mut paused = half_full(|number| Some(number * 60_000));
-    paused.push(Message::assistant("Done.")).unwrap();
     paused.receive(Message::assistant("Done."), Origin::Client, Some(600_000)).unwrap();
     paused.receive(Message::user("And now?"), Origin::Client, Some(901_000)).unwrap();
-    assert!(compacts(&mut paused));
-    assert!(!compacts(&mut paused), "once");
+    // The call that was answered at 600 seconds was made at 540.
+    let explained = paused.explain();
+    assert_eq!((explained.verdict, explained.occasion), (Verdict::Compact, Some(Occasion::Pause { millis: 361_000 })));
+    assert_eq!(occasion(&mut paused), Some(Occasion::Pause { millis: 361_000 }));
+    assert_eq!(occasion(&mut paused), None, "once");
+
+    // A client that sends its history with each question brings the answer and the next question at the same time.
+    let mut synced = half_full(|number| Some(number * 60_000));
+    synced.receive(Message::assistant("Done."), Origin::Client, Some(901_000)).unwrap();
+    synced.receive(Message::user("And now?"), Origin::Client, Some(901_000)).unwrap();
+    assert_eq!(occasion(&mut synced), Some(Occasion::Pause { millis: 361_000 }));
 
     let mut told = half_full(|_| None);
     told.cache_is_cold();
-    assert!(compacts(&mut told));
+    assert_eq!(occasion(&mut told), Some(Occasion::Told));
 
     let mut instructed = half_full(|_| None);
     let tools = RawValue::from_string(r#"[{"type":"function","function":{"name":"read"}}]"#.to_owned()).unwrap();
     instructed.set_preamble(&Preamble::default().with_tools(tools));
-    assert!(compacts(&mut instructed));
+    assert_eq!(occasion(&mut instructed), Some(Occasion::Preamble));
 
     let mut other = half_full(|_| None);
-    let report = |model: &str| UsageReport { model: model.to_owned(), estimated: 10, reported: 10 };
+    let report = |asked: &str| {
+        let (model, asked) = ("a name of the provider's".to_owned(), Some(asked.to_owned()));
+        UsageReport { model, asked, estimated: 10, reported: 10 }
+    };
     other.usage(report("gpt-4o"));
-    assert!(!compacts(&mut other));
+    assert_eq!(occasion(&mut other), None);
     other.usage(report("gpt-5"));
-    assert!(compacts(&mut other));
+    assert_eq!(occasion(&mut other), None, "the model has read this window before");
+    let mut other = half_full(|_| None);
+    other.usage(report("gpt-5"));
+    assert_eq!(occasion(&mut other), Some(Occasion::Model));
+}
+
+#[test]
+fn a_compaction_is_made_once_it_is_repaid() {
+    let payback = Payback { write: 5.0, limits: Limits::body(400) };
+    let (limits, target) = (Limits::body(2_000), Some(Limits::body(200)));
+    let policy = Policy { limits, target, payback: Some(payback), ..Policy::unlimited() };
+    // What a window has beyond the target is read at each call. A fast session is compacted at a larger size.
+    let size_of_compaction = |words: usize| {
+        let mut engine = engine(policy.clone());
+        engine.push(Message::user("Go on.")).unwrap();
+        for number in 0..100 {
+            let size = engine.view().totals().size.tokens;
+            if let Some(Occasion::Repaid { read, price }) = occasion(&mut engine) {
+                assert_eq!(price, 800, "200 tokens are written for five instead of read for one");
+                assert!(read >= price);
+                assert!(engine.view().totals().size.tokens < 400);
+                return (size, engine.view().checkpoint().reading.beyond(0));
+            }
+            call(&mut engine, &format!("c{number}"), "{}", &"word ".repeat(words));
+        }
+        unreachable!("a window that grows is compacted")
+    };
+    let ((slow, after), (fast, _)) = (size_of_compaction(60), size_of_compaction(240));
+    assert!(400 < slow && slow < fast && fast < 2_000, "{slow} {fast}");
+    assert_eq!(after, 0, "the next one has to be repaid anew");
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use crate::common::{Run, laws};
 use lookback_core::transcript::Origin;
-use lookback_core::{Caps, Dialect, Index, Limits, Policy, Repeats, Role, Settings, Stage, Truncation};
+use lookback_core::{Caps, Dialect, Index, Limits, Payback, Policy, Repeats, Role, Settings, Stage, Truncation};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -50,6 +50,10 @@ fn policies() -> Vec<Policy> {
             index: Some(Index { budget: 800 }),
             stages: vec![Stage::ClearResults { except_newest: 0, marker: None }, Stage::Drop],
             ..Policy::unlimited()
+        },
+        Policy {
+            payback: Some(Payback { limits: Limits::body(14_000), ..Payback::default() }),
+            ..Policy::production()
         },
     ]
 }

@@ -1,41 +1,76 @@
-//! The setting `max_cost_per_call`: a limit in tokens, from what a call may cost.
+//! The settings `max_cost_per_call` and `prices`: a limit in tokens from what a call may cost, and the moment of a
+//! compaction from what it costs.
 
-use lookback_core::policy::{Limits, Policy, Tokens};
+use lookback_core::policy::{Limits, Payback, Policy, Tokens};
+use lookback_core::size::Measure;
 
 use super::PolicyError;
-use crate::prices::Prices;
+use crate::prices::{Price, Prices};
 
 const COST: &str = "max_cost_per_call";
 const PRICES: &str = "prices";
 
-/// Returns whether this is one of the two settings that [`take`] takes.
+/// Returns whether this is one of the two settings.
 pub(super) fn is_setting(key: &str) -> bool {
     key == COST || key == PRICES
 }
 
-/// Takes what a call may cost, and at which prices, from the settings, and limits the policy's tokens by it. A target in
-/// tokens keeps its proportion to the limit.
-pub(super) fn take(policy: Policy, settings: &mut Vec<(&str, &str)>) -> Result<Policy, PolicyError> {
+/// Changes a policy by the two settings, after all others: with what a call may cost, its tokens are limited. With prices
+/// alone, it compacts once that is repaid.
+pub(super) fn apply(policy: Policy, settings: &[(&str, &str)]) -> Result<Policy, PolicyError> {
     let last = |key: &str| settings.iter().rev().find(|(given, _)| *given == key).map(|(_, value)| *value);
     let (cost, prices) = (last(COST), last(PRICES));
-    settings.retain(|(key, _)| !is_setting(key));
+    let sets = |keys: [&str; 2]| settings.iter().any(|(key, _)| keys.contains(key));
     let refused = |option, demand, value: &str| PolicyError::Refused { option, demand, value: value.to_owned() };
-    let Some(cost) = cost else {
-        return prices.map_or(Ok(policy), |name| Err(refused(PRICES, "given with max_cost_per_call", name)));
-    };
-    let dollars = cost.parse::<f64>().ok().filter(|dollars| dollars.is_finite() && *dollars > 0.0);
-    let dollars = dollars.ok_or_else(|| refused(COST, "an amount in US dollars above 0", cost))?;
     let builtin = Prices::builtin();
-    let name = prices.or_else(|| builtin.names().next()).unwrap_or_default();
-    let price = builtin.find(name).ok_or_else(|| refused(PRICES, "a built-in price, or a model that has one", name))?;
-    let tokens = price.tokens_for(dollars);
-    let target = policy.target.map(|target| match (policy.limits.tokens, target.tokens) {
-        (Some(Tokens::Count(limit)), Some(Tokens::Count(aim))) if limit > 0 => {
-            let aim = u128::from(aim) * u128::from(tokens) / u128::from(limit);
-            Limits { tokens: Some(Tokens::Count(u64::try_from(aim).unwrap_or(u64::MAX))), ..target }
+    let price = |name: &str| {
+        let found = builtin.find(name).cloned();
+        found.ok_or_else(|| refused(PRICES, "a built-in price, or a model that has one", name))
+    };
+    match (cost, prices) {
+        (None, None) => Ok(policy),
+        (None, Some(name)) => {
+            let demand = "given with max_cost_per_call, or for a policy with a target in tokens";
+            repaid(policy, &price(name)?).ok_or_else(|| refused(PRICES, demand, name))
         }
-        _ => target,
-    });
-    let limits = Limits { tokens: Some(Tokens::Count(tokens)), ..policy.limits };
-    Ok(Policy { limits, target, ..policy })
+        (Some(cost), prices) => {
+            let dollars = cost.parse::<f64>().ok().filter(|dollars| dollars.is_finite() && *dollars > 0.0);
+            let dollars = dollars.ok_or_else(|| refused(COST, "an amount in US dollars above 0", cost))?;
+            let price = price(prices.or_else(|| builtin.names().next()).unwrap_or_default())?;
+            if sets(["max_tokens", "limits.tokens"]) {
+                return Err(refused(COST, "given without max_tokens", cost));
+            }
+            Ok(limited(policy, price.tokens_for(dollars), sets(["target_tokens", "target.tokens"])))
+        }
+    }
+}
+
+/// Returns the policy with a limit in tokens. Its target in tokens keeps its proportion to the limit, or has that of the
+/// body, or is a half, unless it is given.
+fn limited(policy: Policy, tokens: u64, target_is_given: bool) -> Policy {
+    let count = |tokens| Some(Tokens::Count(tokens));
+    let scaled = |target: Limits| {
+        let pair = |measure| Some((target.get(measure)?, policy.limits.get(measure).filter(|limit| *limit > 0)?));
+        let (aim, limit) = pair(Measure::Tokens).or_else(|| pair(Measure::Body)).unwrap_or((1, 2));
+        let aim = u128::from(aim) * u128::from(tokens) / u128::from(limit);
+        Limits { tokens: count(u64::try_from(aim).unwrap_or(u64::MAX)), ..target }
+    };
+    let target = policy.target.map(|target| if target_is_given { target } else { scaled(target) });
+    Policy { limits: Limits { tokens: count(tokens), ..policy.limits }, target, ..policy }
+}
+
+/// Returns the policy that compacts once that is repaid at a price, and not below one and a half times its target. `None`
+/// if the target is not in tokens.
+fn repaid(policy: Policy, price: &Price) -> Option<Policy> {
+    let target = policy.target?;
+    let earliest = |measure| target.get(measure).map(|target| target.saturating_add(target / 2));
+    let limits = match (earliest(Measure::Body), earliest(Measure::Tokens)) {
+        (Some(body), _) => Limits::body(body),
+        (None, Some(tokens)) => Limits::tokens(tokens),
+        (None, None) => return None,
+    };
+    let write = (price.write / price.read).max(1.0);
+    // Where reading costs nothing, a compaction is never repaid.
+    let payback = write.is_finite().then_some(Payback { write, limits });
+    Some(Policy { payback, ..policy })
 }

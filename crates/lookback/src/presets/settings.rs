@@ -16,11 +16,11 @@ pub(super) fn pairs<'a>(settings: impl IntoIterator<Item = &'a str>) -> Result<V
 }
 
 /// Changes settings of a policy, which must make sense afterwards.
-pub(super) fn apply(policy: Policy, mut settings: Vec<(&str, &str)>) -> Result<Policy, PolicyError> {
-    let mut policy = cost::take(policy, &mut settings)?;
-    for (key, value) in settings {
+pub(super) fn apply(mut policy: Policy, settings: &[(&str, &str)]) -> Result<Policy, PolicyError> {
+    for (key, value) in settings.iter().filter(|(key, _)| !cost::is_setting(key)) {
         policy = set(&policy, key, value)?;
     }
+    let policy = cost::apply(policy, settings)?;
     match policy.faults().into_iter().next() {
         Some(fault) => Err(fault.into()),
         None => Ok(policy),
@@ -28,10 +28,11 @@ pub(super) fn apply(policy: Policy, mut settings: Vec<(&str, &str)>) -> Result<P
 }
 
 /// The members of a policy.
-pub(super) const MEMBERS: [&str; 16] = [
+pub(super) const MEMBERS: [&str; 17] = [
     "limits",
     "target",
     "cold",
+    "payback",
     "hard",
     "keep",
     "system",

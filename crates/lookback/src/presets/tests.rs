@@ -1,7 +1,7 @@
 //! Tests of the presets, typed and by name.
 
-use lookback_core::policy::{Cold, Index, Limits, Repeats, Tokens};
-use lookback_core::{Caps, Pace, Role};
+use lookback_core::policy::{Limits, Payback, Tokens};
+use lookback_core::{Pace, Role, Truncation};
 
 use super::options::SYSTEMS;
 use super::settings::{MEMBERS, is_key};
@@ -90,14 +90,26 @@ fn a_wrong_setting_says_what_is_wrong() {
 fn what_a_call_may_cost_is_a_limit_in_tokens() {
     let of = |policy: &Policy| (policy.limits.tokens, policy.target.and_then(|target| target.tokens));
     let count = |tokens| Some(Tokens::Count(tokens));
-    let (Some(Tokens::Count(limit)), Some(Tokens::Count(target))) = of(&Policy::production()) else { unreachable!() };
+    let (limit, target) =
+        (Policy::production().limits.body.unwrap(), Policy::production().target.unwrap().body.unwrap());
     let cheap = named("default:max_cost_per_call=0.01").unwrap();
     assert_eq!(of(&cheap), (count(33_333), count(33_333 * target / limit)));
+    let messages = named("messages:max_cost_per_call=0.01,target_messages=10").unwrap();
+    assert_eq!(of(&messages), (count(33_333), count(16_666)));
     assert_eq!(cheap.limits.media, Policy::production().limits.media);
     let model = named("tokens:max_cost_per_call=0.01,prices=gpt-4o,target_tokens=1000").unwrap();
     assert_eq!(of(&model), (count(8_000), count(1_000)));
     let system = named("turn-window:max_cost_per_call=0.01,prices=openai").unwrap();
     assert_eq!(of(&system).0, count(80_000));
+}
+
+#[test]
+fn prices_decide_when_a_compaction_is_repaid() {
+    let target = Policy::production().target.unwrap().body.unwrap();
+    let payback = named("default:prices=anthropic-5m").unwrap().payback.unwrap();
+    assert_eq!((payback.write, payback.limits), (12.5, Limits::body(target * 3 / 2)));
+    let tokens = named("tokens:max_tokens=64000,target_tokens=20000,prices=gpt-4o").unwrap().payback.unwrap();
+    assert_eq!((tokens.write, tokens.limits), (2.0, Limits::tokens(30_000)));
 }
 
 #[test]
@@ -111,15 +123,25 @@ fn a_cost_that_makes_no_sense_is_refused() {
         message("default:max_cost_per_call=1,prices=abacus"),
         "prices must be a built-in price, or a model that has one, got abacus"
     );
-    assert_eq!(message("default:prices=openai"), "prices must be given with max_cost_per_call, got openai");
+    assert_eq!(
+        message("messages:prices=openai"),
+        "prices must be given with max_cost_per_call, or for a policy with a target in tokens, got openai"
+    );
+    assert_eq!(
+        message("default:max_cost_per_call=1,max_tokens=1000"),
+        "max_cost_per_call must be given without max_tokens, got 1"
+    );
     assert_eq!(message("default:max_cost_per_call=0.0000000001"), "limits: a limit of 0 tokens leaves nothing to send");
 }
 
 #[test]
 fn every_member_of_a_policy_is_a_key() {
-    let full = Policy { hard: Some(Limits::default()), target: Some(Limits::default()), ..Policy::production() };
-    let full = Policy { caps: Some(Caps::default()), repeats: Some(Repeats::default()), ..full };
-    let full = Policy { index: Some(Index::default()), cold: Some(Cold::default()), ..full };
+    let full = Policy {
+        hard: Some(Limits::default()),
+        payback: Some(Payback::default()),
+        arrival: Some(Truncation::default()),
+        ..Policy::production()
+    };
     let full = serde_json::to_value(full).unwrap();
     let members: Vec<_> = full.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(MEMBERS.len(), members.len());
@@ -196,7 +218,7 @@ fn every_preset_can_be_written_as_toml_and_read_again() {
         assert_eq!(parse(&text).unwrap(), policy, "{text}");
     }
     let policy = named("default:max_tokens=0.7").unwrap();
-    let odd = [r#"pace={"calls":3}"#, r#"arrival.marker="\n[... \"cut\" ...]\n""#, "stages=[]"];
+    let odd = [r#"pace={"calls":3}"#, r#"arrival={"head":9,"marker":"\n[... \"cut\" ...]\n"}"#, "stages=[]"];
     let policy = with(policy, odd).unwrap();
     assert_eq!(parse(&to_toml(&policy).unwrap()).unwrap(), policy);
 }

@@ -49,7 +49,7 @@ pub fn named_with<'a>(text: &'a str, more: impl IntoIterator<Item = &'a str>) ->
     let settings = pairs(settings.split(',').filter(|setting| !setting.is_empty()).chain(more))?;
     if let Some(system) = SYSTEMS.iter().find(|system| system.name == name) {
         let (own, others) = Options::take(system, settings)?;
-        return apply((system.policy)(&own)?, others);
+        return apply((system.policy)(&own)?, &others);
     }
     let policy = match name {
         "default" => Policy::production(),
@@ -60,7 +60,7 @@ pub fn named_with<'a>(text: &'a str, more: impl IntoIterator<Item = &'a str>) ->
         "tokens" => tokens(8_000).into(),
         _ => return Err(PolicyError::Unknown { name: name.to_owned() }),
     };
-    apply(policy, settings)
+    apply(policy, &settings)
 }
 
 /// Changes settings of a policy. Each is `KEY=VALUE`, with a path of the policy as its key, or the short form of one.
@@ -68,7 +68,7 @@ pub fn named_with<'a>(text: &'a str, more: impl IntoIterator<Item = &'a str>) ->
 /// # Errors
 /// Returns an error if a setting, or the policy that results, makes no sense.
 pub fn with<'a>(policy: Policy, settings: impl IntoIterator<Item = &'a str>) -> Result<Policy, PolicyError> {
-    apply(policy, pairs(settings)?)
+    apply(policy, &pairs(settings)?)
 }
 
 /// Reads a policy from the text of a file: JSON if it begins with a brace, TOML otherwise. If the file names a

@@ -1,6 +1,7 @@
 //! Going through a log entry by entry, and writing down each call.
 
 use lookback_core::message::Role;
+use lookback_core::plan::Occasion;
 use lookback_core::tokens::TokenCounter;
 use lookback_core::transcript::{Arrival, Entry, Millis, Origin, Position, UsageReport};
 use lookback_core::view::View;
@@ -42,8 +43,8 @@ struct Since {
     branch: bool,
     preamble: bool,
     repair: bool,
-    /// The newest compaction.
-    compaction: Option<Position>,
+    /// The newest compaction, and why it was made at lower limits than usual, if it was.
+    compaction: Option<(Position, Option<Occasion>)>,
 }
 
 impl Since {
@@ -101,7 +102,7 @@ impl<'a> Ledger<'a> {
                 self.since.preamble = true;
                 self.history.set_preamble(size.tokens);
             }
-            Entry::Compaction(_) => self.since.compaction = Some(position),
+            Entry::Compaction(compaction) => self.since.compaction = Some((position, compaction.occasion)),
             Entry::Usage(usage) => self.correct(usage),
             // Labels and checkpoints, and entries that this version does not know.
             _ => {}
@@ -114,7 +115,7 @@ impl<'a> Ledger<'a> {
         self.history.go_back(end);
         self.since.branch = true;
         self.since.messages = true;
-        self.since.compaction = self.since.compaction.filter(|position| *position < end);
+        self.since.compaction = self.since.compaction.filter(|(position, _)| *position < end);
     }
 
     /// Returns the receipt of the entries that were read.
@@ -139,6 +140,7 @@ impl<'a> Ledger<'a> {
             cost: with.cost,
             cost_without_window: without.cost,
             compacted: since.compaction.is_some(),
+            occasion: since.compaction.and_then(|(_, occasion)| occasion),
             prefix_break: with.breaks.then(|| since.reason()),
             cold: with.cold,
             reported: false,

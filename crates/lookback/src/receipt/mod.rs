@@ -17,6 +17,7 @@
 mod history;
 mod ledger;
 
+use lookback_core::plan::Occasion;
 use lookback_core::transcript::Position;
 use serde::Serialize;
 
@@ -61,6 +62,8 @@ pub struct CallReceipt {
     pub cost_without_window: f64,
     /// Whether a compaction was made since the call before.
     pub compacted: bool,
+    /// Why it was made at lower limits than usual, if it was.
+    pub occasion: Option<Occasion>,
     /// Why the request does not extend the one before it, or `None` if it does.
     pub prefix_break: Option<PrefixBreak>,
     /// Whether the cache had the beginning of the request, but it had expired by the recorded times.

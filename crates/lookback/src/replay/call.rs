@@ -1,7 +1,7 @@
 //! One model call of a replay: its window, its cost, and what a compaction did to the groups.
 
 use lookback_core::group::Pin;
-use lookback_core::plan::{Action, Decision, Reason};
+use lookback_core::plan::{Action, Decision, Occasion, Reason};
 use lookback_core::size::Excess;
 use lookback_core::transcript::{Compaction, Entry};
 use serde::Serialize;
@@ -24,6 +24,8 @@ pub struct ReplayedCall {
     pub charge: Charge,
     /// What a compaction right before the call did to each group.
     pub groups: Groups,
+    /// Why that compaction was made at lower limits than usual, if it was.
+    pub occasion: Option<Occasion>,
     /// How many tool results were truncated as they arrived since the call before.
     pub capped: u64,
     /// How many stand-ins were added for missing results.
@@ -52,9 +54,22 @@ impl ReplayedCall {
         };
         let decisions = window.plan().filter(|_| !over.is_empty()).map(|plan| &plan.decisions);
         let pinned = decisions.into_iter().flatten().filter_map(pinned).max_by_key(|(tokens, _)| *tokens);
+        let occasion = compactions.clone().find_map(|compaction| compaction.occasion);
         let groups = Groups::of(compactions);
         let pinned = pinned.map(|(_, pin)| pin);
-        ReplayedCall { number, message, messages, charge, groups, capped: 0, repairs, over, pinned, reported: None }
+        ReplayedCall {
+            number,
+            message,
+            messages,
+            charge,
+            groups,
+            occasion,
+            capped: 0,
+            repairs,
+            over,
+            pinned,
+            reported: None,
+        }
     }
 }
 

@@ -84,6 +84,8 @@ pub struct Session {
     hooks: Hooks,
     /// Whether the limits wait for a summary (see [`Engine::hold_limits`]). A new engine must be told.
     summary_pending: bool,
+    /// The caller said that the provider's cache is cold, and no window was made since.
+    told_cold: bool,
     /// How often the window was made smaller since the last message because the provider refused it.
     reductions: u64,
     /// Whether the engine may differ from the store, because a write failed or its future was dropped. If so, the store
@@ -131,6 +133,7 @@ impl Session {
             summaries,
             hooks,
             summary_pending: false,
+            told_cold: false,
             reductions: 0,
             stale: false,
             sent: 0,

@@ -35,7 +35,16 @@ impl Session {
     pub async fn window(&mut self) -> Result<Window<'_>, Error> {
         self.follow_policy();
         let mut entries = self.tend().await;
-        let outcome = self.decide(Engine::window).await?;
+        // Also if the engine is read anew from the log in between.
+        let told_cold = self.told_cold;
+        let window = |engine: &mut Engine| {
+            if told_cold {
+                engine.cache_is_cold();
+            }
+            engine.window()
+        };
+        let outcome = self.decide(window).await?;
+        self.told_cold = false;
         entries.extend(outcome.entries);
         if let Some(exceeded) = outcome.exceeded {
             return Err(exceeded.into());
@@ -83,6 +92,7 @@ impl Session {
     /// next window may then be cut for free (see [`Cold`](crate::Cold)). Pauses are recognized without this, by the
     /// times with which messages arrive.
     pub fn cache_is_cold(&mut self) {
+        self.told_cold = true;
         self.engine.cache_is_cold();
     }
 
@@ -92,7 +102,7 @@ impl Session {
     /// # Errors
     /// Returns an error if the store fails.
     pub async fn usage(&mut self, model: &str, reported: u64) -> Result<(), Error> {
-        let report = UsageReport { model: model.to_owned(), estimated: self.sent, reported };
+        let report = UsageReport { model: model.to_owned(), asked: None, estimated: self.sent, reported };
         self.commit(|engine| Ok(engine.usage(report.clone()))).await?;
         Ok(())
     }

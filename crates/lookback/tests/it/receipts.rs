@@ -83,7 +83,9 @@ fn the_receipt_of_a_replayed_session_is_the_report_of_the_replay() {
             let (report, store) = replayed(&recording, &settings, &price(name)).unwrap();
             let receipt = receipt(&store, &settings, &price(name));
             same_as_report(&receipt, &report);
-            assert!(receipt.calls.iter().any(|call| call.cold) || name == "uncached", "the recording has a pause");
+            // After the pause of the recording, the default compacts, and some windows are too small for a cache.
+            let may_be_cold = policy == "none" && name != "uncached";
+            assert!(receipt.calls.iter().any(|call| call.cold) || !may_be_cold, "the recording has a pause");
         }
     }
 }

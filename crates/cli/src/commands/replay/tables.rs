@@ -2,12 +2,12 @@
 
 use lookback::replay::{Groups, ReplayedCall, Report, Reported};
 
-use crate::output;
+use crate::{output, words};
 
 /// The most sessions in a table. It shows those that cost the most.
 const MOST_SESSIONS: usize = 40;
 
-/// Returns a table of calls. Consecutive calls without events share a row.
+/// Returns a table of calls. Consecutive calls share a row if they only extend each other.
 pub(super) fn calls(calls: &[ReplayedCall]) -> String {
     let mut rows: Vec<[String; 13]> = Vec::new();
     for calls in calls.chunk_by(|a, b| !happens(a) && !happens(b) && over(a) == over(b)) {
@@ -37,34 +37,39 @@ pub(super) fn calls(calls: &[ReplayedCall]) -> String {
 
 /// Returns whether a call does more than extend the previous one.
 fn happens(call: &ReplayedCall) -> bool {
-    !note(call).is_empty()
+    !events(call).is_empty()
 }
 
-/// Describes the events at a call, or directly before it.
-fn note(call: &ReplayedCall) -> String {
-    let several =
-        |count: u64, one: &str, more: &str| if count == 1 { one.to_owned() } else { format!("{count} {more}") };
+/// Describes the events at calls that share a row, or directly before them.
+fn note(calls: &[ReplayedCall]) -> String {
+    let mut notes = calls.first().map_or_else(Vec::new, events);
+    let capped = calls.iter().map(|call| call.capped).sum();
+    if capped > 0 {
+        notes.push(several(capped, "a long output truncated as it arrived", "long outputs truncated as they arrived"));
+    }
+    notes.join(", ")
+}
+
+fn several(count: u64, one: &str, more: &str) -> String {
+    if count == 1 { one.to_owned() } else { format!("{count} {more}") }
+}
+
+/// Describes the events at a call, apart from outputs that were truncated as they arrived.
+fn events(call: &ReplayedCall) -> Vec<String> {
     let mut notes = Vec::new();
     if call.groups.summarized > 0 {
         notes.push("a summary replaces what it covers".to_owned());
     } else if call.groups != Groups::default() {
-        notes.push("compaction".to_owned());
+        notes.push(words::compaction(call.occasion));
     } else if call.charge.breaks {
         notes.push("does not extend the previous call".to_owned());
     } else if call.charge.cold {
         notes.push("cache cold".to_owned());
     }
-    if call.capped > 0 {
-        notes.push(several(
-            call.capped,
-            "a long output truncated as it arrived",
-            "long outputs truncated as they arrived",
-        ));
-    }
     if call.repairs > 0 {
         notes.push(several(call.repairs, "a stand-in for a missing result", "stand-ins for missing results"));
     }
-    notes.join(", ")
+    notes
 }
 
 /// Describes the limits that a window exceeds, and why nothing more can leave it.
@@ -84,12 +89,12 @@ fn folded(calls: &[ReplayedCall]) -> Option<[String; 13]> {
     let reported: Vec<&Reported> = calls.iter().filter_map(|call| call.reported.as_ref()).collect();
     let or_dash = |text: String| if reported.is_empty() { "-".to_owned() } else { text };
     let notes: Vec<String> =
-        [note(first), over(first).unwrap_or_default()].into_iter().filter(|note| !note.is_empty()).collect();
+        [note(calls), over(first).unwrap_or_default()].into_iter().filter(|note| !note.is_empty()).collect();
     Some([
         range(first.number, last.number),
         range(first.messages, last.messages),
         count(first.groups.kept),
-        count(first.groups.truncated + first.capped),
+        count(first.groups.truncated + calls.iter().map(|call| call.capped).sum::<u64>()),
         count(first.groups.cleared),
         count(first.groups.dropped),
         sum(|call| call.charge.sent()),

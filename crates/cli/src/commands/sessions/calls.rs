@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::args::StoreArg;
 use crate::failure::Failure;
-use crate::{input, output};
+use crate::{input, output, words};
 
 pub(super) fn run(name: &str, prices: &str, place: &StoreArg, json: bool) -> Result<(), Failure> {
     let price = input::price(prices)?;
@@ -93,18 +93,17 @@ fn folded(calls: &[CallReceipt]) -> Option<[String; 9]> {
 fn note(call: &CallReceipt) -> String {
     let mut notes = Vec::new();
     if call.compacted {
-        notes.push("compaction");
+        notes.push(words::compaction(call.occasion));
     }
-    match call.prefix_break {
-        Some(PrefixBreak::Branch) => notes.push("a branch: the client changed its history"),
-        Some(PrefixBreak::Preamble) => notes.push("another system prompt, or other tools"),
-        Some(PrefixBreak::Repair) => notes.push("a repair"),
-        Some(PrefixBreak::Compaction) | None => {}
-        Some(_) => notes.push("does not extend the previous call"),
-    }
-    if call.cold && call.prefix_break.is_none() {
-        notes.push("cache cold");
-    }
+    let broken = match call.prefix_break {
+        Some(PrefixBreak::Branch) => Some("a branch: the client changed its history"),
+        Some(PrefixBreak::Preamble) => Some("another system prompt, or other tools"),
+        Some(PrefixBreak::Repair) => Some("a repair"),
+        Some(PrefixBreak::Compaction) | None => None,
+        Some(_) => Some("does not extend the previous call"),
+    };
+    let cold = (call.cold && call.prefix_break.is_none() && call.occasion.is_none()).then_some("cache cold");
+    notes.extend([broken, cold].into_iter().flatten().map(str::to_owned));
     notes.join(", ")
 }
 

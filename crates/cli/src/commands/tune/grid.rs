@@ -2,20 +2,19 @@
 
 /// The settings that are tried over the preset `default`: every combination of one element of each list. An element has
 /// any number of settings, separated by commas.
-const GRID: [&[&str]; 2] = [
+const GRID: [&[&str]; 3] = [
     // From which size to which.
     &[
-        "max_tokens=32000,target_tokens=8000",
-        "max_tokens=32000,target_tokens=16000",
-        "max_tokens=48000,target_tokens=12000",
-        "max_tokens=48000,target_tokens=24000",
-        "max_tokens=64000,target_tokens=16000",
-        "max_tokens=64000,target_tokens=32000",
-        "max_tokens=96000,target_tokens=24000",
-        "max_tokens=96000,target_tokens=48000",
+        "",
+        "limits.body=24000,target.body=8000",
+        "limits.body=40000,target.body=12000",
+        "limits.body=48000,target.body=16000",
+        "limits.body=64000,target.body=24000",
     ],
     // How much of a long result is kept as it arrives.
-    &["", "arrival.head=12000,arrival.tail=4000", "arrival.head=6000,arrival.tail=2000"],
+    &["", "caps.other=1000", "caps.file=8000,caps.other=1500"],
+    // How far a window is cut while the cache is cold.
+    &["", "cold.limits.body=10000,cold.target.body=6000"],
 ];
 
 /// Returns the policies of the grid as text.

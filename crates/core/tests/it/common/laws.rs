@@ -6,7 +6,7 @@ use lookback_core::dialect::{Mend, Shown};
 use lookback_core::edit::{self, Change};
 use lookback_core::engine::LogState;
 use lookback_core::message::PartRef;
-use lookback_core::plan::{Action, Decision, Reason, Verdict};
+use lookback_core::plan::{Action, Decision, Occasion, Reason, Verdict};
 use lookback_core::size::Measure;
 use lookback_core::transcript::{Entry, Position, Repair};
 use lookback_core::view::Item;
@@ -415,11 +415,13 @@ pub fn a_compaction_makes_progress(run: &Run) -> Found {
     for (index, step) in run.steps.iter().enumerate() {
         let Some(plan) = step.outcome.plan.as_ref().filter(|plan| plan.verdict == Verdict::Compact) else { continue };
         let policy = run.settings.policy.for_window(run.settings.model_window, run.settings.max_output.unwrap_or(0));
-        let over: Vec<_> = policy
-            .limits
-            .excesses(&plan.before)
-            .chain(policy.hard.unwrap_or_default().excesses(&plan.before))
-            .collect();
+        let occasion = match plan.occasion {
+            None => None,
+            Some(Occasion::Repaid { .. }) => policy.payback.map(|payback| payback.limits),
+            Some(_) => policy.cold.map(|cold| cold.limits),
+        };
+        let limits = [Some(policy.limits), policy.hard, occasion].into_iter().flatten();
+        let over: Vec<_> = limits.flat_map(|limits| limits.excesses(&plan.before).collect::<Vec<_>>()).collect();
         demand!(!over.is_empty(), "window {index}: a compaction without need");
         let smaller = |measure: Measure| plan.after.get(measure) < plan.before.get(measure);
         demand!(over.iter().any(|excess| smaller(excess.measure)), "window {index}: no progress: {plan:#?}");
@@ -470,7 +472,7 @@ pub fn every_group_has_a_reason(run: &Run) -> Found {
                     Reason::Stale | Reason::Spent => {
                         decision.action == Action::Drop && decision.after == Default::default()
                     }
-                    Reason::Capped | Reason::Repeated { .. } | Reason::Repaired { .. } => false,
+                    Reason::Capped { .. } | Reason::Repeated { .. } | Reason::Repaired { .. } => false,
                     Reason::Waits => matches!(verdict, Verdict::Wait | Verdict::Refuse),
                     _ => false,
                 };

@@ -12,7 +12,7 @@ use lookback_core::dialect::Shown;
 use lookback_core::edit::{self, Change, Hidden};
 use lookback_core::group::{Group, GroupKind, Pin};
 use lookback_core::message::PartRef;
-use lookback_core::policy::{Index, Keep, Repeats, Tokens};
+use lookback_core::policy::{Cold, Index, Keep, Payback, Repeats, Tokens};
 use lookback_core::size::Size;
 use lookback_core::transcript::{Entry, Origin, Position, UsageReport};
 use lookback_core::view::Item;
@@ -255,6 +255,12 @@ fn listed() -> impl Strategy<Value = (Option<Index>, Option<Caps>, Option<Repeat
     )
 }
 
+fn occasions() -> impl Strategy<Value = (Option<Cold>, Option<Payback>)> {
+    let cold = (0u64..3, limits(), limits()).prop_map(|(after, limits, target)| Cold { after, limits, target });
+    let payback = (1.0f64..20.0, limits()).prop_map(|(write, limits)| Payback { write, limits });
+    (prop::option::weighted(0.2, cold), prop::option::weighted(0.2, payback))
+}
+
 pub fn policy() -> impl Strategy<Value = Policy> {
     let keep = (
         prop_oneof![3 => Just(0u64), 1 => 0u64..4],
@@ -273,15 +279,29 @@ pub fn policy() -> impl Strategy<Value = Policy> {
         prop::option::weighted(0.3, truncation()),
         prop::collection::vec(stage(), 0..4),
         (prop::bool::weighted(0.1), prop::bool::weighted(0.1)),
-        (standing(), listed()),
+        // Boxed, so that a policy in the making fits the stack of a test.
+        (standing().boxed(), listed().boxed(), occasions().boxed()),
     )
         .prop_map(
-            |(limits, target, hard, keep, start, arrival, stages, (on_read, drop_block), (standing, listed))| {
+            |(
+                limits,
+                target,
+                hard,
+                keep,
+                start,
+                arrival,
+                stages,
+                (on_read, drop_block),
+                (standing, listed, occasions),
+            )| {
                 let (system, pace) = standing;
                 let (index, caps, repeats) = listed;
+                let (cold, payback) = occasions;
                 Policy {
                     limits,
                     target,
+                    cold,
+                    payback,
                     hard,
                     keep,
                     system,
@@ -761,7 +781,8 @@ impl Run {
             Op::Usage(percent) => {
                 let estimated = self.engine.view().totals().size.tokens;
                 let reported = estimated * percent / 100;
-                let entries = self.engine.usage(UsageReport { model: "m".to_owned(), estimated, reported });
+                let entries =
+                    self.engine.usage(UsageReport { model: "m".to_owned(), asked: None, estimated, reported });
                 self.record(entries);
             }
             Op::Checkpoint => {
