@@ -2,9 +2,9 @@
 
 use lookback_core::group::{Group, GroupKind, Pin};
 use lookback_core::plan::{Action, Plan, Verdict};
-use lookback_core::policy::{Keep, Tokens};
+use lookback_core::policy::{Cold, Index, Keep, Payback, Repeats, Tokens};
 use lookback_core::size::{Measure, Size, Totals};
-use lookback_core::{Limits, Mode, Pace, Policy, Stage, Start, Summarize, SystemRule, Truncation, Unit};
+use lookback_core::{Caps, Limits, Mode, Pace, Policy, Stage, Start, Summarize, SystemRule, Truncation, Unit};
 
 use crate::Bytes;
 
@@ -36,6 +36,11 @@ pub(crate) fn policy(bytes: &mut Bytes<'_>) -> Policy {
         drop_block: bytes.coin(),
         system: SystemRule { one: bytes.coin(), first: bytes.coin(), counted: bytes.coin() },
         pace: bytes.of(&[Pace::Call, Pace::Calls(0), Pace::Calls(3), Pace::Turn]),
+        cold: bytes.option(|bytes| Cold { after: bytes.size(), limits: limits(bytes), target: limits(bytes) }),
+        payback: bytes.option(|bytes| Payback { write: bytes.of(&[12.5, 1.0, 0.0, f64::NAN]), limits: limits(bytes) }),
+        caps: bytes.option(|bytes| Caps { file: bytes.size(), other: bytes.size(), names: bytes.size() }),
+        repeats: bytes.option(|bytes| Repeats { lines: bytes.size(), tokens: bytes.size() }),
+        index: bytes.option(|bytes| Index { budget: bytes.size() }),
         ..Policy::unlimited()
     }
 }
@@ -108,9 +113,9 @@ fn groups(bytes: &mut Bytes<'_>, stages: usize) -> Vec<Group> {
 fn holds(groups: &[Group], policy: &Policy, plan: &Plan) {
     assert_eq!(plan.decisions.len(), groups.len());
     for (group, decision) in groups.iter().zip(&plan.decisions) {
-        // The current summary becomes part of the next, and an index leaves if the policy makes none.
+        // The current summary becomes part of the next. An index leaves if the policy makes none, or at a hard limit.
         let merged = group.kind == GroupKind::Summary && decision.action == Action::Summarize;
-        let merged = merged || (group.kind == GroupKind::Index && policy.index.is_none());
+        let merged = merged || (group.kind == GroupKind::Index && (policy.index.is_none() || policy.hard.is_some()));
         assert!(group.pin.is_none() || !decision.action.is_gone() || merged, "pinned and dropped: {group:?}");
         assert!(!decision.action.is_gone() || decision.after == Size::default());
         assert_eq!(decision.before, group.size);
