@@ -1,7 +1,7 @@
 //! Measures the figures that Lookback claims, each beside what it is compared with, in one run.
 //!
-//! `cargo run --release --manifest-path bench/Cargo.toml [push|compaction|open|body|count|faces|summary]` runs one of them, or
-//! all without a name. `... corpus FILE` replays real transcripts, which are not part of the repository, `... notes
+//! `cargo run --release --manifest-path bench/Cargo.toml [push|compaction|open|body|count|faces|summary]` runs one of
+//! them, or all without a name. `... corpus FILE` replays real transcripts, which are not part of the repository, `... notes
 //! FILE` replays them with notes to the model, and `... check FILE` checks summaries of them. `... locomo FILE` asks the
 //! questions of LoCoMo, which is not part of it either, and `... search` searches a million messages. Shared machines
 //! are noisy, so read the ratios, which are medians.

@@ -407,7 +407,7 @@ impl Default for Cold {
 /// A large window costs a little more at each call, because all of it is read from the cache. A compaction costs much
 /// once, because what it keeps is written to the cache again. It is repaid as soon as the calls since the last compaction
 /// have read as many tokens too many as the compaction costs. Then it is made. So a window that grows fast is compacted
-/// at a larger size than one that grows slowly, and both cost at most twice what the best moment would have cost.
+/// at a larger size than one that grows slowly.
 ///
 /// ```
 /// use lookback_core::{Limits, Payback, Policy};
