@@ -36,7 +36,7 @@ const NOT_RUN: [(&str, &[&str]); 5] = [
         "builds the benchmarks, and wants transcripts that are not part of the repository",
         &[
             "cargo run --release --manifest-path bench/Cargo.toml",
-            "cargo run --release --manifest-path bench/Cargo.toml corpus transcripts.jsonl.gz",
+            "cargo run --release --manifest-path bench/Cargo.toml corpus transcripts.jsonl.gz docs/front.svg",
             "cargo run --release --manifest-path bench/Cargo.toml notes transcripts.jsonl.gz",
             "cargo run --release --manifest-path bench/Cargo.toml locomo locomo-dev.json",
             "cargo run --release --manifest-path bench/Cargo.toml search",
