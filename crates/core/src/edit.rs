@@ -194,7 +194,7 @@ impl Cut {
                     continue;
                 };
                 pieces.extend(text.get(at..repeat.start).map(Piece::Kept));
-                pieces.push(Piece::Repeated { lines: repeated.lines().count(), entry: repeat.entry });
+                pieces.push(Piece::Repeated { lines: lines_of(repeated), entry: repeat.entry });
                 at = repeat.end;
             }
             pieces.extend(text.get(at..end).map(Piece::Kept));
@@ -263,6 +263,12 @@ pub(crate) fn repeated(edits: &[Edit]) -> impl Iterator<Item = u64> {
     cuts.flat_map(|cut| &cut.repeats).map(|repeat| repeat.entry)
 }
 
+/// Returns how many lines a text has, as [`str::lines`] counts them. This compares bytes, which is many times as fast.
+fn lines_of(text: &str) -> usize {
+    let ends = text.bytes().filter(|byte| *byte == b'\n').count();
+    ends + usize::from(!text.is_empty() && !text.ends_with('\n'))
+}
+
 /// Returns how many lines of a message these edits leave out because an earlier message shows them, or `None` if they
 /// leave out none, or also cut it in another way.
 pub fn repeated_lines(message: &Message, edits: &[Edit]) -> Option<u64> {
@@ -274,8 +280,7 @@ pub fn repeated_lines(message: &Message, edits: &[Edit]) -> Option<u64> {
                 return None;
             }
             let text = value.text().unwrap_or_default();
-            let repeated =
-                |repeat: &Repeat| text.get(repeat.start..repeat.end).map_or(0, |lines| lines.lines().count());
+            let repeated = |repeat: &Repeat| text.get(repeat.start..repeat.end).map_or(0, lines_of);
             lines += cut.repeats.iter().map(repeated).sum::<usize>() as u64;
         }
     }

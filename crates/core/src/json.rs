@@ -76,7 +76,8 @@ impl Field<'_> {
 impl<'a> Fields<'a> {
     /// Reads an object. Returns `None` for any other value.
     pub(crate) fn read(raw: &'a RawValue) -> Option<Self> {
-        serde_json::from_str(raw.get()).ok()
+        // The parser would describe any other value in an error, with all of its text.
+        raw.get().starts_with('{').then(|| serde_json::from_str(raw.get()).ok())?
     }
 
     pub(crate) fn get(&self, key: &str) -> Option<&RawValue> {
@@ -177,6 +178,10 @@ pub(crate) fn array(value: &RawValue) -> Option<Vec<&RawValue>> {
             }
             Ok(elements)
         }
+    }
+    // The parser would describe any other value in an error, with all of its text.
+    if !value.get().starts_with('[') {
+        return None;
     }
     let mut reader = serde_json::Deserializer::from_str(value.get());
     reader.deserialize_seq(Elements).ok()
