@@ -1,18 +1,30 @@
 //! Policy: what a window may contain, as one value that a file, a flag, a request or a test can give.
 
 mod faults;
+mod index;
+mod keep;
 mod limits;
+mod repeats;
+mod stage;
 mod tightened;
+mod timing;
 
 use serde::{Deserialize, Serialize};
 
 use crate::truncation::{Caps, Truncation, Unit};
-use crate::wire::Role;
 
 pub use faults::PolicyFault;
+pub use index::Index;
+pub use keep::{Keep, SystemRule};
 pub use limits::{Limits, Tokens};
+pub use repeats::Repeats;
+pub use stage::{Stage, Summarize};
+pub use timing::{Cold, Mode, Pace, Payback};
 
 pub use crate::start::Start;
+
+/// The note in place of a tool result that was cleared, for models that can ask for an entry.
+const CLEARED: &str = "[tool result cleared: {cut} characters; entry {entry} has them]";
 
 /// What a window may contain: limits, what to keep, and how to make it smaller.
 ///
@@ -129,7 +141,6 @@ impl Policy {
     /// ```
     pub fn production() -> Policy {
         let limits = |body, media, bytes| Limits { media: Some(media), bytes: Some(bytes), ..Limits::body(body) };
-        let cleared = "[tool result cleared: {cut} characters; entry {entry} has them]".to_owned();
         Policy {
             limits: limits(32_000, 80, 24_000_000),
             target: Some(limits(10_000, 40, 12_000_000)),
@@ -140,7 +151,7 @@ impl Policy {
             index: Some(Index::default()),
             stages: vec![
                 Stage::ClearMedia { except_newest: 3 },
-                Stage::ClearResults { except_newest: 3, marker: Some(cleared) },
+                Stage::ClearResults { except_newest: 3, marker: Some(CLEARED.to_owned()) },
                 Stage::Drop,
             ],
             ..Policy::unlimited()
@@ -206,257 +217,7 @@ impl Policy {
             drop_block: false,
         }
     }
-}
 
-impl Default for Policy {
-    /// Returns [`Policy::production`].
-    fn default() -> Self {
-        Policy::production()
-    }
-}
-
-/// What a policy keeps, besides what is always kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Keep {
-    /// The number of first messages to keep, counted after the system prompt. Their groups are kept whole.
-    pub first: u64,
-    /// The number of last messages to keep. Their groups are kept whole.
-    pub last: u64,
-    /// Whether to keep the current task: the last message that a person wrote. For example, after "Fix the tests" and
-    /// 80 tool calls, the window still contains "Fix the tests". If the provider demands that a request begin with a
-    /// user's message, the task is always kept.
-    pub task: bool,
-    /// Whether to keep every system message, with its group. If `false`, only the system messages at the beginning of
-    /// the history are kept.
-    pub system: bool,
-}
-
-impl Default for Keep {
-    fn default() -> Self {
-        Keep { first: 0, last: 0, task: true, system: false }
-    }
-}
-
-/// How system messages among the other messages are treated.
-///
-/// The system prompt outside the messages is part of the [`Preamble`](crate::Preamble), and there is only one. So `one`
-/// and `first` matter for formats with the system prompt among the messages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct SystemRule {
-    /// Whether there is only one system message at a time. It is never dropped: if the same message arrives again, it
-    /// is ignored, and another one replaces it.
-    ///
-    /// If `false`, the system messages at the beginning of the history are never dropped. Later ones are treated like
-    /// other messages, unless [`Keep::system`] keeps them.
-    pub one: bool,
-    /// Whether a system message that replaces another, or that arrives late, is placed first. This has an effect only
-    /// if `one` is set. For example, a new system prompt arrives as the 50th message: if `first` is `true`, it becomes
-    /// the first message of the window, and if `false`, it stays where it arrived.
-    pub first: bool,
-    /// Whether system messages, and the running summary, count towards a limit in messages.
-    pub counted: bool,
-}
-
-impl Default for SystemRule {
-    fn default() -> Self {
-        SystemRule { one: false, first: false, counted: true }
-    }
-}
-
-/// When the limits of a policy are checked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Pace {
-    /// Before every call.
-    #[default]
-    Call,
-    /// Before every n-th call, and between turns. Calls are counted by the assistant messages of the history, so a
-    /// session that is opened again continues to count where it was.
-    Calls(u64),
-    /// Between turns, and never in the middle of a tool loop.
-    Turn,
-}
-
-/// A way to make a window smaller. Each stage goes from the oldest group to the newest, and does not touch what is
-/// pinned.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
-#[non_exhaustive]
-pub enum Stage {
-    /// Truncates long tool results.
-    TruncateResults {
-        /// What is kept of each text.
-        #[serde(flatten)]
-        to: Truncation,
-        /// The number of newest rounds that are left alone, named `keep` in files.
-        #[serde(default, rename = "keep")]
-        except_newest: u64,
-    },
-    /// Clears tool results: replaces each by a note that says how much is gone.
-    ClearResults {
-        /// The number of newest rounds that are left alone, named `keep` in files.
-        #[serde(default, rename = "keep")]
-        except_newest: u64,
-        /// The text of the note. `{cut}` is the number of characters that are gone, and `{entry}` is the entry of the
-        /// log that has them. If this is `None`, the note is `[tool result cleared: {cut} characters]`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        marker: Option<String>,
-    },
-    /// Replaces pictures and files in tool results by a note.
-    ClearMedia {
-        /// The number of newest rounds that are left alone, named `keep` in files.
-        #[serde(default, rename = "keep")]
-        except_newest: u64,
-    },
-    /// Merges whole groups into a running summary, which takes their place.
-    ///
-    /// The caller decides who makes it, and when (see [`WindowOutcome::summary_request`](crate::WindowOutcome)). Until
-    /// then the groups stay, unless a hard limit is exceeded.
-    Summarize(Summarize),
-    /// Drops whole groups.
-    Drop,
-}
-
-/// The length of a running summary, and how it is shown.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Summarize {
-    /// The most tokens that the summary may have. A longer one is cut.
-    pub budget: u64,
-    /// The role of the message that shows the summary. If the provider demands that a request begin with a user's
-    /// message, the role is always the user's.
-    pub role: Role,
-    /// The text of the message. `{summary}` is replaced by the summary.
-    pub wording: String,
-}
-
-impl Default for Summarize {
-    /// Returns a budget of 1,000 tokens, and a message of the user: a summary repeats what tools and strangers said, so
-    /// it should not have the authority of a system message.
-    fn default() -> Self {
-        let wording = "[Summary of the conversation before this point]\n{summary}".to_owned();
-        Summarize { budget: 1_000, role: Role::User, wording }
-    }
-}
-
-/// Lines of a tool result that the window shows already, word for word, in an earlier result. A reference to the entry
-/// that shows them takes their place. If a compaction removes that entry, the oldest message that refers to it shows the
-/// lines itself, and the others refer to that one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Repeats {
-    /// The fewest lines that are left out together.
-    pub lines: u64,
-    /// The fewest tokens that are left out together.
-    pub tokens: u64,
-}
-
-impl Default for Repeats {
-    fn default() -> Self {
-        Repeats { lines: 4, tokens: 24 }
-    }
-}
-
-/// An index of what has left the window: a note behind the head of the window, with names that are no longer in it.
-///
-/// A name is an [identifier](crate::identifiers). Each compaction from which a name leaves makes the index anew. Names that the model has written
-/// itself come first, then frequent and recent ones. The index helps the model to name things. It does not replace their
-/// contents.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Index {
-    /// The most tokens of the note, corrected by usage reports. It never has more than a quarter of the tokens of the
-    /// rest of the window. The target keeps no room for it.
-    pub budget: u64,
-}
-
-impl Default for Index {
-    fn default() -> Self {
-        Index { budget: 2_500 }
-    }
-}
-
-/// Limits that apply in addition if the provider's cache no longer has the window: after a pause, after the system prompt
-/// or the tools have changed, and for another model.
-///
-/// A pause is the time between the last call and the newest message, by the times with which messages arrived. The last
-/// call was made when the message arrived that the model answered last. Without times there are no pauses.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Cold {
-    /// How long the cache lasts, in seconds.
-    pub after: u64,
-    /// When to compact.
-    pub limits: Limits,
-    /// How far to compact.
-    pub target: Limits,
-}
-
-impl Default for Cold {
-    /// Returns a lifetime of 300 seconds, and no limits.
-    fn default() -> Self {
-        Cold { after: 300, limits: Limits::default(), target: Limits::default() }
-    }
-}
-
-/// Limits that apply in addition once a compaction is repaid.
-///
-/// A large window costs a little more at each call, because all of it is read from the cache. A compaction costs much
-/// once, because what it keeps is written to the cache again. It is repaid as soon as the calls since the last compaction
-/// have read as many tokens too many as the compaction costs. Then it is made. So a window that grows fast is compacted
-/// at a larger size than one that grows slowly.
-///
-/// ```
-/// use lookback_core::{Limits, Payback, Policy};
-///
-/// // At Anthropic's prices for five minutes, a token costs 1.25 to write and 0.1 to read.
-/// let payback = Payback { write: 12.5, limits: Limits::body(20_000) };
-/// assert_eq!(payback.price(10_000), 115_000);
-/// let policy = Policy { payback: Some(payback), ..Policy::production() };
-/// assert!(policy.faults().is_empty());
-/// ```
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Payback {
-    /// What it costs to write a token to the cache, in tokens that are read from it.
-    pub write: f64,
-    /// When to compact, at the earliest.
-    pub limits: Limits,
-}
-
-impl Payback {
-    /// Returns what it costs to write this many tokens again instead of reading them, in tokens that are read.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a float saturates as it is cast")]
-    #[allow(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
-    pub fn price(&self, tokens: u64) -> u64 {
-        (tokens as f64 * (self.write - 1.0)).round() as u64
-    }
-}
-
-impl Default for Payback {
-    /// Returns the price of 12.5 tokens, which is Anthropic's, and no limits.
-    fn default() -> Self {
-        Payback { write: 12.5, limits: Limits::default() }
-    }
-}
-
-/// Whether compactions are recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Mode {
-    /// Compactions are recorded in the log, so that requests extend each other until the next compaction.
-    #[default]
-    Recorded,
-    /// The window is planned anew at each read, and nothing is recorded. This is for compatibility with systems that do
-    /// so: each read costs O(history), and the provider's cache is lost.
-    OnRead,
-}
-
-impl Policy {
     /// Returns this policy, resolved for a model. Shares of the context window become counts. If the policy has no hard
     /// limit, it becomes the context window less `max_output`, so that there is room for the answer.
     ///
@@ -519,8 +280,7 @@ impl Policy {
             match stage {
                 Stage::TruncateResults { to, .. } => name(to),
                 Stage::ClearResults { marker, .. } => {
-                    let note = || "[tool result cleared: {cut} characters; entry {entry} has them]".to_owned();
-                    marker.get_or_insert_with(note);
+                    marker.get_or_insert_with(|| CLEARED.to_owned());
                 }
                 Stage::ClearMedia { .. } | Stage::Summarize(_) | Stage::Drop => {}
             }
@@ -542,5 +302,12 @@ impl Policy {
             || self.cold.is_some_and(|cold| cold.limits.limits_tokens() || cold.target.limits_tokens())
             || self.summary().is_some()
             || self.stages.iter().any(|stage| matches!(stage, Stage::TruncateResults { to, .. } if in_tokens(to)))
+    }
+}
+
+impl Default for Policy {
+    /// Returns [`Policy::production`].
+    fn default() -> Self {
+        Policy::production()
     }
 }
