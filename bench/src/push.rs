@@ -1,9 +1,10 @@
 //! Measures the time and allocations of a push and the window after it, with 100, 10,000 and 1,000,000 messages of
-//! history.
+//! history. And the same with text that is counted as it arrives.
 
 use std::hint::black_box;
+use std::sync::Arc;
 
-use lookback::tokens::TokenCounter;
+use lookback::tokens::{Models, TokenCounter};
 use lookback::{Engine, Limits, Message, Policy, Settings};
 
 use crate::{alloc, median, message, time};
@@ -44,41 +45,54 @@ pub fn run() {
         ("the earlier default", crate::corpus::earlier_default()),
         ("default", Policy::production()),
     ];
+    let counted: Arc<dyn TokenCounter> = Arc::new(Counted);
     for (name, policy) in policies {
-        let mut first = None;
-        for history in [100, 10_000, 1_000_000] {
-            let settings = Settings::default().policy(policy.clone()).counter(Counted);
-            let mut engine = Engine::new(settings);
-            for index in 0..history {
-                step(&mut engine, message(index));
-            }
-            // There are several stretches, so that one that was disturbed does not count.
-            let stretches = (0..9).map(|stretch| {
-                let from = history + stretch * OPERATIONS;
-                let messages: Vec<_> = (from..from + OPERATIONS).map(message).collect();
-                let before = alloc::so_far();
-                let spent = time(|| {
-                    for message in messages {
-                        step(&mut engine, message);
-                    }
-                });
-                let after = alloc::so_far();
-                let each = |count: u64| count as f64 / OPERATIONS as f64;
-                (spent.as_secs_f64() * 1e6 / OPERATIONS as f64, each(after.0 - before.0), each(after.1 - before.1))
-            });
-            let stretches: Vec<_> = stretches.collect();
-            let spent = median(stretches.iter().map(|stretch| stretch.0));
-            let calls = median(stretches.iter().map(|stretch| stretch.1));
-            let bytes = median(stretches.iter().map(|stretch| stretch.2));
-            let (base, base_bytes) = *first.get_or_insert((spent, bytes));
-            println!(
-                "{name:<28} {history:>12} {:>12} {calls:>14.1} {:>14}",
-                format!("{spent:.2} ({:.2}x)", spent / base),
-                format!("{bytes:.0} ({:.2}x)", bytes / base_bytes)
-            );
-        }
+        measure(name, &policy, &counted, &[100, 10_000, 1_000_000]);
+    }
+    println!("\nThe same, while o200k counts each text\n");
+    let o200k = Models::builtin().find("gpt-4o").map(|model| model.counter()).expect("a known model");
+    for (name, policy) in [("the earlier default", crate::corpus::earlier_default()), ("default", Policy::production())]
+    {
+        measure(name, &policy, &o200k, &[10_000]);
     }
     println!();
+}
+
+/// Measures a policy with these numbers of messages before, and prints a line for each.
+fn measure(name: &str, policy: &Policy, counter: &Arc<dyn TokenCounter>, histories: &[u64]) {
+    let mut first = None;
+    for &history in histories {
+        let mut settings = Settings::default().policy(policy.clone());
+        settings.counter = counter.clone();
+        let mut engine = Engine::new(settings);
+        for index in 0..history {
+            step(&mut engine, message(index));
+        }
+        // There are several stretches, so that one that was disturbed does not count.
+        let stretches = (0..9).map(|stretch| {
+            let from = history + stretch * OPERATIONS;
+            let messages: Vec<_> = (from..from + OPERATIONS).map(message).collect();
+            let before = alloc::so_far();
+            let spent = time(|| {
+                for message in messages {
+                    step(&mut engine, message);
+                }
+            });
+            let after = alloc::so_far();
+            let each = |count: u64| count as f64 / OPERATIONS as f64;
+            (spent.as_secs_f64() * 1e6 / OPERATIONS as f64, each(after.0 - before.0), each(after.1 - before.1))
+        });
+        let stretches: Vec<_> = stretches.collect();
+        let spent = median(stretches.iter().map(|stretch| stretch.0));
+        let calls = median(stretches.iter().map(|stretch| stretch.1));
+        let bytes = median(stretches.iter().map(|stretch| stretch.2));
+        let (base, base_bytes) = *first.get_or_insert((spent, bytes));
+        println!(
+            "{name:<28} {history:>12} {:>12} {calls:>14.1} {:>14}",
+            format!("{spent:.2} ({:.2}x)", spent / base),
+            format!("{bytes:.0} ({:.2}x)", bytes / base_bytes)
+        );
+    }
 }
 
 /// Pushes a message, and makes a window if the model could be called. It cannot between a call and its result.
