@@ -61,9 +61,11 @@ Examples:
         /// List only facts of this kind
         #[arg(long)]
         kind: Option<FactKind>,
-        /// List only facts that contain all these words, the newest first; exits with 1 if there are none
+        /// List only facts that have any of these words in any form, the best first; exits with 1 if there are none
         #[arg(long, value_name = "WORDS")]
         query: Option<String>,
+        #[command(flatten)]
+        within: WithinArgs,
         /// Print a JSON line for each fact
         #[arg(long)]
         json: bool,

@@ -8,6 +8,7 @@ use lookback::memory::{
     self, Counts, Effect, Export, Fact, FactEntry, FactEvent, FactId, FactKind, Judgment, KbError, KbImported, Memory,
     MemoryError, Refused, Scope, SheetOptions, Source, Speaker, Statement,
 };
+use lookback::search::Query;
 use lookback::{Durability, FileStore, MemoryStore, Store, StoreError};
 
 use super::sessions;
@@ -21,8 +22,9 @@ const NO_SESSION: &str = "command line";
 
 pub(crate) fn run(command: FactsCommand) -> Result<ExitCode, Failure> {
     match command {
-        FactsCommand::List { whose, shared, kind, query, json } => {
-            return list(&whose, shared, kind, query.as_deref(), json);
+        FactsCommand::List { whose, shared, kind, query, within, json } => {
+            let query = query.map(|query| Query::new(&query).within(within.into()));
+            return list(&whose, shared, kind, query, json);
         }
         FactsCommand::Add(args) => add(args)?,
         FactsCommand::Resolve { id, with, whose, json } => {
@@ -124,10 +126,11 @@ fn list(
     whose: &Whose,
     shared: bool,
     kind: Option<FactKind>,
-    query: Option<&str>,
+    query: Option<Query>,
     json: bool,
 ) -> Result<ExitCode, Failure> {
     let memory = existing(whose.session.as_deref(), &whose.place)?;
+    let is_search = query.is_some();
     let mut facts = match query {
         Some(query) => block_on(memory.search(query, usize::MAX))?,
         None => block_on(memory.facts())?,
@@ -142,7 +145,7 @@ fn list(
             output::json_line(&json::Fact::from(fact))?;
         }
     } else if facts.is_empty() {
-        output::tell(if query.is_some() { "nothing found" } else { "no facts" });
+        output::tell(if is_search { "nothing found" } else { "no facts" });
     } else {
         let header = ["fact", "kind", "trust", "confidence", "confirmed", "stated (UTC)", "text"];
         output::line(&output::text_of(&output::table(header, &[0, 1, 2, 5, 6], facts.iter().map(fact_row))))?;
@@ -150,7 +153,7 @@ fn list(
     if whose.session.is_none() && !shared && !json {
         tell_others(memory.store())?;
     }
-    Ok(ExitCode::from(u8::from(query.is_some() && facts.is_empty())))
+    Ok(ExitCode::from(u8::from(is_search && facts.is_empty())))
 }
 
 /// Names the sessions that have facts of their own.

@@ -70,10 +70,14 @@ fn a_list_is_narrowed_by_scope_kind_and_words() {
     assert_eq!(list(&[&session[..], &["--shared"]].concat()), ["f1", "f3", "s0"]);
     assert_eq!(list(&[&session[..], &["--kind", "blocker"]].concat()), ["f3"]);
     assert_eq!(list(&[&session[..], &["--query", "PORT 6060"]].concat()), ["f1"]);
+    assert_eq!(list(&[&session[..], &["--query", "port", "--since", "2020-01-01"]].concat()), ["f1"]);
+    assert_eq!(list(&[&session[..], &["--query", "port", "--speaker", "assistant"]].concat()), ["f1"]);
     assert_eq!(list(&["--workspace", "other"]), Vec::<String>::new());
-    let nothing = lab.run(&["facts", "list", "--query", "zzyzzx"]);
-    assert_eq!((nothing.code, nothing.stdout.as_str()), (Some(1), ""));
-    assert!(nothing.stderr.starts_with("nothing found\n"), "{}", nothing.stderr);
+    for other in [&["zzyzzx"][..], &["port", "--until", "2020-01-01"], &["port", "--speaker", "tool"]] {
+        let nothing = lab.run(&[&["facts", "list", "--session", "replay/session", "--query"], other].concat());
+        assert_eq!((nothing.code, nothing.stdout.as_str()), (Some(1), ""), "{other:?}");
+        assert!(nothing.stderr.starts_with("nothing found\n"), "{}", nothing.stderr);
+    }
     assert_eq!(lab.run(&["facts", "list", "--shared", "--workspace", "other"]).stderr, "no facts\n");
 }
 

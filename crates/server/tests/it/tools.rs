@@ -207,6 +207,8 @@ async fn a_fact_is_found_again_by_the_next_client() {
     let client = connect(server(&store).await).await;
     let found = call(&client, "memory_search", json!({"query": "port"})).await.unwrap();
     assert!(found.contains("5050"), "{found}");
+    let by_tool = json!({"query": "port", "speaker": "tool"});
+    assert!(!call(&client, "memory_search", by_tool).await.unwrap().contains("5050"));
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use crate::memory::{
     Confidence, Fact, FactEntry, FactEvent, FactId, FactKind, Judgment, Memory, MemoryError, Recall, Refused, Scope,
     SheetOptions, Source, Speaker, Statement, recall,
 };
-use crate::search::{BadTime, Within};
+use crate::search::{BadTime, Query, Within};
 
 /// The most tokens of all facts together.
 const SHEET: u64 = 8_000;
@@ -236,7 +236,8 @@ async fn forget(memory: &Memory, given: &Arguments) -> Result<String, Trouble> {
 
 async fn search(memory: &Memory, given: &Arguments) -> Result<String, Trouble> {
     let most = usize::try_from(given.count("limit").unwrap_or(FOUND)).unwrap_or(usize::MAX);
-    let mut found = memory.search(given.text("query").unwrap_or_default(), most.saturating_add(1)).await?;
+    let query = Query::new(given.text("query").unwrap_or_default()).within(within(given)?);
+    let mut found = memory.search(query, most.saturating_add(1)).await?;
     if found.is_empty() {
         return Ok("No fact has any of these words. Use others, or search the conversation with recall.".to_owned());
     }

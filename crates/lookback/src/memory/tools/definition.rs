@@ -95,6 +95,11 @@ const ABOUT: Parameter = optional(
 const TAGS: Parameter = optional("tags", Shape::Names, "Words to find the fact by.");
 const SUPERSEDES: Parameter =
     optional("supersedes", Shape::Ids, "Facts that are no longer true and that this one replaces, such as [\"f3\"].");
+const SPEAKER: Parameter =
+    optional("speaker", NAME, "With `query`: who said it: user, assistant, system, tool, or a name.");
+const SINCE: Parameter =
+    optional("since", NAME, "With `query`: the first day (2026-11-22) or time (2026-11-22T10:00:00Z).");
+const UNTIL: Parameter = optional("until", NAME, "With `query`: the last day or time.");
 /// Ignored, because a memory belongs to one session.
 const SESSION: Parameter = untold("sessionId", Shape::Ignored);
 
@@ -178,6 +183,9 @@ impl Definition {
                     Shape::Text(LONGEST_QUERY),
                     "Words to look for; a phrase in quotation marks is found word for word.",
                 ),
+                SPEAKER,
+                SINCE,
+                UNTIL,
                 optional("limit", Shape::Count(1, 50), "The most facts to return; 10 if not given."),
                 SESSION,
             ],
@@ -193,9 +201,9 @@ impl Definition {
                     Shape::Text(LONGEST_QUERY),
                     "Words to look for, such as a question; a phrase in quotation marks is found word for word.",
                 ),
-                optional("speaker", NAME, "With `query`: who said it: user, assistant, system, tool, or a name."),
-                optional("since", NAME, "With `query`: the first day (2026-11-22) or time (2026-11-22T10:00:00Z)."),
-                optional("until", NAME, "With `query`: the last day or time."),
+                SPEAKER,
+                SINCE,
+                UNTIL,
                 optional("from", Shape::Count(0, FAR), "The number of the first message."),
                 optional(
                     "to",
