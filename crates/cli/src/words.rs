@@ -59,6 +59,7 @@ pub(crate) fn reason(reason: &Reason) -> String {
         Reason::Waits => "waits for the end of the tool loop, which contains signed reasoning".to_owned(),
         Reason::Stale => "contained only signed reasoning, which a compaction invalidates".to_owned(),
         Reason::Spent => "a note from Lookback that the model has already seen".to_owned(),
+        Reason::Unlisted => "an index without names: they came back, or it had no room".to_owned(),
         Reason::Capped { shown, of } => {
             let (shown, of) = (number(*shown), number(*of));
             format!("long output truncated to {shown} of {of} characters as it arrived")

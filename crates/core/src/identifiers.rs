@@ -18,7 +18,11 @@ pub fn identifiers(text: &str) -> impl Iterator<Item = &str> {
 /// `main.rs-152-use`, only the file.
 pub(crate) fn names(text: &str) -> impl Iterator<Item = &str> {
     const LONGEST: usize = 120;
-    identifiers(text).map(without_line).filter(|name| name.len() <= LONGEST && is_identifier(name))
+    identifiers(text).filter_map(|found| {
+        let name = without_line(found);
+        let is_name = name.len() <= LONGEST && (name.len() == found.len() || is_identifier(name));
+        is_name.then_some(name)
+    })
 }
 
 /// Removes the number of a line, and what follows it, if they stand behind the name of a file.
@@ -50,6 +54,10 @@ fn is_identifier(word: &str) -> bool {
         return false;
     }
     let bytes = word.as_bytes();
+    // Most words are words of a language.
+    if bytes.iter().all(u8::is_ascii_lowercase) {
+        return false;
+    }
     let letters = bytes.iter().any(u8::is_ascii_alphabetic);
     if !letters {
         return bytes.iter().all(u8::is_ascii_digit);

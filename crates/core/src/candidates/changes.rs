@@ -1,7 +1,6 @@
 //! What each stage of a policy would leave of a group.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use super::{Changes, Sizing};
 use crate::cut;
@@ -82,7 +81,7 @@ fn kept(view: &View, group: &ViewGroup, sizing: Sizing<'_>, in_open_loop: bool) 
 fn with_edits(item: &Item, edits: Vec<Edit>, counter: &dyn TokenCounter) -> Option<Item> {
     let edits = edit::in_order(edits);
     let size = measure(&item.message, &edits, counter);
-    (!edit::hides_all(&item.message, &edits)).then(|| Item { edits: Arc::from(edits), size, ..item.clone() })
+    (!edit::hides_all(&item.message, &edits)).then(|| item.edited(edits, size))
 }
 
 /// Returns the item with these cuts made in its results, or `None` if that does not make it smaller.

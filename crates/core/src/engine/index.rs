@@ -8,15 +8,13 @@ use std::sync::Arc;
 use super::Engine;
 use super::repair::own;
 use crate::candidates::{Candidates, Sizing};
-use crate::edit;
-use crate::entry::{CompactedGroups, Compaction, Entry, IndexedName, NameIndex, Position};
+use crate::entry::{Compaction, Entry, IndexedName, NameIndex, Position};
 use crate::group::{GroupKind, Pin};
-use crate::identifiers::names;
 use crate::measure::measure;
 use crate::message::Message;
 use crate::plan::{Action, Decision, Plan, Reason, excesses};
 use crate::policy::Policy;
-use crate::size::{Excess, Measure, Size, Totals};
+use crate::size::{Measure, Size, Totals};
 use crate::tokens::TokenCounter;
 use crate::view::{Item, View};
 use crate::wire::Role;
@@ -45,9 +43,10 @@ impl Engine {
     pub(super) fn compaction(&self, candidates: Candidates, policy: &Policy, plan: &mut Plan) -> Compaction {
         let mut compaction = candidates.carry_out(&self.view, plan);
         self.add_index(policy, &mut compaction);
-        let stands = |outcome: &CompactedGroups| is_standing_index(&outcome.decision);
-        if !compaction.groups.iter().any(stands) {
-            plan.decisions.iter_mut().filter(|decision| is_standing_index(decision)).for_each(drop_index);
+        let decided = compaction.groups.iter().map(|outcome| &outcome.decision).find(|decision| is_of_index(decision));
+        let planned = plan.decisions.iter_mut().find(|decision| is_of_index(decision));
+        if let (Some(decided), Some(planned)) = (decided, planned) {
+            planned.clone_from(decided);
         }
         if plan.after != compaction.after {
             plan.after = compaction.after;
@@ -64,46 +63,33 @@ impl Engine {
         let Some(index) = policy.index else { return };
         let mut after = self.view.clone();
         after.apply(self.end, &Entry::Compaction(compaction.clone()));
-        let standing = after.index().map_or(Size::default(), |standing| standing.size);
+        let names = left(&self.view, &after, self.end);
         let sizing = Sizing { policy, ..self.sizing() };
-        let counted = |size| sizing.counted(GroupKind::Index, size);
-        let without = Totals { size: compaction.after.size - counted(standing), ..compaction.after };
-        let (before, now) = (Texts::of(&self.view), Texts::of(&after));
-        let names = left(&before, &now, self.view.index(), self.end);
-        let budget = index.budget.min(without.size.tokens / 4);
-        let stays = after.index().filter(|standing| sizing.corrected(standing.size).tokens <= budget);
-        if let Some(standing) = stays {
-            let listed: HashSet<&str> = standing.names.iter().map(|indexed| indexed.name.as_str()).collect();
-            let is_listed = |candidate: &Candidate<'_>| listed.contains(candidate.name);
-            if names.len() == listed.len() && names.iter().all(is_listed) {
-                return;
-            }
-        }
-        let with = |index: &NameIndex| Totals { size: without.size + counted(index.size), ..without };
-        let fits = |index: &NameIndex| {
-            let (with, before) = (with(index), compaction.before);
-            let limits = [policy.limits, policy.hard.unwrap_or_default()];
-            let over = |totals: &Totals| limits.iter().flat_map(|limits| limits.excesses(totals)).collect::<Vec<_>>();
-            let smaller = |measure: Measure| with.get(measure) < before.get(measure);
-            let was_over = |excess: &Excess| without.get(excess.measure) > excess.limit;
-            let helps = |excess: &Excess| smaller(excess.measure);
-            smaller(Measure::Tokens)
-                && smaller(Measure::Bytes)
-                && over(&with).iter().all(was_over)
-                && over(&before).iter().all(helps)
+        let size_of = |index: Option<&NameIndex>| {
+            index.map_or(Size::default(), |index| sizing.counted(GroupKind::Index, index.size))
         };
-        let index = self.write_index(&names, budget).filter(fits).map(Arc::new);
-        if index.is_none() && stays.is_some() && !names.is_empty() {
+        let without = Totals { size: compaction.after.size - size_of(after.index()), ..compaction.after };
+        let with = |index: Option<&NameIndex>| Totals { size: without.size + size_of(index), ..without };
+        let budget = index.budget.min(without.size.tokens / 4);
+        let standing = after.index().filter(|standing| sizing.corrected(standing.size).tokens <= budget);
+        if standing.is_some_and(|standing| lists_all(standing, &names)) {
+            return;
+        }
+        let may_stand = |next: &NameIndex| may_become(policy, &compaction.before, &without, &with(Some(next)));
+        let next = self.write_index(&names, budget).filter(may_stand);
+        if next.is_none() && standing.is_some() && !names.is_empty() {
             // There is no room for more names.
             return;
         }
-        if index.is_none() {
-            // All of its names came back, or there is no room for any.
-            let decisions = compaction.groups.iter_mut().map(|outcome| &mut outcome.decision);
-            decisions.filter(|decision| is_standing_index(decision)).for_each(drop_index);
+        let decisions = compaction.groups.iter_mut().map(|outcome| &mut outcome.decision);
+        for decision in decisions.filter(|decision| is_of_index(decision)) {
+            decision.after = size_of(next.as_ref());
+            if next.is_none() {
+                (decision.action, decision.reason) = (Action::Drop, Reason::Unlisted);
+            }
         }
-        compaction.after = index.as_deref().map_or(without, with);
-        compaction.index = index;
+        compaction.after = with(next.as_ref());
+        compaction.index = next.map(Arc::new);
     }
 
     /// Writes the names that fit the budget, in tokens as the limits count them. `names` are those that are worth most
@@ -125,54 +111,57 @@ impl Engine {
     }
 }
 
-fn is_standing_index(decision: &Decision) -> bool {
-    decision.reason == Reason::Pinned { pin: Pin::Index }
+/// Returns whether a decision is about the index that stood before a compaction.
+fn is_of_index(decision: &Decision) -> bool {
+    matches!(decision.reason, Reason::Pinned { pin: Pin::Index } | Reason::Unlisted)
 }
 
-fn drop_index(decision: &mut Decision) {
-    (decision.action, decision.reason, decision.after) = (Action::Drop, Reason::Spent, Size::default());
+/// Returns whether an index lists exactly these names.
+fn lists_all(index: &NameIndex, names: &[Candidate<'_>]) -> bool {
+    let listed: HashSet<&str> = index.names.iter().map(|indexed| indexed.name.as_str()).collect();
+    names.len() == listed.len() && names.iter().all(|candidate| listed.contains(candidate.name))
 }
 
-/// The shown texts of a view's messages.
-struct Texts<'a>(Vec<(&'a Item, String)>);
-
-impl<'a> Texts<'a> {
-    /// Returns the texts of all messages but Lookback's own.
-    fn of(view: &'a View) -> Self {
-        let items = view.messages().filter(|item| !item.is_own());
-        Texts(items.map(|item| (item, edit::shown_text(item.message(), item.edits()))).collect())
-    }
+/// Returns whether a compaction may leave a window `with` an index: the compaction must still make the window smaller, and
+/// the index may not make it exceed a limit that it would keep `without`.
+fn may_become(policy: &Policy, before: &Totals, without: &Totals, with: &Totals) -> bool {
+    let limits = [policy.limits, policy.hard.unwrap_or_default()];
+    let over = |totals: &Totals| limits.iter().flat_map(|limits| limits.excesses(totals)).collect::<Vec<_>>();
+    let is_smaller = |measure: Measure| with.get(measure) < before.get(measure);
+    is_smaller(Measure::Tokens)
+        && is_smaller(Measure::Bytes)
+        && over(with).iter().all(|excess| without.get(excess.measure) > excess.limit)
+        && over(before).iter().all(|excess| is_smaller(excess.measure))
 }
 
 /// Returns the names that are in the window before a compaction, or in its index, and not in the window after it: those
 /// that are worth most first. `end` is the position of the compaction.
-fn left<'a>(
-    before: &'a Texts<'_>,
-    after: &Texts<'_>,
-    index: Option<&'a NameIndex>,
-    end: Position,
-) -> Vec<Candidate<'a>> {
-    let shown: HashSet<&str> = after.0.iter().flat_map(|(_, text)| names(text)).collect();
+fn left<'a>(before: &'a View, after: &View, end: Position) -> Vec<Candidate<'a>> {
     let mut gone: HashMap<&str, Candidate<'a>> = HashMap::new();
-    let is_gone = |name: &str| !shown.contains(name);
-    for indexed in index.into_iter().flat_map(|index| &index.names).filter(|indexed| is_gone(&indexed.name)) {
-        let IndexedName { name, entry, uses, mentions } = indexed;
+    for IndexedName { name, entry, uses, mentions } in before.index().into_iter().flat_map(|index| &index.names) {
         gone.insert(name, Candidate { name, entry: *entry, uses: *uses, mentions: *mentions });
     }
-    for (item, text) in &before.0 {
-        let distinct: HashSet<&str> = names(text).filter(|name| is_gone(name)).collect();
-        for name in distinct {
-            let new = Candidate { name, entry: item.position(), uses: 0, mentions: 0 };
-            let candidate = gone.entry(name).or_insert(new);
+    for item in before.messages().filter(|item| !item.is_own()) {
+        let by_model = u64::from(item.message().role() == Role::Assistant);
+        for name in item.names() {
+            let new = || Candidate { name, entry: item.position(), uses: 0, mentions: 0 };
+            let candidate = gone.entry(name).or_insert_with(new);
             candidate.entry = candidate.entry.max(item.position());
-            let by_model = u64::from(item.message().role() == Role::Assistant);
             candidate.uses = candidate.uses.saturating_add(by_model);
             candidate.mentions = candidate.mentions.saturating_add(1);
         }
     }
+    for name in after.messages().filter(|item| !item.is_own()).flat_map(Item::names) {
+        gone.remove(name);
+    }
     let mut names: Vec<_> = gone.into_values().collect();
-    names.sort_unstable_by(|one, other| other.compare(one, end).then_with(|| one.name.cmp(other.name)));
-    names.truncate(MOST);
+    let by_worth =
+        |one: &Candidate<'_>, other: &Candidate<'_>| other.compare(one, end).then_with(|| one.name.cmp(other.name));
+    if names.len() > MOST {
+        names.select_nth_unstable_by(MOST, by_worth);
+        names.truncate(MOST);
+    }
+    names.sort_unstable_by(by_worth);
     names
 }
 

@@ -206,7 +206,8 @@ impl Engine {
     ) -> Option<SummaryRequest> {
         let budget = policy.summary()?.budget;
         let spans_of = candidates.spans(&self.view);
-        let uncounted = |decision: &Decision| matches!(decision.reason, Reason::Stale | Reason::Spent);
+        let uncounted =
+            |decision: &Decision| matches!(decision.reason, Reason::Stale | Reason::Spent | Reason::Unlisted);
         let gone = |(decision, _): &(&Decision, _)| decision.action.is_gone() && !uncounted(decision);
         let mut gone = plan.decisions.iter().zip(&spans_of).filter(gone).peekable();
         let reason = gone.peek()?.0.reason;

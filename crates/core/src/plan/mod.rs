@@ -179,6 +179,8 @@ pub enum Reason {
     /// The group is a note by Lookback that the model has seen, and every compaction removes such notes. Or it is a
     /// note of a run that is over.
     Spent,
+    /// The index lists nothing anymore: what it named has come back, or there is no room for it.
+    Unlisted,
     /// Signed reasoning of the open tool loop forbids a change.
     Waits,
     /// The group's tool results were truncated as they arrived. No plan gives this reason, because it happened earlier.

@@ -19,7 +19,7 @@ impl View {
         self.history.count(arrival);
         let message = arrival.message.clone();
         let by = Author::of(arrival);
-        let item = |edits: &[Edit], size| Item { position, message: message.clone(), edits: edits.into(), size, by };
+        let item = |edits: &[Edit], size| Item::new(position, &message, edits, size, by);
         if arrival.edits.iter().any(|edit| edit.change == Change::Hide(Hidden::Late)) {
             // The late results wait beside the view, without the other parts of their message.
             let late = |part| edit::is_hidden_as(&arrival.edits, part, Hidden::Late);

@@ -76,9 +76,7 @@ impl View {
                 }
                 _ => return None,
             };
-            let (position, size) = (saved.position, saved.size);
-            let edits = edit::in_order(saved.edits.clone()).into();
-            Some(Item { position, message: message.clone(), edits, size, by })
+            Some(Item::new(saved.position, message, edit::in_order(saved.edits.clone()), saved.size, by))
         };
         let mut groups = Vec::with_capacity(checkpoint.groups.len());
         for saved in &checkpoint.groups {

@@ -93,8 +93,7 @@ fn items_as_shown(group: &ViewGroup, shown: &[ShownItem], waiting: &HashMap<Posi
     let own: HashMap<Position, &Item> = group.items.iter().map(|item| (item.position, item)).collect();
     let find = |saved: &ShownItem| {
         let item = *own.get(&saved.position).or_else(|| waiting.get(&saved.position))?;
-        let edits = edit::in_order(saved.edits.clone()).into();
-        Some(Item { edits, size: saved.size, ..item.clone() })
+        Some(item.edited(edit::in_order(saved.edits.clone()), saved.size))
     };
     shown.iter().filter_map(find).collect()
 }
@@ -111,6 +110,6 @@ pub(super) fn index_group(number: Position, position: Position, index: &NameInde
 
 /// Returns a group of one message that a compaction brought.
 fn own_group(kind: GroupKind, number: Position, position: Position, message: &Arc<Message>, size: Size) -> ViewGroup {
-    let items = vec![Item { position, message: message.clone(), edits: Arc::new([]), size, by: Author::Compaction }];
+    let items = vec![Item::new(position, message, [], size, Author::Compaction)];
     ViewGroup { number, kind, turn: 0, round: 0, items, size, calls: Calls::default() }
 }

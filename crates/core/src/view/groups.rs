@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::calls::Calls;
+use super::names::Names;
 use crate::edit::{self, Edit};
 use crate::entry::{Arrival, Origin, Position, ShownItem};
 use crate::group::GroupKind;
@@ -32,6 +33,7 @@ pub struct Item {
     pub(crate) edits: Arc<[Edit]>,
     pub(crate) size: Size,
     pub(crate) by: Author,
+    names: Names,
 }
 
 /// The author of a message of the view.
@@ -55,6 +57,29 @@ impl Author {
 }
 
 impl Item {
+    pub(super) fn new(
+        position: Position,
+        message: &Arc<Message>,
+        edits: impl Into<Arc<[Edit]>>,
+        size: Size,
+        by: Author,
+    ) -> Item {
+        Item { position, message: message.clone(), edits: edits.into(), size, by, names: Names::default() }
+    }
+
+    /// Returns the same message under these edits, with which it has this size.
+    pub(crate) fn edited(&self, edits: Vec<Edit>, size: Size) -> Item {
+        if *self.edits == *edits {
+            return Item { size, ..self.clone() };
+        }
+        Item::new(self.position, &self.message, edits, size, self.by)
+    }
+
+    /// Returns the names in what it shows, each once.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.of(&self.message, &self.edits)
+    }
+
     /// Returns its position in the log.
     pub fn position(&self) -> Position {
         self.position

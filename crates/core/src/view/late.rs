@@ -61,7 +61,7 @@ impl Late {
                 }
             }
             if !places.is_empty() {
-                found.push((Item { edits: edit::in_order(edits).into(), ..item.clone() }, places));
+                found.push((item.edited(edit::in_order(edits), item.size), places));
             }
         }
         found

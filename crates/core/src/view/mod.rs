@@ -9,6 +9,7 @@ mod groups;
 mod history;
 mod index;
 mod late;
+mod names;
 mod repair;
 mod shown;
 mod sizes;

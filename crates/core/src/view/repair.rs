@@ -39,13 +39,7 @@ impl View {
 
     /// Applies a recorded repair.
     pub(super) fn repair(&mut self, position: Position, repair: &Repair) {
-        let item = |message: &Arc<Message>, size: &Size| Item {
-            position,
-            message: message.clone(),
-            edits: Arc::new([]),
-            size: *size,
-            by: Author::Mend,
-        };
+        let item = |message: &Arc<Message>, size: &Size| Item::new(position, message, [], *size, Author::Mend);
         match repair {
             Repair::StandIn { call, message, size } => {
                 let Some(index) = self.numbered(*call) else { return };

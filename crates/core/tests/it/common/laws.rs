@@ -469,7 +469,7 @@ pub fn every_group_has_a_reason(run: &Run) -> Found {
                     Reason::Pinned { .. } | Reason::Recent => decision.action == Action::Keep,
                     Reason::Exceeded { actual, target, .. } => decision.action != Action::Keep && actual > target,
                     Reason::Start { .. } => true,
-                    Reason::Stale | Reason::Spent => {
+                    Reason::Stale | Reason::Spent | Reason::Unlisted => {
                         decision.action == Action::Drop && decision.after == Default::default()
                     }
                     Reason::Capped { .. } | Reason::Repeated { .. } | Reason::Repaired { .. } => false,
