@@ -151,11 +151,12 @@ impl Policy {
             index: Some(Index::default()),
             stages: vec![
                 Stage::ClearMedia { except_newest: 3 },
-                Stage::ClearResults { except_newest: 3, marker: Some(CLEARED.to_owned()) },
+                Stage::ClearResults { except_newest: 3, marker: None },
                 Stage::Drop,
             ],
             ..Policy::unlimited()
         }
+        .naming_entries()
     }
 
     /// Returns a policy that sends everything and never compacts, not even if the window exceeds what the model
