@@ -1,7 +1,7 @@
 //! The settings `max_cost_per_call` and `prices`: a limit in tokens from what a call may cost, and the moment of a
 //! compaction from what it costs.
 
-use lookback_core::policy::{Limits, Payback, Policy, Tokens};
+use lookback_core::policy::{Cold, Limits, Payback, Policy, Tokens};
 use lookback_core::size::Measure;
 
 use super::PolicyError;
@@ -72,5 +72,7 @@ fn repaid(policy: Policy, price: &Price) -> Option<Policy> {
     let write = (price.write / price.read).max(1.0);
     // Where reading costs nothing, a compaction is never repaid.
     let payback = write.is_finite().then_some(Payback { write, limits });
-    Some(Policy { payback, ..policy })
+    // The cache is cold after its lifetime at this price.
+    let cold = policy.cold.map(|cold| Cold { after: price.ttl, ..cold });
+    Some(Policy { payback, cold, ..policy })
 }
