@@ -39,7 +39,8 @@ pub(crate) fn said(record: Record, arrival: &Arrival, label: Option<&Label>) -> 
         Role::User => "user",
         Role::Assistant => "assistant",
     };
-    let agent = || label.and_then(|label| label.agent.clone());
+    // A label names the agent, which is not who asks it or what answers its calls.
+    let agent = || label.filter(|_| message.role() == Role::Assistant)?.agent.clone();
     let name = message.wire().and_then(|wire| name(&wire.raw)).or_else(agent);
     Record { name, ..record.text(message.text()).time(arrival.time).role(role) }
 }

@@ -262,6 +262,8 @@ fn a_phrase_is_found_word_for_word_and_a_search_is_limited_to_who_spoke_and_when
         block_on(session.push(Message::assistant("the open port, then"))).unwrap();
         block_on(session.label(Label::default().agent("scout"))).unwrap();
         block_on(session.push(Message::assistant("open it"))).unwrap();
+        // The agent is not the person who asks it.
+        block_on(session.push(Message::user("open another"))).unwrap();
         let found = |query: Query, most| {
             let found = block_on(session.search(query, most)).unwrap();
             found.into_iter().map(|hit| hit.excerpt).collect::<Vec<_>>()
