@@ -95,12 +95,12 @@ pub fn tokens_by_kind(view: &View) -> BTreeMap<ContentKind, u64> {
             *kinds.entry(kind).or_default() += tokens;
         }
     };
-    let summary = view.summary_position();
     let mut preamble = view.totals().size.tokens;
     for item in view.messages() {
         preamble = preamble.saturating_sub(item.size().tokens);
-        if Some(item.position()) == summary {
-            add(ContentKind::Summary, item.size().tokens);
+        if item.stands_for_others() {
+            let is_index = view.index().is_some_and(|index| std::ptr::eq(&*index.message, item.message()));
+            add(if is_index { ContentKind::Note } else { ContentKind::Summary }, item.size().tokens);
         } else {
             share_out(item, &mut add);
         }

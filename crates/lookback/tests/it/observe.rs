@@ -9,7 +9,9 @@ use lookback::middleware::{
     Budget, CallUsage, ContentKind, ContextFilter, Event, Failure, Middleware, Observe, Pipeline, Reaction, Run,
     semconv, tokens_by_kind,
 };
-use lookback::{Dialect, Engine, MemoryStore, Message, Request, Session, Settings, ToolCall, calls, presets};
+use lookback::{
+    Dialect, Engine, Limits, MemoryStore, Message, Policy, Request, Session, Settings, ToolCall, calls, presets,
+};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
@@ -174,6 +176,16 @@ fn the_kinds_of_a_window_add_up_to_it() {
     let kinds = tokens_by_kind(engine.view());
     assert_eq!(kinds.keys().copied().collect::<Vec<_>>(), [User, Summary]);
     assert_eq!(kinds[&Summary], engine.view().summary().unwrap().size.tokens);
+
+    let policy = Policy { limits: Limits::messages(9), target: Some(Limits::messages(8)), ..Policy::production() };
+    let mut engine = Engine::new(Settings::default().policy(policy));
+    for number in 0..20 {
+        let question = format!("How long is src/part_{number}.rs? {}", "And what is it for? ".repeat(40));
+        engine.push(Message::user(question)).unwrap();
+        calls::window(&mut engine, &mut |_| None);
+    }
+    let index = engine.view().index().expect("an index").size.tokens;
+    assert_eq!(tokens_by_kind(engine.view()).get(&Note), Some(&index), "an index is no words of a user");
 }
 
 #[cfg(feature = "otel")]
