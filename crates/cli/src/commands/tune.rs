@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::UNIX_EPOCH;
 
 use futures_lite::future::block_on;
 use lookback::replay::{self, ReplayedCall, Report};
@@ -46,6 +47,8 @@ struct Run<'a> {
     price: Price,
     settings: Settings,
     candidates: Vec<Candidate>,
+    /// Which build of this program replays.
+    build: String,
     bar: indicatif::ProgressBar,
     /// Whether Ctrl-C was pressed, or the run has failed.
     interrupted: Arc<AtomicBool>,
@@ -84,7 +87,7 @@ pub(crate) fn run(args: &TuneArgs) -> Result<ExitCode, Failure> {
     let steps = recordings.messages() * candidates.len() as u64;
     let settings = input::settings(args.model.name.as_deref());
     let (bar, interrupted) = (output::progress(steps, "replaying"), interruption::flag()?);
-    let run = Run { args, price, settings, candidates, bar, interrupted };
+    let run = Run { args, price, settings, candidates, build: build(), bar, interrupted };
     let rows = run.replay_all(&recordings, &mut state)?;
     run.bar.finish_and_clear();
     let cut_short = run.is_interrupted();
@@ -105,6 +108,16 @@ pub(crate) fn run(args: &TuneArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::from(INTERRUPTED));
     }
     Err(Failure::NoCalls)
+}
+
+/// Tells this build of the program from others, whose replays may come out otherwise.
+fn build() -> String {
+    let program = std::env::current_exe().and_then(std::fs::metadata);
+    let made = |program: &std::fs::Metadata| program.modified().ok()?.duration_since(UNIX_EPOCH).ok();
+    program.map_or_else(
+        |_| "unknown".to_owned(),
+        |program| format!("{:x}-{:x}", program.len(), made(&program).unwrap_or_default().as_nanos()),
+    )
 }
 
 /// Returns the default policy, and then those that are given or those of the grid.
@@ -199,7 +212,8 @@ impl Run<'_> {
         let unrecorded = unrecorded.flatten().unwrap_or(0);
         let task = |(column, candidate): (usize, &Candidate)| {
             let settings = settings.clone().policy(candidate.policy.clone());
-            let digest = format!("{:032x}", replay::digest(recording, &settings, &self.price, unrecorded));
+            let digest = replay::digest(recording, &settings, &self.price, unrecorded);
+            let digest = format!("{digest:032x}-{}", self.build);
             Task { recording: recording.clone(), settings, unrecorded, place: (row, column), digest }
         };
         self.candidates.iter().enumerate().map(task).collect()
