@@ -29,12 +29,11 @@ fn compacted(policy: &Policy, seed: u64) -> (f64, u64, u64) {
     let mut settings = Settings::default().policy(policy.clone());
     settings.counter = counter;
     let mut engine = Engine::new(settings);
-    push(&mut engine, Message::user("Make the tests pass."));
+    let push = |engine: &mut Engine, index| drop(engine.push(message(seed, index)).expect("it can be said"));
+    push(&mut engine, 0);
     for call in 0.. {
-        let id = format!("call_{call}");
-        let path = format!(r#"{{"path":"src/module_{seed}/part_{}.rs"}}"#, call % 40);
-        push(&mut engine, Message::assistant_with_calls("Let me look.", [ToolCall::new(&id, "read_file", path)]));
-        push(&mut engine, Message::tool_result(&id, file(seed, call)));
+        push(&mut engine, 2 * call + 1);
+        push(&mut engine, 2 * call + 2);
         let before = engine.view().totals().size.tokens;
         let mut compacts = false;
         let spent = time(|| compacts = engine.window().plan.is_some());
@@ -45,8 +44,16 @@ fn compacted(policy: &Policy, seed: u64) -> (f64, u64, u64) {
     unreachable!("the window grows")
 }
 
-fn push(engine: &mut Engine, message: Message) {
-    engine.push(message).expect("it can be said");
+/// Returns a message of a session of tool calls: the task, and then calls and results in turn.
+pub fn message(seed: u64, index: u64) -> Message {
+    let Some(index) = index.checked_sub(1) else { return Message::user("Make the tests pass.") };
+    let call = index / 2;
+    let id = format!("call_{call}");
+    if index % 2 == 1 {
+        return Message::tool_result(&id, file(seed, call));
+    }
+    let path = format!(r#"{{"path":"src/module_{seed}/part_{}.rs"}}"#, call % 40);
+    Message::assistant_with_calls("Let me look.", [ToolCall::new(&id, "read_file", path)])
 }
 
 /// Returns what a tool shows of a file. Each fourth file was shown before.

@@ -1,13 +1,14 @@
 //! Measures the time and allocations of a push and the window after it, with 100, 10,000 and 1,000,000 messages of
-//! history. And the same with text that is counted as it arrives.
+//! history. And the same for files that differ, which are counted as they arrive.
 
 use std::hint::black_box;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lookback::tokens::{Models, TokenCounter};
 use lookback::{Engine, Limits, Message, Policy, Settings};
 
-use crate::{alloc, median, message, time};
+use crate::{alloc, compaction, median, message, time};
 
 /// A counter for text that was counted already: it costs nothing.
 #[derive(Debug)]
@@ -31,7 +32,10 @@ const OPERATIONS: u64 = 2_000;
 
 pub fn run() {
     println!("A push and the window after it (store and encoding aside, text already counted)\n");
-    println!("{:<28} {:>12} {:>12} {:>14} {:>14}", "policy", "history", "us/push", "allocations", "bytes");
+    println!(
+        "{:<28} {:>12} {:>14} {:>11} {:>14} {:>14}",
+        "policy", "history", "us/push+window", "push alone", "allocations", "bytes"
+    );
     let policies = [
         (
             "messages 40 to 20",
@@ -47,19 +51,25 @@ pub fn run() {
     ];
     let counted: Arc<dyn TokenCounter> = Arc::new(Counted);
     for (name, policy) in policies {
-        measure(name, &policy, &counted, &[100, 10_000, 1_000_000]);
+        measure(name, &policy, &counted, message, &[100, 10_000, 1_000_000]);
     }
-    println!("\nThe same, while o200k counts each text\n");
+    println!("\nThe same for files that differ, while o200k counts each text\n");
     let o200k = Models::builtin().find("gpt-4o").map(|model| model.counter()).expect("a known model");
     for (name, policy) in [("the earlier default", crate::corpus::earlier_default()), ("default", Policy::production())]
     {
-        measure(name, &policy, &o200k, &[10_000]);
+        measure(name, &policy, &o200k, |index| compaction::message(0, index), &[10_000]);
     }
     println!();
 }
 
 /// Measures a policy with these numbers of messages before, and prints a line for each.
-fn measure(name: &str, policy: &Policy, counter: &Arc<dyn TokenCounter>, histories: &[u64]) {
+fn measure(
+    name: &str,
+    policy: &Policy,
+    counter: &Arc<dyn TokenCounter>,
+    message: fn(u64) -> Message,
+    histories: &[u64],
+) {
     let mut first = None;
     for &history in histories {
         let mut settings = Settings::default().policy(policy.clone());
@@ -73,33 +83,38 @@ fn measure(name: &str, policy: &Policy, counter: &Arc<dyn TokenCounter>, histori
             let from = history + stretch * OPERATIONS;
             let messages: Vec<_> = (from..from + OPERATIONS).map(message).collect();
             let before = alloc::so_far();
+            let mut pushes = Duration::ZERO;
             let spent = time(|| {
                 for message in messages {
-                    step(&mut engine, message);
+                    pushes += step(&mut engine, message);
                 }
             });
             let after = alloc::so_far();
             let each = |count: u64| count as f64 / OPERATIONS as f64;
-            (spent.as_secs_f64() * 1e6 / OPERATIONS as f64, each(after.0 - before.0), each(after.1 - before.1))
+            let micros = |spent: Duration| spent.as_secs_f64() * 1e6 / OPERATIONS as f64;
+            (micros(spent), each(after.0 - before.0), each(after.1 - before.1), micros(pushes))
         });
         let stretches: Vec<_> = stretches.collect();
         let spent = median(stretches.iter().map(|stretch| stretch.0));
         let calls = median(stretches.iter().map(|stretch| stretch.1));
         let bytes = median(stretches.iter().map(|stretch| stretch.2));
+        let alone = median(stretches.iter().map(|stretch| stretch.3));
         let (base, base_bytes) = *first.get_or_insert((spent, bytes));
         println!(
-            "{name:<28} {history:>12} {:>12} {calls:>14.1} {:>14}",
+            "{name:<28} {history:>12} {:>14} {alone:>11.2} {calls:>14.1} {:>14}",
             format!("{spent:.2} ({:.2}x)", spent / base),
             format!("{bytes:.0} ({:.2}x)", bytes / base_bytes)
         );
     }
 }
 
-/// Pushes a message, and makes a window if the model could be called. It cannot between a call and its result.
-fn step(engine: &mut Engine, message: Message) {
+/// Pushes a message, and makes a window if the model could be called. It cannot between a call and its result. Returns
+/// how long the push took.
+fn step(engine: &mut Engine, message: Message) -> Duration {
     let calls = message.tool_calls().next().is_some();
-    black_box(engine.push(message).expect("it can be said"));
+    let spent = time(|| drop(black_box(engine.push(message).expect("it can be said"))));
     if !calls {
         black_box(engine.window());
     }
+    spent
 }
