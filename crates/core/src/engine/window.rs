@@ -13,7 +13,8 @@ impl Engine {
     /// Prepares the window for a model call: repairs what cannot be sent, and compacts if a limit is exceeded.
     ///
     /// The window is then [`Engine::view`], or [`WindowOutcome::on_read`] if that is present. If nothing is exceeded,
-    /// the cost does not depend on the length of the window.
+    /// the cost does not depend on the length of the window, as long as the body and the head together do not exceed a
+    /// limit on the body.
     pub fn window(&mut self) -> WindowOutcome {
         let outcome = match self.policy.mode {
             Mode::Recorded => self.repair_and_reduce(),

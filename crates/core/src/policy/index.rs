@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 /// An index of what has left the window: a note behind the head of the window, with names that are no longer in it.
 ///
-/// A name is an [identifier](crate::identifiers). Each compaction from which a name leaves makes the index anew. Names
-/// that the model has written itself come first, then frequent and recent ones. The index helps the model to name
-/// things. It does not replace their contents.
+/// A name is an [identifier](crate::identifiers). Each compaction from which a name leaves makes the index anew. What
+/// was said often comes first, above all by the model itself, and what was said lately. The index helps the model to
+/// name things. It does not replace their contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Index {

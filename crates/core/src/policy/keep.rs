@@ -42,7 +42,7 @@ pub struct SystemRule {
     /// if `one` is set. For example, a new system prompt arrives as the 50th message: if `first` is `true`, it becomes
     /// the first message of the window, and if `false`, it stays where it arrived.
     pub first: bool,
-    /// Whether system messages, and the running summary, count towards a limit in messages.
+    /// Whether system messages, the running summary and the index count towards a limit in messages.
     pub counted: bool,
 }
 

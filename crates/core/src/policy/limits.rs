@@ -14,8 +14,8 @@ pub struct Limits {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<Tokens>,
     /// Tokens of the body: the window without its head, which is the system prompt, the tools, the first messages that
-    /// the policy keeps, the current task, the running summary and the index. With a limit on the body, a long head does not make
-    /// a window that is cut at every call.
+    /// the policy keeps, the current task, the running summary and the index. With a limit on the body, a long head does
+    /// not make a window that is cut at every call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<u64>,
     /// Messages, including system messages.

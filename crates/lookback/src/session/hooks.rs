@@ -85,7 +85,8 @@ pub struct SummaryRefused {
 }
 
 /// Functions that a session calls when a compaction begins, when it ends, and when a summary is refused. What becomes of
-/// a summary is reported from the thread that made it. Each compaction is also a `tracing` span, `lookback.compaction`, with the same fields.
+/// a summary is reported from the thread that made it. Each compaction is also a `tracing` span, `lookback.compaction`,
+/// with the same fields.
 ///
 /// ```
 /// use lookback::session::Hooks;
