@@ -40,6 +40,7 @@ const NOT_RUN: [(&str, &[&str]); 5] = [
             "cargo run --release --manifest-path bench/Cargo.toml notes transcripts.jsonl.gz",
             "cargo run --release --manifest-path bench/Cargo.toml locomo locomo-dev.json",
             "cargo run --release --manifest-path bench/Cargo.toml search",
+            "cargo run --release --manifest-path bench/Cargo.toml check transcripts.jsonl.gz",
         ],
     ),
     (
