@@ -154,6 +154,12 @@ pub enum Damage {
     /// Its body is JSON, but not an entry of such a log.
     #[error("its body is not an entry that this version of Lookback knows")]
     NotAnEntry,
+    /// The log says that it has the record, and it is not there.
+    #[error("it is missing")]
+    Gone,
+    /// It is not what was written: its checksum is another.
+    #[error("it was altered after it was written")]
+    Altered,
     /// It refers to entries that the log does not have.
     #[error("it refers to entries that do not exist")]
     Dangling,

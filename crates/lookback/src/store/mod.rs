@@ -1,5 +1,6 @@
 //! Where logs are kept: the [`Store`] trait, named append-only logs, and one file for each backend.
 
+mod checksum;
 mod error;
 mod files;
 mod memory;
@@ -18,6 +19,7 @@ use lookback_core::transcript::Millis;
 
 use crate::search::Query;
 
+pub use checksum::{StoredRecord, checksum};
 pub use error::{Damage, LineFault, StoreError};
 pub use files::FileStore;
 pub use memory::MemoryStore;
@@ -41,7 +43,9 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 /// - **An append is atomic.** It compares `at` with the end of the log and writes all records in one step, even if
 ///   other processes write at the same time. If it fails, or if its future is dropped, the log has all of the records
 ///   or none. An append of no records also compares, but it changes nothing and creates no log.
-/// - **Bodies come back byte for byte**, and in order. Any text may be in them.
+/// - **Bodies come back byte for byte**, and in order. Any text may be in them. If one is missing, stands where another
+///   belongs, or was altered after it was written, the read fails with [`StoreError::Damaged`]. [`StoredRecord`] checks
+///   this.
 /// - **A log exists from its first record until it is deleted.** After that its name can be used again, from position 0.
 /// - **Names are compared byte for byte.** A database that ignores case or spaces at the end must be told not to. To
 ///   turn a stored text into a name again, use [`LogName::stored`].

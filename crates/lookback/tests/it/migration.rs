@@ -128,7 +128,7 @@ fn a_store_of_version_1_keeps_everything_and_gains_times() {
     let (path, bodies) = first(folder.path());
     assert_eq!(version(&path), 1);
     let store = Arc::new(SqliteStore::open_existing(&path).unwrap());
-    assert_eq!(version(&path), 3);
+    assert_eq!(version(&path), 4);
     has_all(&store, &bodies);
     let log = name("s");
     let bytes = bodies.iter().map(|body| body.len() as u64).sum();
@@ -169,7 +169,7 @@ fn a_store_of_version_2_keeps_everything_and_is_searched_in_the_new_way() {
     Connection::open(&path).unwrap().execute_batch(SECOND).unwrap();
     assert_eq!(version(&path), 2);
     let store = SqliteStore::open_existing(&path).unwrap();
-    assert_eq!(version(&path), 3);
+    assert_eq!(version(&path), 4);
     has_all(&store, &bodies);
     let info = block_on(store.info(&name("s"))).unwrap().unwrap();
     assert_eq!((info.created, info.used), (Some(7), Some(9)));
@@ -186,12 +186,30 @@ fn a_store_of_version_2_keeps_everything_and_is_searched_in_the_new_way() {
 }
 
 #[test]
+fn a_store_of_version_3_keeps_everything_and_gains_checksums() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, bodies) = first(folder.path());
+    drop(SqliteStore::open(&path).unwrap());
+    // Version 3 had all that there is now, but the checksums.
+    let file = Connection::open(&path).unwrap();
+    file.execute_batch("ALTER TABLE entries DROP COLUMN checksum; PRAGMA user_version = 3;").unwrap();
+    drop(file);
+    let store = SqliteStore::open(&path).unwrap();
+    assert_eq!(version(&path), 4);
+    has_all(&store, &bodies);
+    let file = Connection::open(&path).unwrap();
+    file.execute("UPDATE entries SET body = 'x' || substr(body, 2) WHERE position = 3", []).unwrap();
+    let damaged = block_on(store.read(&name("s"), 0..9)).unwrap_err();
+    assert!(matches!(damaged, StoreError::Damaged { position: 3, .. }), "{damaged:?}");
+}
+
+#[test]
 fn a_store_that_may_only_be_read_is_brought_up_to_date_by_nobody() {
     let folder = tempfile::tempdir().unwrap();
     let (path, bodies) = first(folder.path());
     let read_only = format!("file:{}?mode=ro", path.display());
     let refused = SqliteStore::open(&read_only).unwrap_err();
-    assert!(matches!(refused, StoreError::Older { found: 1, known: 3, .. }), "{refused:?}");
+    assert!(matches!(refused, StoreError::Older { found: 1, known: 4, .. }), "{refused:?}");
     assert_eq!(version(&path), 1);
     drop(SqliteStore::open(&path).unwrap());
     has_all(&SqliteStore::open(&read_only).unwrap(), &bodies);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_lite::future::block_on;
 use lookback::memory::Memory;
 use lookback::search::{Query, Within};
-use lookback::store::{BadName, Derived, Head, Hit, LogInfo, Record, purge};
+use lookback::store::{BadName, Damage, Derived, Head, Hit, LogInfo, Record, purge};
 use lookback::{FileStore, LogName, MemoryStore, Message, Session, Settings, SqliteStore, Store, StoreError};
 use own::OwnStore;
 use rusqlite::Connection;
@@ -484,13 +484,50 @@ fn what_is_not_a_store_is_said_to_be_none_and_left_alone() {
 }
 
 #[test]
+fn a_record_that_is_missing_moved_or_altered_is_named_and_what_is_before_it_is_read() {
+    let damages = [
+        ("DELETE FROM entries WHERE position = 2", Damage::Gone),
+        ("DELETE FROM entries WHERE position >= 2", Damage::Gone),
+        ("UPDATE entries SET position = position + 90 WHERE position = 2", Damage::Gone),
+        ("UPDATE entries SET body = replace(body, 'c', 'd') WHERE position = 2", Damage::Altered),
+        ("UPDATE entries SET checksum = checksum + 1 WHERE position = 2", Damage::Altered),
+        (
+            "UPDATE entries SET (body, checksum) = (SELECT body, checksum FROM entries WHERE position = 3)
+             WHERE position = 2",
+            Damage::Altered,
+        ),
+    ];
+    for (damage, expected) in damages {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s.db");
+        let store = SqliteStore::open(&path).unwrap();
+        let log = name("one");
+        let bodies = ["{\"a\":1}", "{\"b\":2}", "{\"c\":3}", "{\"d\":4}", "{\"e\":5}"];
+        block_on(store.append(&log, 0, bodies.map(Record::new).to_vec(), None)).unwrap();
+        Connection::open(&path).unwrap().execute(damage, []).unwrap();
+        for span in [0..5, 2..3, 0..u64::MAX] {
+            match block_on(store.read(&log, span.clone())).unwrap_err() {
+                StoreError::Damaged { log, position: 2, damage: found } => {
+                    assert_eq!((log.as_str(), *found), ("one", expected.clone()), "{damage}: {span:?}");
+                }
+                other => panic!("{damage}: {span:?}: {other:?}"),
+            }
+        }
+        let several = block_on(store.read_many(&log, &[0..1, 1..4])).unwrap_err();
+        assert!(matches!(several, StoreError::Damaged { position: 2, .. }), "{damage}: {several:?}");
+        assert_eq!(block_on(store.read(&log, 0..2)).unwrap(), &bodies[..2], "{damage}");
+        assert_eq!(block_on(store.read(&log, 5..9)).unwrap(), [""; 0], "{damage}");
+    }
+}
+
+#[test]
 fn a_store_of_a_newer_version_is_refused_by_its_number() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.db");
     drop(SqliteStore::open(&path).unwrap());
     Connection::open(&path).unwrap().pragma_update(None, "user_version", 7).unwrap();
     let refused = SqliteStore::open(&path).unwrap_err();
-    assert!(matches!(refused, StoreError::Newer { found: 7, known: 3, .. }), "{refused:?}");
+    assert!(matches!(refused, StoreError::Newer { found: 7, known: 4, .. }), "{refused:?}");
     assert!(refused.to_string().contains("version 7") && refused.to_string().contains("update Lookback"));
 }
 

@@ -10,7 +10,12 @@ use crate::store::StoreError;
 /// An error inside a call.
 pub(super) enum Fault {
     Sqlite(rusqlite::Error),
-    Conflict { at: u64, end: u64 },
+    Conflict {
+        at: u64,
+        end: u64,
+    },
+    /// An error that needs no explanation.
+    Store(StoreError),
 }
 
 impl From<rusqlite::Error> for Fault {
@@ -28,6 +33,7 @@ impl Fault {
             }
             Fault::Sqlite(error) => explain(path, error),
             Fault::Conflict { at, end } => StoreError::Conflict { at, end },
+            Fault::Store(error) => error,
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! logs     (id, name, length, bytes, created, used)    one row for each log; times in milliseconds since 1970, or NULL
-//! entries  (log, position, checkpoint, body)           one row for each record
+//! entries  (log, position, checkpoint, body, checksum) one row for each record
 //! texts    (id, position, time)                        one row for each record with a text: its position, when it was said
 //! words    full-text index over the terms of the texts, which are not stored a second time
 //! ```

@@ -6,17 +6,19 @@ use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
 
 use super::fault::Fault;
 use super::{signed, unsigned};
-use crate::store::{Head, LogInfo, LogName};
+use crate::store::{Head, LogInfo, LogName, StoredRecord};
 
-/// Selects the bodies of a span of a log, in order.
+/// Selects the records of a span of a log, in order, each with the length of the log. A log without records there gives
+/// one row without a record.
 const READ: &str = "
-    SELECT body FROM entries
-    WHERE log = (SELECT id FROM logs WHERE name = ?1) AND position >= ?2 AND position < ?3 ORDER BY position
+    SELECT length, position, checksum, body FROM logs
+    LEFT JOIN entries ON log = logs.id AND position >= ?2 AND position < ?3
+    WHERE name = ?1 ORDER BY position
 ";
 
 /// Reads one span.
 pub(super) fn span(connection: &Connection, log: &LogName, span: &Range<u64>) -> Result<Vec<String>, Fault> {
-    Ok(bodies(&mut *connection.prepare_cached(READ)?, log, span)?)
+    bodies(&mut *connection.prepare_cached(READ)?, log, span)
 }
 
 /// Reads several spans.
@@ -29,13 +31,20 @@ pub(super) fn spans(
     // begin it again.
     let transaction = connection.transaction()?;
     let mut statement = transaction.prepare_cached(READ)?;
-    Ok(spans.iter().map(|span| bodies(&mut statement, log, span)).collect::<Result<_, _>>()?)
+    spans.iter().map(|span| bodies(&mut statement, log, span)).collect()
 }
 
 /// The bodies of a span, by the statement [`READ`].
-fn bodies(statement: &mut Statement<'_>, log: &LogName, span: &Range<u64>) -> rusqlite::Result<Vec<String>> {
-    let bounds = params![log.as_str(), signed(span.start), signed(span.end)];
-    statement.query_map(bounds, |row| row.get(0))?.collect()
+fn bodies(statement: &mut Statement<'_>, log: &LogName, span: &Range<u64>) -> Result<Vec<String>, Fault> {
+    let mut rows = statement.query(params![log.as_str(), signed(span.start), signed(span.end)])?;
+    let (mut end, mut read) = (0, Vec::new());
+    while let Some(row) = rows.next()? {
+        end = unsigned(row.get(0)?);
+        let Some(position) = row.get(1)? else { break };
+        let checksum: i64 = row.get(2)?;
+        read.push(StoredRecord::new(unsigned(position), checksum.cast_unsigned(), row.get::<_, String>(3)?));
+    }
+    StoredRecord::check(log, span.clone(), end, read).map_err(Fault::Store)
 }
 
 pub(super) fn head(connection: &Connection, log: &LogName, before: Option<u64>) -> Result<Option<Head>, Fault> {

@@ -11,11 +11,11 @@ use super::fault::explain;
 use super::write::Indexer;
 use super::{PATIENCE, unsigned};
 use crate::session::log::said;
-use crate::store::{LogName, Record, StoreError};
+use crate::store::{LogName, Record, StoreError, checksum};
 
 /// The version of the file's layout. Version 1 had no times, and its index split and folded words by itself. Version 2
-/// indexed words as they are written.
-const VERSION: i64 = 3;
+/// indexed words as they are written. Version 3 had no checksums.
+const VERSION: i64 = 4;
 /// Identifies a file as a store of Lookback: the bytes of "look".
 const APPLICATION: i64 = 0x6c6f_6f6b;
 
@@ -34,6 +34,7 @@ const SCHEMA: &str = "
         position INTEGER NOT NULL,
         checkpoint INTEGER NOT NULL,
         body TEXT NOT NULL,
+        checksum INTEGER NOT NULL DEFAULT 0,
         UNIQUE (log, position)
     ) STRICT;
     CREATE INDEX checkpoints ON entries (log, position) WHERE checkpoint = 1;
@@ -110,14 +111,38 @@ fn create(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "application_id", APPLICATION)
 }
 
-/// Migrates an older version: adds the times of logs, which are not known, and builds the index again.
+/// Migrates an older version.
 fn migrate(connection: &Connection, version: i64) -> rusqlite::Result<()> {
     if version < 2 {
+        // The times of logs are not known.
         connection.execute_batch(
             "ALTER TABLE logs ADD COLUMN created INTEGER;
              ALTER TABLE logs ADD COLUMN used INTEGER;",
         )?;
     }
+    if version < 3 {
+        build_index(connection)?;
+    }
+    add_checksums(connection)
+}
+
+/// Adds the checksums of what is there. If a record was altered before, that is not known.
+fn add_checksums(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch("ALTER TABLE entries ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0;")?;
+    let sql = "SELECT entries.id, name, position, body FROM entries JOIN logs ON logs.id = log ORDER BY entries.id";
+    let mut entries = connection.prepare(sql)?;
+    let mut update = connection.prepare("UPDATE entries SET checksum = ?2 WHERE id = ?1")?;
+    let mut rows = entries.query([])?;
+    while let Some(row) = rows.next()? {
+        let (id, log, position): (i64, _, i64) = (row.get(0)?, LogName::kept(row.get(1)?), row.get(2)?);
+        let checksum = checksum(&log, unsigned(position), row.get_ref(3)?.as_str()?).cast_signed();
+        update.execute((id, checksum))?;
+    }
+    Ok(())
+}
+
+/// Builds the index of an older version again.
+fn build_index(connection: &Connection) -> rusqlite::Result<()> {
     connection.execute_batch("DROP TABLE words;")?;
     connection.execute_batch(INDEX)?;
     let mut logs = connection.prepare("SELECT id, name FROM logs")?;

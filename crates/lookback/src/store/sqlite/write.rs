@@ -9,7 +9,7 @@ use super::fault::Fault;
 use super::search::texts_of;
 use super::{signed, unsigned};
 use crate::search::terms;
-use crate::store::{LogName, Record};
+use crate::store::{LogName, Record, checksum};
 
 pub(super) fn append(
     connection: &mut Connection,
@@ -42,12 +42,14 @@ pub(super) fn append(
     let bytes: usize = records.iter().map(|record| record.body.len()).sum();
     let count = records.len() as u64;
     {
-        let mut entry = transaction
-            .prepare_cached("INSERT INTO entries (log, position, checkpoint, body) VALUES (?1, ?2, ?3, ?4)")?;
+        let mut entry = transaction.prepare_cached(
+            "INSERT INTO entries (log, position, checkpoint, checksum, body) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?;
         let mut index = Indexer::new(&transaction, log, id)?;
         for (position, mut record) in (at..).zip(records) {
             record.time = record.time.or(time);
-            entry.execute(params![id, signed(position), record.checkpoint, record.body])?;
+            let checksum = checksum(log, position, &record.body).cast_signed();
+            entry.execute(params![id, signed(position), record.checkpoint, checksum, record.body])?;
             index.add(position, &record)?;
         }
         transaction
