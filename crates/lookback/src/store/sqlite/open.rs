@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::connections::Readers;
+use super::connections::{Readers, is_written};
 use super::fault::explain;
 use super::schema::prepare;
 use super::{PATIENCE, SqliteStore};
@@ -43,9 +43,7 @@ impl SqliteStore {
         }
         let opened = SqliteStore::connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, Durability::Disk);
         match (&opened, at_rest(path)) {
-            (Err(StoreError::ReadOnly { .. }), Some(uri)) => {
-                SqliteStore::attach(&uri, path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI)
-            }
+            (Err(StoreError::ReadOnly { .. }), Some(uri)) => SqliteStore::attach_at_rest(&uri, path),
             _ => opened,
         }
     }
@@ -78,6 +76,15 @@ impl SqliteStore {
         connection.pragma_update(None, "synchronous", synchronous).map_err(|error| explain(path, error))?;
         drop(connection);
         Ok(store)
+    }
+
+    /// Opens a file that nobody writes to, by its URI, for reading only. If somebody writes to it later, the store
+    /// follows, or says that it cannot.
+    fn attach_at_rest(uri: &str, path: &Path) -> Result<Self, StoreError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
+        let store = SqliteStore::attach(uri, path, flags)?;
+        let readers = Readers::new(Path::new(uri), flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).at_rest(path);
+        Ok(SqliteStore { readers: Arc::new(readers), ..store })
     }
 
     /// Opens `target`, which is a path, or a URI of `path`.
@@ -118,7 +125,7 @@ fn make_private(path: &Path) {
 fn at_rest(path: &Path) -> Option<String> {
     let path = path.canonicalize().ok()?;
     let path = path.to_str()?;
-    let is_written = std::fs::metadata(format!("{path}-wal")).is_ok_and(|log| log.len() > 0);
+    let is_written = is_written(Path::new(path));
     let escaped = path.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
     (!is_written).then(|| format!("file:{escaped}?immutable=1"))
 }
@@ -142,11 +149,33 @@ mod tests {
             assert_eq!(at_rest(&path), None, "somebody writes to it");
             drop(store);
             let uri = at_rest(&path).unwrap();
-            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-            let store = SqliteStore::attach(uri, &path, flags).unwrap();
+            let store = SqliteStore::attach_at_rest(&uri, &path).unwrap();
             assert_eq!(block_on(store.search(None, &"apple".into(), 9)).unwrap().len(), 1);
             let refused = block_on(store.append(&log, 1, vec![record], None)).unwrap_err();
             assert!(matches!(refused, StoreError::ReadOnly { .. }), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_at_rest_is_followed_or_refused_while_somebody_writes_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s.db");
+        let log: LogName = "one".parse().unwrap();
+        let append = |store: &SqliteStore, from: u64| {
+            let records = (from..from + 200).map(|n| Record::new(format!("{{\"n\":{n}}}"))).collect();
+            block_on(store.append(&log, from, records, None)).unwrap();
+        };
+        append(&SqliteStore::open(&path).unwrap(), 0);
+        let reader = SqliteStore::attach_at_rest(&at_rest(&path).unwrap(), &path).unwrap();
+        let read = || block_on(reader.read(&log, 0..u64::MAX)).map(|bodies| bodies.len());
+        assert_eq!(read().unwrap(), 200);
+        for end in [200, 400, 600] {
+            let writer = SqliteStore::open(&path).unwrap();
+            append(&writer, end);
+            let refused = read().unwrap_err();
+            assert!(matches!(refused, StoreError::ReadOnly { .. }), "{refused:?}");
+            drop(writer);
+            assert_eq!(read().unwrap() as u64, end + 200);
         }
     }
 }
