@@ -15,21 +15,21 @@ use crate::store::{StoreError, StoreFuture};
 /// Connections for readers, one for each at a time, so that a long search delays neither writers nor other readers.
 #[derive(Debug)]
 pub(super) struct Readers {
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Vec<Reader>>,
     /// The path or URI that they open.
     target: PathBuf,
     flags: OpenFlags,
     patience: Mutex<Duration>,
-    /// The file, if it is read without a lock: SQLite believes then that it never changes.
-    at_rest: Option<AtRest>,
+    /// The file, if it is in a folder where SQLite may not create the files that readers and writers share. It is read
+    /// without a lock then, and SQLite believes that it never changes.
+    at_rest: Option<PathBuf>,
 }
 
-/// A file in a folder where SQLite may not create the files that readers and writers share.
+/// A connection, and how the file was before it was opened, if it is read without a lock.
 #[derive(Debug)]
-struct AtRest {
-    path: PathBuf,
-    /// How the file was when the connections were opened that are idle.
-    seen: Mutex<Option<Stamp>>,
+struct Reader {
+    connection: Connection,
+    stamp: Option<Stamp>,
 }
 
 /// Tells a file from what it was before.
@@ -39,16 +39,17 @@ struct Stamp {
     modified: Option<SystemTime>,
 }
 
-impl AtRest {
-    /// Returns how the file is now. Fails if somebody writes to it: then a part of it is not in the file.
-    fn stamp(&self) -> Result<Stamp, StoreError> {
-        let place = || self.path.display().to_string();
-        if is_written(&self.path) {
-            return Err(StoreError::ReadOnly { place: place() });
+impl Stamp {
+    /// Returns how a file is now. Fails if somebody writes to it: then a part of it is not in the file.
+    fn of(path: &Path) -> Result<Stamp, StoreError> {
+        let place = path.display().to_string();
+        if is_written(path) {
+            return Err(StoreError::ReadOnly { place });
         }
-        let file = fs::metadata(&self.path)
-            .map_err(|error| StoreError::Backend { place: place(), source: Box::new(error) })?;
-        Ok(Stamp { length: file.len(), modified: file.modified().ok() })
+        match fs::metadata(path) {
+            Ok(file) => Ok(Stamp { length: file.len(), modified: file.modified().ok() }),
+            Err(error) => Err(StoreError::Backend { place, source: Box::new(error) }),
+        }
     }
 }
 
@@ -74,20 +75,12 @@ impl Readers {
 
     /// Reads `path` as a file that nobody writes to. If it changes, it is opened anew.
     pub(super) fn at_rest(self, path: &Path) -> Self {
-        Readers { at_rest: Some(AtRest { path: path.to_owned(), seen: Mutex::default() }), ..self }
+        Readers { at_rest: Some(path.to_owned()), ..self }
     }
 
-    /// Returns whether the file has changed since this was called last. If it has, connections are opened anew from now
-    /// on. Fails if somebody writes to the file.
-    fn has_changed(&self) -> Result<bool, StoreError> {
-        let Some(rest) = &self.at_rest else { return Ok(false) };
-        let now = rest.stamp()?;
-        let before = locked(&rest.seen).replace(now);
-        if before == Some(now) {
-            return Ok(false);
-        }
-        locked(&self.idle).clear();
-        Ok(true)
+    /// Returns how the file is now, if it is read without a lock.
+    fn stamp(&self) -> Result<Option<Stamp>, Fault> {
+        self.at_rest.as_deref().map(Stamp::of).transpose().map_err(Fault::Store)
     }
 
     /// Sets how long to wait for another process, for connections that are opened from now on: those that are open are
@@ -97,20 +90,24 @@ impl Readers {
         locked(&self.idle).clear();
     }
 
-    fn take(&self) -> Result<Connection, rusqlite::Error> {
-        let idle = locked(&self.idle).pop();
-        if let Some(connection) = idle {
-            return Ok(connection);
+    /// Returns a connection that sees the file as it is now.
+    fn take(&self) -> Result<Reader, Fault> {
+        let stamp = self.stamp()?;
+        let mut idle = locked(&self.idle);
+        idle.retain(|reader| reader.stamp == stamp);
+        if let Some(reader) = idle.pop() {
+            return Ok(reader);
         }
+        drop(idle);
         let connection = Connection::open_with_flags(&self.target, self.flags)?;
         connection.busy_timeout(*locked(&self.patience))?;
-        Ok(connection)
+        Ok(Reader { connection, stamp })
     }
 
-    fn give_back(&self, connection: Connection) {
+    fn give_back(&self, reader: Reader) {
         let mut idle = locked(&self.idle);
         if idle.len() < Readers::MOST_IDLE {
-            idle.push(connection);
+            idle.push(reader);
         }
     }
 }
@@ -141,14 +138,13 @@ impl SqliteStore {
         Box::pin(async move {
             let done = blocking::unblock(move || {
                 let begun = Instant::now();
-                readers.has_changed().map_err(Fault::Store)?;
                 loop {
-                    let mut connection = readers.take()?;
-                    let done = work(&mut connection);
-                    if !readers.has_changed().map_err(Fault::Store)? {
+                    let mut reader = readers.take()?;
+                    let done = work(&mut reader.connection);
+                    if readers.stamp()? == reader.stamp {
                         let done = done?;
                         // After an error or a panic the connection is not used again.
-                        readers.give_back(connection);
+                        readers.give_back(reader);
                         return Ok(done);
                     }
                     if begun.elapsed() > *locked(&readers.patience) {

@@ -133,6 +133,8 @@ fn at_rest(path: &Path) -> Option<String> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
     use super::*;
     use crate::store::{LogName, Record, Store};
     use futures_lite::future::block_on;
@@ -177,5 +179,45 @@ mod tests {
             drop(writer);
             assert_eq!(read().unwrap() as u64, end + 200);
         }
+    }
+
+    #[test]
+    fn readers_without_a_lock_never_get_a_part_of_what_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s.db");
+        let log: LogName = "one".parse().unwrap();
+        // They are long, so that each write changes the length of the file.
+        let append = |from: u64| {
+            let records = (0..20).map(|_| Record::new("x".repeat(5_000))).collect();
+            block_on(SqliteStore::open(&path).unwrap().append(&log, from, records, None)).unwrap();
+        };
+        append(0);
+        let reader = SqliteStore::attach_at_rest(&at_rest(&path).unwrap(), &path).unwrap();
+        let (reads, torn, done) = (AtomicU64::new(0), AtomicBool::new(false), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !done.load(Ordering::SeqCst) {
+                        let read = block_on(reader.read(&log, 0..u64::MAX));
+                        if !matches!(read, Err(StoreError::ReadOnly { .. } | StoreError::Locked { .. })) {
+                            let is_whole = read.is_ok_and(|bodies| bodies.len() % 20 == 0);
+                            torn.fetch_or(!is_whole, Ordering::SeqCst);
+                            reads.fetch_add(1, Ordering::SeqCst);
+                        }
+                    }
+                });
+            }
+            for round in 1..40 {
+                append(20 * round);
+                // While nobody writes, somebody reads.
+                let before = reads.load(Ordering::SeqCst);
+                while reads.load(Ordering::SeqCst) == before {
+                    std::thread::yield_now();
+                }
+            }
+            done.store(true, Ordering::SeqCst);
+        });
+        assert!(!torn.into_inner());
+        assert_eq!(block_on(reader.read(&log, 0..u64::MAX)).unwrap().len(), 800);
     }
 }
