@@ -122,8 +122,7 @@ impl Replay {
         }
         for _ in 0..TRIES {
             // Facts are not replayed, so they stay.
-            store.delete(&name.summary_of()).await?;
-            store.delete(name).await?;
+            store.delete(&[name.summary_of(), name.clone()]).await?;
             match store.append(name, 0, self.records.clone(), now()).await {
                 Err(StoreError::Conflict { .. }) => {}
                 saved => return saved.map(|()| true),

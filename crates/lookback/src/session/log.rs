@@ -77,8 +77,10 @@ fn parse(log: &LogName, position: Position, body: &str) -> Result<Entry, StoreEr
 }
 
 pub(crate) async fn load(store: &dyn Store, log: &LogName, settings: Settings) -> Result<Engine, StoreError> {
-    let Some(head) = store.head(log, None).await? else { return Ok(Engine::new(settings)) };
-    let view = fold(store, log, head.checkpoint, head.end).await?;
+    let Some((head, tail)) = store.tail(log).await? else { return Ok(Engine::new(settings)) };
+    let start = head.checkpoint.unwrap_or(0);
+    let tail = (start..).zip(tail).map(|(position, body)| parse(log, position, &body));
+    let view = fold_entries(store, log, start, tail.collect::<Result<_, _>>()?).await?;
     let since_checkpoint = head.end - head.checkpoint.map_or(0, |checkpoint| checkpoint + 1);
     Ok(Engine::resume(settings, LogState { view, end: head.end, since_checkpoint }))
 }
@@ -94,6 +96,16 @@ pub(super) async fn fold(
 ) -> Result<View, StoreError> {
     let start = checkpoint.unwrap_or(0);
     let entries = read(store, log, start..end).await?;
+    fold_entries(store, log, start, entries).await
+}
+
+/// The view of the entries of a log from a checkpoint at `start` on.
+async fn fold_entries(
+    store: &dyn Store,
+    log: &LogName,
+    start: Position,
+    entries: Vec<Entry>,
+) -> Result<View, StoreError> {
     let spans = match entries.first() {
         Some(Entry::Checkpoint(checkpoint)) => checkpoint.spans(),
         _ => Vec::new(),

@@ -41,6 +41,15 @@ pub enum StoreError {
         /// The file.
         place: String,
     },
+    /// The file was deleted or replaced while the store was open.
+    #[error("the store {place} was deleted or replaced while it was open; nothing was written; open it again")]
+    Replaced {
+        /// The file.
+        place: String,
+    },
+    /// The store cannot keep tenants apart.
+    #[error("this store keeps no tenants; use one of SQLite, files, PostgreSQL or Redis")]
+    NoTenants,
     /// A newer version of Lookback wrote the store.
     #[error("the store {place} has version {found}, and this version of Lookback reads up to {known}; update Lookback")]
     Newer {
@@ -160,6 +169,12 @@ pub enum Damage {
     /// It is not what was written: its checksum is another.
     #[error("it was altered after it was written")]
     Altered,
+    /// The index of its log was altered.
+    #[error("the index {place} was altered; delete it, and it is made again")]
+    Index {
+        /// The file.
+        place: String,
+    },
     /// It refers to entries that the log does not have.
     #[error("it refers to entries that do not exist")]
     Dangling,
@@ -216,4 +231,7 @@ pub enum LineFault {
     /// It has no body.
     #[error("has no `entry`")]
     NoEntry,
+    /// Its checksum is another. A person who edits a line leaves it empty: `"sum":""`.
+    #[error("was altered after it was written")]
+    Altered,
 }

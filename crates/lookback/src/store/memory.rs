@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lookback_core::transcript::Millis;
 
-use super::{Head, Hit, LogInfo, LogName, Record, Store, StoreError, StoreFuture};
+use super::{Head, Hit, LogInfo, LogName, Record, Scope, Store, StoreError, StoreFuture, Tenant};
 use crate::search::{Query, Texts};
 
 /// Logs in process memory. They are lost when the process ends.
@@ -17,7 +17,9 @@ use crate::search::{Query, Texts};
 /// seconds.
 #[derive(Default)]
 pub struct MemoryStore {
-    logs: Mutex<Logs>,
+    /// The logs of each namespace. All of them share it.
+    namespaces: Arc<Mutex<BTreeMap<Scope, Logs>>>,
+    scope: Scope,
 }
 
 #[derive(Default)]
@@ -88,12 +90,23 @@ impl MemoryStore {
 
     /// All records of a log.
     pub(crate) fn records(&self, log: &LogName) -> Vec<Record> {
-        self.logs().get(log).map(|log| log.records.clone()).unwrap_or_default()
+        self.with(|logs| logs.get(log).map(|log| log.records.clone()).unwrap_or_default())
     }
 
-    fn logs(&self) -> MutexGuard<'_, Logs> {
+    /// Works with the logs of this namespace.
+    fn with<T>(&self, work: impl FnOnce(&mut Logs) -> T) -> T {
+        let mut namespaces = self.namespaces();
+        let logs = namespaces.entry(self.scope.clone()).or_default();
+        let done = work(logs);
+        if logs.by_name.is_empty() {
+            namespaces.remove(&self.scope);
+        }
+        done
+    }
+
+    fn namespaces(&self) -> MutexGuard<'_, BTreeMap<Scope, Logs>> {
         // A panic elsewhere cannot leave a log half-written: each change adds or removes its records in one call.
-        self.logs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.namespaces.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -102,9 +115,10 @@ impl fmt::Debug for MemoryStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("MemoryStore");
         // The caller may hold the lock itself.
-        if let Ok(logs) = self.logs.try_lock() {
-            let records: usize = logs.by_name.values().map(|log| log.records.len()).sum();
-            shown.field("logs", &logs.by_name.len()).field("records", &records);
+        if let Ok(namespaces) = self.namespaces.try_lock() {
+            let logs = || namespaces.values().flat_map(|logs| logs.by_name.values());
+            let records: usize = logs().map(|log| log.records.len()).sum();
+            shown.field("logs", &logs().count()).field("records", &records);
         }
         shown.finish_non_exhaustive()
     }
@@ -127,77 +141,94 @@ impl Store for MemoryStore {
         records: Vec<Record>,
         time: Option<Millis>,
     ) -> StoreFuture<'a, ()> {
-        let mut logs = self.logs();
-        let end = logs.get(log).map_or(0, |log| log.records.len() as u64);
-        if end != at {
-            return ready(Err(StoreError::Conflict { at, end }));
-        }
-        if records.is_empty() {
-            return ready(Ok(()));
-        }
-        let logs = &mut *logs;
-        let log = logs.by_name.entry(log.clone()).or_insert_with(|| {
-            let number = logs.begun;
-            logs.begun = number.saturating_add(1);
-            logs.names.insert(number, log.clone());
-            Log { number, created: time, ..Log::default() }
-        });
-        log.used = log.used.max(time);
-        log.records.extend(records.into_iter().map(|record| Record { time: record.time.or(time), ..record }));
-        ready(Ok(()))
+        ready(self.with(|logs| {
+            let end = logs.get(log).map_or(0, |log| log.records.len() as u64);
+            if end != at {
+                return Err(StoreError::Conflict { at, end });
+            }
+            if records.is_empty() {
+                return Ok(());
+            }
+            let log = logs.by_name.entry(log.clone()).or_insert_with(|| {
+                let number = logs.begun;
+                logs.begun = number.saturating_add(1);
+                logs.names.insert(number, log.clone());
+                Log { number, created: time, ..Log::default() }
+            });
+            log.used = log.used.max(time);
+            log.records.extend(records.into_iter().map(|record| Record { time: record.time.or(time), ..record }));
+            Ok(())
+        }))
     }
 
     fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool> {
-        let mut logs = self.logs();
-        let log = logs.by_name.get_mut(log);
-        ready(Ok(log.map(|log| log.used = log.used.max(Some(time))).is_some()))
+        let touched = |logs: &mut Logs| logs.by_name.get_mut(log).map(|log| log.used = log.used.max(Some(time)));
+        ready(Ok(self.with(touched).is_some()))
     }
 
     fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> StoreFuture<'a, Vec<String>> {
-        ready(Ok(self.logs().get(log).map(|log| log.bodies(span)).unwrap_or_default()))
+        ready(Ok(self.with(|logs| logs.get(log).map(|log| log.bodies(span)).unwrap_or_default())))
     }
 
     fn read_many<'a>(&'a self, log: &'a LogName, spans: &'a [Range<u64>]) -> StoreFuture<'a, Vec<Vec<String>>> {
-        let logs = self.logs();
-        let log = logs.get(log);
-        let bodies = |span: &Range<u64>| log.map(|log| log.bodies(span.clone())).unwrap_or_default();
-        ready(Ok(spans.iter().map(bodies).collect()))
-    }
-
-    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>> {
-        let logs = self.logs();
-        ready(Ok(logs.get(log).map(|log| {
-            let considered = slice(&log.records, 0..before.unwrap_or(u64::MAX));
-            let checkpoint = considered.iter().rposition(|record| record.checkpoint).map(|at| at as u64);
-            Head { end: log.records.len() as u64, checkpoint }
+        ready(Ok(self.with(|logs| {
+            let log = logs.get(log);
+            let bodies = |span: &Range<u64>| log.map(|log| log.bodies(span.clone())).unwrap_or_default();
+            spans.iter().map(bodies).collect()
         })))
     }
 
+    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>> {
+        let head = |log: &Log| {
+            let considered = slice(&log.records, 0..before.unwrap_or(u64::MAX));
+            let checkpoint = considered.iter().rposition(|record| record.checkpoint).map(|at| at as u64);
+            Head { end: log.records.len() as u64, checkpoint }
+        };
+        ready(Ok(self.with(|logs| logs.get(log).map(head))))
+    }
+
     fn info<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<LogInfo>> {
-        ready(Ok(self.logs().get(log).map(|found| found.info(log))))
+        ready(Ok(self.with(|logs| logs.get(log).map(|found| found.info(log)))))
     }
 
     fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>> {
-        let logs = self.logs();
-        let listed = logs.by_name.iter().filter(|(name, _)| name.as_str().starts_with(prefix));
-        ready(Ok(listed.map(|(name, log)| log.info(name)).collect()))
+        ready(Ok(self.with(|logs| {
+            let listed = logs.by_name.iter().filter(|(name, _)| name.as_str().starts_with(prefix));
+            listed.map(|(name, log)| log.info(name)).collect()
+        })))
     }
 
-    fn delete<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, bool> {
-        let mut logs = self.logs();
-        let erased = logs.by_name.remove(log);
-        if let Some(erased) = &erased {
-            logs.names.remove(&erased.number);
-            logs.index.remove(erased.number);
-        }
-        ready(Ok(erased.is_some()))
+    fn delete<'a>(&'a self, logs: &'a [LogName]) -> StoreFuture<'a, u64> {
+        ready(Ok(self.with(|kept| {
+            let mut erased = 0;
+            for log in logs {
+                let Some(log) = kept.by_name.remove(log) else { continue };
+                kept.names.remove(&log.number);
+                kept.index.remove(log.number);
+                erased += 1;
+            }
+            erased
+        })))
     }
 
     fn clear(&self) -> StoreFuture<'_, u64> {
-        ready(Ok(std::mem::take(&mut *self.logs()).by_name.len() as u64))
+        ready(Ok(self.with(|logs| std::mem::take(logs).by_name.len() as u64)))
     }
 
     fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a Query, most: usize) -> StoreFuture<'a, Vec<Hit>> {
-        ready(Ok(self.logs().search(log, query, most)))
+        ready(Ok(self.with(|logs| logs.search(log, query, most))))
+    }
+
+    fn scoped(&self, tenant: &Tenant) -> Result<Arc<dyn Store>, StoreError> {
+        Ok(Arc::new(MemoryStore { namespaces: self.namespaces.clone(), scope: self.scope.of(tenant) }))
+    }
+
+    fn tenants(&self) -> StoreFuture<'_, Vec<Tenant>> {
+        let namespaces = self.namespaces();
+        let used = namespaces.iter().filter(|(_, logs)| !logs.by_name.is_empty());
+        let mut tenants: Vec<Tenant> = used.filter_map(|(scope, _)| self.scope.tenant_in(scope.as_str())).collect();
+        tenants.sort();
+        tenants.dedup();
+        ready(Ok(tenants))
     }
 }

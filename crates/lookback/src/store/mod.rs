@@ -1,6 +1,8 @@
 //! Where logs are kept: the [`Store`] trait, named append-only logs, and one file for each backend.
 
 mod checksum;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod error;
 mod files;
 mod memory;
@@ -8,6 +10,7 @@ mod name;
 mod record;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod tenant;
 
 use std::fmt;
 use std::future::Future;
@@ -27,6 +30,7 @@ pub use name::{BadName, Derived, LogName};
 pub use record::{Head, Hit, LogInfo, Record};
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;
+pub use tenant::{BadTenant, Scope, Tenant};
 
 /// The future that a store's methods return. It can be sent between threads.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -58,7 +62,7 @@ pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>>
 /// - **Errors contain nothing of a record.** An error that [`StoreError`] has no variant for is
 ///   [`StoreError::Backend`].
 ///
-/// The suite in `crates/lookback/tests/it/store.rs` checks all this but the last two, and
+/// The suite in the module `conformance`, which has a feature of this name, checks all this but the last two.
 /// `crates/lookback/tests/it/store/own.rs` is a small store that passes it.
 pub trait Store: fmt::Debug + Send + Sync {
     /// Appends all of these records, or none. `at` is the number of records that the writer believes the log has.
@@ -100,6 +104,19 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// all; `None` if there is no such log.
     fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>>;
 
+    /// Returns the end of a log, as by [`Store::head`], and the bodies of its records from the newest checkpoint on, or
+    /// of all if it has no checkpoint; `None` if there is no such log. It is what opening a session reads first.
+    ///
+    /// The default asks for the head and then for the records. A store for which each call costs a round trip should
+    /// answer both in one.
+    fn tail<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<(Head, Vec<String>)>> {
+        Box::pin(async move {
+            let Some(head) = self.head(log, None).await? else { return Ok(None) };
+            let bodies = self.read(log, head.checkpoint.unwrap_or(0)..head.end).await?;
+            Ok(Some((head, bodies)))
+        })
+    }
+
     /// Returns what [`Store::list`] says about one log; `None` if there is no such log.
     fn info<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<LogInfo>>;
 
@@ -107,11 +124,15 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// lists all. A log that cannot be read is listed with no records; [`Store::info`] returns the error for it.
     fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>>;
 
-    /// Erases this log and no other. Returns `false` if there is no such log. To erase a session with all its logs, see
-    /// [`purge`].
-    fn delete<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, bool>;
+    /// Erases these logs and no others, and returns how many of them there were. To erase a session with all its logs,
+    /// see [`purge`].
+    ///
+    /// Nobody sees any of them from the first moment on. When the call returns, what was in them is gone from where the
+    /// store keeps it, and from its index. If the future is dropped, or the process dies, the next call finishes the
+    /// work.
+    fn delete<'a>(&'a self, logs: &'a [LogName]) -> StoreFuture<'a, u64>;
 
-    /// Erases all logs, and returns their number.
+    /// Erases all logs of this namespace, as by [`Store::delete`], and returns their number.
     fn clear(&self) -> StoreFuture<'_, u64>;
 
     /// Finds the records whose text fits a query, in one log or in all: the best first, and at most `most` of them (see
@@ -121,6 +142,24 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// the text, and ask [`Query::has_phrases`]. Derived logs are never searched. A search in all logs skips those that
     /// cannot be read.
     fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a Query, most: usize) -> StoreFuture<'a, Vec<Hit>>;
+
+    /// Returns what this store has of a tenant, as a store of its own: the same place, but no call of it reads, finds,
+    /// lists or erases a log of anybody else. Nor does a call of this store reach the logs of the tenant. It is empty
+    /// until something is appended to it.
+    ///
+    /// A tenant may have tenants of its own. No name leads out of a namespace (see [`Scope`]).
+    ///
+    /// Fails with [`StoreError::NoTenants`] if the store cannot keep tenants apart, as the default does.
+    fn scoped(&self, tenant: &Tenant) -> Result<Arc<dyn Store>, StoreError> {
+        let _ = tenant;
+        Err(StoreError::NoTenants)
+    }
+
+    /// Returns the tenants that have logs, or whose own tenants have, in the byte order of their names. The default
+    /// returns none.
+    fn tenants(&self) -> StoreFuture<'_, Vec<Tenant>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
 }
 
 /// When an append counts as done.
@@ -170,20 +209,18 @@ fn refuse_special(path: &std::path::Path) -> Result<(), StoreError> {
     }
 }
 
-/// Erases a session and the logs that are derived from it. Returns `false` if there is no such session.
+/// Erases a session and the logs that are derived from it. Returns `false` if there are none.
 ///
 /// # Errors
 /// Returns an error if the store fails.
 pub async fn purge(store: &dyn Store, session: &LogName) -> Result<bool, StoreError> {
-    // Derived logs first, in case a later step fails. A session without a summary makes another one, but summaries and
-    // facts without their session would be taken for those of the next session of this name.
+    let mut logs = vec![session.clone(), session.facts_of()];
     for summaries in [Some(session.summary_of()), session.old_summary_of()].into_iter().flatten() {
         if crate::session::are_summaries_of(store, &summaries, session).await? {
-            store.delete(&summaries).await?;
+            logs.push(summaries);
         }
     }
-    store.delete(&session.facts_of()).await?;
-    store.delete(session).await
+    Ok(store.delete(&logs).await? > 0)
 }
 
 /// Something that a session or a memory can be opened on: a store, or an [`Arc`] of one, which is shared and not

@@ -229,8 +229,8 @@ impl Store for Counted {
     fn list<'a>(&'a self, prefix: &'a str) -> lookback::store::StoreFuture<'a, Vec<LogInfo>> {
         self.store.list(prefix)
     }
-    fn delete<'a>(&'a self, log: &'a LogName) -> lookback::store::StoreFuture<'a, bool> {
-        self.store.delete(log)
+    fn delete<'a>(&'a self, logs: &'a [LogName]) -> lookback::store::StoreFuture<'a, u64> {
+        self.store.delete(logs)
     }
     fn clear(&self) -> lookback::store::StoreFuture<'_, u64> {
         self.store.clear()

@@ -77,8 +77,8 @@ impl Store for Faulty {
     fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<LogInfo>> {
         self.or_broken(self.inner.list(prefix))
     }
-    fn delete<'a>(&'a self, log: &'a LogName) -> Reply<'a, bool> {
-        self.or_broken(self.inner.delete(log))
+    fn delete<'a>(&'a self, logs: &'a [LogName]) -> Reply<'a, u64> {
+        self.or_broken(self.inner.delete(logs))
     }
     fn clear(&self) -> Reply<'_, u64> {
         self.or_broken(self.inner.clear())

@@ -14,6 +14,7 @@
 use crate::vectors;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
+use std::slice;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -99,8 +100,8 @@ impl Store for Counted {
         self.store.list(prefix)
     }
 
-    fn delete<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, bool> {
-        self.store.delete(log)
+    fn delete<'a>(&'a self, logs: &'a [LogName]) -> StoreFuture<'a, u64> {
+        self.store.delete(logs)
     }
 
     fn clear(&self) -> StoreFuture<'_, u64> {
@@ -474,9 +475,9 @@ fn a_slot_is_empty_then_holds_then_is_empty() {
     assert!(block_on(slot.append(&other, 0, vec![record()], None)).is_err());
     assert!(block_on(slot.read(&other, 0..9)).is_err());
     assert!(block_on(slot.search(Some(&other), &Query::new("word"), 9)).is_err());
-    assert!(block_on(slot.delete(&other)).is_err());
-    assert!(block_on(slot.delete(&own)).unwrap());
-    assert!(!block_on(slot.delete(&own)).unwrap());
+    assert!(block_on(slot.delete(slice::from_ref(&other))).is_err());
+    assert_eq!(block_on(slot.delete(slice::from_ref(&own))).unwrap(), 1);
+    assert_eq!(block_on(slot.delete(slice::from_ref(&own))).unwrap(), 0);
 }
 
 #[test]

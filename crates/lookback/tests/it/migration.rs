@@ -74,6 +74,26 @@ const SECOND: &str = "
     PRAGMA user_version = 2;
 ";
 
+/// What takes a store of version 5 back to version 4.
+const FOURTH: &str = "
+    PRAGMA foreign_keys = OFF;
+    ALTER TABLE logs RENAME TO later;
+    CREATE TABLE logs (
+        id INTEGER PRIMARY KEY,
+        name TEXT NOT NULL UNIQUE,
+        length INTEGER NOT NULL,
+        bytes INTEGER NOT NULL,
+        created INTEGER,
+        used INTEGER
+    ) STRICT;
+    INSERT INTO logs SELECT id, name, length, bytes, created, used FROM later;
+    DROP TABLE later;
+    DROP TABLE erasing;
+    PRAGMA user_version = 4;
+    PRAGMA auto_vacuum = NONE;
+    VACUUM;
+";
+
 /// A store as version 1 wrote it: the log `s`, and one of records that are no entries.
 fn first(folder: &Path) -> (PathBuf, Vec<String>) {
     let path = folder.join("s.db");
@@ -128,7 +148,7 @@ fn a_store_of_version_1_keeps_everything_and_gains_times() {
     let (path, bodies) = first(folder.path());
     assert_eq!(version(&path), 1);
     let store = Arc::new(SqliteStore::open_existing(&path).unwrap());
-    assert_eq!(version(&path), 4);
+    assert_eq!(version(&path), 5);
     has_all(&store, &bodies);
     let log = name("s");
     let bytes = bodies.iter().map(|body| body.len() as u64).sum();
@@ -169,7 +189,7 @@ fn a_store_of_version_2_keeps_everything_and_is_searched_in_the_new_way() {
     Connection::open(&path).unwrap().execute_batch(SECOND).unwrap();
     assert_eq!(version(&path), 2);
     let store = SqliteStore::open_existing(&path).unwrap();
-    assert_eq!(version(&path), 4);
+    assert_eq!(version(&path), 5);
     has_all(&store, &bodies);
     let info = block_on(store.info(&name("s"))).unwrap().unwrap();
     assert_eq!((info.created, info.used), (Some(7), Some(9)));
@@ -190,12 +210,13 @@ fn a_store_of_version_3_keeps_everything_and_gains_checksums() {
     let folder = tempfile::tempdir().unwrap();
     let (path, bodies) = first(folder.path());
     drop(SqliteStore::open(&path).unwrap());
-    // Version 3 had all that there is now, but the checksums.
+    // Version 3 had all that version 4 has, but the checksums.
     let file = Connection::open(&path).unwrap();
+    file.execute_batch(FOURTH).unwrap();
     file.execute_batch("ALTER TABLE entries DROP COLUMN checksum; PRAGMA user_version = 3;").unwrap();
     drop(file);
     let store = SqliteStore::open(&path).unwrap();
-    assert_eq!(version(&path), 4);
+    assert_eq!(version(&path), 5);
     has_all(&store, &bodies);
     let file = Connection::open(&path).unwrap();
     file.execute("UPDATE entries SET body = 'x' || substr(body, 2) WHERE position = 3", []).unwrap();
@@ -204,12 +225,32 @@ fn a_store_of_version_3_keeps_everything_and_gains_checksums() {
 }
 
 #[test]
+fn a_store_of_version_4_keeps_everything_and_gains_tenants_and_a_file_that_shrinks() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, bodies) = first(folder.path());
+    drop(SqliteStore::open(&path).unwrap());
+    Connection::open(&path).unwrap().execute_batch(FOURTH).unwrap();
+    let store = SqliteStore::open(&path).unwrap();
+    assert_eq!(version(&path), 5);
+    has_all(&store, &bodies);
+    let tenant = store.scoped(&"acme".parse().unwrap()).unwrap();
+    assert_eq!(block_on(tenant.list("")).unwrap(), []);
+    block_on(tenant.append(&name("s"), 0, vec![Record::new("{}").text("filler")], None)).unwrap();
+    has_all(&store, &bodies);
+    let before = std::fs::metadata(&path).unwrap().len();
+    assert_eq!(block_on(store.clear()).unwrap(), 2);
+    let after = std::fs::metadata(&path).unwrap().len();
+    assert!(after < before, "{after} of {before} bytes");
+    assert_eq!(block_on(tenant.search(None, &Query::new("filler"), 9)).unwrap().len(), 1);
+}
+
+#[test]
 fn a_store_that_may_only_be_read_is_brought_up_to_date_by_nobody() {
     let folder = tempfile::tempdir().unwrap();
     let (path, bodies) = first(folder.path());
     let read_only = format!("file:{}?mode=ro", path.display());
     let refused = SqliteStore::open(&read_only).unwrap_err();
-    assert!(matches!(refused, StoreError::Older { found: 1, known: 4, .. }), "{refused:?}");
+    assert!(matches!(refused, StoreError::Older { found: 1, known: 5, .. }), "{refused:?}");
     assert_eq!(version(&path), 1);
     drop(SqliteStore::open(&path).unwrap());
     has_all(&SqliteStore::open(&read_only).unwrap(), &bodies);

@@ -525,8 +525,8 @@ impl Store for Counted {
     fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>> {
         self.store.list(prefix)
     }
-    fn delete<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, bool> {
-        self.store.delete(log)
+    fn delete<'a>(&'a self, logs: &'a [LogName]) -> StoreFuture<'a, u64> {
+        self.store.delete(logs)
     }
     fn clear(&self) -> StoreFuture<'_, u64> {
         self.store.clear()

@@ -6,6 +6,7 @@ use std::fs;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::process::Command;
+use std::slice;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -72,7 +73,7 @@ fn what_is_no_file_stops_nobody_in_a_store_of_files() {
                     refused(store.head(&log, None).await, &path);
                     refused(store.info(&log).await, &path);
                     refused(store.touch(&log, 1).await, &path);
-                    refused(store.delete(&log).await, &path);
+                    refused(store.delete(slice::from_ref(&log)).await, &path);
                     // It is none of the store's files, and left alone.
                     assert_eq!(store.list("").await.unwrap(), []);
                     assert_eq!(store.search(None, &Query::new("milk"), 9).await.unwrap(), []);

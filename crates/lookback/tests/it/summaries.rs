@@ -305,8 +305,8 @@ impl Store for Sticks {
     fn list<'a>(&'a self, prefix: &'a str) -> Reply<'a, Vec<LogInfo>> {
         self.inner.list(prefix)
     }
-    fn delete<'a>(&'a self, log: &'a LogName) -> Reply<'a, bool> {
-        self.inner.delete(log)
+    fn delete<'a>(&'a self, logs: &'a [LogName]) -> Reply<'a, u64> {
+        self.inner.delete(logs)
     }
     fn clear(&self) -> Reply<'_, u64> {
         self.inner.clear()
@@ -667,7 +667,7 @@ fn a_summary_that_was_made_under_an_old_name_is_taken_up() {
     }
     let records = notes.into_iter().map(Record::new).collect();
     block_on(store.append(&old, 0, records, None)).unwrap();
-    block_on(store.delete(&name.summary_of())).unwrap();
+    block_on(store.delete(&[name.summary_of()])).unwrap();
     let mut session = open_named(&store, name.as_str(), settings(2, 100), &model);
     assert_eq!((texts(&mut session)[0].as_str(), model.calls()), ("short", 1));
     // It is erased with its session, and with no other.

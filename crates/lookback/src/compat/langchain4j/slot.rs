@@ -100,8 +100,11 @@ impl Store for SingleSlotChatMemoryStore {
         self.slot.list(prefix)
     }
 
-    fn delete<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, bool> {
-        self.slot(log).map_or_else(refuse, |slot| slot.delete(log))
+    fn delete<'a>(&'a self, logs: &'a [LogName]) -> StoreFuture<'a, u64> {
+        match logs.iter().find_map(|log| self.slot(log).err()) {
+            Some(error) => refuse(error),
+            None => self.slot.delete(logs),
+        }
     }
 
     fn clear(&self) -> StoreFuture<'_, u64> {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
+use std::slice;
 use std::sync::Arc;
 
 use async_lock::Mutex;
@@ -138,7 +139,7 @@ impl<S: ChatMemoryStore> FromChatMemoryStore<S> {
             return Ok(());
         }
         known.remove(log);
-        self.logs.delete(log).await?;
+        self.logs.delete(slice::from_ref(log)).await?;
         if !messages.is_empty() {
             let mut engine = Engine::new(self.settings.clone());
             let mut entries = Vec::new();
@@ -225,15 +226,17 @@ impl<S: ChatMemoryStore> Store for FromChatMemoryStore<S> {
         self.logs.list(prefix)
     }
 
-    fn delete<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, bool> {
+    fn delete<'a>(&'a self, logs: &'a [LogName]) -> StoreFuture<'a, u64> {
         Box::pin(async move {
             let mut known = self.known.lock().await;
-            self.follow(&mut known, log).await?;
-            if !log.is_derived() {
-                known.remove(log);
-                self.store.delete_messages(&id_of(log)).await?;
+            for log in logs {
+                self.follow(&mut known, log).await?;
+                if !log.is_derived() {
+                    known.remove(log);
+                    self.store.delete_messages(&id_of(log)).await?;
+                }
             }
-            self.logs.delete(log).await
+            self.logs.delete(logs).await
         })
     }
 

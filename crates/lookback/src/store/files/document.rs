@@ -11,9 +11,11 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::disk::{self, failed};
-use super::line::{Header, Line, Note, Tally, VERSION, lines};
-use super::lines::refuse_others;
-use crate::store::{Damage, Durability, LogName, Record, StoreError};
+use super::index::{self, Mark};
+use super::line::{Check, Header, Line, Note, VERSION, entries};
+use super::lines::{index_of, refuse_others};
+use super::place::Place;
+use crate::store::{Damage, Durability, Head, LogInfo, LogName, Record, StoreError};
 
 const HEADER: &str = "lookback";
 const ENTRIES: &str = "entries";
@@ -63,6 +65,17 @@ fn text(path: &Path) -> Result<Option<String>, StoreError> {
 
 impl<'a> Document<'a> {
     fn parse(text: &'a str, path: &Path) -> Result<Self, StoreError> {
+        let document = Document::of_any_version(text, path)?;
+        match &document.header {
+            Some(header) if header.version > VERSION => {
+                let place = path.display().to_string();
+                Err(StoreError::Newer { place, found: header.version, known: VERSION })
+            }
+            _ => Ok(document),
+        }
+    }
+
+    fn of_any_version(text: &'a str, path: &Path) -> Result<Self, StoreError> {
         let foreign = || StoreError::NotAStore { place: path.display().to_string() };
         let fault = |error: serde_json::Error| {
             let place = path.display().to_string();
@@ -84,10 +97,6 @@ impl<'a> Document<'a> {
             }
         }
         match (&document.header, entries) {
-            (Some(header), _) if header.version > VERSION => {
-                let place = path.display().to_string();
-                Err(StoreError::Newer { place, found: header.version, known: VERSION })
-            }
             (Some(_), Some(entries)) => Ok(Document { entries, ..document }),
             (None, None) => Ok(document),
             // One without the other belongs to another program, or is incomplete.
@@ -96,13 +105,15 @@ impl<'a> Document<'a> {
     }
 
     fn lines(&self, log: &LogName, path: &Path) -> Result<Vec<Line<'a>>, StoreError> {
+        let check = match self.header.as_ref().map(Header::check) {
+            None | Some(Check::None) => Check::None,
+            Some(_) => Check::Members,
+        };
         let line = |(position, entry): (u64, &&'a RawValue)| {
-            let entry = entry.get().as_bytes();
-            let damaged = || {
-                let (place, fault) = (path.display().to_string(), Line::fault(entry, position));
+            Line::parse(entry.get().as_bytes(), log, position, check).map_err(|fault| {
+                let place = path.display().to_string();
                 StoreError::damaged(log, position, Damage::Line { place, line: None, fault })
-            };
-            Line::parse(entry, position).ok_or_else(damaged)
+            })
         };
         (0..).zip(&self.entries).map(line).collect()
     }
@@ -124,29 +135,59 @@ impl<'a> Document<'a> {
 
 /// Reads a document's log; `None` if it has none.
 fn with<T>(
-    path: &Path,
+    place: &Place,
     log: &LogName,
     work: impl FnOnce(&Header, Vec<Line<'_>>) -> T,
 ) -> Result<Option<T>, StoreError> {
-    let Some(text) = text(path)? else { return Ok(None) };
-    let document = Document::parse(&text, path)?;
-    let Some(header) = &document.header else { return Ok(None) };
-    refuse_others(header, path, log)?;
-    let lines = document.lines(log, path)?;
-    Ok((!lines.is_empty()).then(|| work(header, lines)))
+    let Some(text) = text(place.path())? else {
+        index_of(place, log, None)?;
+        return Ok(None);
+    };
+    let document = Document::parse(&text, place.path())?;
+    let lines = read(&document, place, log)?;
+    Ok(document.header.as_ref().filter(|_| !lines.is_empty()).map(|header| work(header, lines)))
 }
 
-pub(super) fn tally(path: &Path, log: &LogName) -> Result<Option<Tally>, StoreError> {
-    with(path, log, |header, lines| {
-        let mut tally = Tally::new(header);
-        lines.iter().for_each(|line| tally.add(Note::from(line)));
-        tally
+/// The lines of a document's log, all of them.
+fn read<'a>(document: &Document<'a>, place: &Place, log: &LogName) -> Result<Vec<Line<'a>>, StoreError> {
+    if let Some(header) = &document.header {
+        refuse_others(header, place, log)?;
+    }
+    let index = index_of(place, log, document.header.as_ref())?;
+    let lines = document.lines(log, place.path())?;
+    let end = lines.len() as u64;
+    if index.is_some_and(|index| index.records > end) {
+        return Err(StoreError::damaged(log, end, Damage::Gone));
+    }
+    Ok(lines)
+}
+
+/// What a log is up to and with each of its records.
+fn marks(lines: &[Line<'_>]) -> impl Iterator<Item = Mark> {
+    (0..).zip(lines).scan(Mark::first(0), |mark, (position, line)| {
+        *mark = mark.and(&Note::from(line), position, 0);
+        Some(*mark)
+    })
+}
+
+pub(super) fn head(place: &Place, log: &LogName, before: Option<u64>) -> Result<Option<Head>, StoreError> {
+    with(place, log, |_, lines| {
+        let considered = lines.iter().take_while(|line| before.is_none_or(|before| line.at < before));
+        let newest = considered.filter(|line| line.checkpoint).last();
+        Head { end: lines.len() as u64, checkpoint: newest.map(|line| line.at) }
+    })
+}
+
+pub(super) fn info(place: &Place, log: &LogName) -> Result<Option<LogInfo>, StoreError> {
+    with(place, log, |header, lines| {
+        let Mark { bytes, used, .. } = marks(&lines).last().unwrap_or(Mark::first(0));
+        LogInfo { name: log.clone(), records: lines.len() as u64, bytes, created: header.created, used }
     })
 }
 
 /// The bodies of each of these spans.
-pub(super) fn bodies(path: &Path, log: &LogName, spans: &[Range<u64>]) -> Result<Vec<Vec<String>>, StoreError> {
-    let bodies = with(path, log, |_, lines| {
+pub(super) fn bodies(place: &Place, log: &LogName, spans: &[Range<u64>]) -> Result<Vec<Vec<String>>, StoreError> {
+    let bodies = with(place, log, |_, lines| {
         let within = |span: &Range<u64>| -> Vec<String> {
             lines.iter().filter(|line| span.contains(&line.at)).map(|line| line.body().to_owned()).collect()
         };
@@ -157,17 +198,16 @@ pub(super) fn bodies(path: &Path, log: &LogName, spans: &[Range<u64>]) -> Result
 
 /// Appends to a document's log, which must end at `at`. Only one writer may call this at a time.
 pub(super) fn append(
-    path: &Path,
+    place: &Place,
     log: &LogName,
     (at, records, time): (u64, &[Record], Option<Millis>),
     durability: Durability,
 ) -> Result<(), StoreError> {
+    let path = place.path();
     let text = text(path)?;
     let mut document = text.as_deref().map_or_else(|| Ok(Document::default()), |text| Document::parse(text, path))?;
-    if let Some(header) = &document.header {
-        refuse_others(header, path, log)?;
-    }
-    let end = document.lines(log, path)?.len() as u64;
+    let lines = read(&document, place, log)?;
+    let end = lines.len() as u64;
     if end != at {
         return Err(StoreError::Conflict { at, end });
     }
@@ -175,21 +215,34 @@ pub(super) fn append(
         return Ok(());
     }
     let json = |error: serde_json::Error| failed(path)(error.into());
-    let new = lines(log, records, at, time, true).map_err(json)?;
-    for line in &new {
+    let is_earlier = document.header.as_ref().is_some_and(|header| header.check() == Check::None);
+    let earlier = lines.iter().filter(|_| is_earlier).map(|line| line.as_entry(log));
+    let earlier = earlier.collect::<serde_json::Result<Vec<String>>>().map_err(json)?;
+    let new = entries(log, records, at, time).map_err(json)?;
+    if is_earlier {
+        document.entries.clear();
+    }
+    for line in earlier.iter().chain(&new) {
         document.entries.push(serde_json::from_str(line).map_err(json)?);
     }
-    if at == 0 {
-        document.header = Some(Header::new(log, time));
+    if at == 0 || is_earlier {
+        let created = document.header.as_ref().map_or(time, |header| header.created);
+        document.header = Some(Header::new(log, created));
     }
     let whole = document.write().map_err(json)?;
-    disk::replace(path, durability, |file| file.write_all(whole.as_bytes())).map_err(failed(path))
+    disk::replace(path, durability, |file| file.write_all(whole.as_bytes())).map_err(failed(path))?;
+    let lines = document.lines(log, path)?;
+    if let Some(id) = document.header.as_ref().and_then(Header::id) {
+        // The records are there, with or without it.
+        let _ = index::write(place.index(), (log, id), 0, marks(&lines));
+    }
+    Ok(())
 }
 
 /// Removes a log from its document, and deletes the document if nothing else is in it.
 pub(super) fn erase(path: &Path, durability: Durability) -> Result<(), StoreError> {
     let Some(text) = text(path)? else { return Ok(()) };
-    let mut document = Document::parse(&text, path)?;
+    let mut document = Document::of_any_version(&text, path)?;
     (document.header, document.entries) = (None, Vec::new());
     if document.others.is_empty() {
         return disk::remove(path).map(|_| ()).map_err(failed(path));

@@ -1,16 +1,24 @@
 //! A record as a line of JSON, and the header that names the log.
 
 use std::borrow::Cow;
+use std::hash::{BuildHasher, RandomState};
 
 use lookback_core::transcript::{Entry, Millis};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::session::log::said;
-use crate::store::{Head, LineFault, LogInfo, LogName, Record};
+use crate::store::{LineFault, LogName, Record};
 
-/// The version of the layout.
-pub(super) const VERSION: i64 = 1;
+/// The version of the layout. Version 1 had no checksums, and its appends did not say how many lines they have.
+pub(super) const VERSION: i64 = 2;
+/// What comes before the checksum of a line. It is always the last member.
+const SUM: &[u8] = b",\"sum\":\"";
+/// The digits of a checksum.
+const DIGITS: usize = 16;
+/// The place of the first line, which is no record's.
+const OF_HEADER: u64 = u64::MAX;
 
 /// Names the log of a file: the first line of a log, and a member of a document.
 #[derive(Debug, Serialize, Deserialize)]
@@ -20,11 +28,26 @@ pub(super) struct Header {
     pub(super) log: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) created: Option<Millis>,
+    /// Tells the log from one of the same name that was erased.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    id: String,
 }
 
 impl Header {
     pub(super) fn new(log: &LogName, created: Option<Millis>) -> Self {
-        Header { version: VERSION, log: log.to_string(), created }
+        // The keys of a hasher are random.
+        let id = RandomState::new().hash_one(created);
+        Header { version: VERSION, log: log.to_string(), created, id: format!("{id:016x}") }
+    }
+
+    /// The identifier of the log; `None` if an earlier version wrote it.
+    pub(super) fn id(&self) -> Option<u64> {
+        u64::from_str_radix(&self.id, 16).ok()
+    }
+
+    /// How the records of the log are checked.
+    pub(super) fn check(&self) -> Check {
+        if self.version < VERSION { Check::None } else { Check::Bytes }
     }
 }
 
@@ -32,6 +55,91 @@ impl Header {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct First {
     pub(super) lookback: Header,
+    #[serde(default, skip_serializing)]
+    sum: Option<String>,
+}
+
+impl First {
+    pub(super) fn new(log: &LogName, created: Option<Millis>) -> Self {
+        First { lookback: Header::new(log, created), sum: None }
+    }
+
+    pub(super) fn write(&self) -> serde_json::Result<String> {
+        Ok(sealed(serde_json::to_string(self)?, &self.lookback.log, OF_HEADER))
+    }
+
+    /// Whether it is as it was written.
+    pub(super) fn is_whole(&self, line: &[u8]) -> bool {
+        match self.lookback.check() {
+            Check::None => true,
+            _ => self.sum.as_deref().is_some_and(|sum| is_sealed(line, sum, &self.lookback.log, OF_HEADER)),
+        }
+    }
+}
+
+/// How a record is checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Check {
+    /// An earlier version wrote it, without a checksum.
+    None,
+    /// By the bytes of its line.
+    Bytes,
+    /// By its members, because another program may have written them in its own way.
+    Members,
+}
+
+/// Puts a checksum at the end of a line: over the name of the log, the position, and all that comes before.
+fn sealed(mut line: String, log: &str, position: u64) -> String {
+    line.pop();
+    let sum = sum(line.as_bytes(), log, position);
+    line.extend(SUM.iter().map(|&byte| char::from(byte)));
+    line.push_str(&format!("{sum:016x}\"}}"));
+    line
+}
+
+/// Whether a line, which may end in a line break, has the checksum of what it says, and nothing behind it.
+fn is_sealed(line: &[u8], found: &str, log: &str, position: u64) -> bool {
+    // A person who edits a line leaves its checksum empty. No fault of a disk does that.
+    if found.is_empty() {
+        return true;
+    }
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let Some((said, end)) = line.len().checked_sub(SUM.len() + DIGITS + 2).and_then(|at| line.split_at_checked(at))
+    else {
+        return false;
+    };
+    end.starts_with(SUM) && found == format!("{:016x}", sum(said, log, position))
+}
+
+fn sum(said: &[u8], log: &str, position: u64) -> u64 {
+    let mut hash = Xxh3Default::new();
+    hash.update(&(log.len() as u64).to_le_bytes());
+    hash.update(log.as_bytes());
+    hash.update(&position.to_le_bytes());
+    hash.update(said);
+    hash.digest()
+}
+
+/// Writes a value so that equal values have equal bytes.
+fn spell(value: &serde_json::Value, out: &mut Vec<u8>) {
+    use serde_json::Value;
+    match value {
+        Value::Number(number) => out.extend(number.as_f64().unwrap_or_default().to_le_bytes()),
+        Value::Array(values) => {
+            out.extend(format!("[{}", values.len()).bytes());
+            values.iter().for_each(|value| spell(value, out));
+        }
+        Value::Object(members) => {
+            let mut members: Vec<_> = members.iter().collect();
+            members.sort_by_key(|(name, _)| *name);
+            out.extend(format!("{{{}", members.len()).bytes());
+            for (name, value) in members {
+                out.extend(format!("{name:?}:").bytes());
+                spell(value, out);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) => out.extend(value.to_string().bytes()),
+    }
 }
 
 /// A record.
@@ -43,9 +151,13 @@ pub(super) struct Line<'a> {
     pub(super) time: Option<Millis>,
     #[serde(default, skip_serializing_if = "is_false")]
     pub(super) checkpoint: bool,
-    /// Whether the next line belongs to the same append. If that line is missing, this one does not count either.
+    /// Which record of its append it is, from 1, and how many the append has, if it has several. If one of them is
+    /// missing, the others do not count either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    part: Option<(u64, u64)>,
+    /// What version 1 wrote for that: whether the next line belongs to the same append.
     #[serde(default, skip_serializing_if = "is_false")]
-    pub(super) more: bool,
+    more: bool,
     #[serde(borrow, default, skip_serializing_if = "str::is_empty")]
     pub(super) text: Cow<'a, str>,
     /// The role of who said it. Lines that earlier versions wrote have none.
@@ -62,6 +174,9 @@ pub(super) struct Line<'a> {
     /// The body as a string, if it cannot be part of a line as it is.
     #[serde(borrow, default, skip_serializing_if = "Option::is_none")]
     quoted: Option<Cow<'a, str>>,
+    /// The checksum.
+    #[serde(borrow, default, skip_serializing)]
+    sum: Option<Cow<'a, str>>,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde wants")]
@@ -70,7 +185,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl<'a> Line<'a> {
-    pub(super) fn of(log: &LogName, record: &'a Record, at: u64, time: Option<Millis>, more: bool) -> Self {
+    fn of(log: &LogName, record: &'a Record, at: u64, time: Option<Millis>, part: Option<(u64, u64)>) -> Self {
         let body = record.body.as_str();
         // A message keeps the line breaks with which it came. (`null` would read as no entry.)
         let fits = |entry: &&RawValue| entry.get() == body && body != "null" && !body.contains('\n');
@@ -89,23 +204,61 @@ impl<'a> Line<'a> {
         };
         let (role, name) = (role.map(Cow::Borrowed), name.map(Cow::Borrowed));
         let (checkpoint, text) = (record.checkpoint, Cow::Borrowed(text));
-        Line { at, time, checkpoint, more, text, role, name, said, entry, quoted }
+        Line { at, time, checkpoint, part, more: false, text, role, name, said, entry, quoted, sum: None }
     }
 
-    /// `None` if this is not a record, or not the one of this position.
-    pub(super) fn parse(line: &'a [u8], position: u64) -> Option<Self> {
-        let line: Line<'a> = serde_json::from_slice(line).ok()?;
-        (line.at == position && (line.entry.is_some() || line.quoted.is_some())).then_some(line)
-    }
-
-    /// Why a line is not the record of this position.
-    pub(super) fn fault(line: &[u8], position: u64) -> LineFault {
-        match serde_json::from_slice::<Line<'_>>(line) {
-            Err(error) if error.is_data() => LineFault::NotARecord,
-            Err(_) => LineFault::NotJson,
-            Ok(line) if line.at != position => LineFault::Position { found: line.at, expected: position },
-            Ok(_) => LineFault::NoEntry,
+    /// Parses the record of this position, and checks it.
+    pub(super) fn parse(line: &'a [u8], log: &LogName, position: u64, check: Check) -> Result<Self, LineFault> {
+        let fault = |error: serde_json::Error| if error.is_data() { LineFault::NotARecord } else { LineFault::NotJson };
+        let parsed: Line<'a> = serde_json::from_slice(line).map_err(fault)?;
+        if parsed.at != position {
+            return Err(LineFault::Position { found: parsed.at, expected: position });
         }
+        if parsed.entry.is_none() && parsed.quoted.is_none() {
+            return Err(LineFault::NoEntry);
+        }
+        let is_whole = match (check, parsed.sum.as_deref()) {
+            (Check::None, _) => true,
+            (_, None) => false,
+            (Check::Bytes, Some(sum)) => is_sealed(line, sum, log.as_str(), position),
+            (Check::Members, Some(sum)) => sum.is_empty() || sum == format!("{:016x}", parsed.sum_of_members(log)),
+        };
+        if is_whole { Ok(parsed) } else { Err(LineFault::Altered) }
+    }
+
+    /// Where its append begins.
+    pub(super) fn since(&self) -> u64 {
+        self.part.map_or(self.at, |(part, _)| self.at.saturating_sub(part.saturating_sub(1)))
+    }
+
+    /// Whether its append goes on with the next line.
+    pub(super) fn goes_on(&self) -> bool {
+        self.more || self.part.is_some_and(|(part, of)| part < of)
+    }
+
+    /// The line as an entry of a document.
+    pub(super) fn as_entry(&self, log: &LogName) -> serde_json::Result<String> {
+        let mut entry = serde_json::to_string(self)?;
+        let sum = self.sum_of_members(log);
+        entry.pop();
+        Ok(format!("{entry},\"sum\":\"{sum:016x}\"}}"))
+    }
+
+    /// The checksum of the members, however they are written: a program that keeps a document may write its numbers and
+    /// texts in another way.
+    fn sum_of_members(&self, log: &LogName) -> u64 {
+        let Line { time, checkpoint, text, role, name, said, .. } = self;
+        let mut spelled = format!("{:?}", (time, checkpoint, text, role, name, said)).into_bytes();
+        match serde_json::from_str(self.body()) {
+            Ok(body) => spell(&body, &mut spelled),
+            Err(_) => spelled.extend(self.body().bytes()),
+        }
+        sum(&spelled, log.as_str(), self.at)
+    }
+
+    /// The line as this version writes it.
+    pub(super) fn write(&self, log: &LogName) -> serde_json::Result<String> {
+        Ok(sealed(serde_json::to_string(self)?, log.as_str(), self.at))
     }
 
     /// What searches look at.
@@ -130,64 +283,36 @@ impl<'a> Line<'a> {
     }
 }
 
-/// The records of an append, as JSON.
-pub(super) fn lines(
+/// The lines of an append.
+pub(super) fn lines<'a>(
+    log: &LogName,
+    records: &'a [Record],
+    at: u64,
+    time: Option<Millis>,
+) -> impl Iterator<Item = Line<'a>> {
+    let count = records.len() as u64;
+    (0..).zip(records).map(move |(index, record)| {
+        let part = (count > 1).then_some((index + 1, count));
+        Line::of(log, record, at + index, time, part)
+    })
+}
+
+/// The entries of an append in a document, which is written as a whole.
+pub(super) fn entries(
     log: &LogName,
     records: &[Record],
     at: u64,
     time: Option<Millis>,
-    whole: bool,
 ) -> serde_json::Result<Vec<String>> {
-    let line = |(index, record): (usize, &Record)| {
-        let more = !whole && index + 1 < records.len();
-        serde_json::to_string(&Line::of(log, record, at + index as u64, time, more))
-    };
-    records.iter().enumerate().map(line).collect()
+    (at..).zip(records).map(|(at, record)| Line::of(log, record, at, time, None).as_entry(log)).collect()
 }
 
-/// What is known about a log besides its records.
-#[derive(Debug, Default)]
-pub(super) struct Tally {
-    pub(super) created: Option<Millis>,
-    pub(super) used: Option<Millis>,
-    pub(super) records: u64,
-    bytes: u64,
-    checkpoints: Vec<u64>,
-}
-
-impl Tally {
-    /// The tally of a log without records.
-    pub(super) fn new(header: &Header) -> Self {
-        Tally { created: header.created, ..Tally::default() }
-    }
-
-    pub(super) fn add(&mut self, note: Note) {
-        if note.checkpoint {
-            self.checkpoints.push(self.records);
-        }
-        self.records += 1;
-        self.bytes += note.bytes;
-        self.used = self.used.max(note.time);
-    }
-
-    pub(super) fn head(&self, before: Option<u64>) -> Head {
-        let count = self.checkpoints.partition_point(|&at| before.is_none_or(|before| at < before));
-        let newest = self.checkpoints.get(..count).and_then(<[u64]>::last);
-        Head { end: self.records, checkpoint: newest.copied() }
-    }
-
-    pub(super) fn info(&self, name: &LogName) -> LogInfo {
-        let Tally { created, used, records, bytes, .. } = *self;
-        LogInfo { name: name.clone(), records, bytes, created, used }
-    }
-}
-
-/// What a line adds to a [`Tally`].
+/// What a line adds to what is known about its log.
 #[derive(Debug)]
 pub(super) struct Note {
-    bytes: u64,
-    checkpoint: bool,
-    time: Option<Millis>,
+    pub(super) bytes: u64,
+    pub(super) checkpoint: bool,
+    pub(super) time: Option<Millis>,
 }
 
 impl From<&Line<'_>> for Note {

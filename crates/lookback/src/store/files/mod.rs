@@ -6,19 +6,24 @@
 //! .lookback/memory/NAME/summary.jsonl          its summaries
 //! .lookback/memory/shared/memory.json          what the sessions of the workspace `shared` share: one JSON document
 //! .lookback/memory/shared/WORKSPACE.json       the same for other workspaces
+//! .lookback/index/                             where each record is; made again if it is deleted
 //! .lookback/lookback.lock                      the lock of writers
+//! .lookback/tenants/TENANT/                    what belongs to a tenant: the same again
 //! ```
 //!
 //! A line is `{"at":POSITION,"time":MILLISECONDS,"text":TEXT FOR SEARCHES,"role":ROLE,"name":NAME,"said":MILLISECONDS,
-//! "entry":BODY}`. The role, the name and the time of who said it are for searches, too. `"more":true` says that the
-//! next line belongs to the same append, so that readers take an append entirely or not at all. A file `*.used` beside
-//! a log has the time of its last use, if that was not a write.
+//! "entry":BODY,"sum":CHECKSUM}`. The role, the name and the time of who said it are for searches, too. `"part":[1,3]`
+//! says that the line is the first of three of one append, so that readers take an append entirely or not at all. A file
+//! `*.used` beside a log has the time of its last use, if that was not a write.
+//!
+//! The checksum tells a line that was altered. A person who edits a line leaves it empty: `"sum":""`.
 //!
 //! Writers hold the lock. Readers need none: a log grows by whole appends, and a reader takes only those that are
 //! complete. A document is replaced by a new file.
 
 mod disk;
 mod document;
+mod index;
 mod line;
 mod lines;
 mod place;
@@ -33,7 +38,7 @@ use std::time::Duration;
 use lookback_core::transcript::Millis;
 
 use self::root::{Files, PATIENCE};
-use super::{Durability, Head, Hit, LogInfo, LogName, Record, Store, StoreError, StoreFuture};
+use super::{Durability, Head, Hit, LogInfo, LogName, Record, Store, StoreError, StoreFuture, Tenant};
 use crate::search::Query;
 
 /// Logs in plain files under a folder. Several processes may use them at once, and people can read them.
@@ -157,7 +162,12 @@ impl Store for FileStore {
 
     fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>> {
         let log = log.clone();
-        self.run(move |files| files.ask(&log, |tally| tally.head(before)))
+        self.run(move |files| files.head(&log, before))
+    }
+
+    fn tail<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<(Head, Vec<String>)>> {
+        let log = log.clone();
+        self.run(move |files| files.tail(&log))
     }
 
     fn info<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<LogInfo>> {
@@ -170,9 +180,9 @@ impl Store for FileStore {
         self.run(move |files| files.list(&prefix))
     }
 
-    fn delete<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, bool> {
-        let log = log.clone();
-        self.run(move |files| files.delete(&log))
+    fn delete<'a>(&'a self, logs: &'a [LogName]) -> StoreFuture<'a, u64> {
+        let logs = logs.to_vec();
+        self.run(move |files| files.delete(&logs))
     }
 
     fn clear(&self) -> StoreFuture<'_, u64> {
@@ -182,5 +192,13 @@ impl Store for FileStore {
     fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a Query, most: usize) -> StoreFuture<'a, Vec<Hit>> {
         let (log, query) = (log.cloned(), query.clone());
         self.run(move |files| if query.is_empty() { Ok(Vec::new()) } else { files.search(log, &query, most) })
+    }
+
+    fn scoped(&self, tenant: &Tenant) -> Result<Arc<dyn Store>, StoreError> {
+        Ok(Arc::new(FileStore { files: Arc::new(self.files.of(tenant)) }))
+    }
+
+    fn tenants(&self) -> StoreFuture<'_, Vec<Tenant>> {
+        self.run(Files::tenants)
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use crate::store::{Derived, LogName};
+use crate::store::{Derived, LogName, Tenant};
 
 /// The folder of the logs, under the root.
 pub(super) const MEMORY: &str = "memory";
@@ -12,49 +12,86 @@ pub(super) const MEMORY: &str = "memory";
 const SHARED: &str = "shared";
 /// The files in a session's folder.
 pub(super) const LOGS: [&str; 3] = ["turns.jsonl", "facts.jsonl", "summary.jsonl"];
+/// The folder of the tenants, under the root.
+pub(super) const TENANTS: &str = "tenants";
 /// The most bytes of an encoded name. File systems take 255, and an ending follows.
 const LONGEST: usize = 200;
 /// How many bytes of a longer name stay readable. A digest follows.
 const READABLE: usize = 160;
 
-/// The file of a log.
+/// The folder of the indexes, under the root.
+pub(super) const INDEX: &str = "index";
+
+/// The file of a log, and that of its index.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) struct Place {
+    path: PathBuf,
+    index: PathBuf,
+    pub(super) kind: Kind,
+}
+
+/// How a file keeps its records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
     /// One record for each line.
-    Lines(PathBuf),
+    Lines,
     /// All records in one JSON document, which may have members of another program.
-    Document(PathBuf),
+    Document,
 }
 
 impl Place {
     pub(super) fn of(root: &Path, log: &LogName) -> Place {
-        let memory = root.join(MEMORY);
-        let session = |name: &str| memory.join(encoded(name, &[SHARED, "sessions"]));
+        let session = |name: &str, file| Place::new(root, &encoded(name, &[SHARED, "sessions"]), file, Kind::Lines);
         let [turns, facts, summary] = LOGS;
         match log.derived() {
-            None => Place::Lines(session(log.as_str()).join(turns)),
-            Some((Derived::Facts, of)) => Place::Lines(session(of).join(facts)),
-            Some((Derived::Summary, of)) => Place::Lines(session(of).join(summary)),
+            None => session(log.as_str(), turns),
+            Some((Derived::Facts, of)) => session(of, facts),
+            Some((Derived::Summary, of)) => session(of, summary),
             Some((Derived::Shared, workspace)) => {
                 let name = if workspace == SHARED { MEMORY.to_owned() } else { encoded(workspace, &[MEMORY]) };
-                Place::Document(memory.join(SHARED).join(name + ".json"))
+                Place::new(root, SHARED, &(name + ".json"), Kind::Document)
             }
         }
     }
 
     /// The place that a file in a folder may be, given the folder of the log and the name of the file.
     pub(super) fn at(root: &Path, folder: &str, file: &str) -> Option<Place> {
-        let path = root.join(MEMORY).join(folder).join(file);
         match folder {
-            SHARED => file.ends_with(".json").then_some(Place::Document(path)),
-            _ => LOGS.contains(&file).then_some(Place::Lines(path)),
+            SHARED => file.ends_with(".json").then(|| Place::new(root, folder, file, Kind::Document)),
+            _ => LOGS.contains(&file).then(|| Place::new(root, folder, file, Kind::Lines)),
         }
     }
 
+    fn new(root: &Path, folder: &str, file: &str, kind: Kind) -> Place {
+        let mut index = root.join(INDEX).join(folder).join(file).into_os_string();
+        index.push(".index");
+        Place { path: root.join(MEMORY).join(folder).join(file), index: index.into(), kind }
+    }
+
+    /// The log that is at a place if its file does not say it; `None` if the name of the folder has a digest in place of
+    /// its end, or if no log is there.
+    pub(super) fn log(&self, root: &Path) -> Option<LogName> {
+        let (folder, file) = (self.path.parent()?.file_name()?.to_str()?, self.path.file_name()?.to_str()?);
+        let (name, [turns, facts, _]) = (decoded(folder)?, LOGS);
+        let log = match (self.kind, file) {
+            (Kind::Document, file) => {
+                let name = decoded(file.strip_suffix(".json")?)?;
+                LogName::stored(if name == MEMORY { SHARED } else { &name })?.shared_of()
+            }
+            (Kind::Lines, file) if file == turns => LogName::stored(&name)?,
+            (Kind::Lines, file) if file == facts => LogName::stored(&name)?.facts_of(),
+            (Kind::Lines, _) => LogName::stored(&name)?.summary_of(),
+        };
+        (Place::of(root, &log) == *self).then_some(log)
+    }
+
     pub(super) fn path(&self) -> &Path {
-        match self {
-            Place::Lines(path) | Place::Document(path) => path,
-        }
+        &self.path
+    }
+
+    /// The file of the index.
+    pub(super) fn index(&self) -> &Path {
+        &self.index
     }
 }
 
@@ -88,6 +125,38 @@ fn encoded(name: &str, taken: &[&str]) -> String {
         whole.push_str(&format!("~{:032x}", xxh3_128(name.as_bytes())));
     }
     whole
+}
+
+/// The folder of a tenant. It can be told back from any name, and no file system takes two for one: it has no capitals,
+/// and nothing beyond ASCII.
+pub(super) fn of_tenant(tenant: &Tenant) -> String {
+    let mut folder = String::new();
+    for byte in tenant.as_str().bytes() {
+        if byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'_') {
+            folder.push(char::from(byte));
+        } else {
+            folder.push_str(&format!("%{byte:02x}"));
+        }
+    }
+    folder
+}
+
+/// The tenant of a folder; `None` if it is no tenant's.
+pub(super) fn tenant_at(folder: &str) -> Option<Tenant> {
+    let tenant: Tenant = decoded(folder)?.parse().ok()?;
+    (of_tenant(&tenant) == folder).then_some(tenant)
+}
+
+/// The text that was encoded with a percent sign before the two digits of each byte.
+fn decoded(encoded: &str) -> Option<String> {
+    let mut parts = encoded.split('%');
+    let mut text = parts.next()?.as_bytes().to_vec();
+    for part in parts {
+        let (code, rest) = part.split_at_checked(2)?;
+        text.push(u8::from_str_radix(code, 16).ok()?);
+        text.extend_from_slice(rest.as_bytes());
+    }
+    String::from_utf8(text).ok()
 }
 
 #[cfg(test)]

@@ -1,50 +1,43 @@
 //! The folder of a store: its lock, its logs, and the answers to the store's calls.
 
-use std::collections::HashMap;
+use std::cell::RefCell;
 use std::fs::{self, DirEntry, File, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use lookback_core::transcript::Millis;
 
 use super::disk::{self, failed};
 use super::document;
-use super::line::Tally;
-use super::lines::{self, Index};
-use super::place::{MEMORY, Place};
+use super::index::Index;
+use super::line::Header;
+use super::lines;
+use super::place::{self, INDEX, Kind, MEMORY, Place, TENANTS};
 use crate::search::{Query, Texts};
-use crate::store::{Durability, Hit, LogInfo, LogName, Record, StoreError, refuse_special};
+use crate::store::{Durability, Head, Hit, LogInfo, LogName, Record, StoreError, Tenant, refuse_special};
 
 /// The file, under the root, that writers lock.
 const LOCK: &str = "lookback.lock";
 /// How long a writer waits for another process.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
-/// How many indexes of logs are kept.
-const INDEXES: usize = 1024;
 
 pub(super) struct Files {
     root: PathBuf,
+    /// The folder that the caller named: the root of tenants, too. What leads to it may be a link.
+    named: PathBuf,
     durability: Durability,
     patience: Duration,
     /// Held by this store's writers, so that only one of them waits for other processes.
     writing: Mutex<()>,
-    indexes: Mutex<HashMap<LogName, Kept>>,
-}
-
-/// The index of a log of lines, for one user at a time.
-type Kept = Arc<Mutex<Option<Index>>>;
-
-/// Locks something that a panic cannot leave half done: an index changes only by whole appends.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Files {
     pub(super) fn new(root: PathBuf, durability: Durability, patience: Duration) -> Self {
-        Files { root, durability, patience, writing: Mutex::default(), indexes: Mutex::default() }
+        let named = root.clone();
+        Files { root, named, durability, patience, writing: Mutex::default() }
     }
 
     pub(super) fn root(&self) -> &Path {
@@ -61,22 +54,27 @@ impl Files {
 
     /// Whether the folder is a store's: a writer was in it, or it has a log, even one that cannot be read.
     pub(super) fn is_there(&self) -> bool {
-        self.root.join(LOCK).exists() || self.logs().map_or(true, |logs| !logs.is_empty())
+        self.lock_file().exists() || self.logs().map_or(true, |logs| !logs.is_empty())
+    }
+
+    fn lock_file(&self) -> PathBuf {
+        self.root.join(LOCK)
     }
 
     /// Where a log is kept.
     fn place(&self, log: &LogName) -> Result<Place, StoreError> {
         let place = Place::of(&self.root, log);
-        disk::refuse_links(&self.root, place.path())?;
+        disk::refuse_links(&self.named, place.path())?;
+        disk::refuse_links(&self.named, place.index())?;
         Ok(place)
     }
 
     /// Waits until nobody else writes, in this process or in another.
     fn lock(&self) -> Result<(MutexGuard<'_, ()>, File), StoreError> {
         let start = Instant::now();
-        let writing = locked(&self.writing);
-        let path = self.root.join(LOCK);
-        disk::refuse_links(&self.root, &path)?;
+        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = self.lock_file();
+        disk::refuse_links(&self.named, &path)?;
         refuse_special(&path)?;
         self.make_root()?;
         let mut options = disk::private();
@@ -95,27 +93,6 @@ impl Files {
         }
     }
 
-    fn index(&self, log: &LogName) -> Kept {
-        let mut indexes = locked(&self.indexes);
-        if indexes.len() >= INDEXES && !indexes.contains_key(log) {
-            indexes.clear();
-        }
-        indexes.entry(log.clone()).or_default().clone()
-    }
-
-    /// Answers a question about a log; `None` if there is no such log.
-    pub(super) fn ask<T>(&self, log: &LogName, question: impl FnOnce(&Tally) -> T) -> Result<Option<T>, StoreError> {
-        match self.place(log)? {
-            Place::Document(path) => Ok(document::tally(&path, log)?.as_ref().map(question)),
-            Place::Lines(path) => {
-                let index = self.index(log);
-                let mut index = locked(&index);
-                let found = lines::open(&path, log, &mut index)?;
-                Ok(found.and(index.as_ref()).map(|index| question(&index.tally)))
-            }
-        }
-    }
-
     pub(super) fn append(
         &self,
         log: &LogName,
@@ -125,46 +102,83 @@ impl Files {
     ) -> Result<(), StoreError> {
         let place = self.place(log)?;
         let _lock = self.lock()?;
-        match place {
-            Place::Document(path) => document::append(&path, log, (at, records, time), self.durability),
-            Place::Lines(path) => {
-                let index = self.index(log);
-                lines::append(&path, log, &mut locked(&index), (at, records, time), self.durability)
-            }
+        match place.kind {
+            Kind::Document => document::append(&place, log, (at, records, time), self.durability),
+            Kind::Lines => lines::append(&place, log, (at, records, time), self.durability),
         }
+    }
+
+    /// Reads a log. If it seems to be damaged, reads again while nobody writes: a reader without a lock may have seen
+    /// one file before a change and another one after it.
+    fn look<T>(&self, log: &LogName, read: impl Fn(&Place) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let place = self.place(log)?;
+        match read(&place) {
+            Err(StoreError::Damaged { .. } | StoreError::NotAStore { .. }) if self.lock_file().exists() => {
+                // A store that may only be read cannot be locked.
+                let _lock = self.lock().ok();
+                read(&place)
+            }
+            done => done,
+        }
+    }
+
+    pub(super) fn head(&self, log: &LogName, before: Option<u64>) -> Result<Option<Head>, StoreError> {
+        self.look(log, |place| match place.kind {
+            Kind::Document => document::head(place, log, before),
+            Kind::Lines => {
+                let Some(mut lines) = lines::open(place, log)? else { return Ok(None) };
+                lines.refuse_damage()?;
+                lines.head(before).map(Some)
+            }
+        })
+    }
+
+    pub(super) fn tail(&self, log: &LogName) -> Result<Option<(Head, Vec<String>)>, StoreError> {
+        let from = |head: Head| head.checkpoint.unwrap_or(0)..head.end;
+        self.look(log, |place| match place.kind {
+            Kind::Document => {
+                let Some(head) = document::head(place, log, None)? else { return Ok(None) };
+                let bodies = document::bodies(place, log, &[from(head)])?;
+                Ok(Some((head, bodies.into_iter().flatten().collect())))
+            }
+            Kind::Lines => {
+                let Some(mut lines) = lines::open(place, log)? else { return Ok(None) };
+                lines.refuse_damage()?;
+                let head = lines.head(None)?;
+                Ok(Some((head, lines.bodies(from(head))?)))
+            }
+        })
     }
 
     /// The bodies of each of these spans.
     pub(super) fn read_many(&self, log: &LogName, spans: &[Range<u64>]) -> Result<Vec<Vec<String>>, StoreError> {
-        match self.place(log)? {
-            Place::Document(path) => document::bodies(&path, log, spans),
-            Place::Lines(path) => {
-                let index = self.index(log);
-                let mut index = locked(&index);
-                let file = lines::open(&path, log, &mut index)?;
-                let Some((mut file, index)) = file.zip(index.as_ref()) else {
-                    return Ok(vec![Vec::new(); spans.len()]);
-                };
-                spans.iter().map(|span| index.bodies(&mut file, &path, log, span.clone())).collect()
-            }
-        }
+        self.look(log, |place| match place.kind {
+            Kind::Document => document::bodies(place, log, spans),
+            Kind::Lines => match lines::open(place, log)? {
+                Some(mut lines) => spans.iter().map(|span| lines.bodies(span.clone())).collect(),
+                None => Ok(vec![Vec::new(); spans.len()]),
+            },
+        })
     }
 
     /// Adds what searches look at in a log to an index.
     fn add_to(&self, texts: &mut Texts, number: u32, log: &LogName) -> Result<(), StoreError> {
-        let Place::Lines(path) = self.place(log)? else { return Ok(()) };
-        let index = self.index(log);
-        let mut index = locked(&index);
-        let file = lines::open(&path, log, &mut index)?;
-        let Some((mut file, index)) = file.zip(index.as_ref()) else { return Ok(()) };
-        index.index(&mut file, &path, log, |position, record| texts.add(number, position, &record))
+        let texts = RefCell::new(texts);
+        self.look(log, |place| {
+            if place.kind == Kind::Document {
+                return Ok(());
+            }
+            let Some(mut lines) = lines::open(place, log)? else { return Ok(()) };
+            lines.refuse_damage()?;
+            let mut texts = texts.borrow_mut();
+            texts.remove(number);
+            lines.each(0..u64::MAX, |position, line| texts.add(number, position, &line.searched()))
+        })
     }
 
     pub(super) fn info(&self, log: &LogName) -> Result<Option<LogInfo>, StoreError> {
-        // If it cannot be read, the log itself says when it was written to.
-        let touched = disk::open(&used(self.place(log)?.path())).ok().flatten();
-        let touched = touched.and_then(|file| io::read_to_string(file).ok()?.trim().parse().ok());
-        let info = self.ask(log, |tally| tally.info(log))?;
+        let touched = touched(&used(self.place(log)?.path()));
+        let info = self.look(log, |place| own_info(place, log))?;
         Ok(info.map(|info| LogInfo { used: info.used.max(touched), ..info }))
     }
 
@@ -173,9 +187,10 @@ impl Files {
             return Ok(false);
         }
         let _lock = self.lock()?;
-        let Some(info) = self.info(log)? else { return Ok(false) };
-        if info.used < Some(time) {
-            let path = used(Place::of(&self.root, log).path());
+        let place = self.place(log)?;
+        let Some(info) = own_info(&place, log)? else { return Ok(false) };
+        let path = used(place.path());
+        if info.used.max(touched(&path)) < Some(time) {
             // It may be lost in a loss of power: the log says when it was written to.
             let write = |file: &mut File| writeln!(file, "{time}");
             disk::replace(&path, Durability::System, write).map_err(failed(&path))?;
@@ -183,10 +198,33 @@ impl Files {
         Ok(true)
     }
 
+    /// The folder of a tenant, with everything that is the tenant's.
+    pub(super) fn of(&self, tenant: &Tenant) -> Files {
+        let root = self.root.join(TENANTS).join(place::of_tenant(tenant));
+        Files { named: self.named.clone(), ..Files::new(root, self.durability, self.patience) }
+    }
+
+    /// The tenants that have logs, or whose own tenants have.
+    pub(super) fn tenants(&self) -> Result<Vec<Tenant>, StoreError> {
+        let folder = self.root.join(TENANTS);
+        disk::refuse_links(&self.named, &folder)?;
+        let mut tenants = Vec::new();
+        for entry in entries(&folder)? {
+            let name = entry.file_name();
+            let Some(tenant) = name.to_str().and_then(place::tenant_at) else { continue };
+            let of_tenant = self.of(&tenant);
+            if !of_tenant.logs()?.is_empty() || !of_tenant.tenants()?.is_empty() {
+                tenants.push(tenant);
+            }
+        }
+        tenants.sort();
+        Ok(tenants)
+    }
+
     /// The existing logs, in the order of their names. Files of other programs are left out.
     fn logs(&self) -> Result<Vec<(LogName, Place)>, StoreError> {
         let memory = self.root.join(MEMORY);
-        disk::refuse_links(&self.root, &memory)?;
+        disk::refuse_links(&self.named, &memory)?;
         let mut logs = Vec::new();
         for folder in entries(&memory)? {
             for file in entries(&folder.path())? {
@@ -195,7 +233,7 @@ impl Files {
                 let Some(place) = place.and_then(|(folder, file)| Place::at(&self.root, folder, file)) else {
                     continue;
                 };
-                let Some(log) = named(&place)? else { continue };
+                let Some(log) = self.named(&place)? else { continue };
                 // A copy of a file is not a second log.
                 if Place::of(&self.root, &log) == place {
                     logs.push((log, place));
@@ -210,8 +248,8 @@ impl Files {
         let mut logs = self.logs()?;
         logs.retain(|(log, _)| log.as_str().starts_with(prefix));
         let info = |log: &LogName| match self.info(log) {
-            // A damaged log must not hide the others.
-            Err(StoreError::Damaged { .. }) => Ok(Some(Tally::default().info(log))),
+            // One that cannot be read must not hide the others.
+            Err(StoreError::Damaged { .. } | StoreError::Newer { .. }) => Ok(Some(LogInfo::new(log.clone(), 0, 0))),
             info => info,
         };
         // A log that was erased meanwhile is left out.
@@ -219,19 +257,26 @@ impl Files {
     }
 
     /// Erases an existing log, damaged or not.
-    fn erase(&self, log: &LogName, place: &Place) -> Result<(), StoreError> {
-        locked(&self.indexes).remove(log);
+    fn erase(&self, place: &Place) -> Result<(), StoreError> {
         let path = place.path();
-        // The files beside it first. Otherwise a new log of this name would seem used.
-        for beside in [used(path), disk::temporary(path)] {
-            disk::remove(&beside).map_err(failed(&beside))?;
+        // The files beside it first. Otherwise a new log of this name would seem used, and the index would say that the
+        // log is lost.
+        for beside in [place.index(), &used(path), &disk::temporary(path)] {
+            if disk::remove(beside).map_err(failed(beside))? {
+                self.forget(beside)?;
+            }
         }
-        match place {
-            Place::Document(path) => document::erase(path, self.durability)?,
-            Place::Lines(path) => {
+        match place.kind {
+            Kind::Document => document::erase(path, self.durability)?,
+            Kind::Lines => {
                 disk::remove(path).map_err(failed(path))?;
             }
         }
+        self.forget(path)
+    }
+
+    /// Waits until the disk has it that a file was removed.
+    fn forget(&self, path: &Path) -> Result<(), StoreError> {
         let folder = path.parent().unwrap_or(&self.root);
         disk::keep_entries(folder, self.durability).map_err(failed(folder))?;
         // The folder stays if it contains something else.
@@ -239,29 +284,67 @@ impl Files {
         Ok(())
     }
 
-    pub(super) fn delete(&self, log: &LogName) -> Result<bool, StoreError> {
-        let place = self.place(log)?;
-        if !place.path().exists() {
-            return Ok(false);
+    pub(super) fn delete(&self, logs: &[LogName]) -> Result<u64, StoreError> {
+        let places = logs.iter().map(|log| Ok((log, self.place(log)?))).collect::<Result<Vec<_>, StoreError>>()?;
+        if !places.iter().any(|(_, place)| place.path().exists() || place.index().exists()) {
+            return Ok(0);
         }
         let _lock = self.lock()?;
-        let header = match &place {
-            Place::Lines(path) => lines::header(path)?.map(|(_, _, header)| header),
-            Place::Document(path) => document::header(path)?,
-        };
-        let Some(header) = header else { return Ok(false) };
-        lines::refuse_others(&header, place.path(), log)?;
-        self.erase(log, &place)?;
+        let mut erased = 0;
+        for (log, place) in places {
+            erased += u64::from(self.delete_one(log, &place)?);
+        }
+        Ok(erased)
+    }
+
+    fn delete_one(&self, log: &LogName, place: &Place) -> Result<bool, StoreError> {
+        match self.header(place) {
+            Ok(Some(header)) => lines::refuse_others(&header, place, log)?,
+            // Its file is lost, but the index says that it was there.
+            Ok(None) if lines::index_of(place, log, None).is_err() => {}
+            Ok(None) => return Ok(false),
+            // Its header is damaged.
+            Err(StoreError::NotAStore { .. }) if place.kind == Kind::Lines && lines::is_of(place, log)? => {}
+            Err(error) => return Err(error),
+        }
+        self.erase(place)?;
         Ok(true)
+    }
+
+    fn header(&self, place: &Place) -> Result<Option<Header>, StoreError> {
+        match place.kind {
+            Kind::Lines => Ok(lines::header(place)?.map(|(_, _, header)| header)),
+            Kind::Document => document::header(place.path()),
+        }
+    }
+
+    /// The log that a file names; `None` for a file of another program.
+    fn named(&self, place: &Place) -> Result<Option<LogName>, StoreError> {
+        match self.header(place) {
+            Err(StoreError::NotAStore { .. }) if place.kind == Kind::Lines => {
+                // If the header is damaged, the index may have the name, or that of the folder.
+                let indexed = Index::open(place.index())?.and_then(|index| LogName::stored(&index.name));
+                let Some(log) = indexed.or_else(|| place.log(&self.root)) else { return Ok(None) };
+                Ok(lines::is_of(place, &log)?.then_some(log))
+            }
+            Err(StoreError::Newer { .. }) => Ok(place.log(&self.root)),
+            Err(StoreError::NotAStore { .. } | StoreError::NotAFile { .. } | StoreError::NoJson { .. }) => Ok(None),
+            header => Ok(header?.and_then(|header| LogName::stored(&header.log))),
+        }
     }
 
     pub(super) fn clear(&self) -> Result<u64, StoreError> {
         let _lock = self.lock()?;
         let logs = self.logs()?;
-        for (log, place) in &logs {
-            self.erase(log, place)?;
+        for (_, place) in &logs {
+            self.erase(place)?;
         }
-        Ok(logs.len() as u64)
+        // Those of logs that are lost.
+        let indexes = self.root.join(INDEX);
+        match fs::remove_dir_all(&indexes) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(failed(&indexes)(error)),
+            _ => Ok(logs.len() as u64),
+        }
     }
 
     pub(super) fn search(&self, log: Option<LogName>, query: &Query, most: usize) -> Result<Vec<Hit>, StoreError> {
@@ -274,13 +357,30 @@ impl Files {
         let mut texts = Texts::for_query(query);
         for (number, log) in (0..).zip(&logs) {
             match self.add_to(&mut texts, number, log) {
-                Err(StoreError::Damaged { .. }) if in_all => texts.remove(number),
+                Err(StoreError::Damaged { .. } | StoreError::Newer { .. }) if in_all => texts.remove(number),
                 added => added?,
             }
         }
         let found = texts.search(None, query, most).into_iter();
         Ok(found.filter_map(|(log, at)| Some(Hit::new(logs.get(log as usize)?.clone(), at))).collect())
     }
+}
+
+/// What a log itself says about it.
+fn own_info(place: &Place, log: &LogName) -> Result<Option<LogInfo>, StoreError> {
+    match place.kind {
+        Kind::Document => document::info(place, log),
+        Kind::Lines => {
+            let lines = lines::open(place, log)?;
+            lines.as_ref().map_or(Ok(()), lines::Lines::refuse_damage)?;
+            Ok(lines.map(|lines| lines.info()))
+        }
+    }
+}
+
+/// The time in such a file. If it cannot be read, the log itself says when it was written to.
+fn touched(path: &Path) -> Option<Millis> {
+    io::read_to_string(disk::open(path).ok().flatten()?).ok()?.trim().parse().ok()
 }
 
 /// The file with the time of a log's last use, if that was not a write.
@@ -297,16 +397,4 @@ fn entries(folder: &Path) -> Result<Vec<DirEntry>, StoreError> {
     let mut entries = entries.map_err(failed(folder))?;
     entries.retain(|entry| entry.file_type().is_ok_and(|kind| !kind.is_symlink()));
     Ok(entries)
-}
-
-/// The log that a file names; `None` for a file of another program.
-fn named(place: &Place) -> Result<Option<LogName>, StoreError> {
-    let header = match place {
-        Place::Lines(path) => lines::header(path).map(|found| found.map(|(_, _, header)| header)),
-        Place::Document(path) => document::header(path),
-    };
-    match header {
-        Err(StoreError::NotAStore { .. } | StoreError::NotAFile { .. } | StoreError::NoJson { .. }) => Ok(None),
-        header => Ok(header?.and_then(|header| LogName::stored(&header.log))),
-    }
 }

@@ -1,16 +1,71 @@
-//! Connections: one for writes, and one for each reader. And files that are read without any lock, as long as nobody
-//! writes to them.
+//! Connections to one file: one for writes, and one for each reader. And files that are read without any lock, as long as
+//! nobody writes to them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::fault::Fault;
-use super::{PATIENCE, SqliteStore};
+use super::PATIENCE;
+use super::fault::{Fault, explain};
 use crate::store::{StoreError, StoreFuture};
+
+/// The connections to a file.
+#[derive(Debug)]
+pub(super) struct Connections {
+    /// The connection for writes, and for the reads that belong to them.
+    writer: Arc<Mutex<Connection>>,
+    readers: Arc<Readers>,
+    pub(super) path: PathBuf,
+    /// The file that was opened.
+    opened: Opened,
+}
+
+/// Tells the file that was opened from another one at its path. SQLite goes on writing to a file that was deleted, and
+/// what it writes is lost when the last process closes it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Opened {
+    /// Absolute, because the folder of the process may change.
+    path: PathBuf,
+    number: Option<(u64, u64)>,
+}
+
+impl Opened {
+    fn of(path: &Path) -> Self {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let number = file_number(&path);
+        Opened { path, number }
+    }
+
+    /// Returns an error if another file is there now, or none.
+    fn check(&self) -> Result<(), Fault> {
+        if file_number(&self.path) == self.number {
+            return Ok(());
+        }
+        Err(Fault::Store(StoreError::Replaced { place: self.place() }))
+    }
+
+    fn place(&self) -> String {
+        self.path.display().to_string()
+    }
+}
+
+/// The numbers of the device and of the file. Other systems let nobody delete a file that is open.
+fn file_number(path: &Path) -> Option<(u64, u64)> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let file = fs::metadata(path).ok()?;
+        Some((file.dev(), file.ino()))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        None
+    }
+}
 
 /// Connections for readers, one for each at a time, so that a long search delays neither writers nor other readers.
 #[derive(Debug)]
@@ -112,17 +167,35 @@ impl Readers {
     }
 }
 
-impl SqliteStore {
+impl Connections {
+    pub(super) fn new(writer: Connection, readers: Readers, path: &Path) -> Self {
+        let (writer, readers) = (Arc::new(Mutex::new(writer)), Arc::new(readers));
+        Connections { writer, readers, path: path.to_owned(), opened: Opened::of(path) }
+    }
+
+    /// The connection for writes.
+    pub(super) fn writer(&self) -> MutexGuard<'_, Connection> {
+        locked(&self.writer)
+    }
+
+    pub(super) fn set_patience(&self, patience: Duration) -> Result<(), StoreError> {
+        self.writer().busy_timeout(patience).map_err(|error| explain(&self.path, error))?;
+        self.readers.set_patience(patience);
+        Ok(())
+    }
+
     /// Runs `work` on the connection for writes, on a thread that may block.
     pub(super) fn run<'a, T: Send + 'static>(
         &'a self,
         work: impl FnOnce(&mut Connection) -> Result<T, Fault> + Send + 'static,
     ) -> StoreFuture<'a, T> {
-        let connection = self.writer.clone();
+        let (connection, opened) = (self.writer.clone(), self.opened.clone());
         Box::pin(async move {
             let done = blocking::unblock(move || {
+                let mut connection = locked(&connection);
+                opened.check()?;
                 // A panic leaves no transaction behind: dropping it rolls it back.
-                work(&mut locked(&connection))
+                work(&mut connection)
             });
             done.await.map_err(|fault| fault.explained(&self.path))
         })
@@ -134,9 +207,10 @@ impl SqliteStore {
         &'a self,
         work: impl Fn(&mut Connection) -> Result<T, Fault> + Send + 'static,
     ) -> StoreFuture<'a, T> {
-        let (readers, place) = (self.readers.clone(), self.path.display().to_string());
+        let (readers, opened) = (self.readers.clone(), self.opened.clone());
         Box::pin(async move {
             let done = blocking::unblock(move || {
+                opened.check()?;
                 let begun = Instant::now();
                 loop {
                     let mut reader = readers.take()?;
@@ -148,7 +222,7 @@ impl SqliteStore {
                         return Ok(done);
                     }
                     if begun.elapsed() > *locked(&readers.patience) {
-                        return Err(Fault::Store(StoreError::Locked { place }));
+                        return Err(Fault::Store(StoreError::Locked { place: opened.place() }));
                     }
                 }
             });
@@ -160,8 +234,7 @@ impl SqliteStore {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use super::*;
-    use crate::store::{LogName, Record, Store};
+    use crate::store::{LogName, Record, SqliteStore, Store};
     use futures_lite::future::block_on;
     use std::sync::Arc;
 
@@ -175,7 +248,7 @@ mod tests {
         let (end, ended) = std::sync::mpsc::channel::<()>();
         let reader = store.clone();
         let long = std::thread::spawn(move || {
-            block_on(reader.look(move |_| {
+            block_on(reader.file.look(move |_| {
                 begun.send(()).unwrap();
                 ended.recv().unwrap();
                 Ok(())

@@ -1,10 +1,11 @@
 //! Logs in one SQLite file: the embedded default.
 //!
 //! ```text
-//! logs     (id, name, length, bytes, created, used)    one row for each log; times in milliseconds since 1970, or NULL
-//! entries  (log, position, checkpoint, body, checksum) one row for each record
-//! texts    (id, position, time)                        one row for each record with a text: its position, when it was said
+//! logs     (id, scope, name, length, bytes, created, used)  one row for each log; times in milliseconds since 1970, or NULL
+//! entries  (log, position, checkpoint, body, checksum)      one row for each record
+//! texts    (id, position, time)                             one row for each record with a text: its position, when it was said
 //! words    full-text index over the terms of the texts, which are not stored a second time
+//! erasing  (log, stage)                                     one row for each log that is being erased, which nobody sees
 //! ```
 //!
 //! The terms are made by Lookback (see [`search`](crate::search)), so that every store finds the same. The index itself
@@ -17,6 +18,7 @@
 //! space.
 
 mod connections;
+mod erase;
 mod fault;
 mod open;
 mod read;
@@ -25,15 +27,14 @@ mod search;
 mod write;
 
 use std::ops::Range;
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use lookback_core::transcript::Millis;
-use rusqlite::Connection;
 
-use self::connections::Readers;
-use super::{Head, Hit, LogInfo, LogName, Record, Store, StoreFuture};
+use self::connections::Connections;
+use self::erase::Eraser;
+use super::{Head, Hit, LogInfo, LogName, Record, Scope, Store, StoreError, StoreFuture, Tenant};
 use crate::search::Query;
 
 /// How long a writer waits for another process.
@@ -54,10 +55,49 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// ```
 #[derive(Debug)]
 pub struct SqliteStore {
-    /// The connection for writes, and for the reads that belong to them.
-    writer: Arc<Mutex<Connection>>,
-    readers: Arc<Readers>,
-    path: PathBuf,
+    /// Those of all namespaces.
+    file: Arc<Connections>,
+    scope: Scope,
+}
+
+impl SqliteStore {
+    /// Erases some logs of this namespace, or all of them.
+    fn erase<'a>(&'a self, logs: Option<&'a [LogName]>) -> StoreFuture<'a, u64> {
+        Box::pin(async move {
+            let (scope, logs) = (self.scope.clone(), logs.map(<[LogName]>::to_vec));
+            let hide = move |connection: &mut _| {
+                let hidden = erase::hide(connection, &scope, logs.as_deref())?;
+                Ok((hidden, erase::is_pending(connection)?))
+            };
+            let (hidden, is_pending) = self.file.run(hide).await?;
+            if is_pending {
+                self.finish_erasing().await?;
+            }
+            Ok(hidden)
+        })
+    }
+
+    /// Removes from the file what is hidden.
+    async fn finish_erasing(&self) -> Result<(), StoreError> {
+        let (mut eraser, mut more) = (Eraser::default(), true);
+        while more {
+            let begun = Instant::now();
+            let step = move |connection: &mut _| {
+                let more = eraser.step(connection)?;
+                Ok((eraser, more))
+            };
+            (eraser, more) = self.file.run(step).await?;
+            // Others write meanwhile. SQLite has no queue: who waits looks again from time to time.
+            async_io::Timer::after(begun.elapsed()).await;
+        }
+        if !self.file.run(|connection| erase::empty_wal(connection)).await? {
+            tracing::warn!(
+                file = %self.path().display(),
+                "what was erased is still in the file `-wal`, because another process reads; vacuum the store later"
+            );
+        }
+        Ok(())
+    }
 }
 
 impl Store for SqliteStore {
@@ -68,55 +108,68 @@ impl Store for SqliteStore {
         records: Vec<Record>,
         time: Option<Millis>,
     ) -> StoreFuture<'a, ()> {
-        let log = log.clone();
-        self.run(move |connection| write::append(connection, &log, at, records, time))
+        let (scope, log) = (self.scope.clone(), log.clone());
+        self.file.run(move |connection| write::append(connection, &scope, &log, at, records, time))
     }
 
     fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool> {
-        let log = log.clone();
-        self.run(move |connection| write::touch(connection, &log, time))
+        let (scope, log) = (self.scope.clone(), log.clone());
+        self.file.run(move |connection| write::touch(connection, &scope, &log, time))
     }
 
     fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> StoreFuture<'a, Vec<String>> {
-        let log = log.clone();
-        self.look(move |connection| read::span(connection, &log, &span))
+        let (scope, log) = (self.scope.clone(), log.clone());
+        self.file.look(move |connection| read::span(connection, &scope, &log, &span))
     }
 
     fn read_many<'a>(&'a self, log: &'a LogName, spans: &'a [Range<u64>]) -> StoreFuture<'a, Vec<Vec<String>>> {
-        let (log, spans) = (log.clone(), spans.to_vec());
-        self.look(move |connection| read::spans(connection, &log, &spans))
+        let (scope, log, spans) = (self.scope.clone(), log.clone(), spans.to_vec());
+        self.file.look(move |connection| read::spans(connection, &scope, &log, &spans))
     }
 
     fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>> {
-        let log = log.clone();
-        self.look(move |connection| read::head(connection, &log, before))
+        let (scope, log) = (self.scope.clone(), log.clone());
+        self.file.look(move |connection| read::head(connection, &scope, &log, before))
+    }
+
+    fn tail<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<(Head, Vec<String>)>> {
+        let (scope, log) = (self.scope.clone(), log.clone());
+        self.file.look(move |connection| read::tail(connection, &scope, &log))
     }
 
     fn info<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<LogInfo>> {
-        let log = log.clone();
-        self.look(move |connection| read::info(connection, &log))
+        let (scope, log) = (self.scope.clone(), log.clone());
+        self.file.look(move |connection| read::info(connection, &scope, &log))
     }
 
     fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>> {
-        let prefix = prefix.to_owned();
-        self.look(move |connection| read::list(connection, &prefix))
+        let (scope, prefix) = (self.scope.clone(), prefix.to_owned());
+        self.file.look(move |connection| read::list(connection, &scope, &prefix))
     }
 
-    fn delete<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, bool> {
-        let log = log.clone();
-        self.run(move |connection| write::delete(connection, &log))
+    fn delete<'a>(&'a self, logs: &'a [LogName]) -> StoreFuture<'a, u64> {
+        self.erase(Some(logs))
     }
 
     fn clear(&self) -> StoreFuture<'_, u64> {
-        self.run(write::clear)
+        self.erase(None)
     }
 
     fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a Query, most: usize) -> StoreFuture<'a, Vec<Hit>> {
         if query.is_empty() {
             return Box::pin(std::future::ready(Ok(Vec::new())));
         }
-        let (log, query) = (log.map(|log| log.as_str().to_owned()), query.clone());
-        self.look(move |connection| search::search(connection, log.as_deref(), &query, most))
+        let (scope, log, query) = (self.scope.clone(), log.cloned(), query.clone());
+        self.file.look(move |connection| search::search(connection, &scope, log.as_ref(), &query, most))
+    }
+
+    fn scoped(&self, tenant: &Tenant) -> Result<Arc<dyn Store>, StoreError> {
+        Ok(Arc::new(SqliteStore { file: self.file.clone(), scope: self.scope.of(tenant) }))
+    }
+
+    fn tenants(&self) -> StoreFuture<'_, Vec<Tenant>> {
+        let scope = self.scope.clone();
+        self.file.look(move |connection| read::tenants(connection, &scope))
     }
 }
 

@@ -1,16 +1,16 @@
 //! Opening the file, and creating it for its owner only.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 
-use super::connections::{Readers, is_written};
+use super::connections::{Connections, Readers, is_written};
 use super::fault::explain;
 use super::schema::prepare;
 use super::{PATIENCE, SqliteStore};
-use crate::store::{Durability, StoreError, refuse_special};
+use crate::store::{Durability, Scope, StoreError, refuse_special};
 
 impl SqliteStore {
     /// Opens a store, and creates it if it does not exist. An append is done when it has reached the disk.
@@ -54,41 +54,41 @@ impl SqliteStore {
     /// # Errors
     /// None in practice: SQLite accepts any duration.
     pub fn with_patience(self, patience: Duration) -> Result<Self, StoreError> {
-        let connection = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        connection.busy_timeout(patience).map_err(|error| explain(&self.path, error))?;
-        drop(connection);
-        self.readers.set_patience(patience);
+        self.file.set_patience(patience)?;
         Ok(self)
     }
 
     /// Returns the path of the file.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.file.path
     }
 
     fn connect(path: &Path, flags: OpenFlags, durability: Durability) -> Result<Self, StoreError> {
-        let store = SqliteStore::attach(path, path, flags)?;
+        let connection = SqliteStore::attach(path, path, flags)?;
         let synchronous = match durability {
             Durability::Disk => "FULL",
             Durability::System => "NORMAL",
         };
-        let connection = store.writer.lock().unwrap_or_else(PoisonError::into_inner);
         connection.pragma_update(None, "synchronous", synchronous).map_err(|error| explain(path, error))?;
-        drop(connection);
-        Ok(store)
+        let readers = Readers::new(path, (flags | OpenFlags::SQLITE_OPEN_NO_MUTEX) - OpenFlags::SQLITE_OPEN_CREATE);
+        Ok(SqliteStore::of(connection, readers, path))
     }
 
     /// Opens a file that nobody writes to, by its URI, for reading only. If somebody writes to it later, the store
     /// follows, or says that it cannot.
     fn attach_at_rest(uri: &str, path: &Path) -> Result<Self, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-        let store = SqliteStore::attach(uri, path, flags)?;
+        let connection = SqliteStore::attach(Path::new(uri), path, flags)?;
         let readers = Readers::new(Path::new(uri), flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).at_rest(path);
-        Ok(SqliteStore { readers: Arc::new(readers), ..store })
+        Ok(SqliteStore::of(connection, readers, path))
+    }
+
+    fn of(writer: Connection, readers: Readers, path: &Path) -> Self {
+        SqliteStore { file: Arc::new(Connections::new(writer, readers, path)), scope: Scope::default() }
     }
 
     /// Opens `target`, which is a path, or a URI of `path`.
-    fn attach(target: impl AsRef<Path>, path: &Path, flags: OpenFlags) -> Result<Self, StoreError> {
+    fn attach(target: &Path, path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
         // The file, and the files that SQLite keeps beside it.
         for ending in ["", "-wal", "-shm", "-journal"] {
             let mut file = path.as_os_str().to_owned();
@@ -97,13 +97,10 @@ impl SqliteStore {
         }
         let fault = |error| explain(path, error);
         let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let target = target.as_ref();
         let mut connection = Connection::open_with_flags(target, flags).map_err(fault)?;
         connection.busy_timeout(PATIENCE).map_err(fault)?;
         prepare(&mut connection, path)?;
-        let readers = Readers::new(target, flags - OpenFlags::SQLITE_OPEN_CREATE);
-        let (writer, readers) = (Arc::new(Mutex::new(connection)), Arc::new(readers));
-        Ok(SqliteStore { writer, readers, path: path.to_owned() })
+        Ok(connection)
     }
 }
 

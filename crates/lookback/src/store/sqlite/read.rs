@@ -6,24 +6,42 @@ use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
 
 use super::fault::Fault;
 use super::{signed, unsigned};
-use crate::store::{Head, LogInfo, LogName, StoredRecord};
+use crate::store::{Head, LogInfo, LogName, Scope, StoredRecord, Tenant};
 
 /// Selects the records of a span of a log, in order, each with the length of the log. A log without records there gives
 /// one row without a record.
 const READ: &str = "
     SELECT length, position, checksum, body FROM logs
-    LEFT JOIN entries ON log = logs.id AND position >= ?2 AND position < ?3
-    WHERE name = ?1 ORDER BY position
+    LEFT JOIN entries ON log = logs.id AND position >= ?3 AND position < ?4
+    WHERE scope = ?1 AND name = ?2 ORDER BY position
 ";
 
 /// Reads one span.
-pub(super) fn span(connection: &Connection, log: &LogName, span: &Range<u64>) -> Result<Vec<String>, Fault> {
-    bodies(&mut *connection.prepare_cached(READ)?, log, span)
+pub(super) fn span(
+    connection: &Connection,
+    scope: &Scope,
+    log: &LogName,
+    span: &Range<u64>,
+) -> Result<Vec<String>, Fault> {
+    bodies(&mut *connection.prepare_cached(READ)?, scope, log, span)
+}
+
+/// Reads the end of a log, and its records from the newest checkpoint on.
+pub(super) fn tail(
+    connection: &mut Connection,
+    scope: &Scope,
+    log: &LogName,
+) -> Result<Option<(Head, Vec<String>)>, Fault> {
+    let transaction = connection.transaction()?;
+    let Some(found) = head(&transaction, scope, log, None)? else { return Ok(None) };
+    let bodies = span(&transaction, scope, log, &(found.checkpoint.unwrap_or(0)..found.end))?;
+    Ok(Some((found, bodies)))
 }
 
 /// Reads several spans.
 pub(super) fn spans(
     connection: &mut Connection,
+    scope: &Scope,
     log: &LogName,
     spans: &[Range<u64>],
 ) -> Result<Vec<Vec<String>>, Fault> {
@@ -31,12 +49,17 @@ pub(super) fn spans(
     // begin it again.
     let transaction = connection.transaction()?;
     let mut statement = transaction.prepare_cached(READ)?;
-    spans.iter().map(|span| bodies(&mut statement, log, span)).collect()
+    spans.iter().map(|span| bodies(&mut statement, scope, log, span)).collect()
 }
 
 /// The bodies of a span, by the statement [`READ`].
-fn bodies(statement: &mut Statement<'_>, log: &LogName, span: &Range<u64>) -> Result<Vec<String>, Fault> {
-    let mut rows = statement.query(params![log.as_str(), signed(span.start), signed(span.end)])?;
+fn bodies(
+    statement: &mut Statement<'_>,
+    scope: &Scope,
+    log: &LogName,
+    span: &Range<u64>,
+) -> Result<Vec<String>, Fault> {
+    let mut rows = statement.query(params![scope.as_str(), log.as_str(), signed(span.start), signed(span.end)])?;
     let (mut end, mut read) = (0, Vec::new());
     while let Some(row) = rows.next()? {
         end = unsigned(row.get(0)?);
@@ -47,30 +70,56 @@ fn bodies(statement: &mut Statement<'_>, log: &LogName, span: &Range<u64>) -> Re
     StoredRecord::check(log, span.clone(), end, read).map_err(Fault::Store)
 }
 
-pub(super) fn head(connection: &Connection, log: &LogName, before: Option<u64>) -> Result<Option<Head>, Fault> {
+pub(super) fn head(
+    connection: &Connection,
+    scope: &Scope,
+    log: &LogName,
+    before: Option<u64>,
+) -> Result<Option<Head>, Fault> {
     let mut statement = connection.prepare_cached(
-        "SELECT length, (SELECT max(position) FROM entries WHERE log = logs.id AND checkpoint = 1 AND position < ?2)
-         FROM logs WHERE name = ?1",
+        "SELECT length, (SELECT max(position) FROM entries WHERE log = logs.id AND checkpoint = 1 AND position < ?3)
+         FROM logs WHERE scope = ?1 AND name = ?2",
     )?;
-    let head = statement.query_row(params![log.as_str(), signed(before.unwrap_or(u64::MAX))], |row| {
+    let before = signed(before.unwrap_or(u64::MAX));
+    let head = statement.query_row(params![scope.as_str(), log.as_str(), before], |row| {
         let checkpoint: Option<i64> = row.get(1)?;
         Ok(Head { end: unsigned(row.get(0)?), checkpoint: checkpoint.map(unsigned) })
     });
     Ok(head.optional()?)
 }
 
-pub(super) fn info(connection: &Connection, log: &LogName) -> Result<Option<LogInfo>, Fault> {
-    let sql = "SELECT name, length, bytes, created, used FROM logs WHERE name = ?1";
-    Ok(connection.prepare_cached(sql)?.query_row([log.as_str()], log_info).optional()?)
+pub(super) fn info(connection: &Connection, scope: &Scope, log: &LogName) -> Result<Option<LogInfo>, Fault> {
+    let sql = "SELECT name, length, bytes, created, used FROM logs WHERE scope = ?1 AND name = ?2";
+    Ok(connection.prepare_cached(sql)?.query_row([scope.as_str(), log.as_str()], log_info).optional()?)
 }
 
-pub(super) fn list(connection: &Connection, prefix: &str) -> Result<Vec<LogInfo>, Fault> {
+pub(super) fn list(connection: &Connection, scope: &Scope, prefix: &str) -> Result<Vec<LogInfo>, Fault> {
     // Names are compared by their bytes, and UTF-8 has no byte 255.
     let mut statement = connection.prepare_cached(
         "SELECT name, length, bytes, created, used FROM logs
-         WHERE name >= ?1 AND name < ?1 || CAST(x'ff' AS TEXT) ORDER BY name",
+         WHERE scope = ?1 AND name >= ?2 AND name < ?2 || CAST(x'ff' AS TEXT) ORDER BY name",
     )?;
-    Ok(statement.query_map([prefix], log_info)?.collect::<Result<_, _>>()?)
+    Ok(statement.query_map([scope.as_str(), prefix], log_info)?.collect::<Result<_, _>>()?)
+}
+
+/// The tenants of a namespace.
+pub(super) fn tenants(connection: &Connection, scope: &Scope) -> Result<Vec<Tenant>, Fault> {
+    let mut next = connection.prepare_cached(
+        "SELECT scope FROM logs WHERE scope > ?1 || CAST(?2 AS TEXT) AND scope < ?3 || CAST(x'ff' AS TEXT)
+         ORDER BY scope LIMIT 1",
+    )?;
+    // The texts of a tenant's namespaces begin with that of its own, and UTF-8 has no byte 255.
+    let mut next = |behind: &Scope, all: &[u8]| {
+        let params = params![behind.as_str(), all, scope.as_str()];
+        next.query_row(params, |row| row.get::<_, String>(0)).optional()
+    };
+    let mut tenants = Vec::new();
+    let mut found = next(scope, b"")?;
+    while let Some(tenant) = found.as_deref().and_then(|inner| scope.tenant_in(inner)) {
+        found = next(&scope.of(&tenant), b"\xff")?;
+        tenants.push(tenant);
+    }
+    Ok(tenants)
 }
 
 fn log_info(row: &Row<'_>) -> rusqlite::Result<LogInfo> {

@@ -11,26 +11,38 @@ use super::fault::explain;
 use super::write::Indexer;
 use super::{PATIENCE, unsigned};
 use crate::session::log::said;
-use crate::store::{LogName, Record, StoreError, checksum};
+use crate::store::{LogName, Record, Scope, StoreError, checksum};
 
 /// The version of the file's layout. Version 1 had no times, and its index split and folded words by itself. Version 2
-/// indexed words as they are written. Version 3 had no checksums.
-const VERSION: i64 = 4;
+/// indexed words as they are written. Version 3 had no checksums. Version 4 had no tenants, and kept free pages.
+const VERSION: i64 = 5;
 /// Identifies a file as a store of Lookback: the bytes of "look".
 const APPLICATION: i64 = 0x6c6f_6f6b;
 
-const SCHEMA: &str = "
+/// What holds for every connection that writes. What is deleted inside a page is overwritten. A free page is not: it is
+/// cut off when something is erased. A record outlives its log until it is erased, so nothing refers to logs.
+const ALWAYS: &str = "PRAGMA secure_delete = FAST; PRAGMA foreign_keys = OFF;";
+
+const LOGS: &str = "
     CREATE TABLE logs (
         id INTEGER PRIMARY KEY,
-        name TEXT NOT NULL UNIQUE,
+        scope TEXT NOT NULL,
+        name TEXT NOT NULL,
         length INTEGER NOT NULL,
         bytes INTEGER NOT NULL,
         created INTEGER,
-        used INTEGER
+        used INTEGER,
+        UNIQUE (scope, name)
     ) STRICT;
+    CREATE TABLE erasing (
+        log INTEGER PRIMARY KEY,
+        stage INTEGER NOT NULL
+    ) STRICT;
+";
+const ENTRIES: &str = "
     CREATE TABLE entries (
         id INTEGER PRIMARY KEY,
-        log INTEGER NOT NULL REFERENCES logs (id),
+        log INTEGER NOT NULL,
         position INTEGER NOT NULL,
         checkpoint INTEGER NOT NULL,
         body TEXT NOT NULL,
@@ -55,12 +67,16 @@ const INDEX: &str = "
 pub(super) fn prepare(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
     let fault = |error| explain(path, error);
     // In one transaction, so that tables that another process creates meanwhile are seen entirely or not at all.
+    connection.execute_batch(ALWAYS).map_err(fault)?;
     let snapshot = connection.transaction().map_err(fault)?;
     let found = version(&snapshot, path)?;
     drop(snapshot);
     match found {
         VERSION => return Ok(()),
-        0 => set_journal(connection, path)?,
+        0 => {
+            connection.pragma_update(None, "auto_vacuum", "INCREMENTAL").map_err(fault)?;
+            set_journal(connection, path)?;
+        }
         found if connection.is_readonly("main").map_err(fault)? => {
             return Err(StoreError::Older { place: path.display().to_string(), found, known: VERSION });
         }
@@ -75,7 +91,17 @@ pub(super) fn prepare(connection: &mut Connection, path: &Path) -> Result<(), St
     }
     .map_err(fault)?;
     transaction.pragma_update(None, "user_version", VERSION).map_err(fault)?;
-    transaction.commit().map_err(fault)
+    transaction.commit().map_err(fault)?;
+    if found > 0 {
+        // If it fails, such as on a full disk, the file keeps its free pages. Nothing else depends on it.
+        let _ = vacuum(connection);
+    }
+    Ok(())
+}
+
+/// Writes the whole file anew, without free pages, and so that pages that become free can be cut off.
+pub(super) fn vacuum(connection: &Connection) -> rusqlite::Result<()> {
+    connection.execute_batch("PRAGMA auto_vacuum = INCREMENTAL; VACUUM;")
 }
 
 /// The version of a store's layout, at most ours; 0 for an empty file.
@@ -106,8 +132,9 @@ fn set_journal(connection: &Connection, path: &Path) -> Result<(), StoreError> {
 }
 
 fn create(connection: &Connection) -> rusqlite::Result<()> {
-    connection.execute_batch(SCHEMA)?;
-    connection.execute_batch(INDEX)?;
+    for tables in [LOGS, ENTRIES, INDEX] {
+        connection.execute_batch(tables)?;
+    }
     connection.pragma_update(None, "application_id", APPLICATION)
 }
 
@@ -120,10 +147,22 @@ fn migrate(connection: &Connection, version: i64) -> rusqlite::Result<()> {
              ALTER TABLE logs ADD COLUMN used INTEGER;",
         )?;
     }
+    if version < 5 {
+        connection.execute_batch("CREATE TEMP TABLE earlier AS SELECT * FROM logs; DROP TABLE logs;")?;
+        connection.execute_batch(LOGS)?;
+        connection.execute_batch(
+            "INSERT INTO logs (id, scope, name, length, bytes, created, used)
+                 SELECT id, '', name, length, bytes, created, used FROM earlier;
+             DROP TABLE earlier;",
+        )?;
+    }
     if version < 3 {
         build_index(connection)?;
     }
-    add_checksums(connection)
+    if version < 4 {
+        add_checksums(connection)?;
+    }
+    Ok(())
 }
 
 /// Adds the checksums of what is there. If a record was altered before, that is not known.
@@ -153,7 +192,7 @@ fn build_index(connection: &Connection) -> rusqlite::Result<()> {
         if log.is_derived() {
             continue;
         }
-        let mut index = Indexer::new(connection, &log, id)?;
+        let mut index = Indexer::new(connection, &Scope::default(), &log, id)?;
         let mut label = Label::default();
         let mut rows = entries.query([id])?;
         while let Some(row) = rows.next()? {

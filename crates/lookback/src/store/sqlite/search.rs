@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use super::fault::Fault;
 use super::{signed, unsigned};
 use crate::search::{Index, Place, Query, rank};
-use crate::store::{Hit, LogName};
+use crate::store::{Hit, LogName, Scope};
 
 /// How long a search may take.
 pub(super) const LONGEST_SEARCH: Duration = Duration::from_secs(10);
@@ -20,29 +20,73 @@ const STEPS: i32 = 100_000;
 /// Finds the records that fit a query, in one log or in all: the best first.
 pub(super) fn search(
     connection: &mut Connection,
-    log: Option<&str>,
+    scope: &Scope,
+    log: Option<&LogName>,
     query: &Query,
     most: usize,
 ) -> Result<Vec<Hit>, Fault> {
     limit(connection, LONGEST_SEARCH)?;
-    let hits = ranked(connection, log, query, most)?;
+    let hits = ranked(connection, scope, log, query, most)?;
     connection.progress_handler(0, None::<fn() -> bool>)?;
     Ok(hits)
 }
 
-fn ranked(connection: &mut Connection, log: Option<&str>, query: &Query, most: usize) -> Result<Vec<Hit>, Fault> {
+fn ranked(
+    connection: &mut Connection,
+    scope: &Scope,
+    log: Option<&LogName>,
+    query: &Query,
+    most: usize,
+) -> Result<Vec<Hit>, Fault> {
     // In one transaction, so that all that is asked is about the same records.
     let transaction = connection.transaction()?;
     let within = match log {
         Some(log) => {
-            let id = "SELECT id FROM logs WHERE name = ?1";
-            let id: Option<i64> = transaction.prepare_cached(id)?.query_row([log], |row| row.get(0)).optional()?;
+            let id = "SELECT id FROM logs WHERE scope = ?1 AND name = ?2";
+            let id: Option<i64> = transaction
+                .prepare_cached(id)?
+                .query_row([scope.as_str(), log.as_str()], |row| row.get(0))
+                .optional()?;
             let Some(of_log) = id.and_then(texts_of) else { return Ok(Vec::new()) };
-            Some(of_log)
+            Within::Log(of_log)
         }
-        None => None,
+        None => {
+            let others = "SELECT EXISTS (SELECT 1 FROM logs WHERE scope <> ?1)";
+            match terms_of(scope).pop() {
+                Some(own) => Within::Tenant(own),
+                None if transaction.prepare_cached(others)?.query_row([scope.as_str()], |row| row.get(0))? => {
+                    Within::NoTenant
+                }
+                None => Within::All,
+            }
+        }
     };
     Ok(rank(&mut Words { connection: &transaction, within, times: query.times(), names: HashMap::new() }, query, most)?)
+}
+
+/// The texts that a search looks at.
+enum Within {
+    All,
+    /// Those that no tenant has.
+    NoTenant,
+    /// Those that have this term of a tenant.
+    Tenant(String),
+    /// Those of a log, by their numbers.
+    Log(RangeInclusive<i64>),
+}
+
+/// A term that the texts of all tenants have.
+const OF_TENANTS: &str = "=";
+
+/// The terms that tell the texts of a tenant from those of others. No text has such terms by itself, because none begins
+/// so.
+pub(super) fn terms_of(scope: &Scope) -> Vec<String> {
+    if scope.as_str().is_empty() {
+        return Vec::new();
+    }
+    // The index does not tell upper from lower case.
+    let own = scope.as_str().bytes().fold(OF_TENANTS.to_owned(), |own, byte| format!("{own}{byte:02x}"));
+    vec![OF_TENANTS.to_owned(), own]
 }
 
 /// The numbers that the texts of a log may have in the index.
@@ -54,8 +98,7 @@ pub(super) fn texts_of(log: i64) -> Option<RangeInclusive<i64>> {
 /// The index, as one query sees it.
 struct Words<'a> {
     connection: &'a Connection,
-    /// The texts that are searched, if not all.
-    within: Option<RangeInclusive<i64>>,
+    within: Within,
     times: Option<RangeInclusive<Millis>>,
     /// The names of logs that were looked up.
     names: HashMap<u32, LogName>,
@@ -64,7 +107,26 @@ struct Words<'a> {
 impl Words<'_> {
     /// The numbers between which all texts are that are searched.
     fn bounds(&self) -> (i64, i64) {
-        self.within.as_ref().map_or((i64::MIN, i64::MAX), |within| (*within.start(), *within.end()))
+        match &self.within {
+            Within::Log(texts) => (*texts.start(), *texts.end()),
+            _ => (i64::MIN, i64::MAX),
+        }
+    }
+
+    /// Limits what is matched to the tenant.
+    fn limited(&self, matched: &str) -> String {
+        match &self.within {
+            Within::All | Within::Log(_) => matched.to_owned(),
+            Within::NoTenant => format!("({matched}) NOT {}", one_of(&[OF_TENANTS])),
+            Within::Tenant(own) => format!("({matched}) AND {}", one_of(&[own])),
+        }
+    }
+
+    /// How many texts match, of those that are searched.
+    fn count(&self, matched: &str) -> rusqlite::Result<u64> {
+        let (first, last) = self.bounds();
+        let sql = "SELECT count(*) FROM words WHERE words MATCH ?1 AND rowid BETWEEN ?2 AND ?3";
+        self.number(sql, params![matched, first, last])
     }
 
     fn number(&self, sql: &str, params: impl Params) -> rusqlite::Result<u64> {
@@ -79,9 +141,14 @@ impl Index for Words<'_> {
     type Hit = Hit;
 
     fn texts(&mut self) -> rusqlite::Result<u64> {
-        match self.within {
-            None => self.number("SELECT count(*) FROM texts", []),
-            Some(_) => self.number("SELECT count(*) FROM texts WHERE id BETWEEN ?1 AND ?2", self.bounds()),
+        match &self.within {
+            Within::Tenant(own) => self.count(&one_of(&[own])),
+            Within::NoTenant => {
+                let all = self.number("SELECT count(*) FROM texts", [])?;
+                Ok(all.saturating_sub(self.count(&one_of(&[OF_TENANTS]))?))
+            }
+            Within::All => self.number("SELECT count(*) FROM texts", []),
+            Within::Log(_) => self.number("SELECT count(*) FROM texts WHERE id BETWEEN ?1 AND ?2", self.bounds()),
         }
     }
 
@@ -94,12 +161,8 @@ impl Index for Words<'_> {
             statement.query_map(params![terms.first(), terms.last()], row)?.collect::<Result<_, _>>()?;
         let count = |term: &String| match (known.get(term), &self.within) {
             (None, _) => Ok(0),
-            (Some(count), None) => Ok(*count),
-            (Some(_), Some(_)) => {
-                let (first, last) = self.bounds();
-                let sql = "SELECT count(*) FROM words WHERE words MATCH ?1 AND rowid BETWEEN ?2 AND ?3";
-                self.number(sql, params![one_of(&[term]), first, last])
-            }
+            (Some(count), Within::All) => Ok(*count),
+            (Some(_), _) => self.count(&self.limited(&one_of(&[term]))),
         };
         terms.iter().map(count).collect()
     }
@@ -109,7 +172,8 @@ impl Index for Words<'_> {
             return Ok(Vec::new());
         }
         let demands: Vec<String> = [any].into_iter().chain(all.iter().map(Vec::as_slice)).map(one_of).collect();
-        let (matched, most, (first, last)) = (demands.join(" AND "), signed(most as u64), self.bounds());
+        let (matched, most) = (self.limited(&demands.join(" AND ")), signed(most as u64));
+        let (first, last) = self.bounds();
         let place = |row: &Row<'_>| Ok(Place::numbered(unsigned(row.get(0)?)));
         let mut places: Vec<Place> = match &self.times {
             None => {
@@ -144,8 +208,10 @@ impl Index for Words<'_> {
             Some(log) => log.clone(),
             None => {
                 let sql = "SELECT name FROM logs WHERE id = ?1";
-                let name = self.connection.prepare_cached(sql)?.query_row([place.log()], |row| row.get(0))?;
-                let log = LogName::kept(name);
+                let name =
+                    self.connection.prepare_cached(sql)?.query_row([place.log()], |row| row.get(0)).optional()?;
+                // One that is being erased is found no more.
+                let Some(log) = name.map(LogName::kept) else { return Ok(None) };
                 self.names.insert(place.log(), log.clone());
                 log
             }
@@ -178,7 +244,7 @@ mod tests {
     fn a_search_that_takes_too_long_is_broken_off_and_the_next_one_is_not() {
         let folder = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(folder.path().join("s.db")).unwrap();
-        let slow = store.look(|connection| {
+        let slow = store.file.look(|connection| {
             limit(connection, Duration::ZERO)?;
             let count = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n";
             Ok(connection.query_row(count, [], |row| row.get::<_, i64>(0))?)

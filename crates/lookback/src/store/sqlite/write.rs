@@ -1,4 +1,4 @@
-//! Appending records, and erasing logs.
+//! Appending records.
 
 use std::ops::RangeInclusive;
 
@@ -6,13 +6,14 @@ use lookback_core::transcript::Millis;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::fault::Fault;
-use super::search::texts_of;
+use super::search::{terms_of, texts_of};
 use super::{signed, unsigned};
 use crate::search::terms;
-use crate::store::{LogName, Record, checksum};
+use crate::store::{LogName, Record, Scope, checksum};
 
 pub(super) fn append(
     connection: &mut Connection,
+    scope: &Scope,
     log: &LogName,
     at: u64,
     records: Vec<Record>,
@@ -20,8 +21,8 @@ pub(super) fn append(
 ) -> Result<(), Fault> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let found: Option<(i64, i64)> = transaction
-        .prepare_cached("SELECT id, length FROM logs WHERE name = ?1")?
-        .query_row([log.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
+        .prepare_cached("SELECT id, length FROM logs WHERE scope = ?1 AND name = ?2")?
+        .query_row([scope.as_str(), log.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     let end = found.map_or(0, |(_, length)| unsigned(length));
     if end != at {
@@ -33,9 +34,14 @@ pub(super) fn append(
     let id = match found {
         Some((id, _)) => id,
         None => {
+            // A log that is being erased still has its number.
             transaction
-                .prepare_cached("INSERT INTO logs (name, length, bytes, created) VALUES (?1, 0, 0, ?2)")?
-                .execute(params![log.as_str(), time])?;
+                .prepare_cached(
+                    "INSERT INTO logs (id, scope, name, length, bytes, created)
+                     SELECT 1 + max(coalesce((SELECT max(id) FROM logs), 0), coalesce((SELECT max(log) FROM erasing), 0)),
+                         ?1, ?2, 0, 0, ?3",
+                )?
+                .execute(params![scope.as_str(), log.as_str(), time])?;
             transaction.last_insert_rowid()
         }
     };
@@ -45,7 +51,7 @@ pub(super) fn append(
         let mut entry = transaction.prepare_cached(
             "INSERT INTO entries (log, position, checkpoint, checksum, body) VALUES (?1, ?2, ?3, ?4, ?5)",
         )?;
-        let mut index = Indexer::new(&transaction, log, id)?;
+        let mut index = Indexer::new(&transaction, scope, log, id)?;
         for (position, mut record) in (at..).zip(records) {
             record.time = record.time.or(time);
             let checksum = checksum(log, position, &record.body).cast_signed();
@@ -69,10 +75,12 @@ pub(super) struct Indexer<'a> {
     words: CachedStatement<'a>,
     /// The identifiers that are left for texts of the log; none for a log that is not searched.
     left: RangeInclusive<i64>,
+    /// The terms of the tenant.
+    of_tenant: Vec<String>,
 }
 
 impl<'a> Indexer<'a> {
-    pub(super) fn new(connection: &'a Connection, log: &LogName, id: i64) -> rusqlite::Result<Self> {
+    pub(super) fn new(connection: &'a Connection, scope: &Scope, log: &LogName, id: i64) -> rusqlite::Result<Self> {
         #[allow(clippy::reversed_empty_ranges, reason = "it is empty")]
         let none = 1..=0;
         let left = match texts_of(id).filter(|_| !log.is_derived()) {
@@ -88,6 +96,7 @@ impl<'a> Indexer<'a> {
             texts: connection.prepare_cached("INSERT INTO texts (id, position, time) VALUES (?1, ?2, ?3)")?,
             words: connection.prepare_cached("INSERT INTO words (rowid, terms) VALUES (?1, ?2)")?,
             left,
+            of_tenant: terms_of(scope),
         })
     }
 
@@ -95,10 +104,11 @@ impl<'a> Indexer<'a> {
         if self.left.is_empty() {
             return Ok(());
         }
-        let terms = terms(record);
+        let mut terms = terms(record);
         if !terms.is_empty()
             && let Some(id) = self.left.next()
         {
+            terms.extend_from_slice(&self.of_tenant);
             self.texts.execute(params![id, signed(position), record.time])?;
             self.words.execute(params![id, terms.join(" ")])?;
         }
@@ -106,36 +116,9 @@ impl<'a> Indexer<'a> {
     }
 }
 
-pub(super) fn touch(connection: &Connection, log: &LogName, time: Millis) -> Result<bool, Fault> {
-    let sql = "UPDATE logs SET used = max(coalesce(used, ?2), ?2) WHERE name = ?1";
-    Ok(connection.prepare_cached(sql)?.execute(params![log.as_str(), time])? > 0)
-}
-
-pub(super) fn delete(connection: &mut Connection, log: &LogName) -> Result<bool, Fault> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let id: Option<i64> =
-        transaction.query_row("SELECT id FROM logs WHERE name = ?1", [log.as_str()], |row| row.get(0)).optional()?;
-    let Some(id) = id else { return Ok(false) };
-    if let Some(texts) = texts_of(id) {
-        let texts = (*texts.start(), *texts.end());
-        transaction
-            .execute("DELETE FROM words WHERE rowid IN (SELECT id FROM texts WHERE id BETWEEN ?1 AND ?2)", texts)?;
-        transaction.execute("DELETE FROM texts WHERE id BETWEEN ?1 AND ?2", texts)?;
-    }
-    transaction.execute("DELETE FROM entries WHERE log = ?1", [id])?;
-    transaction.execute("DELETE FROM logs WHERE id = ?1", [id])?;
-    transaction.commit()?;
-    Ok(true)
-}
-
-pub(super) fn clear(connection: &mut Connection) -> Result<u64, Fault> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    transaction.execute("INSERT INTO words (words) VALUES ('delete-all')", [])?;
-    transaction.execute("DELETE FROM texts", [])?;
-    transaction.execute("DELETE FROM entries", [])?;
-    let logs = transaction.execute("DELETE FROM logs", [])?;
-    transaction.commit()?;
-    Ok(logs as u64)
+pub(super) fn touch(connection: &Connection, scope: &Scope, log: &LogName, time: Millis) -> Result<bool, Fault> {
+    let sql = "UPDATE logs SET used = max(coalesce(used, ?3), ?3) WHERE scope = ?1 AND name = ?2";
+    Ok(connection.prepare_cached(sql)?.execute(params![scope.as_str(), log.as_str(), time])? > 0)
 }
 
 #[cfg(test)]
@@ -152,7 +135,7 @@ mod tests {
         let record = |length| vec![Record::new("x".repeat(length))];
         block_on(store.append(&log, 0, record(9), None)).unwrap();
         // SQLite's own limit gives the same error as a full disk.
-        store.writer.lock().unwrap().pragma_update(None, "max_page_count", 32).unwrap();
+        store.file.writer().pragma_update(None, "max_page_count", 32).unwrap();
         let refused = block_on(store.append(&log, 1, record(1 << 20), None)).unwrap_err();
         assert!(matches!(refused, StoreError::Full { .. }), "{refused:?}");
         assert_eq!(block_on(store.head(&log, None)).unwrap().unwrap().end, 1);

@@ -62,8 +62,8 @@ impl Store for Shaky {
     fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>> {
         self.0.list(prefix)
     }
-    fn delete<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, bool> {
-        self.0.delete(log)
+    fn delete<'a>(&'a self, logs: &'a [LogName]) -> StoreFuture<'a, u64> {
+        self.0.delete(logs)
     }
     fn clear(&self) -> StoreFuture<'_, u64> {
         self.0.clear()
