@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout)]
 
 mod erase;
+mod faults;
 mod own;
 
 use std::sync::Arc;

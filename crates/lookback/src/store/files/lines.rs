@@ -229,7 +229,8 @@ impl Lines<'_> {
                 (whole, since) = (scan.marks.len(), position);
             }
         }
-        if scan.damage.is_none() {
+        // An append that the index knows was acknowledged, and is not torn.
+        if scan.damage.is_none() && since >= self.expected {
             scan.marks.truncate(whole);
         }
         Ok(scan)
