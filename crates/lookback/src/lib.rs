@@ -64,6 +64,8 @@ pub use prices::{Price, Prices};
 pub use receipt::Receipt;
 pub use recording::Recording;
 pub use session::{Error, Session, Window};
+#[cfg(feature = "postgres")]
+pub use store::PostgresStore;
 #[cfg(feature = "sqlite")]
 pub use store::SqliteStore;
 pub use store::{Durability, FileStore, IntoStore, LogName, MemoryStore, Store, StoreError};

@@ -35,7 +35,7 @@ mod words;
 
 pub(crate) use passage::passage;
 pub use query::{MOST_WORDS, Query};
-pub use rank::{Index, Place, rank};
+pub use rank::{Index, Lookup, Place, rank};
 pub use terms::terms;
 pub use texts::Texts;
 pub use within::{BadTime, Within};

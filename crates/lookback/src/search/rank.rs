@@ -107,6 +107,41 @@ pub trait Index {
     /// # Errors
     /// Returns an error if the index fails.
     fn hit(&mut self, place: Place) -> Result<Option<Self::Hit>, Self::Error>;
+
+    /// Returns [`counts`](Index::counts) of each of these lists. The default asks for one after another. An index on a
+    /// network should answer them in one round trip, as the other two methods that take several.
+    ///
+    /// # Errors
+    /// Returns an error if the index fails.
+    fn counts_of(&mut self, lists: &[Vec<String>]) -> Result<Vec<Vec<u64>>, Self::Error> {
+        lists.iter().map(|terms| self.counts(terms)).collect()
+    }
+
+    /// Returns the [`places`](Index::places) of each of these lookups.
+    ///
+    /// # Errors
+    /// Returns an error if the index fails.
+    fn places_of(&mut self, lookups: &[Lookup], most: usize) -> Result<Vec<Vec<Place>>, Self::Error> {
+        lookups.iter().map(|lookup| self.places(&lookup.any, &lookup.all, most)).collect()
+    }
+
+    /// Returns the [`hit`](Index::hit) of each of these places.
+    ///
+    /// # Errors
+    /// Returns an error if the index fails.
+    fn hits(&mut self, places: &[Place]) -> Result<Vec<Option<Self::Hit>>, Self::Error> {
+        places.iter().map(|place| self.hit(*place)).collect()
+    }
+}
+
+/// Which texts [`rank`] asks for: those that have one of the terms `any`, and one of the terms of each list of `all`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Lookup {
+    /// Terms of which a text has one.
+    pub any: Vec<String>,
+    /// Lists of terms. A text has one of each.
+    pub all: Vec<Vec<String>>,
 }
 
 /// A word of the query, and the terms that texts have of it, by their weights.
@@ -118,20 +153,24 @@ struct Wanted {
 }
 
 impl Wanted {
-    fn look_up<I: Index + ?Sized>(index: &mut I, word: &Word, languages: &[Language]) -> Result<Self, I::Error> {
-        let mut wanted = Wanted { terms: Default::default(), count: 0, words: u32::from(word.is_word) };
+    fn new(word: &Word) -> Self {
+        Wanted { terms: Default::default(), count: 0, words: u32::from(word.is_word) }
+    }
+
+    /// The forms of a word in these languages: for each the terms, by their weights.
+    fn forms(word: &Word, languages: &[Language]) -> impl Iterator<Item = Vec<String>> {
         let forms = word.terms.iter().filter(|(of, _)| of.is_none_or(|language| languages.contains(&language)));
-        for (_, form) in forms {
-            let terms: Vec<String> = (1..=WEIGHTS).map(|weight| weighted(form, weight)).collect();
-            let counts = index.counts(&terms)?;
-            for ((known, term), count) in wanted.terms.iter_mut().zip(terms).zip(counts) {
-                if count > 0 {
-                    wanted.count = wanted.count.saturating_add(count);
-                    known.push(term);
-                }
+        forms.map(|(_, form)| (1..=WEIGHTS).map(|weight| weighted(form, weight)).collect())
+    }
+
+    /// Adds a form of the word, and how many texts have it with each weight.
+    fn add(&mut self, form: Vec<String>, counts: Vec<u64>) {
+        for ((known, term), count) in self.terms.iter_mut().zip(form).zip(counts) {
+            if count > 0 {
+                self.count = self.count.saturating_add(count);
+                known.push(term);
             }
         }
-        Ok(wanted)
     }
 
     fn all(&self) -> Vec<String> {
@@ -162,8 +201,14 @@ pub fn rank<I: Index + ?Sized>(index: &mut I, query: &Query, most: usize) -> Res
         languages.into_iter().zip(counts).filter_map(|(language, count)| (count > 0).then_some(language)).collect();
     let mut wanted = Vec::new();
     let mut all: Vec<Vec<String>> = query.speaker().map(|speaker| vec![speaker]).into_iter().collect();
-    for word in &query.words {
-        let found = Wanted::look_up(index, word, &languages)?;
+    let forms: Vec<Vec<Vec<String>>> =
+        query.words.iter().map(|word| Wanted::forms(word, &languages).collect()).collect();
+    let mut counts = index.counts_of(&forms.concat())?.into_iter();
+    for (word, forms) in query.words.iter().zip(forms) {
+        let mut found = Wanted::new(word);
+        for (form, counts) in forms.into_iter().zip(&mut counts) {
+            found.add(form, counts);
+        }
         if word.required || query.every && !word.is_name {
             if found.count == 0 {
                 return Ok(Vec::new());
@@ -181,12 +226,13 @@ pub fn rank<I: Index + ?Sized>(index: &mut I, query: &Query, most: usize) -> Res
     ranked.sort_by(|(one, at), (other, after)| {
         other.total_cmp(one).then(after.text().cmp(&at.text())).then(at.log().cmp(&after.log()))
     });
-    let mut hits = Vec::new();
-    for (_, place) in ranked {
-        if hits.len() == most {
+    let (mut hits, mut places) = (Vec::new(), ranked.into_iter().map(|(_, place)| place));
+    while hits.len() < most {
+        let next: Vec<Place> = places.by_ref().take(most - hits.len()).collect();
+        if next.is_empty() {
             break;
         }
-        hits.extend(index.hit(place)?);
+        hits.extend(index.hits(&next)?.into_iter().flatten());
     }
     Ok(hits)
 }
@@ -200,26 +246,16 @@ fn score<I: Index + ?Sized>(
     most: usize,
 ) -> Result<(Vec<Found>, Vec<Found>), I::Error> {
     let (mut found, mut blocks) = (Vec::new(), Vec::new());
-    let mut room = most as u64;
-    let mut finders: Vec<String> = Vec::new();
+    let (lookups, weights): (Vec<Lookup>, Vec<(usize, u32)>) = lookups(wanted, all, texts, most).into_iter().unzip();
+    let mut places = weights.into_iter().zip(index.places_of(&lookups, most)?).peekable();
     for (number, word) in wanted.iter().enumerate() {
         let mut weights: Vec<(Place, u32)> = Vec::new();
-        if number == 0 || word.count <= room {
-            room = room.saturating_sub(word.count);
-            for (weight, terms) in (1..).zip(&word.terms).filter(|(_, terms)| !terms.is_empty()) {
-                weights.extend(index.places(terms, all, most)?.into_iter().map(|place| (place, weight)));
-                finders.extend_from_slice(terms);
-            }
-            // A text has a word in several terms if its language is not the common one.
-            weights.sort_unstable_by_key(|(place, weight)| (*place, std::cmp::Reverse(*weight)));
-            weights.dedup_by_key(|(place, _)| *place);
-        } else if word.count > texts / RARE {
-            break;
-        } else {
-            room = 0;
-            let within: Vec<Vec<String>> = all.iter().cloned().chain([finders.clone()]).collect();
-            weights.extend(index.places(&word.all(), &within, most)?.into_iter().map(|place| (place, USUAL)));
+        while let Some(((_, weight), places)) = places.next_if(|((of, _), _)| *of == number) {
+            weights.extend(places.into_iter().map(|place| (place, weight)));
         }
+        // A text has a word in several terms if its language is not the common one.
+        weights.sort_unstable_by_key(|(place, weight)| (*place, std::cmp::Reverse(*weight)));
+        weights.dedup_by_key(|(place, _)| *place);
         let rarity = rarity(texts, word.count);
         let mut sum = 0.0;
         for (at, (place, weight)) in weights.iter().enumerate() {
@@ -235,6 +271,28 @@ fn score<I: Index + ?Sized>(
         }
     }
     Ok((merged(found), merged(blocks)))
+}
+
+/// What is looked up: each time for a word, by its number, and with which weight it counts.
+fn lookups(wanted: &[Wanted], all: &[Vec<String>], texts: u64, most: usize) -> Vec<(Lookup, (usize, u32))> {
+    let mut room = most as u64;
+    let (mut lookups, mut finders): (Vec<_>, Vec<String>) = (Vec::new(), Vec::new());
+    for (number, word) in wanted.iter().enumerate() {
+        if number == 0 || word.count <= room {
+            room = room.saturating_sub(word.count);
+            for (weight, terms) in (1..).zip(&word.terms).filter(|(_, terms)| !terms.is_empty()) {
+                lookups.push((Lookup { any: terms.clone(), all: all.to_vec() }, (number, weight)));
+                finders.extend_from_slice(terms);
+            }
+        } else if word.count > texts / RARE {
+            break;
+        } else {
+            room = 0;
+            let all = all.iter().cloned().chain([finders.clone()]).collect();
+            lookups.push((Lookup { any: word.all(), all }, (number, USUAL)));
+        }
+    }
+    lookups
 }
 
 /// How much a word tells that so many of all texts have.

@@ -35,6 +35,39 @@ pub enum StoreError {
         /// The file.
         place: String,
     },
+    /// The URL of a store is invalid.
+    #[error("the URL of the store is invalid: {reason}")]
+    Url {
+        /// What is wrong with it. It quotes nothing, since a URL may have a password.
+        reason: &'static str,
+    },
+    /// The server of the store cannot be reached.
+    #[error("the store {place} cannot be reached; check that its server runs, and its address")]
+    Unreachable {
+        /// Where the server should be.
+        place: String,
+        /// The error of the driver.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The server of the store did not answer in time. If this is the error of an append, the records may have been
+    /// written. The same append by the same store recognizes them.
+    #[error("the store {place} did not answer within {} seconds; try again", .limit.as_secs())]
+    Late {
+        /// Where the server is.
+        place: String,
+        /// The time limit.
+        limit: std::time::Duration,
+    },
+    /// The server of the store refuses the user.
+    #[error("the store {place} refuses access; check the user, the password and their rights")]
+    Denied {
+        /// Where the server is.
+        place: String,
+        /// What the server said.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The disk is full.
     #[error("no space is left for the store {place}; nothing was written")]
     Full {

@@ -7,6 +7,10 @@ mod error;
 mod files;
 mod memory;
 mod name;
+#[cfg(feature = "postgres")]
+mod network;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod record;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -27,6 +31,8 @@ pub use error::{Damage, LineFault, StoreError};
 pub use files::FileStore;
 pub use memory::MemoryStore;
 pub use name::{BadName, Derived, LogName};
+#[cfg(feature = "postgres")]
+pub use postgres::PostgresStore;
 pub use record::{Head, Hit, LogInfo, Record};
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;

@@ -123,7 +123,7 @@ impl LogName {
     }
 
     /// A name that was checked when its log was written.
-    #[cfg(feature = "sqlite")]
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
     pub(super) fn kept(name: String) -> LogName {
         LogName(name)
     }

@@ -110,8 +110,19 @@ impl Scope {
         Some(Tenant(name.to_owned()))
     }
 
-    /// Returns the tenants, from the outermost on.
-    pub fn tenants(&self) -> impl Iterator<Item = Tenant> {
-        self.0.split_terminator(Scope::END).map(|name| Tenant(name.to_owned()))
+    /// A term that the texts of all tenants have in an index.
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    pub(super) const OF_TENANTS: &str = "=";
+
+    /// The terms that tell the texts of a tenant from those of others, the tenant's own last; none if it is no tenant's.
+    /// No text has such terms by itself, because none begins so.
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    pub(super) fn terms(&self) -> Vec<String> {
+        if self.0.is_empty() {
+            return Vec::new();
+        }
+        // An index need not tell upper from lower case.
+        let own = self.0.bytes().fold(Scope::OF_TENANTS.to_owned(), |own, byte| format!("{own}{byte:02x}"));
+        vec![Scope::OF_TENANTS.to_owned(), own]
     }
 }

@@ -52,7 +52,7 @@ fn ranked(
         }
         None => {
             let others = "SELECT EXISTS (SELECT 1 FROM logs WHERE scope <> ?1)";
-            match terms_of(scope).pop() {
+            match scope.terms().pop() {
                 Some(own) => Within::Tenant(own),
                 None if transaction.prepare_cached(others)?.query_row([scope.as_str()], |row| row.get(0))? => {
                     Within::NoTenant
@@ -73,20 +73,6 @@ enum Within {
     Tenant(String),
     /// Those of a log, by their numbers.
     Log(RangeInclusive<i64>),
-}
-
-/// A term that the texts of all tenants have.
-const OF_TENANTS: &str = "=";
-
-/// The terms that tell the texts of a tenant from those of others. No text has such terms by itself, because none begins
-/// so.
-pub(super) fn terms_of(scope: &Scope) -> Vec<String> {
-    if scope.as_str().is_empty() {
-        return Vec::new();
-    }
-    // The index does not tell upper from lower case.
-    let own = scope.as_str().bytes().fold(OF_TENANTS.to_owned(), |own, byte| format!("{own}{byte:02x}"));
-    vec![OF_TENANTS.to_owned(), own]
 }
 
 /// The numbers that the texts of a log may have in the index.
@@ -117,7 +103,7 @@ impl Words<'_> {
     fn limited(&self, matched: &str) -> String {
         match &self.within {
             Within::All | Within::Log(_) => matched.to_owned(),
-            Within::NoTenant => format!("({matched}) NOT {}", one_of(&[OF_TENANTS])),
+            Within::NoTenant => format!("({matched}) NOT {}", one_of(&[Scope::OF_TENANTS])),
             Within::Tenant(own) => format!("({matched}) AND {}", one_of(&[own])),
         }
     }
@@ -145,7 +131,7 @@ impl Index for Words<'_> {
             Within::Tenant(own) => self.count(&one_of(&[own])),
             Within::NoTenant => {
                 let all = self.number("SELECT count(*) FROM texts", [])?;
-                Ok(all.saturating_sub(self.count(&one_of(&[OF_TENANTS]))?))
+                Ok(all.saturating_sub(self.count(&one_of(&[Scope::OF_TENANTS]))?))
             }
             Within::All => self.number("SELECT count(*) FROM texts", []),
             Within::Log(_) => self.number("SELECT count(*) FROM texts WHERE id BETWEEN ?1 AND ?2", self.bounds()),

@@ -6,7 +6,7 @@ use lookback_core::transcript::Millis;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, TransactionBehavior, params};
 
 use super::fault::Fault;
-use super::search::{terms_of, texts_of};
+use super::search::texts_of;
 use super::{signed, unsigned};
 use crate::search::terms;
 use crate::store::{LogName, Record, Scope, checksum};
@@ -96,7 +96,7 @@ impl<'a> Indexer<'a> {
             texts: connection.prepare_cached("INSERT INTO texts (id, position, time) VALUES (?1, ?2, ?3)")?,
             words: connection.prepare_cached("INSERT INTO words (rowid, terms) VALUES (?1, ?2)")?,
             left,
-            of_tenant: terms_of(scope),
+            of_tenant: scope.terms(),
         })
     }
 

@@ -1,0 +1,49 @@
+//! What stores on a network share: a runtime for their drivers, and how long they try.
+
+use std::future::Future;
+use std::io;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::Instant;
+
+/// How long a call tries to reach a server that does not answer.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// The first and the longest wait between two tries.
+const WAITS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
+
+/// Runs a driver's work in the runtime that all stores share, so that it does not matter which executor the caller has.
+///
+/// If the future that it returns is dropped, the work goes on.
+pub(super) async fn run<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> io::Result<T> {
+    static RUNTIME: OnceLock<io::Result<Runtime>> = OnceLock::new();
+    let start = || Builder::new_multi_thread().worker_threads(1).thread_name("lookback-store").enable_all().build();
+    match RUNTIME.get_or_init(start) {
+        Ok(runtime) => runtime.spawn(work).await.map_err(io::Error::other),
+        Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
+    }
+}
+
+/// Counts the tries of a call, and waits between them.
+pub(super) struct Tries {
+    pub(super) deadline: Instant,
+    wait: Duration,
+}
+
+impl Tries {
+    pub(super) fn new(patience: Duration) -> Self {
+        Tries { deadline: Instant::now() + patience, wait: WAITS.0 }
+    }
+
+    /// Waits before the next try. Returns `false` if there is no time for one.
+    pub(super) async fn again(&mut self) -> bool {
+        let wait = self.wait;
+        self.wait = (wait * 2).min(WAITS.1);
+        if Instant::now() + wait >= self.deadline {
+            return false;
+        }
+        tokio::time::sleep(wait).await;
+        true
+    }
+}

@@ -1,0 +1,118 @@
+//! What goes wrong with a server, whether it may pass, and how it is reported. No error has a row or a password in it.
+
+use std::time::Duration;
+
+use deadpool_postgres::PoolError;
+use tokio_postgres::error::SqlState;
+
+use crate::store::StoreError;
+
+/// An error inside a call.
+#[derive(Debug)]
+pub(super) enum Failure {
+    Driver(tokio_postgres::Error),
+    Pool(PoolError),
+    /// There was no answer in time.
+    Late,
+    /// An error that needs no explanation.
+    Store(StoreError),
+}
+
+impl From<tokio_postgres::Error> for Failure {
+    fn from(error: tokio_postgres::Error) -> Self {
+        Failure::Driver(error)
+    }
+}
+
+impl From<PoolError> for Failure {
+    fn from(error: PoolError) -> Self {
+        match error {
+            PoolError::Backend(error) => Failure::Driver(error),
+            PoolError::Timeout(_) => Failure::Late,
+            other => Failure::Pool(other),
+        }
+    }
+}
+
+impl Failure {
+    pub(super) fn code(&self) -> Option<&SqlState> {
+        match self {
+            Failure::Driver(error) => error.code(),
+            _ => None,
+        }
+    }
+
+    /// Whether the same call may succeed a moment later: the connection was lost, the server restarts, or two
+    /// transactions were in each other's way.
+    pub(super) fn may_pass(&self) -> bool {
+        match (self, self.code()) {
+            (Failure::Driver(_), Some(code)) => {
+                *code == SqlState::T_R_SERIALIZATION_FAILURE
+                    || *code == SqlState::T_R_DEADLOCK_DETECTED
+                    || *code == SqlState::TOO_MANY_CONNECTIONS
+                    || is_gone(code)
+            }
+            (Failure::Driver(error), None) => error.is_closed() || is_of_network(error),
+            _ => false,
+        }
+    }
+
+    /// Whether it is unknown if the server did what it was asked.
+    pub(super) fn is_unclear(&self) -> bool {
+        match (self, self.code()) {
+            (Failure::Late, _) => true,
+            (Failure::Driver(_), Some(code)) => is_gone(code),
+            (Failure::Driver(error), None) => error.is_closed() || is_of_network(error),
+            _ => false,
+        }
+    }
+}
+
+/// Whether the server ends the connection: it shuts down, has crashed, or starts.
+fn is_gone(code: &SqlState) -> bool {
+    *code == SqlState::ADMIN_SHUTDOWN
+        || *code == SqlState::CRASH_SHUTDOWN
+        || *code == SqlState::CANNOT_CONNECT_NOW
+        || code.code().starts_with("08")
+}
+
+fn is_of_network(error: &tokio_postgres::Error) -> bool {
+    let source = std::error::Error::source(error);
+    source.is_some_and(|source| source.downcast_ref::<std::io::Error>().is_some())
+}
+
+/// What a server said, without the details that may quote a row.
+#[derive(Debug, thiserror::Error)]
+#[error("PostgreSQL: {message} ({code})")]
+struct Said {
+    code: String,
+    message: String,
+}
+
+/// Converts the driver's errors.
+pub(super) fn explain(place: &str, patience: Duration, failure: Failure) -> StoreError {
+    let place = place.to_owned();
+    let error = match failure {
+        Failure::Store(error) => return error,
+        Failure::Late => return StoreError::Late { place, limit: patience },
+        Failure::Pool(error) => return StoreError::Backend { place, source: Box::new(error) },
+        Failure::Driver(error) => error,
+    };
+    let Some(said) = error.as_db_error() else {
+        return StoreError::Unreachable { place, source: Box::new(error) };
+    };
+    let code = said.code();
+    let source = Box::new(Said { code: code.code().to_owned(), message: said.message().to_owned() });
+    match code.code().get(..2) {
+        _ if is_gone(code) || *code == SqlState::TOO_MANY_CONNECTIONS => StoreError::Unreachable { place, source },
+        Some("28") => StoreError::Denied { place, source },
+        Some("3D") => StoreError::Missing { place },
+        _ if *code == SqlState::INSUFFICIENT_PRIVILEGE => StoreError::Denied { place, source },
+        _ if *code == SqlState::DISK_FULL => StoreError::Full { place },
+        _ if *code == SqlState::READ_ONLY_SQL_TRANSACTION => StoreError::ReadOnly { place },
+        _ if *code == SqlState::T_R_SERIALIZATION_FAILURE || *code == SqlState::T_R_DEADLOCK_DETECTED => {
+            StoreError::Locked { place }
+        }
+        _ => StoreError::Backend { place, source },
+    }
+}

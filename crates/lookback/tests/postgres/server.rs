@@ -1,0 +1,206 @@
+//! A server of PostgreSQL in a folder of its own, on a free port. It ends with the test, however the test ends.
+
+use std::fs;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+/// Where Debian puts the programs of the server, which are not on the path.
+const DEBIAN: &str = "/usr/lib/postgresql";
+
+/// A process that ends when this one does: it reads from a pipe, which is closed then.
+pub(crate) struct Process {
+    child: Child,
+}
+
+impl Process {
+    /// Runs a command. It gets `SIGINT` at the end.
+    pub(crate) fn start(command: &[&str], log: &Path) -> Process {
+        let script = "\"$@\" & pid=$!; trap '' INT TERM; cat >/dev/null; kill -CONT $pid; kill -INT $pid; wait $pid";
+        let log = fs::File::create(log).unwrap();
+        let child = Command::new("sh")
+            .args(["-c", script, "sh"])
+            .args(command)
+            .stdin(Stdio::piped())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        Process { child }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// The server refuses to run as root, and so runs as another user then.
+pub(crate) fn as_user(command: &[String]) -> Vec<String> {
+    let is_root = Command::new("id").arg("-u").output().unwrap().stdout.trim_ascii() == b"0";
+    let mut whole = Vec::new();
+    if is_root {
+        whole.extend(["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"].map(str::to_owned));
+    }
+    whole.extend_from_slice(command);
+    whole
+}
+
+fn run(command: &[String]) {
+    let command = as_user(command);
+    let done = Command::new(&command[0]).args(&command[1..]).output().unwrap();
+    assert!(done.status.success(), "{command:?}: {}", String::from_utf8_lossy(&done.stderr));
+}
+
+fn programs() -> PathBuf {
+    let versions = fs::read_dir(DEBIAN).unwrap_or_else(|_| {
+        panic!("PostgreSQL is not installed: run ./test.sh, or `apt-get install postgresql pgbouncer`")
+    });
+    let mut versions: Vec<PathBuf> = versions.map(|version| version.unwrap().path().join("bin")).collect();
+    versions.sort();
+    versions.pop().unwrap()
+}
+
+/// Waits until something listens on a port.
+pub(crate) fn wait_for(port: u16) {
+    let begun = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "nothing listens on port {port}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A folder that the user of the server may read.
+pub(crate) fn folder() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let _ = Command::new("chown").args(["postgres:postgres"]).arg(folder.path()).status();
+    folder
+}
+
+pub(crate) struct Server {
+    process: Mutex<Option<Process>>,
+    pub(crate) folder: TempDir,
+    pub(crate) port: u16,
+    databases: AtomicU32,
+}
+
+impl Server {
+    /// A server with empty databases, which waits for the disk at each commit.
+    pub(crate) fn new() -> Server {
+        let folder = folder();
+        let data = folder.path().join("data").display().to_string();
+        let initdb = programs().join("initdb").display().to_string();
+        run(&[
+            initdb,
+            "-D".into(),
+            data,
+            "-U".into(),
+            "me".into(),
+            "-E".into(),
+            "UTF8".into(),
+            "--locale=C.UTF-8".into(),
+            "--auth=trust".into(),
+            "--no-sync".into(),
+        ]);
+        let server = Server { process: Mutex::new(None), folder, port: free_port(), databases: AtomicU32::new(0) };
+        server.start();
+        server
+    }
+
+    /// The server that all tests share which do not stop it.
+    pub(crate) fn shared() -> Arc<Server> {
+        static SHARED: Mutex<Weak<Server>> = Mutex::new(Weak::new());
+        static KEPT: OnceLock<Mutex<Vec<Arc<Server>>>> = OnceLock::new();
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(server) = shared.upgrade() {
+            return server;
+        }
+        let server = Arc::new(Server::new());
+        *shared = Arc::downgrade(&server);
+        // It ends with the process, by its pipe.
+        KEPT.get_or_init(Mutex::default).lock().unwrap().push(server.clone());
+        server
+    }
+
+    pub(crate) fn start(&self) {
+        let postgres = programs().join("postgres").display().to_string();
+        let data = self.folder.path().join("data").display().to_string();
+        let settings = [
+            format!("port={}", self.port),
+            "listen_addresses=127.0.0.1".to_owned(),
+            format!("unix_socket_directories={}", self.folder.path().display()),
+            "max_connections=200".to_owned(),
+        ];
+        let mut command = vec![postgres, "-D".to_owned(), data];
+        command.extend(settings.into_iter().flat_map(|setting| ["-c".to_owned(), setting]));
+        let command = as_user(&command);
+        let command: Vec<&str> = command.iter().map(String::as_str).collect();
+        *self.process.lock().unwrap() = Some(Process::start(&command, &self.folder.path().join("log")));
+        wait_for(self.port);
+        let begun = Instant::now();
+        while self.try_sql("postgres", "SELECT 1").is_err() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "the server does not start");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Stops the server, as a fast shutdown does: it ends the connections that are open.
+    pub(crate) fn stop(&self) {
+        self.process.lock().unwrap().take();
+    }
+
+    /// Sends a signal to the server and to all that it has started.
+    pub(crate) fn signal(&self, signal: &str) {
+        let pid = fs::read_to_string(self.folder.path().join("data/postmaster.pid")).unwrap();
+        let pid = pid.lines().next().unwrap().to_owned();
+        let children = Command::new("pgrep").args(["-P", &pid]).output().unwrap().stdout;
+        let children = String::from_utf8(children).unwrap();
+        let mut kill = Command::new("kill");
+        kill.arg(format!("-{signal}")).arg(&pid).args(children.split_whitespace());
+        assert!(kill.status().unwrap().success());
+    }
+
+    /// Creates an empty database, and returns its URL.
+    pub(crate) fn database(&self) -> String {
+        let name = format!("test_{}", self.databases.fetch_add(1, Ordering::SeqCst));
+        self.sql("postgres", &format!("CREATE DATABASE {name} TEMPLATE template0"));
+        self.url(&name)
+    }
+
+    pub(crate) fn url(&self, database: &str) -> String {
+        format!("postgres://me@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// Runs a statement by `psql`, and returns what it prints.
+    pub(crate) fn sql(&self, database: &str, sql: &str) -> String {
+        self.try_sql(database, sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
+    }
+
+    pub(crate) fn try_sql(&self, database: &str, sql: &str) -> Result<String, String> {
+        let url = if database.contains("://") { database.to_owned() } else { self.url(database) };
+        let mut psql = Command::new(programs().join("psql"))
+            .args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", &url])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        psql.stdin.take().unwrap().write_all(sql.as_bytes()).unwrap();
+        let done = psql.wait_with_output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).trim().to_owned();
+        if done.status.success() { Ok(text(done.stdout)) } else { Err(text(done.stderr)) }
+    }
+}
