@@ -25,6 +25,10 @@ command -v cc >/dev/null || debian gcc libc6-dev
 cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
 
+# The servers of the stores on a network. The tests start them by themselves.
+[ -d /usr/lib/postgresql ] && command -v pgbouncer >/dev/null && command -v openssl >/dev/null ||
+    debian postgresql pgbouncer openssl
+
 # The download takes as long as the lints do.
 pypi mcp==2.3.0 &
 mcp=$!

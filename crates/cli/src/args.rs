@@ -5,15 +5,16 @@ mod tune;
 
 #[cfg(feature = "mcp")]
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use lookback::Dialect;
+use lookback::store::Location;
 #[cfg(feature = "mcp")]
 use lookback::{LogName, memory::Memory};
 
-use crate::store;
+use crate::store::{self, NoLocation};
 
 pub(crate) use facts::{AddArgs, FactsCommand, Place, RecallArgs, Whose, WhoseExactly, WithinArgs};
 pub(crate) use tune::TuneArgs;
@@ -287,9 +288,9 @@ For a client that starts the server, add to its configuration:
 For a client that calls a running server:
   { \"mcpServers\": { \"lookback\": { \"type\": \"http\", \"url\": \"http://127.0.0.1:8765/mcp\" } } }")]
 pub(crate) struct McpArgs {
-    /// The store: an SQLite file, or a folder of plain files (PATH/) [env: LOOKBACK_STORE] [default: a file in the
+    /// The store: an SQLite file, a folder of plain files (PATH/), or a URL [env: LOOKBACK_STORE] [default: a file in the
     /// user's data folder, printed on standard error]
-    #[arg(long, value_name = "PATH", value_parser = place())]
+    #[arg(long, value_name = "STORE")]
     pub(crate) store: Option<PathBuf>,
     /// The session whose facts and messages are served
     #[arg(long, value_name = "NAME", default_value = "mcp")]
@@ -320,22 +321,38 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct StoreArg {
-    /// The store: an SQLite file, or a folder of plain files (PATH/) [env: LOOKBACK_STORE]
-    #[arg(id = "store", long, value_name = "PATH", value_parser = place(), default_value_os_t = StoreArg::usual())]
-    pub(crate) path: PathBuf,
+    /// The store: an SQLite file, a folder of plain files (PATH/), or a URL [env: LOOKBACK_STORE]
+    /// [default: .lookback/lookback.db]
+    ///
+    /// A URL is sqlite:PATH, files:PATH, postgres://USER:PASSWORD@HOST/DATABASE or memory:. Put one with a password into
+    /// the environment, where other users of the machine do not see it.
+    #[arg(id = "store", long, value_name = "STORE")]
+    named: Option<PathBuf>,
 }
 
 impl StoreArg {
     pub(crate) const DEFAULT: &str = ".lookback/lookback.db";
 
-    /// Returns the store that the environment names. An empty variable names none, whereas an empty option is an error.
-    pub(crate) fn of_environment() -> Option<PathBuf> {
-        std::env::var_os("LOOKBACK_STORE").filter(|path| !path.is_empty()).map(PathBuf::from)
+    #[cfg(feature = "mcp")]
+    pub(crate) fn of(named: Option<PathBuf>) -> Self {
+        StoreArg { named }
     }
 
-    /// Returns the store that is used without the option.
-    fn usual() -> PathBuf {
-        StoreArg::of_environment().unwrap_or_else(|| PathBuf::from(StoreArg::DEFAULT))
+    /// Returns the text of the option, if it names another store than the default.
+    pub(crate) fn option(&self) -> Option<&Path> {
+        self.named.as_deref().filter(|named| named.as_os_str() != StoreArg::DEFAULT)
+    }
+
+    /// Returns the store that the option names, or the environment, or the default.
+    pub(crate) fn location(&self) -> Result<Location, NoLocation> {
+        Ok(self.named()?.unwrap_or_else(|| Location::Sqlite(StoreArg::DEFAULT.into())))
+    }
+
+    /// Returns the store that the option names, or the environment. An empty variable names none, whereas an empty option
+    /// is an error. It is read here, and not by the parser of the command line, which would quote a password.
+    pub(crate) fn named(&self) -> Result<Option<Location>, NoLocation> {
+        let variable = || std::env::var_os("LOOKBACK_STORE").filter(|text| !text.is_empty());
+        self.named.clone().map(PathBuf::into_os_string).or_else(variable).map(store::location).transpose()
     }
 }
 

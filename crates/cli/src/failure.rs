@@ -11,7 +11,7 @@ use lookback::recording::{RecordingError, TextError};
 use lookback::{Error, RequestError, StoreError};
 
 #[cfg(feature = "mcp")]
-use crate::store::NoHome;
+use crate::store::NoLocation;
 use crate::{output, words};
 
 /// An error that ends a command.
@@ -81,9 +81,8 @@ pub(crate) enum Failure {
     Json(serde_json::Error),
     #[error("the folder {place} could not be created: {error}")]
     Folder { place: String, error: io::Error },
-    #[cfg(feature = "mcp")]
-    #[error("LOOKBACK_STORE: {0}")]
-    StoreVariable(NoHome),
+    #[error("--store or LOOKBACK_STORE: {0}")]
+    Location(#[from] NoLocation),
     #[cfg(feature = "mcp")]
     #[error("the system has no data folder for this user; name the store with --store PATH")]
     NoDataFolder,
@@ -153,16 +152,13 @@ impl Failure {
             | Failure::FolderOfSessions(_)
             | Failure::OwnStore(_)
             | Failure::Folder { .. }
+            | Failure::Location(_)
             | Failure::Unwritable { .. }
             | Failure::NoCalls
             | Failure::Output(_)
             | Failure::Json(_) => 2,
             #[cfg(feature = "mcp")]
-            Failure::StoreVariable(_)
-            | Failure::NoDataFolder
-            | Failure::NoToken { .. }
-            | Failure::Token { .. }
-            | Failure::Serve(_) => 2,
+            Failure::NoDataFolder | Failure::NoToken { .. } | Failure::Token { .. } | Failure::Serve(_) => 2,
         }
     }
 

@@ -1,5 +1,6 @@
-//! Opening the store at a path.
+//! Opening the store at a path or a URL.
 
+use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::path::{MAIN_SEPARATOR, Path, PathBuf};
@@ -7,7 +8,8 @@ use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback::memory::{Effect, Memory, import_kb};
-use lookback::{Durability, FileStore, MemoryStore, SqliteStore, Store, StoreError};
+use lookback::store::Location;
+use lookback::{Durability, MemoryStore, Store, StoreError};
 
 use crate::args::StoreArg;
 use crate::failure::Failure;
@@ -56,28 +58,52 @@ pub(crate) fn of_user() -> Option<PathBuf> {
     data.map(|data| data.join("lookback").join("lookback.db"))
 }
 
-/// Opens the store at a path: plain files if the path is a folder or ends in `/`, and otherwise SQLite.
-pub(crate) fn open(path: &Path, opening: Opening) -> Result<Arc<dyn Store>, Failure> {
-    Ok(match (opening, lookback::store::is_folder(path)) {
-        (Opening::Existing, true) => Arc::new(FileStore::open_existing(path).map_err(|error| missing(path, error))?),
-        (Opening::Existing, false) => Arc::new(SqliteStore::open_existing(path)?),
-        (Opening::Made(durability), true) => Arc::new(FileStore::open_with(path, durability)?),
-        (Opening::Made(durability), false) => {
+/// The text is no store.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NoLocation {
+    #[error(transparent)]
+    NoHome(#[from] NoHome),
+    #[error(transparent)]
+    Url(#[from] StoreError),
+}
+
+/// Reads a path or a URL. `~/` at the beginning of a path is the home folder.
+pub(crate) fn location(text: OsString) -> Result<Location, NoLocation> {
+    Ok(match Location::parse(text)? {
+        Location::Files(path) => Location::Files(from_home(path)?),
+        Location::Sqlite(path) => {
+            let whole = from_home(path.clone())?;
+            // It may be known only there that it is a folder.
+            if whole == path { Location::Sqlite(path) } else { Location::parse(whole)? }
+        }
+        other => other,
+    })
+}
+
+/// Opens a store.
+pub(crate) fn open(store: &Location, opening: Opening) -> Result<Arc<dyn Store>, Failure> {
+    Ok(match (opening, store) {
+        (Opening::Existing, Location::Files(path)) => store.open_existing().map_err(|error| missing(path, error))?,
+        (Opening::Existing, _) => store.open_existing()?,
+        (Opening::Made(durability), Location::Sqlite(path)) => {
             if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
                 let fault = |error| Failure::Folder { place: folder.display().to_string(), error };
                 make_private(folder).map_err(fault)?;
             }
-            Arc::new(SqliteStore::open_with(path, durability)?)
+            store.open_with(durability)?
         }
+        (Opening::Made(durability), _) => store.open_with(durability)?,
     })
 }
 
-/// Returns the option that names this store on a command line. Empty for the default store.
-pub(crate) fn option(path: &Path) -> String {
-    if path.as_os_str() == StoreArg::DEFAULT {
-        return String::new();
-    }
-    format!(" --store {}", output::quoted(&path.display().to_string()))
+/// Returns the option that names this store on a command line, without a password. Empty if no option names it.
+pub(crate) fn option(store: &StoreArg) -> String {
+    let Some(text) = store.option() else { return String::new() };
+    let text = match Location::parse(text) {
+        Ok(location @ Location::Postgres(_)) => location.to_string(),
+        _ => text.display().to_string(),
+    };
+    format!(" --store {}", output::quoted(&text))
 }
 
 /// Creates a folder and its parents. Only their owner may read them, because conversations are private.

@@ -101,7 +101,7 @@ fn existing_with(id: FactId, whose: &Whose) -> Result<Memory, Failure> {
 /// Opens the store that an import is written to. A dry run does not create one.
 fn target(place: &Place, options: ImportOptions) -> Result<Arc<dyn Store>, Failure> {
     if !options.dry_run {
-        return store::open(&place.store.path, Opening::Made(Durability::Disk));
+        return store::open(&place.store.location()?, Opening::Made(Durability::Disk));
     }
     match sessions::open(&place.store) {
         Err(Failure::Store(StoreError::Missing { .. }) | Failure::KbFolder(_)) => Ok(Arc::new(MemoryStore::new())),
@@ -205,7 +205,7 @@ fn short(text: &str) -> String {
 
 fn add(args: AddArgs) -> Result<(), Failure> {
     let AddArgs { kind, text, about, confidence, tags, supersedes, whose, json } = args;
-    let store = store::open(&whose.place.store.path, Opening::Made(Durability::Disk))?;
+    let store = store::open(&whose.place.store.location()?, Opening::Made(Durability::Disk))?;
     let memory = memory(store, whose.session.as_deref(), &whose.place)?;
     let mut statement = Statement::new(kind, text, person());
     (statement.about, statement.confidence) = (about, confidence);
@@ -233,7 +233,7 @@ fn add(args: AddArgs) -> Result<(), Failure> {
 fn history(id: FactId, whose: &Whose, json: bool) -> Result<(), Failure> {
     let events = block_on(existing_with(id, whose)?.history(id))?;
     if events.is_empty() {
-        return Err(Failure::NoFact { id, store: whose.place.store.path.display().to_string() });
+        return Err(Failure::NoFact { id, store: whose.place.store.location()?.to_string() });
     }
     if json {
         for event in &events {

@@ -1,12 +1,12 @@
 //! `lookback mcp`: serves a memory to the clients of the Model Context Protocol.
 
 use std::io::{IsTerminal, stdin};
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use futures_lite::future::block_on;
 use lookback::Durability;
 use lookback::memory::Memory;
+use lookback::store::Location;
 use lookback_server::mcp::http::{self, ConnectionLimits, Door};
 use lookback_server::mcp::{Server, Token, stdio};
 
@@ -17,11 +17,14 @@ use crate::store::{self, Opening};
 
 pub(crate) fn run(args: McpArgs) -> Result<ExitCode, Failure> {
     let token = args.token_env.map(token).transpose()?;
-    let named = named(args.store)?;
-    let path = named.clone().or_else(store::of_user).ok_or(Failure::NoDataFolder)?;
-    let store = store::open(&path, Opening::Made(Durability::Disk))?;
-    if named.is_none() {
-        output::tell(&format!("the store is {}", output::plain(&path.display().to_string())));
+    // Otherwise the server uses the user's own store, unlike other commands, because clients start it in arbitrary
+    // folders.
+    let named = StoreArg::of(args.store).named()?;
+    let is_named = named.is_some();
+    let place = named.or_else(|| store::of_user().map(Location::Sqlite)).ok_or(Failure::NoDataFolder)?;
+    let store = store::open(&place, Opening::Made(Durability::Disk))?;
+    if !is_named {
+        output::tell(&format!("the store is {}", output::plain(&place.to_string())));
     }
     let memory = block_on(Memory::open_in(store, args.session.as_str(), args.workspace.as_str()))?;
     let mut server = Server::new(memory);
@@ -41,13 +44,6 @@ pub(crate) fn run(args: McpArgs) -> Result<ExitCode, Failure> {
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Returns the store of the option or of the environment, if there is one. Otherwise the server uses the user's own
-/// store, unlike other commands, because clients start it in arbitrary folders.
-fn named(option: Option<PathBuf>) -> Result<Option<PathBuf>, Failure> {
-    let variable = || StoreArg::of_environment().map(store::from_home).transpose().map_err(Failure::StoreVariable);
-    option.map_or_else(variable, |path| Ok(Some(path)))
 }
 
 /// Reads the token from an environment variable.

@@ -85,7 +85,7 @@ fn command(recall: &Recall, session: &str, place: &StoreArg) -> String {
         _ => String::new(),
     };
     let options: String = options.into_iter().filter_map(|(name, value)| Some(format!(" {name} {}", value?))).collect();
-    let command = format!("lookback recall {}{query}{options}{}", output::quoted(session), store::option(&place.path));
+    let command = format!("lookback recall {}{query}{options}{}", output::quoted(session), store::option(place));
     // A name may contain characters that are invisible, or that reverse the direction of the text after them.
     output::plain(&command)
 }

@@ -5,7 +5,6 @@ mod tables;
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +13,7 @@ use futures_lite::future::block_on;
 use lookback::replay::{self, ReplayedCall, Report};
 use lookback::{Durability, LogName, Policy, Price, Recording, Settings, Store};
 
-use crate::args::ReplayArgs;
+use crate::args::{ReplayArgs, StoreArg};
 use crate::failure::Failure;
 use crate::interruption::{self, INTERRUPTED};
 use crate::recordings::Recordings;
@@ -85,7 +84,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
         drawing.finish(&picture::svg(&totals(&candidates)))?;
     }
     if !args.json {
-        suggest(&names.first, &args.store.path);
+        suggest(&names.first, &args.store)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -121,7 +120,7 @@ impl<'a> Run<'a> {
             price,
             settings: input::settings(args.model.name.as_deref()),
             // A replay can be repeated, so it does not wait for the disk.
-            store: store::open(&args.store.path, Opening::Made(Durability::System))?,
+            store: store::open(&args.store.location()?, Opening::Made(Durability::System))?,
             bar: output::progress(steps, "replaying"),
             interrupted: interruption::flag()?,
         })
@@ -263,9 +262,9 @@ impl<'a> Run<'a> {
 }
 
 /// Suggests what to do with the sessions that are now in the store.
-fn suggest(name: &str, store: &Path) {
+fn suggest(name: &str, store: &StoreArg) -> Result<(), Failure> {
     let (name, at) = (output::quoted(name), store::option(store));
-    output::tell(&format!("\nThe sessions are in {}. Next, try:", store.display()));
+    output::tell(&format!("\nThe sessions are in {}. Next, try:", store.location()?));
     for command in [
         format!("lookback sessions show {name}{at}"),
         format!("lookback sessions search WORDS{at}"),
@@ -273,6 +272,7 @@ fn suggest(name: &str, store: &Path) {
     ] {
         output::note(&command);
     }
+    Ok(())
 }
 
 /// The names of the sessions. They are unique, and the same whenever the same files are replayed.

@@ -56,7 +56,7 @@ pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
 }
 
 pub(super) fn open(place: &StoreArg) -> Result<Arc<dyn Store>, Failure> {
-    store::open(&place.path, Opening::Existing)
+    store::open(&place.location()?, Opening::Existing)
 }
 
 /// Returns the name of a session, which must exist.
@@ -66,7 +66,7 @@ pub(super) fn log(store: &dyn Store, name: &str, place: &StoreArg) -> Result<Log
         // A damaged log gives an error when it is read, and it can be deleted.
         Ok(Some(_)) | Err(StoreError::Damaged { .. }) => Ok(log),
         Err(error) => Err(error.into()),
-        Ok(None) => Err(Failure::NoSession { name: name.to_owned(), store: place.path.display().to_string() }),
+        Ok(None) => Err(Failure::NoSession { name: name.to_owned(), store: place.location()?.to_string() }),
     }
 }
 
@@ -208,7 +208,7 @@ fn show(name: &str, place: &StoreArg, json: bool) -> Result<(), Failure> {
     let facts = facts(&open(place)?, session.name())?;
     if facts > 0 {
         let facts = output::counted(facts, "fact", "facts");
-        let (name, at) = (output::quoted(name), store::option(&place.path));
+        let (name, at) = (output::quoted(name), store::option(place));
         output::tell(&format!("{facts}: lookback facts list --session {name}{at}"));
     }
     Ok(())

@@ -5,6 +5,7 @@ mod checksum;
 pub mod conformance;
 mod error;
 mod files;
+mod location;
 mod memory;
 mod name;
 #[cfg(feature = "postgres")]
@@ -29,6 +30,7 @@ use crate::search::Query;
 pub use checksum::{StoredRecord, checksum};
 pub use error::{Damage, LineFault, StoreError};
 pub use files::FileStore;
+pub use location::Location;
 pub use memory::MemoryStore;
 pub use name::{BadName, Derived, LogName};
 #[cfg(feature = "postgres")]
@@ -180,11 +182,10 @@ pub enum Durability {
     System,
 }
 
-/// Opens the store at a path, and creates it if it does not exist: plain files if the path is a folder or ends in `/`,
-/// otherwise an SQLite file.
+/// Opens the store at a path or a URL, and creates it if it does not exist (see [`Location`]).
 ///
 /// # Errors
-/// Returns an error if the store cannot be opened or created, or if something else is at the path.
+/// Returns an error if the store cannot be opened or created, or if something else is there.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;
@@ -194,10 +195,8 @@ pub enum Durability {
 /// # drop(store);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[cfg(feature = "sqlite")]
-pub fn open(path: impl AsRef<std::path::Path>) -> Result<Arc<dyn Store>, StoreError> {
-    let path = path.as_ref();
-    Ok(if is_folder(path) { Arc::new(FileStore::open(path)?) } else { Arc::new(SqliteStore::open(path)?) })
+pub fn open(place: impl AsRef<std::ffi::OsStr>) -> Result<Arc<dyn Store>, StoreError> {
+    Location::parse(place)?.open()
 }
 
 /// Returns whether a path means a store of plain files: it is a folder, or ends in `/`.

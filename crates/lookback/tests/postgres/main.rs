@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
 
+mod faults;
+mod proxy;
+mod refused;
 mod server;
 
 use std::sync::Arc;

@@ -1,0 +1,206 @@
+//! Where a store is: a path, or a URL that says of which kind it is.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::{Durability, FileStore, MemoryStore, Store, StoreError, is_folder};
+
+/// Where a store is.
+///
+/// | text | store |
+/// |---|---|
+/// | `sqlite:PATH` | an SQLite file |
+/// | `files:PATH` | a folder of plain files |
+/// | `memory:` | the memory of this process |
+/// | `postgres://…`, `postgresql://…` | a PostgreSQL database (see [`PostgresStore`](super::PostgresStore)) |
+/// | any other text | a path: plain files if it is a folder or ends in `/`, otherwise an SQLite file |
+///
+/// It is shown without the password of a URL.
+///
+/// ```
+/// use lookback::store::Location;
+///
+/// let location = Location::parse("postgres://me:secret@db.example.com/agents")?;
+/// assert_eq!(location.to_string(), "postgres://me@db.example.com/agents");
+/// assert_eq!(Location::parse("files:notes")?, Location::Files("notes".into()));
+/// assert_eq!(Location::parse("memory.db")?, Location::Sqlite("memory.db".into()));
+/// # Ok::<(), lookback::StoreError>(())
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Location {
+    /// An SQLite file.
+    Sqlite(PathBuf),
+    /// A folder of plain files.
+    Files(PathBuf),
+    /// The memory of this process.
+    Memory,
+    /// A PostgreSQL database, by its URL.
+    Postgres(String),
+}
+
+impl Location {
+    /// Reads a path or a URL.
+    ///
+    /// # Errors
+    /// Returns an error if the text is a URL of another kind. What is behind the kind is read when the store is opened.
+    pub fn parse(text: impl AsRef<OsStr>) -> Result<Self, StoreError> {
+        let text = text.as_ref();
+        // A text that is not UTF-8 is a path.
+        let Some(url) = text.to_str() else { return Ok(Location::of_path(text)) };
+        match url.split_once(':') {
+            Some(("sqlite", path)) => Ok(Location::Sqlite(path.into())),
+            Some(("files", path)) => Ok(Location::Files(path.into())),
+            Some(("memory", "")) => Ok(Location::Memory),
+            Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => Ok(Location::Postgres(url.to_owned())),
+            Some((_, rest)) if rest.starts_with("//") => {
+                let reason = "it begins with sqlite:, files:, memory:, postgres:// or postgresql://";
+                Err(StoreError::Url { reason })
+            }
+            _ => Ok(Location::of_path(text)),
+        }
+    }
+
+    fn of_path(path: &OsStr) -> Self {
+        let path = PathBuf::from(path);
+        if is_folder(&path) { Location::Files(path) } else { Location::Sqlite(path) }
+    }
+
+    /// Returns the path, if the store is a file or a folder.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Location::Sqlite(path) | Location::Files(path) => Some(path),
+            Location::Memory | Location::Postgres(_) => None,
+        }
+    }
+
+    /// Opens the store, and creates it if it does not exist. Waits for a server.
+    ///
+    /// # Errors
+    /// Returns an error if the store cannot be opened or created, if something else is there, or if this build of
+    /// Lookback has no such stores.
+    pub fn open(&self) -> Result<Arc<dyn Store>, StoreError> {
+        self.open_with(Durability::Disk)
+    }
+
+    /// Opens the store with this durability, and creates it if it does not exist. A server decides by itself when an
+    /// append is done.
+    ///
+    /// # Errors
+    /// The same as [`Location::open`].
+    pub fn open_with(&self, durability: Durability) -> Result<Arc<dyn Store>, StoreError> {
+        match self {
+            Location::Sqlite(path) => sqlite(path, Some(durability)),
+            Location::Files(path) => Ok(Arc::new(FileStore::open_with(path, durability)?)),
+            Location::Memory => Ok(Arc::new(MemoryStore::new())),
+            Location::Postgres(url) => postgres(url),
+        }
+    }
+
+    /// Opens an existing store. If a file may not be written to, it is opened for reading only. In a database, the tables
+    /// are created if they do not exist.
+    ///
+    /// # Errors
+    /// The same as [`Location::open`]. Returns an error if there is no file or folder.
+    pub fn open_existing(&self) -> Result<Arc<dyn Store>, StoreError> {
+        match self {
+            Location::Sqlite(path) => sqlite(path, None),
+            Location::Files(path) => Ok(Arc::new(FileStore::open_existing(path)?)),
+            Location::Memory | Location::Postgres(_) => self.open(),
+        }
+    }
+}
+
+#[cfg(feature = "sqlite")]
+fn sqlite(path: &Path, made: Option<Durability>) -> Result<Arc<dyn Store>, StoreError> {
+    Ok(match made {
+        Some(durability) => Arc::new(super::SqliteStore::open_with(path, durability)?),
+        None => Arc::new(super::SqliteStore::open_existing(path)?),
+    })
+}
+
+#[cfg(not(feature = "sqlite"))]
+fn sqlite(_: &Path, _: Option<Durability>) -> Result<Arc<dyn Store>, StoreError> {
+    Err(StoreError::Url { reason: "this build of Lookback has no SQLite; build it with the feature `sqlite`" })
+}
+
+#[cfg(feature = "postgres")]
+fn postgres(url: &str) -> Result<Arc<dyn Store>, StoreError> {
+    Ok(Arc::new(futures_lite::future::block_on(super::PostgresStore::connect(url))?))
+}
+
+#[cfg(not(feature = "postgres"))]
+fn postgres(_: &str) -> Result<Arc<dyn Store>, StoreError> {
+    Err(StoreError::Url { reason: "this build of Lookback has no PostgreSQL; build it with the feature `postgres`" })
+}
+
+impl fmt::Display for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Location::Sqlite(path) | Location::Files(path) => path.display().fmt(f),
+            Location::Memory => f.write_str("memory:"),
+            Location::Postgres(url) => f.write_str(&without_secrets(url)),
+        }
+    }
+}
+
+impl fmt::Debug for Location {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Location({self})")
+    }
+}
+
+/// A URL without its password and its parameters.
+fn without_secrets(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let (before, _) = rest.split_once('?').unwrap_or((rest, ""));
+    // A password may have any character, even those that should be escaped.
+    let (user, host) = before.rsplit_once('@').map_or(("", before), |(user, host)| (user, host));
+    let user = user.split_once(':').map_or(user, |(user, _)| user);
+    let at = if user.is_empty() { "" } else { "@" };
+    format!("{scheme}://{user}{at}{host}")
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_a_url_or_a_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let sqlite = |path: &str| Location::Sqlite(path.into());
+        let files = |path: &str| Location::Files(path.into());
+        for (text, expected) in [
+            ("memory.db", sqlite("memory.db")),
+            ("sqlite:memory.db", sqlite("memory.db")),
+            ("sqlite:/a/b:c.db", sqlite("/a/b:c.db")),
+            ("files:notes", files("notes")),
+            ("notes/", files("notes/")),
+            ("./sqlite:x", sqlite("./sqlite:x")),
+            ("C:\\memory.db", sqlite("C:\\memory.db")),
+            ("memory:", Location::Memory),
+            ("memory:x", sqlite("memory:x")),
+            ("postgres", sqlite("postgres")),
+        ] {
+            assert_eq!(Location::parse(text).unwrap(), expected, "{text}");
+        }
+        assert_eq!(Location::parse(folder.path()).unwrap(), Location::Files(folder.path().to_owned()));
+        assert!(Location::parse("mysql://me:secret@host/x").is_err());
+    }
+
+    #[test]
+    fn a_password_is_never_shown() {
+        for (url, shown) in [
+            ("postgres://me:secret@host:1/x?password=secret", "postgres://me@host:1/x"),
+            ("postgres://me:se@cret@host/x", "postgres://me@host/x"),
+            ("postgresql:///x?host=/run&password=secret", "postgresql:///x"),
+        ] {
+            let location = Location::parse(url).unwrap();
+            assert_eq!(location.to_string(), shown);
+            assert!(!format!("{location:?}").contains("secret"));
+        }
+    }
+}

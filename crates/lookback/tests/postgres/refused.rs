@@ -1,0 +1,109 @@
+//! Databases that cannot be used: each has an error that says why, before anything is written, and without a password.
+
+use std::process::Command;
+use std::time::Duration;
+
+use futures_lite::future::block_on;
+use lookback::store::{Location, conformance};
+use lookback::{PostgresStore, StoreError};
+
+use crate::connect;
+use crate::server::{Server, free_port};
+
+fn refused(url: &str) -> StoreError {
+    let refused = block_on(PostgresStore::connect_with(url, Duration::from_secs(2))).unwrap_err();
+    let mut said = format!("{refused} {refused:?}");
+    let mut source = std::error::Error::source(&refused);
+    while let Some(cause) = source {
+        said.push_str(&format!(" {cause}"));
+        source = cause.source();
+    }
+    assert!(!said.contains("secret"), "{said}");
+    refused
+}
+
+#[test]
+fn a_database_that_cannot_be_used_is_refused_with_its_reason() {
+    let server = Server::shared();
+    let nobody = format!("postgres://me:secret@127.0.0.1:{}/x", free_port());
+    assert!(matches!(refused(&nobody), StoreError::Unreachable { .. }));
+    assert!(matches!(refused(&server.url("none")), StoreError::Missing { .. }));
+    assert!(matches!(refused("postgres://me:secret@127.0.0.1/x?sslmode=perhaps"), StoreError::Url { .. }));
+    assert!(matches!(Location::parse("mysql://me:secret@127.0.0.1/x").unwrap_err(), StoreError::Url { .. }));
+
+    // A user without rights.
+    let url = server.database();
+    server.sql("postgres", "CREATE ROLE guest LOGIN");
+    let guest = url.replace("me@", "guest:secret@");
+    let error = refused(&guest);
+    assert!(matches!(error, StoreError::Denied { .. }), "{error:?}");
+    let nobody = url.replace("me@", "nobody:secret@");
+    assert!(matches!(refused(&nobody), StoreError::Denied { .. }));
+    assert_eq!(server.sql(&url, "SELECT count(*) FROM pg_namespace WHERE nspname = 'lookback'"), "0");
+
+    // Tables of somebody else, and tables of a newer version.
+    server.sql(&url, "CREATE SCHEMA lookback; CREATE TABLE lookback.logs (mine int)");
+    assert!(matches!(refused(&url), StoreError::NotAStore { .. }));
+    let url = server.database();
+    drop(connect(&url));
+    server.sql(&url, "UPDATE lookback.version SET version = 9");
+    assert!(matches!(refused(&url), StoreError::Newer { found: 9, known: 1, .. }));
+
+    // An encoding in which not every name can be written.
+    server.sql("postgres", "CREATE DATABASE latin TEMPLATE template0 ENCODING 'LATIN1' LOCALE 'C'");
+    let error = refused(&server.url("latin"));
+    assert!(error.to_string().contains("UTF8"), "{error}");
+}
+
+#[test]
+fn a_database_that_may_only_be_read_can_be_read() {
+    let server = Server::shared();
+    let url = server.database();
+    let log = "one".parse().unwrap();
+    let record = || vec![lookback::store::Record::new("{}")];
+    block_on(lookback::Store::append(&connect(&url), &log, 0, record(), None)).unwrap();
+    server.sql("postgres", "DO $$ BEGIN CREATE ROLE reader LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$");
+    server
+        .sql(&url, "GRANT USAGE ON SCHEMA lookback TO reader; GRANT SELECT ON ALL TABLES IN SCHEMA lookback TO reader");
+    let store = connect(&url.replace("me@", "reader@"));
+    assert_eq!(block_on(lookback::Store::read(&store, &log, 0..9)).unwrap(), ["{}"]);
+    let refused = block_on(lookback::Store::append(&store, &log, 1, record(), None)).unwrap_err();
+    assert!(matches!(refused, StoreError::Denied { .. }), "{refused:?}");
+}
+
+#[test]
+fn a_server_with_a_certificate_is_asked_for_it() {
+    let server = Server::new();
+    let data = server.folder.path().join("data");
+    let (key, certificate) = (data.join("server.key"), data.join("server.crt"));
+    let made = Command::new("openssl")
+        .args(["req", "-new", "-x509", "-days", "2", "-nodes", "-subj", "/CN=localhost"])
+        .args(["-addext", "subjectAltName=DNS:localhost", "-addext", "basicConstraints=critical,CA:FALSE", "-keyout"])
+        .arg(&key)
+        .arg("-out")
+        .arg(&certificate)
+        .output()
+        .unwrap();
+    assert!(made.status.success());
+    let _ = Command::new("chown").arg("postgres:postgres").args([&key, &certificate]).status();
+    assert!(Command::new("chmod").arg("600").arg(&key).status().unwrap().success());
+    server.stop();
+    let settings = std::fs::read_to_string(data.join("postgresql.conf")).unwrap();
+    std::fs::write(data.join("postgresql.conf"), format!("{settings}\nssl = on\n")).unwrap();
+    server.start();
+    let url = server.database().replace("127.0.0.1", "localhost");
+    let certificate = certificate.display();
+    block_on(conformance::keeps_logs(&connect(&format!("{url}?sslmode=require"))));
+    drop(connect(&format!("{url}?sslmode=verify-full&sslrootcert={certificate}")));
+    let encrypted = "SELECT count(*) > 0 FROM pg_stat_ssl WHERE ssl";
+    let store = connect(&format!("{url}?sslmode=verify-full&sslrootcert={certificate}"));
+    assert_eq!(server.sql("postgres", encrypted), "t");
+    drop(store);
+    // Not with the certificates of the system, and not under another name.
+    for wrong in [
+        format!("{url}?sslmode=verify-full"),
+        format!("{}?sslmode=verify-full&sslrootcert={certificate}", url.replace("localhost", "127.0.0.1")),
+    ] {
+        assert!(matches!(refused(&wrong), StoreError::Unreachable { .. }), "{wrong}");
+    }
+}
