@@ -10,7 +10,6 @@ use lookback::prices::PricesError;
 use lookback::recording::{RecordingError, TextError};
 use lookback::{Error, RequestError, StoreError};
 
-#[cfg(feature = "mcp")]
 use crate::store::NoLocation;
 use crate::{output, words};
 

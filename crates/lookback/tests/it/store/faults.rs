@@ -129,7 +129,7 @@ fn a_log_of_lines_that_lost_its_end_is_found_and_read_up_to_there() {
     let refused = block_on(store.append(&log, 0, records(&bodies[..1]), None)).unwrap_err();
     assert!(matches!(refused, StoreError::Damaged { .. }), "{refused:?}");
     // Who knows that it is lost can erase what is left, and begin again.
-    assert_eq!(block_on(store.delete(&[log.clone()])).unwrap(), 1);
+    assert_eq!(block_on(store.delete(std::slice::from_ref(&log))).unwrap(), 1);
     block_on(store.append(&log, 0, records(&bodies[..1]), None)).unwrap();
     assert_eq!(block_on(store.read(&log, 0..9)).unwrap(), bodies[..1]);
 }
