@@ -37,7 +37,8 @@ Examples:
   lookback facts list                      # the facts in the store
   lookback mcp                             # a memory for any MCP client
 
-See `lookback help COMMAND` for more about a command. docs/json.md describes the output of --json.
+See `lookback help COMMAND` for more about a command. docs/json.md describes the output of --json,
+and docs/stores.md the stores.
 
 Exit codes: 0 if the answer is yes, 1 if it is no, 2 if the input or the command line is invalid or something failed."
 )]
@@ -288,8 +289,8 @@ For a client that starts the server, add to its configuration:
 For a client that calls a running server:
   { \"mcpServers\": { \"lookback\": { \"type\": \"http\", \"url\": \"http://127.0.0.1:8765/mcp\" } } }")]
 pub(crate) struct McpArgs {
-    /// The store: an SQLite file, a folder of plain files (PATH/), or a URL [env: LOOKBACK_STORE] [default: a file in the
-    /// user's data folder, printed on standard error]
+    /// The store: an SQLite file, a folder of plain files (PATH/), or a URL such as postgres://HOST/DATABASE [env:
+    /// LOOKBACK_STORE] [default: a file in the user's data folder, printed on standard error]
     #[arg(long, value_name = "STORE")]
     pub(crate) store: Option<PathBuf>,
     /// The session whose facts and messages are served
@@ -321,11 +322,8 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct StoreArg {
-    /// The store: an SQLite file, a folder of plain files (PATH/), or a URL [env: LOOKBACK_STORE]
-    /// [default: .lookback/lookback.db]
-    ///
-    /// A URL is sqlite:PATH, files:PATH, postgres://USER:PASSWORD@HOST/DATABASE or memory:. Put one with a password into
-    /// the environment, where other users of the machine do not see it.
+    /// The store: an SQLite file, a folder of plain files (PATH/), or a URL such as postgres://HOST/DATABASE [env:
+    /// LOOKBACK_STORE] [default: .lookback/lookback.db]
     #[arg(id = "store", long, value_name = "STORE")]
     named: Option<PathBuf>,
 }

@@ -83,7 +83,7 @@ pub(crate) enum Failure {
     #[error("--store or LOOKBACK_STORE: {0}")]
     Location(#[from] NoLocation),
     #[cfg(feature = "mcp")]
-    #[error("the system has no data folder for this user; name the store with --store PATH")]
+    #[error("the system has no data folder for this user; name the store with --store")]
     NoDataFolder,
     #[cfg(feature = "mcp")]
     #[error("--token-env {variable}: this environment variable is not set, or is not valid UTF-8")]

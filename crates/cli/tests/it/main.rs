@@ -10,6 +10,8 @@ mod help;
 mod hostile;
 mod json;
 mod mcp;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod replay;
 mod rules;
 mod sessions;

@@ -286,7 +286,7 @@ fn an_empty_variable_names_no_store() {
     list("other.db", &[]).fails(2, "there is no store at other.db");
     list("other.db", &["--store", "own.db"]).fails(2, "there is no store at own.db");
     // An empty option is an error, unlike an empty variable.
-    list("", &["--store", ""]).fails(2, "a value is required for '--store <PATH>'");
+    list("", &["--store", ""]).fails(2, "a value is required for '--store <STORE>'");
 }
 
 #[test]
@@ -326,7 +326,7 @@ fn a_file_that_is_no_store_is_left_alone() {
     for (file, says) in [
         ("text.db", "is not a store of Lookback"),
         ("foreign.db", "is not a store of Lookback"),
-        ("newer.db", "has version 99, and this version of Lookback reads up to 4; update Lookback"),
+        ("newer.db", "has version 99, and this version of Lookback reads up to 5; update Lookback"),
     ] {
         let before = fs::read(lab.path(file)).unwrap();
         for args in COMMANDS.into_iter().chain([&["replay", "session.jsonl"][..]]) {

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -21,6 +22,45 @@ pub(super) struct Connections {
     pub(super) path: PathBuf,
     /// The file that was opened.
     opened: Opened,
+    wal: Arc<Wal>,
+}
+
+/// The file `-wal`. SQLite begins it anew when nobody reads from it. If readers come one after another, that never
+/// happens, and it grows.
+#[derive(Debug)]
+struct Wal {
+    path: PathBuf,
+    /// The length from which on writers wait a moment for readers to end.
+    limit: AtomicU64,
+    /// The length at which they waited last.
+    waited_at: AtomicU64,
+}
+
+impl Wal {
+    /// The bytes that it may have before a writer does something about it, and the bytes that it keeps.
+    const LIMIT: u64 = 64 << 20;
+    /// How long a writer waits for readers. Those that come later do not keep it from its end.
+    const WAIT: Duration = Duration::from_millis(200);
+
+    fn of(path: &Path) -> Self {
+        let mut wal = path.as_os_str().to_owned();
+        wal.push("-wal");
+        Wal { path: wal.into(), limit: AtomicU64::new(Wal::LIMIT), waited_at: AtomicU64::new(0) }
+    }
+
+    /// Begins it anew if it is long, and has grown by a quarter since a reader prevented that.
+    fn keep_short(&self, connection: &Connection, patience: Duration) -> rusqlite::Result<()> {
+        let (limit, waited_at) = (self.limit.load(Ordering::Relaxed), self.waited_at.load(Ordering::Relaxed));
+        let length = fs::metadata(&self.path).map_or(0, |file| file.len());
+        if length < limit.max(waited_at.saturating_add(limit / 4)) {
+            return Ok(());
+        }
+        connection.busy_timeout(Wal::WAIT)?;
+        let is_busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
+        connection.busy_timeout(patience)?;
+        self.waited_at.store(if is_busy? == 0 { 0 } else { length }, Ordering::Relaxed);
+        Ok(())
+    }
 }
 
 /// Tells the file that was opened from another one at its path. SQLite goes on writing to a file that was deleted, and
@@ -170,7 +210,8 @@ impl Readers {
 impl Connections {
     pub(super) fn new(writer: Connection, readers: Readers, path: &Path) -> Self {
         let (writer, readers) = (Arc::new(Mutex::new(writer)), Arc::new(readers));
-        Connections { writer, readers, path: path.to_owned(), opened: Opened::of(path) }
+        let (opened, wal) = (Opened::of(path), Arc::new(Wal::of(path)));
+        Connections { writer, readers, path: path.to_owned(), opened, wal }
     }
 
     /// The connection for writes.
@@ -189,15 +230,19 @@ impl Connections {
         &'a self,
         work: impl FnOnce(&mut Connection) -> Result<T, Fault> + Send + 'static,
     ) -> StoreFuture<'a, T> {
-        let (connection, opened) = (self.writer.clone(), self.opened.clone());
+        let (connection, opened, wal) = (self.writer.clone(), self.opened.clone(), self.wal.clone());
+        let patience = *locked(&self.readers.patience);
         Box::pin(async move {
             let done = blocking::unblock(move || {
                 let mut connection = locked(&connection);
                 opened.check()?;
                 // A panic leaves no transaction behind: dropping it rolls it back.
-                work(&mut connection)
+                let done = work(&mut connection)?;
+                // What was written is written, however long the file is.
+                let _ = wal.keep_short(&connection, patience);
+                Ok(done)
             });
-            done.await.map_err(|fault| fault.explained(&self.path))
+            done.await.map_err(|fault: Fault| fault.explained(&self.path))
         })
     }
 
@@ -234,9 +279,46 @@ impl Connections {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
-    use crate::store::{LogName, Record, SqliteStore, Store};
+    use super::*;
+    use crate::store::{Durability, LogName, Record, SqliteStore, Store};
     use futures_lite::future::block_on;
-    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn readers_that_come_one_after_another_do_not_let_the_wal_grow() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s.db");
+        let store = SqliteStore::open_with(&path, Durability::System).unwrap();
+        store.file.wal.limit.store(1 << 20, Ordering::Relaxed);
+        let log: LogName = "one".parse().unwrap();
+        let records = || (0..20).map(|_| Record::new("x".repeat(5_000))).collect();
+        block_on(store.append(&log, 0, records(), None)).unwrap();
+        let done = AtomicBool::new(false);
+        let (mut longest, length) = (0, || fs::metadata(folder.path().join("s.db-wal")).unwrap().len());
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                // Each begins before another ends.
+                scope.spawn(|| {
+                    while !done.load(Ordering::SeqCst) {
+                        block_on(store.file.look(|connection| {
+                            let transaction = connection.transaction()?;
+                            transaction.query_row("SELECT count(*) FROM entries", [], |_| Ok(()))?;
+                            std::thread::sleep(Duration::from_millis(30));
+                            Ok(())
+                        }))
+                        .unwrap();
+                    }
+                });
+            }
+            for round in 1..150 {
+                block_on(store.append(&log, 20 * round, records(), None)).unwrap();
+                longest = longest.max(length());
+            }
+            done.store(true, Ordering::SeqCst);
+        });
+        assert!(longest < 4 << 20, "{longest} bytes");
+        assert_eq!(block_on(store.read(&log, 0..u64::MAX)).unwrap().len(), 3_000);
+    }
 
     #[test]
     fn whoever_reads_for_long_holds_up_neither_writers_nor_readers() {
