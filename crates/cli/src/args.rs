@@ -35,6 +35,7 @@ Examples:
   lookback rules AM2                       # a rule of a provider, explained
   lookback sessions list                   # the sessions in the store
   lookback facts list                      # the facts in the store
+  lookback store verify                    # is every entry as it was written?
   lookback mcp                             # a memory for any MCP client
 
 See `lookback help COMMAND` for more about a command. docs/json.md describes the output of --json,
@@ -67,6 +68,12 @@ pub(crate) enum Command {
     )]
     Facts(FactsCommand),
     Recall(RecallArgs),
+    /// Look after a store: stats, verify, vacuum, migrate
+    #[command(
+        subcommand,
+        after_help = "Examples:\n  lookback store stats\n  lookback store verify\n  lookback store migrate .lookback/lookback.db notes/"
+    )]
+    Store(StoreCommand),
     #[cfg(feature = "mcp")]
     Mcp(McpArgs),
     /// Print a completion script for a shell
@@ -320,6 +327,53 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     ip.as_deref().unwrap_or(text).parse().map_err(wrong)
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum StoreCommand {
+    /// Show how many sessions, entries and bytes a store has, for each tenant
+    #[command(after_help = "Example:\n  lookback store stats")]
+    Stats {
+        #[command(flatten)]
+        store: StoreArg,
+        /// Print a JSON line for each tenant
+        #[arg(long)]
+        json: bool,
+    },
+    /// Read every entry of a store, and say what is wrong
+    ///
+    /// Exits with 1 if something is wrong: an entry that was altered or lost, or that this version does not know, a
+    /// summary without its session, or a damaged index.
+    #[command(after_help = "Example:\n  lookback store verify")]
+    Verify {
+        #[command(flatten)]
+        store: StoreArg,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+    /// Finish erasures that were broken off, and give back space that is not used
+    ///
+    /// Others may have to wait meanwhile.
+    #[command(after_help = "Example:\n  lookback store vacuum")]
+    Vacuum {
+        #[command(flatten)]
+        store: StoreArg,
+    },
+    /// Copy all sessions of a store, with their facts and those of all tenants, into another store
+    ///
+    /// Compares what was written with what was read. If it is broken off, run it again: it goes on where it stopped.
+    /// Nothing is erased. Stop writing to the first store before, or run it once more afterwards.
+    #[command(after_help = "\
+Examples:
+  lookback store migrate .lookback/lookback.db notes/
+  lookback store migrate notes/ sqlite:copy.db")]
+    Migrate {
+        /// The store to copy: a path or a URL
+        from: PathBuf,
+        /// The store to copy into, which is created if it does not exist
+        to: PathBuf,
+    },
+}
+
 #[derive(Debug, ClapArgs)]
 pub(crate) struct StoreArg {
     /// The store: an SQLite file, a folder of plain files (PATH/), or a URL such as postgres://HOST/DATABASE [env:
@@ -331,7 +385,6 @@ pub(crate) struct StoreArg {
 impl StoreArg {
     pub(crate) const DEFAULT: &str = ".lookback/lookback.db";
 
-    #[cfg(feature = "mcp")]
     pub(crate) fn of(named: Option<PathBuf>) -> Self {
         StoreArg { named }
     }

@@ -8,6 +8,7 @@ use lookback::memory::{BadLine, FactId, KbError, MemoryError, Refused};
 use lookback::presets::PolicyError;
 use lookback::prices::PricesError;
 use lookback::recording::{RecordingError, TextError};
+use lookback::store::CopyError;
 use lookback::{Error, RequestError, StoreError};
 
 use crate::store::NoLocation;
@@ -53,6 +54,8 @@ pub(crate) enum Failure {
     #[error("there is no session `{name}` in {store}")]
     NoSession { name: String, store: String },
     #[error(transparent)]
+    Copy(#[from] CopyError),
+    #[error(transparent)]
     Memory(#[from] MemoryError),
     #[error("{place}: {fault}")]
     Export { place: String, fault: BadLine },
@@ -80,7 +83,7 @@ pub(crate) enum Failure {
     Json(serde_json::Error),
     #[error("the folder {place} could not be created: {error}")]
     Folder { place: String, error: io::Error },
-    #[error("--store or LOOKBACK_STORE: {0}")]
+    #[error(transparent)]
     Location(#[from] NoLocation),
     #[cfg(feature = "mcp")]
     #[error("the system has no data folder for this user; name the store with --store")]
@@ -142,6 +145,7 @@ impl Failure {
             | Failure::Session(_)
             | Failure::Store(_)
             | Failure::KbFolder(_)
+            | Failure::Copy(_)
             | Failure::Memory(_)
             | Failure::Export { .. }
             | Failure::Kb(_)

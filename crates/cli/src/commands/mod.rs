@@ -8,6 +8,7 @@ mod recall;
 mod replay;
 mod rules;
 mod sessions;
+mod store;
 mod tune;
 mod window;
 
@@ -29,6 +30,7 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Sessions(command) => sessions::run(command),
         Command::Facts(command) => facts::run(command),
         Command::Recall(args) => recall::run(args),
+        Command::Store(command) => store::run(command),
         #[cfg(feature = "mcp")]
         Command::Mcp(args) => mcp::run(args),
         Command::Completions { shell } => {

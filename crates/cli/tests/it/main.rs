@@ -15,5 +15,6 @@ mod postgres;
 mod replay;
 mod rules;
 mod sessions;
+mod store;
 mod tune;
 mod window;

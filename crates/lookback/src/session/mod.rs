@@ -38,8 +38,8 @@ pub use resume::Resumed;
 pub(crate) use search::messages;
 pub use search::{SearchHit, search};
 pub use source::{MessageSource, SourceKind};
-pub(crate) use summaries::are_summaries_of;
 pub use summaries::{Job, NoSummary};
+pub(crate) use summaries::{are_summaries_of, check_note};
 pub use sync::Synced;
 pub use window::Window;
 

@@ -56,7 +56,7 @@ impl Location {
             Some(("memory", "")) => Ok(Location::Memory),
             Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => Ok(Location::Postgres(url.to_owned())),
             Some((_, rest)) if rest.starts_with("//") => {
-                let reason = "it begins with sqlite:, files:, memory:, postgres:// or postgresql://";
+                let reason = "expected sqlite:, files:, memory:, postgres:// or postgresql:// at its beginning";
                 Err(StoreError::Url { reason })
             }
             _ => Ok(Location::of_path(text)),

@@ -3,6 +3,7 @@
 mod checksum;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod copy;
 mod error;
 mod files;
 mod location;
@@ -16,6 +17,7 @@ mod record;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod tenant;
+mod verify;
 
 use std::fmt;
 use std::future::Future;
@@ -28,6 +30,7 @@ use lookback_core::transcript::Millis;
 use crate::search::Query;
 
 pub use checksum::{StoredRecord, checksum};
+pub use copy::{Copied, CopyError, copy};
 pub use error::{Damage, LineFault, StoreError};
 pub use files::FileStore;
 pub use location::Location;
@@ -39,6 +42,7 @@ pub use record::{Head, Hit, LogInfo, Record};
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;
 pub use tenant::{BadTenant, Scope, Tenant};
+pub use verify::{Fault, Verified, verify};
 
 /// The future that a store's methods return. It can be sent between threads.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -163,11 +167,44 @@ pub trait Store: fmt::Debug + Send + Sync {
         Err(StoreError::NoTenants)
     }
 
+    /// Returns what the store itself finds wrong with what it keeps besides records, such as its index, in words. It may
+    /// take long. The default finds nothing. To check the records, see [`verify`].
+    fn check(&self) -> StoreFuture<'_, Vec<String>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Finishes erasures that were broken off, and gives space back that is no longer used. It may take long, and others
+    /// may have to wait. The default does nothing.
+    fn vacuum(&self) -> StoreFuture<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
     /// Returns the tenants that have logs, or whose own tenants have, in the byte order of their names. The default
     /// returns none.
     fn tenants(&self) -> StoreFuture<'_, Vec<Tenant>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
+}
+
+/// A namespace: its tenants, from the outermost on, and what the store has of them; `None` for the store itself.
+pub type Namespace = (Vec<Tenant>, Option<Arc<dyn Store>>);
+
+/// Returns all namespaces of a store: its own first, and then those of its tenants.
+///
+/// # Errors
+/// Returns an error if the store fails.
+pub async fn every_namespace(store: &dyn Store) -> Result<Vec<Namespace>, StoreError> {
+    let mut found: Vec<Namespace> = vec![(Vec::new(), None)];
+    let mut next = 0;
+    while let Some((outer, scoped)) = found.get(next).cloned() {
+        let within = scoped.as_deref().unwrap_or(store);
+        for tenant in within.tenants().await? {
+            let inner = within.scoped(&tenant)?;
+            found.push((outer.iter().cloned().chain([tenant]).collect(), Some(inner)));
+        }
+        next += 1;
+    }
+    Ok(found)
 }
 
 /// When an append counts as done.

@@ -6,6 +6,7 @@
 mod erase;
 mod faults;
 mod own;
+mod upkeep;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -27,6 +27,7 @@ use crate::summarize::{Extractive, Spawner, Summarizer};
 
 pub use making::NoSummary;
 pub(crate) use newest::are_summaries_of;
+pub(crate) use note::check as check_note;
 
 /// Work that runs beside a session.
 pub type Job = Pin<Box<dyn Future<Output = ()> + Send>>;

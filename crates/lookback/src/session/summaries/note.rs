@@ -48,6 +48,11 @@ pub(super) enum Note {
     Failed { of: String, reason: String, failures: u32, retry: Millis },
 }
 
+/// Returns an error if a body is no note.
+pub(crate) fn check(body: &str) -> serde_json::Result<()> {
+    serde_json::from_str::<Note>(body).map(|_| ())
+}
+
 impl Note {
     pub(super) fn is_of(&self, session: &LogName) -> bool {
         let (Note::Started { of, .. } | Note::Made { of, .. } | Note::Refused { of, .. } | Note::Failed { of, .. }) =

@@ -62,3 +62,12 @@ async fn once(database: &Database, params: Params<'_>) -> Result<u64, Failure> {
         }
     }
 }
+
+/// Lets the server use the space of what was erased again.
+pub(super) async fn vacuum(database: &Database) -> Result<(), StoreError> {
+    for table in ["logs", "entries", "texts"] {
+        let sql = format!("VACUUM {}.{table}", database.schema);
+        database.rows_within(LONGEST, &sql, &[]).await?;
+    }
+    Ok(())
+}

@@ -178,6 +178,14 @@ impl Store for PostgresStore {
         Ok(Arc::new(PostgresStore { database: self.database.clone(), scope: self.scope.of(tenant) }))
     }
 
+    fn check(&self) -> StoreFuture<'_, Vec<String>> {
+        self.run(|database, _| async move { read::check(&database).await })
+    }
+
+    fn vacuum(&self) -> StoreFuture<'_, ()> {
+        self.run(|database, _| async move { erase::vacuum(&database).await })
+    }
+
     fn tenants(&self) -> StoreFuture<'_, Vec<Tenant>> {
         self.run(|database, scope| async move { read::tenants(&database, &scope).await })
     }

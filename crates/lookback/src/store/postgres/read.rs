@@ -1,6 +1,7 @@
 //! Reading logs, and listing them.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -9,6 +10,9 @@ use super::connection::Database;
 use super::fault::{Failure, explain};
 use super::{signed, unsigned};
 use crate::store::{Head, LogInfo, LogName, Scope, StoreError, StoredRecord, Tenant};
+
+/// How long checking all tables may take.
+const LONGEST_CHECK: Duration = Duration::from_secs(600);
 
 /// Reads each of these spans.
 pub(super) async fn spans(
@@ -160,6 +164,19 @@ fn behind(prefix: &str) -> Option<String> {
         }
     }
     None
+}
+
+/// What the tables say of each other.
+pub(super) async fn check(database: &Database) -> Result<Vec<String>, StoreError> {
+    let sql = format!(
+        "SELECT DISTINCT log FROM (SELECT log FROM {0}.entries UNION ALL SELECT log FROM {0}.texts) AS records
+         WHERE NOT EXISTS (SELECT 1 FROM {0}.logs WHERE id = log)",
+        database.schema
+    );
+    let rows = database.rows_within(LONGEST_CHECK, &sql, &[]).await?;
+    let lost =
+        rows.iter().map(|row| Ok(format!("the records of log {} belong to no name", get::<i64>(database, row, 0)?)));
+    lost.collect()
 }
 
 /// The tenants of a namespace, in the byte order of their names.

@@ -167,6 +167,19 @@ impl Store for SqliteStore {
         Ok(Arc::new(SqliteStore { file: self.file.clone(), scope: self.scope.of(tenant) }))
     }
 
+    fn check(&self) -> StoreFuture<'_, Vec<String>> {
+        self.file.look(|connection| read::check(connection))
+    }
+
+    fn vacuum(&self) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            self.finish_erasing().await?;
+            self.file.run(|connection| Ok(schema::vacuum(connection)?)).await?;
+            self.file.run(|connection| erase::empty_wal(connection)).await?;
+            Ok(())
+        })
+    }
+
     fn tenants(&self) -> StoreFuture<'_, Vec<Tenant>> {
         let scope = self.scope.clone();
         self.file.look(move |connection| read::tenants(connection, &scope))
