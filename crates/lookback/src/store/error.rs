@@ -2,7 +2,8 @@
 
 use super::LogName;
 
-/// An error of a store. Nothing was written, unless the error says otherwise.
+/// An error of a store. Nothing was written, unless the error says otherwise: a server that cannot be reached may have
+/// done what it was asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -50,9 +51,9 @@ pub enum StoreError {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The server of the store did not answer in time. If this is the error of an append, the records may have been
-    /// written. The same append by the same store recognizes them.
-    #[error("the store {place} did not answer within {} seconds; try again", .limit.as_secs())]
+    /// The server of the store did not answer in time. If this or [`StoreError::Unreachable`] is the error of an append,
+    /// the records may have been written. The same append by the same store recognizes them.
+    #[error("the store {place} did not answer within {} seconds; it may have done what it was asked", .limit.as_secs())]
     Late {
         /// Where the server is.
         place: String,

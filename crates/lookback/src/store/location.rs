@@ -155,7 +155,11 @@ impl fmt::Debug for Location {
 /// A URL without its password and its parameters.
 fn without_secrets(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    let (before, _) = rest.split_once('?').unwrap_or((rest, ""));
+    let (before, behind) = rest.split_once('?').unwrap_or((rest, ""));
+    if !before.contains('@') && behind.contains('@') {
+        // A password with a question mark, which should be escaped.
+        return format!("{scheme}://");
+    }
     // A password may have any character, even those that should be escaped.
     let (user, host) = before.rsplit_once('@').map_or(("", before), |(user, host)| (user, host));
     let user = user.split_once(':').map_or(user, |(user, _)| user);
@@ -196,6 +200,7 @@ mod tests {
         for (url, shown) in [
             ("postgres://me:secret@host:1/x?password=secret", "postgres://me@host:1/x"),
             ("postgres://me:se@cret@host/x", "postgres://me@host/x"),
+            ("postgres://me:secret?secret@host/x", "postgres://"),
             ("postgresql:///x?host=/run&password=secret", "postgresql:///x"),
         ] {
             let location = Location::parse(url).unwrap();

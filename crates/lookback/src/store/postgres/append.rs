@@ -1,25 +1,44 @@
 //! Appending records, exactly once.
 
-use std::collections::HashMap;
+use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::PoisonError;
+use std::sync::{MutexGuard, PoisonError};
 
 use lookback_core::transcript::Millis;
 use tokio_postgres::types::Type;
 
-use super::connection::Database;
+use super::connection::{Database, Params};
 use super::fault::{Failure, explain};
-use super::{signed, unsigned};
+use super::{read, signed, unsigned};
 use crate::search::terms;
 use crate::store::network::Tries;
 use crate::store::{LogName, Record, Scope, StoreError, checksum};
 
-/// Appends of which it is not known whether they were written: their nonces by their logs. If the caller appends the same
-/// again, it is recognized.
-pub(super) type Unresolved = HashMap<(Scope, LogName), Attempt>;
+/// Appends of which it is not known whether they were written, the newest last. If the caller appends the same again, it
+/// is recognized.
+#[derive(Default)]
+pub(super) struct Unresolved(VecDeque<(Scope, LogName, Attempt)>);
 
-/// How many of them are kept.
-const MOST_UNRESOLVED: usize = 1_000;
+impl Unresolved {
+    /// How many are kept.
+    const MOST: usize = 1_000;
+
+    /// Takes out the one with the same records at the same place.
+    fn take(&mut self, scope: &Scope, log: &LogName, attempt: &Attempt) -> Option<Attempt> {
+        let is_same = |(of, name, known): &(Scope, LogName, Attempt)| {
+            of == scope && name == log && known.at == attempt.at && known.checksums == attempt.checksums
+        };
+        let index = self.0.iter().position(is_same)?;
+        self.0.remove(index).map(|(_, _, attempt)| attempt)
+    }
+
+    fn keep(&mut self, scope: &Scope, log: &LogName, attempt: Attempt) {
+        if self.0.len() == Unresolved::MOST {
+            self.0.pop_front();
+        }
+        self.0.push_back((scope.clone(), log.clone(), attempt));
+    }
+}
 
 /// An append, and what tells it from others.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,70 +57,87 @@ pub(super) async fn append(
     time: Option<Millis>,
 ) -> Result<(), StoreError> {
     if records.is_empty() {
-        let end = end(database, scope, log).await?;
+        let end = read::head(database, scope, log, None).await?.map_or(0, |head| head.end);
         return if end == at { Ok(()) } else { Err(StoreError::Conflict { at, end }) };
     }
-    let rows = Rows::new(database, scope, log, at, records, time);
-    let key = (scope.clone(), log.clone());
-    let earlier = unresolved(database).remove(&key).filter(|earlier| earlier.is_same(&rows.attempt));
+    // Finding the terms takes as long as the texts are, and this thread serves all connections.
+    let (schema, of, name) = (database.schema.clone(), scope.clone(), log.clone());
+    let rows = tokio::task::spawn_blocking(move || Rows::new(&schema, &of, &name, at, records, time)).await;
+    let rows =
+        rows.map_err(|source| StoreError::Backend { place: database.place.clone(), source: Box::new(source) })?;
+    let earlier = unresolved(database).take(scope, log, &rows.attempt);
     let mut is_repeated = earlier.is_some();
     let attempt = earlier.unwrap_or_else(|| rows.attempt.clone());
     let mut tries = Tries::new(database.patience);
     loop {
-        let failure = match rows.write(database, &tries, attempt.nonce).await {
-            Ok(true) => return Ok(()),
-            Ok(false) if is_repeated && attempt.is_written(database, scope, log).await? => return Ok(()),
-            Ok(false) => {
-                let end = end(database, scope, log).await?;
-                if end != at {
-                    return Err(StoreError::Conflict { at, end });
-                }
-                // The log was erased meanwhile, or begun.
-                Failure::Store(StoreError::Locked { place: database.place.clone() })
-            }
+        let failure = match once(database, &tries, (scope, log), &rows, &attempt, is_repeated).await {
+            Ok(()) => return Ok(()),
             Err(failure) => failure,
         };
         is_repeated |= failure.is_unclear();
+        // A log that is where the writer believes after all was erased meanwhile, or begun.
         let is_raced = matches!(failure, Failure::Store(StoreError::Locked { .. }));
         if !(failure.may_pass() || is_raced) || !tries.again().await {
-            if is_repeated {
-                let mut unresolved = unresolved(database);
-                if unresolved.len() < MOST_UNRESOLVED {
-                    unresolved.insert(key, attempt);
-                }
+            let is_refused = matches!(failure, Failure::Store(StoreError::Conflict { .. }));
+            if is_repeated && !is_refused {
+                unresolved(database).keep(scope, log, attempt);
             }
             return Err(explain(&database.place, database.patience, failure));
         }
     }
 }
 
-fn unresolved(database: &Database) -> std::sync::MutexGuard<'_, Unresolved> {
+/// Tries an append once. If an earlier try may have written it, looks for it.
+async fn once(
+    database: &Database,
+    tries: &Tries,
+    (scope, log): (&Scope, &LogName),
+    rows: &Rows,
+    attempt: &Attempt,
+    is_repeated: bool,
+) -> Result<(), Failure> {
+    if rows.write(database, tries, attempt.nonce).await? {
+        return Ok(());
+    }
+    if is_repeated && attempt.is_written(database, tries, scope, log).await? {
+        return Ok(());
+    }
+    let (at, end) = (attempt.at, end(database, tries, scope, log).await?);
+    let error =
+        if end == at { StoreError::Locked { place: database.place.clone() } } else { StoreError::Conflict { at, end } };
+    Err(Failure::Store(error))
+}
+
+fn unresolved(database: &Database) -> MutexGuard<'_, Unresolved> {
     database.unresolved.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Attempt {
-    /// Whether another append has the same records at the same place.
-    fn is_same(&self, other: &Attempt) -> bool {
-        self.at == other.at && self.checksums == other.checksums
-    }
-
     /// Whether it was this append that wrote the records at its place.
-    async fn is_written(&self, database: &Database, scope: &Scope, log: &LogName) -> Result<bool, StoreError> {
+    async fn is_written(
+        &self,
+        database: &Database,
+        tries: &Tries,
+        scope: &Scope,
+        log: &LogName,
+    ) -> Result<bool, Failure> {
         let schema = &database.schema;
         let sql = format!(
             "SELECT nonce FROM {schema}.logs JOIN {schema}.entries ON log = id
              WHERE scope = $1 AND name = $2 AND position = $3"
         );
         let (scope, log, at) = (scope.as_str(), log.as_str(), signed(self.at));
-        let rows = database.rows(&sql, &[(&scope, Type::TEXT), (&log, Type::TEXT), (&at, Type::INT8)]).await?;
+        let params: Params<'_> = &[(&scope, Type::TEXT), (&log, Type::TEXT), (&at, Type::INT8)];
+        let rows = database.try_rows(tries, &sql, params).await?;
         Ok(rows.first().and_then(|row| row.try_get::<_, i64>(0).ok()) == Some(self.nonce))
     }
 }
 
 /// Where a log ends; 0 if there is none.
-async fn end(database: &Database, scope: &Scope, log: &LogName) -> Result<u64, StoreError> {
+async fn end(database: &Database, tries: &Tries, scope: &Scope, log: &LogName) -> Result<u64, Failure> {
     let sql = format!("SELECT length FROM {}.logs WHERE scope = $1 AND name = $2", database.schema);
-    let rows = database.rows(&sql, &[(&scope.as_str(), Type::TEXT), (&log.as_str(), Type::TEXT)]).await?;
+    let params: Params<'_> = &[(&scope.as_str(), Type::TEXT), (&log.as_str(), Type::TEXT)];
+    let rows = database.try_rows(tries, &sql, params).await?;
     Ok(rows.first().and_then(|row| row.try_get(0).ok()).map_or(0, unsigned))
 }
 
@@ -124,18 +160,11 @@ struct Rows {
 }
 
 impl Rows {
-    fn new(
-        database: &Database,
-        scope: &Scope,
-        log: &LogName,
-        at: u64,
-        records: Vec<Record>,
-        time: Option<Millis>,
-    ) -> Self {
+    fn new(schema: &str, scope: &Scope, log: &LogName, at: u64, records: Vec<Record>, time: Option<Millis>) -> Self {
         // The keys of a hasher are random.
         let nonce = RandomState::new().hash_one(at).cast_signed();
         let mut rows = Rows {
-            sql: sql(&database.schema, at == 0),
+            sql: sql(schema, at == 0),
             scope: scope.as_str().to_owned(),
             log: log.as_str().to_owned(),
             at: signed(at),

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
@@ -22,8 +23,12 @@ pub(super) struct Settings {
     pub(super) partitions: u32,
 }
 
-/// The most bytes of an identifier in PostgreSQL, and those that our longest index adds.
+/// How long sent bytes may wait for a sign of the other side.
+const DEAD: Duration = Duration::from_secs(2);
+/// The most bytes of an identifier in PostgreSQL.
 const LONGEST_SCHEMA: usize = 63;
+/// The most partitions. Their tables are created in one transaction.
+const MOST_PARTITIONS: u32 = 256;
 
 impl Settings {
     pub(super) fn parse(url: &str) -> Result<Self, StoreError> {
@@ -52,8 +57,8 @@ impl Settings {
                     settings.connections = number.ok_or_else(|| wrong("`connections` is a number from 1 to 10000"))?;
                 }
                 "partitions" => {
-                    let number = value.parse().ok().filter(|number| *number <= 1_024);
-                    settings.partitions = number.ok_or_else(|| wrong("`partitions` is a number up to 1024"))?;
+                    let number = value.parse().ok().filter(|number| *number <= MOST_PARTITIONS);
+                    settings.partitions = number.ok_or_else(|| wrong("`partitions` is a number up to 256"))?;
                 }
                 _ => of_driver.push(parameter),
             }
@@ -74,6 +79,18 @@ impl Settings {
             Some("verify-full") => (true, with(settings.driver, SslMode::Require)),
             Some(_) => return Err(wrong("`sslmode` is disable, prefer, require or verify-full")),
         };
+        if settings.root_certificates.is_some() && !settings.verify {
+            return Err(wrong("`sslrootcert` is for `sslmode=verify-full`"));
+        }
+        // The driver ends a password at its first `@`, and would show the rest as a host.
+        let is_cut = |host: &Host| matches!(host, Host::Tcp(host) if host.contains('@'));
+        if settings.driver.get_hosts().iter().any(is_cut) {
+            return Err(wrong("write an `@` in a password as %40"));
+        }
+        // A connection that died unnoticed must not take all the patience of a call.
+        if settings.driver.get_tcp_user_timeout().is_none() {
+            settings.driver.tcp_user_timeout(DEAD);
+        }
         if settings.driver.get_application_name().is_none() {
             settings.driver.application_name("lookback");
         }
@@ -97,6 +114,7 @@ fn place(driver: &Config) -> String {
     let ports = driver.get_ports();
     let hosts = driver.get_hosts().iter().enumerate().map(|(at, host)| {
         let host = match host {
+            Host::Tcp(host) if host.contains(':') => format!("[{host}]"),
             Host::Tcp(host) => host.clone(),
             #[cfg(unix)]
             Host::Unix(path) => path.display().to_string(),
@@ -123,9 +141,9 @@ mod tests {
     fn a_url_is_shown_without_its_password() {
         for (url, expected) in [
             ("postgres://me:secret@db.example.com:5433/agents", "postgres://me@db.example.com:5433/agents"),
-            ("postgresql://me:s%40cret@[::1]/agents?sslmode=disable", "postgres://me@::1/agents"),
+            ("postgresql://me:s%40cret@[::1]/agents?sslmode=disable", "postgres://me@[::1]:5432/agents"),
             ("postgres:///agents?host=/run/postgresql&password=secret", "postgres:///run/postgresql/agents"),
-            ("postgres://one,two:7/x?user=me&schema=mine", "postgres://me@one:7,two:7/x"),
+            ("postgres://one,two:7/x?user=me&schema=mine", "postgres://me@one:5432,two:7/x"),
         ] {
             assert_eq!(Settings::parse(url).unwrap().place, expected);
         }
@@ -142,6 +160,8 @@ mod tests {
             "postgres://me:secret@host/x?connections=0",
             "postgres://me:secret@host/x?partitions=secret",
             "postgres://me:secret@host/x?secret=1",
+            "postgres://me:se@secret@host/x",
+            "postgres://me:secret@host/x?sslrootcert=/secret",
         ] {
             let refused = Settings::parse(url).map(|_| ()).unwrap_err();
             let said = format!("{refused} {refused:?}");

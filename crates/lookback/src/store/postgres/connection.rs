@@ -87,6 +87,8 @@ impl Database {
             Ok(rows) => Ok(rows?),
             Err(_) => {
                 self.give_up(client);
+                // The others may be as dead. A new one tells.
+                self.pool.retain(|_, _| false);
                 Err(Failure::Late)
             }
         }

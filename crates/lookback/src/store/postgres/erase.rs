@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_lite::future::try_zip;
-use tokio::time::timeout_at;
+use tokio::time::{timeout, timeout_at};
 use tokio_postgres::types::Type;
 
 use super::connection::{Database, Params};
@@ -11,7 +11,7 @@ use super::fault::{Failure, explain};
 use crate::store::network::Tries;
 use crate::store::{LogName, Scope, StoreError};
 
-/// How long an erasure may take. Nobody waits for it but who erases.
+/// How long the deletion may take, once the logs are locked. Nobody waits for it but who erases.
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// Erases some logs of a namespace, or all of them, and returns how many there were.
@@ -22,15 +22,20 @@ pub(super) async fn erase(database: &Database, scope: &Scope, logs: Option<&[Log
     let names: Option<Vec<&str>> = logs.map(|logs| logs.iter().map(LogName::as_str).collect());
     let params: Params<'_> = &[(&scope.as_str(), Type::TEXT), (&names, Type::TEXT_ARRAY)];
     let mut tries = Tries::new(database.patience);
+    // The logs that a try has locked, whose answer was lost.
+    let mut known = 0;
     loop {
-        match once(database, params).await {
+        match once(database, &tries, params, &mut known).await {
             Err(failure) if failure.may_pass() && tries.again().await => {}
-            done => return done.map_err(|failure| explain(&database.place, LONGEST, failure)),
+            done => {
+                let erased = done.map_err(|failure| explain(&database.place, database.patience, failure))?;
+                return Ok(erased.max(known));
+            }
         }
     }
 }
 
-async fn once(database: &Database, params: Params<'_>) -> Result<u64, Failure> {
+async fn once(database: &Database, tries: &Tries, params: Params<'_>, known: &mut u64) -> Result<u64, Failure> {
     let schema = &database.schema;
     let lock = format!(
         "SELECT id FROM {schema}.logs WHERE scope = $1 AND ($2::text[] IS NULL OR name = ANY($2)) ORDER BY id FOR UPDATE"
@@ -40,27 +45,24 @@ async fn once(database: &Database, params: Params<'_>) -> Result<u64, Failure> {
              texts AS (DELETE FROM {schema}.texts WHERE log = ANY($1))
          DELETE FROM {schema}.logs WHERE id = ANY($1)"
     );
-    let client = database.client(&Tries::new(database.patience)).await?;
-    let work = async {
+    let client = database.client(tries).await?;
+    let done = async {
         // What need not be waited for is sent in one go.
-        let ((), locked) = try_zip(client.batch_execute("BEGIN"), client.query_typed(&lock, params)).await?;
+        let begun = try_zip(client.batch_execute("BEGIN"), client.query_typed(&lock, params));
+        let ((), locked) = timeout_at(tries.deadline, begun).await.map_err(|_| Failure::Late)??;
         let ids = locked.iter().map(|row| row.try_get(0)).collect::<Result<Vec<i64>, _>>()?;
         let params: Params<'_> = &[(&ids, Type::INT8_ARRAY)];
-        try_zip(client.execute_typed(&delete, params), client.batch_execute("COMMIT")).await?;
-        Ok(ids.len() as u64)
+        let erased = try_zip(client.execute_typed(&delete, params), client.batch_execute("COMMIT"));
+        *known = ids.len() as u64;
+        timeout(LONGEST, erased).await.map_err(|_| Failure::Late)??;
+        Ok(*known)
     };
-    match timeout_at(Tries::new(LONGEST).deadline, work).await {
-        Ok(Ok(erased)) => Ok(erased),
-        Ok(Err(error)) => {
-            // The transaction may still be open.
-            database.give_up(client);
-            Err(Failure::Driver(error))
-        }
-        Err(_) => {
-            database.give_up(client);
-            Err(Failure::Late)
-        }
+    let done = done.await;
+    if done.is_err() {
+        // The transaction may still be open.
+        database.give_up(client);
     }
+    done
 }
 
 /// Lets the server use the space of what was erased again.

@@ -1,5 +1,6 @@
 //! What goes wrong with a server, whether it may pass, and how it is reported. No error has a row or a password in it.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use deadpool_postgres::PoolError;
@@ -70,15 +71,14 @@ impl Failure {
 
 /// Whether the server ends the connection: it shuts down, has crashed, or starts.
 fn is_gone(code: &SqlState) -> bool {
-    *code == SqlState::ADMIN_SHUTDOWN
-        || *code == SqlState::CRASH_SHUTDOWN
-        || *code == SqlState::CANNOT_CONNECT_NOW
-        || code.code().starts_with("08")
+    // A database that was dropped is gone for good.
+    (code.code().starts_with("57P") && *code != SqlState::DATABASE_DROPPED) || code.code().starts_with("08")
 }
 
 fn is_of_network(error: &tokio_postgres::Error) -> bool {
-    let source = std::error::Error::source(error);
-    source.is_some_and(|source| source.downcast_ref::<std::io::Error>().is_some())
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<std::io::Error>());
+    // A value that cannot be sent, and a certificate that is not accepted, stay so.
+    source.is_some_and(|error| !matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::InvalidData))
 }
 
 /// What a server said, without the details that may quote a row.

@@ -1,6 +1,8 @@
 //! The tables, their version, and their creation by one of many processes that start at once.
 
-use tokio::time::timeout_at;
+use std::time::Duration;
+
+use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
@@ -10,6 +12,8 @@ use super::unsigned;
 use crate::store::StoreError;
 use crate::store::network::Tries;
 
+/// How long the creation or a migration may take, with the wait for another process that does it.
+const LONGEST: Duration = Duration::from_secs(600);
 /// The version of the tables.
 const VERSION: i64 = 1;
 /// The key of the lock that those hold who create or migrate tables: the bytes of "lookback".
@@ -89,7 +93,7 @@ async fn create(database: &Database, tries: &Tries, found: Option<i64>) -> Resul
          COMMIT;"
     );
     let client = database.client(tries).await?;
-    match timeout_at(tries.deadline, client.batch_execute(&sql)).await {
+    match timeout(LONGEST, client.batch_execute(&sql)).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => {
             // The transaction is still open.

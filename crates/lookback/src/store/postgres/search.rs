@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lookback_core::transcript::Millis;
 use tokio::runtime::Handle;
@@ -32,13 +32,10 @@ pub(super) async fn search(
     // The ranking waits for answers, so it has a thread of its own.
     let ranked = tokio::task::spawn_blocking(move || {
         let (times, logs) = (query.times(), Logs::default());
-        rank(&mut Words { database: &database, handle, scope, log, times, texts: 0, logs }, &query, most)
+        let deadline = Instant::now() + LONGEST;
+        rank(&mut Words { database: &database, handle, deadline, scope, log, times, texts: 0, logs }, &query, most)
     });
-    let hits = ranked.await.map_err(|source| StoreError::Backend { place, source: Box::new(source) })?;
-    hits.map_err(|error| match error {
-        StoreError::Late { place, .. } => StoreError::Slow { place, limit: LONGEST },
-        other => other,
-    })
+    ranked.await.map_err(|source| StoreError::Backend { place, source: Box::new(source) })?
 }
 
 /// The logs that were found, numbered in the order of their identifiers.
@@ -62,6 +59,8 @@ impl Logs {
 struct Words<'a> {
     database: &'a Database,
     handle: Handle,
+    /// When all its questions must be answered.
+    deadline: Instant,
     scope: Scope,
     /// The log that is searched, if not all.
     log: Option<LogName>,
@@ -73,7 +72,13 @@ struct Words<'a> {
 
 impl Words<'_> {
     fn rows(&self, sql: &str, params: &[(&(dyn ToSql + Sync), Type)]) -> Result<Vec<Row>, StoreError> {
-        self.handle.block_on(self.database.rows_within(LONGEST, sql, params))
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        self.handle.block_on(self.database.rows_within(left, sql, params)).map_err(|error| match error {
+            StoreError::Late { place, .. } if Instant::now() >= self.deadline => {
+                StoreError::Slow { place, limit: LONGEST }
+            }
+            other => other,
+        })
     }
 
     fn get<'r, T: tokio_postgres::types::FromSql<'r>>(&self, row: &'r Row, column: usize) -> Result<T, StoreError> {
