@@ -82,7 +82,7 @@ pub enum StoreError {
         place: String,
     },
     /// The store cannot keep tenants apart.
-    #[error("this store keeps no tenants; use one of SQLite, files, PostgreSQL or Redis")]
+    #[error("this store cannot keep tenants apart")]
     NoTenants,
     /// A newer version of Lookback wrote the store.
     #[error("the store {place} has version {found}, and this version of Lookback reads up to {known}; update Lookback")]

@@ -115,6 +115,7 @@ fn a_record_that_is_missing_moved_or_altered_is_named_and_what_is_before_it_is_r
         ("UPDATE entries SET position = position + 90 WHERE position = 2", Damage::Gone),
         ("UPDATE entries SET body = replace(body, 'c', 'd') WHERE position = 2", Damage::Altered),
         ("UPDATE entries SET checksum = checksum + 1 WHERE position = 2", Damage::Altered),
+        ("UPDATE entries SET body = CAST(x'7bff7d' AS TEXT) WHERE position = 2", Damage::Altered),
         (
             "UPDATE entries SET (body, checksum) = (SELECT body, checksum FROM entries WHERE position = 3)
              WHERE position = 2",

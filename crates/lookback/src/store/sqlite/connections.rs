@@ -55,11 +55,17 @@ impl Wal {
         if length < limit.max(waited_at.saturating_add(limit / 4)) {
             return Ok(());
         }
+        let is_empty = Wal::empty(connection, patience)?;
+        self.waited_at.store(if is_empty { 0 } else { length }, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Empties it. Returns `false` if somebody reads from it: other writers wait meanwhile, so it does not wait for long.
+    fn empty(connection: &Connection, patience: Duration) -> rusqlite::Result<bool> {
         connection.busy_timeout(Wal::WAIT)?;
         let is_busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
         connection.busy_timeout(patience)?;
-        self.waited_at.store(if is_busy? == 0 { 0 } else { length }, Ordering::Relaxed);
-        Ok(())
+        Ok(is_busy? == 0)
     }
 }
 
@@ -208,15 +214,29 @@ impl Readers {
 }
 
 impl Connections {
-    pub(super) fn new(writer: Connection, readers: Readers, path: &Path) -> Self {
+    /// `file` is the file to which the path leads.
+    pub(super) fn new(writer: Connection, readers: Readers, path: &Path, file: &Path) -> Self {
         let (writer, readers) = (Arc::new(Mutex::new(writer)), Arc::new(readers));
-        let (opened, wal) = (Opened::of(path), Arc::new(Wal::of(path)));
+        let (opened, wal) = (Opened::of(file), Arc::new(Wal::of(file)));
         Connections { writer, readers, path: path.to_owned(), opened, wal }
     }
 
     /// The connection for writes.
     pub(super) fn writer(&self) -> MutexGuard<'_, Connection> {
         locked(&self.writer)
+    }
+
+    /// Empties the file `-wal`, where what was erased may still be. Tries for as long as the store has patience, and lets
+    /// others write in between. Returns `false` if somebody reads from it all the time.
+    pub(super) async fn empty_wal(&self) -> Result<bool, StoreError> {
+        let (begun, patience) = (Instant::now(), *locked(&self.readers.patience));
+        loop {
+            let is_empty = self.run(move |connection| Ok(Wal::empty(connection, patience)?)).await?;
+            if is_empty || begun.elapsed() > patience {
+                return Ok(is_empty);
+            }
+            async_io::Timer::after(Wal::WAIT).await;
+        }
     }
 
     pub(super) fn set_patience(&self, patience: Duration) -> Result<(), StoreError> {

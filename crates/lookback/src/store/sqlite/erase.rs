@@ -14,6 +14,8 @@ const ROWS: i64 = 1_000;
 const BYTES: i64 = 4 << 20;
 /// How many pages a step writes of the index, and cuts off the file.
 const PAGES: i64 = 64;
+/// What SQLite calls `auto_vacuum = INCREMENTAL`.
+const INCREMENTAL: i64 = 2;
 
 /// What is still to be done for a log that is hidden.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -77,9 +79,13 @@ impl Eraser {
         } else if first(&transaction, Stage::Words)?.is_some()
             || !self.is_merging && first(&transaction, Stage::Merge)?.is_some()
         {
-            transaction.execute("UPDATE erasing SET stage = ?2 WHERE stage = ?1", of(Stage::Words, Stage::Merge))?;
-            merge(&transaction, -PAGES)?;
-            self.is_merging = true;
+            // A merge that is under way may have passed the words already, and is ended first.
+            if !merge(&transaction, PAGES)? {
+                transaction
+                    .execute("UPDATE erasing SET stage = ?2 WHERE stage = ?1", of(Stage::Words, Stage::Merge))?;
+                merge(&transaction, -PAGES)?;
+                self.is_merging = true;
+            }
             true
         } else if self.is_merging {
             if !merge(&transaction, PAGES)? {
@@ -160,21 +166,19 @@ fn merge(transaction: &Transaction<'_>, pages: i64) -> rusqlite::Result<bool> {
     Ok(transaction.total_changes() - before > 1)
 }
 
+/// Whether the file keeps pages that become free, with what is in them.
+pub(super) fn keeps_free_pages(connection: &Connection) -> rusqlite::Result<bool> {
+    Ok(connection.pragma_query_value(None, "auto_vacuum", |row| row.get::<_, i64>(0))? != INCREMENTAL)
+}
+
 /// Cuts free pages off the file, if it was made for that. Returns `false` if there are none.
 fn cut_off(transaction: &Transaction<'_>) -> rusqlite::Result<bool> {
     let number = |pragma: &str| transaction.pragma_query_value(None, pragma, |row| row.get::<_, i64>(0));
-    // 2 is `incremental`.
-    if number("auto_vacuum")? != 2 || number("freelist_count")? == 0 {
+    if number("auto_vacuum")? != INCREMENTAL || number("freelist_count")? == 0 {
         return Ok(false);
     }
     let mut pages = transaction.prepare(&format!("PRAGMA incremental_vacuum({PAGES})"))?;
     let mut pages = pages.query([])?;
     while pages.next()?.is_some() {}
     Ok(true)
-}
-
-/// Empties the file `-wal`, where what was erased may still be. Returns `false` if somebody reads from it.
-pub(super) fn empty_wal(connection: &Connection) -> Result<bool, Fault> {
-    let is_busy: i64 = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
-    Ok(is_busy == 0)
 }

@@ -90,7 +90,11 @@ impl SqliteStore {
             // Others write meanwhile. SQLite has no queue: who waits looks again from time to time.
             async_io::Timer::after(begun.elapsed()).await;
         }
-        if !self.file.run(|connection| erase::empty_wal(connection)).await? {
+        if self.file.run(|connection| Ok(erase::keeps_free_pages(connection)?)).await? {
+            // It was migrated, and there was no space then.
+            self.file.run(|connection| Ok(schema::vacuum(connection)?)).await?;
+        }
+        if !self.file.empty_wal().await? {
             tracing::warn!(
                 file = %self.path().display(),
                 "what was erased is still in the file `-wal`, because another process reads; vacuum the store later"
@@ -175,8 +179,8 @@ impl Store for SqliteStore {
         Box::pin(async move {
             self.finish_erasing().await?;
             self.file.run(|connection| Ok(schema::vacuum(connection)?)).await?;
-            self.file.run(|connection| erase::empty_wal(connection)).await?;
-            Ok(())
+            // It has written all of it to the file `-wal`.
+            self.finish_erasing().await
         })
     }
 

@@ -64,14 +64,23 @@ impl SqliteStore {
     }
 
     fn connect(path: &Path, flags: OpenFlags, durability: Durability) -> Result<Self, StoreError> {
-        let connection = SqliteStore::attach(path, path, flags)?;
+        if path.as_os_str().is_empty() || path.as_os_str() == ":memory:" {
+            // SQLite would make a database that nobody else sees, and that ends with its connection.
+            return Err(StoreError::Url {
+                reason: "an SQLite store needs the path of a file; for process memory, use memory:",
+            });
+        }
+        // SQLite keeps its other files beside the file to which a link leads, and the process may change its folder.
+        let file = path.canonicalize();
+        let file = file.as_deref().unwrap_or(path);
+        let connection = SqliteStore::attach(file, path, flags)?;
         let synchronous = match durability {
             Durability::Disk => "FULL",
             Durability::System => "NORMAL",
         };
         connection.pragma_update(None, "synchronous", synchronous).map_err(|error| explain(path, error))?;
-        let readers = Readers::new(path, (flags | OpenFlags::SQLITE_OPEN_NO_MUTEX) - OpenFlags::SQLITE_OPEN_CREATE);
-        Ok(SqliteStore::of(connection, readers, path))
+        let readers = Readers::new(file, (flags | OpenFlags::SQLITE_OPEN_NO_MUTEX) - OpenFlags::SQLITE_OPEN_CREATE);
+        Ok(SqliteStore::of(connection, readers, path, file))
     }
 
     /// Opens a file that nobody writes to, by its URI, for reading only. If somebody writes to it later, the store
@@ -79,12 +88,14 @@ impl SqliteStore {
     fn attach_at_rest(uri: &str, path: &Path) -> Result<Self, StoreError> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
         let connection = SqliteStore::attach(Path::new(uri), path, flags)?;
-        let readers = Readers::new(Path::new(uri), flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).at_rest(path);
-        Ok(SqliteStore::of(connection, readers, path))
+        let file = path.canonicalize();
+        let file = file.as_deref().unwrap_or(path);
+        let readers = Readers::new(Path::new(uri), flags | OpenFlags::SQLITE_OPEN_NO_MUTEX).at_rest(file);
+        Ok(SqliteStore::of(connection, readers, path, file))
     }
 
-    fn of(writer: Connection, readers: Readers, path: &Path) -> Self {
-        SqliteStore { file: Arc::new(Connections::new(writer, readers, path)), scope: Scope::default() }
+    fn of(writer: Connection, readers: Readers, path: &Path, file: &Path) -> Self {
+        SqliteStore { file: Arc::new(Connections::new(writer, readers, path, file)), scope: Scope::default() }
     }
 
     /// Opens `target`, which is a path, or a URI of `path`.

@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Statement, params};
 
 use super::fault::Fault;
 use super::{signed, unsigned};
-use crate::store::{Head, LogInfo, LogName, Scope, StoredRecord, Tenant};
+use crate::store::{Damage, Head, LogInfo, LogName, Scope, StoreError, StoredRecord, Tenant};
 
 /// Selects the records of a span of a log, in order, each with the length of the log. A log without records there gives
 /// one row without a record.
@@ -64,8 +64,10 @@ fn bodies(
     while let Some(row) = rows.next()? {
         end = unsigned(row.get(0)?);
         let Some(position) = row.get(1)? else { break };
-        let checksum: i64 = row.get(2)?;
-        read.push(StoredRecord::new(unsigned(position), checksum.cast_unsigned(), row.get::<_, String>(3)?));
+        let (position, checksum): (u64, i64) = (unsigned(position), row.get(2)?);
+        let altered = |_| Fault::Store(StoreError::damaged(log, position, Damage::Altered));
+        let body = std::str::from_utf8(row.get_ref(3)?.as_bytes().unwrap_or_default()).map_err(altered)?;
+        read.push(StoredRecord::new(position, checksum.cast_unsigned(), body));
     }
     StoredRecord::check(log, span.clone(), end, read).map_err(Fault::Store)
 }

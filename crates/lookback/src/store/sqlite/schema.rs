@@ -38,6 +38,7 @@ const LOGS: &str = "
         log INTEGER PRIMARY KEY,
         stage INTEGER NOT NULL
     ) STRICT;
+    CREATE INDEX erasing_stages ON erasing (stage);
 ";
 const ENTRIES: &str = "
     CREATE TABLE entries (
@@ -93,7 +94,7 @@ pub(super) fn prepare(connection: &mut Connection, path: &Path) -> Result<(), St
     transaction.pragma_update(None, "user_version", VERSION).map_err(fault)?;
     transaction.commit().map_err(fault)?;
     if found > 0 {
-        // If it fails, such as on a full disk, the file keeps its free pages. Nothing else depends on it.
+        // If it fails, such as on a full disk, the file keeps its free pages until something is erased.
         let _ = vacuum(connection);
     }
     Ok(())

@@ -51,7 +51,8 @@ fn ranked(
             Within::Log(of_log)
         }
         None => {
-            let others = "SELECT EXISTS (SELECT 1 FROM logs WHERE scope <> ?1)";
+            // Of logs that are being erased it is not known whose they were.
+            let others = "SELECT EXISTS (SELECT 1 FROM logs WHERE scope <> ?1) OR EXISTS (SELECT 1 FROM erasing)";
             match scope.terms().pop() {
                 Some(own) => Within::Tenant(own),
                 None if transaction.prepare_cached(others)?.query_row([scope.as_str()], |row| row.get(0))? => {
@@ -61,7 +62,11 @@ fn ranked(
             }
         }
     };
-    Ok(rank(&mut Words { connection: &transaction, within, times: query.times(), names: HashMap::new() }, query, most)?)
+    Ok(rank(
+        &mut Words { connection: &transaction, scope, within, times: query.times(), names: HashMap::new() },
+        query,
+        most,
+    )?)
 }
 
 /// The texts that a search looks at.
@@ -84,6 +89,7 @@ pub(super) fn texts_of(log: i64) -> Option<RangeInclusive<i64>> {
 /// The index, as one query sees it.
 struct Words<'a> {
     connection: &'a Connection,
+    scope: &'a Scope,
     within: Within,
     times: Option<RangeInclusive<Millis>>,
     /// The names of logs that were looked up.
@@ -193,9 +199,9 @@ impl Index for Words<'_> {
         let log = match self.names.get(&place.log()) {
             Some(log) => log.clone(),
             None => {
-                let sql = "SELECT name FROM logs WHERE id = ?1";
-                let name =
-                    self.connection.prepare_cached(sql)?.query_row([place.log()], |row| row.get(0)).optional()?;
+                let sql = "SELECT name FROM logs WHERE id = ?1 AND scope = ?2";
+                let params = params![place.log(), self.scope.as_str()];
+                let name = self.connection.prepare_cached(sql)?.query_row(params, |row| row.get(0)).optional()?;
                 // One that is being erased is found no more.
                 let Some(log) = name.map(LogName::kept) else { return Ok(None) };
                 self.names.insert(place.log(), log.clone());
