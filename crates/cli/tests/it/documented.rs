@@ -65,7 +65,16 @@ const NOT_RUN: [(&str, &[&str]); 6] = [
 ];
 
 /// The commands that may say nothing on standard output: their exit code is the answer, or standard error has it.
-const SILENT: [&str; 5] = ["check", "mcp", "facts resolve", "facts forget", "sessions delete"];
+const SILENT: [&str; 8] = [
+    "check",
+    "mcp",
+    "facts resolve",
+    "facts forget",
+    "sessions delete",
+    "store verify",
+    "store vacuum",
+    "store migrate",
+];
 
 #[test]
 fn the_commands_of_a_page_run_in_their_order_from_a_fresh_folder() {
