@@ -155,10 +155,8 @@ pub(super) async fn list(database: &Database, scope: &Scope, prefix: &str) -> Re
 fn behind(prefix: &str) -> Option<String> {
     let mut behind = prefix.to_owned();
     while let Some(last) = behind.pop() {
-        // Beyond the last character there is none, and some numbers are no characters.
-        if let Some(next) =
-            (u32::from(last) + 1..=0xe000).chain(u32::from(last) + 1..).take(0x1000).find_map(char::from_u32)
-        {
+        // Beyond the last character there is none.
+        if let Some(next) = (last..=char::MAX).nth(1) {
             behind.push(next);
             return Some(behind);
         }

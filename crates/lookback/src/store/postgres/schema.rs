@@ -77,11 +77,10 @@ async fn create(database: &Database, tries: &Tries, found: Option<i64>) -> Resul
     });
     let steps: String = steps.collect();
     let schema = &database.schema;
-    let was = found.map_or(
-        "NOT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = '{schema}' AND tablename = 'version')"
-            .replace("{schema}", schema),
-        |found| format!("EXISTS (SELECT 1 FROM {schema}.version WHERE version = {found})"),
-    );
+    let was = match found {
+        None => format!("NOT EXISTS (SELECT 1 FROM pg_tables WHERE schemaname = '{schema}' AND tablename = 'version')"),
+        Some(found) => format!("EXISTS (SELECT 1 FROM {schema}.version WHERE version = {found})"),
+    };
     // Whoever waited for the lock finds the work done.
     let sql = format!(
         "BEGIN;
