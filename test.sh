@@ -4,6 +4,10 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 step() { printf '\n== %s\n' "$*"; }
+has() {
+    local program
+    for program; do command -v "$program" >/dev/null || return 1; done
+}
 debian() {
     step "installing $*"
     local root=()
@@ -21,13 +25,12 @@ pypi() {
     .venv/bin/pip install --quiet --disable-pip-version-check "$@"
 }
 
-command -v cc >/dev/null || debian gcc libc6-dev
+has cc || debian gcc libc6-dev
 cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
 cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
 
 # The servers of the stores on a network. The tests start them by themselves.
-[ -d /usr/lib/postgresql ] && command -v pgbouncer >/dev/null && command -v openssl >/dev/null ||
-    debian postgresql pgbouncer openssl
+[ -d /usr/lib/postgresql ] && has pgbouncer redis-server openssl || debian postgresql pgbouncer redis-server openssl
 
 # The download takes as long as the lints do.
 pypi mcp==2.3.0 &

@@ -296,8 +296,8 @@ For a client that starts the server, add to its configuration:
 For a client that calls a running server:
   { \"mcpServers\": { \"lookback\": { \"type\": \"http\", \"url\": \"http://127.0.0.1:8765/mcp\" } } }")]
 pub(crate) struct McpArgs {
-    /// The store: an SQLite file, a folder of plain files (PATH/), or a URL such as postgres://HOST/DATABASE [env:
-    /// LOOKBACK_STORE] [default: a file in the user's data folder, printed on standard error]
+    /// The store: an SQLite file, a folder of plain files (PATH/), or a URL such as postgres://HOST/DATABASE or
+    /// redis://HOST [env: LOOKBACK_STORE] [default: a file in the user's data folder, printed on standard error]
     #[arg(long, value_name = "STORE")]
     pub(crate) store: Option<PathBuf>,
     /// The session whose facts and messages are served
@@ -376,8 +376,8 @@ Examples:
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct StoreArg {
-    /// The store: an SQLite file, a folder of plain files (PATH/), or a URL such as postgres://HOST/DATABASE [env:
-    /// LOOKBACK_STORE] [default: .lookback/lookback.db]
+    /// The store: an SQLite file, a folder of plain files (PATH/), or a URL such as postgres://HOST/DATABASE or
+    /// redis://HOST [env: LOOKBACK_STORE] [default: .lookback/lookback.db]
     #[arg(id = "store", long, value_name = "STORE")]
     named: Option<PathBuf>,
 }

@@ -10,6 +10,7 @@ mod json;
 mod output;
 mod recordings;
 mod store;
+mod warnings;
 mod words;
 mod written;
 
@@ -18,7 +19,9 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    match commands::run(args::Args::parse()) {
+    let args = args::Args::parse();
+    warnings::print();
+    match commands::run(args) {
         Ok(code) => code,
         Err(failure) => failure.report(),
     }

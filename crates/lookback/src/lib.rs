@@ -66,6 +66,8 @@ pub use recording::Recording;
 pub use session::{Error, Session, Window};
 #[cfg(feature = "postgres")]
 pub use store::PostgresStore;
+#[cfg(feature = "redis")]
+pub use store::RedisStore;
 #[cfg(feature = "sqlite")]
 pub use store::SqliteStore;
 pub use store::{Durability, FileStore, IntoStore, LogName, MemoryStore, Store, StoreError};

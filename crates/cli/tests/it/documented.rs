@@ -14,10 +14,20 @@ use crate::common::{LOOKBACK, Lab};
 const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The commands of the pages that are not run, and why. A new command must be run or added here.
-const NOT_RUN: [(&str, &[&str]); 6] = [
+const NOT_RUN: [(&str, &[&str]); 7] = [
     (
-        "names a server of the reader's; `postgres.rs` runs the commands with one",
-        &["export LOOKBACK_STORE='postgres://me:secret@db.example.com/agents?sslmode=verify-full'"],
+        "names a server of the reader's; `servers.rs` runs the commands with one",
+        &[
+            "export LOOKBACK_STORE='postgres://me:secret@db.example.com/agents?sslmode=verify-full'",
+            "export LOOKBACK_STORE='rediss://me:secret@db.example.com'",
+        ],
+    ),
+    (
+        "installs a server",
+        &[
+            "sudo apt-get install postgresql && sudo -u postgres createuser --createdb \"$USER\" && createdb lookback",
+            "export LOOKBACK_STORE='postgres:///lookback?host=/run/postgresql'",
+        ],
     ),
     (
         "runs these tests",

@@ -10,11 +10,21 @@ mod help;
 mod hostile;
 mod json;
 mod mcp;
-#[cfg(feature = "postgres")]
-mod postgres;
 mod replay;
 mod rules;
+#[cfg(all(feature = "postgres", feature = "redis"))]
+mod servers;
 mod sessions;
 mod store;
 mod tune;
 mod window;
+
+// The servers that the tests of the library start.
+#[cfg(all(feature = "postgres", feature = "redis"))]
+#[path = "../../../lookback/tests/servers/backend.rs"]
+#[allow(dead_code)]
+mod backend;
+#[cfg(all(feature = "postgres", feature = "redis"))]
+#[path = "../../../lookback/tests/servers/process.rs"]
+#[allow(dead_code)]
+mod process;

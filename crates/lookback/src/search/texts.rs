@@ -62,17 +62,28 @@ impl Texts {
 
     /// Adds a record behind those of its log. One without a text is left out.
     pub fn add(&mut self, log: u32, position: Position, record: &Record) {
-        let terms = terms(record);
-        if terms.is_empty() {
+        self.add_terms(log, position, record.time, terms(record));
+    }
+
+    /// Adds a record by its [`terms`](super::terms()) and by the time when it was said. One without terms is left out.
+    pub fn add_terms<T: AsRef<str> + Into<String>>(
+        &mut self,
+        log: u32,
+        position: Position,
+        time: Option<Millis>,
+        terms: impl IntoIterator<Item = T>,
+    ) {
+        let mut terms = terms.into_iter().peekable();
+        if terms.peek().is_none() {
             return;
         }
         let of_log = self.logs.entry(log).or_default();
         let Ok(number) = u32::try_from(of_log.len()) else { return };
-        of_log.push((position, record.time));
+        of_log.push((position, time));
         self.count += 1;
         for term in terms {
-            if self.only.as_ref().is_none_or(|only| only.contains(&term)) {
-                self.terms.entry(term).or_default().add(Place::new(log, number));
+            if self.only.as_ref().is_none_or(|only| only.contains(term.as_ref())) {
+                self.terms.entry(term.into()).or_default().add(Place::new(log, number));
             }
         }
     }

@@ -15,6 +15,7 @@ use super::{Durability, FileStore, MemoryStore, Store, StoreError, is_folder};
 /// | `files:PATH` | a folder of plain files |
 /// | `memory:` | the memory of this process |
 /// | `postgres://…`, `postgresql://…` | a PostgreSQL database (see [`PostgresStore`](super::PostgresStore)) |
+/// | `redis://…`, `rediss://…`, `valkey://…`, `valkeys://…` | Redis or Valkey (see [`RedisStore`](super::RedisStore)) |
 /// | any other text | a path: plain files if it is a folder or ends in `/`, otherwise an SQLite file |
 ///
 /// It is shown without the password of a URL.
@@ -39,6 +40,8 @@ pub enum Location {
     Memory,
     /// A PostgreSQL database, by its URL.
     Postgres(String),
+    /// Redis or Valkey, by its URL.
+    Redis(String),
 }
 
 impl Location {
@@ -55,8 +58,12 @@ impl Location {
             Some(("files", path)) => Ok(Location::Files(path.into())),
             Some(("memory", "")) => Ok(Location::Memory),
             Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => Ok(Location::Postgres(url.to_owned())),
+            Some(("redis" | "rediss" | "valkey" | "valkeys", rest)) if rest.starts_with("//") => {
+                Ok(Location::Redis(url.to_owned()))
+            }
             Some((_, rest)) if rest.starts_with("//") => {
-                let reason = "expected sqlite:, files:, memory:, postgres:// or postgresql:// at its beginning";
+                let reason =
+                    "expected sqlite:, files:, memory:, postgres://, redis://, rediss:// or valkey:// at its beginning";
                 Err(StoreError::Url { reason })
             }
             _ => Ok(Location::of_path(text)),
@@ -72,7 +79,7 @@ impl Location {
     pub fn path(&self) -> Option<&Path> {
         match self {
             Location::Sqlite(path) | Location::Files(path) => Some(path),
-            Location::Memory | Location::Postgres(_) => None,
+            Location::Memory | Location::Postgres(_) | Location::Redis(_) => None,
         }
     }
 
@@ -96,6 +103,7 @@ impl Location {
             Location::Files(path) => Ok(Arc::new(FileStore::open_with(path, durability)?)),
             Location::Memory => Ok(Arc::new(MemoryStore::new())),
             Location::Postgres(url) => postgres(url),
+            Location::Redis(url) => redis(url),
         }
     }
 
@@ -108,7 +116,7 @@ impl Location {
         match self {
             Location::Sqlite(path) => sqlite(path, None),
             Location::Files(path) => Ok(Arc::new(FileStore::open_existing(path)?)),
-            Location::Memory | Location::Postgres(_) => self.open(),
+            Location::Memory | Location::Postgres(_) | Location::Redis(_) => self.open(),
         }
     }
 }
@@ -136,12 +144,22 @@ fn postgres(_: &str) -> Result<Arc<dyn Store>, StoreError> {
     Err(StoreError::Url { reason: "this build of Lookback has no PostgreSQL; build it with the feature `postgres`" })
 }
 
+#[cfg(feature = "redis")]
+fn redis(url: &str) -> Result<Arc<dyn Store>, StoreError> {
+    Ok(Arc::new(futures_lite::future::block_on(super::RedisStore::connect(url))?))
+}
+
+#[cfg(not(feature = "redis"))]
+fn redis(_: &str) -> Result<Arc<dyn Store>, StoreError> {
+    Err(StoreError::Url { reason: "this build of Lookback has no Redis; build it with the feature `redis`" })
+}
+
 impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Location::Sqlite(path) | Location::Files(path) => path.display().fmt(f),
             Location::Memory => f.write_str("memory:"),
-            Location::Postgres(url) => f.write_str(&without_secrets(url)),
+            Location::Postgres(url) | Location::Redis(url) => f.write_str(&without_secrets(url)),
         }
     }
 }

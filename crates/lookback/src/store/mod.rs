@@ -9,11 +9,13 @@ mod files;
 mod location;
 mod memory;
 mod name;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "redis"))]
 mod network;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod record;
+#[cfg(feature = "redis")]
+mod redis;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod tenant;
@@ -29,6 +31,8 @@ use lookback_core::transcript::Millis;
 
 use crate::search::Query;
 
+#[cfg(feature = "redis")]
+pub use self::redis::{RedisStore, Risk};
 pub use checksum::{StoredRecord, checksum};
 pub use copy::{Copied, CopyError, copy};
 pub use error::{Damage, LineFault, StoreError};

@@ -112,18 +112,21 @@ impl LogName {
     /// # Ok::<(), lookback::store::BadName>(())
     /// ```
     pub fn stored(name: &str) -> Option<LogName> {
-        let mut session = name;
-        while let Some((_, of)) = derived(session) {
-            session = of;
-        }
+        let session = session(name);
         // (`compact::messages` is a valid session name. Its summary was once kept in a log whose name belongs to no
         // session.)
         let of_none = session.is_empty() && !name.is_empty();
         (of_none || session.parse::<LogName>().is_ok()).then(|| LogName(name.to_owned()))
     }
 
+    /// The name of the session to which this log belongs, or of the workspace.
+    #[cfg(feature = "redis")]
+    pub(super) fn session(&self) -> LogName {
+        LogName(session(&self.0).to_owned())
+    }
+
     /// A name that was checked when its log was written.
-    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    #[cfg(any(feature = "postgres", feature = "redis", feature = "sqlite"))]
     pub(super) fn kept(name: String) -> LogName {
         LogName(name)
     }
@@ -157,6 +160,11 @@ impl Derived {
         let (before, after) = self.around();
         LogName(format!("{before}{of}{after}"))
     }
+}
+
+/// The session to which a log belongs. (A name in an old store may be derived from one that is derived itself.)
+fn session(name: &str) -> &str {
+    derived(name).map_or(name, |(_, of)| session(of))
 }
 
 fn derived(name: &str) -> Option<(Derived, &str)> {

@@ -103,6 +103,12 @@ impl Scope {
         &self.0
     }
 
+    /// A namespace that a store has kept as text.
+    #[cfg(feature = "redis")]
+    pub(super) fn kept(text: String) -> Scope {
+        Scope(text)
+    }
+
     /// Returns the tenant of this namespace that a namespace is of, or is in, from its text; `None` if it is not in this
     /// one.
     pub fn tenant_in(&self, inner: &str) -> Option<Tenant> {

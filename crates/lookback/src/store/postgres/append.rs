@@ -1,9 +1,5 @@
 //! Appending records, exactly once.
 
-use std::collections::VecDeque;
-use std::hash::{BuildHasher, RandomState};
-use std::sync::{MutexGuard, PoisonError};
-
 use lookback_core::transcript::Millis;
 use tokio_postgres::types::Type;
 
@@ -11,42 +7,8 @@ use super::connection::{Database, Params};
 use super::fault::{Failure, explain};
 use super::{read, signed, unsigned};
 use crate::search::terms;
-use crate::store::network::Tries;
+use crate::store::network::{Attempt, Tries};
 use crate::store::{LogName, Record, Scope, StoreError, checksum};
-
-/// Appends of which it is not known whether they were written, the newest last. If the caller appends the same again, it
-/// is recognized.
-#[derive(Default)]
-pub(super) struct Unresolved(VecDeque<(Scope, LogName, Attempt)>);
-
-impl Unresolved {
-    /// How many are kept.
-    const MOST: usize = 1_000;
-
-    /// Takes out the one with the same records at the same place.
-    fn take(&mut self, scope: &Scope, log: &LogName, attempt: &Attempt) -> Option<Attempt> {
-        let is_same = |(of, name, known): &(Scope, LogName, Attempt)| {
-            of == scope && name == log && known.at == attempt.at && known.checksums == attempt.checksums
-        };
-        let index = self.0.iter().position(is_same)?;
-        self.0.remove(index).map(|(_, _, attempt)| attempt)
-    }
-
-    fn keep(&mut self, scope: &Scope, log: &LogName, attempt: Attempt) {
-        if self.0.len() == Unresolved::MOST {
-            self.0.pop_front();
-        }
-        self.0.push_back((scope.clone(), log.clone(), attempt));
-    }
-}
-
-/// An append, and what tells it from others.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Attempt {
-    at: u64,
-    checksums: Vec<i64>,
-    nonce: i64,
-}
 
 pub(super) async fn append(
     database: &Database,
@@ -65,7 +27,7 @@ pub(super) async fn append(
     let rows = tokio::task::spawn_blocking(move || Rows::new(&schema, &of, &name, at, records, time)).await;
     let rows =
         rows.map_err(|source| StoreError::Backend { place: database.place.clone(), source: Box::new(source) })?;
-    let earlier = unresolved(database).take(scope, log, &rows.attempt);
+    let earlier = database.unresolved.take(scope, log, &rows.attempt);
     let mut is_repeated = earlier.is_some();
     let attempt = earlier.unwrap_or_else(|| rows.attempt.clone());
     let mut tries = Tries::new(database.patience);
@@ -80,7 +42,7 @@ pub(super) async fn append(
         if !(failure.may_pass() || is_raced) || !tries.again().await {
             let is_refused = matches!(failure, Failure::Store(StoreError::Conflict { .. }));
             if is_repeated && !is_refused {
-                unresolved(database).keep(scope, log, attempt);
+                database.unresolved.keep(scope, log, attempt);
             }
             return Err(explain(&database.place, database.patience, failure));
         }
@@ -99,7 +61,7 @@ async fn once(
     if rows.write(database, tries, attempt.nonce).await? {
         return Ok(());
     }
-    if is_repeated && attempt.is_written(database, tries, scope, log).await? {
+    if is_repeated && is_written(database, tries, (scope, log), attempt).await? {
         return Ok(());
     }
     let (at, end) = (attempt.at, end(database, tries, scope, log).await?);
@@ -108,29 +70,22 @@ async fn once(
     Err(Failure::Store(error))
 }
 
-fn unresolved(database: &Database) -> MutexGuard<'_, Unresolved> {
-    database.unresolved.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Attempt {
-    /// Whether it was this append that wrote the records at its place.
-    async fn is_written(
-        &self,
-        database: &Database,
-        tries: &Tries,
-        scope: &Scope,
-        log: &LogName,
-    ) -> Result<bool, Failure> {
-        let schema = &database.schema;
-        let sql = format!(
-            "SELECT nonce FROM {schema}.logs JOIN {schema}.entries ON log = id
-             WHERE scope = $1 AND name = $2 AND position = $3"
-        );
-        let (scope, log, at) = (scope.as_str(), log.as_str(), signed(self.at));
-        let params: Params<'_> = &[(&scope, Type::TEXT), (&log, Type::TEXT), (&at, Type::INT8)];
-        let rows = database.try_rows(tries, &sql, params).await?;
-        Ok(rows.first().and_then(|row| row.try_get::<_, i64>(0).ok()) == Some(self.nonce))
-    }
+/// Whether it was this append that wrote the records at its place.
+async fn is_written(
+    database: &Database,
+    tries: &Tries,
+    (scope, log): (&Scope, &LogName),
+    attempt: &Attempt,
+) -> Result<bool, Failure> {
+    let schema = &database.schema;
+    let sql = format!(
+        "SELECT nonce FROM {schema}.logs JOIN {schema}.entries ON log = id
+         WHERE scope = $1 AND name = $2 AND position = $3"
+    );
+    let (scope, log, at) = (scope.as_str(), log.as_str(), signed(attempt.at));
+    let params: Params<'_> = &[(&scope, Type::TEXT), (&log, Type::TEXT), (&at, Type::INT8)];
+    let rows = database.try_rows(tries, &sql, params).await?;
+    Ok(rows.first().and_then(|row| row.try_get::<_, i64>(0).ok()) == Some(attempt.nonce.cast_signed()))
 }
 
 /// Where a log ends; 0 if there is none.
@@ -161,8 +116,6 @@ struct Rows {
 
 impl Rows {
     fn new(schema: &str, scope: &Scope, log: &LogName, at: u64, records: Vec<Record>, time: Option<Millis>) -> Self {
-        // The keys of a hasher are random.
-        let nonce = RandomState::new().hash_one(at).cast_signed();
         let mut rows = Rows {
             sql: sql(schema, at == 0),
             scope: scope.as_str().to_owned(),
@@ -175,7 +128,7 @@ impl Rows {
             positions: Vec::new(),
             times: Vec::new(),
             terms: Vec::new(),
-            attempt: Attempt { at, checksums: Vec::new(), nonce },
+            attempt: Attempt::new(at, Vec::new()),
         };
         let of_tenant = scope.terms();
         for (index, mut record) in (0..).zip(records) {
@@ -189,7 +142,7 @@ impl Rows {
                 rows.terms.push(terms.join(" "));
             }
             rows.bytes = rows.bytes.saturating_add(signed(record.body.len() as u64));
-            rows.attempt.checksums.push(checksum(log, position, &record.body).cast_signed());
+            rows.attempt.checksums.push(checksum(log, position, &record.body));
             rows.checkpoints.push(record.checkpoint);
             rows.bodies.push(record.body.into_bytes());
         }
@@ -197,7 +150,9 @@ impl Rows {
     }
 
     /// Writes the rows if the log ends where the writer believes. Returns `false` if it does not.
-    async fn write(&self, database: &Database, tries: &Tries, nonce: i64) -> Result<bool, Failure> {
+    async fn write(&self, database: &Database, tries: &Tries, nonce: u64) -> Result<bool, Failure> {
+        let nonce = nonce.cast_signed();
+        let checksums: Vec<i64> = self.attempt.checksums.iter().map(|checksum| checksum.cast_signed()).collect();
         let (count, texts) = (signed(self.bodies.len() as u64), signed(self.positions.len() as u64));
         let rows = database
             .try_rows(
@@ -213,7 +168,7 @@ impl Rows {
                     (&self.time, Type::INT8),
                     (&nonce, Type::INT8),
                     (&self.checkpoints, Type::BOOL_ARRAY),
-                    (&self.attempt.checksums, Type::INT8_ARRAY),
+                    (&checksums, Type::INT8_ARRAY),
                     (&self.bodies, Type::BYTEA_ARRAY),
                     (&self.positions, Type::INT8_ARRAY),
                     (&self.times, Type::INT8_ARRAY),

@@ -1,6 +1,6 @@
 //! Connections to the server: a pool of them, with limits, and tries that end.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod, Runtime, Timeouts};
@@ -14,11 +14,10 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::append::Unresolved;
 use super::config::Settings;
 use super::fault::{Failure, explain};
 use crate::store::StoreError;
-use crate::store::network::Tries;
+use crate::store::network::{Tries, Unresolved};
 
 /// The parameters of a statement, each with its type, so that the server need not be asked for it.
 pub(super) type Params<'a> = &'a [(&'a (dyn ToSql + Sync), Type)];
@@ -33,7 +32,7 @@ pub(super) struct Database {
     pub(super) partitions: u32,
     pub(super) patience: Duration,
     /// Appends of which it is not known whether they were written.
-    pub(super) unresolved: Mutex<Unresolved>,
+    pub(super) unresolved: Unresolved,
 }
 
 impl Database {
@@ -57,7 +56,7 @@ impl Database {
             .build()
             .map_err(|error| StoreError::Backend { place: settings.place.clone(), source: Box::new(error) })?;
         let Settings { place, schema, partitions, .. } = settings;
-        Ok(Database { pool, tls, place, schema, partitions, patience, unresolved: Mutex::default() })
+        Ok(Database { pool, tls, place, schema, partitions, patience, unresolved: Unresolved::default() })
     }
 
     /// Runs a statement that may be run again, and returns its rows.

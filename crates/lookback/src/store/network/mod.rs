@@ -1,4 +1,6 @@
-//! What stores on a network share: a runtime for their drivers, and how long they try.
+//! What stores on a network share: a runtime for their drivers, how long they try, and appends whose answer was lost.
+
+mod attempt;
 
 use std::future::Future;
 use std::io;
@@ -7,6 +9,8 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
+
+pub(super) use attempt::{Attempt, Unresolved};
 
 /// How long a call tries to reach a server that does not answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);

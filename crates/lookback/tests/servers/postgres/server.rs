@@ -2,51 +2,21 @@
 
 use std::fs;
 use std::io::Write;
-use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use futures_lite::future::block_on;
+use lookback::PostgresStore;
 use tempfile::TempDir;
+
+use crate::backend::{Backend, Connected};
+use crate::process::{Process, Shared, free_port, wait_for};
 
 /// Where Debian puts the programs of the server, which are not on the path.
 const DEBIAN: &str = "/usr/lib/postgresql";
-
-/// A process that ends when this one does: it reads from a pipe, which is closed then.
-pub(crate) struct Process {
-    child: Child,
-}
-
-impl Process {
-    /// Runs a command. It gets `SIGINT` at the end.
-    pub(crate) fn start(command: &[&str], log: &Path) -> Process {
-        let script = "\"$@\" & pid=$!; trap '' INT TERM; cat >/dev/null; kill -CONT $pid; kill -INT $pid; wait $pid";
-        let log = fs::File::create(log).unwrap();
-        let child = Command::new("sh")
-            .args(["-c", script, "sh"])
-            .args(command)
-            .stdin(Stdio::piped())
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .spawn()
-            .unwrap();
-        Process { child }
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        drop(self.child.stdin.take());
-        let _ = self.child.wait();
-    }
-}
-
-pub(crate) fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
 
 /// The server refuses to run as root, and so runs as another user then.
 pub(crate) fn as_user(command: &[String]) -> Vec<String> {
@@ -72,15 +42,6 @@ fn programs() -> PathBuf {
     let mut versions: Vec<PathBuf> = versions.map(|version| version.unwrap().path().join("bin")).collect();
     versions.sort();
     versions.pop().unwrap()
-}
-
-/// Waits until something listens on a port.
-pub(crate) fn wait_for(port: u16) {
-    let begun = Instant::now();
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "nothing listens on port {port}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
 }
 
 /// A folder that the user of the server may read.
@@ -116,26 +77,17 @@ impl Server {
             "--no-sync".into(),
         ]);
         let server = Server { process: Mutex::new(None), folder, port: free_port(), databases: AtomicU32::new(0) };
-        server.start();
+        server.run();
         server
     }
 
     /// The server that all tests share which do not stop it.
     pub(crate) fn shared() -> Arc<Server> {
-        static SHARED: Mutex<Weak<Server>> = Mutex::new(Weak::new());
-        static KEPT: OnceLock<Mutex<Vec<Arc<Server>>>> = OnceLock::new();
-        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(server) = shared.upgrade() {
-            return server;
-        }
-        let server = Arc::new(Server::new());
-        *shared = Arc::downgrade(&server);
-        // It ends with the process, by its pipe.
-        KEPT.get_or_init(Mutex::default).lock().unwrap().push(server.clone());
-        server
+        static SHARED: Shared<Server> = Shared::new();
+        SHARED.get(Server::new)
     }
 
-    pub(crate) fn start(&self) {
+    fn run(&self) {
         let postgres = programs().join("postgres").display().to_string();
         let data = self.folder.path().join("data").display().to_string();
         let settings = [
@@ -155,22 +107,6 @@ impl Server {
             assert!(begun.elapsed() < Duration::from_secs(30), "the server does not start");
             std::thread::sleep(Duration::from_millis(20));
         }
-    }
-
-    /// Stops the server, as a fast shutdown does: it ends the connections that are open.
-    pub(crate) fn stop(&self) {
-        self.process.lock().unwrap().take();
-    }
-
-    /// Sends a signal to the server and to all that it has started.
-    pub(crate) fn signal(&self, signal: &str) {
-        let pid = fs::read_to_string(self.folder.path().join("data/postmaster.pid")).unwrap();
-        let pid = pid.lines().next().unwrap().to_owned();
-        let children = Command::new("pgrep").args(["-P", &pid]).output().unwrap().stdout;
-        let children = String::from_utf8(children).unwrap();
-        let mut kill = Command::new("kill");
-        kill.arg(format!("-{signal}")).arg(&pid).args(children.split_whitespace());
-        assert!(kill.status().unwrap().success());
     }
 
     /// Creates an empty database, and returns its URL.
@@ -202,5 +138,38 @@ impl Server {
         let done = psql.wait_with_output().unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).trim().to_owned();
         if done.status.success() { Ok(text(done.stdout)) } else { Err(text(done.stderr)) }
+    }
+}
+
+impl Backend for Server {
+    fn empty(&self) -> String {
+        format!("{}?connections=1", self.database())
+    }
+
+    fn port(&self) -> u16 {
+        self.port
+    }
+
+    fn connect_with(&self, url: &str, patience: Duration) -> Connected {
+        Ok(Arc::new(block_on(PostgresStore::connect_with(url, patience))?))
+    }
+
+    /// A fast shutdown: it ends the connections that are open.
+    fn stop(&self) {
+        self.process.lock().unwrap().take();
+    }
+
+    fn start(&self) {
+        self.run();
+    }
+
+    fn signal(&self, signal: &str) {
+        let pid = fs::read_to_string(self.folder.path().join("data/postmaster.pid")).unwrap();
+        let pid = pid.lines().next().unwrap().to_owned();
+        let children = Command::new("pgrep").args(["-P", &pid]).output().unwrap().stdout;
+        let children = String::from_utf8(children).unwrap();
+        let mut kill = Command::new("kill");
+        kill.arg(format!("-{signal}")).arg(&pid).args(children.split_whitespace());
+        assert!(kill.status().unwrap().success());
     }
 }

@@ -7,8 +7,10 @@ use futures_lite::future::block_on;
 use lookback::store::{Location, conformance};
 use lookback::{PostgresStore, StoreError};
 
-use crate::connect;
-use crate::server::{Server, free_port};
+use super::connect;
+use super::server::Server;
+use crate::backend::Backend;
+use crate::process::free_port;
 
 fn refused(url: &str) -> StoreError {
     let refused = block_on(PostgresStore::connect_with(url, Duration::from_secs(2))).unwrap_err();

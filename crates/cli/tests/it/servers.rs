@@ -1,12 +1,13 @@
-//! The same commands with a store in PostgreSQL and one in SQLite: they print the same.
+//! The same commands with stores in SQLite, PostgreSQL and Redis: they print the same.
 
-#[path = "../../../lookback/tests/postgres/server.rs"]
+#[path = "../../../lookback/tests/servers/postgres/server.rs"]
 #[allow(dead_code)]
-mod server;
+mod postgres;
+#[path = "../../../lookback/tests/servers/redis/server.rs"]
+#[allow(dead_code)]
+mod redis;
 
 use std::process::{Command, Output};
-
-use server::Server;
 
 const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/session.jsonl");
 
@@ -28,10 +29,10 @@ fn printed(store: &str, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn commands_print_the_same_with_postgres_as_with_sqlite() {
+fn commands_print_the_same_with_every_store() {
     let folder = tempfile::tempdir().unwrap();
     let sqlite = format!("sqlite:{}", folder.path().join("s.db").display());
-    let postgres = Server::shared().database();
+    let (postgres, redis) = (postgres::Server::shared().database(), redis::Server::shared().url());
     for arguments in [
         &["replay", RECORDING, "--json"][..],
         &["sessions", "show", "replay/session"],
@@ -43,9 +44,11 @@ fn commands_print_the_same_with_postgres_as_with_sqlite() {
         &["recall", "replay/session", "--entry", "70"],
         &["recall", "replay/session", "late stand"],
     ] {
-        assert_eq!(printed(&postgres, arguments), printed(&sqlite, arguments), "{arguments:?}");
+        let expected = printed(&sqlite, arguments);
+        assert_eq!(printed(&postgres, arguments), expected, "{arguments:?}");
+        assert_eq!(printed(&redis, arguments), expected, "{arguments:?}");
     }
-    for store in [&sqlite, &postgres] {
+    for store in [&sqlite, &postgres, &redis] {
         printed(store, &["facts", "add", "--shared", "preference", "Use pnpm, not npm."]);
         assert!(printed(store, &["facts", "list"]).contains("Use pnpm, not npm."));
         assert!(printed(store, &["sessions", "list"]).contains("replay/session"));
@@ -56,8 +59,14 @@ fn commands_print_the_same_with_postgres_as_with_sqlite() {
 
 #[test]
 fn a_password_is_printed_by_no_command() {
-    let url = format!("postgres://me:secret@127.0.0.1:{}/x?application_name=secret", server::free_port());
-    for store in [url.as_str(), "mysql://me:secret@host/x", "postgres://me:secret@host/x?sslmode=secret"] {
+    let url = format!("postgres://me:secret@127.0.0.1:{}/x?application_name=secret", crate::process::free_port());
+    for store in [
+        url.as_str(),
+        "mysql://me:secret@host/x",
+        "postgres://me:secret@host/x?sslmode=secret",
+        "redis://me:secret@127.0.0.1:1?prefix=secret",
+        "redis://me:secret@host?wait=secret",
+    ] {
         let done = lookback(store, &["sessions", "list"]);
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         assert_eq!(done.status.code(), Some(2), "{said}");
@@ -66,4 +75,14 @@ fn a_password_is_printed_by_no_command() {
         let said = String::from_utf8_lossy(&done.stderr).into_owned();
         assert!(!said.contains("secret") && !said.is_empty(), "{said}");
     }
+}
+
+#[test]
+fn a_server_that_may_lose_something_is_warned_of() {
+    let server = redis::Server::with(&["--appendonly", "no"]);
+    let done = lookback(&server.url(), &["sessions", "list"]);
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert!(said.starts_with("warning: ") && said.contains("appendonly yes"), "{said}");
+    let done = lookback(&redis::Server::shared().url(), &["sessions", "list"]);
+    assert!(!String::from_utf8_lossy(&done.stderr).contains("warning"));
 }

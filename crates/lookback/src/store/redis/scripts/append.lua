@@ -1,0 +1,58 @@
+-- Appends records to a log if it ends where the writer believes. Returns -1 if they are there now, and the length of the
+-- log if they are not. An append that is made again finds its own records by their nonce: their first eight bytes.
+--
+-- KEYS: the log, its records, its checkpoints, its texts, all keys of the session that expire together, and, if a name
+--       is given, the names of the namespace, and the namespaces
+-- ARGV: 1 the position, 2 the time or nothing, 3 the bytes of the bodies, 4 milliseconds to live or nothing,
+--       5 the name or nothing, 6 the namespace, 7 the number of records, 8 the number of checkpoints,
+--       then the records, the checkpoints, and the texts
+local log, records, checkpoints, texts = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local at, time, name, scope = ARGV[1], ARGV[2], ARGV[5], ARGV[6]
+local length = redis.call('HGET', log, 'length') or '0'
+local FIRST = 9
+local expiring = #KEYS
+
+local result = -1
+if length ~= at then
+    local there = tonumber(at) < tonumber(length) and redis.call('LINDEX', records, at)
+    if not there or string.sub(there, 1, 8) ~= string.sub(ARGV[FIRST], 1, 8) then
+        return tonumber(length)
+    end
+else
+    local behind = FIRST + tonumber(ARGV[7])
+    for i = FIRST, behind - 1 do
+        redis.call('RPUSH', records, ARGV[i])
+    end
+    local first_text = behind + tonumber(ARGV[8])
+    for i = behind, first_text - 1 do
+        redis.call('ZADD', checkpoints, ARGV[i], ARGV[i])
+    end
+    for i = first_text, #ARGV do
+        redis.call('RPUSH', texts, ARGV[i])
+    end
+    redis.call('HINCRBY', log, 'length', ARGV[7])
+    redis.call('HINCRBY', log, 'bytes', ARGV[3])
+    redis.call('HINCRBY', log, 'texts', #ARGV - first_text + 1)
+    if time ~= '' then
+        if length == '0' then
+            redis.call('HSET', log, 'created', time)
+        end
+        local used = redis.call('HGET', log, 'used')
+        if not used or tonumber(used) < tonumber(time) then
+            redis.call('HSET', log, 'used', time)
+        end
+    end
+end
+if name ~= '' then
+    expiring = #KEYS - 2
+    redis.call('ZADD', KEYS[#KEYS - 1], 0, name)
+    if scope ~= '' then
+        redis.call('ZADD', KEYS[#KEYS], 0, scope)
+    end
+end
+if ARGV[4] ~= '' then
+    for i = 1, expiring do
+        redis.call('PEXPIRE', KEYS[i], ARGV[4])
+    end
+end
+return result

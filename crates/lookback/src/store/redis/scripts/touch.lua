@@ -1,0 +1,17 @@
+-- Records that a log was used. Returns 0 if there is no such log.
+--
+-- KEYS: the log, and all keys of the session that expire together
+-- ARGV: the time, and milliseconds to live or nothing
+if redis.call('EXISTS', KEYS[1]) == 0 then
+    return 0
+end
+local used = redis.call('HGET', KEYS[1], 'used')
+if not used or tonumber(used) < tonumber(ARGV[1]) then
+    redis.call('HSET', KEYS[1], 'used', ARGV[1])
+end
+if ARGV[2] ~= '' then
+    for i = 1, #KEYS do
+        redis.call('PEXPIRE', KEYS[i], ARGV[2])
+    end
+end
+return 1

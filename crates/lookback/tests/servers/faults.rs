@@ -1,0 +1,175 @@
+//! What a network and a server can do to an append: nothing that was acknowledged is lost, and nothing is there twice.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_lite::future::block_on;
+use lookback::store::Record;
+use lookback::{Limits, Message, Policy, Session, Settings, StoreError};
+
+use crate::backend::{Backend, length, name};
+use crate::proxy::{Cut, Proxy};
+
+fn records(text: &str) -> Vec<Record> {
+    vec![Record::new(format!("{{\"said\":\"{text}\"}}")).text(text)]
+}
+
+pub(crate) fn an_append_whose_connection_is_cut_is_done_once(server: &dyn Backend) {
+    let proxy = Proxy::to(server.port());
+    let url = server.empty();
+    let (store, direct) = (server.connect(&server.by_way_of(&url, proxy.port)), server.connect(&url));
+    let log = name("cut");
+    let mut at = 0;
+    for round in 0..30 {
+        for cut in [Cut::Request, Cut::Midway, Cut::Answer] {
+            proxy.cut(cut);
+            block_on(store.append(&log, at, records(&format!("{round} {cut:?}")), None)).unwrap();
+            assert!(proxy.has_cut());
+            at += 1;
+            assert_eq!(length(&*direct, &log), at, "{round} {cut:?}");
+        }
+    }
+    let bodies = block_on(direct.read(&log, 0..u64::MAX)).unwrap();
+    let mut distinct = bodies.clone();
+    distinct.sort();
+    distinct.dedup();
+    assert_eq!(distinct.len(), bodies.len());
+}
+
+pub(crate) fn an_append_whose_answer_was_late_is_recognized_when_it_is_made_again(server: &dyn Backend) {
+    let proxy = Proxy::to(server.port());
+    let url = server.empty();
+    let patience = Duration::from_millis(300);
+    let store = server.connect_with(&server.by_way_of(&url, proxy.port), patience).unwrap();
+    let direct = server.connect(&url);
+    let log = name("late");
+    block_on(store.append(&log, 0, records("zero"), None)).unwrap();
+    proxy.delay(700);
+    let late = block_on(store.append(&log, 1, records("one"), None)).unwrap_err();
+    assert!(matches!(late, StoreError::Late { .. }), "{late:?}");
+    proxy.delay(0);
+    std::thread::sleep(Duration::from_millis(800));
+    assert_eq!(length(&*direct, &log), 2, "it was written");
+    block_on(store.append(&log, 1, records("one"), None)).unwrap();
+    assert_eq!(length(&*direct, &log), 2);
+    // Another one at its place is not taken for it.
+    let refused = block_on(store.append(&log, 1, records("one"), None)).unwrap_err();
+    assert!(matches!(refused, StoreError::Conflict { at: 1, end: 2 }), "{refused:?}");
+}
+
+pub(crate) fn a_server_that_restarts_holds_a_store_up_and_loses_nothing(server: &dyn Backend) {
+    let url = server.empty();
+    let store = server.connect_with(&url, Duration::from_secs(20)).unwrap();
+    let log = name("restarted");
+    let done = AtomicBool::new(false);
+    let mut written = 0;
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(|| {
+            let mut at = 0;
+            while !done.load(Ordering::SeqCst) {
+                block_on(store.append(&log, at, records(&format!("n{at}")), None)).unwrap();
+                at += 1;
+            }
+            at
+        });
+        for _ in 0..3 {
+            std::thread::sleep(Duration::from_millis(300));
+            server.stop();
+            server.start();
+        }
+        std::thread::sleep(Duration::from_millis(300));
+        done.store(true, Ordering::SeqCst);
+        written = writing.join().unwrap();
+    });
+    let bodies = block_on(store.read(&log, 0..u64::MAX)).unwrap();
+    let expected: Vec<String> = (0..written).map(|at| records(&format!("n{at}"))[0].body.clone()).collect();
+    assert!(written > 10 && bodies == expected);
+}
+
+pub(crate) fn a_server_that_is_killed_has_all_that_it_acknowledged(server: &dyn Backend) {
+    let url = server.empty();
+    let store = server.connect_with(&url, Duration::from_secs(20)).unwrap();
+    let log = name("killed");
+    let mut at = 0;
+    for round in 0..5 {
+        for _ in 0..20 {
+            block_on(store.append(&log, at, records(&format!("n{at}")), None)).unwrap();
+            at += 1;
+        }
+        server.signal("KILL");
+        server.stop();
+        server.start();
+        assert_eq!(length(&*store, &log), at, "round {round}");
+    }
+    assert_eq!(block_on(store.read(&log, 0..u64::MAX)).unwrap().len() as u64, at);
+}
+
+pub(crate) fn a_server_that_hangs_is_waited_for_and_no_longer(server: &dyn Backend) {
+    let url = server.empty();
+    let store = server.connect_with(&url, Duration::from_secs(1)).unwrap();
+    let log = name("hung");
+    block_on(store.append(&log, 0, records("zero"), None)).unwrap();
+    server.signal("STOP");
+    let begun = Instant::now();
+    for refused in [
+        block_on(store.append(&log, 1, records("one"), None)),
+        block_on(store.read(&log, 0..9)).map(|_| ()),
+        block_on(store.list("")).map(|_| ()),
+    ] {
+        let refused = refused.unwrap_err();
+        assert!(matches!(refused, StoreError::Late { .. } | StoreError::Unreachable { .. }), "{refused:?}");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    server.signal("CONT");
+    // It goes on by itself, and the append is there once, whether it was written or not.
+    block_on(store.append(&log, 1, records("one"), None)).unwrap();
+    assert_eq!(length(&*store, &log), 2);
+}
+
+pub(crate) fn a_session_asks_its_server_as_rarely_as_it_can(server: &dyn Backend) {
+    let proxy = Proxy::to(server.port());
+    let store = server.connect(&server.by_way_of(&server.empty(), proxy.port));
+    let policy = Policy { limits: Limits::messages(6), target: Some(Limits::messages(3)), ..Policy::unlimited() };
+    let settings = || Settings::default().policy(policy.clone());
+    let mut session = block_on(Session::open(store.clone(), "chat", settings())).unwrap();
+    for n in 0..40 {
+        proxy.trips();
+        block_on(session.push(Message::user(format!("message {n}")))).unwrap();
+        assert_eq!(proxy.trips(), 1, "a push");
+        block_on(session.window()).unwrap();
+        assert!(proxy.trips() <= 1, "a window that records something");
+        block_on(session.window()).unwrap();
+        assert_eq!(proxy.trips(), 0, "a window that records nothing");
+    }
+    drop(session);
+    proxy.trips();
+    drop(block_on(Session::open(store, "chat", settings())).unwrap());
+    let trips = proxy.trips();
+    assert!((1..=2).contains(&trips), "opening took {trips} round trips");
+}
+
+/// All of them, for one kind of server: those that share one, and those that stop it.
+macro_rules! faults {
+    ($server:ident) => {
+        faults!($server::shared(), [
+            an_append_whose_connection_is_cut_is_done_once,
+            an_append_whose_answer_was_late_is_recognized_when_it_is_made_again,
+            a_session_asks_its_server_as_rarely_as_it_can,
+        ]);
+        faults!($server::new(), [
+            a_server_that_restarts_holds_a_store_up_and_loses_nothing,
+            a_server_that_is_killed_has_all_that_it_acknowledged,
+            a_server_that_hangs_is_waited_for_and_no_longer,
+        ]);
+    };
+    ($made:expr, [$($test:ident,)*]) => {
+        $(
+            #[test]
+            fn $test() {
+                let server = $made;
+                crate::faults::$test(std::borrow::Borrow::<Server>::borrow(&server));
+            }
+        )*
+    };
+}
+pub(crate) use faults;

@@ -1,0 +1,10 @@
+//! The stores on a network, against real servers.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::print_stdout)]
+
+mod backend;
+mod faults;
+mod postgres;
+mod process;
+mod proxy;
+mod redis;

@@ -1,0 +1,100 @@
+//! The store in PostgreSQL.
+
+mod refused;
+mod server;
+
+use std::sync::Arc;
+
+use futures_lite::future::block_on;
+use lookback::store::{Record, conformance};
+use lookback::{PostgresStore, Store, StoreError};
+
+use self::server::{Server, as_user, folder};
+use crate::backend::{Backend, name};
+use crate::faults::faults;
+use crate::process::{Process, free_port, wait_for};
+
+faults!(Server);
+
+fn connect(url: &str) -> PostgresStore {
+    block_on(PostgresStore::connect(url)).unwrap()
+}
+
+#[test]
+fn a_store_in_postgres_conforms() {
+    block_on(conformance::conforms(&connect(&Server::shared().database())));
+}
+
+#[test]
+fn a_store_in_partitions_conforms() {
+    let url = format!("{}?partitions=4&schema=parts", Server::shared().database());
+    block_on(conformance::conforms(&connect(&url)));
+}
+
+#[test]
+fn writers_of_several_processes_lose_and_double_nothing() {
+    let url = Server::shared().database();
+    let stores: Vec<Arc<dyn Store>> = (0..8).map(|_| Arc::new(connect(&url)) as Arc<dyn Store>).collect();
+    conformance::keeps_every_append(&stores, 25);
+}
+
+#[test]
+fn many_that_start_at_once_create_the_tables_once() {
+    let url = Server::shared().database();
+    std::thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| connect(&url));
+        }
+    });
+    assert_eq!(Server::shared().sql(&url, "SELECT version FROM lookback.version"), "1");
+}
+
+#[test]
+fn a_log_that_is_erased_while_others_append_leaves_no_records_behind() {
+    let server = Server::shared();
+    let url = server.database();
+    let (store, eraser) = (connect(&url), connect(&url));
+    let log = name("erased");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut at = 0;
+            for _ in 0..300 {
+                match block_on(store.append(&log, at, vec![Record::new("{}").text("x")], None)) {
+                    Ok(()) => at += 1,
+                    Err(StoreError::Conflict { end, .. }) => at = end,
+                    Err(StoreError::Locked { .. }) => {}
+                    Err(error) => panic!("{error:?}"),
+                }
+            }
+        });
+        for _ in 0..100 {
+            block_on(eraser.delete(std::slice::from_ref(&log))).unwrap();
+        }
+    });
+    block_on(eraser.clear()).unwrap();
+    let left = "SELECT (SELECT count(*) FROM lookback.entries) + (SELECT count(*) FROM lookback.texts)";
+    assert_eq!(server.sql(&url, left), "0");
+}
+
+#[test]
+fn a_pooler_in_transaction_mode_changes_nothing() {
+    let server = Server::shared();
+    let (folder, port) = (folder(), free_port());
+    let settings = format!(
+        "[databases]\n* = host=127.0.0.1 port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n\
+         auth_type = any\npool_mode = transaction\nunix_socket_dir =\nmax_client_conn = 100\ndefault_pool_size = 4\n",
+        server.port
+    );
+    // With this kind of authentication, users are those of the databases.
+    let settings = settings.replace("\n[pgbouncer]", " user=me\n[pgbouncer]");
+    let path = folder.path().join("pgbouncer.ini");
+    std::fs::write(&path, settings).unwrap();
+    let command = as_user(&["/usr/sbin/pgbouncer".to_owned(), path.display().to_string()]);
+    let command: Vec<&str> = command.iter().map(String::as_str).collect();
+    let _pooler = Process::start(&command, &folder.path().join("log"));
+    wait_for(port);
+    let url = server.by_way_of(&server.database(), port);
+    block_on(conformance::conforms(&connect(&url)));
+    let stores: Vec<Arc<dyn Store>> = (0..6).map(|_| Arc::new(connect(&url)) as Arc<dyn Store>).collect();
+    conformance::keeps_every_append(&stores, 10);
+}

@@ -1,0 +1,124 @@
+//! The store in Redis.
+
+mod refused;
+mod server;
+mod several;
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_lite::future::block_on;
+use lookback::memory::Memory;
+use lookback::store::{Record, Risk, conformance};
+use lookback::{Message, RedisStore, Session, Store};
+
+use self::server::Server;
+use crate::backend::name;
+use crate::faults::faults;
+
+faults!(Server);
+
+fn connect(url: &str) -> RedisStore {
+    block_on(RedisStore::connect(url)).unwrap()
+}
+
+#[test]
+fn a_store_in_redis_conforms() {
+    block_on(conformance::conforms(&connect(&Server::shared().url())));
+}
+
+#[test]
+fn a_store_whose_sessions_expire_conforms() {
+    block_on(conformance::conforms(&connect(&format!("{}&ttl=1h", Server::shared().url()))));
+}
+
+#[test]
+fn writers_of_several_processes_lose_and_double_nothing() {
+    let url = Server::shared().url();
+    let stores: Vec<Arc<dyn Store>> = (0..8).map(|_| Arc::new(connect(&url)) as Arc<dyn Store>).collect();
+    conformance::keeps_every_append(&stores, 25);
+}
+
+#[test]
+fn a_session_that_is_not_used_expires_with_its_facts() {
+    let store = Arc::new(connect(&format!("{}&ttl=2s", Server::shared().url())));
+    let second = Duration::from_secs(1);
+    block_on(async {
+        let mut session = Session::open(store.clone(), "chat", Default::default()).await.unwrap();
+        session.push(Message::user("apple")).await.unwrap();
+        Memory::open(store.clone(), "chat").await.unwrap().learn("apples are red").await.unwrap();
+        assert_eq!(store.list("").await.unwrap().len(), 2);
+        // Using the session keeps its facts, too.
+        for _ in 0..3 {
+            std::thread::sleep(second);
+            session.push(Message::user("pear")).await.unwrap();
+        }
+        assert_eq!(store.list("").await.unwrap().len(), 2);
+        std::thread::sleep(3 * second);
+        assert_eq!(store.list("").await.unwrap(), []);
+        assert_eq!(store.head(&name("chat"), None).await.unwrap(), None);
+        store.vacuum().await.unwrap();
+        let mut session = Session::open(store.clone(), "chat", Default::default()).await.unwrap();
+        session.push(Message::user("plum")).await.unwrap();
+        assert_eq!(store.list("").await.unwrap().len(), 1);
+    });
+}
+
+#[test]
+fn what_is_erased_is_gone_from_the_file_after_a_vacuum() {
+    let server = Server::new();
+    let store = connect(&server.url());
+    let files = || {
+        let files = fs::read_dir(server.folder.path().join("appendonlydir")).unwrap();
+        files.flat_map(|file| fs::read(file.unwrap().path()).unwrap()).collect::<Vec<u8>>()
+    };
+    let has_it = || files().windows(7).any(|bytes| bytes == b"hunter2");
+    let log = name("chat");
+    block_on(async {
+        store.append(&log, 0, vec![Record::new("{\"a\":\"hunter2\"}").text("hunter2")], None).await.unwrap();
+        assert!(has_it());
+        store.delete(std::slice::from_ref(&log)).await.unwrap();
+        store.vacuum().await.unwrap();
+        assert!(!has_it());
+    });
+    assert_eq!(server.cli(&["DBSIZE"]), "1", "the version");
+}
+
+#[test]
+fn a_server_that_may_lose_something_is_warned_of() {
+    assert_eq!(connect(&Server::shared().url()).risks(), []);
+    let server = Server::with(&["--appendonly", "no", "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);
+    let risks = || connect(&server.url()).risks().to_vec();
+    assert_eq!(risks(), [Risk::NotOnDisk, Risk::Evicts("allkeys-lru".to_owned())]);
+    server.cli(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    server.cli(&["CONFIG", "SET", "appendonly", "yes"]);
+    assert_eq!(risks(), [Risk::SyncedLater("everysec".to_owned())]);
+    server.cli(&["ACL", "SETUSER", "me", "on", ">secret", "~*", "+@all", "-config"]);
+    let url = server.url().replace("redis://", "redis://me:secret@");
+    assert_eq!(connect(&url).risks(), [Risk::Unknown]);
+}
+
+#[test]
+fn what_was_altered_in_the_server_is_named() {
+    let server = Server::shared();
+    let url = server.url();
+    let (store, prefix) = (connect(&url), url.rsplit('=').next().unwrap());
+    let log = name("chat");
+    let record = |n: u8| Record::new(format!("{{\"n\":{n}}}"));
+    block_on(store.append(&log, 0, (0..4).map(record).collect(), None)).unwrap();
+    let key = &format!("{prefix}{{|chat}}:records");
+    let damaged = |at: u64| {
+        let error = block_on(store.read(&log, 0..9)).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("entry {at} of `chat` cannot be read")), "{error}");
+        assert_eq!(block_on(store.read(&log, 0..at)).unwrap().len() as u64, at);
+    };
+    server.cli(&["RPOP", key]);
+    damaged(3);
+    server.cli(&["LSET", key, "2", "0123456701234567{\"n\":9}"]);
+    damaged(2);
+    server.cli(&["LSET", key, "1", "short"]);
+    damaged(1);
+    let found = block_on(store.check()).unwrap();
+    assert!(found.len() == 1 && found[0].contains("`chat`"), "{found:?}");
+}

@@ -1,0 +1,122 @@
+//! Servers that cannot be used: each has an error that says why, before anything is written, and without a password.
+
+use std::process::Command;
+use std::time::Duration;
+
+use futures_lite::future::block_on;
+use lookback::store::{Record, conformance};
+use lookback::{RedisStore, Store, StoreError};
+
+use super::connect;
+use super::server::Server;
+use crate::backend::name;
+use crate::process::free_port;
+
+fn without_secrets(refused: StoreError) -> StoreError {
+    let mut said = format!("{refused} {refused:?}");
+    let mut source = std::error::Error::source(&refused);
+    while let Some(cause) = source {
+        said.push_str(&format!(" {cause}"));
+        source = cause.source();
+    }
+    assert!(!said.contains("secret"), "{said}");
+    refused
+}
+
+fn refused(url: &str) -> StoreError {
+    without_secrets(block_on(RedisStore::connect_with(url, Duration::from_secs(2))).unwrap_err())
+}
+
+#[test]
+fn a_server_that_cannot_be_used_is_refused_with_its_reason() {
+    let nobody = format!("redis://me:secret@127.0.0.1:{}", free_port());
+    assert!(matches!(refused(&nobody), StoreError::Unreachable { .. }));
+    assert!(matches!(refused("redis://me:secret@127.0.0.1/secret"), StoreError::Url { .. }));
+
+    let server = Server::with(&["--requirepass", "hunter2"]);
+    let url = server.url();
+    let with = |login: &str| url.replace("redis://", &format!("redis://{login}@"));
+    for url in [url.clone(), with(":secret"), with("me:secret")] {
+        let error = refused(&url);
+        assert!(matches!(error, StoreError::Denied { .. }), "{error:?}");
+    }
+    drop(connect(&with(":hunter2")));
+
+    // Keys of a newer version, and keys of somebody else.
+    let server = Server::with(&[]);
+    server.cli(&["SET", "newer:version", "9"]);
+    server.cli(&["SET", "mine:version", "hello"]);
+    server.cli(&["RPUSH", "list:version", "1"]);
+    let url = |prefix: &str| format!("redis://127.0.0.1:{}/?prefix={prefix}", server.port);
+    assert!(matches!(refused(&url("newer")), StoreError::Newer { found: 9, known: 1, .. }));
+    for prefix in ["mine", "list"] {
+        let error = refused(&url(prefix));
+        assert!(matches!(error, StoreError::NotAStore { .. }), "{error:?}");
+    }
+    // A user without rights.
+    server.cli(&["ACL", "SETUSER", "guest", "on", ">secret", "~*", "-@all", "+ping", "+info"]);
+    let error = refused(&url("guest").replace("redis://", "redis://guest:secret@"));
+    assert!(matches!(error, StoreError::Denied { .. }), "{error:?}");
+    assert_eq!(server.cli(&["EXISTS", "guest:version"]), "0");
+    // A database that the server does not have.
+    let error = refused(&format!("redis://127.0.0.1:{}/999", server.port));
+    assert!(matches!(error, StoreError::Backend { .. } | StoreError::Missing { .. }), "{error:?}");
+}
+
+#[test]
+fn a_replica_can_be_read_and_a_full_server_too() {
+    let primary = Server::with(&[]);
+    let prefix = "redis://127.0.0.1";
+    let log = name("one");
+    let record = |text: &str| vec![Record::new(format!("{{\"a\":\"{text}\"}}")).text(text)];
+    let store = connect(&format!("{prefix}:{}", primary.port));
+    block_on(store.append(&log, 0, record("zero"), None)).unwrap();
+    let replica = Server::with(&["--replicaof", "127.0.0.1", &primary.port.to_string()]);
+    let begun = std::time::Instant::now();
+    while !replica.cli(&["INFO", "replication"]).contains("master_link_status:up") {
+        assert!(begun.elapsed() < Duration::from_secs(30));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let url = format!("{prefix}:{}", replica.port);
+    let copy = block_on(RedisStore::connect_with(&url, Duration::from_secs(1))).unwrap();
+    assert_eq!(block_on(copy.read(&log, 0..9)).unwrap().len(), 1);
+    let error = without_secrets(block_on(copy.append(&log, 1, record("secret"), None)).unwrap_err());
+    assert!(matches!(error, StoreError::ReadOnly { .. }), "{error:?}");
+
+    primary.cli(&["CONFIG", "SET", "maxmemory", "1mb"]);
+    let error = without_secrets(block_on(store.append(&log, 1, record("secret"), None)).unwrap_err());
+    assert!(matches!(error, StoreError::Full { .. }), "{error:?}");
+    assert_eq!(block_on(store.read(&log, 0..9)).unwrap().len(), 1);
+    primary.cli(&["CONFIG", "SET", "maxmemory", "0"]);
+    block_on(store.append(&log, 1, record("one"), None)).unwrap();
+}
+
+#[test]
+fn a_server_with_a_certificate_is_asked_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (key, certificate) = (folder.path().join("key"), folder.path().join("crt"));
+    let made = Command::new("openssl")
+        .args(["req", "-new", "-x509", "-days", "2", "-nodes", "-subj", "/CN=localhost"])
+        .args(["-addext", "subjectAltName=DNS:localhost", "-addext", "basicConstraints=critical,CA:FALSE", "-keyout"])
+        .arg(&key)
+        .arg("-out")
+        .arg(&certificate)
+        .output()
+        .unwrap();
+    assert!(made.status.success());
+    let (key, certificate) = (key.display().to_string(), certificate.display().to_string());
+    let port = free_port();
+    let tls = port.to_string();
+    let settings = ["--tls-port", &tls, "--tls-cert-file", &certificate, "--tls-key-file", &key];
+    let _server =
+        Server::with(&[&settings[..], &["--tls-auth-clients", "no", "--tls-ca-cert-file", &certificate]].concat());
+    let url = format!("rediss://localhost:{port}");
+    block_on(conformance::keeps_logs(&connect(&format!("{url}/?cacert={certificate}"))));
+    drop(connect(&format!("{url}/?insecure=true")));
+    // Not with the certificates of the system, and not under another name.
+    for wrong in [url.clone(), format!("rediss://127.0.0.1:{port}/?cacert={certificate}")] {
+        assert!(matches!(refused(&wrong), StoreError::Unreachable { .. }), "{wrong}");
+    }
+    let missing = refused(&format!("{url}/?cacert=/nowhere"));
+    assert!(matches!(missing, StoreError::Backend { .. }), "{missing:?}");
+}
