@@ -1,6 +1,7 @@
 //! The command line: the commands, their options and their help.
 
 mod facts;
+mod sessions;
 mod tune;
 
 #[cfg(feature = "mcp")]
@@ -17,6 +18,7 @@ use lookback::{LogName, memory::Memory};
 use crate::store::{self, NoLocation};
 
 pub(crate) use facts::{AddArgs, FactsCommand, Place, RecallArgs, Whose, WhoseExactly, WithinArgs};
+pub(crate) use sessions::SessionsCommand;
 pub(crate) use tune::TuneArgs;
 
 /// Decides what a language model sees of a long conversation.
@@ -432,102 +434,4 @@ pub(crate) struct ModelArg {
     /// The model, which decides how tokens are counted and how large the context window is
     #[arg(id = "model", long, value_name = "MODEL")]
     pub(crate) name: Option<String>,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum SessionsCommand {
-    /// List the sessions in a store
-    #[command(after_help = "Example:\n  lookback sessions list --json | jq -r .session")]
-    List {
-        #[command(flatten)]
-        store: StoreArg,
-        /// Print a JSON line for each session
-        #[arg(long)]
-        json: bool,
-    },
-    /// Show all messages of a session, and which of them are in the window
-    #[command(after_help = "Example:\n  lookback sessions show replay/session")]
-    Show {
-        /// The session
-        name: String,
-        #[command(flatten)]
-        store: StoreArg,
-        /// Print every entry of the log as a JSON line, exactly as it is stored
-        #[arg(long)]
-        json: bool,
-    },
-    /// Print the window of a session: the messages that a model would see
-    #[command(after_help = "Example:\n  lookback sessions window replay/session | jq length")]
-    Window {
-        /// The session
-        name: String,
-        #[command(flatten)]
-        store: StoreArg,
-    },
-    /// Show what each model call of a session sent and cost, and what it would have cost without a window
-    ///
-    /// A model call is assumed before each assistant message, except one that comes first. The prompt cache is simulated,
-    /// and the usage that the provider reported corrects the figures of its call.
-    #[command(after_help = "\
-Examples:
-  lookback sessions calls replay/session
-  lookback sessions calls replay/session --json | jq .cost")]
-    Calls {
-        /// The session
-        name: String,
-        #[command(flatten)]
-        prices: PricesArg,
-        #[command(flatten)]
-        store: StoreArg,
-        /// Print a JSON line for each call, and then one with the totals
-        #[arg(long)]
-        json: bool,
-    },
-    /// Print the whole history of a session as a recording
-    ///
-    /// Prints one message per line. If the session has a system prompt outside its messages, or tools, prints one line
-    /// for all.
-    #[command(after_help = "Example:\n  lookback sessions export replay/session | lookback replay -")]
-    Export {
-        /// The session
-        name: String,
-        #[command(flatten)]
-        store: StoreArg,
-    },
-    /// Search messages by words, including those that have left the window
-    ///
-    /// A message is found if it has any of the words, in any form. The best come first.
-    #[command(
-        after_help = "Examples:\n  lookback sessions search \"worse than the bug\"\n  lookback sessions search \"late \
-                      stand\" --speaker assistant"
-    )]
-    Search {
-        /// The words, such as a question; a phrase in quotation marks is found word for word
-        query: String,
-        /// Search this session only
-        #[arg(long, value_name = "NAME")]
-        session: Option<String>,
-        #[command(flatten)]
-        within: WithinArgs,
-        /// The maximum number of results
-        #[arg(long, value_name = "N", default_value_t = 20)]
-        limit: usize,
-        #[command(flatten)]
-        store: StoreArg,
-        /// Print a JSON line for each result
-        #[arg(long)]
-        json: bool,
-    },
-    /// Delete sessions with their facts and summaries
-    #[command(after_help = "Example:\n  lookback sessions delete replay/session")]
-    Delete {
-        /// The sessions
-        #[arg(required_unless_present = "all", conflicts_with = "all")]
-        names: Vec<String>,
-        /// Delete everything in the store, including shared facts
-        #[arg(long)]
-        all: bool,
-        #[command(flatten)]
-        store: StoreArg,
-    },
 }

@@ -53,6 +53,10 @@ pub(crate) enum Failure {
     KbFolder(String),
     #[error("there is no session `{name}` in {store}")]
     NoSession { name: String, store: String },
+    #[error("session `{session}`: {error}")]
+    Import { session: String, error: Error },
+    #[error("there is another session `{session}` in {store}; delete it, or give the transcript another `id`")]
+    OtherSession { session: String, store: String },
     #[error(transparent)]
     Copy(#[from] CopyError),
     #[error(transparent)]
@@ -128,6 +132,7 @@ impl Failure {
                 Refused::Gone { .. } | Refused::Private { .. } | Refused::NoBlocker { .. } | Refused::Trusted { .. },
             ))
             | Failure::NoFact { .. }
+            | Failure::OtherSession { .. }
             | Failure::NoSession { .. } => 1,
             Failure::Unreadable { .. }
             | Failure::Text { .. }
@@ -145,6 +150,7 @@ impl Failure {
             | Failure::Session(_)
             | Failure::Store(_)
             | Failure::KbFolder(_)
+            | Failure::Import { .. }
             | Failure::Copy(_)
             | Failure::Memory(_)
             | Failure::Export { .. }

@@ -1,6 +1,8 @@
 //! `lookback sessions`: reads and deletes the sessions in a store.
 
 mod calls;
+mod import;
+mod prune;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
@@ -11,9 +13,9 @@ use lookback::engine::LogState;
 use lookback::memory::{Facts, Memory, Scope};
 use lookback::search::Query;
 use lookback::session::{self, HistoryEntry};
-use lookback::store::{Derived, LogInfo, LogName, purge};
+use lookback::store::{Derived, LogInfo, LogName, Retention, purge};
 use lookback::transcript::Millis;
-use lookback::{Dialect, Engine, Error, Preamble, Session, Settings, Store, StoreError};
+use lookback::{Dialect, Durability, Engine, Error, Preamble, Session, Settings, Store, StoreError};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -34,6 +36,15 @@ pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
             let log = session.map(|name| known(&*store, &name, place)).transpose()?;
             let query = Query::new(&query).within(within.into());
             return search(&*store, query, log.as_ref(), limit, json);
+        }
+        SessionsCommand::Prune { unused_for, keep, yes, store, json } => {
+            let retention = Retention::default().unused_since(unused_for).keep(keep);
+            prune::run(&*open(&store)?, &retention, yes, json)?;
+        }
+        SessionsCommand::Import { files, dialect, store } => {
+            let location = store.location()?;
+            let opened = store::open(&location, Opening::Made(Durability::Disk))?;
+            import::run(&files, dialect.name.0, &opened, &location.to_string())?;
         }
         SessionsCommand::Delete { all: true, store, .. } => {
             let store = open(&store)?;

@@ -2,6 +2,10 @@
 
 use std::fs;
 
+use futures_lite::future::block_on;
+use lookback::store::Record;
+use lookback::{LogName, SqliteStore, Store};
+
 use crate::common::Lab;
 
 fn replayed() -> Lab {
@@ -42,4 +46,64 @@ fn a_damaged_store_is_said_to_be_so() {
     assert!(run.stderr.contains("1 fault"), "{}", run.stderr);
     // It is not copied into another store, where it would seem whole.
     lab.run(&["store", "migrate", "notes/", "copy.db"]).fails(2, "was altered after it was written");
+}
+
+#[test]
+fn a_recording_is_imported_whole_and_once() {
+    let lab = Lab::new().with_example();
+    lab.run(&["sessions", "import", "session.jsonl"]).out();
+    let exported = lab.run(&["sessions", "export", "session"]).out().to_owned();
+    fs::create_dir(lab.path("again")).unwrap();
+    fs::write(lab.path("again/session.jsonl"), &exported).unwrap();
+    let run = lab.run(&["sessions", "import", "again"]);
+    assert!(run.stderr.contains("imported 0 messages of 1 session"), "{}", run.stderr);
+    assert_eq!(lab.run(&["sessions", "export", "session"]).out(), exported);
+    // The rest of a session that is known is appended.
+    let longer = "{\"id\":\"short\",\"messages\":[{\"role\":\"user\",\"content\":\"one\"}";
+    fs::write(lab.path("a.jsonl"), format!("{longer}]}}\n")).unwrap();
+    let more = ",{\"role\":\"assistant\",\"content\":\"two\"}";
+    fs::write(lab.path("b.jsonl"), format!("{longer}{more}]}}\n")).unwrap();
+    let imported = |file: &str| lab.run(&["sessions", "import", file]).stderr;
+    assert!(imported("a.jsonl").contains("imported 1 message of 1 session"));
+    assert!(imported("b.jsonl").contains("imported 1 message of 1 session"));
+    lab.run(&["sessions", "import", "a.jsonl"]).fails(1, "there is another session `short`");
+    fs::write(lab.path("c.jsonl"), format!("{longer}]}}\n").replace("short", "../up")).unwrap();
+    lab.run(&["sessions", "import", "c.jsonl"]).fails(2, "no part of a session's name");
+}
+
+#[test]
+fn sessions_are_pruned_by_age_and_number_after_they_were_listed() {
+    let lab = Lab::new();
+    let store = SqliteStore::open(lab.path("s.db")).unwrap();
+    let tenant = store.scoped(&"acme".parse().unwrap()).unwrap();
+    let day = 86_400_000_i64;
+    let now = jiff::Timestamp::now().as_millisecond();
+    let names: Vec<LogName> = ["a", "b", "c"].iter().map(|name| name.parse().unwrap()).collect();
+    block_on(async {
+        for (name, days) in names.iter().zip([100, 50, 1]) {
+            let record = || vec![Record::new("{}").text("apple")];
+            store.append(name, 0, record(), Some(now - days * day)).await.unwrap();
+            tenant.append(name, 0, record(), Some(now - days * day)).await.unwrap();
+        }
+        // Facts are used, too.
+        store.append(&names[0].facts_of(), 0, vec![Record::new("{}")], Some(now - 60 * day)).await.unwrap();
+        store.append(&names[0].shared_of(), 0, vec![Record::new("{}")], Some(now - 900 * day)).await.unwrap();
+    });
+    let prune = |arguments: &[&str]| {
+        let run = lab.run(&[&["sessions", "prune", "--store", "s.db", "--json"][..], arguments].concat());
+        run.out();
+        let of = |line: &serde_json::Value| format!("{}{}", line["tenants"].as_array().unwrap().len(), line["session"]);
+        run.lines().iter().map(of).collect::<Vec<_>>().join(" ").replace('"', "")
+    };
+    assert_eq!(prune(&["--unused-for", "90d"]), "1a");
+    assert_eq!(prune(&["--unused-for", "40d"]), "0a 0b 1a 1b");
+    assert_eq!(prune(&["--unused-for", "90d", "--keep", "2"]), "0a 1a");
+    assert_eq!(prune(&["--keep", "2"]), "0a 1a");
+    assert_eq!(prune(&["--keep", "2"]), "0a 1a", "nothing was deleted");
+    assert_eq!(prune(&["--keep", "2", "--yes"]), "0a 1a");
+    assert_eq!(prune(&["--keep", "2", "--yes"]), "");
+    let left = block_on(store.list("")).unwrap();
+    assert_eq!(left.iter().map(|log| log.name.as_str()).collect::<Vec<_>>(), ["b", "c", "memory:a:shared"]);
+    lab.run(&["sessions", "prune", "--store", "s.db"]).fails(2, "--unused-for");
+    lab.run(&["sessions", "prune", "--store", "s.db", "--unused-for", "soon"]).fails(2, "--unused-for");
 }

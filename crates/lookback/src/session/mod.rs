@@ -14,6 +14,7 @@ mod search;
 mod source;
 mod summaries;
 mod sync;
+mod unclear;
 mod window;
 mod writing;
 
@@ -46,6 +47,7 @@ pub use window::Window;
 use self::log::{load, read};
 use self::policy::{Bound, Policies};
 use self::summaries::Summaries;
+use self::unclear::Unclear;
 use crate::search::Query;
 use crate::store::{IntoStore, LogName, Store};
 
@@ -91,6 +93,8 @@ pub struct Session {
     /// Whether the engine may differ from the store, because a write failed or its future was dropped. If so, the store
     /// is read again before anything else.
     stale: bool,
+    /// The last append, if it is not known whether it was written.
+    unclear: Option<Unclear>,
     /// Tokens of the last window by Lookback's own count, for comparison with the provider's usage report.
     sent: u64,
 }
@@ -136,6 +140,7 @@ impl Session {
             told_cold: false,
             reductions: 0,
             stale: false,
+            unclear: None,
             sent: 0,
         })
     }

@@ -9,6 +9,8 @@ use lookback_core::{Message, Preamble};
 
 use super::{Error, Session, now, shared};
 use crate::recording::RecordedMessage;
+#[cfg(doc)]
+use crate::store::StoreError;
 
 impl Session {
     /// Appends a message from the client, with the current time. Returns the positions of its entries in the log: one,
@@ -16,7 +18,9 @@ impl Session {
     /// the only system message.
     ///
     /// # Errors
-    /// Returns an error if the session's dialect cannot express the message, or if the store fails.
+    /// Returns an error if the session's dialect cannot express the message, or if the store fails. If a server did not
+    /// answer, it may have written the message all the same (see [`StoreError::is_unclear`]). Push the message again, before
+    /// anything else: if it was written, it is found, and not written twice.
     ///
     /// ```
     /// # futures_lite::future::block_on(async {
@@ -98,8 +102,12 @@ impl Session {
         if origin != Origin::Lookback {
             self.reductions = 0;
         }
-        let written = self.commit(|engine| Ok(engine.receive(message.clone(), origin, time)?)).await?;
-        Ok(written.messages())
+        let digests = vec![message.digest()];
+        if let Some(positions) = self.pushed_before(&digests).await? {
+            return Ok(positions);
+        }
+        let written = self.commit(|engine| Ok(engine.receive(message.clone(), origin, time)?)).await;
+        Ok(self.remember_pushed(digests, written)?.messages())
     }
 
     /// Appends several messages of one origin, each with a time of its own: all or none, in one write. Returns their
@@ -123,7 +131,12 @@ impl Session {
             }
             Ok(entries)
         };
-        Ok(self.commit(change).await?.messages())
+        let digests: Vec<u128> = messages.iter().map(|(message, _)| message.digest()).collect();
+        if let Some(positions) = self.pushed_before(&digests).await? {
+            return Ok(positions);
+        }
+        let written = self.commit(change).await;
+        Ok(self.remember_pushed(digests, written)?.messages())
     }
 
     /// Appends a message from the client that is shown whole, even if the policy shortens results on arrival.

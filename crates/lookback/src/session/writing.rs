@@ -6,6 +6,7 @@ use lookback_core::engine::{Engine, WindowOutcome};
 use lookback_core::transcript::{Entry, Position};
 
 use super::log::{load, record};
+use super::unclear::Unclear;
 use super::{CompactEnd, CompactStart, CompactionOutcome, Error, Session, TRIES, now};
 use crate::store::StoreError;
 
@@ -135,11 +136,16 @@ impl Session {
             }
             records.push(record(&self.name, position, entry, Some(label))?);
         }
+        self.unclear = None;
         if !records.is_empty() {
+            let checksums = self.checksums(at, &records);
             match self.store.append(&self.name, at, records, now()).await {
                 Ok(()) => {}
                 Err(StoreError::Conflict { .. }) => return Ok(None),
-                Err(error) => return Err(error.into()),
+                Err(error) => {
+                    self.unclear = error.is_unclear().then(|| Unclear::new(checksums, at));
+                    return Err(error.into());
+                }
             }
         }
         self.stale = false;

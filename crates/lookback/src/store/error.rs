@@ -176,6 +176,18 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// Returns whether the store may have done what it was asked all the same: a server did not answer.
+    ///
+    /// ```
+    /// use lookback::StoreError;
+    ///
+    /// let late = StoreError::Late { place: "redis://host".to_owned(), limit: std::time::Duration::from_secs(5) };
+    /// assert!(late.is_unclear() && !StoreError::Conflict { at: 0, end: 1 }.is_unclear());
+    /// ```
+    pub fn is_unclear(&self) -> bool {
+        matches!(self, StoreError::Late { .. } | StoreError::Unreachable { .. })
+    }
+
     /// Creates the error for a record that cannot be read.
     pub fn damaged(log: &LogName, position: u64, damage: Damage) -> Self {
         StoreError::Damaged { log: log.to_string(), position, damage: Box::new(damage) }

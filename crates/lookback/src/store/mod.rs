@@ -16,6 +16,7 @@ mod postgres;
 mod record;
 #[cfg(feature = "redis")]
 mod redis;
+mod retention;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod tenant;
@@ -43,6 +44,7 @@ pub use name::{BadName, Derived, LogName};
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;
 pub use record::{Head, Hit, LogInfo, Record};
+pub use retention::{Expired, Retention, expired, prune};
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;
 pub use tenant::{BadTenant, Scope, Tenant};
@@ -260,13 +262,18 @@ fn refuse_special(path: &std::path::Path) -> Result<(), StoreError> {
 /// # Errors
 /// Returns an error if the store fails.
 pub async fn purge(store: &dyn Store, session: &LogName) -> Result<bool, StoreError> {
+    Ok(store.delete(&logs_of(store, session).await?).await? > 0)
+}
+
+/// A session's own log, and those that are derived from it.
+async fn logs_of(store: &dyn Store, session: &LogName) -> Result<Vec<LogName>, StoreError> {
     let mut logs = vec![session.clone(), session.facts_of()];
     for summaries in [Some(session.summary_of()), session.old_summary_of()].into_iter().flatten() {
         if crate::session::are_summaries_of(store, &summaries, session).await? {
             logs.push(summaries);
         }
     }
-    Ok(store.delete(&logs).await? > 0)
+    Ok(logs)
 }
 
 /// Something that a session or a memory can be opened on: a store, or an [`Arc`] of one, which is shared and not

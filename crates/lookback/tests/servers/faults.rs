@@ -57,6 +57,32 @@ pub(crate) fn an_append_whose_answer_was_late_is_recognized_when_it_is_made_agai
     assert!(matches!(refused, StoreError::Conflict { at: 1, end: 2 }), "{refused:?}");
 }
 
+pub(crate) fn a_message_that_is_pushed_again_after_its_answer_was_lost_is_there_once(server: &dyn Backend) {
+    let proxy = Proxy::to(server.port());
+    let url = server.empty();
+    let store = server.connect_with(&server.by_way_of(&url, proxy.port), Duration::from_millis(300)).unwrap();
+    let mut session = block_on(Session::open(store, "chat", Settings::default())).unwrap();
+    let mut push = |text: &str, delay: u64| {
+        proxy.delay(delay);
+        let pushed = block_on(session.push(Message::user(text)));
+        proxy.delay(0);
+        std::thread::sleep(Duration::from_millis(delay + 100));
+        pushed
+    };
+    assert_eq!(push("zero", 0).unwrap(), [0]);
+    assert!(push("one", 700).is_err());
+    assert_eq!(push("one", 0).unwrap(), [1], "again");
+    assert_eq!(push("one", 0).unwrap(), [2], "said twice");
+    assert!(push("three", 700).is_err());
+    assert_eq!(push("four", 0).unwrap(), [4], "the third is not taken back");
+    drop(session);
+    let bodies = block_on(server.connect(&url).read(&name("chat"), 0..u64::MAX)).unwrap();
+    for (body, said) in bodies.iter().zip(["zero", "one", "one", "three", "four"]) {
+        assert!(body.contains(said), "{body}");
+    }
+    assert_eq!(bodies.len(), 5);
+}
+
 pub(crate) fn a_server_that_restarts_holds_a_store_up_and_loses_nothing(server: &dyn Backend) {
     let url = server.empty();
     let store = server.connect_with(&url, Duration::from_secs(20)).unwrap();
@@ -154,6 +180,7 @@ macro_rules! faults {
         faults!($server::shared(), [
             an_append_whose_connection_is_cut_is_done_once,
             an_append_whose_answer_was_late_is_recognized_when_it_is_made_again,
+            a_message_that_is_pushed_again_after_its_answer_was_lost_is_there_once,
             a_session_asks_its_server_as_rarely_as_it_can,
         ]);
         faults!($server::new(), [

@@ -1,0 +1,155 @@
+//! The command line of `lookback sessions`.
+
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Subcommand};
+use lookback::transcript::Millis;
+
+use super::{DialectArg, PricesArg, StoreArg, WithinArgs};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SessionsCommand {
+    /// List the sessions in a store
+    #[command(after_help = "Example:\n  lookback sessions list --json | jq -r .session")]
+    List {
+        #[command(flatten)]
+        store: StoreArg,
+        /// Print a JSON line for each session
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show all messages of a session, and which of them are in the window
+    #[command(after_help = "Example:\n  lookback sessions show replay/session")]
+    Show {
+        /// The session
+        name: String,
+        #[command(flatten)]
+        store: StoreArg,
+        /// Print every entry of the log as a JSON line, exactly as it is stored
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the window of a session: the messages that a model would see
+    #[command(after_help = "Example:\n  lookback sessions window replay/session | jq length")]
+    Window {
+        /// The session
+        name: String,
+        #[command(flatten)]
+        store: StoreArg,
+    },
+    /// Show what each model call of a session sent and cost, and what it would have cost without a window
+    ///
+    /// A model call is assumed before each assistant message, except one that comes first. The prompt cache is simulated,
+    /// and the usage that the provider reported corrects the figures of its call.
+    #[command(after_help = "\
+Examples:
+  lookback sessions calls replay/session
+  lookback sessions calls replay/session --json | jq .cost")]
+    Calls {
+        /// The session
+        name: String,
+        #[command(flatten)]
+        prices: PricesArg,
+        #[command(flatten)]
+        store: StoreArg,
+        /// Print a JSON line for each call, and then one with the totals
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the whole history of a session as a recording
+    ///
+    /// Prints one message per line. If the session has a system prompt outside its messages, or tools, prints one line
+    /// for all.
+    #[command(after_help = "Example:\n  lookback sessions export replay/session | lookback replay -")]
+    Export {
+        /// The session
+        name: String,
+        #[command(flatten)]
+        store: StoreArg,
+    },
+    /// Search messages by words, including those that have left the window
+    ///
+    /// A message is found if it has any of the words, in any form. The best come first.
+    #[command(
+        after_help = "Examples:\n  lookback sessions search \"worse than the bug\"\n  lookback sessions search \"late \
+                      stand\" --speaker assistant"
+    )]
+    Search {
+        /// The words, such as a question; a phrase in quotation marks is found word for word
+        query: String,
+        /// Search this session only
+        #[arg(long, value_name = "NAME")]
+        session: Option<String>,
+        #[command(flatten)]
+        within: WithinArgs,
+        /// The maximum number of results
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+        #[command(flatten)]
+        store: StoreArg,
+        /// Print a JSON line for each result
+        #[arg(long)]
+        json: bool,
+    },
+    /// Delete sessions with their facts and summaries
+    #[command(after_help = "Example:\n  lookback sessions delete replay/session")]
+    Delete {
+        /// The sessions
+        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        names: Vec<String>,
+        /// Delete everything in the store, including shared facts
+        #[arg(long)]
+        all: bool,
+        #[command(flatten)]
+        store: StoreArg,
+    },
+    /// Delete the sessions that were not used for long, or are too many
+    ///
+    /// Lists what would be deleted, and deletes it with --yes: sessions with their facts and summaries, in every tenant.
+    /// Shared facts are kept.
+    #[command(after_help = "\
+Examples:
+  lookback sessions prune --unused-for 90d
+  lookback sessions prune --keep 1000 --yes")]
+    #[command(group(ArgGroup::new("which").required(true).multiple(true).args(["unused_for", "keep"])))]
+    Prune {
+        /// Delete those that were not used for so long, such as 12h, 90d or 1y
+        #[arg(long, value_name = "TIME", value_parser = ago)]
+        unused_for: Option<Millis>,
+        /// Keep this many of each tenant, and delete those that were used before
+        #[arg(long, value_name = "N")]
+        keep: Option<usize>,
+        /// Delete them, and do not only list them
+        #[arg(long)]
+        yes: bool,
+        #[command(flatten)]
+        store: StoreArg,
+        /// Print a JSON line for each session
+        #[arg(long)]
+        json: bool,
+    },
+    /// Read recordings into the store, such as `sessions export` writes
+    ///
+    /// Each transcript becomes a session of the name that it has in the recording, or of its file. Nothing is cut, and
+    /// nothing is written over: if there is a session of this name, it must have the same messages, and those that it
+    /// does not have are appended.
+    #[command(after_help = "\
+Example:
+  lookback sessions import examples/session.jsonl")]
+    Import {
+        /// Recordings, or folders of recordings; `-` reads standard input
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+        #[command(flatten)]
+        dialect: DialectArg,
+        #[command(flatten)]
+        store: StoreArg,
+    },
+}
+
+/// Parses a span of time, and returns the moment that was so long ago.
+fn ago(text: &str) -> Result<Millis, jiff::Error> {
+    let span: jiff::Span = text.parse()?;
+    let now = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC);
+    Ok(now.checked_sub(span.abs())?.timestamp().as_millisecond())
+}
