@@ -14,6 +14,8 @@ pub(super) use attempt::{Attempt, Unresolved};
 
 /// How long a call tries to reach a server that does not answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+/// What is longer than any process lives, and can be added to a time.
+const FOREVER: Duration = Duration::from_secs(60 * 60 * 24 * 365 * 30);
 /// The first and the longest wait between two tries.
 const WAITS: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(500));
 
@@ -37,7 +39,8 @@ pub(super) struct Tries {
 
 impl Tries {
     pub(super) fn new(patience: Duration) -> Self {
-        Tries { deadline: Instant::now() + patience, wait: WAITS.0 }
+        let now = Instant::now();
+        Tries { deadline: now.checked_add(patience).unwrap_or(now + FOREVER), wait: WAITS.0 }
     }
 
     /// Waits before the next try. Returns `false` if there is no time for one.

@@ -35,7 +35,6 @@ pub(super) async fn append(
     let packed =
         packed.map_err(|source| StoreError::Backend { place: server.place.clone(), source: Box::new(source) })?;
     let earlier = server.unresolved.take(scope, log, &packed.attempt);
-    let mut is_unclear = earlier.is_some();
     let attempt = earlier.unwrap_or_else(|| packed.attempt.clone());
     let command = packed.command(server, scope, log, attempt.nonce, time);
     let mut tries = Tries::new(server.patience);
@@ -44,10 +43,9 @@ pub(super) async fn append(
             Ok(()) => return Ok(()),
             Err(failure) => failure,
         };
-        is_unclear |= failure.is_unclear();
         if !failure.may_pass() || !tries.again().await {
-            let is_refused = matches!(failure, Failure::Store(StoreError::Conflict { .. }));
-            if is_unclear && !is_refused {
+            // Whatever failed: an earlier try, or the driver's own, may have written it.
+            if !matches!(failure, Failure::Store(StoreError::Conflict { .. })) {
                 server.unresolved.keep(scope, log, attempt);
             }
             return Err(explain(&server.place, server.patience, failure));
@@ -66,7 +64,8 @@ async fn once(
     let mut pipeline = redis::pipe();
     pipeline.add_command(command.clone());
     if server.wait > 0 {
-        let left = tries.deadline.saturating_duration_since(Instant::now());
+        // The answer must come before the call gives up, which would end the connection.
+        let left = tries.deadline.saturating_duration_since(Instant::now()) * 3 / 4;
         pipeline.cmd("WAIT").arg(server.wait).arg(u64::try_from(left.as_millis()).unwrap_or(u64::MAX).max(1));
     }
     // An eraser may take the name away before there is a log. So it is given once more.
@@ -74,7 +73,7 @@ async fn once(
     if is_apart {
         name(server, tries, scope, log).await?;
     }
-    let answers = server.once(tries, &Call::Script(pipeline, &APPEND)).await?;
+    let answers = server.once(tries, &Call::Script { pipeline, script: &APPEND, waits: server.wait > 0 }).await?;
     if is_apart {
         name(server, tries, scope, log).await?;
     }

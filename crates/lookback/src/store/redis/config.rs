@@ -49,7 +49,11 @@ impl Settings {
     pub(super) fn parse(url: &str) -> Result<Self, StoreError> {
         let wrong = |reason: &'static str| StoreError::Url { reason };
         let (scheme, rest) = url.split_once("://").unwrap_or((url, ""));
-        let is_tls = matches!(scheme, "rediss" | "valkeys");
+        let is_tls = match scheme {
+            "redis" | "valkey" => false,
+            "rediss" | "valkeys" => true,
+            _ => return Err(wrong("expected redis://, rediss://, valkey:// or valkeys:// at its beginning")),
+        };
         let (base, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, database) = base.split_once('/').unwrap_or((base, ""));
         let (login, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
@@ -211,6 +215,8 @@ mod tests {
     fn a_url_that_is_wrong_is_refused_without_quoting_it() {
         for url in [
             "redis://",
+            "Rediss://me:secret@host",
+            "https://me:secret@host",
             "redis://me:secret@",
             "redis://me:secret@host:port",
             "redis://me:sec/ret@host",

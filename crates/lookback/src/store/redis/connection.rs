@@ -7,13 +7,14 @@ use async_lock::Mutex;
 use redis::aio::{ConnectionLike, MultiplexedConnection};
 use redis::cluster::ClusterClientBuilder;
 use redis::cluster_async::ClusterConnection;
+use redis::cluster_routing::{MultipleNodeRoutingInfo, RoutingInfo};
 use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue, IntoConnectionInfo,
     Pipeline, RedisConnectionInfo, RedisError, RedisFuture, RedisResult, Script, TlsCertificates, TlsMode, Value,
 };
 use tokio::task::JoinSet;
-use tokio::time::timeout_at;
+use tokio::time::{Instant, timeout_at};
 
 use super::config::Settings;
 use super::fault::{Failure, code, explain};
@@ -21,6 +22,8 @@ use super::risk::Risk;
 use crate::store::StoreError;
 use crate::store::network::{Tries, Unresolved};
 
+/// How long one host may take to accept a connection.
+const LONGEST_FOR_A_HOST: Duration = Duration::from_secs(2);
 /// How many commands are sent to a cluster at once.
 const AT_ONCE: usize = 100;
 
@@ -28,9 +31,9 @@ const AT_ONCE: usize = 100;
 pub(super) struct Server {
     settings: Settings,
     certificates: TlsCertificates,
-    links: Vec<Mutex<Option<Link>>>,
-    /// The connection that is used next.
-    next: AtomicUsize,
+    links: Links,
+    /// Connections for appends that wait for replicas, and hold up what comes behind them.
+    waiting: Links,
     is_cluster: bool,
     /// Where it is, without the password.
     pub(super) place: String,
@@ -59,8 +62,8 @@ impl Server {
         }
         let mut server = Server {
             certificates: TlsCertificates { client_tls: None, root_cert },
-            links: (0..settings.connections).map(|_| Mutex::default()).collect(),
-            next: AtomicUsize::new(0),
+            links: Links::new(settings.connections),
+            waiting: Links::new(settings.connections),
             is_cluster: false,
             prefix: settings.prefix.clone(),
             wait: settings.wait,
@@ -72,14 +75,19 @@ impl Server {
             patience,
         };
         let info: String = server.ask(redis::cmd("INFO").take()).await?;
+        // Who may not ask for it may still use the server.
+        let synced = server.ask::<Vec<String>>(redis::cmd("CONFIG").arg("GET").arg("appendfsync").take()).await;
+        let synced = synced.ok().and_then(|synced| synced.into_iter().nth(1));
+        server.risks = Risk::all(&info, synced.as_deref(), server.ttl.is_some());
         server.is_cluster = info.lines().any(|line| line == "cluster_enabled:1");
         if server.is_cluster {
             // They were made for a server that is by itself.
-            server.links = (0..server.settings.connections).map(|_| Mutex::default()).collect();
+            server.links = Links::new(server.settings.connections);
+        } else if server.settings.hosts.len() > 1 && server.settings.sentinel.is_none() {
+            // Each connection might be to another server.
+            let reason = "several hosts are nodes of a cluster, or Sentinels, which need the parameter `sentinel`";
+            return Err(StoreError::Url { reason });
         }
-        // Who may not ask for it may still use the server.
-        let synced = server.ask::<Vec<String>>(redis::cmd("CONFIG").arg("GET").arg("appendfsync").take()).await;
-        server.risks = Risk::all(&info, synced.ok().and_then(|synced| synced.into_iter().nth(1)).as_deref());
         Ok(server)
     }
 
@@ -107,7 +115,7 @@ impl Server {
     ) -> Result<T, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("EVALSHA").arg(script.get_hash()).arg(keys.len()).arg(keys).arg(args);
-        let mut values = self.again(self.patience, &Call::Script(pipeline, script)).await?;
+        let mut values = self.again(self.patience, &Call::Script { pipeline, script, waits: false }).await?;
         self.understood(values.pop().unwrap_or(Value::Nil))
     }
 
@@ -117,6 +125,11 @@ impl Server {
             return Ok(Vec::new());
         }
         self.again(patience, &Call::Each(commands)).await
+    }
+
+    /// Runs a command on each primary, and returns their answers.
+    pub(super) async fn everywhere(&self, command: Cmd) -> Result<Vec<Value>, StoreError> {
+        self.again(self.patience, &Call::Everywhere(command)).await
     }
 
     /// Tries until it is done, or until there is no time left.
@@ -132,35 +145,38 @@ impl Server {
 
     /// Tries once.
     pub(super) async fn once(&self, tries: &Tries, call: &Call) -> Result<Vec<Value>, Failure> {
-        let at = self.next.fetch_add(1, Ordering::Relaxed) % self.links.len();
-        let Some(kept) = self.links.get(at) else { return Err(Failure::Late) };
-        let linked = timeout_at(tries.deadline, self.link(kept)).await.map_err(|_| Failure::Late)?;
+        let begun = Instant::now();
+        let links = if matches!(call, Call::Script { waits: true, .. }) { &self.waiting } else { &self.links };
+        let linked = timeout_at(tries.deadline, self.link(links)).await.map_err(|_| Failure::Late)?;
         let mut link = linked?;
         let done = match timeout_at(tries.deadline, call.send(&mut link)).await {
             Ok(done) => done.map_err(Failure::Driver),
             Err(_) => Err(Failure::Late),
         };
         if done.as_ref().is_err_and(Failure::ends_connection) {
-            // The others may be as dead. A new one tells.
-            for kept in &self.links {
-                // One that is locked is being made.
-                if let Some(mut kept) = kept.try_lock() {
-                    kept.take();
-                }
-            }
+            self.links.drop_older(begun);
+            self.waiting.drop_older(begun);
         }
         done
     }
 
-    async fn link(&self, kept: &Mutex<Option<Link>>) -> Result<Link, Failure> {
+    async fn link(&self, links: &Links) -> Result<Link, Failure> {
+        let at = links.next.fetch_add(1, Ordering::Relaxed) % links.kept.len().max(1);
+        let Some(kept) = links.kept.get(at) else { return Err(Failure::Late) };
         let mut kept = kept.lock().await;
-        if let Some(link) = &*kept {
-            return Ok(link.clone());
+        if let Some(kept) = &*kept {
+            return Ok(kept.link.clone());
         }
         // The futures of the driver are deep. A box keeps the compiler from looking into them.
         let new: RedisFuture<'_, Link> = Box::pin(self.new_link());
         let link = new.await?;
-        Ok(kept.insert(link).clone())
+        *kept = Some(Kept { link: link.clone(), made: Instant::now() });
+        Ok(link)
+    }
+
+    /// How long one host may take, so that there is time for another one.
+    fn patience_for_a_host(&self) -> Duration {
+        (self.patience / 4).min(LONGEST_FOR_A_HOST)
     }
 
     async fn new_link(&self) -> RedisResult<Link> {
@@ -169,7 +185,7 @@ impl Server {
             let nodes = settings.hosts.iter().map(|host| self.info(host)).collect::<RedisResult<Vec<_>>>()?;
             let mut builder = ClusterClientBuilder::new(nodes)
                 .retries(3)
-                .connection_timeout(self.patience)
+                .connection_timeout(self.patience_for_a_host())
                 .response_timeout(self.patience)
                 .overall_response_timeout(None);
             if let Some(tls) = &settings.tls {
@@ -178,8 +194,9 @@ impl Server {
             }
             return Ok(Link::Cluster(builder.build()?.get_async_connection().await?));
         }
-        let config =
-            AsyncConnectionConfig::new().set_response_timeout(None).set_connection_timeout(Some(self.patience));
+        let config = AsyncConnectionConfig::new()
+            .set_response_timeout(None)
+            .set_connection_timeout(Some(self.patience_for_a_host()));
         if settings.sentinel.is_some() {
             return self.primary(&config).await;
         }
@@ -261,12 +278,42 @@ impl Server {
     }
 }
 
+/// Connections that take turns.
+struct Links {
+    kept: Vec<Mutex<Option<Kept>>>,
+    /// The one that is used next.
+    next: AtomicUsize,
+}
+
+struct Kept {
+    link: Link,
+    made: Instant,
+}
+
+impl Links {
+    fn new(count: usize) -> Self {
+        Links { kept: (0..count).map(|_| Mutex::default()).collect(), next: AtomicUsize::new(0) }
+    }
+
+    /// Drops the connections that were there before a call began that found one dead: the others may be dead, too.
+    fn drop_older(&self, begun: Instant) {
+        for kept in &self.kept {
+            // One that is locked is being made.
+            if let Some(mut kept) = kept.try_lock() {
+                kept.take_if(|kept| kept.made <= begun);
+            }
+        }
+    }
+}
+
 /// What is sent to a server.
 pub(super) enum Call {
     /// Commands that have nothing to do with each other.
     Each(Vec<Cmd>),
-    /// A script, and what comes behind it.
-    Script(Pipeline, &'static Script),
+    /// A script, and whether there is something behind it that waits.
+    Script { pipeline: Pipeline, script: &'static Script, waits: bool },
+    /// A command that each primary of a cluster gets.
+    Everywhere(Cmd),
 }
 
 impl Call {
@@ -284,7 +331,17 @@ impl Call {
                 }
                 pipeline.query_async(link).await
             }
-            (Call::Script(pipeline, script), link) => match pipeline.query_async(link).await {
+            (Call::Everywhere(command), Link::Cluster(link)) => {
+                let route = (MultipleNodeRoutingInfo::AllMasters, None);
+                let answers = link.clone().route_command(command.clone(), RoutingInfo::MultiNode(route)).await?;
+                Ok(match answers {
+                    Value::Map(answers) => answers.into_iter().map(|(_, answer)| answer).collect(),
+                    Value::Array(answers) => answers,
+                    answer => vec![answer],
+                })
+            }
+            (Call::Everywhere(command), link) => Ok(vec![link.req_packed_command(command).await?]),
+            (Call::Script { pipeline, script, .. }, link) => match pipeline.query_async(link).await {
                 Err(error) if code(&error).as_deref() == Some("NOSCRIPT") => {
                     script.load_async(link).await?;
                     pipeline.query_async(link).await

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use redis::{FromRedisValue, Value};
+use redis::Value;
+use tokio::time::Instant;
 
 use super::connection::Server;
 use super::keys::{self, Keys};
 use super::read::{self, CHUNK};
-use super::scripts::ERASE;
+use super::scripts::{ERASE, FORGET};
 use crate::store::{LogName, Scope, StoreError};
 
 /// How long the server may take to write its file anew, and how often it is asked.
@@ -57,41 +58,69 @@ async fn in_cluster(server: &Server, scope: &Scope, logs: &[LogName]) -> Result<
     forget(server, scope, logs).await
 }
 
-/// Takes names out of the list of a namespace, but for logs that were begun again meanwhile.
+/// Takes names of logs that do not exist out of the list of a namespace.
 async fn forget(server: &Server, scope: &Scope, logs: &[LogName]) -> Result<(), StoreError> {
-    let names: Vec<&str> = logs.iter().map(LogName::as_str).collect();
-    server.ask::<u64>(redis::cmd("ZREM").arg(keys::names(&server.prefix, scope)).arg(names).take()).await?;
-    for (log, _) in logs.iter().zip(exist(server, scope, logs).await?).filter(|(_, exists)| *exists) {
-        let name = redis::cmd("ZADD").arg(keys::names(&server.prefix, scope)).arg(0).arg(log.as_str()).take();
-        server.ask::<u64>(name).await?;
+    let names = keys::names(&server.prefix, scope);
+    if !server.is_cluster() {
+        let mut keys = vec![names];
+        keys.extend(logs.iter().map(|log| Keys::of(&server.prefix, scope, log).log));
+        let texts: Vec<String> = logs.iter().map(LogName::to_string).collect();
+        return server.run::<u64>(&FORGET, &keys, &texts).await.map(|_| ());
+    }
+    // The logs are in other slots than the list, and may be begun again meanwhile.
+    let gone = logs.iter().zip(exist(server, scope, logs).await?).filter(|(_, exists)| !exists);
+    let gone: Vec<LogName> = gone.map(|(log, _)| log.clone()).collect();
+    if gone.is_empty() {
+        return Ok(());
+    }
+    let texts: Vec<&str> = gone.iter().map(LogName::as_str).collect();
+    server.ask::<u64>(redis::cmd("ZREM").arg(&names).arg(texts).take()).await?;
+    for (log, _) in gone.iter().zip(exist(server, scope, &gone).await?).filter(|(_, exists)| *exists) {
+        server.ask::<u64>(redis::cmd("ZADD").arg(&names).arg(0).arg(log.as_str()).take()).await?;
     }
     Ok(())
 }
 
-/// Takes the names of logs that have expired out of the list, and lets the server write its file of changes anew, without
-/// what was erased.
+/// Takes the names of logs that have expired out of the lists, also those of tenants, and lets each server write its file of
+/// changes anew, without what was erased.
 pub(super) async fn vacuum(server: &Server, scope: &Scope) -> Result<(), StoreError> {
-    for logs in read::names(server, scope, "").await?.chunks(CHUNK) {
-        let expired = logs.iter().zip(exist(server, scope, logs).await?).filter(|(_, exists)| !exists);
-        let expired: Vec<LogName> = expired.map(|(log, _)| log.clone()).collect();
-        if !expired.is_empty() {
-            forget(server, scope, &expired).await?;
+    for scope in read::scopes(server, scope).await? {
+        for logs in read::names(server, &scope, "").await?.chunks(CHUNK) {
+            forget(server, &scope, logs).await?;
         }
     }
-    let info = redis::cmd("INFO").arg("persistence").take();
-    let says = |info: &Value, what: &str| {
-        String::from_redis_value_ref(info).is_ok_and(|info| info.lines().any(|line| line == what))
-    };
-    if !says(&server.ask(info.clone()).await?, "aof_enabled:1") {
+    if !says(server, "aof_enabled:1").await? {
         return Ok(());
     }
-    server.ask::<Value>(redis::cmd("BGREWRITEAOF")).await?;
-    let begun = tokio::time::Instant::now();
-    let mut is_done = false;
-    while !is_done && begun.elapsed() < LONGEST {
+    // One may be under way that began before the erasure.
+    finish_rewriting(server).await?;
+    server.everywhere(redis::cmd("BGREWRITEAOF")).await?;
+    finish_rewriting(server).await
+}
+
+/// Whether any server says this of how it keeps what it has.
+async fn says(server: &Server, what: &str) -> Result<bool, StoreError> {
+    for info in server.everywhere(redis::cmd("INFO").arg("persistence").take()).await? {
+        let info: String = server.understood(info)?;
+        if info.lines().any(|line| line == what) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Waits until no server writes its file anew.
+async fn finish_rewriting(server: &Server) -> Result<(), StoreError> {
+    let deadline = Instant::now() + LONGEST;
+    while says(server, "aof_rewrite_in_progress:1").await? || says(server, "aof_rewrite_scheduled:1").await? {
+        if Instant::now() >= deadline {
+            return Err(StoreError::Late { place: server.place.clone(), limit: LONGEST });
+        }
         tokio::time::sleep(PAUSE).await;
-        let info = server.ask(info.clone()).await?;
-        is_done = says(&info, "aof_rewrite_in_progress:0") && says(&info, "aof_rewrite_scheduled:0");
+    }
+    if says(server, "aof_last_bgrewrite_status:err").await? {
+        let source = std::io::Error::other("the server could not write its append-only file anew");
+        return Err(StoreError::Backend { place: server.place.clone(), source: Box::new(source) });
     }
     Ok(())
 }

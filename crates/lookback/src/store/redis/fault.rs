@@ -24,7 +24,8 @@ impl From<RedisError> for Failure {
 }
 
 /// What a server says while it cannot do what it could before, or will be able to.
-const PASSING: [&str; 7] = ["BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "NOREPLICAS", "READONLY", "TRYAGAIN"];
+const PASSING: [&str; 10] =
+    ["ASK", "BUSY", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "MOVED", "NOREPLICAS", "READONLY", "TRYAGAIN", "UNBLOCKED"];
 
 impl Failure {
     /// Whether the same call may succeed a moment later: the connection was lost, the server restarts, or another one

@@ -47,7 +47,8 @@ impl Keys {
 
 /// The key of the sorted set with the names of all logs of a namespace.
 pub(super) fn names(prefix: &str, scope: &Scope) -> String {
-    format!("{prefix}:names:{}", escaped(scope.as_str()))
+    // A prefix may have colons. So the namespace has none.
+    format!("{prefix}:names:{}", escaped(scope.as_str()).replace(':', "%3A"))
 }
 
 /// The key of the sorted set with all namespaces but that of the store itself.

@@ -55,11 +55,14 @@ const VERSION: i64 = 1;
 /// - `wait`: how many replicas must have an append before it is done, by default 0;
 /// - `ttl`: how long a session is kept that is not used, such as `12h` or `30d`, by default for ever;
 /// - `prefix`: what the names of all keys begin with, by default `lookback`;
-/// - `connections`: how many connections a process opens to a server, by default 4;
+/// - `connections`: how many connections the store opens to a server, by default 4, and as many again for appends that
+///   wait for replicas;
 /// - `cacert`: a file with the certificates to trust in place of the system's;
 /// - `insecure`: if `true`, the certificate of the server is not checked.
 ///
 /// An append is on the disk when it is done only if the server is set so. See [`RedisStore::risks`].
+///
+/// With TLS, it installs ring as the process's default provider of cryptography for rustls, if there is none.
 ///
 /// ```no_run
 /// # async fn example() -> Result<(), lookback::Error> {
@@ -107,8 +110,9 @@ impl RedisStore {
         Ok(RedisStore { server: Arc::new(server), scope: Scope::default() })
     }
 
-    /// Returns why the server may lose an append that it has acknowledged; nothing if it loses none. Of a cluster, one node
-    /// is asked.
+    /// Returns which settings of the server may lose an append that it has acknowledged. Of a cluster, one node is asked.
+    ///
+    /// Without risks, what a fail-over may lose is still up to the parameter `wait`.
     pub fn risks(&self) -> &[Risk] {
         &self.server.risks
     }

@@ -1,14 +1,13 @@
 //! Reading logs, and listing them.
 
 use std::ops::Range;
-use std::time::Duration;
 
 use redis::Value;
 
 use super::connection::Server;
 use super::keys::{self, Keys};
 use super::packed::unpacked;
-use super::scripts::{HEAD, READ, TAIL};
+use super::scripts::{COUNT, HEAD, READ, TAIL};
 use crate::store::{Head, LogInfo, LogName, Scope, StoreError, StoredRecord, Tenant};
 
 /// How many names are read at once.
@@ -126,18 +125,22 @@ async fn members(server: &Server, key: &str, prefix: &str) -> Result<Vec<String>
     }
 }
 
+/// A namespace, and those of all tenants in it, also of those that have no logs any more.
+pub(super) async fn scopes(server: &Server, scope: &Scope) -> Result<Vec<Scope>, StoreError> {
+    let inner = members(server, &keys::scopes(&server.prefix), scope.as_str()).await?;
+    let inner = inner.into_iter().map(Scope::kept).filter(|inner| inner != scope);
+    Ok([scope.clone()].into_iter().chain(inner).collect())
+}
+
 /// The tenants of a namespace, in the byte order of their names.
 pub(super) async fn tenants(server: &Server, scope: &Scope) -> Result<Vec<Tenant>, StoreError> {
-    let scopes = members(server, &keys::scopes(&server.prefix), scope.as_str()).await?;
     let mut tenants = Vec::new();
-    for scopes in scopes.chunks(CHUNK) {
-        let commands = scopes.iter().map(|scope| {
-            // A namespace stays in the list when its last log is erased.
-            redis::cmd("EXISTS").arg(keys::names(&server.prefix, &Scope::kept(scope.clone()))).take()
-        });
-        let exist = server.each(server.patience, commands.collect()).await?;
+    for scopes in scopes(server, scope).await?.chunks(CHUNK) {
+        // A namespace stays in the list when its last log is erased.
+        let exist = scopes.iter().map(|scope| redis::cmd("EXISTS").arg(keys::names(&server.prefix, scope)).take());
+        let exist = server.each(server.patience, exist.collect()).await?;
         let used = scopes.iter().zip(exist).filter(|(_, exists)| *exists == Value::Int(1));
-        tenants.extend(used.filter_map(|(inner, _)| scope.tenant_in(inner)));
+        tenants.extend(used.filter_map(|(inner, _)| scope.tenant_in(inner.as_str())));
     }
     tenants.dedup();
     Ok(tenants)
@@ -145,21 +148,16 @@ pub(super) async fn tenants(server: &Server, scope: &Scope) -> Result<Vec<Tenant
 
 /// What the keys say of each other.
 pub(super) async fn check(server: &Server, scope: &Scope) -> Result<Vec<String>, StoreError> {
-    const LONGEST: Duration = Duration::from_secs(600);
     let mut wrong = Vec::new();
-    let logs = described(server, scope, &names(server, scope, "").await?).await?;
-    for logs in logs.chunks(CHUNK) {
-        let counts = logs.iter().flat_map(|(info, _)| {
-            let keys = Keys::of(&server.prefix, scope, &info.name);
-            [keys.records, keys.texts].map(|key| redis::cmd("LLEN").arg(key).take())
-        });
-        let counts = server.each(LONGEST, counts.collect()).await?;
-        for ((info, texts), counts) in logs.iter().zip(counts.chunks(2)) {
-            let counts: (u64, u64) = server.understood(Value::Array(counts.into()))?;
-            if counts != (info.records, *texts) {
+    for scope in scopes(server, scope).await? {
+        for log in names(server, &scope, "").await? {
+            let keys = Keys::of(&server.prefix, &scope, &log);
+            let counts: Option<(u64, u64, u64, u64)> =
+                server.run(&COUNT, &[keys.log, keys.records, keys.texts], &[]).await?;
+            let Some((says_records, says_texts, records, texts)) = counts else { continue };
+            if (says_records, says_texts) != (records, texts) {
                 wrong.push(format!(
-                    "`{}` says that it has {} entries and {texts} texts, and has {} and {}",
-                    info.name, info.records, counts.0, counts.1
+                    "`{log}` says that it has {says_records} entries and {says_texts} texts, and has {records} and {texts}"
                 ));
             }
         }

@@ -16,13 +16,14 @@ pub enum Risk {
     SyncedLater(String),
     /// The user may not ask when it writes changes to the disk.
     Unknown,
-    /// If its memory is full, it deletes keys by this policy (`maxmemory-policy`).
+    /// If its memory is full, it deletes sessions by this policy (`maxmemory-policy`).
     Evicts(String),
 }
 
 impl Risk {
-    /// Finds them in what the server says of itself, and in its setting `appendfsync`, if that may be read.
-    pub(super) fn all(info: &str, synced: Option<&str>) -> Vec<Risk> {
+    /// Finds them in what the server says of itself, and in its setting `appendfsync`, if that may be read. `expires` is
+    /// whether sessions expire: some policies delete nothing else.
+    pub(super) fn all(info: &str, synced: Option<&str>, expires: bool) -> Vec<Risk> {
         let says =
             |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).unwrap_or_default();
         let mut risks = Vec::new();
@@ -33,7 +34,8 @@ impl Risk {
             (_, _) => risks.push(Risk::Unknown),
         }
         let policy = says("maxmemory_policy");
-        if !matches!(says("maxmemory"), "" | "0") && !matches!(policy, "" | "noeviction") {
+        let is_for_all = policy.starts_with("allkeys-");
+        if !matches!(says("maxmemory"), "" | "0") && (is_for_all || expires && policy.starts_with("volatile-")) {
             risks.push(Risk::Evicts(policy.to_owned()));
         }
         risks
@@ -80,7 +82,10 @@ mod tests {
             (info(0, 9, "allkeys-lru"), None, vec![Risk::NotOnDisk, Risk::Evicts(policy())]),
             (String::new(), None, vec![Risk::Unknown]),
         ] {
-            assert_eq!(Risk::all(&info, synced), expected, "{info}");
+            assert_eq!(Risk::all(&info, synced, false), expected, "{info}");
         }
+        let volatile = info(1, 9, "volatile-ttl");
+        assert_eq!(Risk::all(&volatile, Some("always"), false), []);
+        assert_eq!(Risk::all(&volatile, Some("always"), true), [Risk::Evicts("volatile-ttl".to_owned())]);
     }
 }

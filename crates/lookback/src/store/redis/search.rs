@@ -1,10 +1,11 @@
 //! Full-text search: the texts are read, and ranked here.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redis::Cmd;
 use tokio::runtime::Handle;
+use tokio::time::{Instant, timeout_at};
 
 use super::connection::Server;
 use super::keys::Keys;
@@ -15,8 +16,9 @@ use crate::store::{Hit, LogInfo, LogName, Scope, StoreError};
 
 /// How long a search may take.
 const LONGEST: Duration = Duration::from_secs(10);
-/// How many texts are read at once. They are a few hundred bytes each.
+/// How many texts are read at once, and how many bytes of them, as far as their messages tell.
 const CHUNK: u64 = 5_000;
+const CHUNK_BYTES: u64 = 4 << 20;
 
 /// Finds the records that fit a query, in one log or in all: the best first.
 pub(super) async fn search(
@@ -51,7 +53,7 @@ struct Part {
 
 impl Search<'_> {
     fn run(&self, log: Option<LogName>, query: &Query, most: usize) -> Result<Vec<Hit>, StoreError> {
-        let logs = self.handle.block_on(async {
+        let logs = self.in_time(async {
             let names = match log {
                 Some(log) => vec![log],
                 None => read::names(self.server, &self.scope, "").await?,
@@ -59,17 +61,19 @@ impl Search<'_> {
             read::described(self.server, &self.scope, &names).await
         })?;
         let mut texts = Texts::for_query(query);
-        let (mut parts, mut size) = (Vec::new(), 0);
-        for (log, (_, count)) in (0..).zip(&logs) {
+        let (mut parts, mut room) = (Vec::new(), CHUNK_BYTES);
+        for (log, (info, count)) in (0..).zip(&logs) {
+            // A text is about as long as its message, and has a price of its own.
+            let length = (info.bytes / info.records.max(1)).max(CHUNK_BYTES / CHUNK);
             let mut first = 0;
             while first < *count {
-                let end = (first + CHUNK - size).min(*count);
+                let end = (first + (room / length).max(1)).min(*count);
                 parts.push(Part { log, first, end });
-                size += end - first;
+                room = room.saturating_sub((end - first) * length);
                 first = end;
-                if size == CHUNK {
+                if room < length {
                     self.add(&mut texts, &logs, &parts)?;
-                    (parts, size) = (Vec::new(), 0);
+                    (parts, room) = (Vec::new(), CHUNK_BYTES);
                 }
             }
         }
@@ -79,18 +83,19 @@ impl Search<'_> {
         Ok(found.into_iter().filter_map(hit).collect())
     }
 
+    /// Waits for an answer, as long as a search may take.
+    fn in_time<T>(&self, answer: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        let slow = || StoreError::Slow { place: self.server.place.clone(), limit: LONGEST };
+        self.handle.block_on(async { timeout_at(self.deadline, answer).await.map_err(|_| slow())? })
+    }
+
     /// Reads texts.
     fn add(&self, texts: &mut Texts, logs: &[(LogInfo, u64)], parts: &[Part]) -> Result<(), StoreError> {
-        let left = self.deadline.saturating_duration_since(Instant::now());
         let commands = parts.iter().filter_map(|part| {
             let key = Keys::of(&self.server.prefix, &self.scope, &logs.get(part.log as usize)?.0.name).texts;
             Some(redis::cmd("LRANGE").arg(key).arg(part.first).arg(part.end - 1).take())
         });
-        let values = self.handle.block_on(self.server.each(left, commands.collect::<Vec<Cmd>>()));
-        let values = values.map_err(|error| match error {
-            StoreError::Late { place, .. } => StoreError::Slow { place, limit: LONGEST },
-            other => other,
-        })?;
+        let values = self.in_time(self.server.each(LONGEST, commands.collect::<Vec<Cmd>>()))?;
         for (part, value) in parts.iter().zip(values) {
             let packed: Vec<Vec<u8>> = self.server.understood(value)?;
             for (text, terms) in packed.iter().filter_map(|packed| Text::unpacked(packed)) {

@@ -4,7 +4,6 @@ mod refused;
 mod server;
 mod several;
 
-use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,11 +68,7 @@ fn a_session_that_is_not_used_expires_with_its_facts() {
 fn what_is_erased_is_gone_from_the_file_after_a_vacuum() {
     let server = Server::new();
     let store = connect(&server.url());
-    let files = || {
-        let files = fs::read_dir(server.folder.path().join("appendonlydir")).unwrap();
-        files.flat_map(|file| fs::read(file.unwrap().path()).unwrap()).collect::<Vec<u8>>()
-    };
-    let has_it = || files().windows(7).any(|bytes| bytes == b"hunter2");
+    let has_it = || server.files().windows(7).any(|bytes| bytes == b"hunter2");
     let log = name("chat");
     block_on(async {
         store.append(&log, 0, vec![Record::new("{\"a\":\"hunter2\"}").text("hunter2")], None).await.unwrap();
@@ -121,4 +116,40 @@ fn what_was_altered_in_the_server_is_named() {
     damaged(1);
     let found = block_on(store.check()).unwrap();
     assert!(found.len() == 1 && found[0].contains("`chat`"), "{found:?}");
+}
+
+#[test]
+fn what_outlived_an_earlier_log_is_not_read_as_the_new_one() {
+    let server = Server::shared();
+    let url = server.url();
+    let (store, prefix) = (connect(&url), url.rsplit('=').next().unwrap());
+    let log = name("chat");
+    let record = |text: &str| Record::new(format!("{{\"a\":\"{text}\"}}")).text(text);
+    block_on(async {
+        let old = vec![record("apple").checkpoint(true), record("pear").checkpoint(true)];
+        store.append(&log, 0, old, None).await.unwrap();
+        // As a server does whose memory is full.
+        server.cli(&["DEL", &format!("{prefix}{{|chat}}")]);
+        assert_eq!(store.tail(&log).await.unwrap(), None);
+        store.append(&log, 0, vec![record("plum")], None).await.unwrap();
+        let (head, bodies) = store.tail(&log).await.unwrap().unwrap();
+        assert_eq!((head.end, head.checkpoint, bodies), (1, None, vec![record("plum").body]));
+        let found = store.search(None, &lookback::search::Query::new("apple pear"), 9).await.unwrap();
+        assert_eq!(found, []);
+        assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn a_vacuum_forgets_tenants_whose_sessions_have_expired() {
+    let store = connect(&format!("{}&ttl=1s", Server::shared().url()));
+    let tenant = store.scoped(&"acme".parse().unwrap()).unwrap();
+    block_on(async {
+        tenant.append(&name("chat"), 0, vec![Record::new("{}")], None).await.unwrap();
+        assert_eq!(store.tenants().await.unwrap().len(), 1);
+        std::thread::sleep(Duration::from_millis(1_200));
+        assert_eq!(tenant.list("").await.unwrap(), []);
+        store.vacuum().await.unwrap();
+        assert_eq!(store.tenants().await.unwrap(), []);
+    });
 }

@@ -58,6 +58,9 @@ fn a_server_that_cannot_be_used_is_refused_with_its_reason() {
     let error = refused(&url("guest").replace("redis://", "redis://guest:secret@"));
     assert!(matches!(error, StoreError::Denied { .. }), "{error:?}");
     assert_eq!(server.cli(&["EXISTS", "guest:version"]), "0");
+    // Servers that know nothing of each other.
+    let error = refused(&format!("redis://127.0.0.1:{},127.0.0.1:{}", server.port, Server::shared().port));
+    assert!(matches!(error, StoreError::Url { .. }), "{error:?}");
     // A database that the server does not have.
     let error = refused(&format!("redis://127.0.0.1:{}/999", server.port));
     assert!(matches!(error, StoreError::Backend { .. } | StoreError::Missing { .. }), "{error:?}");

@@ -52,6 +52,12 @@ impl Server {
         format!("redis://127.0.0.1:{}/?prefix=test-{prefix}", self.port)
     }
 
+    /// What is in the files to which each change is appended.
+    pub(crate) fn files(&self) -> Vec<u8> {
+        let files = fs::read_dir(self.folder.path().join("appendonlydir")).unwrap();
+        files.flat_map(|file| fs::read(file.unwrap().path()).unwrap()).collect()
+    }
+
     /// Runs a command by `redis-cli`, and returns what it prints.
     pub(crate) fn cli(&self, command: &[&str]) -> String {
         cli(self.port, command)

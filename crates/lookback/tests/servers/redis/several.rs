@@ -61,12 +61,15 @@ fn a_store_in_a_cluster_conforms() {
     for node in &nodes {
         assert!(node.cli(&["DBSIZE"]).parse::<u64>().unwrap() > 50, "each node has a part");
     }
+    let have_it = || nodes.iter().filter(|node| node.files().windows(5).any(|bytes| bytes == b"apple")).count();
+    assert_eq!(have_it(), 3);
     block_on(async {
-        store.vacuum().await.unwrap();
         assert_eq!(store.check().await.unwrap(), Vec::<String>::new());
         store.clear().await.unwrap();
         assert_eq!(store.list("").await.unwrap(), []);
+        store.vacuum().await.unwrap();
     });
+    assert_eq!(have_it(), 0);
 }
 
 #[test]

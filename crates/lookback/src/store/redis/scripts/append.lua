@@ -8,51 +8,63 @@
 --       then the records, the checkpoints, and the texts
 local log, records, checkpoints, texts = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local at, time, name, scope = ARGV[1], ARGV[2], ARGV[5], ARGV[6]
-local length = redis.call('HGET', log, 'length') or '0'
 local FIRST = 9
 local expiring = #KEYS
+if name ~= '' then
+    expiring = #KEYS - 2
+end
 
-local result = -1
+local length = redis.call('HGET', log, 'length')
+if not length then
+    length = '0'
+    -- A part of an earlier log may have outlived it, if the server deletes keys by itself.
+    redis.call('UNLINK', records, checkpoints, texts)
+end
 if length ~= at then
     local there = tonumber(at) < tonumber(length) and redis.call('LINDEX', records, at)
     if not there or string.sub(there, 1, 8) ~= string.sub(ARGV[FIRST], 1, 8) then
         return tonumber(length)
     end
-else
-    local behind = FIRST + tonumber(ARGV[7])
-    for i = FIRST, behind - 1 do
-        redis.call('RPUSH', records, ARGV[i])
+    -- It changes nothing, but `WAIT` waits for it, and so for what came before it.
+    redis.call('HINCRBY', log, 'length', 0)
+    return -1
+end
+
+local behind = FIRST + tonumber(ARGV[7])
+for i = FIRST, behind - 1 do
+    redis.call('RPUSH', records, ARGV[i])
+end
+local first_text = behind + tonumber(ARGV[8])
+for i = behind, first_text - 1 do
+    redis.call('ZADD', checkpoints, ARGV[i], ARGV[i])
+end
+for i = first_text, #ARGV do
+    redis.call('RPUSH', texts, ARGV[i])
+end
+redis.call('HINCRBY', log, 'length', ARGV[7])
+redis.call('HINCRBY', log, 'bytes', ARGV[3])
+redis.call('HINCRBY', log, 'texts', #ARGV - first_text + 1)
+if time ~= '' then
+    if length == '0' then
+        redis.call('HSET', log, 'created', time)
     end
-    local first_text = behind + tonumber(ARGV[8])
-    for i = behind, first_text - 1 do
-        redis.call('ZADD', checkpoints, ARGV[i], ARGV[i])
-    end
-    for i = first_text, #ARGV do
-        redis.call('RPUSH', texts, ARGV[i])
-    end
-    redis.call('HINCRBY', log, 'length', ARGV[7])
-    redis.call('HINCRBY', log, 'bytes', ARGV[3])
-    redis.call('HINCRBY', log, 'texts', #ARGV - first_text + 1)
-    if time ~= '' then
-        if length == '0' then
-            redis.call('HSET', log, 'created', time)
-        end
-        local used = redis.call('HGET', log, 'used')
-        if not used or tonumber(used) < tonumber(time) then
-            redis.call('HSET', log, 'used', time)
-        end
+    local used = redis.call('HGET', log, 'used')
+    if not used or tonumber(used) < tonumber(time) then
+        redis.call('HSET', log, 'used', time)
     end
 end
 if name ~= '' then
-    expiring = #KEYS - 2
     redis.call('ZADD', KEYS[#KEYS - 1], 0, name)
     if scope ~= '' then
         redis.call('ZADD', KEYS[#KEYS], 0, scope)
     end
 end
 if ARGV[4] ~= '' then
+    -- All at the same moment.
+    local now = redis.call('TIME')
+    local moment = string.format('%.0f', now[1] * 1000 + math.floor(now[2] / 1000) + ARGV[4])
     for i = 1, expiring do
-        redis.call('PEXPIRE', KEYS[i], ARGV[4])
+        redis.call('PEXPIREAT', KEYS[i], moment)
     end
 end
-return result
+return -1

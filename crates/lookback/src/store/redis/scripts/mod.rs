@@ -18,7 +18,9 @@ macro_rules! scripts {
 
 scripts! {
     APPEND = "append.lua",
+    COUNT = "count.lua",
     ERASE = "erase.lua",
+    FORGET = "forget.lua",
     HEAD = "head.lua",
     READ = "read.lua",
     TAIL = "tail.lua",

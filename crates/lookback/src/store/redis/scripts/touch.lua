@@ -10,8 +10,11 @@ if not used or tonumber(used) < tonumber(ARGV[1]) then
     redis.call('HSET', KEYS[1], 'used', ARGV[1])
 end
 if ARGV[2] ~= '' then
+    -- All at the same moment.
+    local now = redis.call('TIME')
+    local moment = string.format('%.0f', now[1] * 1000 + math.floor(now[2] / 1000) + ARGV[2])
     for i = 1, #KEYS do
-        redis.call('PEXPIRE', KEYS[i], ARGV[2])
+        redis.call('PEXPIREAT', KEYS[i], moment)
     end
 end
 return 1

@@ -1,0 +1,8 @@
+-- Returns what a log says that it has, records and texts, and what it has; nothing if there is no such log.
+--
+-- KEYS: the log, its records, its texts
+local says = redis.call('HMGET', KEYS[1], 'length', 'texts')
+if not says[1] then
+    return false
+end
+return {tonumber(says[1]), tonumber(says[2] or 0), redis.call('LLEN', KEYS[2]), redis.call('LLEN', KEYS[3])}
