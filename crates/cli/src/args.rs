@@ -364,6 +364,8 @@ pub(crate) enum StoreCommand {
     ///
     /// Compares what was written with what was read. If it is broken off, run it again: it goes on where it stopped.
     /// Nothing is erased. Stop writing to the first store before, or run it once more afterwards.
+    ///
+    /// If LOOKBACK_KEY is set, the contents of both stores are encrypted, unless an option says otherwise.
     #[command(after_help = "\
 Examples:
   lookback store migrate .lookback/lookback.db notes/
@@ -373,6 +375,12 @@ Examples:
         from: PathBuf,
         /// The store to copy into, which is created if it does not exist
         to: PathBuf,
+        /// Encrypt: the contents of the first store are not encrypted
+        #[arg(long, conflicts_with = "decrypt")]
+        encrypt: bool,
+        /// Decrypt: the contents of the second store will not be encrypted
+        #[arg(long)]
+        decrypt: bool,
     },
 }
 

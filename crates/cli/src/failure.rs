@@ -89,6 +89,16 @@ pub(crate) enum Failure {
     Folder { place: String, error: io::Error },
     #[error(transparent)]
     Location(#[from] NoLocation),
+    #[error(
+        "{variable} is not set; set it to NAME:BASE64, with 32 random bytes such as `openssl rand -base64 32` writes"
+    )]
+    NoKeys { variable: &'static str },
+    #[cfg(feature = "encryption")]
+    #[error("{variable}: {fault}")]
+    Key { variable: &'static str, fault: lookback::store::BadKey },
+    #[cfg(not(feature = "encryption"))]
+    #[error("{variable} is set, but this build of Lookback cannot encrypt; build it with the feature `encryption`")]
+    NoEncryption { variable: &'static str },
     #[cfg(feature = "mcp")]
     #[error("the system has no data folder for this user; name the store with --store")]
     NoDataFolder,
@@ -162,10 +172,15 @@ impl Failure {
             | Failure::OwnStore(_)
             | Failure::Folder { .. }
             | Failure::Location(_)
+            | Failure::NoKeys { .. }
             | Failure::Unwritable { .. }
             | Failure::NoCalls
             | Failure::Output(_)
             | Failure::Json(_) => 2,
+            #[cfg(feature = "encryption")]
+            Failure::Key { .. } => 2,
+            #[cfg(not(feature = "encryption"))]
+            Failure::NoEncryption { .. } => 2,
             #[cfg(feature = "mcp")]
             Failure::NoDataFolder | Failure::NoToken { .. } | Failure::Token { .. } | Failure::Serve(_) => 2,
         }

@@ -80,8 +80,48 @@ pub(crate) fn location(text: OsString) -> Result<Location, NoLocation> {
     })
 }
 
-/// Opens a store.
+/// Opens a store, with the keys in the environment if there are any.
 pub(crate) fn open(store: &Location, opening: Opening) -> Result<Arc<dyn Store>, Failure> {
+    encrypted(open_plain(store, opening)?)
+}
+
+/// The variable with the keys of the contents: the newest, and older ones behind commas.
+const KEYS: &str = "LOOKBACK_KEY";
+
+fn keys() -> Option<OsString> {
+    std::env::var_os(KEYS).filter(|keys| !keys.is_empty())
+}
+
+/// Returns an error if there are no keys in the environment.
+pub(crate) fn need_keys() -> Result<(), Failure> {
+    keys().map(|_| ()).ok_or(Failure::NoKeys { variable: KEYS })
+}
+
+#[cfg(feature = "encryption")]
+fn encrypted(store: Arc<dyn Store>) -> Result<Arc<dyn Store>, Failure> {
+    use lookback::store::{EncryptedStore, Key};
+    let Some(keys) = keys() else { return Ok(store) };
+    let keys = keys
+        .to_str()
+        .ok_or(lookback::store::BadKey::Form)
+        .and_then(|keys| keys.split(',').map(|key| key.trim().parse()).collect::<Result<Vec<Key>, _>>());
+    let mut keys = keys.map_err(|fault| Failure::Key { variable: KEYS, fault })?.into_iter();
+    Ok(match keys.next() {
+        Some(newest) => Arc::new(EncryptedStore::new(store, newest, keys)?),
+        None => store,
+    })
+}
+
+#[cfg(not(feature = "encryption"))]
+fn encrypted(store: Arc<dyn Store>) -> Result<Arc<dyn Store>, Failure> {
+    match keys() {
+        Some(_) => Err(Failure::NoEncryption { variable: KEYS }),
+        None => Ok(store),
+    }
+}
+
+/// Opens a store whose contents are not encrypted.
+pub(crate) fn open_plain(store: &Location, opening: Opening) -> Result<Arc<dyn Store>, Failure> {
     Ok(match (opening, store) {
         (Opening::Existing, Location::Files(path)) => store.open_existing().map_err(|error| missing(path, error))?,
         (Opening::Existing, _) => store.open_existing()?,
@@ -100,7 +140,7 @@ pub(crate) fn open(store: &Location, opening: Opening) -> Result<Arc<dyn Store>,
 pub(crate) fn option(store: &StoreArg) -> String {
     let Some(text) = store.option() else { return String::new() };
     let text = match Location::parse(text) {
-        Ok(location @ Location::Postgres(_)) => location.to_string(),
+        Ok(location) if location.path().is_none() => location.to_string(),
         _ => text.display().to_string(),
     };
     format!(" --store {}", output::quoted(&text))

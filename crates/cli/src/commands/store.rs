@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use futures_lite::future::block_on;
-use lookback::store::{Fault, Tenant, copy, every_namespace, verify};
+use lookback::store::{Fault, Location, Tenant, copy, every_namespace, verify};
 use lookback::{Durability, LogName, Store};
 use serde::Serialize;
 
@@ -22,7 +22,7 @@ pub(crate) fn run(command: StoreCommand) -> Result<ExitCode, Failure> {
             block_on(open(&store)?.vacuum())?;
             output::tell("vacuumed");
         }
-        StoreCommand::Migrate { from, to } => migrate(from, to)?,
+        StoreCommand::Migrate { from, to, encrypt, decrypt } => migrate(from, to, encrypt, decrypt)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -129,10 +129,16 @@ impl From<Fault> for Wrong {
     }
 }
 
-fn migrate(from: PathBuf, to: PathBuf) -> Result<(), Failure> {
+fn migrate(from: PathBuf, to: PathBuf, encrypt: bool, decrypt: bool) -> Result<(), Failure> {
+    if encrypt || decrypt {
+        store::need_keys()?;
+    }
     let [from, to] = [from, to].map(|place| StoreArg::of(Some(place)).location());
-    let from = store::open(&from?, Opening::Existing)?;
-    let to = store::open(&to?, Opening::Made(Durability::Disk))?;
+    let open = |place: &Location, opening, is_plain| {
+        if is_plain { store::open_plain(place, opening) } else { store::open(place, opening) }
+    };
+    let from = open(&from?, Opening::Existing, encrypt)?;
+    let to = open(&to?, Opening::Made(Durability::Disk), decrypt)?;
     let entries = count(&*from)?.iter().map(|of| of.entries).sum();
     let bar = output::progress(entries, "entries");
     let copied = block_on(copy(&*from, &*to, |entries| bar.inc(entries)))?;

@@ -260,26 +260,31 @@ fn used_folder() -> Lab {
         "lookback facts add --session replay/session blocker \"The tests need a network.\"",
         "lookback facts export --shared > facts.jsonl",
     ] {
-        run_line(&lab, "the folder", line, "");
+        run_line(&lab, "the folder", line, "", &[]);
     }
     lab
 }
 
 /// Runs the commands of a block, and returns the output of the last one.
 fn run_block(lab: &Lab, page: &str, lines: &[String], not_run: &mut BTreeSet<String>) -> String {
-    let (mut said, mut sought) = (String::new(), Vec::new());
+    let (mut said, mut sought, mut env) = (String::new(), Vec::new(), Vec::new());
     for line in lines.iter().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
         let (line, comment) = line.split_once(" #").unwrap_or((line.as_str(), ""));
         let line = line.trim();
         // The program has already been built.
         let line = line.strip_prefix("cargo run -- ").map_or(line.to_owned(), |args| format!("lookback {args}"));
+        if line.starts_with("export LOOKBACK_KEY=") {
+            let key = sh(lab, &format!("{line}; printenv LOOKBACK_KEY")).output().unwrap().stdout;
+            env.push(("LOOKBACK_KEY", String::from_utf8(key).unwrap().trim().to_owned()));
+            continue;
+        }
         let listed = NOT_RUN.iter().any(|(_, lines)| lines.contains(&line.as_str()));
         if listed || !line.starts_with("lookback ") {
             assert!(listed, "{page}: `{line}` is not run; have it run here, or write down why not");
             not_run.insert(line);
             continue;
         }
-        said = run_line(lab, page, &line, comment);
+        said = run_line(lab, page, &line, comment, &env);
         let words = words_sought(&line);
         // An entry that is read after a search is one of its results.
         let is_found = !words.is_empty() || line.contains(" --entry ");
@@ -294,7 +299,7 @@ fn run_block(lab: &Lab, page: &str, lines: &[String], not_run: &mut BTreeSet<Str
 }
 
 /// Runs a command, and returns what it wrote to standard output or to a file.
-fn run_line(lab: &Lab, page: &str, line: &str, comment: &str) -> String {
+fn run_line(lab: &Lab, page: &str, line: &str, comment: &str, env: &[(&str, String)]) -> String {
     if line.contains(" --http ") {
         listen(lab, page, line);
         return String::new();
@@ -304,7 +309,7 @@ fn run_line(lab: &Lab, page: &str, line: &str, comment: &str) -> String {
         Some((before, _)) if !is_installed("jq") => format!("{before}| cat"),
         _ => line.to_owned(),
     };
-    let output = sh(lab, &runnable).output().unwrap();
+    let output = sh(lab, &runnable).envs(env.iter().cloned()).output().unwrap();
     let mut said = String::from_utf8(output.stdout).unwrap();
     let told = String::from_utf8(output.stderr).unwrap();
     let code = expected_code(comment);

@@ -107,3 +107,25 @@ fn sessions_are_pruned_by_age_and_number_after_they_were_listed() {
     lab.run(&["sessions", "prune", "--store", "s.db"]).fails(2, "--unused-for");
     lab.run(&["sessions", "prune", "--store", "s.db", "--unused-for", "soon"]).fails(2, "--unused-for");
 }
+
+#[test]
+fn a_store_is_encrypted_and_decrypted_with_the_key_in_the_environment() {
+    let lab = replayed();
+    let key = "2026:AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+    let run = |key: &str, arguments: &[&str]| lab.run_with(arguments, "", &[("LOOKBACK_KEY", key)]);
+    let plain = lab.run(&["sessions", "export", "replay/session"]).out().to_owned();
+    let migrate = ["store", "migrate", ".lookback/lookback.db", "sealed.db", "--encrypt"];
+    lab.run(&migrate).fails(2, "LOOKBACK_KEY is not set");
+    run("secret", &migrate).fails(2, "LOOKBACK_KEY: a key is written as NAME:BASE64");
+    run(key, &migrate).out();
+    let export = ["sessions", "export", "replay/session", "--store", "sealed.db"];
+    assert_eq!(run(key, &export).out(), plain);
+    run(&key.replace("2026", "2027"), &export).fails(2, "with the key `2026`, which was not given");
+    run(&format!("new:{}, {key}", &key[5..]), &export).out();
+    assert_eq!(run(key, &["store", "verify", "--store", "sealed.db"]).code, Some(0));
+    assert_eq!(lab.run(&["store", "verify", "--store", "sealed.db"]).code, Some(1));
+    let found = ["sessions", "search", "worse than the bug", "--store", "sealed.db", "--json"];
+    assert!(!run(key, &found).lines().is_empty());
+    run(key, &["store", "migrate", "sealed.db", "open.db", "--decrypt"]).out();
+    assert_eq!(lab.run(&["sessions", "export", "replay/session", "--store", "open.db"]).out(), plain);
+}

@@ -107,7 +107,7 @@ async fn copy_log(
 }
 
 /// The record of a body, with what searches look at, as it was when it was first appended.
-fn record(log: &LogName, body: String, label: &mut Label) -> Record {
+pub(super) fn record(log: &LogName, body: String, label: &mut Label) -> Record {
     if log.is_derived() {
         return Record::new(body);
     }

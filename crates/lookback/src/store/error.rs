@@ -215,6 +215,15 @@ pub enum Damage {
     /// It is not what was written: its checksum is another.
     #[error("it was altered after it was written")]
     Altered,
+    /// It is not encrypted, and the store was opened as an encrypted one.
+    #[error("it is not encrypted")]
+    NotSealed,
+    /// It was encrypted with a key that was not given.
+    #[error("it was encrypted with the key `{key}`, which was not given")]
+    NoKey {
+        /// The name of the key.
+        key: String,
+    },
     /// The index of its log was altered.
     #[error("the index {place} was altered; delete it, and it is made again")]
     Index {

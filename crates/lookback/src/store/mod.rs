@@ -4,6 +4,8 @@ mod checksum;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod copy;
+#[cfg(feature = "encryption")]
+mod encrypted;
 mod error;
 mod files;
 mod location;
@@ -36,6 +38,8 @@ use crate::search::Query;
 pub use self::redis::{RedisStore, Risk};
 pub use checksum::{StoredRecord, checksum};
 pub use copy::{Copied, CopyError, copy};
+#[cfg(feature = "encryption")]
+pub use encrypted::{BadKey, EncryptedStore, Key};
 pub use error::{Damage, LineFault, StoreError};
 pub use files::FileStore;
 pub use location::Location;

@@ -3,6 +3,8 @@
 #![cfg(feature = "sqlite")]
 #![allow(clippy::print_stdout)]
 
+#[cfg(feature = "encryption")]
+mod encrypted;
 mod erase;
 mod faults;
 mod own;

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_lite::future::block_on;
-use lookback::store::Record;
-use lookback::{Limits, Message, Policy, Session, Settings, StoreError};
+use lookback::store::{EncryptedStore, Key, Record};
+use lookback::{Limits, Message, Policy, Session, Settings, Store, StoreError};
 
 use crate::backend::{Backend, length, name};
 use crate::proxy::{Cut, Proxy};
@@ -55,6 +55,24 @@ pub(crate) fn an_append_whose_answer_was_late_is_recognized_when_it_is_made_agai
     // Another one at its place is not taken for it.
     let refused = block_on(store.append(&log, 1, records("one"), None)).unwrap_err();
     assert!(matches!(refused, StoreError::Conflict { at: 1, end: 2 }), "{refused:?}");
+}
+
+pub(crate) fn an_append_with_encrypted_contents_is_recognized_as_well(server: &dyn Backend) {
+    let proxy = Proxy::to(server.port());
+    let url = server.empty();
+    let sealed = |store| EncryptedStore::new(store, Key::new("a", [1; Key::LENGTH]).unwrap(), []).unwrap();
+    let patience = Duration::from_millis(300);
+    let store = sealed(server.connect_with(&server.by_way_of(&url, proxy.port), patience).unwrap());
+    let log = name("late");
+    block_on(store.append(&log, 0, records("zero"), None)).unwrap();
+    proxy.delay(700);
+    assert!(block_on(store.append(&log, 1, records("one"), None)).unwrap_err().is_unclear());
+    proxy.delay(0);
+    std::thread::sleep(Duration::from_millis(800));
+    block_on(store.append(&log, 1, records("one"), None)).unwrap();
+    let direct = sealed(server.connect(&url));
+    let bodies: Vec<String> = ["zero", "one"].iter().map(|text| records(text)[0].body.clone()).collect();
+    assert_eq!(block_on(direct.read(&log, 0..9)).unwrap(), bodies);
 }
 
 pub(crate) fn a_message_that_is_pushed_again_after_its_answer_was_lost_is_there_once(server: &dyn Backend) {
@@ -181,6 +199,7 @@ macro_rules! faults {
             an_append_whose_connection_is_cut_is_done_once,
             an_append_whose_answer_was_late_is_recognized_when_it_is_made_again,
             a_message_that_is_pushed_again_after_its_answer_was_lost_is_there_once,
+            an_append_with_encrypted_contents_is_recognized_as_well,
             a_session_asks_its_server_as_rarely_as_it_can,
         ]);
         faults!($server::new(), [

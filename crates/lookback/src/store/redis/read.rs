@@ -46,7 +46,8 @@ fn index(position: u64) -> String {
 
 /// The bodies of a span, which were read from its beginning on.
 fn bodies(log: &LogName, span: Range<u64>, end: u64, packed: &[Vec<u8>]) -> Result<Vec<String>, StoreError> {
-    let read = (span.start..).zip(packed).map(|(position, bytes)| unpacked(log, position, bytes));
+    let first = span.start;
+    let read = (0..).zip(packed).map(|(index, bytes)| unpacked(log, first.saturating_add(index), bytes));
     StoredRecord::check(log, span, end, read.collect::<Result<Vec<_>, _>>()?)
 }
 
