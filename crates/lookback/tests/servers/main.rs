@@ -6,5 +6,6 @@ mod backend;
 mod faults;
 mod postgres;
 mod process;
+mod processes;
 mod proxy;
 mod redis;

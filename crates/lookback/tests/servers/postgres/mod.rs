@@ -1,7 +1,7 @@
 //! The store in PostgreSQL.
 
 mod refused;
-mod server;
+pub(crate) mod server;
 
 use std::sync::Arc;
 

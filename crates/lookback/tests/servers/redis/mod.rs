@@ -1,7 +1,7 @@
 //! The store in Redis.
 
 mod refused;
-mod server;
+pub(crate) mod server;
 mod several;
 
 use std::sync::Arc;

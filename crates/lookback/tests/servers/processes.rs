@@ -1,0 +1,272 @@
+//! Several processes on one store, of every kind: writers at once, writers that are killed, and one that is stopped while
+//! it holds a claim.
+//!
+//! The number of processes that are killed is small. `LOOKBACK_KILLS=2000` kills more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_lite::future::block_on;
+use lookback::memory::Memory;
+use lookback::policy::Summarize;
+use lookback::store::{Location, verify};
+use lookback::summarize::{Completion, Summarizer, SummaryTask};
+use lookback::{Limits, Message, Policy, Session, Settings, Stage, Store};
+
+use crate::backend::name;
+use crate::{postgres, redis};
+
+/// What a process is to do, and the URL of its store.
+const WORK: &str = "LOOKBACK_TEST_WORK";
+const URL: &str = "LOOKBACK_TEST_URL";
+/// How many processes are killed on each store.
+const KILLS: &str = "LOOKBACK_KILLS";
+
+/// The URLs of empty stores of every kind, and what keeps them.
+fn stores() -> (Vec<String>, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let files = [format!("sqlite:{}", path("s.db")), format!("files:{}", path("s"))];
+    let servers = [postgres::server::Server::shared().database(), redis::server::Server::shared().url()];
+    (files.into_iter().chain(servers).collect(), folder)
+}
+
+fn open(url: &str) -> Arc<dyn Store> {
+    Location::parse(url).unwrap().open().unwrap()
+}
+
+/// Starts this program again, to run [`a_process_works`] alone.
+fn process(url: &str, work: &str) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "processes::a_process_works", "--ignored", "--nocapture"]).env(URL, url).env(WORK, work);
+    command.stdout(Stdio::piped()).spawn().unwrap()
+}
+
+#[test]
+#[ignore = "the other tests run it, in processes of their own"]
+fn a_process_works() {
+    let (Ok(url), Ok(work)) = (std::env::var(URL), std::env::var(WORK)) else { return };
+    let words: Vec<&str> = work.split(' ').collect();
+    match words[..] {
+        ["race", id, sessions, pushes] => race(&url, id, sessions.parse().unwrap(), pushes.parse().unwrap()),
+        ["work", session, id] => work_until_killed(&url, session, id),
+        ["summarize", id, go] => summarize(&url, id, Path::new(go)),
+        _ => panic!("{work}"),
+    }
+}
+
+/// A policy by which a window is cut often.
+fn settings() -> Settings {
+    let (limits, target) = (Limits::messages(6), Some(Limits::messages(3)));
+    Settings::default().policy(Policy { limits, target, ..Policy::unlimited() })
+}
+
+/// Four writers, each with a session object and a store of its own.
+fn race(url: &str, id: &str, sessions: usize, pushes: usize) {
+    std::thread::scope(|scope| {
+        for writer in 0..4 {
+            scope.spawn(move || {
+                let store = open(url);
+                for n in 0..pushes {
+                    let name = format!("raced-{}", n % sessions);
+                    let mut session = block_on(Session::open(store.clone(), &name, settings())).unwrap();
+                    loop {
+                        match block_on(session.push(Message::user(format!("{id}.{writer} {n}")))) {
+                            Ok(_) => break,
+                            // So many writers may keep one waiting for longer than it has patience.
+                            Err(error) => assert!(error.to_string().contains("try again"), "{error}"),
+                        }
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn sixteen_writers_in_four_processes_lose_and_double_nothing() {
+    let (urls, _folder) = stores();
+    for url in &urls {
+        for (sessions, pushes) in [(1, 25), (1_000, 60)] {
+            open(url);
+            let processes: Vec<Child> =
+                (0..4).map(|id| process(url, &format!("race {id} {sessions} {pushes}"))).collect();
+            for mut process in processes {
+                assert!(process.wait().unwrap().success());
+            }
+            let store = open(url);
+            let mut said: BTreeMap<String, usize> = BTreeMap::new();
+            for log in block_on(store.list("raced-")).unwrap() {
+                let mut session = block_on(Session::open(store.clone(), log.name.as_str(), settings())).unwrap();
+                let mut latest: BTreeMap<String, usize> = BTreeMap::new();
+                for entry in block_on(session.history()).unwrap() {
+                    let text = entry.arrival.message.text();
+                    let (writer, n) = text.split_once(' ').unwrap();
+                    // In each writer's order.
+                    let n = n.parse().unwrap();
+                    assert!(latest.insert(writer.to_owned(), n).is_none_or(|before| before < n), "{text}");
+                    *said.entry(text).or_default() += 1;
+                }
+            }
+            assert_eq!(said.len(), 16 * pushes, "{url} {sessions}");
+            assert!(said.values().all(|times| *times == 1), "{url}");
+            block_on(store.clear()).unwrap();
+        }
+    }
+}
+
+/// Does a little of everything, and says what was done.
+fn work_until_killed(url: &str, session: &str, id: &str) {
+    let store = open(url);
+    let memory = block_on(Memory::open(store.clone(), session)).unwrap();
+    let mut session = block_on(Session::open(store, session, settings())).unwrap();
+    for n in 0.. {
+        let text = |part: &str| format!("{id} {n} {part}");
+        match n % 4 {
+            0 => drop(block_on(session.push(Message::user(text("push")))).unwrap()),
+            1 => {
+                let both = vec![Message::user(text("one")), Message::assistant(text("two"))];
+                drop(block_on(session.extend(both)).unwrap());
+                println!("done {}", text("two"));
+            }
+            2 => drop(block_on(session.window()).unwrap()),
+            _ => drop(block_on(memory.learn(text("fact"))).unwrap()),
+        }
+        println!("done {}", text(["push", "one", "window", "fact"][n % 4]));
+    }
+}
+
+#[test]
+fn a_process_that_is_killed_loses_nothing_that_it_was_told_is_done() {
+    let kills = std::env::var(KILLS).map_or(12, |kills| kills.parse().unwrap());
+    let (urls, _folder) = stores();
+    for url in &urls {
+        let begun = Instant::now();
+        let (mut done, mut unsaid) = (BTreeSet::new(), 0);
+        let mut random = 7_u64;
+        for kill in 0..kills {
+            // A history that does not become so long that reading it takes all the time.
+            let session = format!("killed-{}", kill / 50);
+            if kill % 50 == 0 {
+                done.clear();
+            }
+            let mut process = process(url, &format!("work {session} {kill}"));
+            let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+            let mut lines = lines.map_while(Result::ok).filter_map(|line| Some(line.split_once("done ")?.1.to_owned()));
+            done.insert(lines.next().unwrap());
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            std::thread::sleep(Duration::from_micros((random >> 33) % 40_000));
+            process.kill().unwrap();
+            process.wait().unwrap();
+            done.extend(lines);
+
+            let store = open(url);
+            let memory = block_on(Memory::open(store.clone(), &session)).unwrap();
+            let mut session = block_on(Session::open(store, &session, settings())).unwrap();
+            let messages = block_on(session.history()).unwrap();
+            let mut said: Vec<String> = messages.iter().map(|entry| entry.arrival.message.text()).collect();
+            let facts = block_on(memory.entries(lookback::memory::Scope::Session)).unwrap();
+            let facts = facts.iter().map(|entry| serde_json::to_string(entry).unwrap()).collect::<Vec<_>>();
+            for text in done.iter().filter(|text| !text.ends_with("window")) {
+                let times = match text.ends_with("fact") {
+                    true => facts.iter().filter(|fact| fact.contains(&format!("\"{text}\""))).count(),
+                    false => said.iter().filter(|said| *said == text).count(),
+                };
+                assert_eq!(times, 1, "{url}: {text}");
+            }
+            // What was written before its process could say so stays, too.
+            let written: Vec<String> = said.iter().filter(|text| !done.contains(*text)).cloned().collect();
+            unsaid += written.len();
+            done.extend(written);
+            let count = said.len();
+            said.sort();
+            said.dedup();
+            assert_eq!(said.len(), count, "{url}: something is there twice");
+        }
+        let verified = block_on(verify(&*open(url), |_| {})).unwrap();
+        assert_eq!(verified.faults.len(), 0, "{url}: {:?}", verified.faults);
+        let kind = url.split(':').next().unwrap();
+        println!("{kind}: {kills} killed in {:.0?}, {} entries, {unsaid} unsaid", begun.elapsed(), verified.records);
+    }
+}
+
+/// Answers when it may go on.
+#[derive(Debug)]
+struct Slow {
+    id: String,
+    go: PathBuf,
+}
+
+impl Summarizer for Slow {
+    fn model(&self) -> &str {
+        "slow"
+    }
+
+    fn complete<'a>(&'a self, _: &'a SummaryTask) -> Completion<'a> {
+        Box::pin(async {
+            while !self.go.exists() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            Ok(format!("summary by {}", self.id))
+        })
+    }
+}
+
+/// Has the session summarized, and waits for it.
+fn summarize(url: &str, id: &str, go: &Path) {
+    let summary = Summarize { budget: 100, wording: "{summary}".into(), ..Summarize::default() };
+    let policy = Policy { limits: Limits::messages(3), stages: vec![Stage::Summarize(summary)], ..Policy::unlimited() };
+    let session = block_on(Session::open(open(url), "claimed", Settings::default().policy(policy))).unwrap();
+    let slow = Slow { id: id.to_owned(), go: go.to_owned() };
+    let mut session = session.with_summarizer(slow).with_time_limit(Duration::from_secs(1));
+    for n in 0..6 {
+        block_on(session.push(Message::user(format!("message {n} of {id} says a little more")))).unwrap();
+    }
+    block_on(session.window()).unwrap();
+    block_on(session.wait_for_summary()).unwrap();
+}
+
+#[test]
+fn a_process_that_was_stopped_for_longer_than_its_claim_loses_it() {
+    let (urls, folder) = stores();
+    std::thread::scope(|scope| {
+        for (number, url) in urls.iter().enumerate() {
+            let go = |id: &str| folder.path().join(format!("go-{id}-{number}")).display().to_string();
+            let (first, second) = (go("first"), go("second"));
+            scope.spawn(move || {
+                let store = open(url);
+                let notes = name("claimed").summary_of();
+                let read = || block_on(store.read(&notes, 0..u64::MAX)).unwrap();
+                let mut stopped = process(url, &format!("summarize first {first}"));
+                let signal = |signal: &str| {
+                    let pid = stopped.id().to_string();
+                    assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+                };
+                let begun = Instant::now();
+                while read().is_empty() {
+                    assert!(begun.elapsed() < Duration::from_secs(30), "{url}: nothing was claimed");
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                signal("-STOP");
+                // The time limit of a summary, and the time that it has to write it.
+                std::thread::sleep(Duration::from_secs(7));
+                std::fs::write(&second, "").unwrap();
+                assert!(process(url, &format!("summarize second {second}")).wait().unwrap().success());
+                let by_second = read();
+                assert!(by_second.iter().any(|note| note.contains("summary by second")), "{url}: {by_second:?}");
+                std::fs::write(&first, "").unwrap();
+                signal("-CONT");
+                assert!(stopped.wait().unwrap().success());
+                let late = read().into_iter().filter(|note| note.contains("summary by first"));
+                assert_eq!(late.collect::<Vec<_>>(), Vec::<String>::new(), "{url}");
+                let mut session = block_on(Session::open(store, "claimed", Settings::default())).unwrap();
+                let window = block_on(session.window()).unwrap();
+                assert!(window.to_json().unwrap().contains("summary by second"), "{url}");
+            });
+        }
+    });
+}
