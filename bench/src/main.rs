@@ -3,8 +3,9 @@
 //! `cargo run --release --manifest-path bench/Cargo.toml [push|compaction|open|body|count|faces|summary]` runs one of
 //! them, or all without a name. `... corpus FILE` replays real transcripts, which are not part of the repository, `... notes
 //! FILE` replays them with notes to the model, and `... check FILE` checks summaries of them. `... locomo FILE` asks the
-//! questions of LoCoMo, which is not part of it either, and `... search` searches a million messages. Shared machines
-//! are noisy, so read the ratios, which are medians.
+//! questions of LoCoMo, which is not part of it either, and `... search` searches a million messages. `... stores` and
+//! `... scale` compare the stores, and start servers of PostgreSQL and Redis. Shared machines are noisy, so read the
+//! ratios, which are medians.
 
 mod alloc;
 mod body;
@@ -17,8 +18,24 @@ mod locomo;
 mod notes;
 mod open;
 mod push;
+mod scale;
 mod search;
+mod stores;
 mod summary;
+
+// The servers that the tests start.
+#[path = "../../crates/lookback/tests/servers/backend.rs"]
+#[allow(dead_code, clippy::unwrap_used)]
+mod backend;
+#[path = "../../crates/lookback/tests/servers/postgres/server.rs"]
+#[allow(dead_code, clippy::unwrap_used, clippy::panic)]
+mod postgres;
+#[path = "../../crates/lookback/tests/servers/process.rs"]
+#[allow(dead_code, clippy::unwrap_used)]
+mod process;
+#[path = "../../crates/lookback/tests/servers/redis/server.rs"]
+#[allow(dead_code, clippy::unwrap_used)]
+mod redis;
 
 use std::time::{Duration, Instant};
 
@@ -52,13 +69,18 @@ fn main() {
         ["locomo", file] => locomo::run(file),
         ["search"] => search::run(1_000_000),
         ["search", messages] => search::run(messages.parse().expect("a number of messages")),
+        ["stores"] => stores::run(),
+        ["scale"] => scale::run(),
         // These measure something in a process of its own.
+        ["scale", url, sessions, number] => {
+            scale::child(url, sessions.parse().expect("a number"), number.parse().expect("a number"));
+        }
         ["open", store, session] => open::child(store, session),
         ["json", file] => body::child(file),
         ["count", counter, file] => count::child(counter, file),
         _ => {
             eprintln!(
-                "usage: bench [push|compaction|open|body|count|faces|summary|search [N]|corpus FILE [SVG]|notes FILE|check FILE|locomo FILE]"
+                "usage: bench [push|compaction|open|body|count|faces|summary|stores|scale|search [N]|corpus FILE [SVG]|notes FILE|check FILE|locomo FILE]"
             );
             std::process::exit(2);
         }

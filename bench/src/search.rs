@@ -92,14 +92,14 @@ fn search(store: &dyn Store, questions: &[Query]) -> Vec<f64> {
 
 /// Words that are as frequent as those of a language, the same each time.
 #[derive(Clone)]
-struct Words {
+pub(crate) struct Words {
     state: u64,
     /// How often one of the words up to each is drawn.
     sums: Vec<f64>,
 }
 
 impl Words {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut sum = 0.0;
         let share = |rank: usize| {
             sum += 1.0 / (rank + 1) as f64;
@@ -114,7 +114,7 @@ impl Words {
         (self.state >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    fn text(&mut self, least: usize, most: usize) -> String {
+    pub(crate) fn text(&mut self, least: usize, most: usize) -> String {
         let length = least + ((most - least) as f64 * self.draw()) as usize;
         let words: Vec<String> = (0..length).map(|_| self.word()).collect();
         words.join(" ")

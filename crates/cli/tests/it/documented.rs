@@ -34,6 +34,7 @@ const NOT_RUN: [(&str, &[&str]); 7] = [
         &[
             "./test.sh",
             "cargo test -p lookback-core",
+            "LOOKBACK_KILLS=2000 cargo test -p lookback --all-features --test servers processes:: -- --nocapture",
             "cargo test -p lookback-core --test it laws",
             "INSTA_UPDATE=always cargo test -p lookback-cli",
             ".venv/bin/python crates/cli/tests/mcp/client.py target/debug/lookback",
@@ -47,8 +48,10 @@ const NOT_RUN: [(&str, &[&str]); 7] = [
         ],
     ),
     (
-        "builds the benchmarks, and wants transcripts that are not part of the repository",
+        "builds the benchmarks, and some want transcripts that are not part of the repository",
         &[
+            "cargo run --release --manifest-path bench/Cargo.toml stores",
+            "cargo run --release --manifest-path bench/Cargo.toml scale",
             "cargo run --release --manifest-path bench/Cargo.toml",
             "cargo run --release --manifest-path bench/Cargo.toml corpus transcripts.jsonl.gz docs/front.svg",
             "cargo run --release --manifest-path bench/Cargo.toml notes transcripts.jsonl.gz",
