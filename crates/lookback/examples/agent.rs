@@ -2,7 +2,7 @@
 //! and remembers.
 //!
 //! ```text
-//! agent [--session-id NAME] [--dialect openai-chat|anthropic] [--store FILE|FOLDER/] [--root FOLDER]
+//! agent [--session-id NAME] [--dialect openai-chat|anthropic] [--store FILE|FOLDER/|URL] [--root FOLDER]
 //!       [--budget TOKENS] [--iterations NUMBER] [TASK]
 //! ```
 //!
@@ -17,7 +17,9 @@ use std::{env, error::Error, fmt, fs, io::stdin, process, process::ExitCode, str
 
 use lookback::memory::{Memory, tools::tools};
 use lookback::middleware::{Budget, Call, CallUsage, ContextFilter, Pipeline, Stopped, ToolUse};
-use lookback::{Dialect, Message, ProviderError, Request, Response, Session, Settings, ToolCall, presets, store};
+use lookback::{
+    Dialect, Message, ProviderError, Request, Response, Session, Settings, ToolCall, presets, store::Location,
+};
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 use ureq::{Agent, RequestBuilder, typestate::WithBody};
@@ -43,7 +45,7 @@ async fn run(mut arguments: Vec<String>) -> Result<()> {
     let dialect: Dialect = option(&mut arguments, "--dialect", "openai-chat")?;
     // The command line's store, so that `lookback sessions` shows what the agent did.
     let usual = env::var("LOOKBACK_STORE").ok().filter(|path| !path.is_empty());
-    let path: PathBuf = option(&mut arguments, "--store", usual.as_deref().unwrap_or(".lookback/lookback.db"))?;
+    let place: String = option(&mut arguments, "--store", usual.as_deref().unwrap_or(".lookback/lookback.db"))?;
     let root = option::<PathBuf>(&mut arguments, "--root", ".")?;
     let root = &root.canonicalize().map_err(|error| format!("--root {}: {error}", root.display()))?;
     let (budget, most) = (option(&mut arguments, "--budget", "200000")?, option(&mut arguments, "--iterations", "30")?);
@@ -55,8 +57,9 @@ async fn run(mut arguments: Vec<String>) -> Result<()> {
     let (_, template) = request(dialect, "auto")?;
     let settings = Settings::for_model(dialect, template.model().unwrap_or_default());
     let opened = spawn_blocking(move || -> Result<_> {
-        path.parent().map_or(Ok(()), fs::create_dir_all)?;
-        Ok(store::open(path)?)
+        let place = Location::parse(place)?;
+        place.path().and_then(Path::parent).map_or(Ok(()), fs::create_dir_all)?;
+        Ok(place.open()?)
     });
     let store = opened.await??;
     let mut session = Session::open(store.clone(), &name, settings).await?;

@@ -5,7 +5,7 @@
 use std::io::{Write as _, stdin, stdout};
 use std::{env, error::Error};
 
-use lookback::{Dialect, Message, Response, Session, Settings, SqliteStore};
+use lookback::{Dialect, Message, Response, Session, Settings, store};
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
@@ -13,9 +13,9 @@ use tokio::task::spawn_blocking;
 async fn main() -> Result<(), Box<dyn Error>> {
     let setting = |name: &str, default: &str| env::var(name).unwrap_or(default.to_owned());
     let (base, key) = (setting("OPENAI_BASE_URL", "http://localhost:11434/v1"), setting("OPENAI_API_KEY", "none"));
-    let (model, store) = (setting("OPENAI_MODEL", "qwen3"), setting("CHAT_STORE", "chat.db"));
+    let (model, place) = (setting("OPENAI_MODEL", "qwen3"), setting("CHAT_STORE", "chat.db"));
     let settings = Settings::for_model(Dialect::OpenAiChat, &model);
-    let mut session = Session::open(SqliteStore::open(store)?, "chat", settings).await?;
+    let mut session = Session::open(store::open(place)?, "chat", settings).await?;
     let client = reqwest::Client::new();
 
     while let Some(line) = spawn_blocking(|| stdin().lines().next()).await?.transpose()? {

@@ -80,7 +80,12 @@ pub(crate) async fn load(store: &dyn Store, log: &LogName, settings: Settings) -
     let Some((head, tail)) = store.tail(log).await? else { return Ok(Engine::new(settings)) };
     let start = head.checkpoint.unwrap_or(0);
     let tail = (start..).zip(tail).map(|(position, body)| parse(log, position, &body));
-    let view = fold_entries(store, log, start, tail.collect::<Result<_, _>>()?).await?;
+    let tail: Vec<Entry> = tail.collect::<Result<_, _>>()?;
+    // A store keeps apart which records are checkpoints. One that is none would hide all that is before it.
+    if head.checkpoint.is_some() && !matches!(tail.first(), Some(Entry::Checkpoint(_))) {
+        return Err(StoreError::damaged(log, start, Damage::NotAnEntry));
+    }
+    let view = fold_entries(store, log, start, tail).await?;
     let since_checkpoint = head.end - head.checkpoint.map_or(0, |checkpoint| checkpoint + 1);
     Ok(Engine::resume(settings, LogState { view, end: head.end, since_checkpoint }))
 }

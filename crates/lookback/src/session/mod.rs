@@ -47,7 +47,7 @@ pub use window::Window;
 use self::log::{load, read};
 use self::policy::{Bound, Policies};
 use self::summaries::Summaries;
-use self::unclear::Unclear;
+use self::unclear::{Pushed, Unclear};
 use crate::search::Query;
 use crate::store::{IntoStore, LogName, Store};
 
@@ -95,6 +95,8 @@ pub struct Session {
     stale: bool,
     /// The last append, if it is not known whether it was written.
     unclear: Option<Unclear>,
+    /// What is being pushed.
+    pushing: Option<Pushed>,
     /// Tokens of the last window by Lookback's own count, for comparison with the provider's usage report.
     sent: u64,
 }
@@ -141,6 +143,7 @@ impl Session {
             reductions: 0,
             stale: false,
             unclear: None,
+            pushing: None,
             sent: 0,
         })
     }

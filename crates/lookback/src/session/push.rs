@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use lookback_core::engine::Engine;
 use lookback_core::policy::Policy;
-use lookback_core::transcript::{Millis, Origin, Position};
+use lookback_core::transcript::{Entry, Millis, Origin, Position};
 use lookback_core::{Message, Preamble};
 
+use super::unclear::Pushed;
 use super::{Error, Session, now, shared};
 use crate::recording::RecordedMessage;
 #[cfg(doc)]
@@ -102,12 +103,23 @@ impl Session {
         if origin != Origin::Lookback {
             self.reductions = 0;
         }
-        let digests = vec![message.digest()];
-        if let Some(positions) = self.pushed_before(&digests).await? {
+        let pushed = Pushed::new(origin, [&message]);
+        self.once(pushed, |engine| Ok(engine.receive(message.clone(), origin, time)?)).await
+    }
+
+    /// Makes a change that pushes something, unless it was made before and its answer was lost.
+    async fn once(
+        &mut self,
+        pushed: Pushed,
+        change: impl FnMut(&mut Engine) -> Result<Vec<Entry>, Error> + Send,
+    ) -> Result<Vec<Position>, Error> {
+        if let Some(positions) = self.finish_push(&pushed).await? {
             return Ok(positions);
         }
-        let written = self.commit(|engine| Ok(engine.receive(message.clone(), origin, time)?)).await;
-        Ok(self.remember_pushed(digests, written)?.messages())
+        self.pushing = Some(pushed);
+        let written = self.commit(change).await;
+        self.pushing = None;
+        Ok(written?.messages())
     }
 
     /// Appends several messages of one origin, each with a time of its own: all or none, in one write. Returns their
@@ -131,12 +143,8 @@ impl Session {
             }
             Ok(entries)
         };
-        let digests: Vec<u128> = messages.iter().map(|(message, _)| message.digest()).collect();
-        if let Some(positions) = self.pushed_before(&digests).await? {
-            return Ok(positions);
-        }
-        let written = self.commit(change).await;
-        Ok(self.remember_pushed(digests, written)?.messages())
+        let pushed = Pushed::new(origin, messages.iter().map(|(message, _)| message));
+        self.once(pushed, change).await
     }
 
     /// Appends a message from the client that is shown whole, even if the policy shortens results on arrival.

@@ -1,57 +1,65 @@
-//! Messages of which it is not known whether they were written: if they are pushed again, they are found in the log.
+//! Messages of which it is not known whether they were written: if they are pushed again, they are not written twice.
 
-use lookback_core::transcript::{Entry, Position};
+use std::sync::Arc;
 
-use super::{Error, Session};
-use crate::store::{Record, checksum};
+use lookback_core::Message;
+use lookback_core::transcript::{Entry, Origin, Position};
+
+use super::{Error, Session, now};
+use crate::store::{Record, StoreError};
+
+/// What was pushed.
+#[derive(PartialEq, Eq)]
+pub(super) struct Pushed {
+    origin: Origin,
+    /// The digest of each message, and its JSON if it came as such: the digest leaves out what clients change.
+    messages: Vec<(u128, Option<String>)>,
+}
+
+impl Pushed {
+    pub(super) fn new<'a>(origin: Origin, messages: impl IntoIterator<Item = &'a Arc<Message>>) -> Self {
+        let exactly = |message: &Message| (message.digest(), message.wire().map(|wire| wire.raw.get().to_owned()));
+        Pushed { origin, messages: messages.into_iter().map(|message| exactly(message)).collect() }
+    }
+}
 
 /// An append whose answer was lost.
 pub(super) struct Unclear {
-    at: Position,
-    /// The checksums of its records.
-    records: Vec<u64>,
-    /// The digests of the messages that were pushed; none if something else was written.
-    messages: Vec<u128>,
-}
-
-impl Unclear {
-    pub(super) fn new(records: Vec<u64>, at: Position) -> Self {
-        Unclear { at, records, messages: Vec::new() }
-    }
+    pub(super) at: Position,
+    pub(super) records: Vec<Record>,
+    pub(super) pushed: Option<Pushed>,
 }
 
 impl Session {
-    /// The checksums of records that are about to be appended.
-    pub(super) fn checksums(&self, at: Position, records: &[Record]) -> Vec<u64> {
-        (at..).zip(records).map(|(position, record)| checksum(&self.name, position, &record.body)).collect()
-    }
-
-    /// Remembers what was pushed if it is not known whether it was written.
-    pub(super) fn remember_pushed<T>(&mut self, messages: Vec<u128>, result: Result<T, Error>) -> Result<T, Error> {
-        if let (Err(_), Some(unclear)) = (&result, &mut self.unclear) {
-            unclear.messages = messages;
-        }
-        result
-    }
-
-    /// Returns the positions of these messages if the last call was to push them, its answer was lost, and the log has
-    /// them.
-    pub(super) async fn pushed_before(&mut self, messages: &[u128]) -> Result<Option<Vec<Position>>, Error> {
-        let Some(Unclear { at, records, .. }) = self.unclear.as_ref().filter(|unclear| unclear.messages == messages)
-        else {
+    /// Finishes the last call if it was to push the same and its answer was lost, and returns the positions of the messages.
+    pub(super) async fn finish_push(&mut self, pushed: &Pushed) -> Result<Option<Vec<Position>>, Error> {
+        let Some(unclear) = self.unclear.take().filter(|unclear| unclear.pushed.as_ref() == Some(pushed)) else {
             return Ok(None);
         };
-        let at = *at;
-        let bodies = self.store.read(&self.name, at..at + records.len() as u64).await?;
-        let found: Vec<u64> =
-            (at..).zip(&bodies).map(|(position, body)| checksum(&self.name, position, body)).collect();
-        let is_written = found == *records;
-        if is_written {
-            self.refresh().await?;
+        // The store recognizes the same append, and waits for what it would wait for.
+        let written = match self.store.append(&self.name, unclear.at, unclear.records.clone(), now()).await {
+            Ok(()) => Ok(true),
+            Err(StoreError::Conflict { .. }) => self.has(&unclear).await,
+            Err(error) => Err(error),
+        };
+        let is_written = match written {
+            Ok(true) => self.refresh().await.map(|()| true),
+            other => other.map_err(Error::from),
+        };
+        if is_written.is_err() {
+            self.unclear = Some(unclear);
+            return is_written.map(|_| None);
         }
-        self.unclear = None;
-        let is_message = |body: &String| matches!(serde_json::from_str(body), Ok(Entry::Message(_)));
-        let positions = (at..).zip(&bodies).filter(|(_, body)| is_message(body)).map(|(position, _)| position);
-        Ok(is_written.then(|| positions.collect()))
+        let is_message = |record: &Record| matches!(serde_json::from_str(&record.body), Ok(Entry::Message(_)));
+        let records = (unclear.at..).zip(&unclear.records);
+        let positions = records.filter(|(_, record)| is_message(record)).map(|(position, _)| position);
+        Ok(is_written?.then(|| positions.collect()))
+    }
+
+    /// Whether the log has these records in their place.
+    async fn has(&self, unclear: &Unclear) -> Result<bool, StoreError> {
+        let end = unclear.at + unclear.records.len() as u64;
+        let there = self.store.read(&self.name, unclear.at..end).await?;
+        Ok(there.iter().eq(unclear.records.iter().map(|record| &record.body)))
     }
 }

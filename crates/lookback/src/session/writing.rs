@@ -138,12 +138,14 @@ impl Session {
         }
         self.unclear = None;
         if !records.is_empty() {
-            let checksums = self.checksums(at, &records);
+            let kept = records.clone();
             match self.store.append(&self.name, at, records, now()).await {
                 Ok(()) => {}
                 Err(StoreError::Conflict { .. }) => return Ok(None),
                 Err(error) => {
-                    self.unclear = error.is_unclear().then(|| Unclear::new(checksums, at));
+                    if error.is_unclear() {
+                        self.unclear = Some(Unclear { at, records: kept, pushed: self.pushing.take() });
+                    }
                     return Err(error.into());
                 }
             }

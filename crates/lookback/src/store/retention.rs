@@ -45,10 +45,14 @@ pub struct Expired {
     pub bytes: u64,
     /// When any of its logs was last used; `None` if that is unknown.
     pub used: Option<Millis>,
+    /// Whether any of its logs cannot be read.
+    #[serde(skip)]
+    is_damaged: bool,
 }
 
 /// Returns the sessions of a namespace that are not kept, the longest unused first. Erases nothing. What all sessions of a
-/// workspace share belongs to no session, and is always kept.
+/// workspace share belongs to no session, and is always kept. So is a session that cannot be read: it may have been written
+/// by a newer version.
 ///
 /// # Errors
 /// Returns an error if the store fails.
@@ -78,13 +82,15 @@ pub async fn expired(store: &dyn Store, retention: &Retention) -> Result<Vec<Exp
             Some((Derived::Shared, _)) => None,
         };
         let Some(session) = session else { continue };
-        let of = Expired { session: session.clone(), records: 0, bytes: 0, used: None };
+        let of = Expired { session: session.clone(), records: 0, bytes: 0, used: None, is_damaged: false };
         let of = sessions.entry(session).or_insert(of);
+        // One that cannot be read is listed so.
+        of.is_damaged |= log.records == 0;
         of.records += log.records;
         of.bytes += log.bytes;
         of.used = of.used.max(log.used);
     }
-    let mut sessions: Vec<Expired> = sessions.into_values().collect();
+    let mut sessions: Vec<Expired> = sessions.into_values().filter(|session| !session.is_damaged).collect();
     sessions.sort_by(|one, other| (one.used, &one.session).cmp(&(other.used, &other.session)));
     let extra = retention.keep.map_or(0, |keep| sessions.len().saturating_sub(keep));
     let is_old = |session: &Expired| match (session.used, retention.unused_since) {
@@ -101,13 +107,14 @@ pub async fn expired(store: &dyn Store, retention: &Retention) -> Result<Vec<Exp
 /// # Errors
 /// Returns an error if the store fails.
 pub async fn prune(store: &dyn Store, retention: &Retention) -> Result<Vec<Expired>, StoreError> {
-    let expired = expired(store, retention).await?;
     let mut logs = Vec::new();
-    for session in &expired {
-        logs.extend(logs_of(store, &session.session).await?);
+    for session in expired(store, retention).await? {
+        logs.push((session.session.clone(), logs_of(store, &session.session).await?));
     }
-    if !logs.is_empty() {
-        store.delete(&logs).await?;
-    }
-    Ok(expired)
+    // Looking at each took a while, and any of them may have been used meanwhile.
+    let expired = if logs.is_empty() { Vec::new() } else { expired(store, retention).await? };
+    logs.retain(|(session, _)| expired.iter().any(|expired| expired.session == *session));
+    let erased: Vec<LogName> = logs.iter().flat_map(|(_, logs)| logs.clone()).collect();
+    store.delete(&erased).await?;
+    Ok(expired.into_iter().filter(|expired| logs.iter().any(|(session, _)| *session == expired.session)).collect())
 }

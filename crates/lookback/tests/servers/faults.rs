@@ -93,12 +93,20 @@ pub(crate) fn a_message_that_is_pushed_again_after_its_answer_was_lost_is_there_
     assert_eq!(push("one", 0).unwrap(), [2], "said twice");
     assert!(push("three", 700).is_err());
     assert_eq!(push("four", 0).unwrap(), [4], "the third is not taken back");
+    // Neither is one of which not even the log could be read.
+    assert!(push("five", 700).is_err());
+    assert!(push("six", 700).is_err());
+    assert_eq!(push("six", 0).unwrap(), [6]);
+    assert!(push("seven", 700).is_err());
+    assert_eq!(push("eight", 0).unwrap(), [8]);
+    assert_eq!(push("seven", 0).unwrap(), [9], "it is said again, and later");
     drop(session);
     let bodies = block_on(server.connect(&url).read(&name("chat"), 0..u64::MAX)).unwrap();
-    for (body, said) in bodies.iter().zip(["zero", "one", "one", "three", "four"]) {
+    let expected = ["zero", "one", "one", "three", "four", "five", "six", "seven", "eight", "seven"];
+    for (body, said) in bodies.iter().zip(expected) {
         assert!(body.contains(said), "{body}");
     }
-    assert_eq!(bodies.len(), 5);
+    assert_eq!(bodies.len(), expected.len());
 }
 
 pub(crate) fn a_server_that_restarts_holds_a_store_up_and_loses_nothing(server: &dyn Backend) {

@@ -4,7 +4,8 @@
 //! The number of processes that are killed is small. `LOOKBACK_KILLS=2000` kills more.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -72,7 +73,8 @@ fn race(url: &str, id: &str, sessions: usize, pushes: usize) {
             scope.spawn(move || {
                 let store = open(url);
                 for n in 0..pushes {
-                    let name = format!("raced-{}", n % sessions);
+                    let chosen = (id.parse::<usize>().unwrap() * 7 + writer * 31 + n * 17) % sessions;
+                    let name = format!("raced-{chosen}");
                     let mut session = block_on(Session::open(store.clone(), &name, settings())).unwrap();
                     loop {
                         match block_on(session.push(Message::user(format!("{id}.{writer} {n}")))) {
@@ -161,7 +163,7 @@ fn a_process_that_is_killed_loses_nothing_that_it_was_told_is_done() {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             std::thread::sleep(Duration::from_micros((random >> 33) % 40_000));
             process.kill().unwrap();
-            process.wait().unwrap();
+            assert_eq!(process.wait().unwrap().signal(), Some(9), "{url}: it did not end by itself");
             done.extend(lines);
 
             let store = open(url);
@@ -211,6 +213,7 @@ impl Summarizer for Slow {
             while !self.go.exists() {
                 std::thread::sleep(Duration::from_millis(10));
             }
+            println!("answered");
             Ok(format!("summary by {}", self.id))
         })
     }
@@ -228,6 +231,8 @@ fn summarize(url: &str, id: &str, go: &Path) {
     }
     block_on(session.window()).unwrap();
     block_on(session.wait_for_summary()).unwrap();
+    // It may have seen the summary of another process, before its own was tried to be written.
+    std::thread::sleep(Duration::from_secs(1));
 }
 
 #[test]
@@ -260,7 +265,10 @@ fn a_process_that_was_stopped_for_longer_than_its_claim_loses_it() {
                 assert!(by_second.iter().any(|note| note.contains("summary by second")), "{url}: {by_second:?}");
                 std::fs::write(&first, "").unwrap();
                 signal("-CONT");
+                let mut said = String::new();
+                stopped.stdout.take().unwrap().read_to_string(&mut said).unwrap();
                 assert!(stopped.wait().unwrap().success());
+                assert!(said.contains("answered"), "{url}: {said}");
                 let late = read().into_iter().filter(|note| note.contains("summary by first"));
                 assert_eq!(late.collect::<Vec<_>>(), Vec::<String>::new(), "{url}");
                 let mut session = block_on(Session::open(store, "claimed", Settings::default())).unwrap();

@@ -48,7 +48,8 @@ fn import(store: &Arc<dyn Store>, recording: Recording, place: &str) -> Result<u
         return Err(Failure::OtherSession { session: name, store: place.to_owned() });
     }
     let new = messages.split_off(known.len());
-    if recording.preamble.system.is_some() || recording.preamble.tools.is_some() {
+    let is_new = known.is_empty() || !new.is_empty();
+    if is_new && (recording.preamble.system.is_some() || recording.preamble.tools.is_some()) {
         block_on(session.set_preamble(&recording.preamble)).map_err(failed)?;
     }
     let count = new.len() as u64;

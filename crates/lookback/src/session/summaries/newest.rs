@@ -56,7 +56,11 @@ async fn note_before(
 /// of `NAME`.
 pub(crate) async fn are_summaries_of(store: &dyn Store, log: &LogName, session: &LogName) -> Result<bool, StoreError> {
     let Some(head) = store.head(log, None).await? else { return Ok(false) };
-    let newest = store.read(log, head.end.saturating_sub(1)..head.end).await?;
+    let newest = match store.read(log, head.end.saturating_sub(1)..head.end).await {
+        // What cannot be read holds nothing up.
+        Err(StoreError::Damaged { .. }) => Vec::new(),
+        newest => newest?,
+    };
     let note = newest.last().and_then(|body| serde_json::from_str::<Note>(body).ok());
     Ok(note.map_or(*log == session.summary_of(), |note| note.is_of(session)))
 }

@@ -84,6 +84,9 @@ pub enum BadKey {
     /// The name is invalid.
     #[error("the name of a key has 1 to {} letters, digits, `-`, `_` and `.`", Key::LONGEST_NAME)]
     Name,
+    /// Two keys have one name, so that it is not known with which of them something was encrypted.
+    #[error("two keys have one name; give a new key a new name")]
+    Twice,
     /// There are more or fewer bytes.
     #[error("a key has {} bytes, not {length}", Key::LENGTH)]
     Length {

@@ -8,7 +8,7 @@
 mod key;
 mod seal;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,8 +33,8 @@ const MOST_UNCLEAR: usize = 100;
 ///
 /// - What is encrypted: the entries of all logs. What is not: the names of sessions and tenants, times, the number of
 ///   entries and their sizes.
-/// - A record that was altered, or that stands in the place of another, is an error. That the last records are missing is
-///   not noticed, if the other store does not notice it.
+/// - A record that was altered, or that stands in the place of another, is an error. It is not noticed if the last records
+///   are missing, or if an old copy of a log, or what was erased from its place, is put back.
 /// - A search reads and decrypts everything that it searches, and finds only the messages of sessions: the other store has
 ///   no index of them.
 /// - To change the key, give a new one as the newest, and the one before as an older one. To give up an old key, copy the
@@ -81,8 +81,13 @@ impl EncryptedStore {
     /// keys for what was written before.
     ///
     /// # Errors
-    /// Returns an error if the system gives no random numbers.
+    /// Returns an error if two keys have one name, or if the system gives no random numbers.
     pub fn new(store: impl IntoStore, newest: Key, older: impl IntoIterator<Item = Key>) -> Result<Self, StoreError> {
+        let older: Vec<Key> = older.into_iter().collect();
+        let names: BTreeSet<&str> = [&newest].into_iter().chain(&older).map(Key::name).collect();
+        if names.len() <= older.len() {
+            return Err(failed(BadKey::Twice));
+        }
         let ring = Ring::new(&newest, older).map_err(failed)?;
         let (inner, scope, unclear) = (store.into_store(), Scope::default(), Arc::default());
         Ok(EncryptedStore { inner, ring: Arc::new(ring), scope, unclear })
@@ -125,7 +130,8 @@ impl EncryptedStore {
             positions(at).zip(&records).map(|(at, record)| checksum(log, at, &record.body)).collect();
         let sealed = self.sealed(log, at, records, &bodies)?;
         let written = self.inner.append(log, at, sealed.clone(), time).await;
-        if written.as_ref().is_err_and(StoreError::is_unclear) {
+        // Whatever failed: an earlier try may have written it.
+        if written.as_ref().is_err_and(|error| !matches!(error, StoreError::Conflict { .. })) {
             let mut unclear = self.unclear.lock().unwrap_or_else(PoisonError::into_inner);
             if unclear.len() >= MOST_UNCLEAR {
                 unclear.pop_front();
@@ -180,7 +186,7 @@ fn positions(first: u64) -> impl Iterator<Item = u64> {
     (0..).map(move |index: u64| first.saturating_add(index))
 }
 
-fn failed(source: seal::NoRandomness) -> StoreError {
+fn failed(source: impl std::error::Error + Send + Sync + 'static) -> StoreError {
     StoreError::Backend { place: "with encrypted contents".to_owned(), source: Box::new(source) }
 }
 

@@ -12,6 +12,8 @@ use tokio::time::Instant;
 
 pub(super) use attempt::{Attempt, Unresolved};
 
+use super::StoreError;
+
 /// How long a call tries to reach a server that does not answer.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// What is longer than any process lives, and can be added to a time.
@@ -28,6 +30,15 @@ pub(super) async fn run<T: Send + 'static>(work: impl Future<Output = T> + Send 
     match RUNTIME.get_or_init(start) {
         Ok(runtime) => runtime.spawn(work).await.map_err(io::Error::other),
         Err(error) => Err(io::Error::new(error.kind(), error.to_string())),
+    }
+}
+
+/// The error of an append of which an earlier try may have been done all the same.
+pub(super) fn unclear(place: &str, error: StoreError) -> StoreError {
+    if error.is_unclear() {
+        error
+    } else {
+        StoreError::Unreachable { place: place.to_owned(), source: Box::new(error) }
     }
 }
 

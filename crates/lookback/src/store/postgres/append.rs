@@ -7,7 +7,7 @@ use super::connection::{Database, Params};
 use super::fault::{Failure, explain};
 use super::{read, signed, unsigned};
 use crate::search::terms;
-use crate::store::network::{Attempt, Tries};
+use crate::store::network::{Attempt, Tries, unclear};
 use crate::store::{LogName, Record, Scope, StoreError, checksum};
 
 pub(super) async fn append(
@@ -41,10 +41,12 @@ pub(super) async fn append(
         let is_raced = matches!(failure, Failure::Store(StoreError::Locked { .. }));
         if !(failure.may_pass() || is_raced) || !tries.again().await {
             let is_refused = matches!(failure, Failure::Store(StoreError::Conflict { .. }));
-            if is_repeated && !is_refused {
-                database.unresolved.keep(scope, log, attempt);
+            let error = explain(&database.place, database.patience, failure);
+            if !is_repeated || is_refused {
+                return Err(error);
             }
-            return Err(explain(&database.place, database.patience, failure));
+            database.unresolved.keep(scope, log, attempt);
+            return Err(unclear(&database.place, error));
         }
     }
 }

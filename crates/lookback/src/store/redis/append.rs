@@ -11,7 +11,7 @@ use super::packed::{Text, packed};
 use super::read;
 use super::scripts::{APPEND, TOUCH};
 use crate::search::terms;
-use crate::store::network::{Attempt, Tries};
+use crate::store::network::{Attempt, Tries, unclear};
 use crate::store::{LogName, Record, Scope, StoreError, checksum};
 
 /// What the script answers if the records are in the log.
@@ -35,6 +35,7 @@ pub(super) async fn append(
     let packed =
         packed.map_err(|source| StoreError::Backend { place: server.place.clone(), source: Box::new(source) })?;
     let earlier = server.unresolved.take(scope, log, &packed.attempt);
+    let mut is_unclear = earlier.is_some();
     let attempt = earlier.unwrap_or_else(|| packed.attempt.clone());
     let command = packed.command(server, scope, log, attempt.nonce, time);
     let mut tries = Tries::new(server.patience);
@@ -43,12 +44,16 @@ pub(super) async fn append(
             Ok(()) => return Ok(()),
             Err(failure) => failure,
         };
+        is_unclear |= failure.is_unclear();
         if !failure.may_pass() || !tries.again().await {
-            // Whatever failed: an earlier try, or the driver's own, may have written it.
-            if !matches!(failure, Failure::Store(StoreError::Conflict { .. })) {
-                server.unresolved.keep(scope, log, attempt);
+            let is_refused = matches!(failure, Failure::Store(StoreError::Conflict { .. }));
+            let error = explain(&server.place, server.patience, failure);
+            if is_refused {
+                return Err(error);
             }
-            return Err(explain(&server.place, server.patience, failure));
+            // Whatever failed: an earlier try, or the driver's own, may have written it.
+            server.unresolved.keep(scope, log, attempt);
+            return Err(if is_unclear { unclear(&server.place, error) } else { error });
         }
     }
 }
