@@ -4,6 +4,7 @@
 
 mod backend;
 mod faults;
+mod names;
 mod postgres;
 mod process;
 mod processes;

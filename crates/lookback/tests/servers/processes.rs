@@ -28,7 +28,7 @@ const URL: &str = "LOOKBACK_TEST_URL";
 const KILLS: &str = "LOOKBACK_KILLS";
 
 /// The URLs of empty stores of every kind, and what keeps them.
-fn stores() -> (Vec<String>, tempfile::TempDir) {
+pub(crate) fn stores() -> (Vec<String>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     let files = [format!("sqlite:{}", path("s.db")), format!("files:{}", path("s"))];
@@ -36,7 +36,7 @@ fn stores() -> (Vec<String>, tempfile::TempDir) {
     (files.into_iter().chain(servers).collect(), folder)
 }
 
-fn open(url: &str) -> Arc<dyn Store> {
+pub(crate) fn open(url: &str) -> Arc<dyn Store> {
     Location::parse(url).unwrap().open().unwrap()
 }
 

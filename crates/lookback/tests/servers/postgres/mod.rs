@@ -4,6 +4,7 @@ mod refused;
 pub(crate) mod server;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures_lite::future::block_on;
 use lookback::store::{Record, conformance};
@@ -36,6 +37,23 @@ fn writers_of_several_processes_lose_and_double_nothing() {
     let url = Server::shared().database();
     let stores: Vec<Arc<dyn Store>> = (0..8).map(|_| Arc::new(connect(&url)) as Arc<dyn Store>).collect();
     conformance::keeps_every_append(&stores, 25);
+}
+
+#[test]
+fn a_database_that_isolates_transactions_wholly_refuses_some_and_they_are_tried_again() {
+    let (server, url) = (Server::shared(), Server::shared().database());
+    let database = url.rsplit('/').next().unwrap();
+    server.sql("postgres", &format!("ALTER DATABASE {database} SET default_transaction_isolation = 'serializable'"));
+    block_on(conformance::conforms(&connect(&url)));
+    let stores: Vec<Arc<dyn Store>> = (0..8).map(|_| Arc::new(connect(&url)) as Arc<dyn Store>).collect();
+    conformance::keeps_every_append(&stores, 25);
+    // The server counts after a while.
+    let refused = format!("SELECT xact_rollback > 10 FROM pg_stat_database WHERE datname = '{database}'");
+    let begun = Instant::now();
+    while server.sql("postgres", &refused) != "t" {
+        assert!(begun.elapsed() < Duration::from_secs(20), "nothing was refused");
+        std::thread::sleep(Duration::from_millis(200));
+    }
 }
 
 #[test]
