@@ -3,8 +3,8 @@
 //! `cargo run --release --manifest-path bench/Cargo.toml [push|compaction|open|body|count|faces|summary]` runs one of
 //! them, or all without a name. `... corpus FILE` replays real transcripts, which are not part of the repository, `... notes
 //! FILE` replays them with notes to the model, and `... check FILE` checks summaries of them. `... locomo FILE` asks the
-//! questions of LoCoMo, which is not part of it either, and `... search` searches a million messages. `... stores` and
-//! `... scale` compare the stores, and start servers of PostgreSQL and Redis. Shared machines are noisy, so read the
+//! questions of LoCoMo, which is not part of it either, and `... search` searches a million messages. `... stores`,
+//! `... scale` and `... trips` compare the stores, and start servers of PostgreSQL and Redis. Shared machines are noisy, so read the
 //! ratios, which are medians.
 
 mod alloc;
@@ -22,6 +22,7 @@ mod scale;
 mod search;
 mod stores;
 mod summary;
+mod trips;
 
 // The servers that the tests start.
 #[path = "../../crates/lookback/tests/servers/backend.rs"]
@@ -33,6 +34,9 @@ mod postgres;
 #[path = "../../crates/lookback/tests/servers/process.rs"]
 #[allow(dead_code, clippy::unwrap_used)]
 mod process;
+#[path = "../../crates/lookback/tests/servers/proxy.rs"]
+#[allow(dead_code, clippy::unwrap_used, clippy::indexing_slicing)]
+mod proxy;
 #[path = "../../crates/lookback/tests/servers/redis/server.rs"]
 #[allow(dead_code, clippy::unwrap_used)]
 mod redis;
@@ -71,6 +75,7 @@ fn main() {
         ["search", messages] => search::run(messages.parse().expect("a number of messages")),
         ["stores"] => stores::run(),
         ["scale"] => scale::run(),
+        ["trips"] => trips::run(),
         // These measure something in a process of its own.
         ["scale", url, sessions, number] => {
             scale::child(url, sessions.parse().expect("a number"), number.parse().expect("a number"));
@@ -80,7 +85,7 @@ fn main() {
         ["count", counter, file] => count::child(counter, file),
         _ => {
             eprintln!(
-                "usage: bench [push|compaction|open|body|count|faces|summary|stores|scale|search [N]|corpus FILE [SVG]|notes FILE|check FILE|locomo FILE]"
+                "usage: bench [push|compaction|open|body|count|faces|summary|stores|scale|trips|search [N]|corpus FILE [SVG]|notes FILE|check FILE|locomo FILE]"
             );
             std::process::exit(2);
         }

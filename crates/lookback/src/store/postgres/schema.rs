@@ -120,7 +120,8 @@ fn first(database: &Database) -> String {
         })
         .collect();
     format!(
-        "CREATE SCHEMA IF NOT EXISTS {schema};
+        // `CREATE SCHEMA IF NOT EXISTS` asks for the right to create one, even if there is one.
+        "IF NOT EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = '{schema}') THEN CREATE SCHEMA {schema}; END IF;
          CREATE TABLE {schema}.version (version bigint NOT NULL);
          INSERT INTO {schema}.version VALUES (0);
          CREATE TABLE {schema}.logs (

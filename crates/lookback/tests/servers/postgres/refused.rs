@@ -74,6 +74,17 @@ fn a_database_that_may_only_be_read_can_be_read() {
 }
 
 #[test]
+fn a_user_who_may_create_no_schema_uses_one_that_is_there() {
+    let server = Server::shared();
+    let url = server.database();
+    server.sql("postgres", "CREATE ROLE owner LOGIN");
+    let own = url.replace("me@", "owner@");
+    assert!(matches!(refused(&own), StoreError::Denied { .. }));
+    server.sql(&url, "CREATE SCHEMA lookback AUTHORIZATION owner");
+    block_on(conformance::keeps_logs(&connect(&own)));
+}
+
+#[test]
 fn a_server_with_a_certificate_is_asked_for_it() {
     let server = Server::new();
     let data = server.folder.path().join("data");
