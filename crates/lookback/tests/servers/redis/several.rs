@@ -153,7 +153,14 @@ fn an_append_that_no_replica_has_is_not_done_and_is_recognized_later() {
     let settings: Vec<&str> = DURABLE.into_iter().chain(["--replicaof", "127.0.0.1", &port]).collect();
     let replica = Server::with(&settings);
     wait_until("a replica follows", || replica.cli(&["INFO", "replication"]).contains("master_link_status:up"));
-    block_on(store.append(&log, 0, record(), None)).unwrap();
+    // On a busy machine, the replica may take longer than this store waits.
+    wait_until("the replica has it", || match block_on(store.append(&log, 0, record(), None)) {
+        Ok(()) => true,
+        Err(error) => {
+            assert!(matches!(error, StoreError::Late { .. }), "{error:?}");
+            false
+        }
+    });
     assert_eq!(block_on(store.read(&log, 0..9)).unwrap().len(), 1);
     let keys = replica.cli(&["--scan"]);
     let keys: BTreeSet<&str> = keys.lines().filter(|key| key.contains("{|chat}")).collect();
