@@ -10,6 +10,11 @@ use lookback::{Limits, Message, Policy, Session, Settings, Store, StoreError};
 use crate::backend::{Backend, length, name};
 use crate::proxy::{Cut, Proxy};
 
+/// How long a store waits that is to give up, and how long its answer takes then, in milliseconds. Other tests may keep the
+/// machine busy.
+const SHORT: Duration = Duration::from_millis(800);
+const LONG: u64 = 1_600;
+
 fn records(text: &str) -> Vec<Record> {
     vec![Record::new(format!("{{\"said\":\"{text}\"}}")).text(text)]
 }
@@ -39,16 +44,16 @@ pub(crate) fn an_append_whose_connection_is_cut_is_done_once(server: &dyn Backen
 pub(crate) fn an_append_whose_answer_was_late_is_recognized_when_it_is_made_again(server: &dyn Backend) {
     let proxy = Proxy::to(server.port());
     let url = server.empty();
-    let patience = Duration::from_millis(300);
+    let patience = SHORT;
     let store = server.connect_with(&server.by_way_of(&url, proxy.port), patience).unwrap();
     let direct = server.connect(&url);
     let log = name("late");
     block_on(store.append(&log, 0, records("zero"), None)).unwrap();
-    proxy.delay(700);
+    proxy.delay(LONG);
     let late = block_on(store.append(&log, 1, records("one"), None)).unwrap_err();
     assert!(matches!(late, StoreError::Late { .. }), "{late:?}");
     proxy.delay(0);
-    std::thread::sleep(Duration::from_millis(800));
+    std::thread::sleep(Duration::from_millis(LONG + 100));
     assert_eq!(length(&*direct, &log), 2, "it was written");
     block_on(store.append(&log, 1, records("one"), None)).unwrap();
     assert_eq!(length(&*direct, &log), 2);
@@ -61,14 +66,14 @@ pub(crate) fn an_append_with_encrypted_contents_is_recognized_as_well(server: &d
     let proxy = Proxy::to(server.port());
     let url = server.empty();
     let sealed = |store| EncryptedStore::new(store, Key::new("a", [1; Key::LENGTH]).unwrap(), []).unwrap();
-    let patience = Duration::from_millis(300);
+    let patience = SHORT;
     let store = sealed(server.connect_with(&server.by_way_of(&url, proxy.port), patience).unwrap());
     let log = name("late");
     block_on(store.append(&log, 0, records("zero"), None)).unwrap();
-    proxy.delay(700);
+    proxy.delay(LONG);
     assert!(block_on(store.append(&log, 1, records("one"), None)).unwrap_err().is_unclear());
     proxy.delay(0);
-    std::thread::sleep(Duration::from_millis(800));
+    std::thread::sleep(Duration::from_millis(LONG + 100));
     block_on(store.append(&log, 1, records("one"), None)).unwrap();
     let direct = sealed(server.connect(&url));
     let bodies: Vec<String> = ["zero", "one"].iter().map(|text| records(text)[0].body.clone()).collect();
@@ -78,7 +83,7 @@ pub(crate) fn an_append_with_encrypted_contents_is_recognized_as_well(server: &d
 pub(crate) fn a_message_that_is_pushed_again_after_its_answer_was_lost_is_there_once(server: &dyn Backend) {
     let proxy = Proxy::to(server.port());
     let url = server.empty();
-    let store = server.connect_with(&server.by_way_of(&url, proxy.port), Duration::from_millis(300)).unwrap();
+    let store = server.connect_with(&server.by_way_of(&url, proxy.port), SHORT).unwrap();
     let mut session = block_on(Session::open(store, "chat", Settings::default())).unwrap();
     let mut push = |text: &str, delay: u64| {
         proxy.delay(delay);
@@ -88,16 +93,16 @@ pub(crate) fn a_message_that_is_pushed_again_after_its_answer_was_lost_is_there_
         pushed
     };
     assert_eq!(push("zero", 0).unwrap(), [0]);
-    assert!(push("one", 700).is_err());
+    assert!(push("one", LONG).is_err());
     assert_eq!(push("one", 0).unwrap(), [1], "again");
     assert_eq!(push("one", 0).unwrap(), [2], "said twice");
-    assert!(push("three", 700).is_err());
+    assert!(push("three", LONG).is_err());
     assert_eq!(push("four", 0).unwrap(), [4], "the third is not taken back");
     // Neither is one of which not even the log could be read.
-    assert!(push("five", 700).is_err());
-    assert!(push("six", 700).is_err());
+    assert!(push("five", LONG).is_err());
+    assert!(push("six", LONG).is_err());
     assert_eq!(push("six", 0).unwrap(), [6]);
-    assert!(push("seven", 700).is_err());
+    assert!(push("seven", LONG).is_err());
     assert_eq!(push("eight", 0).unwrap(), [8]);
     assert_eq!(push("seven", 0).unwrap(), [9], "it is said again, and later");
     drop(session);

@@ -24,6 +24,8 @@ use crate::store::network::{Tries, Unresolved};
 
 /// How long one host may take to accept a connection.
 const LONGEST_FOR_A_HOST: Duration = Duration::from_secs(2);
+/// How long it may take in any case.
+const SHORTEST_FOR_A_HOST: Duration = Duration::from_millis(250);
 /// How many commands are sent to a cluster at once.
 const AT_ONCE: usize = 100;
 
@@ -176,7 +178,7 @@ impl Server {
 
     /// How long one host may take, so that there is time for another one.
     fn patience_for_a_host(&self) -> Duration {
-        (self.patience / 4).min(LONGEST_FOR_A_HOST)
+        (self.patience / 4).clamp(SHORTEST_FOR_A_HOST, LONGEST_FOR_A_HOST)
     }
 
     async fn new_link(&self) -> RedisResult<Link> {
