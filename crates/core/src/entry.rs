@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::dialect::Preamble;
 use crate::edit::Edit;
-use crate::message::Message;
+use crate::message::{Message, Role};
 use crate::plan::{Decision, Occasion};
 use crate::size::{Size, Totals};
 use crate::tokens::Calibration;
@@ -53,6 +53,25 @@ pub enum Entry {
         /// The position of the first entry that is left out.
         at: Position,
     },
+    /// A message or a preamble whose contents were erased.
+    Erased(Erased),
+}
+
+/// What is left of a message or of a preamble whose contents were erased.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Erased {
+    /// Who had written the message; `None` if it was a preamble.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub role: Option<Role>,
+    /// The size that it had.
+    pub size: Size,
+    /// When it had arrived, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub arrived: Option<Millis>,
+    /// When it was erased, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<Millis>,
 }
 
 /// A message that arrived.
@@ -82,6 +101,11 @@ pub struct Arrival {
     /// Whether it is a system message that goes before everything else.
     #[serde(default, skip_serializing_if = "is_false")]
     pub first: bool,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
+fn is_zero(position: &Position) -> bool {
+    *position == 0
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
@@ -341,6 +365,10 @@ pub struct Checkpoint {
     /// What was read since the last cut.
     #[serde(default, skip_serializing_if = "Reading::is_empty")]
     pub reading: Reading,
+    /// Contents before this entry may have been erased, unless a view from there on needs them. No branch goes back to an
+    /// entry before it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub erased_before: Position,
 }
 
 /// The last call of the model, in whatever branch. It tells whether the provider's cache still has the window.

@@ -23,6 +23,7 @@ pub mod dialect;
 pub mod edit;
 pub mod engine;
 mod entry;
+mod erased;
 pub mod group;
 mod hidden;
 pub mod identifiers;

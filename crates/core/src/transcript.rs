@@ -3,8 +3,8 @@
 //! The entries are defined in a module of their own, because the view imports them, and the transcript imports the view.
 
 pub use crate::entry::{
-    Arrival, Checkpoint, CompactedGroups, Compaction, Entry, IndexedName, Label, LastCall, Millis, NameIndex, Origin,
-    Position, Reading, Repair, RunningSummary, SavedGroup, ShownItem, UsageReport, spans,
+    Arrival, Checkpoint, CompactedGroups, Compaction, Entry, Erased, IndexedName, Label, LastCall, Millis, NameIndex,
+    Origin, Position, Reading, Repair, RunningSummary, SavedGroup, ShownItem, UsageReport, spans,
 };
 use crate::view::View;
 

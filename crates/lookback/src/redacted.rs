@@ -10,7 +10,7 @@ use crate::memory::tools::Reply;
 use crate::memory::{FactEntry, Recall, RecalledPassage, Sheet, Statement};
 use crate::middleware::{Flow, Note, Reaction, Run, ToolOutcome};
 use crate::session::{HistoryQuery, SearchHit};
-use crate::store::Record;
+use crate::store::{Record, Tombstone};
 use crate::summarize::{Ask, Passage, SummarizeOptions, Summary, SummaryFaults, SummaryTask};
 
 fn all(texts: &[String]) -> Vec<Redacted<'_>> {
@@ -27,6 +27,15 @@ impl fmt::Debug for Record {
             .field("name", &self.name.as_deref().map(Redacted))
             .field("checkpoint", &self.checkpoint)
             .finish()
+    }
+}
+
+impl fmt::Debug for Tombstone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tombstone")
+            .field("position", &self.position)
+            .field("body", &Redacted(&self.body))
+            .finish_non_exhaustive()
     }
 }
 

@@ -148,4 +148,13 @@ impl Engine {
         self.record(Entry::Checkpoint(checkpoint), entries);
         self.since_checkpoint = 0;
     }
+
+    /// Announces that contents before this entry are about to be erased: those that no view from there on needs. It is
+    /// recorded with a checkpoint, and from then on no branch goes back to an entry before it.
+    pub fn erase_before(&mut self, position: Position) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        self.view.erase_before(position);
+        self.checkpoint(&mut entries);
+        entries
+    }
 }

@@ -33,6 +33,7 @@ impl View {
             newest: self.history.newest,
             compacted: self.history.compacted,
             reading: self.history.reading.clone(),
+            erased_before: self.beside.erased_before,
         }
     }
 
@@ -57,6 +58,7 @@ impl View {
                 calibrations: checkpoint.calibrations.clone(),
                 label: checkpoint.label.clone(),
                 last_call: (*checkpoint.last_call).clone(),
+                erased_before: checkpoint.erased_before,
                 ..Beside::default()
             },
             changed: checkpoint.changed,

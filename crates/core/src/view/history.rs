@@ -44,6 +44,11 @@ impl History {
     }
 }
 
+/// Returns the chain of these digests (see [`chain`]).
+pub fn chained(digests: &[u128]) -> u128 {
+    digests.iter().fold(0, |before, digest| chain(before, *digest))
+}
+
 /// Extends a chain of digests by one message. Two histories are equal if their chains are equal.
 pub fn chain(before: u128, digest: u128) -> u128 {
     let mut bytes = [0; 32];

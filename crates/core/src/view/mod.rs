@@ -31,7 +31,7 @@ use crate::tokens::Calibration;
 
 pub use groups::Item;
 pub(crate) use groups::ViewGroup;
-pub use history::chain;
+pub use history::{chain, chained};
 
 /// What the model would see of a log now.
 ///
@@ -69,6 +69,8 @@ struct Beside {
     label: Label,
     /// The last call of the model.
     last_call: LastCall,
+    /// Before which entry contents may have been erased.
+    erased_before: Position,
 }
 
 impl fmt::Debug for View {
@@ -117,6 +119,16 @@ impl View {
     /// Returns whether all entries of a span belong to the branch that the view shows.
     pub fn is_on_path(&self, span: &Range<Position>) -> bool {
         self.history.path.iter().any(|own| own.start <= span.start && span.end <= own.end)
+    }
+
+    /// Returns the entry before which contents may have been erased: 0 if none were.
+    pub fn erased_before(&self) -> Position {
+        self.beside.erased_before
+    }
+
+    /// Lets contents before this entry be erased that no view from there on needs.
+    pub(crate) fn erase_before(&mut self, position: Position) {
+        self.beside.erased_before = self.beside.erased_before.max(position);
     }
 
     /// Returns the running summary of what has left the window.
@@ -177,7 +189,8 @@ impl View {
         self.outdated
     }
 
-    pub(crate) fn preamble_size(&self) -> Size {
+    /// Returns the size of the system prompt and the tools that are sent outside the messages.
+    pub fn preamble_size(&self) -> Size {
         self.beside.preamble_size
     }
 
@@ -203,7 +216,10 @@ impl View {
                 }
             }
             Entry::Label(label) => self.beside.label = label.clone(),
-            Entry::Checkpoint(_) | Entry::Branch { .. } => {}
+            Entry::Checkpoint(checkpoint) => {
+                self.beside.erased_before = self.beside.erased_before.max(checkpoint.erased_before);
+            }
+            Entry::Branch { .. } | Entry::Erased(_) => {}
         }
     }
 

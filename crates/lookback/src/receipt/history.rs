@@ -5,7 +5,7 @@ use lookback_core::measure;
 use lookback_core::message::Role;
 use lookback_core::tokens::TokenCounter;
 use lookback_core::transcript::{Arrival, Millis, Position, Repair};
-use lookback_core::view::View;
+use lookback_core::view::{Item, View};
 
 use crate::cache::{Charge, Growing};
 use crate::prices::Price;
@@ -28,6 +28,16 @@ struct Sent {
 impl History {
     pub(super) fn new(price: Price) -> Self {
         History { preamble: 0, messages: Vec::new(), cache: Growing::new(price) }
+    }
+
+    /// Begins with what a view shows, because what was before it was erased.
+    pub(super) fn begin(&mut self, view: &View) {
+        let sent = |item: &Item| {
+            let is_system = item.message().role() == Role::System;
+            Sent { position: item.position(), tokens: item.size().tokens, is_system }
+        };
+        self.messages = view.messages().map(sent).collect();
+        self.set_preamble(view.preamble_size().tokens);
     }
 
     /// Sends the history in a call.

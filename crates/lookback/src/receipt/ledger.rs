@@ -27,6 +27,8 @@ pub(crate) struct Ledger<'a> {
     since: Since,
     /// The newest time of a message.
     now: Option<Millis>,
+    /// The first entry of the receipt.
+    began: Position,
 }
 
 /// A call before its correction.
@@ -77,7 +79,15 @@ impl<'a> Ledger<'a> {
             reported: None,
             since: Since::default(),
             now: None,
+            began: 0,
         }
+    }
+
+    /// Begins at a checkpoint with this view, because contents before it were erased.
+    pub(crate) fn begin(&mut self, at: Position, view: View) {
+        self.history.begin(&view);
+        self.view = view;
+        self.began = at;
     }
 
     /// Reads the next entry. Call [`Ledger::go_back`] after a branch.
@@ -120,7 +130,7 @@ impl<'a> Ledger<'a> {
 
     /// Returns the receipt of the entries that were read.
     pub(crate) fn receipt(self) -> Receipt {
-        Receipt::of(self.calls)
+        Receipt { since: self.began, ..Receipt::of(self.calls) }
     }
 
     /// Writes down the call that a message answers.

@@ -32,6 +32,9 @@ pub struct Receipt {
     pub calls: Vec<CallReceipt>,
     /// The sums.
     pub total: ReceiptTotal,
+    /// The entry from which on calls are known: 0 unless contents of the session were erased. Without a window, a call sends
+    /// what was shown there, and what came after it.
+    pub since: Position,
 }
 
 /// What one model call sent and cost. The fields are those of the command line's JSON.
@@ -133,7 +136,7 @@ impl Receipt {
     fn of(calls: Vec<CallReceipt>) -> Receipt {
         let mut total = ReceiptTotal::default();
         calls.iter().for_each(|call| total.add(call));
-        Receipt { calls, total }
+        Receipt { calls, total, since: 0 }
     }
 }
 

@@ -72,7 +72,7 @@ pub(crate) async fn read_many(
     found.map(|(position, body)| Ok((position, parse(log, position, &body)?))).collect()
 }
 
-fn parse(log: &LogName, position: Position, body: &str) -> Result<Entry, StoreError> {
+pub(super) fn parse(log: &LogName, position: Position, body: &str) -> Result<Entry, StoreError> {
     serde_json::from_str(body).map_err(|error| StoreError::damaged(log, position, Damage::of_body(&error)))
 }
 

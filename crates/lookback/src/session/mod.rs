@@ -1,6 +1,7 @@
 //! A session: one conversation in a store. Messages are pushed into it, and it returns a window for each model call.
 
 mod building;
+mod erase;
 mod error;
 mod hooks;
 pub(crate) mod log;
@@ -29,6 +30,7 @@ use lookback_core::transcript::{Entry, Millis};
 use lookback_core::view::View;
 use serde::Serialize;
 
+pub use erase::{ErasedContents, OldContents};
 pub use error::Error;
 pub use hooks::{CompactEnd, CompactStart, CompactionOutcome, Hooks, SummaryRefused};
 pub use lookback_core::transcript::Label;

@@ -23,10 +23,18 @@ pub async fn receipt(
     counter: &dyn TokenCounter,
     price: &Price,
 ) -> Result<Receipt, StoreError> {
-    let end = store.head(log, None).await?.map_or(0, |head| head.end);
+    let head = store.head(log, None).await?;
+    let end = head.map_or(0, |head| head.end);
     let mut ledger = Ledger::new(price, counter);
     let mut branch = None;
     let mut at = 0;
+    if let Some(newest) = head.and_then(|head| head.checkpoint)
+        && let Some(Entry::Checkpoint(newest)) = read(store, log, newest..newest + 1).await?.first()
+        && newest.erased_before > 0
+    {
+        at = newest.erased_before;
+        ledger.begin(at, fold(store, log, Some(at), at + 1).await?);
+    }
     while at < end {
         let page = at..end.min(at + PAGE);
         for (position, entry) in page.clone().zip(read(store, log, page.clone()).await?) {

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use lookback_core::Message;
 use lookback_core::engine::{Engine, LogState};
 use lookback_core::message::Role;
-use lookback_core::transcript::{Entry, Origin, Position};
+use lookback_core::transcript::{Checkpoint, Entry, Origin, Position};
 use lookback_core::view::{self, View};
 use serde::Serialize;
 
 use super::log::{fold, read};
 use super::{Error, PAGE, Session, TRIES, now, shared};
+use crate::store::{Damage, StoreError};
 
 /// The result of [`Session::sync`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -133,12 +134,17 @@ impl Session {
         self.refresh().await?;
         let length = usize::try_from(self.view().history_len()).unwrap_or(usize::MAX);
         if let Some(begin) = digests.get(..length)
-            && begin.iter().fold(0, |chain, digest| view::chain(chain, *digest)) == self.view().chain()
+            && view::chained(begin) == self.view().chain()
         {
             return Ok(length as u64);
         }
-        let mut common = 0;
-        self.walk(&mut |_, entry| match entry {
+        let known = self.known().await?;
+        let begin = usize::try_from(known.messages).ok().and_then(|messages| digests.get(..messages));
+        if begin.is_none_or(|begin| view::chained(begin) != known.chain) {
+            return Ok(0);
+        }
+        let mut common = begin.map_or(0, <[u128]>::len);
+        self.walk_from(known.at, &mut |_, entry| match entry {
             Entry::Message(arrival) if arrival.origin != Origin::Lookback => {
                 let same = digests.get(common) == Some(&arrival.digest);
                 common += usize::from(same);
@@ -152,9 +158,11 @@ impl Session {
 
     /// The view after the first `messages` messages of the branch, and the position at which it ends.
     async fn view_after(&self, messages: u64) -> Result<(View, Position), Error> {
-        let mut seen = 0;
-        let mut end = 0;
-        self.walk(&mut |position, entry| {
+        // Without messages the view is empty, whatever was erased.
+        let known = if messages == 0 { Known::default() } else { self.known().await? };
+        let mut seen = known.messages;
+        let mut end = known.end;
+        self.walk_from(known.at, &mut |position, entry| {
             if seen < messages {
                 end = position + 1;
             }
@@ -168,10 +176,33 @@ impl Session {
         Ok((fold(&*self.store, &self.name, checkpoint, end).await?, end))
     }
 
+    /// What is known of the branch although contents of it were erased. What comes before cannot be gone back to.
+    async fn known(&self) -> Result<Known, Error> {
+        let at = self.view().erased_before();
+        if at == 0 || !self.view().is_on_path(&(at..at + 1)) {
+            return Ok(Known::default());
+        }
+        match read(&*self.store, &self.name, at..at + 1).await?.pop() {
+            Some(Entry::Checkpoint(Checkpoint { messages, chain, .. })) => {
+                Ok(Known { at, end: at + 1, messages, chain })
+            }
+            _ => Err(StoreError::damaged(&self.name, at, Damage::NotAnEntry).into()),
+        }
+    }
+
     /// Visits the entries of the branch in order until `visit` returns `false`.
     pub(super) async fn walk(&self, visit: &mut (dyn FnMut(Position, Entry) -> bool + Send)) -> Result<(), Error> {
+        self.walk_from(0, visit).await
+    }
+
+    /// Visits the entries of the branch from a position on, as [`Session::walk`] does.
+    async fn walk_from(
+        &self,
+        from: Position,
+        visit: &mut (dyn FnMut(Position, Entry) -> bool + Send),
+    ) -> Result<(), Error> {
         for span in self.view().path() {
-            let mut at = span.start;
+            let mut at = span.start.max(from);
             while at < span.end {
                 let page = at..span.end.min(at + PAGE);
                 let entries = read(&*self.store, &self.name, page.clone()).await?;
@@ -185,6 +216,19 @@ impl Session {
         }
         Ok(())
     }
+}
+
+/// What is known of the beginning of a branch without reading it.
+#[derive(Default)]
+struct Known {
+    /// Where reading begins.
+    at: Position,
+    /// Where the log ended when it had these messages and no others.
+    end: Position,
+    /// The messages before.
+    messages: u64,
+    /// The chain of their digests.
+    chain: u128,
 }
 
 /// Begins a branch at the point where the log ended at `at` and this was its view. The checkpoint lets a reader start

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lookback_core::transcript::Millis;
 
-use super::{Head, Hit, LogInfo, LogName, Record, Scope, Store, StoreError, StoreFuture, Tenant};
+use super::{Head, Hit, LogInfo, LogName, Record, Scope, Store, StoreError, StoreFuture, Tenant, Tombstone, checksum};
 use crate::search::{Query, Texts};
 
 /// Logs in process memory. They are lost when the process ends.
@@ -208,6 +208,22 @@ impl Store for MemoryStore {
                 erased += 1;
             }
             erased
+        })))
+    }
+
+    fn erase<'a>(&'a self, log: &'a LogName, tombstones: Vec<Tombstone>) -> StoreFuture<'a, ()> {
+        ready(Ok(self.with(|logs| {
+            let Logs { by_name, index, .. } = logs;
+            let Some(of) = by_name.get_mut(log) else { return };
+            for Tombstone { position, checksum: expected, body } in tombstones {
+                let record = usize::try_from(position).ok().and_then(|at| of.records.get_mut(at));
+                if let Some(record) = record.filter(|record| checksum(log, position, &record.body) == expected) {
+                    *record = Record::new(body).checkpoint(record.checkpoint);
+                }
+            }
+            // The next search indexes what is left.
+            index.remove(of.number);
+            of.indexed = 0;
         })))
     }
 

@@ -47,7 +47,7 @@ pub use memory::MemoryStore;
 pub use name::{BadName, Derived, LogName};
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;
-pub use record::{Head, Hit, LogInfo, Record};
+pub use record::{Head, Hit, LogInfo, Record, Tombstone};
 pub use retention::{Expired, Retention, expired, prune};
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;
@@ -147,12 +147,21 @@ pub trait Store: fmt::Debug + Send + Sync {
     fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>>;
 
     /// Erases these logs and no others, and returns how many of them there were. To erase a session with all its logs,
-    /// see [`purge`].
+    /// see [`purge`]; to erase the contents of some records, see [`Store::erase`].
     ///
     /// Nobody sees any of them from the first moment on. When the call returns, what was in them is gone from where the
     /// store keeps it, and from its index. If the future is dropped, or the process dies, the next call finishes the
     /// work.
     fn delete<'a>(&'a self, logs: &'a [LogName]) -> StoreFuture<'a, u64>;
+
+    /// Puts tombstones in the place of records of a log, and takes the texts of the records out of the index. Nothing else
+    /// of the log changes, neither its length nor its times nor its checkpoints.
+    ///
+    /// A tombstone whose record is not there, or is another one, is left out: the log may have been erased meanwhile and
+    /// begun anew. If the call fails, or if its future is dropped, some records may be replaced and others not, and the
+    /// same call does the rest. When it returns, what was in the records is gone from where the store keeps it, and from
+    /// its index, as after [`Store::delete`].
+    fn erase<'a>(&'a self, log: &'a LogName, tombstones: Vec<Tombstone>) -> StoreFuture<'a, ()>;
 
     /// Erases all logs of this namespace, as by [`Store::delete`], and returns their number.
     fn clear(&self) -> StoreFuture<'_, u64>;

@@ -72,6 +72,26 @@ impl Record {
     }
 }
 
+/// What takes the place of a record whose contents are erased.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Tombstone {
+    /// The position of the record.
+    pub position: u64,
+    /// The checksum of the record (see [`checksum`](super::checksum())). If the record has another one, it is not the one
+    /// that was meant, and is left as it is.
+    pub checksum: u64,
+    /// The body that takes the place of the record's.
+    pub body: String,
+}
+
+impl Tombstone {
+    /// Creates a tombstone for the record at this position with this checksum.
+    pub fn new(position: u64, checksum: u64, body: impl Into<String>) -> Self {
+        Tombstone { position, checksum, body: body.into() }
+    }
+}
+
 /// The end of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]

@@ -232,6 +232,14 @@ impl Store for Counted {
     fn delete<'a>(&'a self, logs: &'a [LogName]) -> lookback::store::StoreFuture<'a, u64> {
         self.store.delete(logs)
     }
+    fn erase<'a>(
+        &'a self,
+        log: &'a LogName,
+        tombstones: Vec<lookback::store::Tombstone>,
+    ) -> lookback::store::StoreFuture<'a, ()> {
+        self.store.erase(log, tombstones)
+    }
+
     fn clear(&self) -> lookback::store::StoreFuture<'_, u64> {
         self.store.clear()
     }

@@ -80,6 +80,10 @@ impl Store for Faulty {
     fn delete<'a>(&'a self, logs: &'a [LogName]) -> Reply<'a, u64> {
         self.or_broken(self.inner.delete(logs))
     }
+    fn erase<'a>(&'a self, log: &'a LogName, tombstones: Vec<lookback::store::Tombstone>) -> Reply<'a, ()> {
+        self.or_broken(self.inner.erase(log, tombstones))
+    }
+
     fn clear(&self) -> Reply<'_, u64> {
         self.or_broken(self.inner.clear())
     }

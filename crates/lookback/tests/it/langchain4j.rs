@@ -104,6 +104,10 @@ impl Store for Counted {
         self.store.delete(logs)
     }
 
+    fn erase<'a>(&'a self, log: &'a LogName, tombstones: Vec<lookback::store::Tombstone>) -> StoreFuture<'a, ()> {
+        self.store.erase(log, tombstones)
+    }
+
     fn clear(&self) -> StoreFuture<'_, u64> {
         self.store.clear()
     }

@@ -528,6 +528,10 @@ impl Store for Counted {
     fn delete<'a>(&'a self, logs: &'a [LogName]) -> StoreFuture<'a, u64> {
         self.store.delete(logs)
     }
+    fn erase<'a>(&'a self, log: &'a LogName, tombstones: Vec<lookback::store::Tombstone>) -> StoreFuture<'a, ()> {
+        self.store.erase(log, tombstones)
+    }
+
     fn clear(&self) -> StoreFuture<'_, u64> {
         self.store.clear()
     }

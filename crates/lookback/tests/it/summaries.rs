@@ -308,6 +308,10 @@ impl Store for Sticks {
     fn delete<'a>(&'a self, logs: &'a [LogName]) -> Reply<'a, u64> {
         self.inner.delete(logs)
     }
+    fn erase<'a>(&'a self, log: &'a LogName, tombstones: Vec<lookback::store::Tombstone>) -> Reply<'a, ()> {
+        self.inner.erase(log, tombstones)
+    }
+
     fn clear(&self) -> Reply<'_, u64> {
         self.inner.clear()
     }

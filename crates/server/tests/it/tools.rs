@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use lookback::memory::{Memory, tools};
 use lookback::search::Query;
-use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture};
+use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture, Tombstone};
 use lookback::transcript::Millis;
 use lookback::{LogName, MemoryStore, Store};
 use lookback_server::mcp::Server;
@@ -166,6 +166,10 @@ impl Store for Endless {
     fn delete<'a>(&'a self, logs: &'a [LogName]) -> StoreFuture<'a, u64> {
         self.0.delete(logs)
     }
+    fn erase<'a>(&'a self, log: &'a LogName, tombstones: Vec<Tombstone>) -> StoreFuture<'a, ()> {
+        self.0.erase(log, tombstones)
+    }
+
     fn clear(&self) -> StoreFuture<'_, u64> {
         self.0.clear()
     }

@@ -7,7 +7,7 @@ use lookback_core::transcript::Millis;
 use super::id::name_of;
 use crate::compat::OptionError;
 use crate::search::Query;
-use crate::store::{Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, StoreError, StoreFuture};
+use crate::store::{Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, StoreError, StoreFuture, Tombstone};
 
 /// A store for a single memory, in process memory.
 ///
@@ -105,6 +105,10 @@ impl Store for SingleSlotChatMemoryStore {
             Some(error) => refuse(error),
             None => self.slot.delete(logs),
         }
+    }
+
+    fn erase<'a>(&'a self, log: &'a LogName, tombstones: Vec<Tombstone>) -> StoreFuture<'a, ()> {
+        self.slot(log).map_or_else(refuse, |slot| slot.erase(log, tombstones))
     }
 
     fn clear(&self) -> StoreFuture<'_, u64> {

@@ -14,7 +14,7 @@ use lookback_core::{ConversionError, Engine, Message, Policy, Settings};
 use super::id::id_of;
 use crate::search::Query;
 use crate::session::log::{load, record};
-use crate::store::{Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, StoreError, StoreFuture};
+use crate::store::{Head, Hit, LogInfo, LogName, MemoryStore, Record, Store, StoreError, StoreFuture, Tombstone};
 
 /// `ChatMemoryStore`: a store that keeps a list of messages for each memory, by its identifier.
 ///
@@ -238,6 +238,11 @@ impl<S: ChatMemoryStore> Store for FromChatMemoryStore<S> {
             }
             self.logs.delete(logs).await
         })
+    }
+
+    fn erase<'a>(&'a self, log: &'a LogName, tombstones: Vec<Tombstone>) -> StoreFuture<'a, ()> {
+        // The inner store has only what the memory shows.
+        Box::pin(async move { self.current(log).await?.erase(log, tombstones).await })
     }
 
     fn clear(&self) -> StoreFuture<'_, u64> {

@@ -7,7 +7,7 @@ mod told;
 mod words;
 
 use lookback_core::message::ToolResult;
-use lookback_core::transcript::{Arrival, Entry, Position};
+use lookback_core::transcript::{Arrival, Entry, Position, spans};
 use serde::Serialize;
 
 use self::words::{short, who, written};
@@ -108,6 +108,9 @@ pub struct Recalled {
     /// The next request, if there are more messages.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub more: Option<Recall>,
+    /// The messages that the request asked for and that were erased, as spans of the log.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub erased: Vec<std::ops::Range<Position>>,
     /// How many entries the log has: 0 if nothing was ever said, or if the session was erased.
     pub end: Position,
 }
@@ -154,7 +157,7 @@ pub struct RecalledPassage {
 /// # }).unwrap();
 /// ```
 pub async fn recall(store: &dyn Store, session: &LogName, asked: &Recall) -> Result<Recalled, StoreError> {
-    let mut recalled = Recalled { asked: asked.clone(), passages: Vec::new(), more: None, end: 0 };
+    let mut recalled = Recalled { asked: asked.clone(), passages: Vec::new(), more: None, erased: Vec::new(), end: 0 };
     let head = if session.is_derived() { None } else { store.head(session, None).await? };
     let Some(head) = head else { return Ok(recalled) };
     recalled.end = head.end;
@@ -162,8 +165,12 @@ pub async fn recall(store: &dyn Store, session: &LogName, asked: &Recall) -> Res
     match asked {
         Recall::Entry { entry, offset, limit } => {
             let limit = limit.unwrap_or(Recall::LONGEST).clamp(1, Recall::LONGEST);
-            if let Some(arrival) = reader.message(*entry).await? {
-                recalled.passages.push(reader.page(*entry, &arrival, *offset, limit).await?);
+            match reader.entry(*entry).await? {
+                Some(Entry::Message(arrival)) => {
+                    recalled.passages.push(reader.page(*entry, &arrival, *offset, limit).await?);
+                }
+                Some(Entry::Erased(_)) => recalled.erased = spans([*entry]),
+                _ => {}
             }
         }
         Recall::Range { from, to, limit } => {
@@ -208,23 +215,31 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    async fn message(&self, position: Position) -> Result<Option<Arrival>, StoreError> {
+    async fn entry(&self, position: Position) -> Result<Option<Entry>, StoreError> {
         if position >= self.end {
             return Ok(None);
         }
-        let entry = log::read(self.store, self.session, position..position.saturating_add(1)).await?.pop();
-        Ok(if let Some(Entry::Message(arrival)) = entry { Some(arrival) } else { None })
+        Ok(log::read(self.store, self.session, position..position.saturating_add(1)).await?.pop())
     }
 
     async fn range(&self, from: Position, to: Position, limit: u64, into: &mut Recalled) -> Result<(), StoreError> {
         let end = self.end.min(to.saturating_add(1));
         let (mut at, mut room) = (from, OF_ALL);
+        let mut erased = Vec::new();
         while at < end {
             let page = at..end.min(at.saturating_add(PAGE));
             at = page.end;
             for (position, entry) in page.clone().zip(log::read(self.store, self.session, page).await?) {
-                let Entry::Message(arrival) = entry else { continue };
+                let arrival = match entry {
+                    Entry::Message(arrival) => arrival,
+                    Entry::Erased(of) if of.role.is_some() => {
+                        erased.push(position);
+                        continue;
+                    }
+                    _ => continue,
+                };
                 if into.passages.len() as u64 >= limit || room == 0 {
+                    into.erased = spans(erased);
                     into.more = Some(Recall::Range { from: position, to, limit: into.asked.limit() });
                     return Ok(());
                 }
@@ -233,6 +248,7 @@ impl Reader<'_> {
                 into.passages.push(passage);
             }
         }
+        into.erased = spans(erased);
         Ok(())
     }
 

@@ -32,8 +32,17 @@ impl fmt::Display for RecalledPassage {
 
 impl fmt::Display for Recalled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for span in &self.erased {
+            let last = span.end.saturating_sub(1);
+            if span.start == last {
+                writeln!(f, "[#{last} was erased, and cannot be recalled]")?;
+            } else {
+                writeln!(f, "[#{} to #{last} were erased, and cannot be recalled]", span.start)?;
+            }
+        }
         self.passages.iter().try_for_each(|passage| passage.fmt(f))?;
         match (&self.more, &self.asked) {
+            (None, _) if !self.erased.is_empty() => Ok(()),
             (Some(more), _) => writeln!(f, "[more messages: recall {}]", arguments(more)),
             (None, _) if !self.passages.is_empty() => Ok(()),
             (None, _) if self.end == 0 => {

@@ -12,6 +12,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "it is a test")]
 
 mod derived;
+mod erasing;
 mod lists;
 mod logs;
 mod names;
@@ -23,6 +24,7 @@ mod writers;
 use super::{LogName, Record, Store};
 
 pub use derived::keeps_derived_logs_apart;
+pub use erasing::erases_records;
 pub use lists::lists_by_prefix;
 pub use logs::keeps_logs;
 pub use names::keeps_names_apart;
@@ -37,6 +39,7 @@ pub async fn conforms(store: &dyn Store) {
     keeps_times(store).await;
     lists_by_prefix(store).await;
     keeps_derived_logs_apart(store).await;
+    erases_records(store).await;
     finds_alike(store).await;
     ranks_alike(store).await;
     keeps_tenants_apart(store).await;

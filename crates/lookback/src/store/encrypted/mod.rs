@@ -18,7 +18,9 @@ use lookback_core::transcript::{Label, Millis};
 
 use self::seal::Ring;
 use super::copy::record;
-use super::{Head, Hit, IntoStore, LogInfo, LogName, Record, Scope, Store, StoreError, StoreFuture, Tenant, checksum};
+use super::{
+    Head, Hit, IntoStore, LogInfo, LogName, Record, Scope, Store, StoreError, StoreFuture, Tenant, Tombstone, checksum,
+};
 use crate::search::{Query, Texts};
 
 pub use self::key::{BadKey, Key};
@@ -26,6 +28,8 @@ pub use self::key::{BadKey, Key};
 /// How many records are read at once by a search, and how long it may take.
 const CHUNK: u64 = 1_000;
 const LONGEST: Duration = Duration::from_secs(10);
+/// How many records are replaced at once.
+const TOMBSTONES: usize = 500;
 /// How many appends are remembered of which it is not known whether they were written.
 const MOST_UNCLEAR: usize = 100;
 
@@ -141,6 +145,27 @@ impl EncryptedStore {
         written
     }
 
+    /// Encrypts tombstones for the records that they are meant for.
+    async fn replace(&self, log: &LogName, tombstones: Vec<Tombstone>) -> Result<(), StoreError> {
+        for tombstones in tombstones.chunks(TOMBSTONES) {
+            let spans: Vec<Range<u64>> =
+                tombstones.iter().map(|wanted| wanted.position..wanted.position.saturating_add(1)).collect();
+            let found = self.inner.read_many(log, &spans).await?;
+            let mut sealed = Vec::with_capacity(tombstones.len());
+            for (wanted, found) in tombstones.iter().zip(found) {
+                let at = wanted.position;
+                let Some(there) = found.first() else { continue };
+                let opened = self.opened(log, at, &found)?;
+                if opened.first().is_some_and(|body| checksum(log, at, body) == wanted.checksum) {
+                    let body = self.ring.seal(&self.scope, log, at, &wanted.body).map_err(failed)?;
+                    sealed.push(Tombstone::new(at, checksum(log, at, there), body));
+                }
+            }
+            self.inner.erase(log, sealed).await?;
+        }
+        Ok(())
+    }
+
     async fn find(&self, log: Option<&LogName>, query: &Query, most: usize) -> Result<Vec<Hit>, StoreError> {
         let deadline = Instant::now() + LONGEST;
         let logs = match log {
@@ -243,6 +268,10 @@ impl Store for EncryptedStore {
 
     fn delete<'a>(&'a self, logs: &'a [LogName]) -> StoreFuture<'a, u64> {
         self.inner.delete(logs)
+    }
+
+    fn erase<'a>(&'a self, log: &'a LogName, tombstones: Vec<Tombstone>) -> StoreFuture<'a, ()> {
+        Box::pin(self.replace(log, tombstones))
     }
 
     fn clear(&self) -> StoreFuture<'_, u64> {

@@ -1,6 +1,7 @@
 //! A log in a JSON document, in which another program may keep its own members: `{..., "lookback": {...}, "entries":
 //! [...]}`.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{Read, Write};
 use std::ops::Range;
@@ -15,7 +16,7 @@ use super::index::{self, Mark};
 use super::line::{Check, Header, Line, Note, VERSION, entries};
 use super::lines::{index_of, refuse_others};
 use super::place::Place;
-use crate::store::{Damage, Durability, Head, LogInfo, LogName, Record, StoreError};
+use crate::store::{Damage, Durability, Head, LogInfo, LogName, Record, StoreError, Tombstone, checksum};
 
 const HEADER: &str = "lookback";
 const ENTRIES: &str = "entries";
@@ -237,6 +238,33 @@ pub(super) fn append(
         let _ = index::write(place.index(), (log, id), 0, marks(&lines));
     }
     Ok(())
+}
+
+/// Puts tombstones in the place of records. Only one writer may call this at a time.
+pub(super) fn replace(
+    place: &Place,
+    log: &LogName,
+    tombstones: &BTreeMap<u64, Tombstone>,
+    durability: Durability,
+) -> Result<(), StoreError> {
+    let path = place.path();
+    let Some(text) = text(path)? else { return Ok(()) };
+    let mut document = Document::parse(&text, path)?;
+    let json = |error: serde_json::Error| failed(path)(error.into());
+    let mut written = Vec::new();
+    for line in read(&document, place, log)? {
+        let meant = |tombstone: &&Tombstone| tombstone.checksum == checksum(log, line.at, line.body());
+        let line = match tombstones.get(&line.at).filter(meant) {
+            Some(tombstone) => line.erased(&tombstone.body).as_entry(log),
+            None => line.as_entry(log),
+        };
+        written.push(line.map_err(json)?);
+    }
+    let Some(header) = document.header.take() else { return Ok(()) };
+    document.header = Some(header.renewed());
+    document.entries = written.iter().map(|line| serde_json::from_str(line)).collect::<Result<_, _>>().map_err(json)?;
+    let whole = document.write().map_err(json)?;
+    disk::replace(path, durability, |file| file.write_all(whole.as_bytes())).map_err(failed(path))
 }
 
 /// Removes a log from its document, and deletes the document if nothing else is in it.

@@ -45,6 +45,11 @@ impl Header {
         u64::from_str_radix(&self.id, 16).ok()
     }
 
+    /// The header of the same log as this version writes it.
+    pub(super) fn renewed(self) -> Self {
+        Header { version: VERSION, ..self }
+    }
+
     /// How the records of the log are checked.
     pub(super) fn check(&self) -> Check {
         if self.version == 1 { Check::None } else { Check::Bytes }
@@ -185,12 +190,17 @@ fn is_false(value: &bool) -> bool {
 }
 
 impl<'a> Line<'a> {
-    fn of(log: &LogName, record: &'a Record, at: u64, time: Option<Millis>, part: Option<(u64, u64)>) -> Self {
-        let body = record.body.as_str();
+    /// A body as part of a line, or as a string if it cannot be that.
+    fn fitted(body: &'a str) -> (Option<&'a RawValue>, Option<Cow<'a, str>>) {
         // A message keeps the line breaks with which it came. (`null` would read as no entry.)
         let fits = |entry: &&RawValue| entry.get() == body && body != "null" && !body.contains('\n');
         let entry = serde_json::from_str(body).ok().filter(fits);
         let quoted = entry.is_none().then_some(Cow::Borrowed(body));
+        (entry, quoted)
+    }
+
+    fn of(log: &LogName, record: &'a Record, at: u64, time: Option<Millis>, part: Option<(u64, u64)>) -> Self {
+        let (entry, quoted) = Line::fitted(&record.body);
         // Derived logs are not searched.
         let (text, role, name, said) = if log.is_derived() {
             ("", None, None, None)
@@ -205,6 +215,14 @@ impl<'a> Line<'a> {
         let (role, name) = (role.map(Cow::Borrowed), name.map(Cow::Borrowed));
         let (checkpoint, text) = (record.checkpoint, Cow::Borrowed(text));
         Line { at, time, checkpoint, part, more: false, text, role, name, said, entry, quoted, sum: None }
+    }
+
+    /// What takes the place of the line when its contents are erased.
+    pub(super) fn erased<'b>(&self, body: &'b str) -> Line<'b> {
+        let Line { at, time, checkpoint, part, more, .. } = *self;
+        let (entry, quoted) = Line::fitted(body);
+        let text = Cow::Borrowed("");
+        Line { at, time, checkpoint, part, more, text, role: None, name: None, said: None, entry, quoted, sum: None }
     }
 
     /// Parses the record of this position, and checks it.

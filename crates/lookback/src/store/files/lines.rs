@@ -4,6 +4,7 @@
 //! reach the disk. Such an append was never acknowledged. Readers leave it out, and the next writer removes it.
 //! Everything else that is not as it was written is damage, and is left as it is.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
@@ -14,7 +15,7 @@ use super::disk::{self, failed};
 use super::index::{self, Index, Mark};
 use super::line::{Check, First, Header, Line, Note, VERSION, lines};
 use super::place::Place;
-use crate::store::{Damage, Durability, Head, LineFault, LogInfo, LogName, Record, StoreError};
+use crate::store::{Damage, Durability, Head, LineFault, LogInfo, LogName, Record, StoreError, Tombstone, checksum};
 
 /// The most bytes of a first line.
 const LONGEST_HEADER: u64 = 1 << 16;
@@ -330,7 +331,7 @@ pub(super) fn append(
     let path = place.path();
     let json = |error: serde_json::Error| failed(path)(error.into());
     if let Some(earlier) = found.as_mut().filter(|found| found.header.check() == Check::None) {
-        let text = earlier.rewritten()?;
+        let text = earlier.rewritten(&BTreeMap::new())?;
         disk::replace(path, durability, |file| file.write_all(text.as_bytes())).map_err(failed(path))?;
         found = open(place, log)?;
     }
@@ -384,20 +385,50 @@ pub(super) fn append(
     Ok(())
 }
 
+/// Puts tombstones in the place of records. Only one writer may call this at a time.
+pub(super) fn replace(
+    place: &Place,
+    log: &LogName,
+    tombstones: &BTreeMap<u64, Tombstone>,
+    durability: Durability,
+) -> Result<(), StoreError> {
+    let Some(mut found) = open(place, log)? else { return Ok(()) };
+    found.refuse_damage()?;
+    let text = found.rewritten(tombstones)?;
+    let path = place.path();
+    // Its marks are those of other lines, and the header has another identifier.
+    disk::remove(place.index()).map_err(failed(place.index()))?;
+    disk::replace(path, durability, |file| file.write_all(text.as_bytes())).map_err(failed(path))?;
+    // The records are there, with or without it.
+    if let Some(found) = open(place, log)?
+        && let Some(id) = found.header.id()
+    {
+        let _ = index::write(place.index(), (log, id), 0, found.marks.into_iter());
+    }
+    Ok(())
+}
+
 impl Lines<'_> {
-    /// The text of a log of version 1 as this version writes it.
-    fn rewritten(&mut self) -> Result<String, StoreError> {
+    /// The text of a log as this version writes it, with tombstones in the place of records.
+    fn rewritten(&mut self, tombstones: &BTreeMap<u64, Tombstone>) -> Result<String, StoreError> {
         let json = |path| move |error: serde_json::Error| failed(path)(error.into());
         let header = First::new(self.log, self.header.created).write();
         let mut text = header.map_err(json(self.place.path()))?;
         text.push('\n');
         let (log, mut written) = (self.log, Ok(()));
-        self.each(0..u64::MAX, |_, line| match line.write(log) {
-            Ok(line) => {
-                text.push_str(&line);
-                text.push('\n');
+        self.each(0..u64::MAX, |position, line| {
+            let meant = |tombstone: &&Tombstone| tombstone.checksum == checksum(log, position, line.body());
+            let line = match tombstones.get(&position).filter(meant) {
+                Some(tombstone) => line.erased(&tombstone.body).write(log),
+                None => line.write(log),
+            };
+            match line {
+                Ok(line) => {
+                    text.push_str(&line);
+                    text.push('\n');
+                }
+                Err(error) => written = Err(error),
             }
-            Err(error) => written = Err(error),
         })?;
         written.map_err(json(self.place.path()))?;
         Ok(text)

@@ -38,7 +38,7 @@ use std::time::Duration;
 use lookback_core::transcript::Millis;
 
 use self::root::{Files, PATIENCE};
-use super::{Durability, Head, Hit, LogInfo, LogName, Record, Store, StoreError, StoreFuture, Tenant};
+use super::{Durability, Head, Hit, LogInfo, LogName, Record, Store, StoreError, StoreFuture, Tenant, Tombstone};
 use crate::search::Query;
 
 /// Logs in plain files under a folder. Several processes may use them at once, and people can read them.
@@ -183,6 +183,11 @@ impl Store for FileStore {
     fn delete<'a>(&'a self, logs: &'a [LogName]) -> StoreFuture<'a, u64> {
         let logs = logs.to_vec();
         self.run(move |files| files.delete(&logs))
+    }
+
+    fn erase<'a>(&'a self, log: &'a LogName, tombstones: Vec<Tombstone>) -> StoreFuture<'a, ()> {
+        let log = log.clone();
+        self.run(move |files| files.replace(&log, tombstones))
     }
 
     fn clear(&self) -> StoreFuture<'_, u64> {

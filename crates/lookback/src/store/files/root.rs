@@ -17,7 +17,7 @@ use super::line::Header;
 use super::lines;
 use super::place::{self, INDEX, Kind, MEMORY, Place, TENANTS};
 use crate::search::{Query, Texts};
-use crate::store::{Durability, Head, Hit, LogInfo, LogName, Record, StoreError, Tenant, refuse_special};
+use crate::store::{Durability, Head, Hit, LogInfo, LogName, Record, StoreError, Tenant, Tombstone, refuse_special};
 
 /// The file, under the root, that writers lock.
 const LOCK: &str = "lookback.lock";
@@ -309,6 +309,20 @@ impl Files {
         }
         self.erase(place)?;
         Ok(true)
+    }
+
+    /// Puts tombstones in the place of records.
+    pub(super) fn replace(&self, log: &LogName, tombstones: Vec<Tombstone>) -> Result<(), StoreError> {
+        let place = self.place(log)?;
+        if tombstones.is_empty() || !place.path().exists() {
+            return Ok(());
+        }
+        let tombstones = tombstones.into_iter().map(|tombstone| (tombstone.position, tombstone)).collect();
+        let _lock = self.lock()?;
+        match place.kind {
+            Kind::Document => document::replace(&place, log, &tombstones, self.durability),
+            Kind::Lines => lines::replace(&place, log, &tombstones, self.durability),
+        }
     }
 
     fn header(&self, place: &Place) -> Result<Option<Header>, StoreError> {

@@ -189,13 +189,13 @@ fn sql(schema: &str, is_first: bool) -> String {
         format!(
             "INSERT INTO {schema}.logs (scope, name, length, bytes, texts, created, used)
              SELECT $1, $2, $4, $5, $6, $7, $7 WHERE $3 = 0
-             ON CONFLICT (scope, name) DO NOTHING RETURNING id, texts"
+             ON CONFLICT (scope, name) DO NOTHING RETURNING id"
         )
     } else {
         format!(
             "UPDATE {schema}.logs SET length = length + $4, bytes = bytes + $5, texts = texts + $6,
                  used = greatest(used, $7)
-             WHERE scope = $1 AND name = $2 AND length = $3 RETURNING id, texts"
+             WHERE scope = $1 AND name = $2 AND length = $3 RETURNING id"
         )
     };
     format!(
@@ -206,7 +206,8 @@ fn sql(schema: &str, is_first: bool) -> String {
                  WITH ORDINALITY AS row (checkpoint, checksum, body, number)
          ), said AS (
              INSERT INTO {schema}.texts (log, number, position, time, terms)
-             SELECT id, texts - $6 + row.number - 1, row.position, row.time, string_to_array(row.terms, ' ')
+             SELECT id, row.number + coalesce((SELECT max(number) FROM {schema}.texts WHERE log = id), -1),
+                 row.position, row.time, string_to_array(row.terms, ' ')
              FROM moved, unnest($12::bigint[], $13::bigint[], $14::text[])
                  WITH ORDINALITY AS row (position, time, terms, number)
          )

@@ -30,7 +30,7 @@ use std::time::Duration;
 use lookback_core::transcript::Millis;
 
 use self::connection::Database;
-use super::{Head, Hit, LogInfo, LogName, Record, Scope, Store, StoreError, StoreFuture, Tenant, network};
+use super::{Head, Hit, LogInfo, LogName, Record, Scope, Store, StoreError, StoreFuture, Tenant, Tombstone, network};
 use crate::search::Query;
 
 /// Logs in a PostgreSQL database, which many processes on many machines may use at once.
@@ -159,11 +159,16 @@ impl Store for PostgresStore {
 
     fn delete<'a>(&'a self, logs: &'a [LogName]) -> StoreFuture<'a, u64> {
         let logs = logs.to_vec();
-        self.run(|database, scope| async move { erase::erase(&database, &scope, Some(&logs)).await })
+        self.run(|database, scope| async move { erase::delete(&database, &scope, Some(&logs)).await })
+    }
+
+    fn erase<'a>(&'a self, log: &'a LogName, tombstones: Vec<Tombstone>) -> StoreFuture<'a, ()> {
+        let log = log.clone();
+        self.run(|database, scope| async move { erase::replace(&database, &scope, &log, &tombstones).await })
     }
 
     fn clear(&self) -> StoreFuture<'_, u64> {
-        self.run(|database, scope| async move { erase::erase(&database, &scope, None).await })
+        self.run(|database, scope| async move { erase::delete(&database, &scope, None).await })
     }
 
     fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a Query, most: usize) -> StoreFuture<'a, Vec<Hit>> {

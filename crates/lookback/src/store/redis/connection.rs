@@ -11,7 +11,8 @@ use redis::cluster_routing::{MultipleNodeRoutingInfo, RoutingInfo};
 use redis::sentinel::{SentinelClientBuilder, SentinelServerType};
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue, IntoConnectionInfo,
-    Pipeline, RedisConnectionInfo, RedisError, RedisFuture, RedisResult, Script, TlsCertificates, TlsMode, Value,
+    Pipeline, RedisConnectionInfo, RedisError, RedisFuture, RedisResult, Script, TlsCertificates, TlsMode, ToRedisArgs,
+    Value,
 };
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
@@ -113,7 +114,7 @@ impl Server {
         &self,
         script: &'static Script,
         keys: &[String],
-        args: &[String],
+        args: &[impl ToRedisArgs],
     ) -> Result<T, StoreError> {
         let mut pipeline = redis::pipe();
         pipeline.cmd("EVALSHA").arg(script.get_hash()).arg(keys.len()).arg(keys).arg(args);
@@ -307,6 +308,9 @@ impl Links {
         }
     }
 }
+
+/// For a script that takes keys alone.
+pub(super) const NO_ARGUMENTS: &[String] = &[];
 
 /// What is sent to a server.
 pub(super) enum Call {

@@ -1,23 +1,24 @@
 //! Erasing logs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use redis::Value;
 use tokio::time::Instant;
 
-use super::connection::Server;
+use super::connection::{NO_ARGUMENTS, Server};
 use super::keys::{self, Keys};
+use super::packed::{Text, tombstone};
 use super::read::{self, CHUNK};
-use super::scripts::{ERASE, FORGET};
-use crate::store::{LogName, Scope, StoreError};
+use super::scripts::{ERASE, FORGET, REPLACE};
+use crate::store::{LogName, Scope, StoreError, Tombstone, checksum};
 
 /// How long the server may take to write its file anew, and how often it is asked.
 const LONGEST: Duration = Duration::from_secs(600);
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Erases logs of a namespace, and returns how many there were.
-pub(super) async fn erase(server: &Server, scope: &Scope, logs: &[LogName]) -> Result<u64, StoreError> {
+pub(super) async fn delete(server: &Server, scope: &Scope, logs: &[LogName]) -> Result<u64, StoreError> {
     let logs: Vec<LogName> = logs.iter().collect::<BTreeSet<_>>().into_iter().cloned().collect();
     let mut erased = 0;
     for logs in logs.chunks(CHUNK) {
@@ -33,6 +34,53 @@ pub(super) async fn erase(server: &Server, scope: &Scope, logs: &[LogName]) -> R
         }
     }
     Ok(erased)
+}
+
+/// How many records a script replaces.
+const TOMBSTONES: usize = 500;
+/// How many texts are looked through at once.
+const TEXTS: usize = 5_000;
+
+/// Puts tombstones in the place of records, and empties their texts.
+pub(super) async fn replace(
+    server: &Server,
+    scope: &Scope,
+    log: &LogName,
+    tombstones: &[Tombstone],
+) -> Result<(), StoreError> {
+    let Keys { log: key, records, texts, .. } = Keys::of(&server.prefix, scope, log);
+    let mut wanted: HashMap<u64, Option<(usize, Text)>> =
+        tombstones.iter().map(|tombstone| (tombstone.position, None)).collect();
+    let mut first = 0;
+    loop {
+        let range = redis::cmd("LRANGE").arg(&texts).arg(first).arg(first + TEXTS - 1).take();
+        let packed: Vec<Vec<u8>> = server.ask(range).await?;
+        for (index, (text, _)) in packed.iter().enumerate().filter_map(|(at, text)| Some((at, Text::unpacked(text)?))) {
+            if let Some(place) = wanted.get_mut(&text.position) {
+                *place = Some((first + index, text));
+            }
+        }
+        if packed.len() < TEXTS {
+            break;
+        }
+        first += TEXTS;
+    }
+    for tombstones in tombstones.chunks(TOMBSTONES) {
+        let mut args: Vec<Vec<u8>> = Vec::with_capacity(tombstones.len() * 5);
+        for Tombstone { position, checksum: expected, body } in tombstones {
+            let (index, text) = match wanted.get(position).copied().flatten() {
+                Some((index, text)) => (index.to_string(), text.packed(&[])),
+                None => ("-1".to_owned(), Vec::new()),
+            };
+            args.push(position.to_string().into_bytes());
+            args.push(expected.to_le_bytes().to_vec());
+            args.push(tombstone(checksum(log, *position, body), body));
+            args.extend([index.into_bytes(), text]);
+        }
+        let keys = [key.clone(), records.clone(), texts.clone()];
+        server.run::<u64>(&REPLACE, &keys, &args).await?;
+    }
+    Ok(())
 }
 
 /// Whether each of these logs exists.
@@ -53,7 +101,7 @@ async fn in_cluster(server: &Server, scope: &Scope, logs: &[LogName]) -> Result<
         sessions.entry(log.session()).or_default().extend(keys_of(server, scope, log));
     }
     for keys in sessions.into_values() {
-        server.run::<u64>(&ERASE, &keys, &[]).await?;
+        server.run::<u64>(&ERASE, &keys, NO_ARGUMENTS).await?;
     }
     forget(server, scope, logs).await
 }

@@ -38,7 +38,7 @@ use lookback_core::transcript::Millis;
 pub use self::risk::Risk;
 
 use self::connection::Server;
-use super::{Head, Hit, LogInfo, LogName, Record, Scope, Store, StoreError, StoreFuture, Tenant, network};
+use super::{Head, Hit, LogInfo, LogName, Record, Scope, Store, StoreError, StoreFuture, Tenant, Tombstone, network};
 use crate::search::Query;
 
 /// The version of the keys.
@@ -209,13 +209,18 @@ impl Store for RedisStore {
 
     fn delete<'a>(&'a self, logs: &'a [LogName]) -> StoreFuture<'a, u64> {
         let logs = logs.to_vec();
-        self.run(|server, scope| async move { erase::erase(&server, &scope, &logs).await })
+        self.run(|server, scope| async move { erase::delete(&server, &scope, &logs).await })
+    }
+
+    fn erase<'a>(&'a self, log: &'a LogName, tombstones: Vec<Tombstone>) -> StoreFuture<'a, ()> {
+        let log = log.clone();
+        self.run(|server, scope| async move { erase::replace(&server, &scope, &log, &tombstones).await })
     }
 
     fn clear(&self) -> StoreFuture<'_, u64> {
         self.run(|server, scope| async move {
             let logs = read::names(&server, &scope, "").await?;
-            erase::erase(&server, &scope, &logs).await
+            erase::delete(&server, &scope, &logs).await
         })
     }
 

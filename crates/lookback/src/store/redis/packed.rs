@@ -15,6 +15,11 @@ pub(super) fn packed(nonce: u64, checksum: u64, body: &str) -> Vec<u8> {
     [&nonce.to_le_bytes(), &checksum.to_le_bytes(), body.as_bytes()].concat()
 }
 
+/// Packs what takes the place of a record, but for its nonce.
+pub(super) fn tombstone(checksum: u64, body: &str) -> Vec<u8> {
+    [&checksum.to_le_bytes(), body.as_bytes()].concat()
+}
+
 /// Unpacks the record at a position.
 pub(super) fn unpacked(log: &LogName, position: u64, bytes: &[u8]) -> Result<StoredRecord, StoreError> {
     let altered = || StoreError::damaged(log, position, Damage::Altered);
@@ -38,10 +43,10 @@ impl Text {
         [&self.position.to_le_bytes(), &time.to_le_bytes(), terms.join(" ").as_bytes()].concat()
     }
 
-    /// Unpacks a text and its terms; `None` if it is damaged.
+    /// Unpacks a text and its terms; `None` if it was erased, or is damaged.
     pub(super) fn unpacked(bytes: &[u8]) -> Option<(Text, impl Iterator<Item = &str>)> {
         let (position, rest) = bytes.split_first_chunk()?;
-        let (time, terms) = rest.split_first_chunk()?;
+        let (time, terms) = rest.split_first_chunk().filter(|(_, terms)| !terms.is_empty())?;
         let time = Some(Millis::from_le_bytes(*time)).filter(|time| *time != UNKNOWN);
         let text = Text { position: u64::from_le_bytes(*position), time };
         Some((text, std::str::from_utf8(terms).ok()?.split(' ')))

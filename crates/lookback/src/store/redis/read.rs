@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use redis::Value;
 
-use super::connection::Server;
+use super::connection::{NO_ARGUMENTS, Server};
 use super::keys::{self, Keys};
 use super::packed::unpacked;
 use super::scripts::{COUNT, HEAD, READ, TAIL};
@@ -71,7 +71,7 @@ pub(super) async fn tail(
 ) -> Result<Option<(Head, Vec<String>)>, StoreError> {
     let keys = Keys::of(&server.prefix, scope, log);
     let read: Option<(u64, i64, Vec<Vec<u8>>)> =
-        server.run(&TAIL, &[keys.log, keys.records, keys.checkpoints], &[]).await?;
+        server.run(&TAIL, &[keys.log, keys.records, keys.checkpoints], NO_ARGUMENTS).await?;
     let Some((end, newest, packed)) = read else { return Ok(None) };
     let head = Head::new(end, u64::try_from(newest).ok());
     let bodies = bodies(log, head.checkpoint.unwrap_or(0)..end, end, &packed)?;
@@ -154,7 +154,7 @@ pub(super) async fn check(server: &Server, scope: &Scope) -> Result<Vec<String>,
         for log in names(server, &scope, "").await? {
             let keys = Keys::of(&server.prefix, &scope, &log);
             let counts: Option<(u64, u64, u64, u64)> =
-                server.run(&COUNT, &[keys.log, keys.records, keys.texts], &[]).await?;
+                server.run(&COUNT, &[keys.log, keys.records, keys.texts], NO_ARGUMENTS).await?;
             let Some((says_records, says_texts, records, texts)) = counts else { continue };
             if (says_records, says_texts) != (records, texts) {
                 wrong.push(format!(

@@ -3,11 +3,14 @@
 //! What is erased is gone from the file, too: SQLite overwrites what is deleted inside a page, the words are merged out
 //! of the index, free pages are cut off, and the file `-wal` is emptied.
 
+use std::collections::BTreeSet;
+
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 
 use super::fault::Fault;
 use super::search::texts_of;
-use crate::store::{LogName, Scope};
+use super::signed;
+use crate::store::{LogName, Scope, Tombstone, checksum};
 
 /// What a step removes at most: rows, and bytes of bodies.
 const ROWS: i64 = 1_000;
@@ -52,6 +55,73 @@ pub(super) fn hide(connection: &mut Connection, scope: &Scope, logs: Option<&[Lo
     }
     transaction.commit()?;
     Ok(hidden)
+}
+
+/// The number under which the words of records that were replaced wait for the merge. No log has it.
+const NO_LOG: i64 = 0;
+/// How many records a transaction replaces.
+pub(super) const TOMBSTONES: usize = 500;
+
+/// Puts tombstones in the place of records, and takes their texts out of the index.
+pub(super) fn replace(
+    connection: &mut Connection,
+    scope: &Scope,
+    log: &LogName,
+    tombstones: &[Tombstone],
+) -> Result<(), Fault> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let sql = "SELECT id FROM logs WHERE scope = ?1 AND name = ?2";
+    let id = transaction.prepare_cached(sql)?.query_row([scope.as_str(), log.as_str()], |row| row.get(0)).optional()?;
+    let Some(id): Option<i64> = id else { return Ok(()) };
+    let mut replaced = BTreeSet::new();
+    {
+        let length = "SELECT octet_length(body) FROM entries WHERE log = ?1 AND position = ?2 AND checksum = ?3";
+        let mut length = transaction.prepare_cached(length)?;
+        let record = "UPDATE entries SET body = ?3, checksum = ?4 WHERE log = ?1 AND position = ?2";
+        let mut record = transaction.prepare_cached(record)?;
+        let mut bytes = transaction.prepare_cached("UPDATE logs SET bytes = bytes + ?2 WHERE id = ?1")?;
+        for tombstone in tombstones {
+            let position = signed(tombstone.position);
+            let found = length.query_row((id, position, tombstone.checksum.cast_signed()), |row| row.get(0));
+            let Some(found): Option<i64> = found.optional()? else { continue };
+            let checksum = checksum(log, tombstone.position, &tombstone.body).cast_signed();
+            record.execute((id, position, &tombstone.body, checksum))?;
+            bytes.execute((id, signed(tombstone.body.len() as u64).saturating_sub(found)))?;
+            replaced.insert(position);
+        }
+    }
+    if delete_texts_of(&transaction, id, &replaced)? {
+        let sql = "INSERT OR REPLACE INTO erasing (log, stage) VALUES (?1, ?2)";
+        transaction.execute(sql, (NO_LOG, Stage::Words as i64))?;
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
+/// Deletes the texts of these records from the index. Returns `false` if they have none.
+fn delete_texts_of(transaction: &Transaction<'_>, log: i64, records: &BTreeSet<i64>) -> rusqlite::Result<bool> {
+    let (Some(texts), Some(last)) = (texts_of(log), records.last()) else { return Ok(false) };
+    let mut found: Vec<i64> = Vec::new();
+    {
+        // The texts are in the order of their records.
+        let sql = "SELECT id, position FROM texts WHERE id BETWEEN ?1 AND ?2 ORDER BY id";
+        let mut all = transaction.prepare_cached(sql)?;
+        let mut all = all.query((texts.start(), texts.end()))?;
+        while let Some(row) = all.next()? {
+            let position: i64 = row.get(1)?;
+            if position > *last {
+                break;
+            }
+            if records.contains(&position) {
+                found.push(row.get(0)?);
+            }
+        }
+    }
+    for text in &found {
+        transaction.prepare_cached("DELETE FROM words WHERE rowid = ?1")?.execute([text])?;
+        transaction.prepare_cached("DELETE FROM texts WHERE id = ?1")?.execute([text])?;
+    }
+    Ok(!found.is_empty())
 }
 
 /// Returns whether there is something left to erase.

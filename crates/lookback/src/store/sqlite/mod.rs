@@ -34,7 +34,7 @@ use lookback_core::transcript::Millis;
 
 use self::connections::Connections;
 use self::erase::Eraser;
-use super::{Head, Hit, LogInfo, LogName, Record, Scope, Store, StoreError, StoreFuture, Tenant};
+use super::{Head, Hit, LogInfo, LogName, Record, Scope, Store, StoreError, StoreFuture, Tenant, Tombstone};
 use crate::search::Query;
 
 /// How long a writer waits for another process.
@@ -62,7 +62,7 @@ pub struct SqliteStore {
 
 impl SqliteStore {
     /// Erases some logs of this namespace, or all of them.
-    fn erase<'a>(&'a self, logs: Option<&'a [LogName]>) -> StoreFuture<'a, u64> {
+    fn delete_some<'a>(&'a self, logs: Option<&'a [LogName]>) -> StoreFuture<'a, u64> {
         Box::pin(async move {
             let (scope, logs) = (self.scope.clone(), logs.map(<[LogName]>::to_vec));
             let hide = move |connection: &mut _| {
@@ -75,6 +75,19 @@ impl SqliteStore {
             }
             Ok(hidden)
         })
+    }
+
+    /// Puts tombstones in the place of records.
+    async fn replace(&self, log: &LogName, mut tombstones: Vec<Tombstone>) -> Result<(), StoreError> {
+        while !tombstones.is_empty() {
+            let rest = tombstones.split_off(tombstones.len().min(erase::TOMBSTONES));
+            let (scope, log, some) = (self.scope.clone(), log.clone(), std::mem::replace(&mut tombstones, rest));
+            let begun = Instant::now();
+            self.file.run(move |connection| erase::replace(connection, &scope, &log, &some)).await?;
+            // Others write meanwhile.
+            async_io::Timer::after(begun.elapsed()).await;
+        }
+        self.finish_erasing().await
     }
 
     /// Removes from the file what is hidden.
@@ -152,11 +165,15 @@ impl Store for SqliteStore {
     }
 
     fn delete<'a>(&'a self, logs: &'a [LogName]) -> StoreFuture<'a, u64> {
-        self.erase(Some(logs))
+        self.delete_some(Some(logs))
+    }
+
+    fn erase<'a>(&'a self, log: &'a LogName, tombstones: Vec<Tombstone>) -> StoreFuture<'a, ()> {
+        Box::pin(self.replace(log, tombstones))
     }
 
     fn clear(&self) -> StoreFuture<'_, u64> {
-        self.erase(None)
+        self.delete_some(None)
     }
 
     fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a Query, most: usize) -> StoreFuture<'a, Vec<Hit>> {

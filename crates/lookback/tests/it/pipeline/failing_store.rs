@@ -65,6 +65,10 @@ impl Store for Shaky {
     fn delete<'a>(&'a self, logs: &'a [LogName]) -> StoreFuture<'a, u64> {
         self.0.delete(logs)
     }
+    fn erase<'a>(&'a self, log: &'a LogName, tombstones: Vec<lookback::store::Tombstone>) -> StoreFuture<'a, ()> {
+        self.0.erase(log, tombstones)
+    }
+
     fn clear(&self) -> StoreFuture<'_, u64> {
         self.0.clear()
     }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use lookback::search::{Query, Texts};
-use lookback::store::{Head, Hit, LogInfo, Record, Scope, StoreFuture, Tenant};
+use lookback::store::{Head, Hit, LogInfo, Record, Scope, StoreFuture, Tenant, Tombstone, checksum};
 use lookback::transcript::Millis;
 use lookback::{LogName, Store, StoreError};
 
@@ -106,6 +106,18 @@ impl Store for OwnStore {
 
     fn delete<'a>(&'a self, logs: &'a [LogName]) -> StoreFuture<'a, u64> {
         done(self.with(|kept| logs.iter().filter(|log| kept.remove(log.as_str()).is_some()).count() as u64))
+    }
+
+    fn erase<'a>(&'a self, log: &'a LogName, tombstones: Vec<Tombstone>) -> StoreFuture<'a, ()> {
+        done(self.with(|logs| {
+            let Some(of) = logs.get_mut(log.as_str()) else { return };
+            for tombstone in tombstones {
+                let Some(record) = of.records.get_mut(tombstone.position as usize) else { continue };
+                if checksum(log, tombstone.position, &record.body) == tombstone.checksum {
+                    *record = Record::new(tombstone.body).checkpoint(record.checkpoint);
+                }
+            }
+        }))
     }
 
     fn clear(&self) -> StoreFuture<'_, u64> {

@@ -23,6 +23,7 @@ scripts! {
     FORGET = "forget.lua",
     HEAD = "head.lua",
     READ = "read.lua",
+    REPLACE = "replace.lua",
     TAIL = "tail.lua",
     TOUCH = "touch.lua",
 }
