@@ -11,6 +11,7 @@ mod claude_code;
 mod common;
 mod crux;
 mod draw;
+mod erase;
 mod example;
 mod fact_sheet;
 mod file_store;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use futures_lite::future::block_on;
 use lookback::policy::{Keep, Tokens};
-use lookback::session::{Job, SourceKind};
+use lookback::session::{ErasedContents, Job, OldContents, SourceKind};
 use lookback::summarize::Function;
 use lookback::view::Item;
 use lookback::{
@@ -47,6 +47,10 @@ enum Op {
     /// Those that wait come to nothing.
     Kill,
     Settled,
+    /// Everything that is old is erased, or only what was said before the running summary was made.
+    Erase {
+        summarized: bool,
+    },
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -70,6 +74,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => Just(Op::Make),
         1 => Just(Op::Kill),
         2 => Just(Op::Settled),
+        1 => any::<bool>().prop_map(|summarized| Op::Erase { summarized }),
     ]
 }
 
@@ -108,6 +113,8 @@ struct Life {
     expected: Vec<Message>,
     open: Vec<String>,
     number: usize,
+    /// The digests of the messages that were erased.
+    erased: HashSet<u128>,
     /// Nothing but summaries has ever taken a message from the window.
     only_summaries: bool,
 }
@@ -119,8 +126,8 @@ impl Life {
         let policy = policy(first, one);
         let session = open(&store, dialect, &policy, &jobs, &instant);
         let only_summaries = first <= 2;
-        let (expected, open) = (Vec::new(), Vec::new());
-        Life { dialect, store, session, jobs, instant, policy, one, expected, open, number: 0, only_summaries }
+        let (expected, open, erased) = (Vec::new(), Vec::new(), HashSet::new());
+        Life { dialect, store, session, jobs, instant, policy, one, expected, open, number: 0, erased, only_summaries }
     }
 
     fn words(&mut self, words: usize) -> String {
@@ -234,6 +241,7 @@ impl Life {
                 }
                 self.open.clear();
                 self.expected.clone_from(&messages);
+                self.erased.clear();
                 if messages.is_empty() {
                     block_on(self.session.clear()).unwrap();
                 } else if count % 2 == 0 {
@@ -254,7 +262,12 @@ impl Life {
                 let length = self.expected.len() as u64;
                 let synced = block_on(self.session.sync(self.expected.clone())).unwrap();
                 assert_eq!(synced.known + synced.new, length);
-                assert_eq!(synced.new, *new as u64);
+                if self.session.view().erased_before() == 0 || synced.known > 0 {
+                    assert_eq!(synced.new, *new as u64);
+                } else {
+                    // It went back to before an erasure, and began anew with what the client has.
+                    self.erased.clear();
+                }
                 let again = block_on(self.session.sync(self.expected.clone())).unwrap();
                 assert_eq!((again.known, again.new, again.left), (length, 0, 0));
             }
@@ -275,6 +288,21 @@ impl Life {
                 }
                 self.expected.push(message);
                 assert!(block_on(self.session.catch_up()).unwrap());
+            }
+            Op::Erase { summarized } => {
+                let before = self.session.preview().to_json().unwrap();
+                let old = OldContents::default().summarized(*summarized);
+                let old = if *summarized { old } else { old.before(i64::MAX) };
+                let erasable = block_on(self.session.erasable(&old)).unwrap();
+                assert_eq!(block_on(self.session.erase(&old)).unwrap(), erasable);
+                assert_eq!(block_on(self.session.erasable(&old)).unwrap(), ErasedContents::default());
+                assert_eq!(self.session.preview().to_json().unwrap(), before);
+                let left = block_on(self.session.history()).unwrap();
+                let left: HashSet<u128> = left.iter().map(|entry| entry.arrival.message.digest()).collect();
+                let known = self.expected.iter().map(Message::digest);
+                self.erased = known.filter(|digest| !left.contains(digest)).collect();
+                assert!(self.erased.len() as u64 <= self.expected.len() as u64);
+                self.only_summaries &= erasable.bytes == 0;
             }
             Op::Instant(instant) => self.instant.store(*instant, Ordering::SeqCst),
             Op::Make => self.make(),
@@ -305,7 +333,7 @@ impl Life {
         let texts = |messages: &mut dyn Iterator<Item = &Message>| messages.map(Message::digest).collect::<Vec<_>>();
         assert_eq!(
             texts(&mut history.iter().map(|entry| &*entry.arrival.message)),
-            texts(&mut self.expected.iter()),
+            texts(&mut self.expected.iter().filter(|message| !self.erased.contains(&message.digest()))),
             "the history"
         );
         assert_eq!(self.session.stats().messages, self.expected.len() as u64);

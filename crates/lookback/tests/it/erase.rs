@@ -1,0 +1,316 @@
+//! Erasing what was said long ago: it is gone for good, and the session goes on as if nothing had happened.
+
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures_lite::future::block_on;
+use lookback::memory::{Recall, recall};
+use lookback::search::Query;
+use lookback::session::{ErasedContents, OldContents};
+use lookback::store::{Head, Hit, LogInfo, Record, StoreFuture, Tombstone, verify};
+use lookback::summarize::Function;
+use lookback::transcript::{Millis, Origin};
+use lookback::{
+    Entry, FileStore, Limits, LogName, MemoryStore, Message, Policy, Prices, Session, Settings, SqliteStore, Stage,
+    Store, StoreError, Summarize,
+};
+
+const SECRET: &str = "hunter2";
+const LONG_AGO: Millis = 1_700_000_000_000;
+const DAY: Millis = 86_400_000;
+
+fn all() -> OldContents {
+    OldContents::default().before(Millis::MAX)
+}
+
+fn settings(limit: u64) -> Settings {
+    Settings::default().policy(Policy { limits: Limits::messages(limit), ..Policy::unlimited() })
+}
+
+fn open(store: &Arc<dyn Store>, limit: u64) -> Session {
+    block_on(Session::open(store.clone(), "chat", settings(limit))).unwrap()
+}
+
+/// A session with a message of each day, of which the window shows the last four. Those of the first days have the secret.
+fn filled(store: &Arc<dyn Store>, days: u64) -> Session {
+    let mut session = open(store, 4);
+    for day in 0..days {
+        let text =
+            if day < 5 { format!("The password of day {day} is {SECRET}.") } else { format!("It is day {day}.") };
+        let time = Some(LONG_AGO + Millis::try_from(day).unwrap() * DAY);
+        let (message, origin) = if day % 2 == 0 {
+            (Message::user(text), Origin::Client)
+        } else {
+            (Message::assistant(text), Origin::Model)
+        };
+        block_on(session.receive(message, origin, time)).unwrap();
+        block_on(session.window()).unwrap();
+    }
+    session
+}
+
+/// Whether a text is in any file of a folder.
+fn holds(folder: &Path, text: &str) -> bool {
+    std::fs::read_dir(folder).unwrap().any(|entry| {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            holds(&path, text)
+        } else {
+            std::fs::read(path).unwrap().windows(text.len()).any(|at| at == text.as_bytes())
+        }
+    })
+}
+
+#[test]
+fn what_was_erased_is_in_no_file_and_no_index() {
+    for name in ["store.db", "files/"] {
+        let folder = tempfile::tempdir().unwrap();
+        let store = lookback::store::open(folder.path().join(name)).unwrap();
+        let mut session = filled(&store, 200);
+        assert!(holds(folder.path(), SECRET), "{name}");
+        let shown = session.preview().to_json().unwrap();
+
+        let erased = block_on(session.erase(&all())).unwrap();
+        assert_eq!(erased.messages, 196, "{name}: all but those that the window shows");
+        assert!(!holds(folder.path(), SECRET), "{name}");
+        for query in [SECRET, "password"] {
+            assert_eq!(block_on(store.search(None, &Query::new(query), 9)).unwrap(), [], "{name}");
+        }
+        assert_eq!(block_on(store.search(None, &Query::new("day"), 9)).unwrap().len(), 4, "{name}");
+        assert!(block_on(verify(&*store, |_| {})).unwrap().faults.is_empty(), "{name}");
+        // The session goes on, here and after it is opened again.
+        assert_eq!(session.preview().to_json().unwrap(), shown, "{name}");
+        let mut session = open(&store, 4);
+        assert_eq!(session.preview().to_json().unwrap(), shown, "{name}");
+        block_on(session.push(Message::user("And now?"))).unwrap();
+        assert!(block_on(session.window()).unwrap().to_json().unwrap().contains("And now?"));
+        assert_eq!(session.stats().messages, 201);
+        assert_eq!(block_on(session.history()).unwrap().len(), 5, "{name}");
+        block_on(session.receipt(Prices::builtin().find("anthropic-5m").unwrap())).unwrap();
+    }
+}
+
+#[test]
+fn what_is_younger_is_kept() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let mut session = filled(&store, 200);
+    let old = OldContents::default().before(LONG_AGO + 50 * DAY);
+    let erasable = block_on(session.erasable(&old)).unwrap();
+    assert_eq!(erasable.messages, 50);
+    assert_eq!(block_on(session.history()).unwrap().len(), 200, "nothing was erased yet");
+    assert_eq!(block_on(session.erase(&old)).unwrap(), erasable);
+    assert_eq!(block_on(session.erase(&old)).unwrap(), ErasedContents::default());
+    let left = block_on(session.history()).unwrap();
+    assert_eq!(left.first().unwrap().arrival.message.text(), "It is day 50.");
+    assert_eq!(left.len(), 150);
+    assert_eq!(block_on(session.erase(&OldContents::default())).unwrap(), ErasedContents::default());
+    assert_eq!(block_on(session.erase(&OldContents::default().summarized(true))).unwrap(), ErasedContents::default());
+}
+
+#[test]
+fn what_a_summary_covers_is_erased_and_the_summary_stays() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let stage = Stage::Summarize(Summarize { budget: 60, ..Summarize::default() });
+    let policy = Policy { limits: Limits::messages(6), stages: vec![stage], ..Policy::unlimited() };
+    let settings = Settings::default().policy(policy);
+    let mut session = block_on(Session::open(store.clone(), "chat", settings))
+        .unwrap()
+        .with_summarizer(Function::new("short", |_| async { Ok("They agreed on green.".to_owned()) }))
+        .with_spawner(block_on);
+    let mut count = 0;
+    while session.view().summary().is_none() {
+        count += 1;
+        block_on(session.push(Message::user(format!("Number {count}: {}", "we speak at length ".repeat(9))))).unwrap();
+        block_on(session.window()).unwrap();
+        block_on(session.wait_for_summary()).unwrap();
+        block_on(session.window()).unwrap();
+    }
+    let shown = session.preview().to_json().unwrap();
+    let in_window = session.view().messages().filter(|item| !item.is_own()).count() as u64;
+    let erased = block_on(session.erase(&OldContents::default().summarized(true))).unwrap();
+    assert_eq!(erased.messages, count - in_window);
+    assert_eq!(session.preview().to_json().unwrap(), shown);
+    assert!(shown.contains("agreed on green"));
+}
+
+#[test]
+fn a_recall_says_what_was_erased() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let mut session = filled(&store, 20);
+    block_on(session.erase(&OldContents::default().before(LONG_AGO + 3 * DAY))).unwrap();
+    let entries = block_on(session.entries()).unwrap();
+    let erased: Vec<u64> =
+        (0..).zip(&entries).filter(|(_, entry)| matches!(entry, Entry::Erased(_))).map(|(at, _)| at).collect();
+    assert_eq!(erased, [0, 1, 2]);
+    let told = |asked: &Recall| block_on(recall(&*store, session.name(), asked)).unwrap().to_string();
+    assert_eq!(told(&Recall::entry(1)), "[#1 was erased, and cannot be recalled]\n");
+    assert_eq!(
+        told(&Recall::range(0, 3)),
+        format!(
+            "[#0 to #2 were erased, and cannot be recalled]\n#3 assistant:\n| The password of day 3 is {SECRET}.\n"
+        )
+    );
+    let Entry::Erased(of) = &entries[2] else { panic!() };
+    assert_eq!((of.role, of.arrived), (Some(lookback::Role::User), Some(LONG_AGO + 2 * DAY)));
+    assert!(of.time.is_some());
+}
+
+#[test]
+fn a_client_that_resends_its_history_is_known_after_an_erasure() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let mut session = open(&store, 4);
+    let message = |number: usize| Message::user(format!("message {number}"));
+    let history = |count: usize| (0..count).map(message).collect::<Vec<_>>();
+    for count in 1..=200 {
+        block_on(session.sync(history(count))).unwrap();
+        block_on(session.window()).unwrap();
+    }
+    let erased = block_on(session.erase(&all())).unwrap();
+    assert_eq!(erased.messages, 196);
+
+    let synced = block_on(session.sync(history(201))).unwrap();
+    assert_eq!((synced.known, synced.new, synced.left), (200, 1, 0), "it goes on");
+    let mut other = open(&store, 4);
+    let mut changed = history(201);
+    changed[200] = Message::user("another one");
+    let synced = block_on(other.sync(changed)).unwrap();
+    assert_eq!((synced.known, synced.new, synced.left), (200, 1, 1), "it changes what came after the erasure");
+
+    // It changes what came before: the session has too little to go back, and begins anew with what the client has.
+    let mut changed = history(150);
+    changed[100] = Message::user("another one");
+    let synced = block_on(other.sync(changed.clone())).unwrap();
+    assert_eq!((synced.known, synced.new), (0, 150));
+    let again = block_on(open(&store, 4).sync(changed)).unwrap();
+    assert_eq!((again.known, again.new, again.left), (150, 0, 0));
+    assert_eq!(block_on(open(&store, 4).history()).unwrap().len(), 150);
+}
+
+#[test]
+fn a_writer_that_has_not_heard_of_the_erasure_does_not_go_back_to_what_is_erased() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let message = |number: usize| Message::user(format!("message {number}"));
+    let history = |count: usize| (0..count).map(message).collect::<Vec<_>>();
+    let mut session = open(&store, 4);
+    for count in 1..=200 {
+        block_on(session.sync(history(count))).unwrap();
+        block_on(session.window()).unwrap();
+    }
+    let mut late = open(&store, 4);
+    block_on(session.erase(&all())).unwrap();
+    let synced = block_on(late.sync(history(50))).unwrap();
+    assert_eq!((synced.known, synced.new), (0, 50));
+    let window = block_on(late.window()).unwrap().to_json().unwrap();
+    assert!(window.contains("message 49"), "{window}");
+    assert_eq!(block_on(open(&store, 4).window()).unwrap().to_json().unwrap(), window);
+}
+
+#[test]
+fn an_erasure_that_was_broken_off_is_finished_by_the_next() {
+    let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let breaks = Arc::new(AtomicBool::new(true));
+    let store: Arc<dyn Store> = Arc::new(Breaking { inner: inner.clone(), breaks: breaks.clone() });
+    let mut session = filled(&store, 100);
+    let shown = session.preview().to_json().unwrap();
+    let erasable = block_on(session.erasable(&all())).unwrap();
+    block_on(session.erase(&all())).unwrap_err();
+    // Half of it is erased. Nobody goes back there any more, and everybody can go on.
+    let left = block_on(open(&inner, 4).history()).unwrap().len() as u64;
+    assert!(left > 4 && left < 100, "{left}");
+    assert_eq!(open(&inner, 4).preview().to_json().unwrap(), shown);
+    let end = session.stats().entries;
+    breaks.store(false, Ordering::SeqCst);
+    let rest = block_on(session.erase(&all())).unwrap();
+    assert_eq!(rest.messages, left - 4);
+    assert!(rest.bytes < erasable.bytes);
+    assert!(session.stats().entries <= end + 1, "it was announced once");
+    assert_eq!(block_on(session.history()).unwrap().len(), 4);
+}
+
+/// Erases the first half of what it is told to, and fails.
+#[derive(Debug)]
+struct Breaking {
+    inner: Arc<dyn Store>,
+    breaks: Arc<AtomicBool>,
+}
+
+impl Store for Breaking {
+    fn append<'a>(
+        &'a self,
+        log: &'a LogName,
+        at: u64,
+        records: Vec<Record>,
+        time: Option<Millis>,
+    ) -> StoreFuture<'a, ()> {
+        self.inner.append(log, at, records, time)
+    }
+    fn touch<'a>(&'a self, log: &'a LogName, time: Millis) -> StoreFuture<'a, bool> {
+        self.inner.touch(log, time)
+    }
+    fn read<'a>(&'a self, log: &'a LogName, span: Range<u64>) -> StoreFuture<'a, Vec<String>> {
+        self.inner.read(log, span)
+    }
+    fn head<'a>(&'a self, log: &'a LogName, before: Option<u64>) -> StoreFuture<'a, Option<Head>> {
+        self.inner.head(log, before)
+    }
+    fn info<'a>(&'a self, log: &'a LogName) -> StoreFuture<'a, Option<LogInfo>> {
+        self.inner.info(log)
+    }
+    fn list<'a>(&'a self, prefix: &'a str) -> StoreFuture<'a, Vec<LogInfo>> {
+        self.inner.list(prefix)
+    }
+    fn delete<'a>(&'a self, logs: &'a [LogName]) -> StoreFuture<'a, u64> {
+        self.inner.delete(logs)
+    }
+    fn erase<'a>(&'a self, log: &'a LogName, mut tombstones: Vec<Tombstone>) -> StoreFuture<'a, ()> {
+        Box::pin(async move {
+            if !self.breaks.load(Ordering::SeqCst) {
+                return self.inner.erase(log, tombstones).await;
+            }
+            tombstones.truncate(tombstones.len() / 2);
+            self.inner.erase(log, tombstones).await?;
+            Err(StoreError::Locked { place: "here".to_owned() })
+        })
+    }
+    fn clear(&self) -> StoreFuture<'_, u64> {
+        self.inner.clear()
+    }
+    fn search<'a>(&'a self, log: Option<&'a LogName>, query: &'a Query, most: usize) -> StoreFuture<'a, Vec<Hit>> {
+        self.inner.search(log, query, most)
+    }
+}
+
+#[test]
+fn an_erasure_at_once_in_two_processes_leaves_one_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).unwrap());
+    filled(&store, 100);
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).unwrap());
+            std::thread::spawn(move || block_on(open(&store, 4).erase(&all())).unwrap())
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| _ = thread.join().unwrap());
+    assert_eq!(block_on(open(&store, 4).history()).unwrap().len(), 4);
+    assert!(block_on(verify(&*store, |_| {})).unwrap().faults.is_empty());
+    assert!(!holds(folder.path(), SECRET));
+}
+
+#[test]
+fn a_document_of_shared_facts_takes_tombstones_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = FileStore::open(folder.path()).unwrap();
+    let log = "work".parse::<LogName>().unwrap().shared_of();
+    block_on(store.append(&log, 0, vec![Record::new(format!("{{\"said\":\"{SECRET}\"}}")), Record::new("{}")], None))
+        .unwrap();
+    let body = block_on(store.read(&log, 0..1)).unwrap().remove(0);
+    let tombstone = Tombstone::new(0, lookback::store::checksum(&log, 0, &body), "[]");
+    block_on(store.erase(&log, vec![tombstone])).unwrap();
+    assert_eq!(block_on(store.read(&log, 0..9)).unwrap(), ["[]", "{}"]);
+    assert!(!holds(folder.path(), SECRET));
+    block_on(store.append(&log, 2, vec![Record::new("{}")], None)).unwrap();
+}
