@@ -128,6 +128,34 @@ Examples:
         #[arg(long)]
         json: bool,
     },
+    /// Erase what was said long ago in sessions that are kept
+    ///
+    /// Lists what would be erased, and erases it with --yes: messages that have left the window, system prompts that were
+    /// replaced, and earlier summaries, in every tenant. The window, its summary and the facts are kept. A recall says what
+    /// was erased.
+    #[command(after_help = "\
+Examples:
+  lookback sessions erase --older-than 90d
+  lookback sessions erase replay/session --summarized --yes")]
+    #[command(group(ArgGroup::new("old").required(true).multiple(true).args(["older_than", "summarized"])))]
+    Erase {
+        /// The sessions; without any, all of them
+        names: Vec<String>,
+        /// Erase what was said so long ago, such as 12h, 90d or 1y
+        #[arg(long, value_name = "TIME", value_parser = ago)]
+        older_than: Option<Millis>,
+        /// Erase what was said before the running summary was made
+        #[arg(long)]
+        summarized: bool,
+        /// Erase it, and do not only list it
+        #[arg(long)]
+        yes: bool,
+        #[command(flatten)]
+        store: StoreArg,
+        /// Print a JSON line for each session
+        #[arg(long)]
+        json: bool,
+    },
     /// Read recordings into the store, such as `sessions export` writes
     ///
     /// Each transcript becomes a session of the name that it has in the recording, or of its file. Nothing is cut, and

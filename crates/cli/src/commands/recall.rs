@@ -36,7 +36,7 @@ pub(crate) fn run(args: RecallArgs) -> Result<ExitCode, Failure> {
 
 /// Returns what was recalled as a model reads it, but with a command line for what comes next.
 fn text_of(recalled: &Recalled, command: &dyn Fn(&Recall) -> String) -> String {
-    let mut text = String::new();
+    let mut text = recalled.erased_as_text();
     for passage in &recalled.passages {
         let mut shown = passage.clone();
         shown.rest = None;
@@ -48,6 +48,7 @@ fn text_of(recalled: &Recalled, command: &dyn Fn(&Recall) -> String) -> String {
     }
     match (&recalled.more, &recalled.asked, recalled.end.checked_sub(1)) {
         (Some(more), ..) => text += &format!("[more messages: {}]\n", command(more)),
+        (None, ..) if !recalled.erased.is_empty() => {}
         (None, Recall::Entry { entry, .. }, Some(last)) if recalled.passages.is_empty() => {
             let near = (*entry).min(last);
             let near = Recall::range(near.saturating_sub(5), near.saturating_add(5));

@@ -1,6 +1,7 @@
 //! `lookback sessions`: reads and deletes the sessions in a store.
 
 mod calls;
+mod erase;
 mod import;
 mod prune;
 
@@ -12,9 +13,9 @@ use futures_lite::future::block_on;
 use lookback::engine::LogState;
 use lookback::memory::{Facts, Memory, Scope};
 use lookback::search::Query;
-use lookback::session::{self, HistoryEntry};
+use lookback::session::{self, HistoryEntry, OldContents};
 use lookback::store::{Derived, LogInfo, LogName, Retention, purge};
-use lookback::transcript::Millis;
+use lookback::transcript::{Millis, Origin};
 use lookback::{Dialect, Durability, Engine, Error, Preamble, Session, Settings, Store, StoreError};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -40,6 +41,12 @@ pub(crate) fn run(command: SessionsCommand) -> Result<ExitCode, Failure> {
         SessionsCommand::Prune { unused_for, keep, yes, store, json } => {
             let retention = Retention::default().unused_since(unused_for).keep(keep);
             prune::run(&*open(&store)?, &retention, yes, json)?;
+        }
+        SessionsCommand::Erase { names, older_than, summarized, yes, store: place, json } => {
+            let store = open(&place)?;
+            let named = names.iter().map(|name| known(&*store, name, &place)).collect::<Result<Vec<_>, _>>()?;
+            let old = OldContents::default().before(older_than).summarized(summarized);
+            return erase::run(&store, &named, &old, yes, json);
         }
         SessionsCommand::Import { files, dialect, store } => {
             let location = store.location()?;
@@ -211,8 +218,10 @@ fn show(name: &str, place: &StoreArg, json: bool) -> Result<(), Failure> {
     output::line(&output::text_of(&table))?;
     let stats = session.stats();
     let (messages, window) = (output::number(stats.messages), stats.window.size);
+    let gone = erased(&session, &history);
+    let gone = if gone == 0 { String::new() } else { format!(", {} of them erased", output::number(gone)) };
     output::line(&format!(
-        "\n{messages} messages; the window holds {} of them, {} tokens",
+        "\n{messages} messages{gone}; the window holds {} of them, {} tokens",
         output::number(window.messages),
         output::number(window.tokens)
     ))?;
@@ -223,6 +232,12 @@ fn show(name: &str, place: &StoreArg, json: bool) -> Result<(), Failure> {
         output::tell(&format!("{facts}: lookback facts list --session {name}{at}"));
     }
     Ok(())
+}
+
+/// Returns how many messages of the conversation were erased.
+fn erased(session: &Session, history: &[HistoryEntry]) -> u64 {
+    let left = history.iter().filter(|entry| entry.arrival.origin != Origin::Lookback).count();
+    session.stats().messages.saturating_sub(left as u64)
 }
 
 /// Prints what a model call would send now. Records nothing, because no call is made.
@@ -241,6 +256,13 @@ fn window(name: &str, place: &StoreArg) -> Result<(), Failure> {
 fn export(name: &str, place: &StoreArg) -> Result<(), Failure> {
     let mut session = existing(name, place)?;
     let history = block_on(session.history())?;
+    let gone = erased(&session, &history);
+    if gone > 0 {
+        output::warning(&format!(
+            "{} erased, and cannot be exported",
+            output::counted(gone, "message was", "messages were")
+        ));
+    }
     let messages = history.iter().filter_map(|entry| Some((&entry.arrival.message.wire()?.raw, entry.arrival.time)));
     let messages = messages.map(|(raw, time)| recorded(raw, time)).collect::<Result<Vec<_>, _>>()?;
     let Preamble { system, tools, .. } = session.view().preamble().cloned().unwrap_or_default();

@@ -79,13 +79,14 @@ const NOT_RUN: [(&str, &[&str]); 7] = [
 ];
 
 /// The commands that may say nothing on standard output: their exit code is the answer, or standard error has it.
-const SILENT: [&str; 10] = [
+const SILENT: [&str; 11] = [
     "check",
     "mcp",
     "facts resolve",
     "facts forget",
     "sessions delete",
     "sessions prune",
+    "sessions erase",
     "sessions import",
     "store verify",
     "store vacuum",

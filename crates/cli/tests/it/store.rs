@@ -1,10 +1,12 @@
 //! `lookback store`: what it says of a store, and copying one into another.
 
 use std::fs;
+use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback::store::Record;
-use lookback::{LogName, SqliteStore, Store};
+use lookback::transcript::Origin;
+use lookback::{Limits, LogName, Message, Policy, Session, Settings, SqliteStore, Store};
 
 use crate::common::Lab;
 
@@ -106,6 +108,46 @@ fn sessions_are_pruned_by_age_and_number_after_they_were_listed() {
     assert_eq!(left.iter().map(|log| log.name.as_str()).collect::<Vec<_>>(), ["b", "c", "memory:a:shared"]);
     lab.run(&["sessions", "prune", "--store", "s.db"]).fails(2, "--unused-for");
     lab.run(&["sessions", "prune", "--store", "s.db", "--unused-for", "soon"]).fails(2, "--unused-for");
+}
+
+#[test]
+fn what_was_said_long_ago_is_erased_after_it_was_listed() {
+    let lab = Lab::new();
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(lab.path("s.db")).unwrap());
+    let tenant = store.scoped(&"acme".parse().unwrap()).unwrap();
+    let now = jiff::Timestamp::now().as_millisecond();
+    let settings = Settings::default().policy(Policy { limits: Limits::messages(2), ..Policy::unlimited() });
+    for (store, name) in [(&store, "a"), (&store, "b"), (&tenant, "a")] {
+        let mut session = block_on(Session::open(store.clone(), name, settings.clone())).unwrap();
+        for days in [100, 90, 50, 40, 2, 1] {
+            let (message, time) = (Message::user(format!("It was {days} days ago.")), now - days * 86_400_000);
+            block_on(session.receive(message, Origin::Client, Some(time))).unwrap();
+        }
+        block_on(session.window()).unwrap();
+    }
+    let erase = |arguments: &[&str]| {
+        let run = lab.run(&[&["sessions", "erase", "--store", "s.db", "--json"][..], arguments].concat());
+        run.out();
+        let of = |line: &serde_json::Value| {
+            format!("{}{}:{}", line["tenants"].as_array().unwrap().len(), line["session"], line["messages"])
+        };
+        run.lines().iter().map(of).collect::<Vec<_>>().join(" ").replace('"', "")
+    };
+    assert_eq!(erase(&["--older-than", "60d"]), "0a:2 0b:2 1a:2");
+    assert_eq!(erase(&["--older-than", "1h", "b"]), "0b:4", "not what the window shows");
+    assert_eq!(erase(&["--summarized"]), "");
+    assert_eq!(erase(&["--older-than", "60d", "a", "--yes"]), "0a:2");
+    assert_eq!(erase(&["--older-than", "60d"]), "0b:2 1a:2");
+    assert_eq!(erase(&["--older-than", "60d", "--yes"]), "0b:2 1a:2");
+    assert_eq!(erase(&["--older-than", "60d", "--yes"]), "");
+    insta::assert_snapshot!("erased_show", lab.run(&["sessions", "show", "a", "--store", "s.db"]).out());
+    let recalled = lab.run(&["recall", "a", "--from", "0", "--to", "2", "--store", "s.db"]);
+    insta::assert_snapshot!("erased_recall", recalled.out());
+    let exported = lab.run(&["sessions", "export", "a", "--store", "s.db"]);
+    assert!(exported.stderr.contains("2 messages were erased"), "{}", exported.stderr);
+    assert_eq!(exported.out().lines().count(), 4);
+    lab.run(&["sessions", "erase", "--store", "s.db"]).fails(2, "--older-than");
+    lab.run(&["sessions", "erase", "--older-than", "60d", "c", "--store", "s.db"]).fails(1, "no session");
 }
 
 #[test]

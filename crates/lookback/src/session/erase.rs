@@ -12,7 +12,8 @@ use crate::store::{Tombstone, checksum};
 
 /// Which contents of a session are old. By default none.
 ///
-/// What the window shows is never old, not even in part. Nor is what a window has shown since.
+/// What the window shows is not old, even if it shows only a part of it. Nor is what it would show if the client went back
+/// to a message that is not old.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OldContents {

@@ -212,7 +212,7 @@ impl Store for MemoryStore {
     }
 
     fn erase<'a>(&'a self, log: &'a LogName, tombstones: Vec<Tombstone>) -> StoreFuture<'a, ()> {
-        ready(Ok(self.with(|logs| {
+        self.with(|logs| {
             let Logs { by_name, index, .. } = logs;
             let Some(of) = by_name.get_mut(log) else { return };
             for Tombstone { position, checksum: expected, body } in tombstones {
@@ -224,7 +224,8 @@ impl Store for MemoryStore {
             // The next search indexes what is left.
             index.remove(of.number);
             of.indexed = 0;
-        })))
+        });
+        ready(Ok(()))
     }
 
     fn clear(&self) -> StoreFuture<'_, u64> {

@@ -29,6 +29,9 @@ pub(super) fn run(name: &str, prices: &str, place: &StoreArg, json: bool) -> Res
     let [name, date, source] = [&price.name, &price.date, &price.source].map(|text| output::plain(text));
     output::line(&format!("Input at the prices `{name}` of {date} ({source})."))?;
     output::tell(&format!("\n{LEGEND}"));
+    if receipt.since > 0 {
+        output::tell(&format!("calls before entry {} are not known: contents were erased", receipt.since));
+    }
     Ok(())
 }
 

@@ -1,6 +1,9 @@
 //! Recalled messages as a model reads them: as data, in which no line can pretend to be another message.
 
 use std::fmt;
+use std::ops::Range;
+
+use lookback_core::transcript::Position;
 
 use super::{Recall, Recalled, RecalledPassage};
 use crate::memory::sheet::is_unseen;
@@ -30,16 +33,20 @@ impl fmt::Display for RecalledPassage {
     }
 }
 
+impl Recalled {
+    /// Returns what the model reads about messages that were erased: a line for each span of them.
+    pub fn erased_as_text(&self) -> String {
+        let line = |span: &Range<Position>| match span.end.saturating_sub(1) {
+            last if last == span.start => format!("[#{last} was erased, and cannot be recalled]\n"),
+            last => format!("[#{} to #{last} were erased, and cannot be recalled]\n", span.start),
+        };
+        self.erased.iter().map(line).collect()
+    }
+}
+
 impl fmt::Display for Recalled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for span in &self.erased {
-            let last = span.end.saturating_sub(1);
-            if span.start == last {
-                writeln!(f, "[#{last} was erased, and cannot be recalled]")?;
-            } else {
-                writeln!(f, "[#{} to #{last} were erased, and cannot be recalled]", span.start)?;
-            }
-        }
+        f.write_str(&self.erased_as_text())?;
         self.passages.iter().try_for_each(|passage| passage.fmt(f))?;
         match (&self.more, &self.asked) {
             (None, _) if !self.erased.is_empty() => Ok(()),

@@ -109,15 +109,19 @@ impl Store for OwnStore {
     }
 
     fn erase<'a>(&'a self, log: &'a LogName, tombstones: Vec<Tombstone>) -> StoreFuture<'a, ()> {
-        done(self.with(|logs| {
+        self.with(|logs| {
             let Some(of) = logs.get_mut(log.as_str()) else { return };
             for tombstone in tombstones {
-                let Some(record) = of.records.get_mut(tombstone.position as usize) else { continue };
+                let Some(record) = usize::try_from(tombstone.position).ok().and_then(|at| of.records.get_mut(at))
+                else {
+                    continue;
+                };
                 if checksum(log, tombstone.position, &record.body) == tombstone.checksum {
                     *record = Record::new(tombstone.body).checkpoint(record.checkpoint);
                 }
             }
-        }))
+        });
+        done(())
     }
 
     fn clear(&self) -> StoreFuture<'_, u64> {

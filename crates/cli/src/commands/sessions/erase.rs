@@ -1,0 +1,91 @@
+//! `lookback sessions erase`: erases what was said long ago, in sessions that are kept.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use futures_lite::future::block_on;
+use lookback::session::{ErasedContents, OldContents};
+use lookback::store::{Tenant, every_namespace};
+use lookback::{Error, LogName, Session, Settings, Store, StoreError};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::output;
+
+pub(super) fn run(
+    store: &Arc<dyn Store>,
+    named: &[LogName],
+    old: &OldContents,
+    yes: bool,
+    json: bool,
+) -> Result<ExitCode, Failure> {
+    let mut erased = Vec::new();
+    let mut is_damaged = false;
+    for (tenants, scoped) in block_on(every_namespace(&**store))? {
+        // Only the sessions of the store itself have names without tenants.
+        if !named.is_empty() && !tenants.is_empty() {
+            continue;
+        }
+        let store = scoped.unwrap_or_else(|| store.clone());
+        let logs = if named.is_empty() { own(&*store)? } else { named.to_vec() };
+        for session in logs {
+            match block_on(of_session(&store, &session, old, yes)) {
+                Ok(contents) if contents.bytes > 0 => {
+                    erased.push(Erased { tenants: tenants.clone(), session, contents });
+                }
+                Ok(_) => {}
+                // One that cannot be read must not keep what is old in the others.
+                Err(Error::Store(error @ (StoreError::Damaged { .. } | StoreError::Newer { .. }))) => {
+                    output::warning(&error.to_string());
+                    is_damaged = true;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    if json {
+        erased.iter().try_for_each(output::json_line)?;
+    } else if !erased.is_empty() {
+        let row = |session: &Erased| {
+            let names: Vec<&str> = session.tenants.iter().map(Tenant::as_str).collect();
+            let [messages, bytes] = [session.contents.messages, session.contents.bytes].map(output::number);
+            [output::plain(session.session.as_str()), output::plain(&names.join(" / ")), messages, bytes]
+        };
+        let header = ["session", "tenant", "messages", "bytes"];
+        output::line(&output::text_of(&output::table(header, &[0, 1], erased.iter().map(row))))?;
+    }
+    let messages = erased.iter().map(|session| session.contents.messages).sum();
+    let messages = output::counted(messages, "message", "messages");
+    output::tell(&match (yes, erased.is_empty()) {
+        (true, _) => format!("erased {messages}"),
+        (false, false) => format!("{messages} would be erased; erase with --yes"),
+        (false, true) => format!("{messages} would be erased"),
+    });
+    Ok(ExitCode::from(u8::from(is_damaged)))
+}
+
+async fn of_session(
+    store: &Arc<dyn Store>,
+    session: &LogName,
+    old: &OldContents,
+    yes: bool,
+) -> Result<ErasedContents, Error> {
+    let mut session = Session::open(store.clone(), session.as_str(), Settings::default()).await?;
+    if yes { session.erase(old).await } else { session.erasable(old).await }
+}
+
+/// The sessions of a namespace.
+fn own(store: &dyn Store) -> Result<Vec<LogName>, Failure> {
+    let logs = block_on(store.list(""))?.into_iter().map(|log| log.name);
+    Ok(logs.filter(|name| !name.is_derived()).collect())
+}
+
+/// A line of `sessions erase`.
+#[derive(Serialize)]
+struct Erased {
+    /// From the outermost on; none for the store itself.
+    tenants: Vec<Tenant>,
+    session: LogName,
+    #[serde(flatten)]
+    contents: ErasedContents,
+}
