@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use futures_lite::future::block_on;
 use lookback::memory::Memory;
 use lookback::policy::Summarize;
-use lookback::store::{Location, verify};
+use lookback::session::OldContents;
+use lookback::store::{Location, copy, purge, verify};
 use lookback::summarize::{Completion, Summarizer, SummaryTask};
 use lookback::{Limits, Message, Policy, Session, Settings, Stage, Store};
 
@@ -56,6 +57,9 @@ fn a_process_works() {
         ["race", id, sessions, pushes] => race(&url, id, sessions.parse().unwrap(), pushes.parse().unwrap()),
         ["work", session, id] => work_until_killed(&url, session, id),
         ["summarize", id, go] => summarize(&url, id, Path::new(go)),
+        ["erase", id] => erase_until_killed(&url, id),
+        ["copy", to] => drop(block_on(copy(&*open(&url), &*open(to), |_| {})).unwrap()),
+        ["fill", session] => fill(&url, session),
         _ => panic!("{work}"),
     }
 }
@@ -193,6 +197,176 @@ fn a_process_that_is_killed_loses_nothing_that_it_was_told_is_done() {
         assert_eq!(verified.faults.len(), 0, "{url}: {:?}", verified.faults);
         let kind = url.split(':').next().unwrap();
         println!("{kind}: {kills} killed in {:.0?}, {} entries, {unsaid} unsaid", begun.elapsed(), verified.records);
+    }
+}
+
+/// Makes sessions, and deletes each or erases what is old in it.
+fn erase_until_killed(url: &str, id: &str) {
+    let store = open(url);
+    for n in 0.. {
+        let name = format!("{}-{id}-{n}", ["gone", "erased"][n % 2]);
+        let mut session = block_on(Session::open(store.clone(), &name, settings())).unwrap();
+        let old = (0..70).map(|old| Message::user(format!("{old} secret of {name}")));
+        let new = ["one", "two", "three"].map(|new| Message::user(format!("{new} of {name}")));
+        block_on(session.extend(old.collect())).unwrap();
+        block_on(session.extend(new.to_vec())).unwrap();
+        block_on(session.window()).unwrap();
+        println!("begun {name}");
+        match n % 2 {
+            0 => drop(block_on(purge(&*store, session.name())).unwrap()),
+            _ => drop(block_on(session.erase(&OldContents::default().before(i64::MAX))).unwrap()),
+        }
+        println!("done {name}");
+    }
+}
+
+/// Whether a text is in any file of a folder.
+fn holds(folder: &Path, text: &str) -> bool {
+    std::fs::read_dir(folder).unwrap().any(|entry| {
+        let path = entry.unwrap().path();
+        let has = |bytes: Vec<u8>| bytes.windows(text.len()).any(|at| at == text.as_bytes());
+        if path.is_dir() { holds(&path, text) } else { has(std::fs::read(path).unwrap()) }
+    })
+}
+
+#[test]
+fn a_process_that_is_killed_while_it_erases_leaves_nothing_half_erased() {
+    let kills: usize = std::env::var(KILLS).map_or(12, |kills| kills.parse().unwrap());
+    let (urls, folder) = stores();
+    for url in &urls {
+        let begun = Instant::now();
+        let (mut random, mut broken_off) = (7_u64, 0);
+        for kill in 0..kills {
+            let mut process = process(url, &format!("erase {kill}"));
+            let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+            let mut said = lines.map_while(Result::ok).filter(|line| line.contains("begun ") || line.contains("done "));
+            let first = said.next().unwrap();
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            std::thread::sleep(Duration::from_micros((random >> 33) % 60_000));
+            process.kill().unwrap();
+            assert_eq!(process.wait().unwrap().signal(), Some(9), "{url}: it did not end by itself");
+            let said: BTreeSet<String> = [first].into_iter().chain(said).collect();
+            let of = |what: &str| -> BTreeSet<&str> {
+                said.iter().filter_map(|line| Some(line.split_once(what)?.1)).collect()
+            };
+            let (begun, done) = (of("begun "), of("done "));
+            broken_off += begun.difference(&done).count();
+
+            let store = open(url);
+            for name in &begun {
+                let there = block_on(store.head(&crate::backend::name(name), None)).unwrap().is_some();
+                let mut session = block_on(Session::open(store.clone(), name, settings())).unwrap();
+                let left = block_on(session.history()).unwrap().len();
+                match (name.starts_with("gone"), done.contains(name)) {
+                    (true, true) => assert!(!there, "{url}: {name}"),
+                    // As a whole, or not at all.
+                    (true, false) => assert!(left == 0 || left == 73, "{url}: {left} of {name}"),
+                    (false, true) => assert_eq!(left, 3, "{url}: {name}"),
+                    (false, false) => {
+                        assert!((3..=73).contains(&left), "{url}: {left} of {name}");
+                        block_on(session.erase(&OldContents::default().before(i64::MAX))).unwrap();
+                        assert_eq!(block_on(session.history()).unwrap().len(), 3, "{url}: {name}");
+                    }
+                }
+                if left > 0 {
+                    let window = block_on(session.window()).unwrap().to_json().unwrap();
+                    assert!(window.contains("three of"), "{url}: {name}: {window}");
+                }
+            }
+            block_on(store.clear()).unwrap();
+        }
+        let store = open(url);
+        let verified = block_on(verify(&*store, |_| {})).unwrap();
+        assert_eq!((verified.faults.len(), verified.records), (0, 0), "{url}: {:?}", verified.faults);
+        block_on(store.vacuum()).unwrap();
+        let kind = url.split(':').next().unwrap();
+        println!("{kind}: {kills} killed in {:.0?}, {broken_off} erasures broken off", begun.elapsed());
+    }
+    assert!(!holds(folder.path(), "secret of"), "in a file");
+}
+
+#[test]
+fn a_copy_that_is_killed_goes_on_where_it_stopped() {
+    let kills: usize = std::env::var(KILLS).map_or(6, |kills| kills.parse().unwrap());
+    let (urls, _folder) = stores();
+    let (targets, _other) = stores();
+    // Every store is read from, and every store is written to.
+    for (url, to) in urls.iter().zip(targets.iter().cycle().skip(1)) {
+        let (from, begun) = (open(url), Instant::now());
+        for n in 0..20 {
+            let mut session = block_on(Session::open(from.clone(), &format!("copied-{n}"), settings())).unwrap();
+            for part in 0..5 {
+                let messages = (0..40).map(|m| Message::user(format!("message {m} of {part}, which is copied")));
+                block_on(session.extend(messages.collect())).unwrap();
+                block_on(session.window()).unwrap();
+            }
+        }
+        let (mut random, mut unfinished) = (7_u64, 0);
+        for _ in 0..kills {
+            let mut process = process(url, &format!("copy {to}"));
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            std::thread::sleep(Duration::from_micros((random >> 33) % 150_000));
+            process.kill().unwrap();
+            unfinished += usize::from(process.wait().unwrap().signal() == Some(9));
+        }
+        let target = open(to);
+        let copied = block_on(copy(&*from, &*target, |_| {})).unwrap();
+        assert_eq!((copied.logs, copied.records), (20, block_on(verify(&*from, |_| {})).unwrap().records));
+        for log in block_on(from.list("")).unwrap() {
+            let read = |store: &Arc<dyn Store>| block_on(store.read(&log.name, 0..u64::MAX)).unwrap();
+            assert_eq!(read(&from), read(&target), "{url} to {to}");
+        }
+        assert_eq!(block_on(verify(&*target, |_| {})).unwrap().faults.len(), 0, "{to}");
+        let [kind, other] = [url, to].map(|url| url.split(':').next().unwrap());
+        println!("{kind} to {other}: {unfinished} of {kills} killed in {:.0?}", begun.elapsed());
+    }
+}
+
+/// Pushes until it is refused.
+fn fill(url: &str, session: &str) {
+    let mut session = block_on(Session::open(open(url), session, settings())).unwrap();
+    for n in 0.. {
+        match block_on(session.push(Message::user(format!("{n} {}", "x".repeat(3_000))))) {
+            Ok(_) => println!("done {n}"),
+            Err(error) => return println!("refused {error:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_takes_no_more_refuses_and_loses_nothing() {
+    let (urls, _folder) = stores();
+    for url in urls.iter().filter(|url| url.starts_with("sqlite") || url.starts_with("files")) {
+        let store = open(url);
+        for limit in [500, 600, 700] {
+            let program = std::env::current_exe().unwrap().display().to_string();
+            // A write beyond the limit, in blocks of 512 bytes, is refused as on a disk that is full.
+            let script = format!("trap '' XFSZ; ulimit -f {limit}; exec \"$0\" \"$@\"");
+            let said = Command::new("sh")
+                .args(["-c", &script, &program, "--exact", "processes::a_process_works", "--ignored", "--nocapture"])
+                .env(URL, url)
+                .env(WORK, "fill full")
+                .output()
+                .unwrap();
+            let said = String::from_utf8(said.stdout).unwrap();
+            let refused =
+                said.lines().find(|line| line.contains("refused ")).unwrap_or_else(|| panic!("{url}: {said}"));
+            assert!(refused.contains("Full") || refused.contains("Backend"), "{url}: {refused}");
+            assert!(!refused.contains("xxxx"), "{url}: {refused}");
+            let done = said.lines().filter(|line| line.contains("done ")).count();
+            assert!(done > 0, "{url}: {said}");
+            // Everything that was done is there, and one more when there is room.
+            let mut session = block_on(Session::open(store.clone(), "full", settings())).unwrap();
+            let texts: Vec<String> =
+                block_on(session.history()).unwrap().iter().map(|m| m.arrival.message.text()).collect();
+            for n in 0..done {
+                assert!(texts.iter().any(|text| text.starts_with(&format!("{n} "))), "{url}: {n} of {done}");
+            }
+            block_on(session.push(Message::user("after"))).unwrap();
+            assert_eq!(block_on(session.history()).unwrap().len(), texts.len() + 1, "{url}");
+            assert_eq!(block_on(verify(&*store, |_| {})).unwrap().faults.len(), 0, "{url}");
+            block_on(store.clear()).unwrap();
+        }
     }
 }
 

@@ -74,6 +74,40 @@ fn a_database_that_may_only_be_read_can_be_read() {
 }
 
 #[test]
+fn a_server_that_only_reads_or_has_a_full_disk_says_so_and_goes_on_later() {
+    let server = Server::shared();
+    let url = server.database();
+    let database = url.rsplit('/').next().unwrap();
+    let log = "one".parse().unwrap();
+    let append = |at: u64| {
+        let record = vec![lookback::store::Record::new("{\"a\":\"secret\"}").text("secret")];
+        // Each with a connection of its own, because the setting is for new ones.
+        block_on(lookback::Store::append(&connect(&url), &log, at, record, None))
+    };
+    append(0).unwrap();
+    server.sql("postgres", &format!("ALTER DATABASE {database} SET default_transaction_read_only = on"));
+    let refused = append(1).unwrap_err();
+    assert!(matches!(refused, StoreError::ReadOnly { .. }), "{refused:?}");
+    assert_eq!(block_on(lookback::Store::read(&connect(&url), &log, 0..9)).unwrap().len(), 1);
+    server.sql("postgres", &format!("ALTER DATABASE {database} RESET default_transaction_read_only"));
+    append(1).unwrap();
+
+    // The error that the server gives if its disk is full. A disk that is really full would stop the other tests.
+    server.sql(
+        &url,
+        "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+             RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full';
+         END $$;
+         CREATE TRIGGER full_disk BEFORE INSERT ON lookback.texts EXECUTE FUNCTION full_disk();",
+    );
+    let refused = append(2).unwrap_err();
+    assert!(matches!(refused, StoreError::Full { .. }), "{refused:?}");
+    assert_eq!(block_on(lookback::Store::read(&connect(&url), &log, 0..9)).unwrap().len(), 2, "nothing half-written");
+    server.sql(&url, "DROP TRIGGER full_disk ON lookback.texts");
+    append(2).unwrap();
+}
+
+#[test]
 fn a_user_who_may_create_no_schema_uses_one_that_is_there() {
     let server = Server::shared();
     let url = server.database();

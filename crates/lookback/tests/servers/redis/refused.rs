@@ -9,7 +9,7 @@ use lookback::{RedisStore, Store, StoreError};
 
 use super::connect;
 use super::server::Server;
-use crate::backend::name;
+use crate::backend::{Backend, name};
 use crate::process::free_port;
 
 fn without_secrets(refused: StoreError) -> StoreError {
@@ -92,6 +92,43 @@ fn a_replica_can_be_read_and_a_full_server_too() {
     assert_eq!(block_on(store.read(&log, 0..9)).unwrap().len(), 1);
     primary.cli(&["CONFIG", "SET", "maxmemory", "0"]);
     block_on(store.append(&log, 1, record("one"), None)).unwrap();
+}
+
+#[test]
+fn a_server_whose_disk_is_full_says_so_and_goes_on_later() {
+    let server = Server::with(&["--appendonly", "yes", "--appendfsync", "everysec"]);
+    let url = format!("redis://127.0.0.1:{}", server.port);
+    let log = name("one");
+    let record = || vec![Record::new("{\"a\":\"secret\"}").text("secret")];
+    let append = |at: u64| block_on(connect(&url).append(&log, at, record(), None));
+    append(0).unwrap();
+    server.stop();
+    // What is written into this file finds no space, as on a full disk.
+    let folder = server.folder.path().join("appendonlydir");
+    let files = std::fs::read_dir(&folder).unwrap().map(|file| file.unwrap().path());
+    let file = files.into_iter().find(|file| file.to_string_lossy().ends_with(".incr.aof")).unwrap();
+    let kept = server.folder.path().join("kept");
+    std::fs::rename(&file, &kept).unwrap();
+    std::os::unix::fs::symlink("/dev/full", &file).unwrap();
+    server.start();
+    let mut end = block_on(connect(&url).head(&log, None)).unwrap().map_or(0, |head| head.end);
+    let begun = std::time::Instant::now();
+    // The server notices when it writes next, which may be after it has answered.
+    let refused = loop {
+        match append(end) {
+            Ok(()) => end += 1,
+            Err(refused) => break without_secrets(refused),
+        }
+        assert!(begun.elapsed() < Duration::from_secs(30), "nothing was refused");
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    assert!(matches!(refused, StoreError::Full { .. }), "{refused:?}");
+    server.stop();
+    std::fs::remove_file(&file).unwrap();
+    std::fs::rename(&kept, &file).unwrap();
+    server.start();
+    assert_eq!(block_on(connect(&url).head(&log, None)).unwrap().unwrap().end, 1);
+    append(1).unwrap();
 }
 
 #[test]
