@@ -212,6 +212,9 @@ pub enum Damage {
     /// The log says that it has the record, and it is not there.
     #[error("it is missing")]
     Gone,
+    /// It is there, but the log says that it ends before it.
+    #[error("it is there, but the log ends before it")]
+    Behind,
     /// It is not what was written: its checksum is another.
     #[error("it was altered after it was written")]
     Altered,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use futures_lite::future::block_on;
 use lookback::search::{Query, Within};
-use lookback::store::{LogInfo, Record};
+use lookback::store::{LogInfo, Record, checksum};
 use lookback::{
     Entry, Limits, LogName, MemoryStore, Message, Policy, Session, Settings, SqliteStore, Store, StoreError,
 };
@@ -242,6 +242,68 @@ fn a_store_of_version_4_keeps_everything_and_gains_tenants_and_a_file_that_shrin
     let after = std::fs::metadata(&path).unwrap().len();
     assert!(after < before, "{after} of {before} bytes");
     assert_eq!(block_on(tenant.search(None, &Query::new("filler"), 9)).unwrap().len(), 1);
+}
+
+/// Appends as version 4 did, and returns the position.
+fn append_as_version_4(file: &mut Connection, log: &LogName, text: &str) -> rusqlite::Result<u64> {
+    let transaction = file.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let find = "SELECT id, length FROM logs WHERE name = ?1";
+    let (id, end): (i64, i64) = transaction.query_row(find, [log.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let checksum = checksum(log, end as u64, text).cast_signed();
+    let entry = "INSERT INTO entries (log, position, checkpoint, checksum, body) VALUES (?1, ?2, 0, ?3, ?4)";
+    transaction.execute(entry, params![id, end, checksum, text])?;
+    let length = "UPDATE logs SET length = length + 1, bytes = bytes + ?2 WHERE id = ?1";
+    transaction.execute(length, params![id, text.len() as i64])?;
+    transaction.commit()?;
+    Ok(end as u64)
+}
+
+#[test]
+fn a_migration_while_a_client_of_the_version_before_writes_loses_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, _) = first(folder.path());
+    let log = name("both");
+    let store = SqliteStore::open(&path).unwrap();
+    block_on(store.append(&log, 0, vec![Record::new("\"begin\"")], None)).unwrap();
+    drop(store);
+    Connection::open(&path).unwrap().execute_batch(FOURTH).unwrap();
+    let mut earlier = Connection::open(&path).unwrap();
+    // What this test makes of a later file has other references than the file had.
+    earlier.pragma_update(None, "foreign_keys", "OFF").unwrap();
+    earlier.busy_timeout(std::time::Duration::from_secs(20)).unwrap();
+    let (begun, begins) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut done = Vec::new();
+            for n in 0.. {
+                let text = format!("\"earlier {n}\"");
+                done.push((append_as_version_4(&mut earlier, &log, &text).unwrap(), text));
+                if begun.send(()).is_err() {
+                    break;
+                }
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            done
+        });
+        begins.iter().take(20).for_each(drop);
+        let store = SqliteStore::open(&path).unwrap();
+        let (mut done, mut at) = (Vec::new(), 0);
+        while done.len() < 200 {
+            let text = format!("\"later {}\"", done.len());
+            match block_on(store.append(&log, at, vec![Record::new(&text)], None)) {
+                Ok(()) => done.push((at, text)),
+                Err(StoreError::Conflict { end, .. }) => at = end,
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+        drop(begins);
+        done.extend(writer.join().unwrap());
+        let bodies = block_on(store.read(&log, 0..u64::MAX)).unwrap();
+        assert_eq!(bodies.len(), done.len() + 1);
+        assert!(done.iter().all(|(at, text)| bodies[*at as usize] == *text));
+        assert!(done.windows(2).any(|pair| pair[1].0 > pair[0].0 + 1), "they wrote at the same time");
+    });
+    assert_eq!(version(&path), 5);
 }
 
 #[test]

@@ -286,7 +286,10 @@ impl Files {
 
     pub(super) fn delete(&self, logs: &[LogName]) -> Result<u64, StoreError> {
         let places = logs.iter().map(|log| Ok((log, self.place(log)?))).collect::<Result<Vec<_>, StoreError>>()?;
-        if !places.iter().any(|(_, place)| place.path().exists() || place.index().exists()) {
+        let left = |place: &Place| {
+            [place.path(), place.index(), &disk::temporary(place.path())].iter().any(|path| path.exists())
+        };
+        if !places.iter().any(|(_, place)| left(place)) {
             return Ok(0);
         }
         let _lock = self.lock()?;
@@ -302,7 +305,14 @@ impl Files {
             Ok(Some(header)) => lines::refuse_others(&header, place, log)?,
             // Its file is lost, but the index says that it was there.
             Ok(None) if lines::index_of(place, log, None).is_err() => {}
-            Ok(None) => return Ok(false),
+            Ok(None) => {
+                // Its first append may not have been completed.
+                let unfinished = disk::temporary(place.path());
+                if disk::remove(&unfinished).map_err(failed(&unfinished))? {
+                    self.forget(&unfinished)?;
+                }
+                return Ok(false);
+            }
             // Its header is damaged.
             Err(StoreError::NotAStore { .. }) if place.kind == Kind::Lines && lines::is_of(place, log)? => {}
             Err(error) => return Err(error),
@@ -347,12 +357,43 @@ impl Files {
         }
     }
 
+    /// Removes files that were not completed, because their process died. Only one writer may call this at a time.
+    fn sweep(&self) -> Result<(), StoreError> {
+        for kept in [MEMORY, INDEX] {
+            for folder in entries(&self.root.join(kept))? {
+                for file in entries(&folder.path())?.into_iter().chain([folder]) {
+                    let path = file.path();
+                    if disk::temporary(&path) == path && disk::remove(&path).map_err(failed(&path))? {
+                        self.forget(&path)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what dead processes have left, also of tenants.
+    pub(super) fn vacuum(&self) -> Result<(), StoreError> {
+        if !self.root.exists() {
+            return Ok(());
+        }
+        let lock = self.lock()?;
+        self.sweep()?;
+        drop(lock);
+        for folder in entries(&self.root.join(TENANTS))? {
+            let tenant = folder.file_name().to_str().and_then(place::tenant_at);
+            tenant.map_or(Ok(()), |tenant| self.of(&tenant).vacuum())?;
+        }
+        Ok(())
+    }
+
     pub(super) fn clear(&self) -> Result<u64, StoreError> {
         let _lock = self.lock()?;
         let logs = self.logs()?;
         for (_, place) in &logs {
             self.erase(place)?;
         }
+        self.sweep()?;
         // Those of logs that are lost.
         let indexes = self.root.join(INDEX);
         match fs::remove_dir_all(&indexes) {

@@ -60,16 +60,22 @@ fn bodies(
     span: &Range<u64>,
 ) -> Result<Vec<String>, Fault> {
     let mut rows = statement.query(params![scope.as_str(), log.as_str(), signed(span.start), signed(span.end)])?;
-    let (mut end, mut read) = (0, Vec::new());
+    let (mut end, mut read, mut behind) = (0, Vec::new(), None);
     while let Some(row) = rows.next()? {
         end = unsigned(row.get(0)?);
         let Some(position) = row.get(1)? else { break };
         let (position, checksum): (u64, i64) = (unsigned(position), row.get(2)?);
         let altered = |_| Fault::Store(StoreError::damaged(log, position, Damage::Altered));
+        if position >= end {
+            // It is not the first that is wrong, if one before it is missing.
+            behind = Some(StoreError::damaged(log, position, Damage::Behind));
+            break;
+        }
         let body = std::str::from_utf8(row.get_ref(3)?.as_bytes().unwrap_or_default()).map_err(altered)?;
         read.push(StoredRecord::new(position, checksum.cast_unsigned(), body));
     }
-    StoredRecord::check(log, span.clone(), end, read).map_err(Fault::Store)
+    let bodies = StoredRecord::check(log, span.clone(), end, read).map_err(Fault::Store)?;
+    behind.map_or(Ok(bodies), |behind| Err(Fault::Store(behind)))
 }
 
 pub(super) fn head(
@@ -79,15 +85,20 @@ pub(super) fn head(
     before: Option<u64>,
 ) -> Result<Option<Head>, Fault> {
     let mut statement = connection.prepare_cached(
-        "SELECT length, (SELECT max(position) FROM entries WHERE log = logs.id AND checkpoint = 1 AND position < ?3)
+        "SELECT length, (SELECT max(position) FROM entries WHERE log = logs.id AND checkpoint = 1 AND position < ?3),
+             EXISTS (SELECT 1 FROM entries WHERE log = logs.id AND position >= length)
          FROM logs WHERE scope = ?1 AND name = ?2",
     )?;
     let before = signed(before.unwrap_or(u64::MAX));
     let head = statement.query_row(params![scope.as_str(), log.as_str(), before], |row| {
         let checkpoint: Option<i64> = row.get(1)?;
-        Ok(Head { end: unsigned(row.get(0)?), checkpoint: checkpoint.map(unsigned) })
+        Ok((Head { end: unsigned(row.get(0)?), checkpoint: checkpoint.map(unsigned) }, row.get(2)?))
     });
-    Ok(head.optional()?)
+    match head.optional()? {
+        // A page of the file is an earlier one again.
+        Some((Head { end, .. }, true)) => Err(Fault::Store(StoreError::damaged(log, end, Damage::Behind))),
+        head => Ok(head.map(|(head, _)| head)),
+    }
 }
 
 pub(super) fn info(connection: &Connection, scope: &Scope, log: &LogName) -> Result<Option<LogInfo>, Fault> {

@@ -3,13 +3,13 @@
 use std::ops::RangeInclusive;
 
 use lookback_core::transcript::Millis;
-use rusqlite::{CachedStatement, Connection, OptionalExtension, TransactionBehavior, params};
+use rusqlite::{CachedStatement, Connection, ErrorCode, OptionalExtension, TransactionBehavior, params};
 
 use super::fault::Fault;
 use super::search::texts_of;
 use super::{signed, unsigned};
 use crate::search::terms;
-use crate::store::{LogName, Record, Scope, checksum};
+use crate::store::{Damage, LogName, Record, Scope, StoreError, checksum};
 
 pub(super) fn append(
     connection: &mut Connection,
@@ -55,7 +55,14 @@ pub(super) fn append(
         for (position, mut record) in (at..).zip(records) {
             record.time = record.time.or(time);
             let checksum = checksum(log, position, &record.body).cast_signed();
-            entry.execute(params![id, signed(position), record.checkpoint, checksum, record.body])?;
+            let row = params![id, signed(position), record.checkpoint, checksum, record.body];
+            entry.execute(row).map_err(|error| match error.sqlite_error_code() {
+                // The log has lost its length, or its name.
+                Some(ErrorCode::ConstraintViolation) => {
+                    Fault::Store(StoreError::damaged(log, position, Damage::Behind))
+                }
+                _ => error.into(),
+            })?;
             index.add(position, &record)?;
         }
         transaction

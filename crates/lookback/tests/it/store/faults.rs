@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use futures_lite::future::block_on;
-use lookback::store::{Damage, Record, purge};
+use lookback::store::{Damage, Record, purge, verify};
 use lookback::{Durability, FileStore, LogName, SqliteStore, Store, StoreError};
 
 use super::name;
@@ -232,6 +232,60 @@ fn a_flipped_bit_in_sqlite_never_changes_what_is_read_of_a_record() {
         };
         *counts.entry(format!("{found:?}")).or_insert(0) += 1;
         assert_ne!(found, Seen::Altered, "byte {at}, bit {bit}");
+    }
+    println!("{counts:?}");
+}
+
+/// A write of a page that did not end: a part of the page is as it was, or empty.
+#[test]
+fn a_torn_page_of_sqlite_never_changes_what_is_read_of_a_record() {
+    const PAGE: usize = 4_096;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.db");
+    let (log, bodies) = (name("chat"), bodies(400));
+    let append = |span: std::ops::Range<usize>| {
+        let store = SqliteStore::open(&path).unwrap();
+        for (at, body) in (0..).zip(&bodies).skip(span.start).take(span.len()) {
+            block_on(store.append(&log, at, records(std::slice::from_ref(body)), Some(7))).unwrap();
+        }
+        drop(store);
+        fs::read(&path).unwrap()
+    };
+    let before = append(0..200);
+    let whole = append(200..400);
+    let mut random = Random(7);
+    let mut counts = std::collections::BTreeMap::new();
+    for page in 0..whole.len() / PAGE {
+        for round in 0..6 {
+            let (start, mut end) = (page * PAGE, (page + 1) * PAGE);
+            // Disks write sectors of 512 bytes.
+            let cut = start + 512 * (1 + random.below(7));
+            let start = if round % 2 == 0 {
+                cut
+            } else {
+                end = cut;
+                start
+            };
+            let mut torn = whole.clone();
+            for (at, byte) in torn.iter_mut().enumerate().take(end).skip(start) {
+                *byte = if round < 4 { before.get(at).copied().unwrap_or(0) } else { 0 };
+            }
+            fs::write(&path, &torn).unwrap();
+            let found = match SqliteStore::open(&path) {
+                Ok(store) => seen(&store, &log, &bodies),
+                Err(_) => Seen::Found,
+            };
+            *counts.entry(format!("{found:?}")).or_insert(0) += 1;
+            assert_ne!(found, Seen::Altered, "page {page}, round {round}");
+            if found == Seen::Hidden {
+                // Its name is lost. Nothing is written over, and it can be found.
+                let store = SqliteStore::open(&path).unwrap();
+                let refused = block_on(store.append(&log, 0, records(&bodies[..1]), None)).unwrap_err();
+                let StoreError::Damaged { damage, .. } = refused else { panic!("{refused:?}") };
+                assert_eq!(*damage, Damage::Behind);
+                assert!(!block_on(verify(&store, |_| {})).unwrap().faults.is_empty());
+            }
+        }
     }
     println!("{counts:?}");
 }

@@ -68,6 +68,25 @@ fn a_copy_has_everything_and_can_be_broken_off() {
 }
 
 #[test]
+fn a_copy_while_others_write_has_what_was_there_and_the_next_has_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.db");
+    let from: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).unwrap());
+    used(&from);
+    let to: Arc<dyn Store> = Arc::new(FileStore::open(folder.path().join("files")).unwrap());
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| used(&(Arc::new(SqliteStore::open(&path).unwrap()) as Arc<dyn Store>)));
+        let mut copies = 0;
+        while !writer.is_finished() || copies == 0 {
+            block_on(copy(&*from, &*to, |_| {})).unwrap();
+            copies += 1;
+        }
+    });
+    block_on(copy(&*from, &*to, |_| {})).unwrap();
+    assert_eq!(contents(&to), contents(&from));
+}
+
+#[test]
 fn a_copy_writes_over_nothing() {
     let (from, to): (Arc<dyn Store>, Arc<dyn Store>) = (Arc::new(MemoryStore::new()), Arc::new(MemoryStore::new()));
     used(&from);
