@@ -4,8 +4,8 @@
 //! them, or all without a name. `... corpus FILE` replays real transcripts, which are not part of the repository, `... notes
 //! FILE` replays them with notes to the model, and `... check FILE` checks summaries of them. `... locomo FILE` asks the
 //! questions of LoCoMo, which is not part of it either, and `... search` searches a million messages. `... stores`,
-//! `... scale` and `... trips` compare the stores, and start servers of PostgreSQL and Redis. Shared machines are noisy, so read the
-//! ratios, which are medians.
+//! `... scale`, `... model` and `... trips` compare the stores, and start servers of PostgreSQL and Redis. Shared machines are
+//! noisy, so read the ratios, which are medians.
 
 mod alloc;
 mod body;
@@ -15,6 +15,7 @@ mod corpus;
 mod count;
 mod faces;
 mod locomo;
+mod model;
 mod notes;
 mod open;
 mod push;
@@ -75,6 +76,7 @@ fn main() {
         ["search", messages] => search::run(messages.parse().expect("a number of messages")),
         ["stores"] => stores::run(),
         ["scale"] => scale::run(),
+        ["model"] => model::run(),
         ["trips"] => trips::run(),
         // These measure something in a process of its own.
         ["scale", url, sessions, number] => {
@@ -85,7 +87,7 @@ fn main() {
         ["count", counter, file] => count::child(counter, file),
         _ => {
             eprintln!(
-                "usage: bench [push|compaction|open|body|count|faces|summary|stores|scale|trips|search [N]|corpus FILE [SVG]|notes FILE|check FILE|locomo FILE]"
+                "usage: bench [push|compaction|open|body|count|faces|summary|stores|scale|model|trips|search [N]|corpus FILE [SVG]|notes FILE|check FILE|locomo FILE]"
             );
             std::process::exit(2);
         }

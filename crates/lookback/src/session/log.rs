@@ -11,7 +11,8 @@ use lookback_core::view::View;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::store::{Damage, LogName, Record, Store, StoreError};
+use super::TRIES;
+use crate::store::{Damage, Head, LogName, Record, Store, StoreError};
 
 /// Makes the record of an entry. `label` is the label that is in force there.
 pub(crate) fn record(
@@ -77,7 +78,24 @@ pub(super) fn parse(log: &LogName, position: Position, body: &str) -> Result<Ent
 }
 
 pub(crate) async fn load(store: &dyn Store, log: &LogName, settings: Settings) -> Result<Engine, StoreError> {
-    let Some((head, tail)) = store.tail(log).await? else { return Ok(Engine::new(settings)) };
+    let mut tries = TRIES;
+    loop {
+        let Some((head, tail)) = store.tail(log).await? else { return Ok(Engine::new(settings)) };
+        match resume(store, log, settings.clone(), (head, tail)).await {
+            // Between the two reads, somebody may have erased the log or contents of it.
+            Err(StoreError::Damaged { .. }) if tries > 0 && store.head(log, None).await? != Some(head) => tries -= 1,
+            resumed => return resumed,
+        }
+    }
+}
+
+/// The engine of a log whose end was read.
+async fn resume(
+    store: &dyn Store,
+    log: &LogName,
+    settings: Settings,
+    (head, tail): (Head, Vec<String>),
+) -> Result<Engine, StoreError> {
     let start = head.checkpoint.unwrap_or(0);
     let tail = (start..).zip(tail).map(|(position, body)| parse(log, position, &body));
     let tail: Vec<Entry> = tail.collect::<Result<_, _>>()?;

@@ -58,7 +58,12 @@ impl Session {
         for _ in 0..TRIES {
             let known = self.common(&digests).await?;
             let length = self.view().history_len();
-            let fork = if known < length { Some(self.view_after(known).await?) } else { None };
+            let fork = if known < length { Some(self.view_after(known).await) } else { None };
+            let fork = match fork {
+                // Somebody has erased what it was to be read from.
+                Some(Err(Error::Store(StoreError::Damaged { .. }))) if self.catch_up().await? => continue,
+                fork => fork.transpose()?,
+            };
             let new = messages.get(usize::try_from(known).unwrap_or(usize::MAX)..).unwrap_or_default();
             let (time, changes) = (now(), fork.is_some() || !new.is_empty());
             let change = |engine: &mut Engine| {

@@ -211,7 +211,8 @@ fn a_writer_that_has_not_heard_of_the_erasure_does_not_go_back_to_what_is_erased
 fn an_erasure_that_was_broken_off_is_finished_by_the_next() {
     let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let breaks = Arc::new(AtomicBool::new(true));
-    let store: Arc<dyn Store> = Arc::new(Breaking { inner: inner.clone(), breaks: breaks.clone() });
+    let store: Arc<dyn Store> =
+        Arc::new(Meddled { inner: inner.clone(), breaks: breaks.clone(), ..Meddled::default() });
     let mut session = filled(&store, 100);
     let shown = session.preview().to_json().unwrap();
     let erasable = block_on(session.erasable(&all())).unwrap();
@@ -229,14 +230,41 @@ fn an_erasure_that_was_broken_off_is_finished_by_the_next() {
     assert_eq!(block_on(session.history()).unwrap().len(), 4);
 }
 
-/// Erases the first half of what it is told to, and fails.
-#[derive(Debug)]
-struct Breaking {
-    inner: Arc<dyn Store>,
-    breaks: Arc<AtomicBool>,
+#[test]
+fn a_session_that_is_deleted_while_it_is_opened_is_not_damaged() {
+    let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    filled(&inner, 100);
+    let deletes = Arc::new(AtomicBool::new(true));
+    let store: Arc<dyn Store> = Arc::new(Meddled { inner, deletes: deletes.clone(), ..Meddled::default() });
+    assert_eq!(open(&store, 4).stats().entries, 0);
+    assert!(!deletes.load(Ordering::SeqCst), "it was deleted between two reads");
 }
 
-impl Store for Breaking {
+/// A store of which others make use at the wrong moment.
+#[derive(Debug)]
+struct Meddled {
+    inner: Arc<dyn Store>,
+    /// Erases the first half of what it is told to, and fails.
+    breaks: Arc<AtomicBool>,
+    /// Deletes the log that is read next, before it reads what a checkpoint refers to.
+    deletes: Arc<AtomicBool>,
+}
+
+impl Default for Meddled {
+    fn default() -> Self {
+        Meddled { inner: Arc::new(MemoryStore::new()), breaks: Arc::default(), deletes: Arc::default() }
+    }
+}
+
+impl Store for Meddled {
+    fn read_many<'a>(&'a self, log: &'a LogName, spans: &'a [Range<u64>]) -> StoreFuture<'a, Vec<Vec<String>>> {
+        Box::pin(async move {
+            if self.deletes.swap(false, Ordering::SeqCst) {
+                self.inner.delete(std::slice::from_ref(log)).await?;
+            }
+            self.inner.read_many(log, spans).await
+        })
+    }
     fn append<'a>(
         &'a self,
         log: &'a LogName,
