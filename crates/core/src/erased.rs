@@ -4,7 +4,7 @@ use crate::entry::{CompactedGroups, Compaction, Entry, Erased, Millis};
 
 impl Entry {
     /// Returns what takes the place of the entry when its contents are erased at this time, or `None` if it has none of
-    /// the conversation. A compaction keeps what was decided, and loses its summary, its index, and what it showed.
+    /// the conversation. A compaction keeps what was decided, and loses its summary, its index, and how it showed messages.
     pub fn erased(&self, time: Option<Millis>) -> Option<Entry> {
         match self {
             Entry::Message(arrival) => {
@@ -14,23 +14,40 @@ impl Entry {
             Entry::Preamble { size, .. } => {
                 Some(Entry::Erased(Erased { role: None, size: *size, arrived: None, time }))
             }
-            Entry::Compaction(compaction) => {
-                let has_shown = compaction.groups.iter().any(|group| group.shown.is_some());
-                let is_empty = compaction.summary.is_none() && compaction.index.is_none() && !has_shown;
-                (!is_empty).then(|| {
-                    let groups =
-                        compaction.groups.iter().cloned().map(|group| CompactedGroups { shown: None, ..group });
-                    let (groups, summary, index) = (groups.collect(), None, None);
-                    Entry::Compaction(Compaction { groups, summary, index, ..compaction.clone() })
-                })
+            Entry::Compaction(compaction) if compaction.summary.is_some() || compaction.index.is_some() => {
+                let without = Compaction { summary: None, index: None, ..compaction.clone() };
+                Some(Entry::Compaction(without.without_edits().unwrap_or(without)))
             }
             // A repair shows Lookback's own words.
-            Entry::Repair(_)
-            | Entry::Usage(_)
-            | Entry::Label(_)
-            | Entry::Checkpoint(_)
-            | Entry::Branch { .. }
-            | Entry::Erased(_) => None,
+            _ => self.without_edits(),
         }
+    }
+
+    /// Returns the entry without the edits of messages that it shows, which may quote them, or `None` if it has none. It is
+    /// for an entry from which no view is folded any more.
+    pub fn without_edits(&self) -> Option<Entry> {
+        match self {
+            Entry::Compaction(compaction) => compaction.without_edits().map(Entry::Compaction),
+            Entry::Checkpoint(checkpoint) => {
+                let groups = checkpoint.groups.iter().map(|group| &group.items);
+                let has_edits = groups.chain([&checkpoint.late]).flatten().any(|item| !item.edits.is_empty());
+                has_edits.then(|| {
+                    let mut without = checkpoint.clone();
+                    let groups = without.groups.iter_mut().map(|group| &mut group.items);
+                    groups.chain([&mut without.late]).flatten().for_each(|item| item.edits.clear());
+                    Entry::Checkpoint(without)
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Compaction {
+    fn without_edits(&self) -> Option<Compaction> {
+        self.groups.iter().any(|group| group.shown.is_some()).then(|| {
+            let groups = self.groups.iter().cloned().map(|group| CompactedGroups { shown: None, ..group });
+            Compaction { groups: groups.collect(), ..self.clone() }
+        })
     }
 }

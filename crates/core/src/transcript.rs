@@ -45,7 +45,8 @@ impl Transcript {
 
     /// Returns what the model would have seen when the log had `end` entries.
     ///
-    /// Returns `None` if the log is damaged: for example, if a branch points forward, which Lookback never writes.
+    /// Returns `None` if contents were erased that the view showed, or if the log is damaged: for example, if a branch points
+    /// forward, which Lookback never writes.
     pub fn view(&self, end: Position) -> Option<View> {
         let at = |position: Position| self.entries.get(usize::try_from(position).ok()?);
         // Only the newest branch matters: it says from which earlier point the fold continues.
@@ -59,19 +60,31 @@ impl Transcript {
                 // The preamble, usage reports and label do not belong to a branch, so those of all branches apply.
                 let mut beside = View::default();
                 let said = self.entries.iter().take(usize::try_from(position).unwrap_or(usize::MAX)).enumerate();
-                for (position, entry) in said
-                    .filter(|(_, entry)| matches!(entry, Entry::Preamble { .. } | Entry::Usage(_) | Entry::Label(_)))
-                {
+                for (position, entry) in said.filter(|(_, entry)| {
+                    matches!(entry, Entry::Preamble { .. } | Entry::Usage(_) | Entry::Label(_) | Entry::Checkpoint(_))
+                }) {
                     beside.apply(position as Position, entry);
                 }
                 view.branch(&beside, position + 1);
                 (view, position + 1)
             }
             Some(_) => return None,
-            None => return fold(0, self.before(end), |_| None),
+            None => {
+                // What was before it is not there any more.
+                let start = self.erased_before();
+                let from = self.before(end).get(usize::try_from(start).unwrap_or(usize::MAX)..).unwrap_or_default();
+                let is_known = start == 0 || end == 0 || start < end;
+                return if is_known { fold(start, from, at) } else { None };
+            }
         };
         view.apply_all(start, self.before(end).iter().skip(usize::try_from(start).unwrap_or(usize::MAX)));
         Some(view)
+    }
+
+    /// Returns the entry before which contents may have been erased.
+    fn erased_before(&self) -> Position {
+        let of = |entry: &Entry| if let Entry::Checkpoint(checkpoint) = entry { checkpoint.erased_before } else { 0 };
+        self.entries.iter().map(of).max().unwrap_or(0)
     }
 
     /// Returns the entries before a position.

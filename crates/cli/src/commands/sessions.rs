@@ -91,9 +91,10 @@ pub(super) fn log(store: &dyn Store, name: &str, place: &StoreArg) -> Result<Log
 /// Returns the name of a session, which must exist or at least have facts.
 pub(super) fn known(store: &dyn Store, name: &str, place: &StoreArg) -> Result<LogName, Failure> {
     let facts = name.parse::<LogName>().map_err(Error::from)?.facts_of();
-    match block_on(store.head(&facts, None))? {
-        Some(_) => Ok(name.parse().map_err(Error::from)?),
-        None => log(store, name, place),
+    match block_on(store.head(&facts, None)) {
+        Ok(Some(_)) | Err(StoreError::Damaged { .. }) => Ok(name.parse().map_err(Error::from)?),
+        Ok(None) => log(store, name, place),
+        Err(error) => Err(error.into()),
     }
 }
 

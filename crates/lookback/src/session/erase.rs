@@ -1,19 +1,19 @@
 //! Erasing what was said long ago: messages that have left the window, for good.
 
 use std::collections::BTreeSet;
-use std::ops::Range;
 
+use lookback_core::engine::Engine;
 use lookback_core::transcript::{Entry, Millis, Position};
 use serde::Serialize;
 
 use super::log::{parse, read};
+use super::summaries::old_summaries;
 use super::{Error, PAGE, Session, TRIES, now};
-use crate::store::{Tombstone, checksum};
+use crate::store::{LogName, StoreError, Tombstone, checksum};
 
 /// Which contents of a session are old. By default none.
 ///
-/// What the window shows is not old, even if it shows only a part of it. Nor is what it would show if the client went back
-/// to a message that is not old.
+/// What the window shows is not old, even if it shows only a part of it. Nor is what a window has shown after it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OldContents {
@@ -53,10 +53,16 @@ pub struct ErasedContents {
 #[derive(Default)]
 struct Plan {
     contents: ErasedContents,
-    /// What is erased, with what takes its place.
-    tombstones: Vec<Tombstone>,
+    /// What takes the place of what is erased, in each log.
+    tombstones: Vec<(LogName, Vec<Tombstone>)>,
     /// The checkpoint from which on everything that a view shows is kept; `None` for one that is yet to be written.
     since: Option<Position>,
+}
+
+impl Plan {
+    fn is_empty(&self) -> bool {
+        self.tombstones.iter().all(|(_, tombstones)| tombstones.is_empty())
+    }
 }
 
 impl Session {
@@ -66,7 +72,8 @@ impl Session {
     /// Returns an error if the store fails.
     pub async fn erasable(&mut self, old: &OldContents) -> Result<ErasedContents, Error> {
         self.refresh().await?;
-        Ok(self.plan(old, None).await?.contents)
+        let until = self.old_until(old).await?;
+        Ok(self.plan(until, None).await?.contents)
     }
 
     /// Erases old contents of the session for good: messages that have left the window, system prompts and tools that were
@@ -102,31 +109,45 @@ impl Session {
     /// # }).unwrap();
     /// ```
     pub async fn erase(&mut self, old: &OldContents) -> Result<ErasedContents, Error> {
-        for _ in 0..TRIES {
-            self.refresh().await?;
-            let (end, plan) = (self.engine.end(), self.plan(old, now()).await?);
-            if plan.tombstones.is_empty() {
-                return Ok(plan.contents);
+        self.refresh().await?;
+        let until = self.old_until(old).await?;
+        let plan = self.plan(until, None).await?;
+        if plan.is_empty() {
+            // An earlier erasure may have been broken off when there was nothing left but the index.
+            if self.view().erased_before() > 0 {
+                self.store.erase(&self.name, Vec::new()).await?;
             }
-            // From the moment that this is written on, no writer goes back to what is erased.
-            let since = plan.since.unwrap_or(end);
-            let announce = |engine: &mut lookback_core::Engine| {
-                let is_said = engine.end() != end || engine.view().erased_before() >= since;
+            return Ok(plan.contents);
+        }
+        self.announce_erasure(plan.since).await?;
+        // Others may have written meanwhile. From now on, nobody goes back to what is erased.
+        let plan = self.plan(until, now()).await?;
+        for (log, tombstones) in plan.tombstones {
+            self.store.erase(&log, tombstones).await?;
+        }
+        Ok(plan.contents)
+    }
+
+    /// Records that no writer may go back to an entry before this checkpoint, or before the one that is written now. It is no
+    /// use of the session.
+    async fn announce_erasure(&mut self, since: Option<Position>) -> Result<(), Error> {
+        for _ in 0..TRIES {
+            let announce = |engine: &mut Engine| {
+                let is_on_path = |at: &Position| engine.view().is_on_path(&(*at..at.saturating_add(1)));
+                let since = since.filter(is_on_path).unwrap_or(engine.end());
+                let is_said = engine.view().erased_before() >= since;
                 Ok(if is_said { Vec::new() } else { engine.erase_before(since) })
             };
-            let announced = self.try_commit(announce).await?.is_some();
-            if announced && self.view().erased_before() >= since {
-                self.store.erase(&self.name, plan.tombstones).await?;
-                return Ok(plan.contents);
+            if self.try_commit_at(None, announce).await?.is_some() {
+                return Ok(());
             }
         }
         Err(self.overtaken())
     }
 
-    /// Decides what is erased at this time.
-    async fn plan(&self, old: &OldContents, time: Option<Millis>) -> Result<Plan, Error> {
+    /// Decides what is erased of the entries before `until`, at this time.
+    async fn plan(&self, until: Position, time: Option<Millis>) -> Result<Plan, Error> {
         let mut plan = Plan::default();
-        let until = self.old_until(old).await?;
         if until == 0 {
             return Ok(plan);
         }
@@ -135,41 +156,36 @@ impl Session {
         while at < self.engine.end() {
             let page = at..self.engine.end().min(at + PAGE);
             for (position, entry) in page.clone().zip(read(&*self.store, &self.name, page.clone()).await?) {
-                if let Entry::Checkpoint(checkpoint) = entry {
-                    plan.since = plan.since.or(Some(position));
+                let Entry::Checkpoint(checkpoint) = entry else { continue };
+                let is_on_path = self.view().is_on_path(&(position..position + 1));
+                plan.since = plan.since.or(is_on_path.then_some(position));
+                if plan.since.is_some() {
                     shown.extend(checkpoint.spans());
                 }
             }
             at = page.end;
         }
         let shown: BTreeSet<Position> = shown.into_iter().flatten().filter(|position| *position < until).collect();
+        let mut tombstones = Vec::new();
         let mut at = 0;
         while at < until {
             let page = at..until.min(at + PAGE);
-            self.add(&mut plan, page.clone(), &shown, time).await?;
+            for (position, body) in page.clone().zip(self.store.read(&self.name, page.clone()).await?) {
+                let entry = parse(&self.name, position, &body)?;
+                let left = if shown.contains(&position) { entry.without_edits() } else { entry.erased(time) };
+                let Some(left) = left else { continue };
+                let left = serde_json::to_string(&left)
+                    .map_err(|error| StoreError::unwritable(&self.name, position, error))?;
+                plan.contents.messages += u64::from(matches!(entry, Entry::Message(_)));
+                plan.contents.bytes += body.len() as u64;
+                tombstones.push(Tombstone::new(position, checksum(&self.name, position, &body), left));
+            }
             at = page.end;
         }
+        plan.tombstones.push((self.name.clone(), tombstones));
+        let summaries = old_summaries(&*self.store, &self.name, until).await?;
+        plan.tombstones.extend(summaries.into_iter().filter(|(_, tombstones)| !tombstones.is_empty()));
         Ok(plan)
-    }
-
-    /// Adds the entries of a page to a plan, but for those that are shown.
-    async fn add(
-        &self,
-        plan: &mut Plan,
-        page: Range<Position>,
-        shown: &BTreeSet<Position>,
-        time: Option<Millis>,
-    ) -> Result<(), Error> {
-        for (position, body) in page.clone().zip(self.store.read(&self.name, page).await?) {
-            let entry = parse(&self.name, position, &body)?;
-            let Some(erased) = entry.erased(time).filter(|_| !shown.contains(&position)) else { continue };
-            let erased = serde_json::to_string(&erased)
-                .map_err(|error| crate::store::StoreError::unwritable(&self.name, position, error))?;
-            plan.contents.messages += u64::from(matches!(entry, Entry::Message(_)));
-            plan.contents.bytes += body.len() as u64;
-            plan.tombstones.push(Tombstone::new(position, checksum(&self.name, position, &body), erased));
-        }
-        Ok(())
     }
 
     /// Where the entries end that are old.

@@ -155,6 +155,11 @@ impl Session {
                 common += usize::from(same);
                 same
             }
+            // Nothing that is kept goes back to it.
+            Entry::Erased(of) if of.role.is_some() => {
+                common = 0;
+                false
+            }
             _ => true,
         })
         .await?;

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use lookback_core::engine::{Engine, WindowOutcome};
-use lookback_core::transcript::{Entry, Position};
+use lookback_core::transcript::{Entry, Millis, Position};
 
 use super::log::{load, record};
 use super::unclear::Unclear;
@@ -121,6 +121,15 @@ impl Session {
         &mut self,
         change: impl FnOnce(&mut Engine) -> Result<T, Error> + Send,
     ) -> Result<Option<Written<T>>, Error> {
+        self.try_commit_at(now(), change).await
+    }
+
+    /// As [`Session::try_commit`], at this time; `None` does not count as a use of the session.
+    pub(super) async fn try_commit_at<T: Recorded>(
+        &mut self,
+        time: Option<Millis>,
+        change: impl FnOnce(&mut Engine) -> Result<T, Error> + Send,
+    ) -> Result<Option<Written<T>>, Error> {
         let begun = Instant::now();
         self.refresh().await?;
         let at = self.engine.end();
@@ -139,7 +148,7 @@ impl Session {
         self.unclear = None;
         if !records.is_empty() {
             let kept = records.clone();
-            match self.store.append(&self.name, at, records, now()).await {
+            match self.store.append(&self.name, at, records, time).await {
                 Ok(()) => {}
                 Err(StoreError::Conflict { .. }) => return Ok(None),
                 Err(error) => {

@@ -213,7 +213,7 @@ impl Store for MemoryStore {
 
     fn erase<'a>(&'a self, log: &'a LogName, tombstones: Vec<Tombstone>) -> StoreFuture<'a, ()> {
         self.with(|logs| {
-            let Logs { by_name, index, .. } = logs;
+            let Logs { by_name, names, begun, index } = logs;
             let Some(of) = by_name.get_mut(log) else { return };
             for Tombstone { position, checksum: expected, body } in tombstones {
                 let record = usize::try_from(position).ok().and_then(|at| of.records.get_mut(at));
@@ -221,9 +221,12 @@ impl Store for MemoryStore {
                     *record = Record::new(body).checkpoint(record.checkpoint);
                 }
             }
-            // The next search indexes what is left.
+            // The next search indexes what is left, under a number that was not used before.
             index.remove(of.number);
-            of.indexed = 0;
+            names.remove(&of.number);
+            (of.number, of.indexed) = (*begun, 0);
+            *begun = begun.saturating_add(1);
+            names.insert(of.number, log.clone());
         });
         ready(Ok(()))
     }

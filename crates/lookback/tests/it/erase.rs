@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use futures_lite::future::block_on;
 use lookback::memory::{Recall, recall};
@@ -14,7 +14,7 @@ use lookback::summarize::Function;
 use lookback::transcript::{Millis, Origin};
 use lookback::{
     Entry, FileStore, Limits, LogName, MemoryStore, Message, Policy, Prices, Session, Settings, SqliteStore, Stage,
-    Store, StoreError, Summarize,
+    Store, StoreError, Summarize, ToolCall,
 };
 
 const SECRET: &str = "hunter2";
@@ -111,16 +111,21 @@ fn what_is_younger_is_kept() {
 
 #[test]
 fn what_a_summary_covers_is_erased_and_the_summary_stays() {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let folder = tempfile::tempdir().unwrap();
+    let store: Arc<dyn Store> = Arc::new(FileStore::open(folder.path()).unwrap());
     let stage = Stage::Summarize(Summarize { budget: 60, ..Summarize::default() });
     let policy = Policy { limits: Limits::messages(6), stages: vec![stage], ..Policy::unlimited() };
     let settings = Settings::default().policy(policy);
+    let (made, mut count) = (Arc::new(AtomicU64::new(0)), 0);
+    let counted = made.clone();
     let mut session = block_on(Session::open(store.clone(), "chat", settings))
         .unwrap()
-        .with_summarizer(Function::new("short", |_| async { Ok("They agreed on green.".to_owned()) }))
+        .with_summarizer(Function::new("short", move |_| {
+            let number = counted.fetch_add(1, Ordering::SeqCst);
+            async move { Ok(format!("Summary {number} of what they agreed on.")) }
+        }))
         .with_spawner(block_on);
-    let mut count = 0;
-    while session.view().summary().is_none() {
+    while made.load(Ordering::SeqCst) < 3 {
         count += 1;
         block_on(session.push(Message::user(format!("Number {count}: {}", "we speak at length ".repeat(9))))).unwrap();
         block_on(session.window()).unwrap();
@@ -129,10 +134,84 @@ fn what_a_summary_covers_is_erased_and_the_summary_stays() {
     }
     let shown = session.preview().to_json().unwrap();
     let in_window = session.view().messages().filter(|item| !item.is_own()).count() as u64;
+    assert!(["Summary 0", "Summary 1", "Summary 2", "Number 1:"].iter().all(|text| holds(folder.path(), text)));
     let erased = block_on(session.erase(&OldContents::default().summarized(true))).unwrap();
     assert_eq!(erased.messages, count - in_window);
     assert_eq!(session.preview().to_json().unwrap(), shown);
-    assert!(shown.contains("agreed on green"));
+    assert!(shown.contains("Summary 2"));
+    assert!(["Summary 0", "Summary 1", "Number 1:"].iter().all(|text| !holds(folder.path(), text)));
+    assert!(block_on(verify(&*store, |_| {})).unwrap().faults.is_empty());
+}
+
+#[test]
+fn arguments_that_a_checkpoint_quotes_are_erased() {
+    let folder = tempfile::tempdir().unwrap();
+    let store: Arc<dyn Store> = Arc::new(FileStore::open(folder.path()).unwrap());
+    let mut session = open(&store, 80);
+    block_on(session.push(Message::user("Log in."))).unwrap();
+    let call = ToolCall::new("c1", "login", format!("\"{SECRET}\""));
+    block_on(session.push(Message::assistant_with_calls("", [call]))).unwrap();
+    block_on(session.push(Message::tool_result("c1", "No."))).unwrap();
+    for n in 0..200 {
+        let said = format!("It is hour {n}.");
+        let message = if n % 2 == 0 { Message::user(said) } else { Message::assistant(said) };
+        block_on(session.push(message)).unwrap();
+        block_on(session.window()).unwrap();
+    }
+    let entries = block_on(session.entries()).unwrap();
+    let quotes = |entry: &&Entry| serde_json::to_string(entry).unwrap().contains(SECRET);
+    assert!(entries.iter().filter(quotes).any(|entry| matches!(entry, Entry::Checkpoint(_))));
+    block_on(session.erase(&all())).unwrap();
+    let entries = block_on(session.entries()).unwrap();
+    assert_eq!(
+        entries.iter().filter(quotes).map(|entry| serde_json::to_string(entry).unwrap()).collect::<Vec<_>>(),
+        [""; 0]
+    );
+    assert!(!holds(folder.path(), SECRET));
+}
+
+#[test]
+fn an_erasure_is_no_use_of_a_session() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let mut session = filled(&store, 20);
+    let used = block_on(store.info(session.name())).unwrap().unwrap().used;
+    std::thread::sleep(std::time::Duration::from_millis(5));
+    assert!(block_on(session.erase(&all())).unwrap().messages > 0);
+    assert_eq!(block_on(store.info(session.name())).unwrap().unwrap().used, used);
+}
+
+#[test]
+fn a_branch_that_crosses_what_is_old_holds_nothing_up() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let mut session = open(&store, 4);
+    let history = |count: usize, last: &str| -> Vec<Message> {
+        (0..count)
+            .map(|n| Message::user(if n + 1 == count { last.to_owned() } else { format!("message {n}") }))
+            .collect()
+    };
+    let sync = |session: &mut Session, messages: Vec<Message>| {
+        let synced = block_on(session.sync(messages)).unwrap();
+        block_on(session.window()).unwrap();
+        synced
+    };
+    // The first 150 messages of a branch that is left for one that begins after 70 of them.
+    for count in 1..=150 {
+        sync(&mut session, history(count, &format!("message {}", count - 1)));
+    }
+    for count in 71..=200 {
+        let messages = (0..count).map(|n| if n < 70 { format!("message {n}") } else { format!("another {n}") });
+        sync(&mut session, messages.map(Message::user).collect());
+    }
+    let middle = block_on(session.history()).unwrap()[60].arrival.time.unwrap();
+    block_on(session.erase(&OldContents::default().before(middle))).unwrap();
+    // The newest message is changed, and nothing but it is new.
+    let changed = (0..200).map(|n| match n {
+        199 => "changed".to_owned(),
+        n if n < 70 => format!("message {n}"),
+        n => format!("another {n}"),
+    });
+    let synced = sync(&mut session, changed.map(Message::user).collect());
+    assert_eq!((synced.known, synced.new, synced.left), (199, 1, 1));
 }
 
 #[test]

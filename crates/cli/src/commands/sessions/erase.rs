@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_lite::future::block_on;
 use lookback::session::{ErasedContents, OldContents};
 use lookback::store::{Tenant, every_namespace};
-use lookback::{Error, LogName, Session, Settings, Store, StoreError};
+use lookback::{Error, LogName, Session, Settings, Store};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -20,7 +20,7 @@ pub(super) fn run(
     json: bool,
 ) -> Result<ExitCode, Failure> {
     let mut erased = Vec::new();
-    let mut is_damaged = false;
+    let mut has_failed = false;
     for (tenants, scoped) in block_on(every_namespace(&**store))? {
         // Only the sessions of the store itself have names without tenants.
         if !named.is_empty() && !tenants.is_empty() {
@@ -34,12 +34,11 @@ pub(super) fn run(
                     erased.push(Erased { tenants: tenants.clone(), session, contents });
                 }
                 Ok(_) => {}
-                // One that cannot be read must not keep what is old in the others.
-                Err(Error::Store(error @ (StoreError::Damaged { .. } | StoreError::Newer { .. }))) => {
-                    output::warning(&error.to_string());
-                    is_damaged = true;
+                // One that fails must not keep what is old in the others.
+                Err(error) => {
+                    output::warning(&format!("{session}: {error}"));
+                    has_failed = true;
                 }
-                Err(error) => return Err(error.into()),
             }
         }
     }
@@ -61,7 +60,7 @@ pub(super) fn run(
         (false, false) => format!("{messages} would be erased; erase with --yes"),
         (false, true) => format!("{messages} would be erased"),
     });
-    Ok(ExitCode::from(u8::from(is_damaged)))
+    Ok(ExitCode::from(u8::from(has_failed)))
 }
 
 async fn of_session(

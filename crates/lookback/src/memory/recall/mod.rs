@@ -95,6 +95,8 @@ const OF_ALL: usize = 16_000;
 const MOST_FOUND: usize = 500;
 /// How many entries are read at a time, and how far before a result its call is searched for.
 const PAGE: u64 = 64;
+/// How many pages of a range are read at once. Most entries of a long range may be no messages, or erased.
+const MOST_PAGES: u32 = 100;
 const BACK: u64 = 256;
 
 /// The messages that were recalled. Its `Display` is the text that a model reads.
@@ -169,7 +171,7 @@ pub async fn recall(store: &dyn Store, session: &LogName, asked: &Recall) -> Res
                 Some(Entry::Message(arrival)) => {
                     recalled.passages.push(reader.page(*entry, &arrival, *offset, limit).await?);
                 }
-                Some(Entry::Erased(_)) => recalled.erased = spans([*entry]),
+                Some(Entry::Erased(of)) if of.role.is_some() => recalled.erased = spans([*entry]),
                 _ => {}
             }
         }
@@ -226,7 +228,14 @@ impl Reader<'_> {
         let end = self.end.min(to.saturating_add(1));
         let (mut at, mut room) = (from, OF_ALL);
         let mut erased = Vec::new();
+        let mut pages = 0;
         while at < end {
+            pages += 1;
+            if pages > MOST_PAGES {
+                into.erased = spans(erased);
+                into.more = Some(Recall::Range { from: at, to, limit: into.asked.limit() });
+                return Ok(());
+            }
             let page = at..end.min(at.saturating_add(PAGE));
             at = page.end;
             for (position, entry) in page.clone().zip(log::read(self.store, self.session, page).await?) {

@@ -11,6 +11,7 @@ mod making;
 mod missed;
 mod newest;
 mod note;
+mod old;
 mod take_up;
 mod wait;
 
@@ -28,6 +29,7 @@ use crate::summarize::{Extractive, Spawner, Summarizer};
 pub use making::NoSummary;
 pub(crate) use newest::are_summaries_of;
 pub(crate) use note::check as check_note;
+pub(super) use old::old_summaries;
 
 /// Work that runs beside a session.
 pub type Job = Pin<Box<dyn Future<Output = ()> + Send>>;

@@ -55,12 +55,17 @@ async fn note_before(
 /// Whether a log of summaries belongs to this session. Version 0.1.0 kept those of `compact:NAME:messages` in the log
 /// of `NAME`.
 pub(crate) async fn are_summaries_of(store: &dyn Store, log: &LogName, session: &LogName) -> Result<bool, StoreError> {
-    let Some(head) = store.head(log, None).await? else { return Ok(false) };
-    let newest = match store.read(log, head.end.saturating_sub(1)..head.end).await {
+    let newest = async {
+        let Some(head) = store.head(log, None).await? else { return Ok(None) };
+        Ok(Some(store.read(log, head.end.saturating_sub(1)..head.end).await?))
+    };
+    let newest = match newest.await {
+        Ok(None) => return Ok(false),
         // What cannot be read holds nothing up.
-        Err(StoreError::Damaged { .. }) => Vec::new(),
+        Err(StoreError::Damaged { .. }) => None,
         newest => newest?,
     };
-    let note = newest.last().and_then(|body| serde_json::from_str::<Note>(body).ok());
+    let note =
+        newest.as_ref().and_then(|newest| newest.last()).and_then(|body| serde_json::from_str::<Note>(body).ok());
     Ok(note.map_or(*log == session.summary_of(), |note| note.is_of(session)))
 }

@@ -28,7 +28,7 @@ pub use self::key::{BadKey, Key};
 /// How many records are read at once by a search, and how long it may take.
 const CHUNK: u64 = 1_000;
 const LONGEST: Duration = Duration::from_secs(10);
-/// How many records are replaced at once.
+/// How many records are read at once to be replaced.
 const TOMBSTONES: usize = 500;
 /// How many appends are remembered of which it is not known whether they were written.
 const MOST_UNCLEAR: usize = 100;
@@ -147,11 +147,11 @@ impl EncryptedStore {
 
     /// Encrypts tombstones for the records that they are meant for.
     async fn replace(&self, log: &LogName, tombstones: Vec<Tombstone>) -> Result<(), StoreError> {
+        let mut sealed = Vec::with_capacity(tombstones.len());
         for tombstones in tombstones.chunks(TOMBSTONES) {
             let spans: Vec<Range<u64>> =
                 tombstones.iter().map(|wanted| wanted.position..wanted.position.saturating_add(1)).collect();
             let found = self.inner.read_many(log, &spans).await?;
-            let mut sealed = Vec::with_capacity(tombstones.len());
             for (wanted, found) in tombstones.iter().zip(found) {
                 let at = wanted.position;
                 let Some(there) = found.first() else { continue };
@@ -161,9 +161,8 @@ impl EncryptedStore {
                     sealed.push(Tombstone::new(at, checksum(log, at, there), body));
                 }
             }
-            self.inner.erase(log, sealed).await?;
         }
-        Ok(())
+        self.inner.erase(log, sealed).await
     }
 
     async fn find(&self, log: Option<&LogName>, query: &Query, most: usize) -> Result<Vec<Hit>, StoreError> {

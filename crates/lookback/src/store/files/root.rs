@@ -363,7 +363,8 @@ impl Files {
             for folder in entries(&self.root.join(kept))? {
                 for file in entries(&folder.path())?.into_iter().chain([folder]) {
                     let path = file.path();
-                    if disk::temporary(&path) == path && disk::remove(&path).map_err(failed(&path))? {
+                    let is_file = file.file_type().is_ok_and(|kind| kind.is_file());
+                    if is_file && disk::temporary(&path) == path && disk::remove(&path).map_err(failed(&path))? {
                         self.forget(&path)?;
                     }
                 }

@@ -157,7 +157,7 @@ impl Rows {
         let checksums: Vec<i64> = self.attempt.checksums.iter().map(|checksum| checksum.cast_signed()).collect();
         let (count, texts) = (signed(self.bodies.len() as u64), signed(self.positions.len() as u64));
         let rows = database
-            .try_rows(
+            .try_fixed(
                 tries,
                 &self.sql,
                 &[

@@ -21,6 +21,8 @@ pub(super) struct Settings {
     pub(super) schema: String,
     pub(super) connections: usize,
     pub(super) partitions: u32,
+    /// Whether statements are prepared once for each connection.
+    pub(super) prepare: bool,
 }
 
 /// How long sent bytes may wait for a sign of the other side.
@@ -42,6 +44,7 @@ impl Settings {
             schema: "lookback".to_owned(),
             connections: 8,
             partitions: 0,
+            prepare: false,
         };
         let mut of_driver = Vec::new();
         let mut mode = None;
@@ -59,6 +62,13 @@ impl Settings {
                 "partitions" => {
                     let number = value.parse().ok().filter(|number| *number <= MOST_PARTITIONS);
                     settings.partitions = number.ok_or_else(|| wrong("`partitions` is a number up to 256"))?;
+                }
+                "prepare" => {
+                    settings.prepare = match &*value {
+                        "yes" => true,
+                        "no" => false,
+                        _ => return Err(wrong("`prepare` is yes or no")),
+                    };
                 }
                 _ => of_driver.push(parameter),
             }
@@ -159,6 +169,7 @@ mod tests {
             "postgres://me:secret@host/x?schema=1a",
             "postgres://me:secret@host/x?connections=0",
             "postgres://me:secret@host/x?partitions=secret",
+            "postgres://me:secret@host/x?prepare=secret",
             "postgres://me:secret@host/x?secret=1",
             "postgres://me:se@secret@host/x",
             "postgres://me:secret@host/x?sslrootcert=/secret",

@@ -9,6 +9,7 @@ use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signat
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use tokio::time::error::Elapsed;
 use tokio::time::timeout_at;
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
@@ -31,6 +32,7 @@ pub(super) struct Database {
     pub(super) schema: String,
     pub(super) partitions: u32,
     pub(super) patience: Duration,
+    prepare: bool,
     /// Appends of which it is not known whether they were written.
     pub(super) unresolved: Unresolved,
 }
@@ -55,8 +57,19 @@ impl Database {
             .timeouts(Timeouts { wait: limit, create: limit, recycle: limit })
             .build()
             .map_err(|error| StoreError::Backend { place: settings.place.clone(), source: Box::new(error) })?;
-        let Settings { place, schema, partitions, .. } = settings;
-        Ok(Database { pool, tls, place, schema, partitions, patience, unresolved: Unresolved::default() })
+        let Settings { place, schema, partitions, prepare, .. } = settings;
+        Ok(Database { pool, tls, place, schema, partitions, patience, prepare, unresolved: Unresolved::default() })
+    }
+
+    /// Runs a statement that may be run again, and whose text is always the same.
+    pub(super) async fn fixed(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, StoreError> {
+        let tries = &mut Tries::new(self.patience);
+        loop {
+            match self.try_fixed(tries, sql, params).await {
+                Err(failure) if failure.may_pass() && tries.again().await => {}
+                done => return done.map_err(|failure| explain(&self.place, self.patience, failure)),
+            }
+        }
     }
 
     /// Runs a statement that may be run again, and returns its rows.
@@ -82,7 +95,33 @@ impl Database {
     /// Runs a statement once.
     pub(super) async fn try_rows(&self, tries: &Tries, sql: &str, params: Params<'_>) -> Result<Vec<Row>, Failure> {
         let client = self.client(tries).await?;
-        match timeout_at(tries.deadline, client.query_typed(sql, params)).await {
+        let rows = timeout_at(tries.deadline, client.query_typed(sql, params)).await;
+        self.in_time(client, rows)
+    }
+
+    /// Runs a statement once, whose text is always the same. If the URL asks for it, it is prepared by the first call of
+    /// each connection.
+    pub(super) async fn try_fixed(&self, tries: &Tries, sql: &str, params: Params<'_>) -> Result<Vec<Row>, Failure> {
+        if !self.prepare {
+            return self.try_rows(tries, sql, params).await;
+        }
+        let client = self.client(tries).await?;
+        let (values, types): (Vec<_>, Vec<_>) = params.iter().map(|(value, of)| (*value, of.clone())).unzip();
+        let rows = async {
+            let statement = client.prepare_typed_cached(sql, &types).await?;
+            client.query(&statement, &values).await
+        };
+        let rows = timeout_at(tries.deadline, rows).await;
+        self.in_time(client, rows)
+    }
+
+    /// The rows of an answer, if there was one in time.
+    fn in_time(
+        &self,
+        client: Object,
+        rows: Result<Result<Vec<Row>, tokio_postgres::Error>, Elapsed>,
+    ) -> Result<Vec<Row>, Failure> {
+        match rows {
             Ok(rows) => Ok(rows?),
             Err(_) => {
                 self.give_up(client);

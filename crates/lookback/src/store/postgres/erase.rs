@@ -67,7 +67,7 @@ async fn once(database: &Database, tries: &Tries, params: Params<'_>, known: &mu
 }
 
 /// How many records a transaction replaces.
-const TOMBSTONES: usize = 1_000;
+const TOMBSTONES: usize = 10_000;
 
 /// Puts tombstones in the place of records, and deletes their texts.
 pub(super) async fn replace(

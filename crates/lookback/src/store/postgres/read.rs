@@ -30,7 +30,7 @@ pub(super) async fn spans(
     );
     let (first, last): (Vec<i64>, Vec<i64>) = spans.iter().map(|span| (signed(span.start), signed(span.end))).unzip();
     let rows = database
-        .rows(
+        .fixed(
             &sql,
             &[
                 (&scope.as_str(), Type::TEXT),
@@ -107,7 +107,7 @@ pub(super) async fn tail(
          SELECT length, head.checkpoint, position, checksum, body FROM head
          LEFT JOIN {schema}.entries ON log = id AND position >= coalesce(head.checkpoint, 0) ORDER BY position"
     );
-    let rows = database.rows(&sql, &[(&scope.as_str(), Type::TEXT), (&log.as_str(), Type::TEXT)]).await?;
+    let rows = database.fixed(&sql, &[(&scope.as_str(), Type::TEXT), (&log.as_str(), Type::TEXT)]).await?;
     let Some(first) = rows.first() else { return Ok(None) };
     let (length, checkpoint): (i64, Option<i64>) = (get(database, first, 0)?, get(database, first, 1)?);
     let head = Head::new(unsigned(length), checkpoint.map(unsigned));

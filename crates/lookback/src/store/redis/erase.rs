@@ -48,6 +48,9 @@ pub(super) async fn replace(
     log: &LogName,
     tombstones: &[Tombstone],
 ) -> Result<(), StoreError> {
+    if tombstones.is_empty() {
+        return Ok(());
+    }
     let Keys { log: key, records, texts, .. } = Keys::of(&server.prefix, scope, log);
     let mut wanted: HashMap<u64, Option<(usize, Text)>> =
         tombstones.iter().map(|tombstone| (tombstone.position, None)).collect();

@@ -158,3 +158,36 @@ fn a_vacuum_finishes_what_was_broken_off_and_gives_space_back() {
     assert!(bytes.len() < 100_000 && !bytes.windows(6).any(|part| part == b"secret"));
     assert!(block_on(store.check()).unwrap().is_empty());
 }
+
+#[test]
+fn a_vacuum_of_files_removes_what_dead_processes_have_left_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = FileStore::open(folder.path()).unwrap();
+    let odd = name("x.lookback-tmp");
+    let tenant = store.scoped(&"acme".parse().unwrap()).unwrap();
+    for store in [&store as &dyn Store, &*tenant] {
+        block_on(store.append(&odd, 0, vec![Record::new("{}")], None)).unwrap();
+    }
+    let of_tenant = std::fs::read_dir(folder.path().join("tenants")).unwrap().next().unwrap().unwrap().path();
+    let left: Vec<_> = [folder.path(), &of_tenant]
+        .iter()
+        .flat_map(|root| [root.join("memory/dead"), root.join("index/dead"), root.join("memory/x.lookback-tmp")])
+        .map(|folder| folder.join("turns.lookback-tmp"))
+        .collect();
+    for file in &left {
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, "secret").unwrap();
+    }
+    let foreign = folder.path().join("memory/dead/notes.txt");
+    std::fs::write(&foreign, "somebody else's").unwrap();
+    block_on(store.vacuum()).unwrap();
+    assert!(left.iter().all(|file| !file.exists()));
+    assert!(foreign.exists());
+    assert_eq!(block_on(store.list("")).unwrap().len(), 1);
+    assert_eq!(block_on(tenant.list("")).unwrap().len(), 1);
+    // So does the erasure of a log that was never completed.
+    std::fs::create_dir_all(left[0].parent().unwrap()).unwrap();
+    std::fs::write(&left[0], "secret").unwrap();
+    assert_eq!(block_on(store.delete(&[name("dead")])).unwrap(), 0);
+    assert!(!left[0].exists());
+}
