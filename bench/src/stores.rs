@@ -32,11 +32,12 @@ pub fn run() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
     let (postgres, redis) = (postgres::Server::new(), redis::Server::new());
-    let database = postgres.database();
+    let (database, prepared) = (postgres.database(), postgres.database());
     let kinds: Vec<(&str, String, Floor)> = vec![
         ("SQLite", format!("sqlite:{}", path("s.db").display()), sqlite(&path("raw.db"))),
         ("files", format!("files:{}", path("files").display()), file(&path("raw.jsonl"))),
         ("PostgreSQL", database.clone(), of_postgres(&database)),
+        ("  prepared", format!("{prepared}?prepare=yes"), of_postgres(&prepared)),
         ("Redis", redis.url(), of_redis(redis.port)),
     ];
     println!("A durable append of one message of {MESSAGE} bytes, beside one raw insert in the same engine\n");

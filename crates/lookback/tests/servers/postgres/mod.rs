@@ -24,6 +24,10 @@ fn connect(url: &str) -> PostgresStore {
 #[test]
 fn a_store_in_postgres_conforms() {
     block_on(conformance::conforms(&connect(&Server::shared().database())));
+    let prepared = format!("{}?prepare=yes", Server::shared().database());
+    block_on(conformance::conforms(&connect(&prepared)));
+    let stores: Vec<Arc<dyn Store>> = (0..4).map(|_| Arc::new(connect(&prepared)) as Arc<dyn Store>).collect();
+    conformance::keeps_every_append(&stores, 25);
 }
 
 #[test]
