@@ -50,7 +50,8 @@ impl Transcript {
     pub fn view(&self, end: Position) -> Option<View> {
         let at = |position: Position| self.entries.get(usize::try_from(position).ok()?);
         // Only the newest branch matters: it says from which earlier point the fold continues.
-        let newest = (0..end).rev().find_map(|position| match at(position)? {
+        // What was before an erasure is in the checkpoint with which it was announced.
+        let newest = (self.erased_before()..end).rev().find_map(|position| match at(position)? {
             Entry::Branch { at } => Some((position, *at)),
             _ => None,
         });

@@ -183,7 +183,8 @@ impl Session {
             at = page.end;
         }
         plan.tombstones.push((self.name.clone(), tombstones));
-        let summaries = old_summaries(&*self.store, &self.name, until).await?;
+        let (summaries, bytes) = old_summaries(&*self.store, &self.name, self.view(), until).await?;
+        plan.contents.bytes += bytes;
         plan.tombstones.extend(summaries.into_iter().filter(|(_, tombstones)| !tombstones.is_empty()));
         Ok(plan)
     }

@@ -62,7 +62,7 @@ pub async fn keeps_names_apart(store: &dyn Store, count: usize) {
 }
 
 /// A name of one to eight pieces, or a long one of many.
-fn hostile(number: u64) -> String {
+pub(super) fn hostile(number: u64) -> String {
     let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x2545_f491_4f6c_dd1d;
     let mut next = |below: usize| {
         state ^= state << 13;

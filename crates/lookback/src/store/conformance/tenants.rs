@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::names::hostile;
 use super::{name, record};
 use crate::search::Query;
 use crate::store::{Store, Tenant};
@@ -15,7 +16,9 @@ pub async fn keeps_tenants_apart(store: &dyn Store) {
     let longest = "x".repeat(Tenant::LONGEST);
     let mut tenants: Vec<Tenant> =
         names.into_iter().chain([longest.as_str()]).map(|name| name.parse().unwrap()).collect();
+    tenants.extend((0..40).filter_map(|number| hostile(number).parse::<Tenant>().ok()));
     tenants.sort();
+    tenants.dedup();
     let log = name("log");
     let scoped = |tenant: &Tenant| store.scoped(tenant).unwrap();
     assert_eq!(store.tenants().await.unwrap(), []);

@@ -7,7 +7,7 @@
 //! texts    (log, number, position, time, terms)                          one row for each record with a text
 //! ```
 //!
-//! Every call but a search and an erasure is one statement, and so one round trip. Statements are not prepared, and nothing is kept
+//! Every call but a search and an erasure is one statement, and so one round trip. Unless the URL asks for it, statements are not prepared, and nothing is kept
 //! in a session of the server, so that a pooler may give each transaction another connection. The keys of `entries` and
 //! `texts` begin with the log: they can be partitioned by it.
 //!

@@ -100,16 +100,19 @@ pub(super) fn replace(
 
 /// Deletes the texts of these records from the index. Returns `false` if they have none.
 fn delete_texts_of(transaction: &Transaction<'_>, log: i64, records: &BTreeSet<i64>) -> rusqlite::Result<bool> {
-    let (Some(texts), Some(last)) = (texts_of(log), records.last()) else { return Ok(false) };
+    let (Some(texts), Some(first), Some(last)) = (texts_of(log), records.first(), records.last()) else {
+        return Ok(false);
+    };
     let mut found: Vec<i64> = Vec::new();
     {
-        // The texts are in the order of their records.
-        let sql = "SELECT id, position FROM texts WHERE id BETWEEN ?1 AND ?2 ORDER BY id";
+        // The texts are in the order of their records, and a log has no more of them than records.
+        let end = texts.start().saturating_add(*last).min(*texts.end());
+        let sql = "SELECT id, position FROM texts WHERE id BETWEEN ?1 AND ?2 ORDER BY id DESC";
         let mut all = transaction.prepare_cached(sql)?;
-        let mut all = all.query((texts.start(), texts.end()))?;
+        let mut all = all.query((texts.start(), end))?;
         while let Some(row) = all.next()? {
             let position: i64 = row.get(1)?;
-            if position > *last {
+            if position < *first {
                 break;
             }
             if records.contains(&position) {

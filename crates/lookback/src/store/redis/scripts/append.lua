@@ -60,9 +60,12 @@ if name ~= '' then
     end
 end
 if ARGV[4] ~= '' then
-    -- All at the same moment.
+    -- All at the same moment. What has no time is no use of the session, and leaves it its moment.
     local now = redis.call('TIME')
     local moment = string.format('%.0f', now[1] * 1000 + math.floor(now[2] / 1000) + ARGV[4])
+    if time == '' and length ~= '0' then
+        moment = redis.call('PEXPIRETIME', log)
+    end
     for i = 1, expiring do
         redis.call('PEXPIREAT', KEYS[i], moment)
     end
