@@ -52,6 +52,7 @@ const NOT_RUN: [(&str, &[&str]); 7] = [
         &[
             "cargo run --release --manifest-path bench/Cargo.toml stores",
             "cargo run --release --manifest-path bench/Cargo.toml scale",
+            "cargo run --release --manifest-path bench/Cargo.toml model",
             "cargo run --release --manifest-path bench/Cargo.toml trips",
             "cargo run --release --manifest-path bench/Cargo.toml",
             "cargo run --release --manifest-path bench/Cargo.toml corpus transcripts.jsonl.gz docs/front.svg",

@@ -7,7 +7,8 @@ mod postgres;
 #[allow(dead_code)]
 mod redis;
 
-use std::process::{Command, Output};
+use std::io::Write;
+use std::process::{Command, Output, Stdio};
 
 const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/session.jsonl");
 
@@ -28,10 +29,31 @@ fn printed(store: &str, arguments: &[&str]) -> String {
     text(&done.stdout)
 }
 
+/// What the MCP server answers when a tool is called.
+fn asked(store: &str, call: &str) -> String {
+    let mut server = Command::new(env!("CARGO_BIN_EXE_lookback"))
+        .args(["mcp", "--session", "replay/session"])
+        .env("LOOKBACK_STORE", store)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let client = r#"{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"test","version":"0"}}"#;
+    let said = format!(
+        "{{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{client}}}\n\
+         {{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}}\n\
+         {{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{call}}}\n"
+    );
+    server.stdin.take().unwrap().write_all(said.as_bytes()).unwrap();
+    let done = server.wait_with_output().unwrap();
+    String::from_utf8(done.stdout).unwrap()
+}
+
 #[test]
 fn commands_print_the_same_with_every_store() {
     let folder = tempfile::tempdir().unwrap();
     let sqlite = format!("sqlite:{}", folder.path().join("s.db").display());
+    let files = format!("files:{}", folder.path().join("files").display());
     let (postgres, redis) = (postgres::Server::shared().database(), redis::Server::shared().url());
     for arguments in [
         &["replay", RECORDING, "--json"][..],
@@ -43,12 +65,29 @@ fn commands_print_the_same_with_every_store() {
         &["sessions", "search", "late stand", "--session", "replay/session"],
         &["recall", "replay/session", "--entry", "70"],
         &["recall", "replay/session", "late stand"],
+        &["store", "stats", "--json"],
+        &["store", "verify", "--json"],
+        &["sessions", "import", RECORDING],
+        &["sessions", "erase", "--older-than", "1h", "--json"],
+        &["sessions", "erase", "--older-than", "1h", "--yes", "--json"],
+        &["recall", "replay/session", "--from", "0", "--to", "9"],
+        &["store", "vacuum"],
     ] {
         let expected = printed(&sqlite, arguments);
-        assert_eq!(printed(&postgres, arguments), expected, "{arguments:?}");
-        assert_eq!(printed(&redis, arguments), expected, "{arguments:?}");
+        for store in [&files, &postgres, &redis] {
+            assert_eq!(printed(store, arguments), expected, "{store} {arguments:?}");
+        }
     }
-    for store in [&sqlite, &postgres, &redis] {
+    for store in [&sqlite, &files, &postgres, &redis] {
+        let copy =
+            format!("files:{}", folder.path().join(store.split(':').next().unwrap().to_owned() + "-copy").display());
+        assert!(lookback("", &["store", "migrate", store, &copy]).status.success());
+        assert_eq!(
+            printed(&copy, &["sessions", "export", "session"]),
+            printed(&sqlite, &["sessions", "export", "session"])
+        );
+        let answer = asked(store, r#"{"name":"recall","arguments":{"entry":70}}"#);
+        assert!(answer.contains("#70"), "{answer}");
         printed(store, &["facts", "add", "--shared", "preference", "Use pnpm, not npm."]);
         assert!(printed(store, &["facts", "list"]).contains("Use pnpm, not npm."));
         assert!(printed(store, &["sessions", "list"]).contains("replay/session"));

@@ -1,6 +1,6 @@
 //! What a network and a server can do to an append: nothing that was acknowledged is lost, and nothing is there twice.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_lite::future::block_on;
@@ -8,6 +8,7 @@ use lookback::store::{EncryptedStore, Key, Record};
 use lookback::{Limits, Message, Policy, Session, Settings, Store, StoreError};
 
 use crate::backend::{Backend, length, name};
+use crate::processes::KILLS;
 use crate::proxy::{Cut, Proxy};
 
 /// How long a store waits that is to give up, and how long its answer takes then, in milliseconds. Other tests may keep the
@@ -26,7 +27,7 @@ pub(crate) fn an_append_whose_connection_is_cut_is_done_once(server: &dyn Backen
     let log = name("cut");
     let mut at = 0;
     for round in 0..30 {
-        for cut in [Cut::Request, Cut::Midway, Cut::Answer] {
+        for cut in [Cut::Request, Cut::Midway, Cut::Answer, Cut::MidAnswer] {
             proxy.cut(cut);
             block_on(store.append(&log, at, records(&format!("{round} {cut:?}")), None)).unwrap();
             assert!(proxy.has_cut());
@@ -143,22 +144,57 @@ pub(crate) fn a_server_that_restarts_holds_a_store_up_and_loses_nothing(server: 
     assert!(written > 10 && bodies == expected);
 }
 
+/// It is killed five times, or as often as the variable says, while somebody writes.
 pub(crate) fn a_server_that_is_killed_has_all_that_it_acknowledged(server: &dyn Backend) {
+    let kills: u64 = std::env::var(KILLS).map_or(5, |kills| kills.parse().unwrap());
     let url = server.empty();
-    let store = server.connect_with(&url, Duration::from_secs(20)).unwrap();
+    let store = server.connect_with(&url, Duration::from_secs(30)).unwrap();
     let log = name("killed");
-    let mut at = 0;
-    for round in 0..5 {
-        for _ in 0..20 {
-            block_on(store.append(&log, at, records(&format!("n{at}")), None)).unwrap();
-            at += 1;
+    let (done, written) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let writing = scope.spawn(|| {
+            while !done.load(Ordering::SeqCst) {
+                let at = written.load(Ordering::SeqCst);
+                block_on(store.append(&log, at, records(&format!("n{at}")), None)).unwrap();
+                written.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        let mut random = 7_u64;
+        for _ in 0..kills {
+            let before = written.load(Ordering::SeqCst);
+            while written.load(Ordering::SeqCst) < before + 3 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            std::thread::sleep(Duration::from_micros((random >> 33) % 30_000));
+            server.signal("KILL");
+            server.stop();
+            server.start();
         }
-        server.signal("KILL");
-        server.stop();
-        server.start();
-        assert_eq!(length(&*store, &log), at, "round {round}");
-    }
-    assert_eq!(block_on(store.read(&log, 0..u64::MAX)).unwrap().len() as u64, at);
+        done.store(true, Ordering::SeqCst);
+        writing.join().unwrap();
+    });
+    let written = written.load(Ordering::SeqCst);
+    let bodies = block_on(store.read(&log, 0..u64::MAX)).unwrap();
+    let expected: Vec<String> = (0..written).map(|at| records(&format!("n{at}"))[0].body.clone()).collect();
+    assert!(bodies == expected, "{} of {written}", bodies.len());
+    println!("{kills} kills, {written} appends");
+}
+
+pub(crate) fn a_server_that_is_paused_for_ten_seconds_is_waited_for(server: &dyn Backend) {
+    let url = server.empty();
+    let store = server.connect_with(&url, Duration::from_secs(30)).unwrap();
+    let log = name("paused");
+    block_on(store.append(&log, 0, records("zero"), None)).unwrap();
+    server.signal("STOP");
+    std::thread::scope(|scope| {
+        let append = scope.spawn(|| block_on(store.append(&log, 1, records("one"), None)));
+        std::thread::sleep(Duration::from_secs(10));
+        assert!(!append.is_finished());
+        server.signal("CONT");
+        append.join().unwrap().unwrap();
+    });
+    assert_eq!(length(&*store, &log), 2);
 }
 
 pub(crate) fn a_server_that_hangs_is_waited_for_and_no_longer(server: &dyn Backend) {
@@ -219,6 +255,7 @@ macro_rules! faults {
             a_server_that_restarts_holds_a_store_up_and_loses_nothing,
             a_server_that_is_killed_has_all_that_it_acknowledged,
             a_server_that_hangs_is_waited_for_and_no_longer,
+            a_server_that_is_paused_for_ten_seconds_is_waited_for,
         ]);
     };
     ($made:expr, [$($test:ident,)*]) => {

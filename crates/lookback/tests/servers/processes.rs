@@ -26,7 +26,7 @@ use crate::{postgres, redis};
 const WORK: &str = "LOOKBACK_TEST_WORK";
 const URL: &str = "LOOKBACK_TEST_URL";
 /// How many processes are killed on each store.
-const KILLS: &str = "LOOKBACK_KILLS";
+pub(crate) const KILLS: &str = "LOOKBACK_KILLS";
 
 /// The URLs of empty stores of every kind, and what keeps them.
 pub(crate) fn stores() -> (Vec<String>, tempfile::TempDir) {
@@ -267,6 +267,11 @@ fn a_process_that_is_killed_while_it_erases_leaves_nothing_half_erased() {
                         block_on(session.erase(&OldContents::default().before(i64::MAX))).unwrap();
                         assert_eq!(block_on(session.history()).unwrap().len(), 3, "{url}: {name}");
                     }
+                }
+                let is_local = url.starts_with("sqlite") || url.starts_with("files");
+                if name.starts_with("erased") && is_local {
+                    let secret = format!("secret of {name}");
+                    assert_eq!(holding(folder.path(), &secret), Vec::<PathBuf>::new(), "{url}");
                 }
                 if left > 0 {
                     let window = block_on(session.window()).unwrap().to_json().unwrap();

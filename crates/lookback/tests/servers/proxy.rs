@@ -16,6 +16,8 @@ pub(crate) enum Cut {
     Midway = 2,
     /// After the server has done it, and before the answer is back.
     Answer = 3,
+    /// After the first byte of the answer.
+    MidAnswer = 4,
 }
 
 #[derive(Default)]
@@ -26,6 +28,8 @@ struct State {
     trips: AtomicUsize,
     /// Whether the last bytes went to the server.
     asked: AtomicBool,
+    /// Whether a byte of the answer goes on before the connection is cut.
+    begins_answer: AtomicBool,
 }
 
 pub(crate) struct Proxy {
@@ -81,7 +85,13 @@ fn forward(client: TcpStream, server: TcpStream, state: &Arc<State>) {
     let back = std::thread::spawn(move || {
         let mut bytes = vec![0; 1 << 16];
         while let Ok(length) = answers.read(&mut bytes) {
-            if length == 0 || closed.load(Ordering::SeqCst) {
+            if length == 0 {
+                break;
+            }
+            if closed.load(Ordering::SeqCst) {
+                if shared.begins_answer.swap(false, Ordering::SeqCst) {
+                    let _ = to_client.write_all(&bytes[..1]);
+                }
                 break;
             }
             std::thread::sleep(Duration::from_millis(shared.delay.load(Ordering::SeqCst)));
@@ -107,13 +117,15 @@ fn forward(client: TcpStream, server: TcpStream, state: &Arc<State>) {
             2 => length / 2,
             _ => length,
         };
-        if cut == Cut::Answer as usize {
+        let in_answer = cut == Cut::Answer as usize || cut == Cut::MidAnswer as usize;
+        if in_answer {
+            state.begins_answer.store(cut == Cut::MidAnswer as usize, Ordering::SeqCst);
             closing.store(true, Ordering::SeqCst);
         }
         if to_server.write_all(&bytes[..sent]).is_err() {
             break;
         }
-        if cut == Cut::Answer as usize {
+        if in_answer {
             // The server answers when it is done. The answer is read above, and goes nowhere.
             let _ = back.join();
             let _ = requests.shutdown(Shutdown::Both);

@@ -232,6 +232,11 @@ fn a_flipped_bit_in_sqlite_never_changes_what_is_read_of_a_record() {
         };
         *counts.entry(format!("{found:?}")).or_insert(0) += 1;
         assert_ne!(found, Seen::Altered, "byte {at}, bit {bit}");
+        if found == Seen::Hidden {
+            let store = SqliteStore::open(&path).unwrap();
+            let is_well = block_on(verify(&store, |_| {})).is_ok_and(|verified| verified.faults.is_empty());
+            assert!(!is_well, "byte {at}, bit {bit}");
+        }
     }
     println!("{counts:?}");
 }

@@ -120,6 +120,15 @@ impl Server {
         format!("postgres://me@127.0.0.1:{}/{database}", self.port)
     }
 
+    /// The process of the server, and those that it has started.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        let pid = fs::read_to_string(self.folder.path().join("data/postmaster.pid")).unwrap();
+        let pid = pid.lines().next().unwrap().to_owned();
+        let children = Command::new("pgrep").args(["-P", &pid]).output().unwrap().stdout;
+        let children = String::from_utf8(children).unwrap();
+        [pid.as_str()].into_iter().chain(children.split_whitespace()).map(|pid| pid.parse().unwrap()).collect()
+    }
+
     /// Runs a statement by `psql`, and returns what it prints.
     pub(crate) fn sql(&self, database: &str, sql: &str) -> String {
         self.try_sql(database, sql).unwrap_or_else(|error| panic!("{sql}: {error}"))
@@ -164,12 +173,7 @@ impl Backend for Server {
     }
 
     fn signal(&self, signal: &str) {
-        let pid = fs::read_to_string(self.folder.path().join("data/postmaster.pid")).unwrap();
-        let pid = pid.lines().next().unwrap().to_owned();
-        let children = Command::new("pgrep").args(["-P", &pid]).output().unwrap().stdout;
-        let children = String::from_utf8(children).unwrap();
-        let mut kill = Command::new("kill");
-        kill.arg(format!("-{signal}")).arg(&pid).args(children.split_whitespace());
-        assert!(kill.status().unwrap().success());
+        let processes = self.processes().into_iter().map(|process| process.to_string());
+        let _ = Command::new("kill").arg(format!("-{signal}")).args(processes).status();
     }
 }

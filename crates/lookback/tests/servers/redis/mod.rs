@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use futures_lite::future::block_on;
 use lookback::memory::Memory;
+use lookback::session::OldContents;
 use lookback::store::{Record, Risk, conformance};
-use lookback::{Message, RedisStore, Session, Store};
+use lookback::{Limits, Message, Policy, RedisStore, Session, Settings, Store};
 
 use self::server::Server;
 use crate::backend::name;
@@ -61,6 +62,32 @@ fn a_session_that_is_not_used_expires_with_its_facts() {
         let mut session = Session::open(store.clone(), "chat", Default::default()).await.unwrap();
         session.push(Message::user("plum")).await.unwrap();
         assert_eq!(store.list("").await.unwrap().len(), 1);
+    });
+}
+
+#[test]
+fn an_erasure_of_old_contents_lets_a_session_expire_no_later() {
+    let server = Server::shared();
+    let url = server.url();
+    let store = Arc::new(connect(&format!("{url}&ttl=1h")));
+    let prefix = url.split_once("prefix=").unwrap().1;
+    let settings = Settings::default().policy(Policy { limits: Limits::messages(2), ..Policy::unlimited() });
+    block_on(async {
+        let mut session = Session::open(store.clone(), "chat", settings).await.unwrap();
+        session.extend((0..9).map(|n| Message::user(format!("apple {n}"))).collect()).await.unwrap();
+        session.window().await.unwrap();
+        let moments = || {
+            let keys = ["", ":records", ":checkpoints", ":texts"].map(|of| format!("{prefix}{{|chat}}{of}"));
+            keys.map(|key| server.cli(&["PEXPIRETIME", &key]))
+        };
+        let before = moments();
+        std::thread::sleep(Duration::from_millis(20));
+        let erased = session.erase(&OldContents::default().before(i64::MAX)).await.unwrap();
+        assert_eq!(erased.messages, 7);
+        let after = moments();
+        assert_eq!([&after[0], &after[1], &after[2], &after[3]], [&before[0]; 4], "{before:?}");
+        session.push(Message::user("pear")).await.unwrap();
+        assert_ne!(moments()[0], before[0]);
     });
 }
 
