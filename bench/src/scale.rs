@@ -20,8 +20,8 @@ pub fn run() {
     println!("Each call opens one of the sessions at random, pushes a message of 1,000 bytes, and makes a window.");
     println!("Each process has {THREADS} threads and works for {SECONDS} s.\n");
     println!(
-        "{:<12} {:>10} {:>10} {:>12} {:>10} {:>10}",
-        "store", "sessions", "processes", "calls/s", "p50, ms", "p99, ms"
+        "{:<12} {:>10} {:>10} {:>12} {:>10} {:>10} {:>12} {:>12} {:>12}",
+        "store", "sessions", "processes", "calls/s", "p50, ms", "p99, ms", "connections", "server, MB", "clients, MB"
     );
     for (kind, url) in [
         ("SQLite", format!("sqlite:{}", folder.path().join("s.db").display())),
@@ -34,6 +34,14 @@ pub fn run() {
             make(&url, made, sessions);
             made = sessions;
             let workers: Vec<_> = (0..processes).map(|number| start(&url, sessions, number)).collect();
+            // In the middle of the work.
+            std::thread::sleep(Duration::from_secs(SECONDS) / 2);
+            let (connections, server) = match kind {
+                "PostgreSQL" => (postgres.connections(), postgres.memory()),
+                "Redis" => (redis.connections(), redis.memory()),
+                _ => (0, 0),
+            };
+            let clients: u64 = workers.iter().map(|worker| memory(worker.id())).sum();
             let mut times: Vec<u64> = Vec::new();
             for worker in workers {
                 let output = worker.wait_with_output().expect("a worker");
@@ -44,19 +52,46 @@ pub fn run() {
             times.sort_unstable();
             let at = |part: usize| times[(times.len() - 1) * part / 100] as f64 / 1e3;
             println!(
-                "{kind:<12} {sessions:>10} {processes:>10} {:>12} {:>10.2} {:>10.2}",
+                "{kind:<12} {sessions:>10} {processes:>10} {:>12} {:>10.2} {:>10.2} {connections:>12} {:>12.0} {:>12.0}",
                 times.len() as u64 / SECONDS,
                 at(50),
-                at(99)
+                at(99),
+                server as f64 / 1e6,
+                clients as f64 / 1e6
             );
         }
     }
-    println!(
-        "\nPostgreSQL: {}",
-        postgres.sql("postgres", "SELECT count(*) FROM pg_stat_activity WHERE datname IS NOT NULL")
-    );
-    let memory = redis.cli(&["INFO", "memory"]);
-    println!("Redis: {}", memory.lines().find(|line| line.starts_with("used_memory_human")).unwrap_or_default());
+}
+
+/// The memory of a process that is its own, and its share of what it has with others, in bytes.
+pub fn memory(process: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{process}/smaps_rollup")).unwrap_or_default();
+    let kilobytes = text.lines().find_map(|line| line.strip_prefix("Pss:")?.trim().strip_suffix(" kB"));
+    kilobytes.and_then(|number| number.trim().parse::<u64>().ok()).unwrap_or(0) * 1_024
+}
+
+impl postgres::Server {
+    fn connections(&self) -> u64 {
+        // But for the one that asks.
+        let asked = "SELECT count(*) - 1 FROM pg_stat_activity WHERE backend_type = 'client backend'";
+        self.sql("postgres", asked).parse().expect("a number")
+    }
+
+    fn memory(&self) -> u64 {
+        self.processes().into_iter().map(memory).sum()
+    }
+}
+
+impl redis::Server {
+    fn connections(&self) -> u64 {
+        self.cli(&["CLIENT", "LIST"]).lines().count() as u64 - 1
+    }
+
+    fn memory(&self) -> u64 {
+        let info = self.cli(&["INFO", "memory"]);
+        let used = info.lines().find_map(|line| line.strip_prefix("used_memory:"));
+        used.expect("a size").trim().parse().expect("a number")
+    }
 }
 
 fn name(number: usize) -> LogName {
