@@ -104,7 +104,7 @@ impl Session {
     /// let erased = session.erase(&OldContents::default().before(i64::MAX)).await?;
     /// assert_eq!(erased.messages, 1);
     /// assert!(session.search("pin", 9).await?.is_empty());
-    /// assert_eq!(session.window().await?.messages().len(), 2);
+    /// assert_eq!(session.view().messages().count(), 2);
     /// # Ok::<(), lookback::Error>(())
     /// # }).unwrap();
     /// ```
