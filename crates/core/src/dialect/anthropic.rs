@@ -47,6 +47,7 @@ const PAIRING: PairingRules = PairingRules {
     duplicate_call: AM3,
     results_first: Some(AM2),
     unique_in_request: true,
+    adjacent: true,
 };
 
 const PARTS: PartRules = PartRules { blank: AM4, trailing_space: AM4, id: AM3, arguments: AM3, valid_id };
@@ -62,6 +63,8 @@ const QUIRKS: Quirks = Quirks {
     system_follows_user: true,
     refuses_empty_error: true,
     has_refused_members: |_| false,
+    results_by_name: false,
+    binds_reasoning: true,
 };
 
 const BLOCKS: BlockFormat = BlockFormat { dialect: Dialect::Anthropic, edit, marker: cache_marker::MEMBER };
@@ -71,10 +74,12 @@ pub(super) static FORMAT: Format = Format {
     rules: RULES,
     quirks: QUIRKS,
     sayings: provider_error::ANTHROPIC,
+    messages: "messages",
     system: Some("system"),
     tools: "tools",
     known: KNOWN,
     whole: &["input", cache_marker::MEMBER],
+    is_piece: |_| false,
     decode,
     render,
     encode: |preamble, shown| blocks::encode(&BLOCKS, preamble, shown),
@@ -94,12 +99,13 @@ fn valid_id(id: &str) -> bool {
     !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-')
 }
 
-fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeError> {
-    Ok(match role {
+fn decode(raw: &RawValue) -> Result<Content, DecodeError> {
+    let fields = &super::fields(raw)?;
+    Ok(match &*super::role(fields)? {
         "user" => Content::User(parts(fields, user_part)?),
         "assistant" => Content::Assistant(parts(fields, assistant_part)?),
         "system" => Content::System(parts(fields, system_part)?),
-        _ => return Err(DecodeError::role(role, Dialect::Anthropic, "user, assistant and system")),
+        role => return Err(DecodeError::role(role, Dialect::Anthropic, "user, assistant and system")),
     })
 }
 
@@ -176,7 +182,7 @@ fn tool_result(fields: &Fields<'_>) -> Option<ToolResult> {
     let content = fields.get("content").filter(|content| content.get() != "null");
     let content = content.map(blocks::blocks).unwrap_or_default().into_iter().map(item).collect::<Option<_>>()?;
     let error = fields.get("is_error").is_some_and(|error| error.get() == "true");
-    Some(ToolResult { call_id: text(fields, "tool_use_id")?, content, error })
+    Some(ToolResult::of_items(text(fields, "tool_use_id")?, content).with_error(error))
 }
 
 fn media(fields: &Fields<'_>) -> Option<Media> {
@@ -377,9 +383,9 @@ fn check(request: &Request) -> Vec<Finding> {
     if let Some(first) = messages.first().filter(|first| first.role() != Role::User) {
         findings.push(AM1.at(0, "messages[0]".to_owned(), Problem::FirstMessage { role: first.role() }));
     }
-    for (index, message) in messages.iter().enumerate() {
-        let place = Place::of(index, message);
-        let path = |part| Dialect::Anthropic.path_at(&place, part);
+    for place in Place::all(messages) {
+        let Place { index, message, .. } = place;
+        let path = |part| Dialect::Anthropic.path(&place, part);
         let is_last = index + 1 == messages.len();
         let trailing_space = is_last.then(|| message.ends_in_space(|_| true)).flatten();
         if message.parts().next().is_none() {

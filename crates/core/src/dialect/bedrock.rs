@@ -46,6 +46,7 @@ const PAIRING: PairingRules = PairingRules {
     duplicate_call: BC7,
     results_first: Some(BC2),
     unique_in_request: true,
+    adjacent: true,
 };
 
 const PARTS: PartRules = PartRules { blank: BC4, trailing_space: BC5, id: BC7, arguments: BC5, valid_id };
@@ -61,6 +62,8 @@ const QUIRKS: Quirks = Quirks {
     system_follows_user: false,
     refuses_empty_error: true,
     has_refused_members: |_| false,
+    results_by_name: false,
+    binds_reasoning: true,
 };
 
 const BLOCKS: BlockFormat = BlockFormat { dialect: Dialect::Bedrock, edit, marker: cache_marker::BLOCK };
@@ -70,10 +73,12 @@ pub(super) static FORMAT: Format = Format {
     rules: RULES,
     quirks: QUIRKS,
     sayings: provider_error::BEDROCK,
+    messages: "messages",
     system: Some("system"),
     tools: "toolConfig",
     known: KNOWN,
     whole: &["input", "json", cache_marker::BLOCK],
+    is_piece: |_| false,
     decode,
     render,
     encode: |preamble, shown| blocks::encode(&BLOCKS, preamble, shown),
@@ -91,11 +96,12 @@ fn valid_id(id: &str) -> bool {
     (1..=64).contains(&id.len()) && id.bytes().all(allowed)
 }
 
-fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeError> {
-    Ok(match role {
+fn decode(raw: &RawValue) -> Result<Content, DecodeError> {
+    let fields = &super::fields(raw)?;
+    Ok(match &*super::role(fields)? {
         "user" => Content::User(parts(fields, user_part)?),
         "assistant" => Content::Assistant(parts(fields, assistant_part)?),
-        _ => return Err(DecodeError::role(role, Dialect::Bedrock, "user and assistant")),
+        role => return Err(DecodeError::role(role, Dialect::Bedrock, "user and assistant")),
     })
 }
 
@@ -180,7 +186,7 @@ fn tool_result(value: &RawValue) -> Option<ToolResult> {
     };
     let content = fields.get("content").and_then(json::array)?.into_iter().map(item).collect::<Option<_>>()?;
     let error = fields.text("status").is_some_and(|status| status == "error");
-    Some(ToolResult { call_id: owned(fields.text("toolUseId")?), content, error })
+    Some(ToolResult::of_items(fields.text("toolUseId")?, content).with_error(error))
 }
 
 /// The formats of pictures, with their media types.
@@ -418,11 +424,11 @@ fn check(request: &Request) -> Vec<Finding> {
     if let Some(first) = messages.first().filter(|first| !starts(first)) {
         findings.push(BC1.at(0, "messages[0]".to_owned(), Problem::FirstMessage { role: first.role() }));
     }
-    for (index, message) in messages.iter().enumerate() {
-        let place = Place::of(index, message);
+    for place in Place::all(messages) {
+        let Place { index, message, .. } = place;
         let is_last = index + 1 == messages.len();
         let trailing_space = is_last.then(|| message.ends_in_space(|_| true)).flatten();
-        let path = |part| Dialect::Bedrock.path_at(&place, part);
+        let path = |part| Dialect::Bedrock.path(&place, part);
         if messages.get(index + 1).is_some_and(|next| next.role() == message.role()) {
             findings.push(BC2.at(
                 index + 1,

@@ -211,8 +211,8 @@ fn results_first(dialect: Dialect, raw: &RawValue) -> Box<RawValue> {
 }
 
 /// Writes the path of a block.
-pub(super) fn path(place: &Place, part: usize) -> String {
-    format!("messages[{}].content[{part}]", place.message)
+pub(super) fn path(place: &Place<'_>, part: usize) -> String {
+    format!("messages[{}].content[{part}]", place.element)
 }
 
 /// Returns the blocks of a message. A string is one block of text.

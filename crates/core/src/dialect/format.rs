@@ -34,6 +34,8 @@ pub(super) struct Format {
     pub(super) quirks: Quirks,
     /// The provider's errors, in its own words.
     pub(super) sayings: &'static [Saying],
+    /// The member of a request body that holds the messages.
+    pub(super) messages: &'static str,
     /// The member of a request body that holds the system prompt; `None` if the system prompt is a message.
     pub(super) system: Option<&'static str>,
     /// The member of a request body that holds the tools.
@@ -42,8 +44,11 @@ pub(super) struct Format {
     pub(super) known: &'static [&'static str],
     /// Those of them that are copied or left out as a whole, so that nothing inside them can be lost.
     pub(super) whole: &'static [&'static str],
-    /// Reads the content of a message of this role.
-    pub(super) decode: fn(role: &str, message: &Fields<'_>) -> Result<Content, DecodeError>,
+    /// Returns whether an element of a request's list is a piece of what the model said at once. Neighbors of that kind
+    /// are one message.
+    pub(super) is_piece: fn(&RawValue) -> bool,
+    /// Reads the content of a message.
+    pub(super) decode: fn(&RawValue) -> Result<Content, DecodeError>,
     /// Writes a message that came in another dialect, or was built in Rust.
     pub(super) render: fn(&Message) -> Rendered,
     /// Writes the messages of a request. The cache markers of the preamble count too.
@@ -57,7 +62,7 @@ pub(super) struct Format {
     /// Finds the rules that a request breaks.
     pub(super) check: fn(&Request) -> Vec<Finding>,
     /// Writes the path of a part.
-    pub(super) path: fn(place: &Place, part: usize) -> String,
+    pub(super) path: fn(place: &Place<'_>, part: usize) -> String,
     /// Returns text that a message sends beside its parts.
     pub(super) beside_parts: fn(&Message) -> Option<String>,
 }

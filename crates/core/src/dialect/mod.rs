@@ -16,6 +16,7 @@ mod response;
 mod rules;
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use serde_json::value::RawValue;
 
@@ -45,18 +46,30 @@ pub struct Shown<'a> {
     pub edits: &'a [Edit],
 }
 
-/// The index of a message, and what the paths of its parts depend on. Computed once for all parts.
+/// The place of a message in a request, and what the paths of its parts depend on. Computed once for all parts.
 #[derive(Debug, Clone, Copy)]
-struct Place {
-    message: usize,
+struct Place<'a> {
+    /// The index of the message.
+    index: usize,
+    /// The index of its first element in the request's list.
+    element: usize,
+    message: &'a Message,
     first_call: Option<usize>,
     is_result: bool,
 }
 
-impl Place {
-    fn of(message: usize, value: &Message) -> Place {
-        let first_call = value.tool_calls().next().map(|(part, _)| part);
-        Place { message, first_call, is_result: value.tool_results().next().is_some() }
+impl<'a> Place<'a> {
+    /// Returns the places of a request's messages.
+    fn all(messages: &'a [Message]) -> impl Iterator<Item = Place<'a>> {
+        let mut element = 0;
+        messages.iter().enumerate().map(move |(index, message)| {
+            let first_call = message.tool_calls().next().map(|(part, _)| part);
+            let is_result = message.tool_results().next().is_some();
+            let elements = message.wire().and_then(|wire| json::array(&wire.raw)).map_or(1, |pieces| pieces.len());
+            let first = element;
+            element += elements;
+            Place { index, element: first, message, first_call, is_result }
+        })
     }
 }
 
@@ -83,6 +96,10 @@ pub(crate) struct Quirks {
     pub(crate) marks_errors: bool,
     /// A system message may only follow a user message, so the two are kept or dropped together.
     pub(crate) system_follows_user: bool,
+    /// A result may leave out the identifier of its call, and name only the tool.
+    pub(crate) results_by_name: bool,
+    /// Signed reasoning is valid only behind the messages that it was made after.
+    pub(crate) binds_reasoning: bool,
 }
 
 /// An error from reading a message.
@@ -141,10 +158,57 @@ impl Dialect {
     /// # Errors
     /// The same as [`Dialect::decode`].
     pub fn decode_raw(self, raw: &RawValue) -> Result<Message, DecodeError> {
-        let fields = json::Fields::read(raw).ok_or(DecodeError::NotAnObject)?;
-        let role = fields.text("role").ok_or_else(|| DecodeError::member("role", "a string"))?;
-        let content = (self.format().decode)(&role, &fields)?;
+        let content = (self.format().decode)(raw)?;
         Ok(Message::decoded(content, Wire { dialect: self, raw: raw.to_owned() }))
+    }
+
+    /// Returns which elements of a request's list each message is made of.
+    ///
+    /// In most dialects each element is a message. In OpenAI's Responses, what the model said at once comes in several
+    /// items, and these are one message: its JSON is the list of them.
+    ///
+    /// ```
+    /// use lookback_core::Dialect;
+    /// use serde_json::value::RawValue;
+    ///
+    /// let list = r#"[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello"}]"#;
+    /// let elements: Vec<&RawValue> = serde_json::from_str(list)?;
+    /// assert_eq!(Dialect::OpenAiChat.spans(&elements), [0..1, 1..2]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn spans(self, elements: &[&RawValue]) -> Vec<Range<usize>> {
+        let is_piece = self.format().is_piece;
+        let mut spans: Vec<Range<usize>> = Vec::with_capacity(elements.len());
+        let mut goes_on = false;
+        for (index, element) in elements.iter().enumerate() {
+            let is_piece = is_piece(element);
+            match spans.last_mut().filter(|_| goes_on && is_piece) {
+                Some(last) => last.end = index + 1,
+                None => spans.push(index..index + 1),
+            }
+            goes_on = is_piece;
+        }
+        spans
+    }
+
+    /// Reads the messages of a request's list.
+    ///
+    /// # Errors
+    /// Returns the index of the element that cannot be read, and why.
+    fn decode_list(self, elements: &[&RawValue]) -> Result<Vec<Message>, (usize, DecodeError)> {
+        let read = |span: Range<usize>| {
+            let pieces = elements.get(span.clone()).unwrap_or_default();
+            let [_, _, ..] = pieces else {
+                return pieces.first().map(|raw| self.decode_raw(raw).map_err(|fault| (span.start, fault)));
+            };
+            let together = self.decode_raw(&json::write_array(pieces.iter().copied()));
+            Some(together.map_err(|fault| {
+                // The fault is in one of them.
+                let single = span.clone().zip(pieces).find_map(|(at, raw)| Some((at, self.decode_raw(raw).err()?)));
+                single.unwrap_or((span.start, fault))
+            }))
+        };
+        self.spans(elements).into_iter().filter_map(read).collect()
     }
 
     /// Writes the messages of a request.
@@ -267,11 +331,7 @@ impl Dialect {
     }
 
     /// Returns the path of a part in a request, such as `messages[7].tool_calls[1]`.
-    pub fn path(self, index: usize, message: &Message, part: usize) -> String {
-        self.path_at(&Place::of(index, message), part)
-    }
-
-    fn path_at(self, place: &Place, part: usize) -> String {
+    fn path(self, place: &Place, part: usize) -> String {
         (self.format().path)(place, part)
     }
 
@@ -292,6 +352,16 @@ impl Dialect {
         let encoded = self.encode([Shown { message, edits }]).unwrap_or_default();
         encoded.iter().map(|raw| raw.get().len() as u64).sum()
     }
+}
+
+/// Reads a message that is an object.
+fn fields(raw: &RawValue) -> Result<json::Fields<'_>, DecodeError> {
+    json::Fields::read(raw).ok_or(DecodeError::NotAnObject)
+}
+
+/// Returns the role of a message, as the dialect spells it.
+fn role<'a>(fields: &'a json::Fields<'_>) -> Result<Cow<'a, str>, DecodeError> {
+    fields.text("role").ok_or_else(|| DecodeError::member("role", "a string"))
 }
 
 /// Removes a member from a message and returns its value, or `None` if the message has no such member. Every other

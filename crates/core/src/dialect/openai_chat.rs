@@ -43,6 +43,7 @@ const PAIRING: PairingRules = PairingRules {
     duplicate_call: OC4,
     results_first: None,
     unique_in_request: false,
+    adjacent: true,
 };
 
 const QUIRKS: Quirks = Quirks {
@@ -56,6 +57,8 @@ const QUIRKS: Quirks = Quirks {
     system_follows_user: false,
     refuses_empty_error: false,
     has_refused_members: has_empty_calls,
+    results_by_name: false,
+    binds_reasoning: false,
 };
 
 pub(super) static FORMAT: Format = Format {
@@ -81,10 +84,12 @@ pub(super) static FORMAT: Format = Format {
     rules: RULES,
     quirks: QUIRKS,
     sayings: provider_error::OPENAI_CHAT,
+    messages: "messages",
     system: None,
     tools: "tools",
     known: KNOWN,
     whole: &[],
+    is_piece: |_| false,
     decode,
     render,
     encode,
@@ -96,8 +101,9 @@ pub(super) static FORMAT: Format = Format {
     beside_parts: reasoning,
 };
 
-fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeError> {
-    Ok(match role {
+fn decode(raw: &RawValue) -> Result<Content, DecodeError> {
+    let fields = &super::fields(raw)?;
+    Ok(match &*super::role(fields)? {
         "system" | "developer" => Content::System(parts(fields, system_part)?),
         "user" => Content::User(parts(fields, user_part)?),
         "assistant" => {
@@ -114,9 +120,11 @@ fn decode(role: &str, fields: &Fields<'_>) -> Result<Content, DecodeError> {
         "tool" => {
             let id = fields.text("tool_call_id").ok_or_else(|| DecodeError::member("tool_call_id", "a string"))?;
             let content = self::parts(fields, result_item)?;
-            Content::User(vec![UserPart::ToolResult(ToolResult { call_id: id.into_owned(), content, error: false })])
+            Content::User(vec![UserPart::ToolResult(ToolResult::of_items(id, content))])
         }
-        _ => return Err(DecodeError::role(role, Dialect::OpenAiChat, "system, developer, user, assistant and tool")),
+        role => {
+            return Err(DecodeError::role(role, Dialect::OpenAiChat, "system, developer, user, assistant and tool"));
+        }
     })
 }
 
@@ -450,8 +458,8 @@ const KNOWN: &[&str] = &[
     "function.arguments",
 ];
 
-fn path(place: &Place, part: usize) -> String {
-    let index = place.message;
+fn path(place: &Place<'_>, part: usize) -> String {
+    let index = place.element;
     match place.first_call {
         Some(first) if part >= first => format!("messages[{index}].tool_calls[{}]", part - first),
         _ if place.is_result => format!("messages[{index}]"),
@@ -485,8 +493,8 @@ fn check(request: &Request) -> Vec<Finding> {
         return vec![OC0.at(0, "messages".to_owned(), Problem::NoMessages)];
     }
     let mut findings = pairing::check(Dialect::OpenAiChat, &PAIRING, messages);
-    for (index, message) in messages.iter().enumerate() {
-        let place = Place::of(index, message);
+    for place in Place::all(messages) {
+        let Place { index, message, .. } = place;
         for (part, call) in message.tool_calls().filter(|(_, call)| !call.has_object_arguments()) {
             findings.push(OC3.at(index, path(&place, part), Problem::BadArguments { id: call.id.clone() }));
         }

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::{Dialect, Finding, Place, Problem, Rule};
-use crate::message::{Message, PartRef};
+use crate::message::{Message, PartRef, ToolCall};
 use crate::wire::Role;
 
 /// The rule of a dialect that each fault of pairing breaks.
@@ -16,6 +16,8 @@ pub(super) struct PairingRules {
     pub(super) results_first: Option<Rule>,
     /// Whether identifiers must be unique in the request, not only in their message.
     pub(super) unique_in_request: bool,
+    /// Whether results stand directly behind their calls, with no other message between.
+    pub(super) adjacent: bool,
 }
 
 impl Rule {
@@ -34,19 +36,26 @@ struct OpenCalls<'a> {
 
 struct OpenCall<'a> {
     id: &'a str,
-    place: Place,
+    tool: &'a str,
+    place: Place<'a>,
     part: usize,
     answered: bool,
 }
 
 impl<'a> OpenCalls<'a> {
-    fn push(&mut self, id: &'a str, place: Place, part: usize) {
-        self.waiting.entry(id).or_default().push_back(self.calls.len());
-        self.calls.push(OpenCall { id, place, part, answered: false });
+    fn push(&mut self, call: &'a ToolCall, place: Place<'a>, part: usize) {
+        self.waiting.entry(&call.id).or_default().push_back(self.calls.len());
+        self.calls.push(OpenCall { id: &call.id, tool: &call.name, place, part, answered: false });
     }
 
     fn has(&self, id: &str) -> bool {
         self.waiting.contains_key(id)
+    }
+
+    /// Marks the first waiting call of a tool as answered. Returns `false` if none waits.
+    fn answer_tool(&mut self, tool: &str) -> bool {
+        let call = self.calls.iter_mut().find(|call| call.tool == tool && !call.answered);
+        call.is_some_and(|call| !std::mem::replace(&mut call.answered, true))
     }
 
     /// Marks the first waiting call of an identifier as answered. Returns `false` if none waits.
@@ -59,19 +68,21 @@ impl<'a> OpenCalls<'a> {
 
 /// Checks the pairing of calls and results over a list of messages.
 pub(super) fn check(dialect: Dialect, rules: &PairingRules, messages: &[Message]) -> Vec<Finding> {
+    let results_by_name = dialect.quirks().results_by_name;
     let mut findings = Vec::new();
     let mut seen = HashSet::new();
     let mut open = OpenCalls::default();
-    for (index, message) in messages.iter().enumerate() {
-        let place = Place::of(index, message);
-        let path = |part| dialect.path_at(&place, part);
+    for place in Place::all(messages) {
+        let Place { index, message, .. } = place;
+        let path = |part| dialect.path(&place, part);
         let answers = message.role() == Role::User && place.is_result;
-        if !answers {
+        if !answers && rules.adjacent {
             close(dialect, rules, &mut open, &mut findings);
         }
         for (part, result) in message.tool_results() {
             let id = result.call_id.as_str();
-            if open.answer(id) {
+            let by_tool = result.tool.as_deref().filter(|_| results_by_name && !open.has(id));
+            if open.answer(id) || by_tool.is_some_and(|tool| open.answer_tool(tool)) {
                 continue;
             }
             if open.has(id) {
@@ -90,15 +101,15 @@ pub(super) fn check(dialect: Dialect, rules: &PairingRules, messages: &[Message]
             }
         }
         // A message with more than results is the last one that may hold results of these calls.
-        if answers && message.opens_turn() {
+        if answers && message.opens_turn() && rules.adjacent {
             close(dialect, rules, &mut open, &mut findings);
         }
         for (part, call) in message.tool_calls() {
             let id = call.id.as_str();
-            if open.has(id) || (!seen.insert(id) && rules.unique_in_request) {
+            if !results_by_name && open.has(id) || (!seen.insert(id) && rules.unique_in_request) {
                 findings.push(rules.duplicate_call.at(index, path(part), Problem::DuplicateCall { id: id.to_owned() }));
             }
-            open.push(id, place, part);
+            open.push(call, place, part);
         }
     }
     close(dialect, rules, &mut open, &mut findings);
@@ -109,7 +120,7 @@ fn close(dialect: Dialect, rules: &PairingRules, open: &mut OpenCalls<'_>, findi
     for call in std::mem::take(open).calls {
         if !call.answered {
             let problem = Problem::MissingResult { id: call.id.to_owned() };
-            findings.push(rules.missing.at(call.place.message, dialect.path_at(&call.place, call.part), problem));
+            findings.push(rules.missing.at(call.place.index, dialect.path(&call.place, call.part), problem));
         }
     }
 }

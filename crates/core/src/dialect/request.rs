@@ -109,13 +109,15 @@ pub enum RequestError {
     /// The text is not JSON.
     #[error("not valid JSON: {0}")]
     Syntax(SyntaxError),
-    /// The JSON is neither a list, nor an object whose `messages` is one.
+    /// The JSON is neither a list, nor an object with a list of messages.
     #[error("neither a list of messages nor a request body with `messages`")]
     NoMessages,
     /// A message could not be read.
-    #[error("messages[{index}]: {fault}")]
+    #[error("{list}[{index}]: {fault}")]
     Message {
-        /// The index of the message.
+        /// The member of a body that has the messages, such as `messages`.
+        list: &'static str,
+        /// The index of the element in that list.
         index: usize,
         /// The error.
         fault: DecodeError,
@@ -142,10 +144,12 @@ impl Request {
         let elements = json::array(list).ok_or(RequestError::NoMessages)?;
         let found = || detect::first(detect::clues(fields.as_ref(), elements.iter().copied()));
         let dialect = dialect.or_else(|| found().map(|clue| clue.dialect)).unwrap_or_default();
-        let read = |(index, raw): (usize, &RawValue)| {
-            dialect.decode_raw(raw).map_err(|fault| RequestError::Message { index, fault })
-        };
-        let messages = elements.into_iter().enumerate().map(read).collect::<Result<_, _>>()?;
+        let list_name = dialect.format().messages;
+        let messages = dialect.decode_list(&elements).map_err(|(index, fault)| RequestError::Message {
+            list: list_name,
+            index,
+            fault,
+        })?;
         // Raw values are slices of the text, so the range follows from their addresses.
         let start = list.get().as_ptr() as usize - text.as_ptr() as usize;
         let list = start..start + list.get().len();

@@ -37,8 +37,7 @@ impl Engine {
         let message = message.into();
         let dialect = self.settings.dialect;
         let same = message.wire().is_some_and(|wire| wire.dialect == dialect);
-        let messages =
-            if same { vec![message] } else { dialect.convert(&message)?.into_iter().map(Arc::new).collect() };
+        let messages = if same { vec![message] } else { self.converted(&message)?.into_iter().map(Arc::new).collect() };
         let mut entries = Vec::with_capacity(messages.len());
         for message in messages {
             let Some((replaces, first)) = self.place_of_system(&message) else { continue };
@@ -54,6 +53,11 @@ impl Engine {
         }
         self.checkpoint_if_due(&mut entries);
         Ok(entries)
+    }
+
+    /// Converts a message to the dialect of this conversation. Its results are named after the calls that they answer.
+    fn converted(&self, message: &Message) -> Result<Vec<Message>, ConversionError> {
+        self.settings.dialect.convert(&message.with_tools(|result| self.view.call(&result.call_id)))
     }
 
     /// Returns the positions of the system messages that this message replaces, and whether it is placed first. `None`

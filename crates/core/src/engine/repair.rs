@@ -7,7 +7,7 @@ use crate::edit::{self, Change, Cut, Edit};
 use crate::entry::{Entry, Position, Repair};
 use crate::group::GroupKind;
 use crate::measure::measure;
-use crate::message::{Content, Message, PartRef, ResultItem, ToolResult, UserPart};
+use crate::message::{Content, Message, PartRef, ResultItem, ToolCall, ToolResult, UserPart};
 use crate::start::Start;
 use crate::view::View;
 use crate::wire::Dialect;
@@ -28,7 +28,8 @@ impl Engine {
     pub(super) fn repair_where(&mut self, is_over: impl Fn(Position) -> bool, entries: &mut Vec<Entry>) {
         let dialect = self.settings.dialect;
         for call in self.view.open_calls().into_iter().filter(|call| is_over(call.position)) {
-            if let Some(message) = stand_in(dialect, &call.id) {
+            let tool = self.view.named_call(call.position, &call.id);
+            if let Some(message) = stand_in(dialect, &call.id, tool) {
                 let size = measure(&message, &[], &*self.settings.counter);
                 self.record(Entry::Repair(Repair::StandIn { call: call.position, message, size }), entries);
             }
@@ -95,10 +96,9 @@ pub fn is_stand_in(message: &Message) -> bool {
     message.parts().next().is_some() && message.parts().all(stands_in)
 }
 
-fn stand_in(dialect: Dialect, id: &str) -> Option<Arc<Message>> {
-    let content = vec![ResultItem::Text(STAND_IN.to_owned())];
-    let error = dialect.quirks().marks_errors;
-    let result = ToolResult { call_id: id.to_owned(), content, error };
+fn stand_in(dialect: Dialect, id: &str, call: Option<&ToolCall>) -> Option<Arc<Message>> {
+    let result = ToolResult::new(id, STAND_IN).with_error(dialect.quirks().marks_errors);
+    let result = call.map_or(result.clone(), |call| result.answering(call));
     own(dialect, &Message::new(Content::User(vec![UserPart::ToolResult(result)])))
 }
 

@@ -127,6 +127,8 @@ pub struct ToolCall {
     pub name: String,
     /// The arguments as the model wrote them. They should be JSON, but a model can write anything.
     pub arguments: String,
+    /// The provider's name for calls of this form, such as `custom_tool_call`; `None` for a function call.
+    pub form: Option<String>,
 }
 
 /// What a tool returned.
@@ -139,6 +141,10 @@ pub struct ToolResult {
     pub content: Vec<ResultItem>,
     /// Whether the tool reported that it failed.
     pub error: bool,
+    /// The name of the tool, if the dialect repeats it in results.
+    pub tool: Option<String>,
+    /// The form of the call (see [`ToolCall::form`]), if the dialect repeats it in results.
+    pub form: Option<String>,
 }
 
 /// One item of a tool result.
@@ -223,6 +229,23 @@ impl Message {
     /// Creates a message that was decoded from `wire`.
     pub(crate) fn decoded(content: Content, wire: Wire) -> Self {
         Message { content, wire: Some(wire) }
+    }
+
+    /// Returns this message with the tool and the form of each result, taken from the call that it answers, unless it
+    /// has them.
+    pub(crate) fn with_tools<'a>(&self, call: impl Fn(&ToolResult) -> Option<&'a ToolCall>) -> Message {
+        let mut message = self.clone();
+        if let Content::User(parts) = &mut message.content {
+            for part in parts {
+                if let UserPart::ToolResult(result) = part
+                    && result.tool.is_none()
+                    && let Some(call) = call(result)
+                {
+                    *result = result.clone().answering(call);
+                }
+            }
+        }
+        message
     }
 
     /// Returns the role of the message.
@@ -385,7 +408,13 @@ impl Reasoning {
 impl ToolCall {
     /// Creates a tool call. `arguments` is JSON text.
     pub fn new(id: impl Into<String>, name: impl Into<String>, arguments: impl Into<String>) -> Self {
-        ToolCall { id: id.into(), name: name.into(), arguments: arguments.into() }
+        ToolCall { id: id.into(), name: name.into(), arguments: arguments.into(), form: None }
+    }
+
+    /// Sets the provider's name for calls of this form.
+    #[must_use]
+    pub fn with_form(self, form: impl Into<String>) -> Self {
+        ToolCall { form: Some(form.into()), ..self }
     }
 
     /// Returns whether the arguments are a JSON object, which most providers require.
@@ -397,7 +426,18 @@ impl ToolCall {
 impl ToolResult {
     /// Creates a tool result from text.
     pub fn new(call_id: impl Into<String>, text: impl Into<String>) -> Self {
-        ToolResult { call_id: call_id.into(), content: vec![ResultItem::Text(text.into())], error: false }
+        ToolResult::of_items(call_id, vec![ResultItem::Text(text.into())])
+    }
+
+    /// Creates a tool result from its items.
+    pub(crate) fn of_items(call_id: impl Into<String>, content: Vec<ResultItem>) -> Self {
+        ToolResult { call_id: call_id.into(), content, error: false, tool: None, form: None }
+    }
+
+    /// Sets the name of the tool and the form of the call, which some dialects repeat in results.
+    #[must_use]
+    pub fn answering(self, call: &ToolCall) -> Self {
+        ToolResult { tool: Some(call.name.clone()), form: call.form.clone(), ..self }
     }
 
     /// Sets whether the tool reported that it failed.

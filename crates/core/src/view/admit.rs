@@ -146,18 +146,19 @@ impl<'a> Admission<'a> {
     /// Ties a result to the call that it answers, or hides it.
     fn find_call(&mut self, part: usize, result: &'a ToolResult) {
         let view = self.view;
-        let from = self.next.get(result.call_id.as_str()).copied().unwrap_or_default();
-        match view.resolve(&result.call_id, self.home, from) {
+        let id = self.called(result);
+        let from = self.next.get(id).copied().unwrap_or_default();
+        match view.resolve(id, self.home, from) {
             Ok(answered) => {
                 self.home = Some(answered.group);
-                self.tie(part, result, &answered);
+                self.tie(part, result, id, &answered);
             }
             // It waits under the name of the stand-in that it is going to replace.
-            Err(Hidden::Late) => match view.stand_in(&result.call_id, from) {
+            Err(Hidden::Late) => match view.stand_in(id, from) {
                 Some(stand_in) if self.late_homes.len() < MOST_LATE || self.late_homes.contains(&stand_in.group) => {
                     self.late_homes.insert(stand_in.group);
                     self.add(part, Change::Hide(Hidden::Late));
-                    self.tie(part, result, &stand_in);
+                    self.tie(part, result, id, &stand_in);
                 }
                 Some(_) | None => self.add(part, Change::Hide(Hidden::Duplicate)),
             },
@@ -165,9 +166,24 @@ impl<'a> Admission<'a> {
         }
     }
 
-    /// Gives a result to a call: it is shown under the name of the call, and the next result goes to a later call.
-    fn tie(&mut self, part: usize, result: &'a ToolResult, call: &Answered<'_>) {
-        self.next.insert(&result.call_id, call.place + 1);
+    /// Returns the identifier of the call that a result answers.
+    ///
+    /// If a result names only the tool, it answers the next call of that tool in the newest round.
+    fn called(&self, result: &'a ToolResult) -> &'a str {
+        let view = self.view;
+        let by_name = |tool: &String| {
+            let round = view.groups().iter().rfind(|group| group.kind.is_round())?;
+            round.open_of_tool(tool).find(|id| !self.next.contains_key(id))
+        };
+        let names_only_tool = |tool: &&String| result.call_id == **tool || view.group_of(&result.call_id).is_none();
+        let tool = result.tool.as_ref().filter(|_| self.quirks.results_by_name).filter(names_only_tool);
+        tool.and_then(by_name).unwrap_or(&result.call_id)
+    }
+
+    /// Gives a result to the call with this identifier: it is shown under the name of the call, and the next result goes
+    /// to a later call.
+    fn tie(&mut self, part: usize, result: &'a ToolResult, id: &'a str, call: &Answered<'_>) {
+        self.next.insert(id, call.place + 1);
         if call.name != result.call_id {
             self.add(part, Change::Rename(call.name.to_owned()));
         }

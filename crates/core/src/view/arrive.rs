@@ -55,15 +55,10 @@ impl View {
     /// Puts a message into the group that it belongs to, or into a new one.
     fn place(&mut self, item: Item) {
         let message = item.message.clone();
-        let home = message.tool_results().find_map(|(part, result)| {
-            if edit::is_hidden(&item.edits, part) {
-                return None;
-            }
-            self.group_of(&result.call_id)
-        });
+        let home = item.answers().find_map(|(_, result, name)| self.home_of(result, name));
         if let Some(index) = home {
-            for (_, result, name) in item.answers() {
-                self.answer(index, &result.call_id, name, Answer::Given);
+            for (_, _, name) in item.answers() {
+                self.answer(index, name, Answer::Given);
             }
             self.add_to(index, item);
             return;

@@ -95,6 +95,17 @@ impl Calls {
         self.calls.get(*first).map(|call| call.part)
     }
 
+    /// Returns the part with the call that is shown under a name.
+    pub(super) fn part_named(&self, name: &str) -> Option<usize> {
+        let found = self.named(name, |_| true)?;
+        self.calls.get(found).map(|call| call.part)
+    }
+
+    /// Returns the parts and the identifiers of the calls that have neither a result nor a stand-in.
+    pub(super) fn open_parts(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.calls.iter().filter(|call| call.answer == Answer::Open).map(|call| (call.part, &*call.id))
+    }
+
     /// Returns the names of the calls that are not shown under their own identifier.
     pub(super) fn renamed(&self) -> impl Iterator<Item = &str> {
         self.calls.iter().filter_map(|call| call.name.as_deref())
@@ -117,31 +128,25 @@ impl Calls {
         found.map(|(place, call)| (place, call.name()))
     }
 
-    /// Answers the call with this identifier and name. Returns whether it was open.
-    pub(super) fn answer(&mut self, id: &str, name: &str, answer: Answer) -> bool {
-        let Some(index) = self.named(name, |call| &*call.id == id && call.answer != Answer::Given) else {
-            return false;
-        };
-        let Some(call) = self.calls.get_mut(index) else { return false };
+    /// Answers the call that is shown under a name. Returns whether it was open.
+    pub(super) fn answer(&mut self, name: &str, answer: Answer) -> bool {
+        let found = self.named(name, |call| call.answer != Answer::Given);
+        let Some(call) = found.and_then(|index| self.calls.get_mut(index)) else { return false };
         let was_open = call.answer == Answer::Open;
         call.answer = answer;
-        self.settle_id(id);
+        let id = call.id.clone();
+        self.settle_id(&id);
         was_open
     }
 
     /// Records that a late result waits to replace the stand-in of a call.
-    pub(super) fn await_result(&mut self, id: &str, name: &str) {
-        let found = self.named(name, |call| &*call.id == id && call.answer == Answer::StandIn && !call.is_awaited);
+    pub(super) fn await_result(&mut self, name: &str) {
+        let found = self.named(name, |call| call.answer == Answer::StandIn && !call.is_awaited);
         if let Some(call) = found.and_then(|index| self.calls.get_mut(index)) {
             call.is_awaited = true;
-            self.settle_id(id);
+            let id = call.id.clone();
+            self.settle_id(&id);
         }
-    }
-
-    /// Returns the identifier under which the client knows a call that is shown under `name`.
-    pub(super) fn original<'a>(&'a self, name: &'a str) -> &'a str {
-        let found = self.named(name, |_| true).and_then(|index| self.calls.get(index));
-        found.map_or(name, |call| &call.id)
     }
 
     /// Determines from the messages of the group which calls have a result or a stand-in.

@@ -82,7 +82,7 @@ impl View {
             self.add_group(group, None);
         }
         // A late result is of no use once its call has left the window.
-        left.retain(|item| item.message.tool_results().any(|(_, result)| self.calls.has(&result.call_id)));
+        left.retain(|item| item.answers().any(|(_, result, name)| self.home_of(result, name).is_some()));
         self.await_all(left);
         self.outdated = self.is_outdated();
     }

@@ -7,7 +7,7 @@ use super::names::Names;
 use crate::edit::{self, Edit};
 use crate::entry::{Arrival, Origin, Position, ShownItem};
 use crate::group::GroupKind;
-use crate::message::{Message, PartRef, ToolResult};
+use crate::message::{Message, PartRef, ToolCall, ToolResult};
 use crate::size::Size;
 use crate::wire::Role;
 
@@ -128,11 +128,14 @@ impl Item {
             && parts.any(|(index, part)| !edit::is_hidden(&self.edits, index) && says(part))
     }
 
-    /// Returns the indexes of the signed reasoning that it shows.
+    /// Returns the indexes of the signed reasoning that it shows, if the provider accepts it only behind the messages
+    /// that it was made after.
     pub(crate) fn signed_parts(&self) -> impl Iterator<Item = usize> {
         let signed =
             |part: &PartRef<'_>| matches!(part, PartRef::Reasoning(reasoning) if reasoning.signature.is_some());
-        let parts = self.message.parts().enumerate().filter(move |(_, part)| signed(part)).map(|(index, _)| index);
+        let binds = self.message.wire().is_none_or(|wire| wire.dialect.quirks().binds_reasoning);
+        let parts = self.message.parts().enumerate().filter(move |(_, part)| binds && signed(part));
+        let parts = parts.map(|(index, _)| index);
         parts.filter(|part| !edit::is_hidden(&self.edits, *part))
     }
 
@@ -158,6 +161,20 @@ impl ViewGroup {
         let calls = Calls::of(first);
         let kind = kind(&items, &calls);
         Some(ViewGroup { number: first.position, kind, turn, round, items, size: Size::default(), calls })
+    }
+
+    /// Returns the tool call that is this part of its first message.
+    pub(super) fn call(&self, part: usize) -> Option<&ToolCall> {
+        match self.items.first()?.message.part(part)? {
+            PartRef::ToolCall(call) => Some(call),
+            _ => None,
+        }
+    }
+
+    /// Returns the identifiers of the calls of a tool that have no result, in their order.
+    pub(super) fn open_of_tool(&self, tool: &str) -> impl Iterator<Item = &str> {
+        let of_tool = move |part: &usize| self.call(*part).is_some_and(|call| call.name == tool);
+        self.calls.open_parts().filter(move |(part, _)| of_tool(part)).map(|(_, id)| id)
     }
 
     /// Returns whether it shows signed reasoning.

@@ -7,7 +7,7 @@ use super::View;
 use super::calls::Answer;
 use super::groups::ViewGroup;
 use crate::entry::Position;
-use crate::message::{Message, PartRef, ToolCall};
+use crate::message::{Message, ToolCall, ToolResult};
 
 /// The tool calls of all groups of a view.
 #[derive(Clone, Default)]
@@ -63,19 +63,29 @@ impl View {
         self.numbered(*self.calls.groups.get(call)?)
     }
 
+    /// Returns the index of the group whose call is answered by a result that is shown under this name.
+    ///
+    /// A result that names only its tool is shown under the identifier of the call.
+    pub(super) fn home_of(&self, result: &ToolResult, name: &str) -> Option<usize> {
+        self.group_of(&result.call_id).or_else(|| self.group_of(name))
+    }
+
     /// Returns whether the results of a message belong to the newest group, so that everything else is shown above them.
     pub(crate) fn is_shown_last(&self, message: &Message) -> bool {
         let is_newest = |group: usize| group + 1 == self.groups.len();
         message.tool_results().all(|(_, result)| self.group_of(&result.call_id).is_none_or(is_newest))
     }
 
+    /// Returns the call of a message that is shown under a name.
+    pub(crate) fn named_call(&self, position: Position, name: &str) -> Option<&ToolCall> {
+        let group = self.groups.get(self.numbered(position)?)?;
+        group.call(group.calls.part_named(name)?)
+    }
+
     /// Returns the newest call with this identifier.
     pub(crate) fn call(&self, id: &str) -> Option<&ToolCall> {
         let group = self.groups.get(self.group_of(id)?)?;
-        match group.items.first()?.message.part(group.calls.part(id)?)? {
-            PartRef::ToolCall(call) => Some(call),
-            _ => None,
-        }
+        group.call(group.calls.part(id)?)
     }
 
     /// Returns the index of the group with a number. Groups that were inserted before it have the same number, and come
@@ -86,9 +96,9 @@ impl View {
         self.groups.get(index).filter(|group| group.number == number).map(|_| index)
     }
 
-    /// Marks a call as answered. If several calls have this identifier, it is the one that is shown under this name.
-    pub(super) fn answer(&mut self, index: usize, id: &str, shown: &str, answer: Answer) {
+    /// Marks the call that is shown under a name as answered.
+    pub(super) fn answer(&mut self, index: usize, shown: &str, answer: Answer) {
         let Some(group) = self.groups.get_mut(index) else { return };
-        self.calls.open = self.calls.open.saturating_sub(u64::from(group.calls.answer(id, shown, answer)));
+        self.calls.open = self.calls.open.saturating_sub(u64::from(group.calls.answer(shown, answer)));
     }
 }

@@ -72,8 +72,8 @@ impl View {
     /// Adds a late result, whose call already has a stand-in.
     pub(super) fn await_result(&mut self, item: Item) {
         for (_, result, name) in item.answers() {
-            if let Some(group) = self.group_of(&result.call_id).and_then(|index| self.groups.get_mut(index)) {
-                group.calls.await_result(&result.call_id, name);
+            if let Some(group) = self.home_of(result, name).and_then(|index| self.groups.get_mut(index)) {
+                group.calls.await_result(name);
             }
         }
         self.late.push(item);

@@ -44,9 +44,7 @@ impl View {
             Repair::StandIn { call, message, size } => {
                 let Some(index) = self.numbered(*call) else { return };
                 for (_, result) in message.tool_results() {
-                    let original = |group: &ViewGroup| group.calls.original(&result.call_id).to_owned();
-                    let Some(id) = self.groups.get(index).map(original) else { return };
-                    self.answer(index, &id, &result.call_id, Answer::StandIn);
+                    self.answer(index, &result.call_id, Answer::StandIn);
                 }
                 self.add_to(index, item(message, size));
             }
