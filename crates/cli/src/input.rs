@@ -6,12 +6,13 @@ use std::fs::{self, File, FileType};
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
+use lookback::message::Wire;
 use lookback::recording::{self, Shape};
 use lookback::size::Measure;
 use lookback::tokens::{Model, Models};
 use lookback::{Dialect, Limits, Mode, Policy, Preamble, Price, Prices, Recording, Request, Settings, presets};
-use serde::Serialize;
-use serde_json::value::RawValue;
+use serde::{Serialize, Serializer};
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::failure::Failure;
 use crate::{output, words};
@@ -131,8 +132,8 @@ impl Document {
     /// Returns the text with other messages. If the messages are the same, not even the white space between them
     /// changes.
     pub(crate) fn with_messages(&self, messages: &[Cow<'_, RawValue>]) -> Cow<'_, str> {
-        let own = self.request.messages().iter().map(|message| message.wire().map(|wire| wire.raw.get()));
-        if own.eq(messages.iter().map(|raw| Some(raw.get()))) {
+        let own = self.request.messages().iter().filter_map(|message| message.wire()).flat_map(Wire::elements);
+        if own.map(RawValue::get).eq(messages.iter().map(|raw| raw.get())) {
             Cow::Borrowed(&self.text)
         } else {
             Cow::Owned(self.request.with_messages(messages))
@@ -159,40 +160,55 @@ pub(crate) fn on_one_line(json: &str) -> String {
 fn begins_with_message(text: &str) -> bool {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<HashMap<String, &RawValue>>();
     let first = values.next().and_then(Result::ok);
-    first.is_some_and(|first| first.contains_key("role") && !first.contains_key("messages"))
+    let is_message = |first: &HashMap<String, &RawValue>| {
+        // An item of OpenAI's Responses has a type, and a content of Gemini has parts.
+        ["role", "type", "parts"].into_iter().any(|member| first.contains_key(member))
+            && !first.contains_key("messages")
+    };
+    first.as_ref().is_some_and(is_message)
 }
 
 /// Returns the messages of a recording, byte for byte.
 fn raw_messages(recording: &Recording) -> Vec<&RawValue> {
-    recording.messages.iter().filter_map(|recorded| Some(&*recorded.message.wire()?.raw)).collect()
+    recording.messages.iter().filter_map(|recorded| recorded.message.wire()).flat_map(Wire::elements).collect()
 }
 
-/// A recording as a request body, with its name.
-#[derive(Serialize)]
-struct Body<'a> {
-    id: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    model: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    system: Option<&'a RawValue>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tools: Option<&'a RawValue>,
-    #[serde(rename = "toolConfig", skip_serializing_if = "Option::is_none")]
-    tool_config: Option<&'a RawValue>,
-    messages: Vec<&'a RawValue>,
-}
-
+/// Writes a recording as a request body, with its name.
 fn body(recording: &Recording) -> Result<String, Failure> {
-    let Preamble { system, tools, .. } = &recording.preamble;
-    let is_bedrock = recording.dialect == Dialect::Bedrock;
-    output::json(&Body {
-        id: &recording.id,
-        model: recording.model.as_deref(),
-        system: system.as_deref(),
-        tools: tools.as_deref().filter(|_| !is_bedrock),
-        tool_config: tools.as_deref().filter(|_| is_bedrock),
-        messages: raw_messages(recording),
-    })
+    conversation(
+        &recording.id,
+        recording.model.as_deref(),
+        recording.dialect,
+        &recording.preamble,
+        &raw_messages(recording),
+    )
+}
+
+/// Writes a conversation as a request body of its dialect, with its name.
+pub(crate) fn conversation(
+    id: &str,
+    model: Option<&str>,
+    dialect: Dialect,
+    preamble: &Preamble,
+    messages: &[&RawValue],
+) -> Result<String, Failure> {
+    let member = |(name, value): (&'static str, &RawValue)| Ok((name, value.to_owned()));
+    let text = |name: &'static str, text: &str| Ok((name, to_raw_value(text).map_err(Failure::Json)?));
+    let mut members = vec![text("id", id)];
+    members.extend(model.map(|model| text("model", model)));
+    members.extend(preamble.in_body(dialect).map(member));
+    members.push(to_raw_value(messages).map(|list| (dialect.list(), list)).map_err(Failure::Json));
+    let members = members.into_iter().collect::<Result<Vec<_>, Failure>>()?;
+    output::json(&Members(&members))
+}
+
+/// The members of an object, in this order.
+struct Members<'a>(&'a [(&'static str, Box<RawValue>)]);
+
+impl Serialize for Members<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
 }
 
 /// Returns a policy by its name or from a file, with settings. Warns if the policy of a file has limits but no target.

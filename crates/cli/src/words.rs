@@ -112,6 +112,8 @@ pub(crate) fn mended(mend: Mend) -> &'static str {
         Mend::MergedWithPrevious => "merge",
         Mend::SentAsUser => "relabel",
         Mend::MarkersRemoved { .. } => "unmark",
+        Mend::Removed { .. } => "remove",
+        Mend::Signed => "sign",
         _ => "change",
     }
 }
@@ -126,6 +128,9 @@ pub(crate) fn mend(mend: Mend) -> String {
         Mend::SentBehindNext => {
             "a system message is not allowed here: it is moved behind the user message that follows".to_owned()
         }
+        Mend::Removed { .. } => "the provider refuses it at this place: it is left out".to_owned(),
+        Mend::MembersMended => "it has members that the provider refuses, or lacks one: they are mended".to_owned(),
+        Mend::Signed => "its call has no signature: it is marked so that the provider does not check it".to_owned(),
         Mend::MarkersRemoved { count: 1 } => "one cache marker too many: it is removed".to_owned(),
         Mend::MarkersRemoved { count } => format!("{count} cache markers too many: they are removed"),
         _ => "it is changed when it is sent".to_owned(),
@@ -170,6 +175,14 @@ pub(crate) fn problem(problem: &Problem) -> String {
         }
         Problem::SystemPlace => "a system message is not allowed here; put it after a user message".to_owned(),
         Problem::UnsignedReasoning => "the reasoning has no signature; remove it".to_owned(),
+        Problem::LoneReasoning => "nothing of the model follows the reasoning; remove it".to_owned(),
+        Problem::UnsignedCall => "the call has no signature; send the one that the model gave".to_owned(),
+        Problem::BareResponse => "the response is not an object; put it into one".to_owned(),
+        Problem::DuplicateId { id } => format!("two items have the identifier {}; remove one of the two", short(id)),
+        Problem::NullMember => "the member is null; remove it".to_owned(),
+        Problem::MissingMember => "the member is missing; add it".to_owned(),
+        Problem::TriggerPlace => "the compaction trigger is not the last item; remove it, or move it".to_owned(),
+        Problem::BesideCached => "the cached content has this already; remove it".to_owned(),
         Problem::ToolsNotDeclared => "tools were used, but none are declared; declare them".to_owned(),
         Problem::CacheMarkers { count, most } => {
             format!("{count} cache markers, but at most {most} are allowed; remove the oldest")

@@ -100,6 +100,9 @@ pub enum Pin {
     OpenRound,
     /// It is a note that the model has not seen yet.
     Unseen,
+    /// It has a compaction by the provider, which stands for what came before, or tools or settings that were added on
+    /// the way and hold for what follows.
+    Standing,
     /// It is among the first messages, which the policy keeps.
     First,
     /// It is among the last messages, which the policy keeps.
@@ -111,7 +114,14 @@ impl Pin {
     /// pinned because it is new can leave later.
     pub(crate) fn is_head(self) -> bool {
         match self {
-            Pin::Preamble | Pin::System | Pin::LaterSystem | Pin::Summary | Pin::Index | Pin::Task | Pin::First => true,
+            Pin::Preamble
+            | Pin::System
+            | Pin::LaterSystem
+            | Pin::Summary
+            | Pin::Index
+            | Pin::Task
+            | Pin::Standing
+            | Pin::First => true,
             Pin::Newest | Pin::OpenRound | Pin::Unseen | Pin::Last => false,
         }
     }
@@ -129,6 +139,7 @@ impl fmt::Display for Pin {
             Pin::Newest => "the newest message",
             Pin::OpenRound => "the open round of tool calls",
             Pin::Unseen => "a note that the model has not seen",
+            Pin::Standing => "a compaction by the provider, or tools or settings that hold for what follows",
             Pin::First => "the first messages, which the policy keeps",
             Pin::Last => "the last messages, which the policy keeps",
         })

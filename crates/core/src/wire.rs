@@ -27,6 +27,11 @@ pub enum Dialect {
     Anthropic,
     /// Bedrock Converse.
     Bedrock,
+    /// OpenAI Responses.
+    #[serde(rename = "openai-responses")]
+    OpenAiResponses,
+    /// Gemini generateContent.
+    Gemini,
 }
 
 /// The bytes in which a message arrived, and the format that they are in.
@@ -36,6 +41,26 @@ pub struct Wire {
     pub dialect: Dialect,
     /// The JSON of the message, byte for byte.
     pub raw: Box<RawValue>,
+}
+
+impl Wire {
+    /// Returns the elements of a request's list that the message is made of.
+    ///
+    /// It is one, except for what the model said at once in OpenAI's Responses: there it may be several items.
+    ///
+    /// ```
+    /// use lookback_core::Dialect;
+    ///
+    /// let said = r#"[{"type":"reasoning","summary":[],"encrypted_content":"x"},
+    ///     {"type":"function_call","call_id":"c1","name":"read","arguments":"{}"}]"#;
+    /// let message = Dialect::OpenAiResponses.decode(said)?;
+    /// assert_eq!(message.wire().unwrap().elements().len(), 2);
+    /// # Ok::<(), lookback_core::DecodeError>(())
+    /// ```
+    pub fn elements(&self) -> Vec<&RawValue> {
+        let several = self.raw.get().starts_with('[').then(|| serde_json::from_str(self.raw.get()).ok()).flatten();
+        several.unwrap_or_else(|| vec![&*self.raw])
+    }
 }
 
 /// The role of a message. Tool results belong to the user, as in the block formats of Anthropic and Bedrock.
@@ -54,7 +79,8 @@ pub enum Role {
 
 impl Dialect {
     /// Every dialect.
-    pub const ALL: [Dialect; 3] = [Dialect::OpenAiChat, Dialect::Anthropic, Dialect::Bedrock];
+    pub const ALL: [Dialect; 5] =
+        [Dialect::OpenAiChat, Dialect::Anthropic, Dialect::Bedrock, Dialect::OpenAiResponses, Dialect::Gemini];
 
     /// Returns the name of the dialect, as the command line spells it.
     pub fn name(self) -> &'static str {
@@ -62,6 +88,8 @@ impl Dialect {
             Dialect::OpenAiChat => "openai-chat",
             Dialect::Anthropic => "anthropic",
             Dialect::Bedrock => "bedrock",
+            Dialect::OpenAiResponses => "openai-responses",
+            Dialect::Gemini => "gemini",
         }
     }
 }

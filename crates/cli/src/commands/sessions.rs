@@ -16,7 +16,7 @@ use lookback::search::Query;
 use lookback::session::{self, HistoryEntry, OldContents};
 use lookback::store::{Derived, LogInfo, LogName, Retention, purge};
 use lookback::transcript::{Millis, Origin};
-use lookback::{Dialect, Durability, Engine, Error, Preamble, Session, Settings, Store, StoreError};
+use lookback::{Dialect, Durability, Engine, Error, Session, Settings, Store, StoreError};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -264,27 +264,20 @@ fn export(name: &str, place: &StoreArg) -> Result<(), Failure> {
             output::counted(gone, "message was", "messages were")
         ));
     }
-    let messages = history.iter().filter_map(|entry| Some((&entry.arrival.message.wire()?.raw, entry.arrival.time)));
-    let messages = messages.map(|(raw, time)| recorded(raw, time)).collect::<Result<Vec<_>, _>>()?;
-    let Preamble { system, tools, .. } = session.view().preamble().cloned().unwrap_or_default();
-    if system.is_none() && tools.is_none() {
+    let wires = || history.iter().filter_map(|entry| Some((entry.arrival.message.wire()?, entry.arrival.time)));
+    let elements = wires().flat_map(|(wire, time)| wire.elements().into_iter().map(move |raw| (raw, time)));
+    let messages = elements.map(|(raw, time)| recorded(raw, time)).collect::<Result<Vec<_>, _>>()?;
+    let preamble = session.view().preamble().cloned().unwrap_or_default();
+    if preamble.system.is_none() && preamble.tools.is_none() {
         return messages.iter().try_for_each(|message| Ok(output::line(&input::on_one_line(message.get()))?));
     }
     // A replayed session takes the name of its recording again, so that replaying the export gives the same result.
     let id = name.strip_prefix("replay/").unwrap_or(name);
-    Ok(output::line(&input::on_one_line(&output::json(&Transcript { id, system, tools, messages })?))?)
-}
-
-/// A session as a recording: one line for all its messages, because the system prompt and the tools belong to all of
-/// them.
-#[derive(Serialize)]
-struct Transcript<'a> {
-    id: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    system: Option<Box<RawValue>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tools: Option<Box<RawValue>>,
-    messages: Vec<Box<RawValue>>,
+    // One line for all messages, because the system prompt and the tools belong to all of them.
+    let dialect = wires().next().map_or(Dialect::default(), |(wire, _)| wire.dialect);
+    let messages: Vec<&RawValue> = messages.iter().map(AsRef::as_ref).collect();
+    let conversation = input::conversation(id, None, dialect, &preamble, &messages)?;
+    Ok(output::line(&input::on_one_line(&conversation))?)
 }
 
 /// Returns a message with the time at which it arrived. A replay needs it to tell when the prompt cache has expired.

@@ -269,12 +269,37 @@ fn packed_files_and_marked_ones_are_read() {
 
 #[test]
 fn foreign_formats_are_told_what_to_do_as_by_replay() {
-    let lab = Lab::new().with("body.json", r#"{"contents":[{"role":"user","parts":[{"text":"Hi"}]}]}"#);
+    let lab = Lab::new().with("body.json", r#"[{"role":"user","parts":[{"type":"text","text":"Hi"}]}]"#);
     let replayed = lab.run(&["replay", "body.json"]);
-    replayed.fails(2, "body.json: this looks like a Gemini body");
+    replayed.fails(2, "body.json: this looks like messages of the Vercel AI SDK");
     for command in ["check", "window"] {
         assert_eq!(lab.run(&[command, "body.json"]).stderr, replayed.stderr);
     }
+}
+
+/// Items and contents are checked, mended and cut in their own form.
+#[test]
+fn items_and_contents_are_written_as_they_came() {
+    let call = r#"{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"x"},{"type":"function_call","call_id":"c1","name":"read","arguments":"{}"}"#;
+    let body = format!(r#"{{"model":"m", "input":[{{"role":"user","content":"Go."}},{call}]}}"#);
+    let lab = Lab::new().with("items.json", &body);
+    let checked = lab.run(&["check", "items.json"]);
+    assert_eq!(checked.code, Some(1));
+    assert!(checked.stdout.contains("input[2]"), "{}", checked.stdout);
+    let output =
+        r#"{"type":"function_call_output","call_id":"c1","output":"[No result: the tool call was interrupted.]"}"#;
+    let mended = body.replace(call, &format!("{call},{output}"));
+    assert_eq!(lab.run(&["check", "--fix", "items.json"]).stdout, mended);
+    let contents = r#"{"contents":[{"role":"user","parts":[{"text":"a"}]},{"role":"model","parts":[{"text":"b"}]},{"role":"user","parts":[{"text":"c"}]}], "cachedContent":null}"#;
+    let lab = Lab::new().with("contents.json", contents);
+    assert_eq!(lab.run(&["window", "contents.json"]).out(), contents);
+    let last = r#"{"contents":[{"role":"user","parts":[{"text":"c"}]}], "cachedContent":null}"#;
+    assert_eq!(lab.run(&["window", "contents.json", "--policy", "turns:max_turns=1"]).out(), last);
+    // A replay, and the session that it leaves, have the items again.
+    let lab = Lab::new().with("items.json", &body);
+    assert_eq!(lab.run(&["replay", "items.json"]).code, Some(0));
+    let exported = lab.run(&["sessions", "export", "replay/items-1"]);
+    assert_eq!(exported.out().lines().count(), 3, "{}", exported.stdout);
 }
 
 #[test]
@@ -306,6 +331,11 @@ fn the_dialect_is_found_out_by_keys_then_by_shapes() {
         (r#"[{"role":"user","content":"a"},{"role":"tool","tool_call_id":"a","content":"b"}]"#, "openai-chat"),
         (r#"[{"role":"user","content":[{"type":"image_url","image_url":{"url":"a"}}]}]"#, "openai-chat"),
         (r#"[{"role":"user","content":"a"}]"#, "openai-chat"),
+        (r#"{"input":"a"}"#, "openai-responses"),
+        (r#"{"input":[{"role":"user","content":"a"}],"tools":[]}"#, "openai-responses"),
+        (r#"[{"role":"user","content":"a"},{"type":"reasoning","summary":[]}]"#, "openai-responses"),
+        (r#"{"contents":[],"toolConfig":{}}"#, "gemini"),
+        (r#"[{"parts":[{"text":"a"}]}]"#, "gemini"),
         ("[]", "openai-chat"),
     ] {
         assert_eq!(found(text), dialect, "{text}");

@@ -67,8 +67,9 @@ fn a_dialect_by_another_name_is_told_its_own() {
         ("openai", "unknown dialect `openai`; did you mean openai-chat?"),
         ("claude", "did you mean anthropic?"),
         ("converse", "did you mean bedrock?"),
-        ("openai-responses", "Lookback cannot read OpenAI's Responses yet"),
-        ("gemini", "Lookback cannot read Gemini's generateContent yet"),
+        ("responses", "did you mean openai-responses?"),
+        ("google", "did you mean gemini?"),
+        ("cohere", "Lookback cannot read Cohere's chat format yet"),
     ] {
         lab.run(&["check", "--dialect", name]).fails(2, says);
     }

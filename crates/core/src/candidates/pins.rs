@@ -4,7 +4,7 @@ use super::Sizing;
 use crate::group::{GroupKind, Pin};
 use crate::policy::Mode;
 use crate::start::Start;
-use crate::view::{Item, View, ViewGroup};
+use crate::view::{Item, Lasting, View, ViewGroup};
 use crate::wire::Role;
 
 /// The groups that may not be dropped, by index.
@@ -21,6 +21,8 @@ pub(super) struct Pins {
     newest: [Option<usize>; 2],
     /// The first of the notes at the end, which the model has not seen.
     unseen: usize,
+    /// Groups with a part that holds for what follows.
+    lasting: Vec<usize>,
     /// Later groups that have a system message in them, if the policy keeps those.
     later_system: Vec<usize>,
     first: usize,
@@ -46,6 +48,7 @@ impl Pins {
                 .map(|open| loop_start(groups.get(..open).unwrap_or_default())),
             newest: [latest(view, |_| true), ends_with],
             unseen: ends_with.map_or(0, |newest| newest + 1),
+            lasting: lasting(groups),
             later_system: if keep.system { later_system(groups, system) } else { Vec::new() },
             first: system + reach(groups.iter().skip(system), keep.first),
             last: groups.len() - reach(groups.iter().rev(), keep.last),
@@ -63,6 +66,7 @@ impl Pins {
             (Pin::OpenRound, at(self.open_round)),
             (Pin::Newest, self.newest.contains(&Some(index))),
             (Pin::Unseen, index >= self.unseen),
+            (Pin::Standing, self.lasting.binary_search(&index).is_ok()),
             (Pin::LaterSystem, self.later_system.binary_search(&index).is_ok()),
             (Pin::First, index < self.first),
             (Pin::Last, index >= self.last),
@@ -95,6 +99,19 @@ fn standing(groups: &[ViewGroup], system: usize, one: bool) -> Vec<(usize, Pin)>
         | GroupKind::Note => None,
     };
     groups.iter().enumerate().filter_map(pin).collect()
+}
+
+/// Returns the groups with a part that holds for what follows. What the provider compacted stands for all before it.
+fn lasting(groups: &[ViewGroup]) -> Vec<usize> {
+    let mut lasting = Vec::new();
+    for (index, group) in groups.iter().enumerate() {
+        match group.items.iter().filter_map(Item::lasts).max() {
+            Some(Lasting::Compaction) => lasting = vec![index],
+            Some(Lasting::Addition) => lasting.push(index),
+            None => {}
+        }
+    }
+    lasting
 }
 
 /// Returns the groups after the first `system` that have a system message. If a system message may not be alone, it is

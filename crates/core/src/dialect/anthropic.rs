@@ -65,9 +65,18 @@ const QUIRKS: Quirks = Quirks {
     has_refused_members: |_| false,
     results_by_name: false,
     binds_reasoning: true,
+    compactions: &["compaction"],
+    standing: &["tool_addition", "tool_removal"],
 };
 
-const BLOCKS: BlockFormat = BlockFormat { dialect: Dialect::Anthropic, edit, marker: cache_marker::MEMBER };
+const BLOCKS: BlockFormat = BlockFormat {
+    dialect: Dialect::Anthropic,
+    content: "content",
+    edit,
+    marker: Some(cache_marker::MEMBER),
+    results_first: true,
+    mend: |_, _| None,
+};
 
 pub(super) static FORMAT: Format = Format {
     aliases: &["anthropic-messages", "messages", "claude", "claude-code"],
@@ -77,6 +86,8 @@ pub(super) static FORMAT: Format = Format {
     messages: "messages",
     system: Some("system"),
     tools: "tools",
+    stored: &[],
+    refers: |_| false,
     known: KNOWN,
     whole: &["input", cache_marker::MEMBER],
     is_piece: |_| false,
@@ -418,7 +429,7 @@ fn limits(request: &Request, whole: &dyn Fn(Rule, &str, Problem) -> Finding) -> 
         }
     };
     over(AM1, "messages", messages.len(), MOST_MESSAGES, |count, most| Problem::TooManyMessages { count, most });
-    let markers = blocks::all_markers(BLOCKS.marker, request);
+    let markers = blocks::all_markers(cache_marker::MEMBER, request);
     over(AM9, "messages", markers, blocks::MOST_MARKERS, |count, most| Problem::CacheMarkers { count, most });
     let media = |item: &ResultItem| matches!(item, ResultItem::Image(_) | ResultItem::Document(_));
     let in_part = |part: PartRef<'_>| match part {

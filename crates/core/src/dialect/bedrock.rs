@@ -64,9 +64,18 @@ const QUIRKS: Quirks = Quirks {
     has_refused_members: |_| false,
     results_by_name: false,
     binds_reasoning: true,
+    compactions: &[],
+    standing: &[],
 };
 
-const BLOCKS: BlockFormat = BlockFormat { dialect: Dialect::Bedrock, edit, marker: cache_marker::BLOCK };
+const BLOCKS: BlockFormat = BlockFormat {
+    dialect: Dialect::Bedrock,
+    content: "content",
+    edit,
+    marker: Some(cache_marker::BLOCK),
+    results_first: true,
+    mend: |_, _| None,
+};
 
 pub(super) static FORMAT: Format = Format {
     aliases: &["bedrock-converse", "amazon-bedrock", "aws-bedrock", "aws", "converse"],
@@ -76,6 +85,8 @@ pub(super) static FORMAT: Format = Format {
     messages: "messages",
     system: Some("system"),
     tools: "toolConfig",
+    stored: &[],
+    refers: |_| false,
     known: KNOWN,
     whole: &["input", "json", cache_marker::BLOCK],
     is_piece: |_| false,
@@ -450,7 +461,7 @@ fn check(request: &Request) -> Vec<Finding> {
     if tools && request.is_body() && request.preamble().tools.is_none() {
         findings.push(whole(BC3, "toolConfig", Problem::ToolsNotDeclared));
     }
-    let count = blocks::all_markers(BLOCKS.marker, request);
+    let count = blocks::all_markers(cache_marker::BLOCK, request);
     if count > blocks::MOST_MARKERS {
         findings.push(whole(BC6, "messages", Problem::CacheMarkers { count, most: blocks::MOST_MARKERS }));
     }

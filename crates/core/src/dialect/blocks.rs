@@ -18,9 +18,21 @@ pub(super) type EditBlock =
 /// What differs between the block formats.
 pub(super) struct BlockFormat {
     pub(super) dialect: Dialect,
+    /// The member of a message that has the blocks.
+    pub(super) content: &'static str,
     pub(super) edit: EditBlock,
-    /// The member of a block that is a cache marker.
-    pub(super) marker: &'static str,
+    /// The member of a block that is a cache marker, if the format has cache markers.
+    pub(super) marker: Option<&'static str>,
+    /// Whether tool results come before everything else in their message.
+    pub(super) results_first: bool,
+    /// Mends a message that is about to be sent. The flag is kept from one message to the next, and is false at first.
+    pub(super) mend: fn(message: &RawValue, flag: &mut bool) -> Option<MendMessage>,
+}
+
+/// A message that was mended, and how.
+pub(super) struct MendMessage {
+    pub(super) raw: Box<RawValue>,
+    pub(super) mends: Vec<Mend>,
 }
 
 /// The rule of a format that each fault of a part breaks.
@@ -62,8 +74,8 @@ struct Outgoing<'a> {
 pub(super) fn encode<'a>(format: &BlockFormat, preamble: Option<&Preamble>, shown: &[Shown<'a>]) -> Encoded<'a> {
     let finish = |sent: Sent<'a>| {
         let mixed = sent.mixed;
-        let raw = merge(sent.raws)?;
-        Some(if mixed { Cow::Owned(results_first(format.dialect, &raw)) } else { raw })
+        let raw = merge(format.content, sent.raws)?;
+        Some(if mixed { Cow::Owned(results_first(format, &raw)) } else { raw })
     };
     Ok(Outgoing::new(format, preamble, shown)?.sent.into_iter().filter_map(finish).collect())
 }
@@ -82,46 +94,65 @@ impl<'a> Outgoing<'a> {
         preamble: Option<&Preamble>,
         shown: &[Shown<'a>],
     ) -> Result<Outgoing<'a>, ConversionError> {
-        let BlockFormat { dialect, edit, marker } = *format;
+        let dialect = format.dialect;
         let mut out = Outgoing::default();
         for (index, Shown { message, edits }) in shown.iter().copied().enumerate() {
             match message.wire().filter(|wire| wire.dialect == dialect) {
-                Some(wire) if edits.is_empty() => out.send(index, message, edits, Cow::Borrowed(&*wire.raw)),
+                Some(wire) if edits.is_empty() => {
+                    out.send(format, index, Shown { message, edits }, Cow::Borrowed(&*wire.raw));
+                }
                 Some(wire) => {
-                    if let Some(raw) = edit_message(edit, message, &wire.raw, edits) {
-                        out.send(index, message, edits, Cow::Owned(raw));
+                    if let Some(raw) = edit_message(format, message, &wire.raw, edits) {
+                        out.send(format, index, Shown { message, edits }, Cow::Owned(raw));
                     }
                 }
                 None => {
                     for message in dialect.convert(message)? {
-                        let raw = message.wire().and_then(|wire| edit_message(edit, &message, &wire.raw, edits));
+                        let raw = message.wire().and_then(|wire| edit_message(format, &message, &wire.raw, edits));
                         if let Some(raw) = raw {
-                            out.send(index, &message, edits, Cow::Owned(raw));
+                            out.send(format, index, Shown { message: &message, edits }, Cow::Owned(raw));
                         }
                     }
                 }
             }
         }
         out.place_system_messages();
-        out.limit_markers(marker, preamble.map_or(0, |preamble| markers_outside(marker, preamble)));
+        if let Some(marker) = format.marker {
+            out.limit_markers(marker, preamble.map_or(0, |preamble| markers_outside(marker, preamble)));
+        }
+        out.mend(format);
         Ok(out)
     }
 
-    /// Appends a message, or merges it with the last one of its role.
-    fn send(&mut self, index: usize, message: &Message, edits: &[Edit], raw: Cow<'a, RawValue>) {
+    /// Mends each message by itself.
+    fn mend(&mut self, format: &BlockFormat) {
         let Outgoing { sent, mends } = self;
+        let mut flag = false;
+        for (index, message) in sent.iter_mut().flat_map(|sent| &mut sent.raws) {
+            if let Some(mended) = (format.mend)(message, &mut flag) {
+                *message = Cow::Owned(mended.raw);
+                mends.extend(mended.mends.into_iter().map(|mend| mend.of(*index)));
+            }
+        }
+    }
+
+    /// Appends a message, or merges it with the last one of its role.
+    fn send(&mut self, format: &BlockFormat, index: usize, shown: Shown<'_>, raw: Cow<'a, RawValue>) {
+        let Outgoing { sent, mends } = self;
+        let Shown { message, edits } = shown;
         let role = message.role();
         let is_result = |part: &PartRef<'_>| matches!(part, PartRef::ToolResult(_));
         let shown =
             || message.parts().enumerate().filter(|(part, _)| !edit::is_hidden(edits, *part)).map(|(_, part)| part);
         let (result, other) = (shown().any(|part| is_result(&part)), shown().any(|part| !is_result(&part)));
-        let mut mixed = result && other && shown().skip_while(is_result).any(|part| is_result(&part));
+        let mut mixed =
+            format.results_first && result && other && shown().skip_while(is_result).any(|part| is_result(&part));
         let systems = sent.iter().rev().take_while(|before| role == Role::User && before.role == Role::System).count();
         let at = sent.len() - systems;
         match at.checked_sub(1).and_then(|last| sent.get_mut(last)) {
             Some(last) if last.role == role => {
                 mends.push(Mend::MergedWithPrevious.of(index));
-                mixed |= last.other && result;
+                mixed |= format.results_first && last.other && result;
                 last.raws.push((index, raw));
                 last.mixed |= mixed;
                 last.other |= other;
@@ -199,14 +230,16 @@ fn as_user(raw: &RawValue) -> Box<RawValue> {
 }
 
 /// Moves the results of a message to its beginning. Both results and other blocks keep their order.
-fn results_first(dialect: Dialect, raw: &RawValue) -> Box<RawValue> {
-    let (Some(mut fields), Ok(message)) = (Fields::read(raw), dialect.decode_raw(raw)) else { return raw.to_owned() };
-    let Some(content) = fields.get("content").map(ToOwned::to_owned) else { return raw.to_owned() };
+fn results_first(format: &BlockFormat, raw: &RawValue) -> Box<RawValue> {
+    let (Some(mut fields), Ok(message)) = (Fields::read(raw), format.dialect.decode_raw(raw)) else {
+        return raw.to_owned();
+    };
+    let Some(content) = fields.get(format.content).map(ToOwned::to_owned) else { return raw.to_owned() };
     let blocks = blocks(&content);
     let (results, others): (Vec<_>, Vec<_>) =
         blocks.iter().zip(message.parts()).partition(|(_, part)| matches!(part, PartRef::ToolResult(_)));
     let all = results.into_iter().chain(others).map(|(block, _)| block.as_ref());
-    fields.set("content", json::write_array(all));
+    fields.set(format.content, json::write_array(all));
     fields.write()
 }
 
@@ -231,18 +264,18 @@ fn text_block(string: &RawValue) -> Box<RawValue> {
     block.write()
 }
 
-fn edit_message(edit: EditBlock, message: &Message, raw: &RawValue, edits: &[Edit]) -> Option<Box<RawValue>> {
+fn edit_message(format: &BlockFormat, message: &Message, raw: &RawValue, edits: &[Edit]) -> Option<Box<RawValue>> {
     if edit::hides_all(message, edits) {
         return None;
     }
     let mut fields = Fields::read(raw)?;
-    let content = fields.get("content")?.to_owned();
+    let content = fields.get(format.content)?.to_owned();
     let blocks = blocks(&content);
     let shown = blocks.iter().zip(message.parts()).enumerate().filter(|(part, _)| !edit::is_hidden(edits, *part));
     let shown: Vec<_> = shown
         .filter_map(|(index, (block, part))| {
             if edit::touches(edits, index) {
-                edit(block, part, index, edits).map(Cow::Owned)
+                (format.edit)(block, part, index, edits).map(Cow::Owned)
             } else {
                 Some(Cow::Borrowed(&**block))
             }
@@ -255,19 +288,19 @@ fn edit_message(edit: EditBlock, message: &Message, raw: &RawValue, edits: &[Edi
         }
         _ => None,
     };
-    fields.set("content", text.unwrap_or_else(|| json::write_array(shown.iter().map(AsRef::as_ref))));
+    fields.set(format.content, text.unwrap_or_else(|| json::write_array(shown.iter().map(AsRef::as_ref))));
     Some(fields.write())
 }
 
 /// Merges messages into one, with the blocks of all. If several have the same other member, the first one's is kept.
-fn merge(mut raws: Vec<(usize, Cow<'_, RawValue>)>) -> Option<Cow<'_, RawValue>> {
+fn merge<'a>(content: &'static str, mut raws: Vec<(usize, Cow<'a, RawValue>)>) -> Option<Cow<'a, RawValue>> {
     if raws.len() < 2 {
         return raws.pop().map(|(_, raw)| raw);
     }
     let messages: Vec<_> = raws.iter().filter_map(|(_, raw)| Fields::read(raw)).collect();
-    let all: Vec<_> = messages.iter().filter_map(|fields| fields.get("content")).flat_map(blocks).collect();
+    let all: Vec<_> = messages.iter().filter_map(|fields| fields.get(content)).flat_map(blocks).collect();
     let mut merged = Fields::of_all(&messages);
-    merged.set("content", json::write_array(all.iter().map(AsRef::as_ref)));
+    merged.set(content, json::write_array(all.iter().map(AsRef::as_ref)));
     Some(Cow::Owned(merged.write()))
 }
 

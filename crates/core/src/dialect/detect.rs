@@ -32,6 +32,8 @@ pub enum Sign {
     Member(&'static str),
     /// A block of the content with this `type`.
     Block(&'static str),
+    /// An item of this `type`, which is not a message with a role.
+    Item(&'static str),
     /// A block of the content without a `type`.
     Untyped,
     /// A thinking block with a signature.
@@ -45,7 +47,8 @@ pub enum Sign {
 impl Sign {
     /// Returns whether it is conclusive. A hint counts only if nothing conclusive is found.
     fn is_sure(self) -> bool {
-        !matches!(self, Sign::Thinking | Sign::CacheMarker)
+        // The last two are in OpenAI's Responses, too.
+        !matches!(self, Sign::Thinking | Sign::CacheMarker | Sign::Role("developer") | Sign::Block("refusal"))
     }
 }
 
@@ -76,6 +79,7 @@ impl fmt::Display for Sign {
             Sign::Beside(member) | Sign::Member(member) => write!(f, "`{member}`"),
             Sign::Role(role) => write!(f, "the role `{role}`"),
             Sign::Block(kind) => write!(f, "a block `{kind}`"),
+            Sign::Item(kind) => write!(f, "an item `{kind}`"),
             Sign::Untyped => f.write_str("a block without `type`"),
             Sign::SignedThinking => f.write_str("signed thinking"),
             Sign::Thinking => f.write_str("thinking"),
@@ -145,6 +149,12 @@ pub(super) fn clues<'a>(
 fn in_body(body: &Fields<'_>) -> Option<(Dialect, Sign)> {
     let get = |key: &str| body.get(key).filter(|value| value.get() != "null");
     let any = |keys: &[&'static str]| keys.iter().copied().find(|key| get(key).is_some()).map(Sign::Beside);
+    if get("messages").is_none() {
+        let lists = [(Dialect::OpenAiResponses, "input"), (Dialect::Gemini, "contents")];
+        if let Some((dialect, list)) = lists.into_iter().find(|(_, list)| get(list).is_some()) {
+            return Some((dialect, Sign::Beside(list)));
+        }
+    }
     if let Some(sign) = any(&["toolConfig", "inferenceConfig", "modelId"]) {
         return Some((Dialect::Bedrock, sign));
     }
@@ -171,8 +181,27 @@ fn in_body(body: &Fields<'_>) -> Option<(Dialect, Sign)> {
     Some((Dialect::OpenAiChat, sign))
 }
 
+/// Types of items of OpenAI's Responses that are not messages.
+const ITEMS: [&str; 9] = [
+    "function_call",
+    "function_call_output",
+    "reasoning",
+    "custom_tool_call",
+    "custom_tool_call_output",
+    "item_reference",
+    "compaction",
+    "compaction_trigger",
+    "web_search_call",
+];
+
 fn in_message(message: &RawValue) -> Option<(Dialect, Sign)> {
     let fields = Fields::read(message)?;
+    if let Some(kind) = fields.text("type").and_then(|kind| ITEMS.into_iter().find(|known| *known == kind)) {
+        return Some((Dialect::OpenAiResponses, Sign::Item(kind)));
+    }
+    if fields.get("content").is_none() && fields.get("parts").and_then(json::array).is_some() {
+        return Some((Dialect::Gemini, Sign::Member("parts")));
+    }
     let role = fields.text("role")?;
     if let Some(role) = ["tool", "developer"].into_iter().find(|known| *known == role) {
         return Some((Dialect::OpenAiChat, Sign::Role(role)));
@@ -205,6 +234,10 @@ fn in_block(block: &RawValue) -> Option<(Dialect, Sign)> {
         "image_url" => (Dialect::OpenAiChat, Sign::Block("image_url")),
         "input_audio" => (Dialect::OpenAiChat, Sign::Block("input_audio")),
         "file" => (Dialect::OpenAiChat, Sign::Block("file")),
+        "input_text" => (Dialect::OpenAiResponses, Sign::Block("input_text")),
+        "output_text" => (Dialect::OpenAiResponses, Sign::Block("output_text")),
+        "input_image" => (Dialect::OpenAiResponses, Sign::Block("input_image")),
+        "input_file" => (Dialect::OpenAiResponses, Sign::Block("input_file")),
         "refusal" => (Dialect::OpenAiChat, Sign::Block("refusal")),
         _ => {
             fields.get(cache_marker::MEMBER)?;

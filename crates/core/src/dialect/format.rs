@@ -8,10 +8,10 @@ use serde_json::value::RawValue;
 use super::provider_error::Saying;
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Mended, Place, Preamble, Quirks, Request, Response, Rule, Shown,
-    anthropic, bedrock, openai_chat,
+    anthropic, bedrock, gemini, openai_chat, openai_responses,
 };
 use crate::json::Fields;
-use crate::message::{Content, Message};
+use crate::message::{Content, Message, PartRef};
 
 /// The messages of a request as they are sent.
 pub(super) type Encoded<'a> = Result<Vec<Cow<'a, RawValue>>, ConversionError>;
@@ -40,6 +40,10 @@ pub(super) struct Format {
     pub(super) system: Option<&'static str>,
     /// The member of a request body that holds the tools.
     pub(super) tools: &'static str,
+    /// The members of a request body that name what the provider has stored, so that the body has not all of it.
+    pub(super) stored: &'static [&'static str],
+    /// Returns whether a part stands for something that the provider has stored.
+    pub(super) refers: fn(PartRef<'_>) -> bool,
     /// The members of a message that other dialects can express, each as `parent.member`.
     pub(super) known: &'static [&'static str],
     /// Those of them that are copied or left out as a whole, so that nothing inside them can be lost.
@@ -74,6 +78,8 @@ impl Dialect {
             Dialect::OpenAiChat => &openai_chat::FORMAT,
             Dialect::Anthropic => &anthropic::FORMAT,
             Dialect::Bedrock => &bedrock::FORMAT,
+            Dialect::OpenAiResponses => &openai_responses::FORMAT,
+            Dialect::Gemini => &gemini::FORMAT,
         }
     }
 }

@@ -19,6 +19,16 @@ pub enum Mend {
     SentAsUser,
     /// It is a system message at a place where none is allowed, and is sent behind the user message that follows.
     SentBehindNext,
+    /// It is left out, or some of its items are, because the provider refuses them at this place: reasoning that nothing
+    /// of the model follows, or a compaction trigger that is not the last item.
+    Removed {
+        /// The number of items that are left out.
+        elements: usize,
+    },
+    /// Members that the provider refuses are removed from it, or members that it demands are added.
+    MembersMended,
+    /// Its tool calls have no signature, and the model signs its calls. They are marked, so that this is not checked.
+    Signed,
     /// Cache markers are removed from it, because later messages have as many as a request may have.
     MarkersRemoved {
         /// The number of markers removed.

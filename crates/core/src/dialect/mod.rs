@@ -6,9 +6,11 @@ mod blocks;
 mod convert;
 mod detect;
 mod format;
+mod gemini;
 mod mend;
 mod named;
 mod openai_chat;
+mod openai_responses;
 mod pairing;
 mod provider_error;
 mod request;
@@ -16,6 +18,7 @@ mod response;
 mod rules;
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::ops::Range;
 
 use serde_json::value::RawValue;
@@ -32,7 +35,7 @@ pub use rules::{Finding, Problem, Rule, Severity};
 use crate::edit::Edit;
 use crate::json;
 pub use crate::json::SyntaxError;
-use crate::message::Message;
+use crate::message::{Message, ToolCall};
 use crate::start::Start;
 pub use crate::wire::Dialect;
 use crate::wire::Wire;
@@ -100,6 +103,10 @@ pub(crate) struct Quirks {
     pub(crate) results_by_name: bool,
     /// Signed reasoning is valid only behind the messages that it was made after.
     pub(crate) binds_reasoning: bool,
+    /// The kinds of parts in which the provider compacted all that came before.
+    pub(crate) compactions: &'static [&'static str],
+    /// The kinds of parts that hold for all that follows, such as tools that were added on the way.
+    pub(crate) standing: &'static [&'static str],
 }
 
 /// An error from reading a message.
@@ -191,21 +198,25 @@ impl Dialect {
         spans
     }
 
-    /// Reads the messages of a request's list.
+    /// Reads the messages of a request's list: one for each of its [spans](Dialect::spans).
     ///
     /// # Errors
     /// Returns the index of the element that cannot be read, and why.
-    fn decode_list(self, elements: &[&RawValue]) -> Result<Vec<Message>, (usize, DecodeError)> {
+    pub fn decode_list(self, elements: &[&RawValue]) -> Result<Vec<Message>, (usize, DecodeError)> {
         let read = |span: Range<usize>| {
             let pieces = elements.get(span.clone()).unwrap_or_default();
+            let single = |raw: &&RawValue| match raw.get().starts_with('[') {
+                true => Err(DecodeError::NotAnObject),
+                false => self.decode_raw(raw),
+            };
             let [_, _, ..] = pieces else {
-                return pieces.first().map(|raw| self.decode_raw(raw).map_err(|fault| (span.start, fault)));
+                return pieces.first().map(|raw| single(raw).map_err(|fault| (span.start, fault)));
             };
             let together = self.decode_raw(&json::write_array(pieces.iter().copied()));
             Some(together.map_err(|fault| {
                 // The fault is in one of them.
-                let single = span.clone().zip(pieces).find_map(|(at, raw)| Some((at, self.decode_raw(raw).err()?)));
-                single.unwrap_or((span.start, fault))
+                let first = span.clone().zip(pieces).find_map(|(at, raw)| Some((at, single(raw).err()?)));
+                first.unwrap_or((span.start, fault))
             }))
         };
         self.spans(elements).into_iter().filter_map(read).collect()
@@ -304,6 +315,40 @@ impl Dialect {
         let raws = convert::render(self, message)?;
         // What was just written can be read.
         Ok(raws.iter().filter_map(|raw| self.decode_raw(raw).ok()).collect())
+    }
+
+    /// Converts the messages of a conversation to this dialect. Messages that are in it already stay as they are.
+    ///
+    /// A dialect may repeat the name of a tool in its results. It is taken from the call among the messages.
+    ///
+    /// # Errors
+    /// The same as [`Dialect::convert`].
+    ///
+    /// ```
+    /// use lookback_core::{Dialect, Message, ToolCall};
+    ///
+    /// let call = Message::assistant_with_calls("", [ToolCall::new("c1", "read", "{}")]);
+    /// let there = Dialect::Gemini.convert_all(&[call, Message::tool_result("c1", "buy milk")])?;
+    /// assert_eq!(
+    ///     there[1].wire().unwrap().raw.get(),
+    ///     r#"{"role":"user","parts":[{"functionResponse":{"id":"c1","name":"read","response":{"output":"buy milk"}}}]}"#
+    /// );
+    /// # Ok::<(), lookback_core::ConversionError>(())
+    /// ```
+    pub fn convert_all(self, messages: &[Message]) -> Result<Vec<Message>, ConversionError> {
+        let mut calls: HashMap<&str, &ToolCall> = HashMap::new();
+        let mut converted = Vec::with_capacity(messages.len());
+        for message in messages {
+            calls.extend(message.tool_calls().map(|(_, call)| (call.id.as_str(), call)));
+            let named = message.with_tools(|result| calls.get(result.call_id.as_str()).copied());
+            converted.extend(self.convert(&named)?);
+        }
+        Ok(converted)
+    }
+
+    /// Returns the member of a request body that has the messages, such as `messages`.
+    pub fn list(self) -> &'static str {
+        self.format().messages
     }
 
     /// Returns every rule of the dialect that a request breaks, in the order of the messages.

@@ -14,13 +14,6 @@ const ALIKE: f64 = 0.7;
 
 /// Formats that Lookback cannot read yet, by the names that people use for them, in lower case and with hyphens.
 const UNREAD: &[(&str, &str)] = &[
-    ("responses", "OpenAI's Responses"),
-    ("openai-responses", "OpenAI's Responses"),
-    ("open-responses", "OpenAI's Responses"),
-    ("gemini", "Gemini's generateContent"),
-    ("google", "Gemini's generateContent"),
-    ("vertex", "Gemini's generateContent"),
-    ("vertex-ai", "Gemini's generateContent"),
     ("ai-sdk", "the AI SDK's UI messages"),
     ("ui-messages", "the AI SDK's UI messages"),
     ("vercel", "the AI SDK's UI messages"),
@@ -138,6 +131,10 @@ mod tests {
             ("converse", Dialect::Bedrock),
             ("bedrock-converse", Dialect::Bedrock),
             ("bedrok", Dialect::Bedrock),
+            ("responses", Dialect::OpenAiResponses),
+            ("OpenAI Responses", Dialect::OpenAiResponses),
+            ("google", Dialect::Gemini),
+            ("gemni", Dialect::Gemini),
         ] {
             assert_eq!(guessed(name), Some(Meant::Dialect(dialect)), "{name}");
         }
@@ -146,14 +143,14 @@ mod tests {
     #[test]
     fn a_format_that_cannot_be_read_yet_is_named() {
         for (name, format) in [
-            ("openai-responses", "OpenAI's Responses"),
-            ("responses", "OpenAI's Responses"),
-            ("gemini", "Gemini's generateContent"),
+            ("cohere", "Cohere's chat format"),
+            ("vercel", "the AI SDK's UI messages"),
+            ("langchain", "LangChain's format"),
         ] {
             assert_eq!(guessed(name), Some(Meant::Unread(format)), "{name}");
         }
-        let unknown = "gemini".parse::<Dialect>().unwrap_err().to_string();
-        let said = "unknown dialect `gemini`: Lookback cannot read Gemini's generateContent yet; use openai-chat, anthropic or bedrock";
+        let unknown = "cohere".parse::<Dialect>().unwrap_err().to_string();
+        let said = "unknown dialect `cohere`: Lookback cannot read Cohere's chat format yet; use openai-chat, anthropic, bedrock, openai-responses or gemini";
         assert_eq!(unknown, said);
     }
 
@@ -163,7 +160,7 @@ mod tests {
             assert_eq!(guessed(name), None, "{name:?}");
         }
         let said = "latin".parse::<Dialect>().unwrap_err().to_string();
-        assert_eq!(said, "unknown dialect `latin`; use openai-chat, anthropic or bedrock");
+        assert_eq!(said, "unknown dialect `latin`; use openai-chat, anthropic, bedrock, openai-responses or gemini");
     }
 
     #[test]

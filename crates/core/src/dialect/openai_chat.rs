@@ -59,6 +59,8 @@ const QUIRKS: Quirks = Quirks {
     has_refused_members: has_empty_calls,
     results_by_name: false,
     binds_reasoning: false,
+    compactions: &[],
+    standing: &[],
 };
 
 pub(super) static FORMAT: Format = Format {
@@ -87,6 +89,8 @@ pub(super) static FORMAT: Format = Format {
     messages: "messages",
     system: None,
     tools: "tools",
+    stored: &[],
+    refers: |_| false,
     known: KNOWN,
     whole: &[],
     is_piece: |_| false,
@@ -180,7 +184,7 @@ fn read_part(fields: &Fields<'_>) -> Part {
 }
 
 /// Reads an address. A `data:` address has the bytes; the provider fetches any other.
-fn from_url(url: &str) -> Media {
+pub(super) fn from_url(url: &str) -> Media {
     let data = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"));
     match data {
         Some((mime, data)) => {

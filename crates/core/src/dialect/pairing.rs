@@ -81,7 +81,8 @@ pub(super) fn check(dialect: Dialect, rules: &PairingRules, messages: &[Message]
         }
         for (part, result) in message.tool_results() {
             let id = result.call_id.as_str();
-            let by_tool = result.tool.as_deref().filter(|_| results_by_name && !open.has(id));
+            let is_by_name = results_by_name && (result.names_only_tool() || !open.has(id));
+            let by_tool = result.tool.as_deref().filter(|_| is_by_name);
             if open.answer(id) || by_tool.is_some_and(|tool| open.answer_tool(tool)) {
                 continue;
             }

@@ -32,7 +32,16 @@ impl Preamble {
     /// The dialect says which members they are. It has no system prompt if the dialect has that among the messages.
     pub fn of_body(dialect: Dialect, member: impl Fn(&str) -> Option<Box<RawValue>>) -> Self {
         let format = dialect.format();
-        Preamble { system: format.system.and_then(&member), tools: member(format.tools) }
+        // Protocol buffers spell some members in another way.
+        let spelled = |name: &str| member(name).or_else(|| member(&in_snake_case(name)));
+        Preamble { system: format.system.and_then(spelled), tools: spelled(format.tools) }
+    }
+
+    /// Returns the members of a request body that have the preamble: the reverse of [`Preamble::of_body`].
+    pub fn in_body(&self, dialect: Dialect) -> impl Iterator<Item = (&'static str, &RawValue)> {
+        let format = dialect.format();
+        let system = format.system.zip(self.system.as_deref());
+        system.into_iter().chain(self.tools.as_deref().map(|tools| (format.tools, tools)))
     }
 
     /// Sets the system prompt, which is JSON as the dialect writes it.
@@ -51,12 +60,7 @@ impl Preamble {
     pub fn measure(&self, counter: &dyn TokenCounter) -> Size {
         let system = self.system.as_deref().map_or(0, |system| match json::text(system) {
             Some(text) => counter.text(&text),
-            None => json::array(system)
-                .unwrap_or_default()
-                .into_iter()
-                .filter_map(Fields::read)
-                .filter_map(|fields| fields.text("text").map(|text| counter.text(&text)))
-                .fold(0, u64::saturating_add),
+            None => texts(system, DEEPEST).iter().map(|text| counter.text(text)).fold(0, u64::saturating_add),
         });
         let tools = self.tools.as_deref().map_or(0, |tools| counter.text(tools.get()));
         let bytes = [&self.system, &self.tools].into_iter().flatten().map(|raw| raw.get().len() as u64).sum();
@@ -71,6 +75,34 @@ impl Preamble {
         same(&self.system, &other.system) && same(&self.tools, &other.tools)
     }
 }
+
+/// Returns a name such as `systemInstruction` as `system_instruction`.
+fn in_snake_case(name: &str) -> String {
+    name.chars().fold(String::with_capacity(name.len() + 1), |mut out, char| {
+        out.extend(char.is_ascii_uppercase().then_some('_'));
+        out.push(char.to_ascii_lowercase());
+        out
+    })
+}
+
+/// How deep the texts of a system prompt may be: a list of blocks, or an object with a list of parts.
+const DEEPEST: usize = 4;
+
+/// Returns the texts of a system prompt that is not a string.
+fn texts(value: &RawValue, depth: usize) -> Vec<String> {
+    let Some(depth) = depth.checked_sub(1) else { return Vec::new() };
+    if let Some(elements) = json::array(value) {
+        return elements.into_iter().flat_map(|element| texts(element, depth)).collect();
+    }
+    let Some(fields) = Fields::read(value) else { return Vec::new() };
+    match fields.text("text") {
+        Some(text) => vec![text.into_owned()],
+        None => fields.iter().flat_map(|(_, value)| texts(value, depth)).collect(),
+    }
+}
+
+/// The members of a body that may have the messages, in the order in which they are looked for.
+const LISTS: [&str; 3] = ["messages", "input", "contents"];
 
 /// A decoded request body, or a decoded list of messages.
 ///
@@ -91,9 +123,12 @@ pub struct Request {
     messages: Vec<Message>,
     /// The range of the list of messages in `text`.
     list: Range<usize>,
+    /// The ranges of all members in `text`, by name. A bare list has none.
+    members: Vec<(String, Range<usize>)>,
     body: bool,
     preamble: Preamble,
     model: Option<String>,
+    stored: Option<&'static str>,
 }
 
 /// An error from reading a request.
@@ -110,7 +145,7 @@ pub enum RequestError {
     #[error("not valid JSON: {0}")]
     Syntax(SyntaxError),
     /// The JSON is neither a list, nor an object with a list of messages.
-    #[error("neither a list of messages nor a request body with `messages`")]
+    #[error("neither a list of messages nor a request body with `messages`, `input` or `contents`")]
     NoMessages,
     /// A message could not be read.
     #[error("{list}[{index}]: {fault}")]
@@ -137,28 +172,45 @@ impl Request {
             String::from_utf8(bytes.into()).map_err(|e| RequestError::Utf8 { at: e.utf8_error().valid_up_to() })?;
         let raw: &RawValue = serde_json::from_str(&text).map_err(SyntaxError::from).map_err(RequestError::Syntax)?;
         let fields = Fields::read(raw);
+        let member = |name: &str| fields.as_ref().and_then(|fields| fields.get(name));
+        let of_dialect = || dialect.and_then(|dialect| member(dialect.format().messages));
         let list = match &fields {
-            Some(fields) => fields.get("messages").ok_or(RequestError::NoMessages)?,
+            Some(_) => of_dialect().or_else(|| LISTS.into_iter().find_map(member)).ok_or(RequestError::NoMessages)?,
             None => raw,
         };
-        let elements = json::array(list).ok_or(RequestError::NoMessages)?;
+        // In one dialect a text alone is a message of the user.
+        let input = member("input").filter(|input| std::ptr::eq(*input, list));
+        let only = input
+            .and_then(json::text)
+            .map(|_| json::object([("role", json::string("user")), ("content", list.to_owned())]));
+        let elements = match &only {
+            Some(only) => vec![&**only],
+            None => json::array(list).ok_or(RequestError::NoMessages)?,
+        };
         let found = || detect::first(detect::clues(fields.as_ref(), elements.iter().copied()));
         let dialect = dialect.or_else(|| found().map(|clue| clue.dialect)).unwrap_or_default();
-        let list_name = dialect.format().messages;
+        let format = dialect.format();
         let messages = dialect.decode_list(&elements).map_err(|(index, fault)| RequestError::Message {
-            list: list_name,
+            list: format.messages,
             index,
             fault,
         })?;
-        // Raw values are slices of the text, so the range follows from their addresses.
-        let start = list.get().as_ptr() as usize - text.as_ptr() as usize;
-        let list = start..start + list.get().len();
-        let preamble =
-            Preamble::of_body(dialect, |key| fields.as_ref().and_then(|fields| fields.get(key).map(ToOwned::to_owned)));
+        // Raw values are slices of the text, so their ranges follow from their addresses.
+        let range = |value: &RawValue| {
+            let start = value.get().as_ptr() as usize - text.as_ptr() as usize;
+            start..start + value.get().len()
+        };
+        let list = range(list);
+        let members = fields.iter().flat_map(Fields::iter);
+        let members = members.map(|(name, value)| (name.to_owned(), range(value))).collect();
+        let preamble = Preamble::of_body(dialect, |key| member(key).map(ToOwned::to_owned));
         let name = |key| fields.as_ref().and_then(|fields| fields.text(key)).map(|name| name.into_owned());
         let model = name("model").or_else(|| name("modelId"));
+        let is_named = |name: &&&str| member(name).is_some_and(|value| !matches!(value.get(), "null" | "\"\""));
+        let refers = || messages.iter().flat_map(Message::parts).any(|part| (format.refers)(part));
+        let stored = format.stored.iter().find(is_named).copied().or_else(|| refers().then_some(format.messages));
         let body = fields.is_some();
-        Ok(Request { dialect, messages, list, body, preamble, model, text })
+        Ok(Request { dialect, messages, list, members, body, preamble, model, stored, text })
     }
 
     /// Creates a request that is a bare list of messages.
@@ -198,6 +250,29 @@ impl Request {
     /// Returns the model, if the body names one.
     pub fn model(&self) -> Option<&str> {
         self.model.as_deref()
+    }
+
+    /// Returns a member of the body, or `None` if it is absent or null.
+    pub fn member(&self, name: &str) -> Option<&RawValue> {
+        let (_, range) = self.members.iter().rev().find(|(known, _)| known == name)?;
+        let value: &RawValue = serde_json::from_str(self.text.get(range.clone())?).ok()?;
+        (value.get() != "null").then_some(value)
+    }
+
+    /// Returns the member that names something which the provider has stored, such as `previous_response_id`.
+    ///
+    /// The messages are not all that the model sees then. Only the provider knows the rest, so such a request cannot be
+    /// measured, and no window can be made of it.
+    ///
+    /// ```
+    /// use lookback_core::Request;
+    ///
+    /// let body = r#"{"previous_response_id": "resp_1", "input": "And then?"}"#;
+    /// assert_eq!(Request::decode(body, None)?.stored(), Some("previous_response_id"));
+    /// # Ok::<(), lookback_core::RequestError>(())
+    /// ```
+    pub fn stored(&self) -> Option<&'static str> {
+        self.stored
     }
 
     /// Returns whether this is a body, and not a bare list.

@@ -20,6 +20,10 @@ impl Rule {
     pub(super) const fn refused(id: &'static str, demands: &'static str) -> Rule {
         Rule { id, severity: Severity::Refused, demands }
     }
+
+    pub(super) const fn degraded(id: &'static str, demands: &'static str) -> Rule {
+        Rule { id, severity: Severity::Degraded, demands }
+    }
 }
 
 /// What happens if a rule is broken.
@@ -110,6 +114,25 @@ pub enum Problem {
     SystemPlace,
     /// Reasoning has no signature.
     UnsignedReasoning,
+    /// Nothing of the model follows reasoning.
+    LoneReasoning,
+    /// A tool call has no signature.
+    UnsignedCall,
+    /// A tool result is not an object.
+    BareResponse,
+    /// Two items have the same identifier.
+    DuplicateId {
+        /// The identifier.
+        id: String,
+    },
+    /// A member is null that may only be absent.
+    NullMember,
+    /// A required member is missing.
+    MissingMember,
+    /// A compaction trigger is not the last item.
+    TriggerPlace,
+    /// A member is present beside cached contents, which have it already.
+    BesideCached,
     /// The history has tool calls or results, but the request declares no tools.
     ToolsNotDeclared,
     /// The request has too many cache markers.

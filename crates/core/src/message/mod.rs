@@ -446,6 +446,11 @@ impl ToolResult {
         ToolResult { error, ..self }
     }
 
+    /// Returns whether the result names its tool, and not its call. The name stands for the identifier of the call then.
+    pub(crate) fn names_only_tool(&self) -> bool {
+        self.tool.as_ref().is_some_and(|tool| *tool == self.call_id)
+    }
+
     /// Returns whether the tool reported that it failed and returned nothing but white space.
     pub fn is_empty_error(&self) -> bool {
         let blank = |item: &ResultItem| item.text().is_some_and(|text| text.trim().is_empty());

@@ -175,8 +175,8 @@ impl<'a> Admission<'a> {
             let round = view.groups().iter().rfind(|group| group.kind.is_round())?;
             round.open_of_tool(tool).find(|id| !self.next.contains_key(id))
         };
-        let names_only_tool = |tool: &&String| result.call_id == **tool || view.group_of(&result.call_id).is_none();
-        let tool = result.tool.as_ref().filter(|_| self.quirks.results_by_name).filter(names_only_tool);
+        let is_by_name = result.names_only_tool() || view.group_of(&result.call_id).is_none();
+        let tool = result.tool.as_ref().filter(|_| self.quirks.results_by_name && is_by_name);
         tool.and_then(by_name).unwrap_or(&result.call_id)
     }
 

@@ -49,6 +49,15 @@ pub(crate) enum Author {
     Compaction,
 }
 
+/// A part that holds for what follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Lasting {
+    /// Tools or settings were added.
+    Addition,
+    /// The provider compacted all that came before.
+    Compaction,
+}
+
 impl Author {
     pub(super) fn of(arrival: &Arrival) -> Author {
         let note = arrival.origin == Origin::Lookback && arrival.message.opens_turn();
@@ -128,6 +137,18 @@ impl Item {
             && parts.any(|(index, part)| !edit::is_hidden(&self.edits, index) && says(part))
     }
 
+    /// Returns what it shows that holds for what follows.
+    pub(crate) fn lasts(&self) -> Option<Lasting> {
+        let quirks = self.message.wire()?.dialect.quirks();
+        let lasting = |part: PartRef<'_>| match part {
+            PartRef::Opaque(opaque) if quirks.compactions.contains(&&*opaque.kind) => Some(Lasting::Compaction),
+            PartRef::Opaque(opaque) if quirks.standing.contains(&&*opaque.kind) => Some(Lasting::Addition),
+            _ => None,
+        };
+        let shown = self.message.parts().enumerate().filter(|(index, _)| !edit::is_hidden(&self.edits, *index));
+        shown.filter_map(|(_, part)| lasting(part)).max()
+    }
+
     /// Returns the indexes of the signed reasoning that it shows, if the provider accepts it only behind the messages
     /// that it was made after.
     pub(crate) fn signed_parts(&self) -> impl Iterator<Item = usize> {
@@ -175,6 +196,19 @@ impl ViewGroup {
     pub(super) fn open_of_tool(&self, tool: &str) -> impl Iterator<Item = &str> {
         let of_tool = move |part: &usize| self.call(*part).is_some_and(|call| call.name == tool);
         self.calls.open_parts().filter(move |(part, _)| of_tool(part)).map(|(_, id)| id)
+    }
+
+    /// Returns the name of the open call that a stand-in answers. If the stand-in names only the tool, it is the first
+    /// open call of that tool.
+    pub(super) fn open_name<'a>(&'a self, stand_in: &'a ToolResult) -> &'a str {
+        let mut open = self.calls.open();
+        let is_open = open.any(|name| name == stand_in.call_id);
+        let by_tool = || {
+            let tool = stand_in.tool.as_deref()?;
+            let is_of_tool = |part: usize| self.call(part).is_some_and(|call| call.name == tool);
+            self.calls.open().find(|name| self.calls.part_named(name).is_some_and(is_of_tool))
+        };
+        (!is_open).then(by_tool).flatten().unwrap_or(&stand_in.call_id)
     }
 
     /// Returns whether it shows signed reasoning.

@@ -67,7 +67,9 @@ impl View {
     ///
     /// A result that names only its tool is shown under the identifier of the call.
     pub(super) fn home_of(&self, result: &ToolResult, name: &str) -> Option<usize> {
-        self.group_of(&result.call_id).or_else(|| self.group_of(name))
+        let (first, second) =
+            if result.names_only_tool() { (name, &*result.call_id) } else { (&*result.call_id, name) };
+        self.group_of(first).or_else(|| self.group_of(second))
     }
 
     /// Returns whether the results of a message belong to the newest group, so that everything else is shown above them.

@@ -43,8 +43,8 @@ impl Late {
         }
         let mut stand_ins: HashMap<&str, Position> = HashMap::new();
         for own in group.items.iter().filter(|item| item.by == Author::Mend) {
-            for (_, result) in own.message.tool_results() {
-                stand_ins.entry(&result.call_id).or_insert(own.position);
+            for (_, _, name) in own.answers() {
+                stand_ins.entry(name).or_insert(own.position);
             }
         }
         let waiting: BTreeSet<usize> =

@@ -30,7 +30,7 @@ use crate::size::{Size, Totals};
 use crate::tokens::Calibration;
 
 pub use groups::Item;
-pub(crate) use groups::ViewGroup;
+pub(crate) use groups::{Lasting, ViewGroup};
 pub use history::{chain, chained};
 
 /// What the model would see of a log now.

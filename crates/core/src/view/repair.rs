@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::View;
 use super::calls::{Answer, Calls};
 use super::groups::{Author, Item, ViewGroup};
-use crate::edit;
+use crate::edit::{self, Change, Edit};
 use crate::entry::{Position, Repair};
 use crate::group::GroupKind;
 use crate::message::Message;
@@ -40,13 +40,20 @@ impl View {
     /// Applies a recorded repair.
     pub(super) fn repair(&mut self, position: Position, repair: &Repair) {
         let item = |message: &Arc<Message>, size: &Size| Item::new(position, message, [], *size, Author::Mend);
+        let edited = |item: Item, edits: Vec<Edit>| if edits.is_empty() { item } else { item.edited(edits, item.size) };
         match repair {
             Repair::StandIn { call, message, size } => {
                 let Some(index) = self.numbered(*call) else { return };
-                for (_, result) in message.tool_results() {
-                    self.answer(index, &result.call_id, Answer::StandIn);
+                let mut edits = Vec::new();
+                for (part, result) in message.tool_results() {
+                    let name = self.groups.get(index).map(|group| group.open_name(result).to_owned());
+                    let Some(name) = name else { return };
+                    self.answer(index, &name, Answer::StandIn);
+                    if name != result.call_id {
+                        edits.push(Edit { part, change: Change::Rename(name) });
+                    }
                 }
-                self.add_to(index, item(message, size));
+                self.add_to(index, edited(item(message, size), edits));
             }
             Repair::Trim { message, edit, size } => {
                 let mut groups = self.groups.iter_mut().rev();

@@ -95,8 +95,11 @@ fn a_deep_input_passes_through() {
 fn a_deep_part_that_nobody_knows_passes_through() {
     for deep in [deep_list(), deep_object()] {
         for dialect in Dialect::ALL {
-            let text = if dialect == Dialect::Bedrock { r#"{"text":"Hi"}"# } else { r#"{"type":"text","text":"Hi"}"# };
-            passes(&format!(r#"[{{"role":"user","content":[{{"type":"x","x":{deep}}},{text}],"y":{deep}}}]"#), dialect);
+            let untyped = matches!(dialect, Dialect::Bedrock | Dialect::Gemini);
+            let text = if untyped { r#"{"text":"Hi"}"# } else { r#"{"type":"text","text":"Hi"}"# };
+            let content = if dialect == Dialect::Gemini { "parts" } else { "content" };
+            let part = format!(r#"{{"type":"x","x":{deep}}}"#);
+            passes(&format!(r#"[{{"role":"user","{content}":[{part},{text}],"y":{deep}}}]"#), dialect);
         }
     }
 }
@@ -131,7 +134,7 @@ fn a_deep_body_is_read() {
     }
 }
 
-const NO_MESSAGES: &str = "neither a list of messages nor a request body with `messages`";
+const NO_MESSAGES: &str = "neither a list of messages nor a request body with `messages`, `input` or `contents`";
 
 #[test]
 fn bytes_that_are_not_utf8() {
@@ -185,12 +188,18 @@ fn what_is_no_request() {
 
 #[test]
 fn an_empty_list_is_a_request_that_breaks_a_rule() {
-    for (dialect, rule) in [(Dialect::OpenAiChat, "OC0"), (Dialect::Anthropic, "AM1"), (Dialect::Bedrock, "BC1")] {
+    for (dialect, rule, path) in [
+        (Dialect::OpenAiChat, "OC0", "messages"),
+        (Dialect::Anthropic, "AM1", "messages"),
+        (Dialect::Bedrock, "BC1", "messages"),
+        (Dialect::OpenAiResponses, "OR0", "input"),
+        (Dialect::Gemini, "GM0", "contents"),
+    ] {
         for text in ["[]", " [ ] ", r#"{"messages":[]}"#] {
             let request = Request::decode(text, Some(dialect)).unwrap();
             let findings = dialect.check(&request);
             assert_eq!(findings.len(), 1);
-            assert_eq!((findings[0].rule, findings[0].path.as_str(), findings[0].message), (rule, "messages", 0));
+            assert_eq!((findings[0].rule, findings[0].path.as_str(), findings[0].message), (rule, path, 0));
         }
     }
 }
@@ -200,7 +209,12 @@ fn messages_that_are_no_objects() {
     for message in ["7", "null", "\"Hi\"", "[]", "true"] {
         for dialect in Dialect::ALL {
             let list = format!(r#"[{{"role":"user","content":[]}},{message}]"#);
-            assert_eq!(error(list, Some(dialect)), "messages[1]: a message must be an object");
+            let member = match dialect {
+                Dialect::OpenAiResponses => "input",
+                Dialect::Gemini => "contents",
+                _ => "messages",
+            };
+            assert_eq!(error(list, Some(dialect)), format!("{member}[1]: a message must be an object"));
         }
     }
 }

@@ -129,6 +129,7 @@ fn a_single_message_is_written_as_it_came() {
         (Dialect::OpenAiChat, include_str!("../../../../corpus/rules/openai-chat.json")),
         (Dialect::Anthropic, include_str!("../../../../corpus/rules/anthropic.json")),
         (Dialect::Bedrock, include_str!("../../../../corpus/rules/bedrock.json")),
+        (Dialect::Gemini, include_str!("../../../../corpus/rules/gemini.json")),
     ];
     #[derive(Deserialize)]
     struct Vector {

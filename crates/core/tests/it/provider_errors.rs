@@ -6,10 +6,12 @@ use lookback_core::{Dialect, ProviderError};
 use proptest::prelude::*;
 use serde::Deserialize;
 
-const FILES: [(Dialect, &str); 3] = [
+const FILES: [(Dialect, &str); 5] = [
     (Dialect::OpenAiChat, include_str!("../../../../corpus/errors/openai-chat.json")),
     (Dialect::Anthropic, include_str!("../../../../corpus/errors/anthropic.json")),
     (Dialect::Bedrock, include_str!("../../../../corpus/errors/bedrock.json")),
+    (Dialect::OpenAiResponses, include_str!("../../../../corpus/errors/openai-responses.json")),
+    (Dialect::Gemini, include_str!("../../../../corpus/errors/gemini.json")),
 ];
 
 #[derive(Deserialize)]

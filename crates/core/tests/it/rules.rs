@@ -6,10 +6,12 @@ use lookback_core::{Dialect, Engine, Request, Settings};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-const FILES: [(Dialect, &str); 3] = [
+const FILES: [(Dialect, &str); 5] = [
     (Dialect::OpenAiChat, include_str!("../../../../corpus/rules/openai-chat.json")),
     (Dialect::Anthropic, include_str!("../../../../corpus/rules/anthropic.json")),
     (Dialect::Bedrock, include_str!("../../../../corpus/rules/bedrock.json")),
+    (Dialect::OpenAiResponses, include_str!("../../../../corpus/rules/openai-responses.json")),
+    (Dialect::Gemini, include_str!("../../../../corpus/rules/gemini.json")),
 ];
 
 #[derive(Deserialize)]
@@ -91,6 +93,10 @@ fn a_check_finds_what_the_vectors_say() {
 fn a_window_is_what_the_vectors_say() {
     each(|dialect, vector| {
         let request = Request::decode(vector.request.get(), Some(dialect)).unwrap();
+        if request.stored().is_some() {
+            // Only the provider knows what stands before these messages.
+            return;
+        }
         let window = window(&request);
         let sent = Request::decode(request.with_messages(&window), Some(dialect)).unwrap();
         match &vector.repaired {
@@ -99,8 +105,10 @@ fn a_window_is_what_the_vectors_say() {
                 assert_eq!(check(&sent), []);
             }
             None if vector.findings.is_empty() => {
+                // What the model said at once may be several items.
                 let came = request.messages().iter().map(|message| message.wire().unwrap().raw.get());
-                assert_eq!(texts(&window), came.collect::<Vec<_>>());
+                let came = came.map(|raw| raw.strip_prefix('[').and_then(|raw| raw.strip_suffix(']')).unwrap_or(raw));
+                assert_eq!(texts(&window).join(","), came.collect::<Vec<_>>().join(","));
             }
             None => assert_ne!(check(&sent), [], "it is mended by now: the vector should say how"),
         }

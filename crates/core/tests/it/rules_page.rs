@@ -46,6 +46,8 @@ fn vectors(dialect: Dialect) -> Vec<Vector> {
         Dialect::OpenAiChat => include_str!("../../../../corpus/errors/openai-chat.json"),
         Dialect::Anthropic => include_str!("../../../../corpus/errors/anthropic.json"),
         Dialect::Bedrock => include_str!("../../../../corpus/errors/bedrock.json"),
+        Dialect::OpenAiResponses => include_str!("../../../../corpus/errors/openai-responses.json"),
+        Dialect::Gemini => include_str!("../../../../corpus/errors/gemini.json"),
         other => unreachable!("{other} has no vectors"),
     };
     serde_json::from_str(text).unwrap()
@@ -75,7 +77,7 @@ fn every_rule_has_a_section_that_says_what_it_demands_and_what_to_do() {
 #[test]
 fn every_rule_that_the_page_names_is_there() {
     let is_number = |word: &&str| {
-        let digits = ["OC", "AM", "BC"].into_iter().find_map(|letters| word.strip_prefix(letters));
+        let digits = ["OC", "AM", "BC", "OR", "GM"].into_iter().find_map(|letters| word.strip_prefix(letters));
         digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
     };
     for word in PAGE.split(|c: char| !c.is_ascii_alphanumeric()).filter(is_number) {

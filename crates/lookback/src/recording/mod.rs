@@ -6,11 +6,12 @@ mod shape;
 mod unpack;
 mod values;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use lookback_core::dialect::{self, Clue, Contradiction, Preamble};
 use lookback_core::transcript::Millis;
-use lookback_core::{Dialect, Message, Role};
+use lookback_core::{DecodeError, Dialect, Message, Role};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -170,8 +171,12 @@ struct Line<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
     #[serde(borrow)]
-    messages: Option<Vec<&'a RawValue>>,
+    messages: Option<&'a RawValue>,
     #[serde(borrow)]
+    input: Option<&'a RawValue>,
+    #[serde(borrow)]
+    contents: Option<&'a RawValue>,
+    #[serde(borrow, alias = "instructions", alias = "systemInstruction", alias = "system_instruction")]
     system: Option<&'a RawValue>,
     #[serde(borrow)]
     tools: Option<&'a RawValue>,
@@ -179,6 +184,10 @@ struct Line<'a> {
     tool_config: Option<&'a RawValue>,
     #[serde(borrow)]
     role: Option<&'a RawValue>,
+    #[serde(borrow, rename = "type")]
+    kind: Option<&'a RawValue>,
+    #[serde(borrow)]
+    parts: Option<&'a RawValue>,
     #[serde(borrow)]
     model: Option<&'a RawValue>,
     #[serde(borrow, rename = "modelId")]
@@ -187,6 +196,20 @@ struct Line<'a> {
     usage: Option<&'a RawValue>,
     #[serde(borrow)]
     meta: Option<&'a RawValue>,
+}
+
+impl<'a> Line<'a> {
+    /// Returns the list of messages, if it is a transcript.
+    ///
+    /// Some messages have a member `input`, too, but they also have a type.
+    fn list(&self) -> Option<&'a RawValue> {
+        self.messages
+            .or_else(|| [self.input, self.contents].into_iter().flatten().next().filter(|_| self.kind.is_none()))
+    }
+
+    fn is_message(&self) -> bool {
+        self.role.is_some() || self.kind.is_some() || self.parts.is_some()
+    }
 }
 
 /// What is known about how a transcript was made.
@@ -229,18 +252,18 @@ fn drafts<'a>(text: &'a str, name: &str) -> Result<Vec<Draft<'a>>, RecordingErro
     let mut single: Option<Draft<'a>> = None;
     for (number, (line, value)) in (1_usize..).zip(values::read(text)?) {
         let read: Line<'a> = if value.get().starts_with('[') {
-            Line { messages: parse(value), ..Line::default() }
+            Line { messages: Some(value), ..Line::default() }
         } else {
             parse(value).ok_or(RecordingError::Neither { line })?
         };
-        match (read.messages.is_some(), read.role.is_some()) {
-            (true, _) => {
+        match (read.list(), read.is_message()) {
+            (Some(list), _) => {
                 if single.is_some() {
                     return Err(RecordingError::Mixed { line });
                 }
-                transcripts.push(Draft::transcript(read, value, line, || format!("{name}-{number}"))?);
+                transcripts.push(Draft::transcript(read, (value, list), line, || format!("{name}-{number}"))?);
             }
-            (false, true) => {
+            (None, true) => {
                 if !transcripts.is_empty() {
                     return Err(RecordingError::Mixed { line });
                 }
@@ -248,7 +271,7 @@ fn drafts<'a>(text: &'a str, name: &str) -> Result<Vec<Draft<'a>>, RecordingErro
                 let draft = single.get_or_insert_with(empty);
                 draft.messages.push(undecoded(value, line, draft.messages.len())?);
             }
-            (false, false) => return Err(RecordingError::Neither { line }),
+            (None, false) => return Err(RecordingError::Neither { line }),
         }
     }
     transcripts.extend(single);
@@ -258,11 +281,12 @@ fn drafts<'a>(text: &'a str, name: &str) -> Result<Vec<Draft<'a>>, RecordingErro
 impl<'a> Draft<'a> {
     fn transcript(
         read: Line<'a>,
-        value: &'a RawValue,
+        (value, list): (&'a RawValue, &'a RawValue),
         line: usize,
         unnamed: impl FnOnce() -> String,
     ) -> Result<Self, RecordingError> {
-        let messages = read.messages.unwrap_or_default().into_iter().enumerate();
+        let messages = elements(list).ok_or(RecordingError::Neither { line })?;
+        let messages = messages.iter().enumerate();
         let messages = messages.map(|(index, raw)| undecoded(raw, line, index)).collect::<Result<_, _>>()?;
         let meta: Meta<'_> = read.meta.and_then(parse).unwrap_or_default();
         let named = [read.model, read.model_id].into_iter().flatten().find_map(parse);
@@ -284,23 +308,35 @@ impl<'a> Draft<'a> {
     fn decode(self, dialect: Option<Dialect>) -> Result<Recording, RecordingError> {
         let clue = if dialect.is_none() { self.detect()? } else { None };
         let dialect = dialect.or(clue.map(|clue| clue.dialect)).unwrap_or_default();
-        let decode = |(index, raw): (usize, Undecoded)| match dialect.decode_raw(&raw.message) {
-            Ok(message) => Ok(RecordedMessage { message, time: raw.time }),
-            Err(fault) => Err(RecordingError::Message { line: raw.line, index, fault, clue: clue.map(Box::new) }),
+        let elements: Vec<&RawValue> = self.messages.iter().map(|raw| &*raw.message).collect();
+        let spans = dialect.spans(&elements);
+        let fault = |(index, fault): (usize, DecodeError)| {
+            let line = self.messages.get(index).map_or(self.line, |raw| raw.line);
+            RecordingError::Message { line, index, fault, clue: clue.map(Box::new) }
         };
-        let messages: Vec<_> = self.messages.into_iter().enumerate().map(decode).collect::<Result<_, _>>()?;
+        let decoded = dialect.decode_list(&elements).map_err(fault)?;
+        // What is one message arrived at one time.
+        let times = spans.iter().map(|span| self.messages.get(span.start).and_then(|raw| raw.time));
+        let messages: Vec<_> =
+            decoded.into_iter().zip(times).map(|(message, time)| RecordedMessage { message, time }).collect();
         let member = |name: &str| match name {
-            "system" => self.system,
-            // A recording may call them `tools` in every dialect.
-            "toolConfig" => self.tool_config.or(self.tools),
-            _ => self.tools,
+            // A recording may call them `system` and `tools` in every dialect.
+            "toolConfig" | "tool_config" => self.tool_config.or(self.tools),
+            "tools" => self.tools,
+            _ => self.system,
         };
+        // Whatever counts messages counts what stands in the file.
+        let message_of = |element: usize| spans.iter().position(|span| span.contains(&element));
         let preamble =
             Preamble::of_body(dialect, |name| member(name).filter(|raw| raw.get() != "null").map(ToOwned::to_owned));
         let is_answer =
             |index: usize| messages.get(index).is_some_and(|recorded| recorded.message.role() == Role::Assistant);
-        let usage = self.usage.into_iter().filter(|usage| is_answer(usage.message) && usage.is_possible()).collect();
-        let compactions = self.compactions.into_iter().filter(|index| *index < messages.len()).collect();
+        let usage = self.usage.into_iter().filter_map(|usage| {
+            let message = message_of(usage.message)?;
+            Some(RecordedUsage { message, ..usage }).filter(|usage| is_answer(usage.message) && usage.is_possible())
+        });
+        let usage = usage.collect();
+        let compactions = self.compactions.into_iter().filter_map(message_of).collect();
         Ok(Recording { id: self.id, dialect, preamble, usage, compactions, model: self.model, messages })
     }
 
@@ -315,6 +351,16 @@ impl<'a> Draft<'a> {
         };
         Dialect::detect(self.beside, self.messages.iter().map(|raw| &*raw.message)).map_err(contradicted)
     }
+}
+
+/// Returns the elements of a list of messages. A text alone is a message of the user.
+fn elements(list: &RawValue) -> Option<Vec<Cow<'_, RawValue>>> {
+    if list.get().starts_with('"') {
+        let message = format!("{{\"role\":\"user\",\"content\":{}}}", list.get());
+        return Some(vec![Cow::Owned(RawValue::from_string(message).ok()?)]);
+    }
+    let elements: Vec<&RawValue> = parse(list)?;
+    Some(elements.into_iter().map(Cow::Borrowed).collect())
 }
 
 /// Separates the time from a message.

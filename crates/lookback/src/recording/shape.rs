@@ -17,18 +17,14 @@ pub(super) const UTF16: [[u8; 2]; 2] = [[0xff, 0xfe], [0xfe, 0xff]];
 pub enum Shape {
     /// A list of messages.
     Messages,
-    /// A request body: an object with `messages`.
+    /// A request body: an object with `messages`, `input` or `contents`.
     Request,
-    /// One recorded transcript: an object with `messages` and a name, or with details of how it was made.
+    /// One recorded transcript: such an object with a name, or with details of how it was made.
     Transcript,
     /// Messages, one per line, or several transcripts.
     Recording,
     /// A session file of Claude Code.
     ClaudeCode,
-    /// A request, or items, of OpenAI's Responses API.
-    OpenAiResponses,
-    /// A request, or contents, of Gemini.
-    Gemini,
     /// Messages of Vercel's AI SDK.
     VercelAi,
     /// Messages of LangChain, as it serializes them.
@@ -52,7 +48,7 @@ impl Shape {
     /// ```
     /// use lookback::recording::Shape;
     ///
-    /// assert_eq!(Shape::of(br#"{"model": "gemini", "contents": [{"parts": [{"text": "Hi"}]}]}"#), Shape::Gemini);
+    /// assert_eq!(Shape::of(br#"{"contents": [{"parts": [{"text": "Hi"}]}]}"#), Shape::Request);
     /// assert_eq!(Shape::of(br#"[{"role": "user", "content": "Hi"}]"#), Shape::Messages);
     /// ```
     pub fn of(bytes: &[u8]) -> Shape {
@@ -90,10 +86,6 @@ impl Shape {
     /// Describes a format that Lookback cannot read yet, and says what to do about it.
     fn foreign(self) -> Option<(&'static str, &'static str)> {
         Some(match self {
-            Shape::OpenAiResponses => {
-                ("an OpenAI Responses body (`input` items)", "convert its items to Chat Completions messages")
-            }
-            Shape::Gemini => ("a Gemini body (`contents`)", "convert its contents to Chat Completions messages"),
             Shape::VercelAi => ("messages of the Vercel AI SDK", "record the requests that it sends to the provider"),
             Shape::LangChain => {
                 ("messages of LangChain", "convert them with `convert_to_openai_messages` of langchain_core")
@@ -117,8 +109,8 @@ impl Shape {
     pub(super) fn advice(self) -> String {
         let (what, how) = self.foreign().unwrap_or(("an unknown format", "check that it is the right file"));
         format!(
-            "this looks like {what}; Lookback reads Chat Completions, Anthropic Messages, Bedrock Converse and Claude Code \
-             sessions: {how}"
+            "this looks like {what}; Lookback reads Chat Completions, Responses, Anthropic Messages, Bedrock Converse, \
+             Gemini and Claude Code sessions: {how}"
         )
     }
 }
@@ -156,23 +148,19 @@ fn elements(value: &RawValue) -> Option<Vec<&RawValue>> {
     value.get().starts_with('[').then(|| parse(value))?
 }
 
+/// The members that have the messages of a request or a transcript.
+pub(super) const LISTS: [&str; 3] = ["messages", "input", "contents"];
+
 /// Recognizes an object. [`Shape::Recording`] means one message.
 fn of_object(value: &RawValue) -> Option<Shape> {
     let object = Object::read(value)?;
     if let Some(shape) = object.of_message() {
         Some(shape)
-    } else if object.has("messages") {
-        object.with_messages()
     } else if object.first("conversations").is_some_and(|turn| turn.has("from")) {
         Some(Shape::ShareGpt)
-    } else if object.first("contents").is_some_and(|content| content.has("parts")) {
-        Some(Shape::Gemini)
-    } else if object.has("input")
-        && (object.has_any(&["model", "instructions", "previous_response_id"]) || object.first("input").is_some())
-    {
-        Some(Shape::OpenAiResponses)
     } else {
-        None
+        let list = LISTS.into_iter().find(|list| object.has(list))?;
+        object.with_messages(list)
     }
 }
 
@@ -217,8 +205,8 @@ impl<'a> Object<'a> {
             Some(Shape::ClaudeCode)
         } else if self.is_langchain(&kind) {
             Some(Shape::LangChain)
-        } else if self.has("call_id") && matches!(&*kind, "function_call" | "function_call_output") {
-            Some(Shape::OpenAiResponses)
+        } else if self.is_item(&kind) {
+            Some(Shape::Recording)
         } else if self.has("role") {
             Some(self.with_role())
         } else {
@@ -235,8 +223,16 @@ impl<'a> Object<'a> {
             "user" | "assistant" => self.has("message") && (of_session || self.has_any(&["uuid", "parentUuid"])),
             "summary" => self.has("leafUuid"),
             "file-history-snapshot" => self.has("snapshot"),
-            _ => of_session && !self.has_any(&["role", "messages"]),
+            _ => of_session && !self.has_any(&["role", "messages"]) && !self.is_item(kind),
         }
+    }
+
+    /// Returns whether it is an item of OpenAI's Responses that is not a message with a role.
+    fn is_item(&self, kind: &str) -> bool {
+        let is_call = kind.ends_with("_call") || kind.ends_with("_output");
+        (is_call && self.has_any(&["call_id", "id"]))
+            || (kind == "reasoning" && self.has_any(&["summary", "encrypted_content", "content"]))
+            || matches!(kind, "item_reference" | "compaction" | "compaction_trigger" | "additional_tools")
     }
 
     fn is_langchain(&self, kind: &str) -> bool {
@@ -251,25 +247,30 @@ impl<'a> Object<'a> {
         if self.has("toolInvocations") || parts.iter().any(|part| part.has("type")) {
             return Shape::VercelAi;
         }
-        if !parts.is_empty() && !self.has("content") {
-            return Shape::Gemini;
-        }
-        for block in self.objects("content") {
-            match &*block.text("type") {
-                "tool-call" | "tool-result" => return Shape::VercelAi,
-                "input_text" | "output_text" | "input_image" | "input_file" => return Shape::OpenAiResponses,
-                _ => {}
-            }
-        }
-        Shape::Recording
+        let is_vercel = |block: Object<'_>| matches!(&*block.text("type"), "tool-call" | "tool-result");
+        if self.objects("content").into_iter().any(is_vercel) { Shape::VercelAi } else { Shape::Recording }
     }
 
-    /// Recognizes an object with `messages`.
-    fn with_messages(&self) -> Option<Shape> {
-        const OF_REQUESTS: [&str; 6] =
-            ["max_tokens", "max_completion_tokens", "temperature", "stream", "inferenceConfig", "anthropic_version"];
+    /// Recognizes an object with messages in this member.
+    fn with_messages(&self, list: &str) -> Option<Shape> {
+        const OF_REQUESTS: [&str; 9] = [
+            "max_tokens",
+            "max_completion_tokens",
+            "max_output_tokens",
+            "temperature",
+            "stream",
+            "store",
+            "inferenceConfig",
+            "generationConfig",
+            "anthropic_version",
+        ];
         const OF_TRANSCRIPTS: [&str; 3] = ["id", "meta", "usage"];
-        match of_messages(&elements(self.get("messages")?)?)? {
+        let messages = self.get(list)?;
+        // The input of a request may be a text.
+        if list == "input" && messages.get().starts_with('"') {
+            return self.has_any(&["model", "instructions", "previous_response_id"]).then_some(Shape::Request);
+        }
+        match of_messages(&elements(messages)?)? {
             Shape::Messages if !self.has_any(&OF_REQUESTS) && self.has_any(&OF_TRANSCRIPTS) => Some(Shape::Transcript),
             Shape::Messages => Some(Shape::Request),
             shape if shape.is_foreign() => Some(shape),

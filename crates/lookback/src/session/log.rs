@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use lookback_core::Role;
 use lookback_core::engine::{Engine, LogState, Settings};
 use lookback_core::message::PartRef;
 use lookback_core::transcript::{self, Arrival, Entry, Label, Position};
 use lookback_core::view::View;
+use lookback_core::{Dialect, Role};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -42,7 +42,8 @@ pub(crate) fn said(record: Record, arrival: &Arrival, label: Option<&Label>) -> 
     };
     // A label names the agent, which is not who asks it or what answers its calls.
     let agent = || label.filter(|_| message.role() == Role::Assistant)?.agent.clone();
-    let name = message.wire().and_then(|wire| name(&wire.raw)).or_else(agent);
+    let chat = message.wire().filter(|wire| wire.dialect == Dialect::OpenAiChat);
+    let name = chat.and_then(|wire| name(&wire.raw)).or_else(agent);
     Record { name, ..record.text(message.text()).time(arrival.time).role(role) }
 }
 

@@ -64,20 +64,26 @@ pub(super) fn sources(view: &View, dialect: Dialect) -> Result<Vec<MessageSource
     let mut sent: Vec<Sent> = Vec::new();
     for (index, item) in view.messages().enumerate() {
         let (mut merged, mut gives_way, mut changed) = (false, false, !item.edits().is_empty());
+        let mut removed = 0;
         while let Some(Mended { mend, .. }) = mends.next_if(|mended| mended.message == index) {
             merged |= mend == Mend::MergedWithPrevious;
             gives_way |= mend == Mend::SentBehindNext;
+            if let Mend::Removed { elements } = mend {
+                removed += elements;
+            }
             // These two change the order alone.
             changed |= !matches!(mend, Mend::Moved | Mend::SentBehindNext);
         }
         let message = item.message();
         let is_ours = message.wire().is_some_and(|wire| wire.dialect == dialect);
-        let count = if is_ours {
+        // A message of another dialect may become several, and in one dialect a message has several elements.
+        let is_one = message.wire().is_some_and(|wire| wire.dialect == dialect && !wire.raw.get().starts_with('['));
+        let count = if is_one {
             usize::from(!edit::hides_all(message, item.edits()))
         } else {
-            // A message of another dialect may become several.
             dialect.encode([Shown { message, edits: item.edits() }])?.len()
         };
+        let count = count.saturating_sub(removed);
         for _ in 0..count {
             let role = message.role();
             let behind =

@@ -38,14 +38,9 @@ impl Session {
         self.follow_policy();
         self.refresh().await?;
         let dialect = self.engine.settings().dialect;
-        let mut messages: Vec<Arc<Message>> = Vec::with_capacity(history.len());
-        for message in history {
-            if message.wire().is_some_and(|wire| wire.dialect == dialect) {
-                messages.push(Arc::new(message));
-            } else {
-                messages.extend(dialect.convert(&message)?.into_iter().map(Arc::new));
-            }
-        }
+        let is_here = |message: &Message| message.wire().is_some_and(|wire| wire.dialect == dialect);
+        let history = if history.iter().all(is_here) { history } else { dialect.convert_all(&history)? };
+        let mut messages: Vec<Arc<Message>> = history.into_iter().map(Arc::new).collect();
         if self.engine.settings().policy.system.one {
             // A repeated system message is not logged, so it must not be looked for.
             let mut standing = None;

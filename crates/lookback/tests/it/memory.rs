@@ -401,12 +401,15 @@ fn what_another_process_states_is_seen_by_a_memory_that_is_open() {
 fn tools_are_wrapped_as_each_provider_wants_them() {
     for tool in tools::tools() {
         assert!(tools::is_tool(tool.name) && tool.parameters["additionalProperties"] == false);
-        let [openai, anthropic, bedrock] = Dialect::ALL.map(|dialect| tool.for_dialect(dialect));
+        let [openai, anthropic, bedrock, responses, gemini] = Dialect::ALL.map(|dialect| tool.for_dialect(dialect));
         assert_eq!(openai["function"]["parameters"], tool.parameters);
         assert_eq!((&openai["type"], &openai["function"]["name"]), (&"function".into(), &tool.name.into()));
         assert_eq!((&anthropic["input_schema"], &anthropic["name"]), (&tool.parameters, &tool.name.into()));
         assert_eq!(bedrock["toolSpec"]["inputSchema"]["json"], tool.parameters);
         assert_eq!(bedrock["toolSpec"]["description"], tool.description);
+        assert_eq!((&responses["parameters"], &responses["name"]), (&tool.parameters, &tool.name.into()));
+        let declared = &gemini["functionDeclarations"][0];
+        assert_eq!((&declared["parametersJsonSchema"], &declared["name"]), (&tool.parameters, &tool.name.into()));
     }
     assert!(!tools::is_tool("memory_drop"));
 }

@@ -188,15 +188,15 @@ fn shapes_are_told_apart() {
         (Shape::ClaudeCode, include_str!("../claude_code/session.jsonl")),
         (Shape::ClaudeCode, include_str!("../claude_code/old.jsonl")),
         (Shape::ClaudeCode, include_str!("../claude_code/stream.jsonl")),
-        (Shape::OpenAiResponses, r#"{"model":"m","input":"Hi"}"#),
-        (Shape::OpenAiResponses, r#"{"input":[{"role":"user","content":"Hi"}]}"#),
-        (Shape::OpenAiResponses, r#"[{"role":"user","content":[{"type":"input_text","text":"Hi"}]}]"#),
+        (Shape::Request, r#"{"model":"m","input":"Hi"}"#),
+        (Shape::Request, r#"{"input":[{"role":"user","content":"Hi"}]}"#),
+        (Shape::Messages, r#"[{"role":"user","content":[{"type":"input_text","text":"Hi"}]}]"#),
         (
-            Shape::OpenAiResponses,
+            Shape::Messages,
             r#"[{"role":"user","content":"Hi"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"}]"#,
         ),
-        (Shape::Gemini, r#"{"contents":[{"role":"user","parts":[{"text":"Hi"}]}]}"#),
-        (Shape::Gemini, r#"[{"role":"user","parts":[{"text":"Hi"}]},{"role":"model","parts":[{"text":"Hi"}]}]"#),
+        (Shape::Request, r#"{"contents":[{"role":"user","parts":[{"text":"Hi"}]}]}"#),
+        (Shape::Messages, r#"[{"role":"user","parts":[{"text":"Hi"}]},{"role":"model","parts":[{"text":"Hi"}]}]"#),
         (Shape::VercelAi, r#"[{"id":"1","role":"user","parts":[{"type":"text","text":"Hi"}]}]"#),
         (
             Shape::VercelAi,
@@ -222,18 +222,56 @@ fn shapes_are_told_apart() {
 #[test]
 fn a_format_that_is_not_read_yet_is_called_by_its_name() {
     assert_eq!(
-        fault(r#"{"model":"m","input":[{"role":"user","content":"Hi"}]}"#),
-        "this looks like an OpenAI Responses body (`input` items); Lookback reads Chat Completions, Anthropic Messages, Bedrock \
-         Converse and Claude Code sessions: convert its items to Chat Completions messages"
+        fault(r#"{"type":"human","data":{"content":"Hi"}}"#),
+        "this looks like messages of LangChain; Lookback reads Chat Completions, Responses, Anthropic Messages, Bedrock \
+         Converse, Gemini and Claude Code sessions: convert them with `convert_to_openai_messages` of langchain_core"
     );
     for (text, name) in [
-        (r#"{"contents":[{"parts":[{"text":"Hi"}]}]}"#, "a Gemini body"),
         (r#"[{"id":"1","role":"user","parts":[{"type":"text","text":"Hi"}]}]"#, "messages of the Vercel AI SDK"),
         (r#"{"type":"human","data":{"content":"Hi"}}"#, "messages of LangChain"),
         ("{\"conversations\":[{\"from\":\"human\",\"value\":\"Hi\"}]}\n{\"conversations\":[]}", "a data set"),
     ] {
         assert!(fault(text).contains(name), "{}", fault(text));
     }
+}
+
+/// Items and contents are recordings, too. What the model said at once is one message, whatever form the file has.
+#[test]
+fn items_and_contents_are_read_as_messages() {
+    let items = [
+        r#"{"role":"user","content":"Go.","time":"2026-01-01T00:00:00Z"}"#,
+        r#"{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"x"}"#,
+        r#"{"type":"function_call","call_id":"c1","name":"read","arguments":"{}","time":"2026-01-01T00:00:01Z"}"#,
+        r#"{"type":"function_call_output","call_id":"c1","output":"one"}"#,
+        r#"{"role":"assistant","content":"Done."}"#,
+    ];
+    let (lines, list) = (items.join("\n"), format!("[{}]", items.join(",")));
+    let body = format!(
+        r#"{{"id":"a","instructions":"Be brief.","tools":[],"input":{list},"usage":[{{"message":4,"input":9,"cache_read":0,"cache_write":0,"output":1}}]}}"#
+    );
+    for file in [&lines, &list, &body] {
+        let recording = Recording::read(file, "notes", None).unwrap().remove(0);
+        assert_eq!(recording.dialect, Dialect::OpenAiResponses, "{file}");
+        let parts: Vec<_> = recording.messages.iter().map(|recorded| recorded.message.parts().count()).collect();
+        assert_eq!(parts, [1, 2, 1, 1], "{file}");
+        assert_eq!(recording.messages[0].time, Some(1_767_225_600_000));
+    }
+    let read = Recording::read(&body, "notes", None).unwrap().remove(0);
+    assert_eq!(read.preamble.system.unwrap().get(), "\"Be brief.\"");
+    assert_eq!((read.usage.len(), read.usage[0].message), (1, 3), "the answer is the fourth message");
+
+    let text = r#"{"model":"m","input":"Hi"}"#;
+    assert_eq!(Recording::read(text, "notes", None).unwrap()[0].messages[0].message.text(), "Hi");
+    let contents = r#"{"system_instruction":{"parts":[{"text":"Be brief."}]},"contents":[{"parts":[{"text":"Hi"}]},{"role":"model","parts":[{"text":"Hello."}]}]}"#;
+    let read = Recording::read(contents, "notes", None).unwrap().remove(0);
+    assert_eq!((read.dialect, read.messages.len()), (Dialect::Gemini, 2));
+    assert!(read.preamble.system.is_some());
+    let broken =
+        "{\"role\":\"user\",\"content\":\"Go.\"}\n{\"type\":\"function_call\",\"call_id\":\"c1\",\"arguments\":\"{}\"}";
+    assert_eq!(
+        fault(broken),
+        "line 2: messages[1]: `name` must be a string (messages[1] has an item `function_call`, as in openai-responses): if that is wrong, give the dialect"
+    );
 }
 
 #[test]

@@ -7,7 +7,9 @@
 
 mod anthropic;
 mod bedrock;
+mod gemini;
 mod openai_chat;
+mod openai_responses;
 mod saying;
 
 use std::cmp::Reverse;
@@ -17,7 +19,9 @@ use serde::{Deserialize, Serialize};
 
 pub(super) use self::anthropic::SAYINGS as ANTHROPIC;
 pub(super) use self::bedrock::SAYINGS as BEDROCK;
+pub(super) use self::gemini::SAYINGS as GEMINI;
 pub(super) use self::openai_chat::SAYINGS as OPENAI_CHAT;
+pub(super) use self::openai_responses::SAYINGS as OPENAI_RESPONSES;
 pub(super) use self::saying::Saying;
 use self::saying::{Found, Means};
 use super::Dialect;

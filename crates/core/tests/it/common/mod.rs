@@ -382,6 +382,9 @@ pub fn groups() -> impl Strategy<Value = Vec<Group>> {
     prop::collection::vec(group, 0..24)
 }
 
+/// The name of the tool, which stands for the identifier of a call without one.
+const ANONYMOUS: &str = "t";
+
 /// Writes messages of one dialect. Every text, call and signature has its own number, so that parts can be told apart.
 #[derive(Debug)]
 pub struct Writer {
@@ -434,6 +437,12 @@ impl Writer {
         let n = self.next();
         let chat = self.dialect == Dialect::OpenAiChat;
         let bedrock = self.dialect == Dialect::Bedrock;
+        if self.dialect == Dialect::Gemini {
+            return self.gemini_part(bit, assistant, n);
+        }
+        if self.dialect == Dialect::OpenAiResponses {
+            return self.content_part(bit, assistant, n);
+        }
         Some(match bit {
             Bit::Text(text) => {
                 let (text, extra) = (self.text(text), self.extra());
@@ -479,8 +488,70 @@ impl Writer {
         })
     }
 
+    fn gemini_part(&mut self, bit: &Bit, assistant: bool, n: u64) -> Option<String> {
+        Some(match bit {
+            Bit::Text(text) => {
+                let (text, extra) = (self.text(text), self.extra());
+                format!("{{\"text\":{text}{extra}}}")
+            }
+            Bit::Image if !assistant => {
+                let url = format!("https://example.org/{n}.png");
+                format!("{{\"fileData\":{{\"mimeType\":\"image/png\",\"fileUri\":\"{url}\"}}}}")
+            }
+            Bit::Opaque => format!("{{\"x_unknown\":{{\"n\":{n}.0e0}}}}"),
+            Bit::Signed if assistant => {
+                format!("{{\"text\":\"hm {n}\",\"thought\":true,\"thoughtSignature\":\"sig{n}\"}}")
+            }
+            Bit::Redacted if assistant => format!("{{\"text\":\"\",\"thoughtSignature\":\"cmVk{n}\"}}"),
+            Bit::Unsigned if assistant => format!("{{\"text\":\"hm {n}\",\"thought\":true}}"),
+            _ => return None,
+        })
+    }
+
+    /// A part of a message's content, or an item of its own.
+    fn content_part(&mut self, bit: &Bit, assistant: bool, n: u64) -> Option<String> {
+        Some(match bit {
+            Bit::Text(text) => {
+                let (text, extra) = (self.text(text), self.extra());
+                let kind = if assistant { "output_text" } else { "input_text" };
+                format!("{{\"type\":\"{kind}\",\"text\":{text}{extra}}}")
+            }
+            Bit::Image if !assistant => {
+                format!("{{\"type\":\"input_image\",\"image_url\":\"https://example.org/{n}.png\"}}")
+            }
+            Bit::Opaque => format!("{{\"type\":\"x_unknown\",\"n\":{n}.0e0}}"),
+            Bit::Signed if assistant => {
+                format!("{{\"type\":\"reasoning\",\"id\":\"rs_{n}\",\"summary\":[],\"encrypted_content\":\"sig{n}\"}}")
+            }
+            Bit::Redacted if assistant => {
+                format!("{{\"type\":\"reasoning\",\"summary\":[],\"encrypted_content\":\"cmVk{n}\"}}")
+            }
+            Bit::Unsigned if assistant => format!("{{\"type\":\"reasoning\",\"id\":\"rs_{n}\",\"summary\":[]}}"),
+            _ => return None,
+        })
+    }
+
+    /// What the model said at once, as items.
+    fn items(&mut self, blocks: Vec<String>, calls: Vec<String>) -> String {
+        let item = |block: String| {
+            let is_text = block.contains("\"type\":\"output_text\"");
+            let message = || format!("{{\"type\":\"message\",\"role\":\"assistant\",\"content\":[{block}]}}");
+            if is_text { message() } else { block }
+        };
+        let items: Vec<String> = blocks.into_iter().map(item).chain(calls).collect();
+        match items.as_slice() {
+            [] => "{\"role\":\"assistant\",\"content\":\"\"}".to_owned(),
+            [only] => only.clone(),
+            several => format!("[{}]", several.join(", ")),
+        }
+    }
+
     fn message(&mut self, role: &str, blocks: &[String], single: Option<String>) -> String {
         let extra = if self.dialect == Dialect::Bedrock { String::new() } else { self.extra() };
+        if self.dialect == Dialect::Gemini {
+            let role = if role == "assistant" { "model" } else { role };
+            return format!("{{\"role\":\"{role}\",\"parts\":[{}]{extra}}}", blocks.join(", "));
+        }
         match single {
             Some(text) => format!("{{\"role\":\"{role}\",\"content\": {text}{extra}}}"),
             None => format!("{{\"role\":\"{role}\",\"content\":[{}]{extra}}}", blocks.join(", ")),
@@ -490,7 +561,7 @@ impl Writer {
     pub fn user(&mut self, bits: &[Bit]) -> String {
         let blocks: Vec<_> = bits.iter().filter_map(|bit| self.block(bit, false)).collect();
         let single = match bits {
-            [Bit::Text(text)] if self.dialect != Dialect::Bedrock => Some(self.text(text)),
+            [Bit::Text(text)] if !matches!(self.dialect, Dialect::Bedrock | Dialect::Gemini) => Some(self.text(text)),
             _ => None,
         };
         self.message("user", &blocks, single)
@@ -498,8 +569,8 @@ impl Writer {
 
     pub fn system(&mut self, text: &Text) -> String {
         let text = self.text(text);
-        let role =
-            if self.dialect == Dialect::OpenAiChat && self.next().is_multiple_of(3) { "developer" } else { "system" };
+        let is_openai = matches!(self.dialect, Dialect::OpenAiChat | Dialect::OpenAiResponses);
+        let role = if is_openai && self.next().is_multiple_of(3) { "developer" } else { "system" };
         self.message(role, &[], Some(text))
     }
 
@@ -517,7 +588,9 @@ impl Writer {
         let mut blocks: Vec<_> = bits.iter().filter_map(|bit| self.block(bit, true)).collect();
         let mut wire = Vec::new();
         for call in calls {
-            let id = self.identifier(&call.id);
+            // In Gemini's format a call may have no identifier. Its name stands for it.
+            let is_anonymous = self.dialect == Dialect::Gemini && self.next().is_multiple_of(3);
+            let id = if is_anonymous { ANONYMOUS.to_owned() } else { self.identifier(&call.id) };
             self.calls.push((id.clone(), false));
             let n = self.next();
             let object = match call.arguments {
@@ -537,8 +610,21 @@ impl Writer {
                 Dialect::Bedrock => {
                     format!("{{\"toolUse\":{{\"toolUseId\":{id},\"name\":\"t\", \"input\":{object}}}}}")
                 }
+                Dialect::OpenAiResponses => {
+                    let arguments = if call.arguments == 2 { quote("{\"n\": ") } else { quote(&object) };
+                    format!(
+                        "{{\"type\":\"function_call\",\"id\":\"fc_{n}\",\"call_id\":{id},\"name\":\"t\", \"arguments\":{arguments}}}"
+                    )
+                }
+                Dialect::Gemini if is_anonymous => {
+                    format!("{{\"functionCall\":{{\"name\":\"t\", \"args\":{object}}}}}")
+                }
+                Dialect::Gemini => format!("{{\"functionCall\":{{\"id\":{id},\"name\":\"t\", \"args\":{object}}}}}"),
                 other => unreachable!("{other}"),
             });
+        }
+        if self.dialect == Dialect::OpenAiResponses {
+            return self.items(blocks, wire);
         }
         if self.dialect != Dialect::OpenAiChat {
             blocks.extend(wire);
@@ -590,6 +676,7 @@ impl Writer {
             items.push(match self.dialect {
                 Dialect::Bedrock if items.len() == 2 => format!("{{\"json\":{{\"n\":{n}.0e+1}}}}"),
                 Dialect::Bedrock => format!("{{\"text\":{text}}}"),
+                Dialect::OpenAiResponses => format!("{{\"type\":\"input_text\",\"text\":{text}}}"),
                 _ => format!("{{\"type\":\"text\",\"text\":{text}}}"),
             });
         }
@@ -617,8 +704,33 @@ impl Writer {
                 let status = if spec.error { ",\"status\":\"error\"" } else { "" };
                 format!("{{\"toolResult\":{{\"toolUseId\":{id},\"content\":{list}{status}}}}}")
             }
+            Dialect::OpenAiResponses => {
+                let output = if spec.items == 1 { self.text(&spec.text) } else { list };
+                let extra = self.extra();
+                format!("{{\"type\":\"function_call_output\",\"call_id\":{id},\"output\":{output}{extra}}}")
+            }
+            Dialect::Gemini => {
+                let response = match spec.items {
+                    0 => "{}".to_owned(),
+                    1 => format!("{{\"output\":{}}}", self.text(&spec.text)),
+                    2 => format!("{{\"error\":{}}}", self.text(&spec.text)),
+                    _ => format!("{{\"n\":{n}.0e+1,\"said\":{}}}", self.text(&spec.text)),
+                };
+                let id = if id == quote(ANONYMOUS) { String::new() } else { format!("\"id\":{id},") };
+                format!("{{\"functionResponse\":{{{id}\"name\":\"t\",\"response\":{response}}}}}")
+            }
             other => unreachable!("{other}"),
         }
+    }
+
+    fn user_of(&self, blocks: &[String]) -> String {
+        let content = if self.dialect == Dialect::Gemini { "parts" } else { "content" };
+        format!("{{\"role\":\"user\",\"{content}\":[{}]}}", blocks.join(","))
+    }
+
+    /// Whether a result is a message of its own.
+    fn has_single_results(&self) -> bool {
+        matches!(self.dialect, Dialect::OpenAiChat | Dialect::OpenAiResponses)
     }
 
     fn results(&mut self, split: bool, reversed: bool, spec: &ResultSpec) -> Vec<String> {
@@ -628,17 +740,16 @@ impl Writer {
             ids.reverse();
         }
         let blocks: Vec<_> = ids.iter().map(|id| self.result_block(id, spec)).collect();
-        if self.dialect == Dialect::OpenAiChat || blocks.is_empty() {
+        if self.has_single_results() || blocks.is_empty() {
             return blocks;
         }
-        let one = |blocks: &[String]| format!("{{\"role\":\"user\",\"content\":[{}]}}", blocks.join(","));
-        if split { blocks.chunks(1).map(one).collect() } else { vec![one(&blocks)] }
+        if split { blocks.chunks(1).map(|blocks| self.user_of(blocks)).collect() } else { vec![self.user_of(&blocks)] }
     }
 
     fn result(&mut self, of: &Of, spec: &ResultSpec, words: Option<&(bool, Text)>) -> Vec<String> {
         let id = self.target(of);
         let block = self.result_block(&id, spec);
-        if self.dialect == Dialect::OpenAiChat {
+        if self.has_single_results() {
             return vec![block];
         }
         let words = words.and_then(|(first, text)| Some((*first, self.block(&Bit::Text(text.clone()), false)?)));
@@ -647,7 +758,7 @@ impl Writer {
             Some((false, words)) => vec![block, words],
             None => vec![block],
         };
-        vec![format!("{{\"role\":\"user\",\"content\":[{}]}}", blocks.join(","))]
+        vec![self.user_of(&blocks)]
     }
 }
 
@@ -730,7 +841,7 @@ impl Run {
     fn take(&mut self, op: &Op, writer: &mut Writer) {
         match op {
             Op::System(text) => match self.settings.dialect {
-                Dialect::OpenAiChat => self.push(&writer.system(text), Origin::Client),
+                Dialect::OpenAiChat | Dialect::OpenAiResponses => self.push(&writer.system(text), Origin::Client),
                 // A request may not begin with one, and it stands between a user and an assistant.
                 Dialect::Anthropic => {
                     let words = [Bit::Text(Text::Words(2))];
@@ -850,6 +961,17 @@ impl Run {
         sendable
     }
 
+    /// What was pushed, element by element: what a model said at once may be several.
+    pub fn elements(&self) -> Vec<String> {
+        let dialect = self.settings.dialect;
+        let elements = self.pushed.iter().flat_map(|json| {
+            let message = dialect.decode(json).unwrap();
+            let elements = message.wire().unwrap().elements();
+            elements.into_iter().map(|raw| raw.get().to_owned()).collect::<Vec<_>>()
+        });
+        elements.collect()
+    }
+
     /// The windows that may be sent.
     pub fn sent(&self) -> impl Iterator<Item = &Step> {
         self.steps.iter().filter(|step| step.outcome.exceeded.is_none() && !step.request.is_empty())
@@ -892,16 +1014,23 @@ pub fn snapshot(view: &View) -> String {
 
 /// The parts of one message as it came, and its other members.
 pub fn pieces(dialect: Dialect, json: &str) -> (Vec<String>, Vec<(String, String)>) {
+    if dialect == Dialect::OpenAiResponses && json.starts_with('[') {
+        let items: Vec<Box<RawValue>> = serde_json::from_str(json).unwrap();
+        return (items.iter().flat_map(|item| pieces(dialect, item.get()).0).collect(), Vec::new());
+    }
     let members = members(json);
     let get = |key: &str| members.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.as_str());
     let list = |json: &str| -> Vec<String> {
         let elements: Vec<Box<RawValue>> = serde_json::from_str(json).unwrap();
         elements.into_iter().map(|raw| raw.get().to_owned()).collect()
     };
-    if dialect == Dialect::OpenAiChat && get("role") == Some("\"tool\"") {
+    let is_tool = dialect == Dialect::OpenAiChat && get("role") == Some("\"tool\"");
+    let is_item = dialect == Dialect::OpenAiResponses && get("type").is_some_and(|kind| kind != "\"message\"");
+    if is_tool || is_item {
         return (vec![format!("{:?}", members)], Vec::new());
     }
-    let content = get("content").filter(|content| *content != "null");
+    let content =
+        get(if dialect == Dialect::Gemini { "parts" } else { "content" }).filter(|content| *content != "null");
     let mut parts = match content {
         Some(content) if content.starts_with('[') => list(content),
         Some(text) => vec![format!("{{\"type\":\"text\",\"text\":{text}}}")],
@@ -910,8 +1039,9 @@ pub fn pieces(dialect: Dialect, json: &str) -> (Vec<String>, Vec<(String, String
     if dialect == Dialect::OpenAiChat {
         parts.extend(get("tool_calls").map(list).unwrap_or_default());
     }
-    let known =
-        |key: &str| matches!(key, "role" | "content") || (key == "tool_calls" && dialect == Dialect::OpenAiChat);
+    let known = |key: &str| {
+        matches!(key, "role" | "content" | "parts" | "type") || (key == "tool_calls" && dialect == Dialect::OpenAiChat)
+    };
     let others = members.iter().filter(|(key, _)| !known(key)).cloned().collect();
     (parts.into_iter().filter_map(without_marker).collect(), others)
 }
@@ -920,6 +1050,8 @@ pub fn pieces(dialect: Dialect, json: &str) -> (Vec<String>, Vec<(String, String
 pub fn without_marker(part: String) -> Option<String> {
     (part != "{\"cachePoint\":{\"type\":\"default\"}}")
         .then(|| part.replace(",\"cache_control\":{\"type\":\"ephemeral\"}", ""))
+        // So is the signature that is none.
+        .map(|part| part.replace(",\"thoughtSignature\":\"skip_thought_signature_validator\"", ""))
 }
 
 fn members(json: &str) -> Vec<(String, String)> {
@@ -949,7 +1081,10 @@ fn members(json: &str) -> Vec<(String, String)> {
 pub fn role(json: &str) -> Role {
     match members(json).iter().find(|(key, _)| key == "role").map(|(_, role)| role.as_str()) {
         Some("\"system\"" | "\"developer\"") => Role::System,
-        Some("\"assistant\"") => Role::Assistant,
+        Some("\"assistant\"" | "\"model\"") => Role::Assistant,
+        // An item without a role is the model's, unless it is an output.
+        None if json.contains("_call_output\"") => Role::User,
+        None => Role::Assistant,
         _ => Role::User,
     }
 }
@@ -960,7 +1095,7 @@ pub fn parts(dialect: Dialect, request: &[String]) -> Vec<Part> {
     let of = |json: &String| {
         let role = role(json);
         let parts = match dialect {
-            Dialect::OpenAiChat => vec![json.clone()],
+            Dialect::OpenAiChat | Dialect::OpenAiResponses => vec![json.clone()],
             _ => pieces(dialect, json).0,
         };
         parts.into_iter().map(move |part| (role, part))

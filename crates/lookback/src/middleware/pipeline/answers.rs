@@ -127,7 +127,7 @@ impl Pipeline {
         let ToolOutcome { call, text, .. } = outcome;
         let Some(at) = self.exchange.open.iter().position(|open| open == call) else { return Ok(()) };
         let message = |error| {
-            let result = ToolResult::new(&call.id, &**text).with_error(error);
+            let result = ToolResult::new(&call.id, &**text).with_error(error).answering(call);
             Message::new(Content::User(vec![UserPart::ToolResult(result)]))
         };
         // Not every provider can mark a result as an error. The text says it in that case.

@@ -1,0 +1,574 @@
+//! Gemini's generateContent. A content has a role and parts, and results may name only their tool.
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::blocks::{BlockFormat, MendMessage};
+use super::format::{Format, Rendered};
+use super::pairing::{self, PairingRules};
+use super::{
+    ConversionError, DecodeError, Dialect, Finding, Mend, Place, Problem, Quirks, Request, Response, Rule, blocks,
+    convert, provider_error, response,
+};
+use crate::edit::{self, Edit};
+use crate::json::{self, Fields};
+use crate::message::{
+    AssistantPart, Content, Media, MediaSource, Message, Opaque, PartRef, Reasoning, ResultItem, ToolCall, ToolResult,
+    UserPart,
+};
+use crate::start::Start;
+use crate::wire::Role;
+
+const RULES: &[Rule] = &[GM1, GM2, GM3, GM4, GM5, GM0];
+
+const GM1: Rule =
+    Rule::refused("GM1", "the first content is a user's, and a content with function calls follows a user's content");
+const GM2: Rule = Rule::refused("GM2", "the content after function calls has one response to each of them");
+const GM3: Rule =
+    Rule::degraded("GM3", "if the model signs its calls, the first call of each step of the turn has a signature");
+const GM4: Rule =
+    Rule::refused("GM4", "contents and parts are not empty, and the arguments of a call and its response are objects");
+const GM5: Rule =
+    Rule::refused("GM5", "with `cachedContent`, the request has no system instruction, tools or tool configuration");
+const GM0: Rule = Rule::refused("GM0", "the request has at least one content");
+
+const PAIRING: PairingRules = PairingRules {
+    missing: GM2,
+    orphan: GM2,
+    duplicate_result: GM2,
+    duplicate_call: GM2,
+    results_first: None,
+    unique_in_request: false,
+    adjacent: true,
+};
+
+const QUIRKS: Quirks = Quirks {
+    unique_ids: false,
+    valid_id: |id| !id.is_empty(),
+    refuses_blank: true,
+    refuses_trailing_space: false,
+    signed_reasoning: false,
+    start: Start::User,
+    marks_errors: true,
+    system_follows_user: false,
+    refuses_empty_error: false,
+    has_refused_members: |_| false,
+    results_by_name: true,
+    binds_reasoning: false,
+    compactions: &[],
+    standing: &[],
+};
+
+const BLOCKS: BlockFormat =
+    BlockFormat { dialect: Dialect::Gemini, content: "parts", edit, marker: None, results_first: false, mend };
+
+pub(super) static FORMAT: Format = Format {
+    aliases: &["google", "google-gemini", "google-genai", "generate-content", "vertex", "vertex-ai", "ai-studio"],
+    rules: RULES,
+    quirks: QUIRKS,
+    sayings: provider_error::GEMINI,
+    messages: "contents",
+    system: Some("systemInstruction"),
+    tools: "tools",
+    stored: &["cachedContent"],
+    refers: |_| false,
+    known: KNOWN,
+    whole: &["args", "response"],
+    is_piece: |_| false,
+    decode,
+    render,
+    encode: |preamble, shown| blocks::encode(&BLOCKS, preamble, shown),
+    mends: |preamble, shown| blocks::mends(&BLOCKS, preamble, shown),
+    response,
+    tool,
+    check,
+    path: |place, part| format!("contents[{}].parts[{part}]", place.element),
+    beside_parts: |_| None,
+};
+
+/// The form of a call without an identifier. Its tool's name stands for it, and its response has no identifier either.
+const ANONYMOUS: &str = "functionCall without id";
+
+/// What Google's documentation tells clients to send as the signature of a call that the model did not sign.
+const UNCHECKED: &str = "skip_thought_signature_validator";
+
+/// The member of a response that holds a result which is only a text.
+const OUTPUT: &str = "output";
+
+/// The member of a response that says that the tool failed.
+const ERROR: &str = "error";
+
+/// Members of a part that say something about its content.
+const BESIDE: &[&str] = &[
+    "thought",
+    "thoughtSignature",
+    "thought_signature",
+    "partMetadata",
+    "part_metadata",
+    "videoMetadata",
+    "video_metadata",
+    "mediaResolution",
+    "media_resolution",
+];
+
+/// Members of which there are two spellings: in camel case, and as protocol buffers spell them.
+const SPELLINGS: &[(&str, &str)] = &[
+    ("inlineData", "inline_data"),
+    ("fileData", "file_data"),
+    ("functionCall", "function_call"),
+    ("functionResponse", "function_response"),
+    ("mimeType", "mime_type"),
+    ("fileUri", "file_uri"),
+    ("displayName", "display_name"),
+    ("thoughtSignature", "thought_signature"),
+];
+
+/// Returns the spelling that an object uses for a member.
+fn spelled(fields: &Fields<'_>, name: &'static str) -> &'static str {
+    let other = SPELLINGS.iter().find(|(camel, _)| *camel == name).map(|(_, snake)| *snake);
+    other.filter(|other| fields.get(other).is_some()).unwrap_or(name)
+}
+
+fn member<'a>(fields: &'a Fields<'_>, name: &'static str) -> Option<&'a RawValue> {
+    fields.get(spelled(fields, name))
+}
+
+fn text_of(fields: &Fields<'_>, name: &'static str) -> Option<String> {
+    member(fields, name).and_then(json::text).map(Cow::into_owned)
+}
+
+fn decode(raw: &RawValue) -> Result<Content, DecodeError> {
+    let fields = super::fields(raw)?;
+    // A single content may leave out its role.
+    let role = fields.text("role").unwrap_or(Cow::Borrowed("user"));
+    Ok(match &*role {
+        "user" | "function" => Content::User(parts(&fields, user_part)?),
+        "model" => Content::Assistant(parts(&fields, assistant_part)?),
+        role => return Err(DecodeError::role(role, Dialect::Gemini, "user, model and function")),
+    })
+}
+
+fn parts<T>(fields: &Fields<'_>, part: fn(&Fields<'_>, &RawValue) -> T) -> Result<Vec<T>, DecodeError> {
+    // A model that was cut off before its first word has no parts.
+    let Some(parts) = fields.get("parts") else { return Ok(Vec::new()) };
+    let parts = json::array(parts).ok_or_else(|| DecodeError::member("parts", "a list of parts"))?;
+    let read = |(index, raw): (usize, &RawValue)| {
+        let fields = Fields::read(raw).ok_or_else(|| DecodeError::member(format!("parts[{index}]"), "an object"))?;
+        Ok(part(&fields, raw))
+    };
+    parts.into_iter().enumerate().map(read).collect()
+}
+
+/// Returns a part that Lookback does not know, or `None` if it has no content at all.
+fn opaque(fields: &Fields<'_>, raw: &RawValue) -> Option<Opaque> {
+    let kind = fields.keys().find(|key| !BESIDE.contains(key))?;
+    let kind = SPELLINGS.iter().find(|(_, snake)| *snake == kind).map_or(kind, |(camel, _)| *camel);
+    Some(Opaque { kind: kind.to_owned(), raw: raw.to_owned() })
+}
+
+fn user_part(fields: &Fields<'_>, raw: &RawValue) -> UserPart {
+    let result = || member(fields, "functionResponse").and_then(tool_result).map(UserPart::ToolResult);
+    let known = text_of(fields, "text").map(UserPart::Text).or_else(result).or_else(|| {
+        let media = media(fields)?;
+        Some(if is_image(&media) { UserPart::Image(media) } else { UserPart::Document(media) })
+    });
+    let unknown = || opaque(fields, raw).map(UserPart::Opaque);
+    known.or_else(unknown).unwrap_or_else(|| UserPart::Text(String::new()))
+}
+
+fn assistant_part(fields: &Fields<'_>, raw: &RawValue) -> AssistantPart {
+    let is_thought = fields.get("thought").is_some_and(|thought| thought.get() == "true");
+    let signature = text_of(fields, "thoughtSignature");
+    let known = match text_of(fields, "text") {
+        // The signature of an answer may come in a part without words.
+        Some(text) if is_thought || (signature.is_some() && text.trim().is_empty()) => {
+            Some(AssistantPart::Reasoning(Reasoning { text, signature }))
+        }
+        Some(text) => Some(AssistantPart::Text(text)),
+        None => member(fields, "functionCall").and_then(tool_call).map(AssistantPart::ToolCall),
+    };
+    let unknown = || opaque(fields, raw).map(AssistantPart::Opaque);
+    known.or_else(unknown).unwrap_or_else(|| AssistantPart::Text(String::new()))
+}
+
+fn media(fields: &Fields<'_>) -> Option<Media> {
+    let (inner, data, from): (_, _, fn(String) -> MediaSource) = match member(fields, "inlineData") {
+        Some(inner) => (inner, "data", MediaSource::Base64),
+        None => (member(fields, "fileData")?, "fileUri", MediaSource::Url),
+    };
+    let inner = Fields::read(inner)?;
+    let source = from(text_of(&inner, data)?);
+    Some(Media { mime: text_of(&inner, "mimeType"), name: text_of(&inner, "displayName"), source })
+}
+
+fn is_image(media: &Media) -> bool {
+    media.mime.as_deref().is_some_and(|mime| mime.starts_with("image/"))
+}
+
+fn tool_call(raw: &RawValue) -> Option<ToolCall> {
+    let fields = Fields::read(raw)?;
+    let name = fields.text("name")?;
+    let arguments = fields.get("args").filter(|args| args.get() != "null").map_or("{}", RawValue::get);
+    Some(match fields.text("id").filter(|id| !id.is_empty()) {
+        Some(id) => ToolCall::new(id, &*name, arguments),
+        None => ToolCall::new(&*name, &*name, arguments).with_form(ANONYMOUS),
+    })
+}
+
+fn tool_result(raw: &RawValue) -> Option<ToolResult> {
+    let fields = Fields::read(raw)?;
+    let tool = fields.text("name")?.into_owned();
+    let mut content = Vec::new();
+    let mut error = false;
+    if let Some(response) = fields.get("response") {
+        let only = only_text(response);
+        error = only.as_ref().is_some_and(|(member, _)| *member == ERROR);
+        content.push(match (only, json::text(response)) {
+            (Some((_, text)), _) => ResultItem::Text(text),
+            (None, Some(text)) => ResultItem::Text(text.into_owned()),
+            (None, None) => ResultItem::Json(response.get().to_owned()),
+        });
+    }
+    for part in fields.get("parts").and_then(json::array).unwrap_or_default() {
+        let Some(fields) = Fields::read(part) else { continue };
+        let unknown = || ResultItem::Opaque(Opaque { kind: String::new(), raw: part.to_owned() });
+        content.push(match media(&fields) {
+            Some(media) if is_image(&media) => ResultItem::Image(media),
+            Some(media) => ResultItem::Document(media),
+            None => opaque(&fields, part).map_or_else(unknown, ResultItem::Opaque),
+        });
+    }
+    let id = fields.text("id").filter(|id| !id.is_empty()).map_or_else(|| tool.clone(), Cow::into_owned);
+    Some(ToolResult { tool: Some(tool), error, ..ToolResult::of_items(id, content) })
+}
+
+/// Returns the only member of a response, if it is a text.
+fn only_text(response: &RawValue) -> Option<(&'static str, String)> {
+    let fields = Fields::read(response)?;
+    let mut members = fields.iter();
+    let (key, value) = members.next().filter(|_| members.next().is_none())?;
+    let known = [OUTPUT, ERROR, "result", "content"].into_iter().find(|known| *known == key)?;
+    Some((known, json::text(value)?.into_owned()))
+}
+
+/// Applies the edits of one part.
+fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Option<Box<RawValue>> {
+    let mut fields = Fields::read(block)?;
+    match part {
+        PartRef::ToolCall(_) => {
+            let place = spelled(&fields, "functionCall");
+            let inner = fields.get(place)?.to_owned();
+            let mut inner = Fields::read(&inner)?;
+            rename(&mut inner, edits, index);
+            if let Some(arguments) = edit::arguments(edits, index) {
+                inner.set("args", serde_json::from_str(arguments).ok()?);
+            }
+            fields.set(place, inner.write());
+        }
+        PartRef::ToolResult(result) => {
+            let place = spelled(&fields, "functionResponse");
+            let inner = fields.get(place)?.to_owned();
+            let mut inner = Fields::read(&inner)?;
+            rename(&mut inner, edits, index);
+            cut_result(&mut inner, result, edits, index);
+            fields.set(place, inner.write());
+        }
+        PartRef::Text(text) => {
+            if let Some(cut) = edit::cut_of(edits, index, 0) {
+                fields.set("text", json::string(&cut.apply(text)));
+            }
+        }
+        PartRef::Image(_) | PartRef::Document(_) | PartRef::Reasoning(_) | PartRef::Opaque(_) => {}
+    }
+    Some(fields.write())
+}
+
+/// Writes a new identifier. What has none is told apart by its place.
+fn rename(fields: &mut Fields<'_>, edits: &[Edit], part: usize) {
+    if let Some(id) = edit::renamed(edits, part).filter(|_| fields.get("id").is_some()) {
+        fields.set("id", json::string(id));
+    }
+}
+
+/// Applies the cuts of a result: the first item is the response, and the others are pictures and files beside it.
+fn cut_result(fields: &mut Fields<'_>, result: &ToolResult, edits: &[Edit], part: usize) {
+    let response = fields.get("response").map(ToOwned::to_owned);
+    let first = usize::from(response.is_some());
+    let cut = edit::cut_of(edits, part, 0).filter(|_| first == 1).or_else(|| edit::note_of(result, edits, part));
+    if let Some(cut) = cut {
+        let text = result.content.first().and_then(ResultItem::text).unwrap_or_default();
+        let place = response.as_deref().and_then(only_text).map_or(OUTPUT, |(member, _)| member);
+        fields.set("response", json::object([(place, json::string(&cut.apply(text)))]));
+    }
+    let Some(media) = fields.get("parts").map(ToOwned::to_owned) else { return };
+    let mut notes = Vec::new();
+    let kept = json::array(&media).unwrap_or_default().into_iter().enumerate().filter(|(index, _)| {
+        let cut = edit::cut_of(edits, part, first + index);
+        notes.extend(cut.map(|cut| cut.marker.clone()));
+        cut.is_none()
+    });
+    let kept: Vec<_> = kept.map(|(_, raw)| raw).collect();
+    if notes.is_empty() {
+        return;
+    }
+    fields.set("parts", json::write_array(kept));
+    // Only a response can say what was beside it.
+    let response = fields.get("response").map(ToOwned::to_owned);
+    let mut response = response.as_deref().and_then(Fields::read).unwrap_or_default();
+    response.set("omitted", json::string(&notes.join("\n")));
+    fields.set("response", response.write());
+}
+
+/// Mends a content: a response that is not an object becomes one, and calls without a signature are told from those
+/// that the model signed. `signed` says whether the model signed anything before.
+///
+/// A call is only mended if a signature comes before it, so that nothing changes in what was sent once.
+fn mend(raw: &RawValue, signed: &mut bool) -> Option<MendMessage> {
+    let fields = Fields::read(raw)?;
+    let content = fields.get("parts")?.to_owned();
+    let parts = json::array(&content)?;
+    let was_signed = *signed;
+    let mut is_first_call = true;
+    let (mut new, mut mends) = (Vec::with_capacity(parts.len()), Vec::new());
+    for part in parts {
+        let Some(mut fields) = Fields::read(part) else { continue };
+        let mended = mends.len();
+        let is_signed = text_of(&fields, "thoughtSignature").is_some_and(|signature| !signature.is_empty());
+        *signed |= is_signed;
+        let is_call = member(&fields, "functionCall").is_some();
+        if is_call && is_first_call && !is_signed && was_signed {
+            fields.set("thoughtSignature", json::string(UNCHECKED));
+            mends.push(Mend::Signed);
+        }
+        is_first_call &= !is_call;
+        if let Some(response) = bare_response(&fields) {
+            let place = spelled(&fields, "functionResponse");
+            let inner = fields.get(place)?.to_owned();
+            let mut inner = Fields::read(&inner)?;
+            inner.set("response", json::object([(OUTPUT, response)]));
+            fields.set(place, inner.write());
+            mends.push(Mend::MembersMended);
+        }
+        new.push(if mends.len() > mended { Cow::Owned(fields.write()) } else { Cow::Borrowed(part) });
+    }
+    if mends.is_empty() {
+        return None;
+    }
+    mends.dedup();
+    let mut fields = fields;
+    fields.set("parts", json::write_array(new.iter().map(AsRef::as_ref)));
+    Some(MendMessage { raw: fields.write(), mends })
+}
+
+/// Returns the response of a part if it is not an object.
+fn bare_response(part: &Fields<'_>) -> Option<Box<RawValue>> {
+    let inner = Fields::read(member(part, "functionResponse")?)?;
+    inner.get("response").filter(|response| !response.get().starts_with('{')).map(ToOwned::to_owned)
+}
+
+fn render(message: &Message) -> Rendered {
+    use serde_json::json;
+    let loss = |what| Err(ConversionError::new(Dialect::Gemini, what));
+    let mut parts = Vec::new();
+    for part in message.parts() {
+        parts.push(match part {
+            PartRef::Text(text) => json::object([("text", json::string(text))]),
+            PartRef::Image(media) | PartRef::Document(media) => json::value(&media_part(media)?),
+            PartRef::Reasoning(_) => return loss("reasoning"),
+            PartRef::ToolCall(call) => function_call(call)?,
+            PartRef::ToolResult(result) => function_response(result)?,
+            PartRef::Opaque(opaque) if opaque.is_cache_marker() => continue,
+            PartRef::Opaque(_) => return loss("a part of a kind that only its own provider knows"),
+        });
+    }
+    let role = match message.role() {
+        Role::System => return loss("a system message among the messages"),
+        Role::User => "user",
+        Role::Assistant => "model",
+    };
+    let parts = json::write_array(parts.iter().map(AsRef::as_ref));
+    Ok(vec![json::object([("role", json::value(&json!(role))), ("parts", parts)])])
+}
+
+/// Writes a tool call. Its arguments keep their bytes, because a number of thirty digits would not survive a float.
+fn function_call(call: &ToolCall) -> Result<Box<RawValue>, ConversionError> {
+    let args = serde_json::from_str::<Box<RawValue>>(&call.arguments).ok().filter(|_| call.has_object_arguments());
+    let args = args.ok_or_else(|| ConversionError::new(Dialect::Gemini, convert::ARGUMENTS))?;
+    if call.form.as_deref().is_some_and(|form| form != ANONYMOUS) {
+        return Err(ConversionError::new(Dialect::Gemini, "a call of a form that only its own provider knows"));
+    }
+    let inner = [("id", json::string(&call.id)), ("name", json::string(&call.name)), ("args", args)];
+    Ok(json::object([("functionCall", json::object(inner))]))
+}
+
+fn function_response(result: &ToolResult) -> Result<Box<RawValue>, ConversionError> {
+    let loss = |what| Err(ConversionError::new(Dialect::Gemini, what));
+    let Some(tool) = &result.tool else { return loss("a tool result without the name of its tool") };
+    let place = if result.error { ERROR } else { OUTPUT };
+    let (mut texts, mut media) = (Vec::new(), Vec::new());
+    for item in &result.content {
+        match item {
+            ResultItem::Text(text) | ResultItem::Json(text) => texts.push(text.as_str()),
+            ResultItem::Image(item) | ResultItem::Document(item) => media.push(media_part(item)?),
+            ResultItem::Opaque(_) => return loss("an unknown item of a tool result"),
+        }
+    }
+    let text = match texts.as_slice() {
+        [text] => json::string(text),
+        several => json::value(several),
+    };
+    let mut inner = Fields::default();
+    if result.form.is_none() {
+        inner.set("id", json::string(&result.call_id));
+    }
+    inner.set("name", json::string(tool));
+    inner.set("response", json::object([(place, text)]));
+    if !media.is_empty() {
+        inner.set("parts", json::value(&media));
+    }
+    Ok(json::object([("functionResponse", inner.write())]))
+}
+
+fn media_part(media: &Media) -> Result<Value, ConversionError> {
+    use serde_json::json;
+    let loss = |what| ConversionError::new(Dialect::Gemini, what);
+    let mime = media.mime.as_deref().ok_or_else(|| loss("a picture or file without a media type"))?;
+    let (member, mut inner) = match &media.source {
+        MediaSource::Base64(data) => ("inlineData", json!({"mimeType": mime, "data": data})),
+        MediaSource::Url(url) if !url.starts_with("s3:") => ("fileData", json!({"mimeType": mime, "fileUri": url})),
+        MediaSource::Url(_) => return Err(loss(convert::ADDRESS)),
+        MediaSource::Text(_) => return Err(loss("a document that is text")),
+        MediaSource::Id(_) => return Err(loss(convert::IDENTIFIER)),
+    };
+    if let (Some(name), Some(inner)) = (&media.name, inner.as_object_mut()) {
+        inner.insert("displayName".to_owned(), json!(name));
+    }
+    Ok(json!({ member: inner }))
+}
+
+/// The members that other dialects can express, each as `parent.member`.
+const KNOWN: &[&str] = &[
+    ".role",
+    ".parts",
+    "parts.text",
+    "parts.inlineData",
+    "parts.fileData",
+    "parts.functionCall",
+    "parts.functionResponse",
+    "inlineData.mimeType",
+    "inlineData.data",
+    "inlineData.displayName",
+    "fileData.mimeType",
+    "fileData.fileUri",
+    "fileData.displayName",
+    "functionCall.id",
+    "functionCall.name",
+    "functionCall.args",
+    "functionResponse.id",
+    "functionResponse.name",
+    "functionResponse.response",
+    "functionResponse.parts",
+];
+
+/// Reads a response: the content of its first candidate.
+fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
+    let candidates = fields.get("candidates").and_then(json::array).unwrap_or_default();
+    let candidate = candidates.first().and_then(|candidate| Fields::read(candidate)).unwrap_or_default();
+    let content = candidate.get("content");
+    let content = content.ok_or_else(|| DecodeError::member("candidates[0].content", "a content"))?;
+    let usage = fields.get("usageMetadata").and_then(Fields::read).unwrap_or_default();
+    Ok(Response {
+        message: Dialect::Gemini.decode_raw(content)?,
+        model: fields.text("modelVersion").map(Cow::into_owned),
+        input: response::tokens(&usage, &["promptTokenCount"]),
+        output: response::tokens(&usage, &["candidatesTokenCount", "thoughtsTokenCount"]),
+    })
+}
+
+fn tool(name: &str, description: &str, parameters: &Value) -> Value {
+    use serde_json::json;
+
+    json!({"functionDeclarations": [{"name": name, "description": description, "parametersJsonSchema": parameters}]})
+}
+
+fn check(request: &Request) -> Vec<Finding> {
+    let messages = request.messages();
+    let mut findings = cached_preamble(request);
+    if messages.is_empty() {
+        findings.push(GM0.at(0, "contents".to_owned(), Problem::NoMessages));
+        return findings;
+    }
+    findings.extend(pairing::check(Dialect::Gemini, &PAIRING, messages));
+    let mut signed = false;
+    for place in Place::all(messages) {
+        let Place { index, message, .. } = place;
+        let whole = format!("contents[{index}]");
+        let path = |part| Dialect::Gemini.path(&place, part);
+        let before = index.checked_sub(1).and_then(|before| messages.get(before));
+        match before {
+            None if message.role() != Role::User => {
+                findings.push(GM1.at(index, whole.clone(), Problem::FirstMessage { role: message.role() }));
+            }
+            Some(before) if before.role() == message.role() => {
+                let problem = Problem::Alternation { role: message.role() };
+                if message.tool_calls().next().is_some() {
+                    findings.push(GM1.at(index, whole.clone(), problem));
+                } else if message.tool_results().next().is_some() && before.tool_results().next().is_some() {
+                    findings.push(GM2.at(index, whole.clone(), problem));
+                }
+            }
+            _ => {}
+        }
+        if message.parts().next().is_none() {
+            findings.push(GM4.at(index, whole + ".parts", Problem::EmptyContent));
+        }
+        for (part, value) in message.parts().enumerate() {
+            match value {
+                PartRef::Text(text) if text.trim().is_empty() => {
+                    findings.push(GM4.at(index, path(part), Problem::BlankText));
+                }
+                PartRef::ToolCall(call) if !call.has_object_arguments() => {
+                    findings.push(GM4.at(index, path(part), Problem::BadArguments { id: call.id.clone() }));
+                }
+                _ => {}
+            }
+        }
+        let raw = message.wire().map(|wire| &*wire.raw);
+        for mend in raw.and_then(|raw| mend(raw, &mut signed)).map(|mended| mended.mends).unwrap_or_default() {
+            let first = |found: fn(&PartRef<'_>) -> bool| message.parts().position(|part| found(&part)).unwrap_or(0);
+            match mend {
+                // Earlier turns are not checked.
+                Mend::Signed if in_turn(messages, index) => {
+                    let call = first(|part| matches!(part, PartRef::ToolCall(_)));
+                    findings.push(GM3.at(index, path(call), Problem::UnsignedCall));
+                }
+                Mend::MembersMended => {
+                    let result = first(|part| matches!(part, PartRef::ToolResult(_)));
+                    findings.push(GM4.at(index, path(result), Problem::BareResponse));
+                }
+                _ => {}
+            }
+        }
+    }
+    findings
+}
+
+/// Returns whether a content belongs to the current turn, which begins with the last content of a user that has no
+/// response in it.
+fn in_turn(messages: &[Message], index: usize) -> bool {
+    let later = messages.get(index..).unwrap_or_default();
+    !later.iter().any(|message| message.role() == Role::User && message.tool_results().next().is_none())
+}
+
+/// Returns the members that a request with cached contents may not have.
+fn cached_preamble(request: &Request) -> Vec<Finding> {
+    if request.stored().is_none() {
+        return Vec::new();
+    }
+    let refused = ["systemInstruction", "system_instruction", "tools", "toolConfig", "tool_config"];
+    let present = refused.into_iter().filter(|name| request.member(name).is_some());
+    let end = request.messages().len();
+    present.map(|name| GM5.at(end, name.to_owned(), Problem::BesideCached)).collect()
+}

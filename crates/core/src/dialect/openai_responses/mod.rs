@@ -1,0 +1,547 @@
+//! OpenAI Responses: the input is a list of items, and what the model said at once is several of them.
+
+mod item;
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::format::{Format, Mends, Rendered};
+use super::pairing::{self, PairingRules};
+use super::{
+    ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, Problem, Quirks, Request, Response, Rule,
+    Shown, convert, provider_error, response,
+};
+use crate::edit::{self, Edit};
+use crate::json::{self, Fields};
+use crate::message::{AssistantPart, Content, Media, MediaSource, Message, PartRef, ResultItem, ToolCall, ToolResult};
+use crate::start::Start;
+use crate::wire::Role;
+
+const RULES: &[Rule] = &[OR1, OR2, OR3, OR6, OR7, OR8, OR0];
+
+const OR1: Rule = Rule::refused("OR1", "each call has one output after it, and each output has its call");
+const OR2: Rule = Rule::refused("OR2", "reasoning is the last item, or an item of the model follows it");
+const OR3: Rule = Rule::refused("OR3", "if `store` is false, reasoning has `encrypted_content`");
+const OR6: Rule = Rule::refused("OR6", "the identifiers of items are unique and begin with the prefix of their type");
+const OR7: Rule = Rule::refused("OR7", "reasoning has a `summary`, and no item has a `status` of null");
+const OR8: Rule = Rule::refused("OR8", "a compaction trigger is the last item");
+const OR0: Rule = Rule::refused("OR0", "the request has an item, or names a stored response, conversation or prompt");
+
+const PAIRING: PairingRules = PairingRules {
+    missing: OR1,
+    orphan: OR1,
+    duplicate_result: OR1,
+    duplicate_call: OR1,
+    results_first: None,
+    unique_in_request: true,
+    adjacent: false,
+};
+
+const QUIRKS: Quirks = Quirks {
+    unique_ids: true,
+    valid_id: |id| !id.is_empty(),
+    refuses_blank: false,
+    refuses_trailing_space: false,
+    signed_reasoning: false,
+    start: Start::Any,
+    marks_errors: false,
+    system_follows_user: false,
+    refuses_empty_error: false,
+    has_refused_members: |_| false,
+    results_by_name: false,
+    binds_reasoning: false,
+    compactions: item::COMPACTIONS,
+    standing: item::STANDING,
+};
+
+pub(super) static FORMAT: Format = Format {
+    aliases: &["responses", "open-responses", "openai-response", "codex"],
+    rules: RULES,
+    quirks: QUIRKS,
+    sayings: provider_error::OPENAI_RESPONSES,
+    messages: "input",
+    system: Some("instructions"),
+    tools: "tools",
+    stored: &["previous_response_id", "conversation"],
+    refers: |part| matches!(part, PartRef::Opaque(opaque) if opaque.kind == item::REFERENCE),
+    known: KNOWN,
+    whole: &[],
+    is_piece: item::is_models,
+    decode,
+    render,
+    encode: |_, shown| Ok(Outgoing::new(shown)?.items.into_iter().map(|(_, raw)| raw).collect()),
+    mends: |_, shown| mends(shown),
+    response,
+    tool,
+    check,
+    path,
+    beside_parts: |_| None,
+};
+
+/// Reads an item, or a list of items that are the model's.
+///
+/// Such a list may have calls that the provider ran by itself, with their outputs. Nobody else has to answer these.
+fn decode(raw: &RawValue) -> Result<Content, DecodeError> {
+    let Some(pieces) = json::array(raw) else { return item::decode(raw) };
+    let answered: HashSet<String> = pieces.iter().filter_map(|piece| item::answers(piece)).collect();
+    let mut parts = Vec::new();
+    for piece in &pieces {
+        match item::decode(piece)? {
+            Content::Assistant(own) => parts.extend(own.into_iter().map(|part| match part {
+                AssistantPart::ToolCall(call) if answered.contains(&call.id) => item::opaque_part(piece),
+                part => part,
+            })),
+            Content::System(_) | Content::User(_) => parts.push(item::opaque_part(piece)),
+        }
+    }
+    if pieces.is_empty() {
+        return Err(DecodeError::member("[0]", "an item"));
+    }
+    Ok(Content::Assistant(parts))
+}
+
+/// Returns the items of a message.
+fn pieces(raw: &RawValue) -> Vec<&RawValue> {
+    json::array(raw).unwrap_or_else(|| vec![raw])
+}
+
+/// The items that are about to be sent, each with the index of its message, and what was done to them.
+#[derive(Default)]
+struct Outgoing<'a> {
+    items: Vec<(usize, Cow<'a, RawValue>)>,
+    mends: Vec<Mended>,
+}
+
+fn mends(shown: &[Shown<'_>]) -> Mends {
+    let mut mends = Outgoing::new(shown)?.mends;
+    mends.sort_by_key(|mended| mended.message);
+    Ok(mends)
+}
+
+impl<'a> Outgoing<'a> {
+    fn new(shown: &[Shown<'a>]) -> Result<Outgoing<'a>, ConversionError> {
+        let mut out = Outgoing::default();
+        for (index, Shown { message, edits }) in shown.iter().copied().enumerate() {
+            let own = |raw: Box<RawValue>| (index, Cow::Owned(raw));
+            match message.wire().filter(|wire| wire.dialect == Dialect::OpenAiResponses) {
+                Some(wire) if edits.is_empty() => {
+                    out.items.extend(pieces(&wire.raw).into_iter().map(|raw| (index, Cow::Borrowed(raw))));
+                }
+                Some(wire) => out.items.extend(edit(message, &wire.raw, edits).into_iter().map(own)),
+                None => {
+                    for message in Dialect::OpenAiResponses.convert(message)? {
+                        let raw = message.wire().map(|wire| edit(&message, &wire.raw, edits));
+                        out.items.extend(raw.unwrap_or_default().into_iter().map(own));
+                    }
+                }
+            }
+        }
+        out.remove_refused();
+        out.mend_members();
+        Ok(out)
+    }
+
+    /// Removes reasoning that no item of the model follows (OR2), and triggers that are not the last item (OR8).
+    fn remove_refused(&mut self) {
+        let Outgoing { items, mends } = self;
+        let mut kept: Vec<(usize, Cow<'a, RawValue>)> = Vec::with_capacity(items.len());
+        // From the end, because the last of several reasonings decides about those before it.
+        for (index, raw) in std::mem::take(items).into_iter().rev() {
+            let is_refused = kept.last().is_some_and(|(_, next)| match Kind::of(&raw) {
+                Kind::Reasoning => !item::is_models(next),
+                Kind::Trigger => true,
+                Kind::Other => false,
+            });
+            if is_refused {
+                mends.push(Mend::Removed { elements: 1 }.of(index));
+            } else {
+                kept.push((index, raw));
+            }
+        }
+        kept.reverse();
+        *items = kept;
+    }
+
+    /// Mends members that the provider refuses (OR6, OR7).
+    fn mend_members(&mut self) {
+        let Outgoing { items, mends } = self;
+        let mut seen = HashSet::new();
+        for (index, raw) in items {
+            let mended = Fields::read(raw).and_then(|mut fields| {
+                let faults = faults(&fields, &mut seen);
+                faults.iter().for_each(|fault| fault.mend(&mut fields));
+                (!faults.is_empty()).then(|| fields.write())
+            });
+            if let Some(mended) = mended {
+                *raw = Cow::Owned(mended);
+                if mends.last() != Some(&Mend::MembersMended.of(*index)) {
+                    mends.push(Mend::MembersMended.of(*index));
+                }
+            }
+        }
+    }
+}
+
+/// The kinds of items that may not be everywhere.
+enum Kind {
+    Reasoning,
+    Trigger,
+    Other,
+}
+
+impl Kind {
+    fn of(raw: &RawValue) -> Kind {
+        // Most items are neither, and need not be parsed.
+        let has = |kind: &str| raw.get().contains(kind);
+        if !has(item::REASONING) && !has(item::TRIGGER) {
+            return Kind::Other;
+        }
+        match Fields::read(raw).as_ref().map(item::kind).as_deref() {
+            Some(item::REASONING) => Kind::Reasoning,
+            Some(item::TRIGGER) => Kind::Trigger,
+            _ => Kind::Other,
+        }
+    }
+}
+
+/// A member of an item that the provider refuses.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Fault {
+    /// Another item has the same identifier.
+    SameId,
+    /// The identifier has another prefix than its type demands.
+    IdPrefix,
+    /// `status` is null.
+    NullStatus,
+    /// Reasoning has no `summary`.
+    NoSummary,
+}
+
+impl Fault {
+    fn mend(self, fields: &mut Fields<'_>) {
+        match self {
+            Fault::SameId | Fault::IdPrefix => fields.remove("id"),
+            Fault::NullStatus => fields.remove("status"),
+            Fault::NoSummary => fields.set("summary", json::write_array([])),
+        }
+    }
+
+    fn finding(self, index: usize, path: &str, id: &str) -> Finding {
+        let (id, at) = (id.to_owned(), |member: &str| format!("{path}.{member}"));
+        match self {
+            Fault::SameId => OR6.at(index, at("id"), Problem::DuplicateId { id }),
+            Fault::IdPrefix => OR6.at(index, at("id"), Problem::BadId { id }),
+            Fault::NullStatus => OR7.at(index, at("status"), Problem::NullMember),
+            Fault::NoSummary => OR7.at(index, at("summary"), Problem::MissingMember),
+        }
+    }
+}
+
+/// The prefixes of the identifiers of items, as far as they are known to be demanded.
+const PREFIXES: [(&str, &str); 3] = [("message", "msg"), ("function_call", "fc"), ("reasoning", "rs")];
+
+/// Returns the members of an item that the provider refuses. `seen` has the identifiers of the items before it.
+fn faults(fields: &Fields<'_>, seen: &mut HashSet<String>) -> Vec<Fault> {
+    let kind = item::kind(fields);
+    let mut faults = Vec::new();
+    if let Some(id) = fields.text("id").filter(|_| kind != item::REFERENCE) {
+        let prefix = PREFIXES.iter().find(|(known, _)| *known == kind).map(|(_, prefix)| *prefix);
+        if prefix.is_some_and(|prefix| !id.starts_with(prefix)) {
+            faults.push(Fault::IdPrefix);
+        } else if !seen.insert(id.into_owned()) {
+            faults.push(Fault::SameId);
+        }
+    }
+    if fields.get("status").is_some_and(|status| status.get() == "null") {
+        faults.push(Fault::NullStatus);
+    }
+    if kind == item::REASONING && fields.get("summary").is_none() {
+        faults.push(Fault::NoSummary);
+    }
+    faults
+}
+
+/// Applies the edits of a message. Returns the items that are left of it.
+fn edit(message: &Message, raw: &RawValue, edits: &[Edit]) -> Vec<Box<RawValue>> {
+    if edit::hides_all(message, edits) {
+        return Vec::new();
+    }
+    let mut parts = message.parts();
+    if json::array(raw).is_none() {
+        let parts: Vec<_> = parts.collect();
+        return edit_item(raw, 0, &parts, edits).into_iter().collect();
+    }
+    let mut first = 0;
+    let edited = pieces(raw).into_iter().filter_map(|piece| {
+        let at = first;
+        let parts: Vec<_> = parts.by_ref().take(item::len(piece)).collect();
+        first += parts.len();
+        let changes = (at..first).any(|part| edit::touches(edits, part));
+        if changes { edit_item(piece, at, &parts, edits) } else { Some(piece.to_owned()) }
+    });
+    edited.collect()
+}
+
+/// Applies the edits of an item whose first part has this index. Returns `None` if nothing is left of it.
+fn edit_item(raw: &RawValue, first: usize, parts: &[PartRef<'_>], edits: &[Edit]) -> Option<Box<RawValue>> {
+    if (first..first + parts.len()).all(|part| edit::is_hidden(edits, part)) {
+        return None;
+    }
+    let mut fields = Fields::read(raw)?;
+    match *parts {
+        [PartRef::ToolCall(_)] => {
+            if let Some(id) = edit::renamed(edits, first) {
+                fields.set(if fields.get("call_id").is_some() { "call_id" } else { "id" }, json::string(id));
+            }
+            if let Some(arguments) = edit::arguments(edits, first) {
+                fields.set("arguments", json::string(arguments));
+            }
+        }
+        [PartRef::ToolResult(result)] => {
+            if let Some(id) = edit::renamed(edits, first) {
+                let is_output = fields.get("call_id").is_some();
+                fields.set(if is_output { "call_id" } else { "approval_request_id" }, json::string(id));
+            }
+            if let Some(output) = fields.get("output").and_then(|output| edit_output(output, result, first, edits)) {
+                fields.set("output", output);
+            }
+        }
+        _ => {
+            let content = fields.get("content")?.to_owned();
+            let shown = |index: &usize| !edit::is_hidden(edits, first + index);
+            if let Some(elements) = json::array(&content) {
+                let kept = elements.into_iter().enumerate().filter(|(index, _)| shown(index)).map(|(_, raw)| raw);
+                fields.set("content", json::write_array(kept));
+            }
+        }
+    }
+    Some(fields.write())
+}
+
+/// Applies the cuts of a result to its output.
+fn edit_output(output: &RawValue, result: &ToolResult, part: usize, edits: &[Edit]) -> Option<Box<RawValue>> {
+    let cut = |item| edit::cut_of(edits, part, item);
+    let text = |item: usize| result.content.get(item).and_then(ResultItem::text).unwrap_or_default();
+    let Some(items) = json::array(output) else { return cut(0).map(|cut| json::string(&cut.apply(text(0)))) };
+    let items = items.into_iter().enumerate().filter_map(|(index, raw)| match cut(index) {
+        None => Some(raw.to_owned()),
+        Some(cut) => Some(cut.apply(text(index))).filter(|text| !text.is_empty()).map(|text| input_text(&text)),
+    });
+    let items: Vec<_> = items.collect();
+    Some(json::write_array(items.iter().map(AsRef::as_ref)))
+}
+
+fn input_text(text: &str) -> Box<RawValue> {
+    json::object([("type", json::string("input_text")), ("text", json::string(text))])
+}
+
+fn loss(what: &'static str) -> ConversionError {
+    ConversionError::new(Dialect::OpenAiResponses, what)
+}
+
+fn render(message: &Message) -> Rendered {
+    let mut items = Vec::new();
+    let mut content = Vec::new();
+    for part in message.parts() {
+        match part {
+            PartRef::Text(text) if message.role() == Role::Assistant => {
+                items.push(said("assistant", json::string(text)));
+            }
+            PartRef::Text(text) => content.push(input_text(text)),
+            PartRef::Image(media) => content.push(image(media)?),
+            PartRef::Document(media) => content.push(file(media)?),
+            PartRef::ToolCall(call) => items.push(function_call(call)?),
+            PartRef::ToolResult(result) => items.push(tool_output(result)?),
+            PartRef::Reasoning(_) => return Err(loss("reasoning")),
+            PartRef::Opaque(opaque) if opaque.is_cache_marker() => {}
+            PartRef::Opaque(_) => return Err(loss("a part of a kind that only its own provider knows")),
+        }
+    }
+    let role = match message.role() {
+        Role::Assistant => {
+            return Ok(vec![match items.as_slice() {
+                [only] => only.clone(),
+                [] => said("assistant", json::string("")),
+                several => json::write_array(several.iter().map(AsRef::as_ref)),
+            }]);
+        }
+        Role::System => "system",
+        Role::User => "user",
+    };
+    if !content.is_empty() || items.is_empty() {
+        let only_text = match message.parts().next() {
+            Some(PartRef::Text(text)) if message.parts().count() == 1 => Some(json::string(text)),
+            _ => None,
+        };
+        let all = || json::write_array(content.iter().map(AsRef::as_ref));
+        items.push(said(role, only_text.unwrap_or_else(all)));
+    }
+    Ok(items)
+}
+
+fn said(role: &str, content: Box<RawValue>) -> Box<RawValue> {
+    // Some servers refuse a message without its type.
+    json::object([("type", json::string("message")), ("role", json::string(role)), ("content", content)])
+}
+
+fn function_call(call: &ToolCall) -> Result<Box<RawValue>, ConversionError> {
+    if call.form.is_some() {
+        return Err(loss("a call of a form that only its own provider knows"));
+    }
+    Ok(json::object([
+        ("type", json::string("function_call")),
+        ("call_id", json::string(&call.id)),
+        ("name", json::string(&call.name)),
+        ("arguments", json::string(&call.arguments)),
+    ]))
+}
+
+fn tool_output(result: &ToolResult) -> Result<Box<RawValue>, ConversionError> {
+    if result.error {
+        return Err(loss("that a tool result is an error"));
+    }
+    let output = match result.content.as_slice() {
+        [ResultItem::Text(text) | ResultItem::Json(text)] => json::string(text),
+        items => {
+            let items = items.iter().map(|item| match item {
+                ResultItem::Text(text) | ResultItem::Json(text) => Ok(input_text(text)),
+                ResultItem::Image(media) => image(media),
+                ResultItem::Document(media) => file(media),
+                ResultItem::Opaque(_) => Err(loss("an unknown item of a tool result")),
+            });
+            let items = items.collect::<Result<Vec<_>, _>>()?;
+            json::write_array(items.iter().map(AsRef::as_ref))
+        }
+    };
+    Ok(item::output(result, output))
+}
+
+fn image(media: &Media) -> Result<Box<RawValue>, ConversionError> {
+    let url = convert::url(media).ok_or_else(|| loss("an image by its identifier, or by this address"))?;
+    Ok(json::object([("type", json::string("input_image")), ("image_url", json::string(&url))]))
+}
+
+fn file(media: &Media) -> Result<Box<RawValue>, ConversionError> {
+    let (member, value) = match (&media.source, convert::url(media)) {
+        (MediaSource::Id(_), _) => return Err(loss(convert::IDENTIFIER)),
+        (MediaSource::Url(_), Some(url)) => ("file_url", url),
+        (MediaSource::Base64(_), Some(data)) => ("file_data", data),
+        _ => return Err(loss("a document that is text, or without a media type")),
+    };
+    let mut part = Fields::default();
+    part.set("type", json::string("input_file"));
+    if let Some(name) = &media.name {
+        part.set("filename", json::string(name));
+    }
+    part.set(member, json::string(&value));
+    Ok(part.write())
+}
+
+/// The members that other dialects can express, each as `parent.member`, and those that say nothing to the model.
+const KNOWN: &[&str] = &[
+    ".type",
+    ".id",
+    ".status",
+    ".role",
+    ".content",
+    ".call_id",
+    ".name",
+    ".arguments",
+    ".output",
+    "content.type",
+    "content.text",
+    // Both are empty lists as a rule. What may be in them is not known elsewhere.
+    "content.annotations",
+    "content.logprobs",
+    "content.image_url",
+    "content.file_data",
+    "content.file_url",
+    "content.filename",
+    "output.type",
+    "output.text",
+    "output.image_url",
+    "output.file_data",
+    "output.file_url",
+    "output.filename",
+];
+
+/// Writes the path of a part.
+fn path(place: &Place<'_>, part: usize) -> String {
+    let mut left = part;
+    let items = place.message.wire().map(|wire| pieces(&wire.raw)).unwrap_or_default();
+    let is_alone = items.len() == 1;
+    for (index, piece) in items.into_iter().enumerate() {
+        let len = item::len(piece);
+        if left < len || is_alone {
+            let path = format!("input[{}]", place.element + index);
+            let is_content = place.message.part(part).is_some_and(|part| item::is_content(part, piece));
+            return if is_content { format!("{path}.content[{left}]") } else { path };
+        }
+        left -= len;
+    }
+    format!("input[{}]", place.element)
+}
+
+/// Reads a response: all items of its output are one message.
+fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
+    let output = fields.get("output").filter(|output| json::array(output).is_some());
+    let output = output.ok_or_else(|| DecodeError::member("output", "a list of items"))?;
+    // A single item is written as such, as it is in a request.
+    let items = pieces(output);
+    let message = if let [only] = items.as_slice() { only } else { output };
+    let usage = fields.get("usage").and_then(Fields::read).unwrap_or_default();
+    Ok(Response {
+        message: Dialect::OpenAiResponses.decode_raw(message)?,
+        model: fields.text("model").map(Cow::into_owned),
+        input: response::tokens(&usage, &["input_tokens"]),
+        output: response::tokens(&usage, &["output_tokens"]),
+    })
+}
+
+fn tool(name: &str, description: &str, parameters: &Value) -> Value {
+    serde_json::json!({"type": "function", "name": name, "description": description, "parameters": parameters})
+}
+
+fn check(request: &Request) -> Vec<Finding> {
+    let messages = request.messages();
+    if messages.is_empty() {
+        let is_named = request.stored().is_some() || request.member("prompt").is_some();
+        let finding = || OR0.at(0, "input".to_owned(), Problem::NoMessages);
+        return (!is_named).then(finding).into_iter().collect();
+    }
+    let mut findings = pairing::check(Dialect::OpenAiResponses, &PAIRING, messages);
+    let is_stored = request.stored().is_some();
+    // What the provider has stored may have the calls.
+    findings.retain(|finding| !(is_stored && matches!(finding.problem, Problem::OrphanResult { .. })));
+    let stateless = request.member("store").is_some_and(|store| store.get() == "false");
+    let places: Vec<Place<'_>> = Place::all(messages).collect();
+    let items = places.iter().flat_map(|place| {
+        let items = place.message.wire().map(|wire| pieces(&wire.raw)).unwrap_or_default();
+        items.into_iter().enumerate().map(|(at, raw)| (place.index, place.element + at, raw))
+    });
+    let mut items = items.peekable();
+    let mut seen = HashSet::new();
+    while let Some((index, element, raw)) = items.next() {
+        let Some(fields) = Fields::read(raw) else { continue };
+        let path = format!("input[{element}]");
+        let id = fields.text("id").unwrap_or_default();
+        findings.extend(faults(&fields, &mut seen).into_iter().map(|fault| fault.finding(index, &path, &id)));
+        let next = items.peek().map(|(.., next)| *next);
+        match Kind::of(raw) {
+            Kind::Reasoning => {
+                if next.is_some_and(|next| !item::is_models(next)) {
+                    findings.push(OR2.at(index, path.clone(), Problem::LoneReasoning));
+                }
+                if stateless && fields.text("encrypted_content").is_none() {
+                    findings.push(OR3.at(index, path, Problem::UnsignedReasoning));
+                }
+            }
+            Kind::Trigger if next.is_some() => findings.push(OR8.at(index, path, Problem::TriggerPlace)),
+            Kind::Trigger | Kind::Other => {}
+        }
+    }
+    findings
+}

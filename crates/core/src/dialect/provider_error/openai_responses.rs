@@ -1,0 +1,19 @@
+//! The errors of OpenAI's Responses, in their words. What they share with Chat Completions is in the file of that.
+
+use super::saying::Saying;
+
+pub(in crate::dialect) const SAYINGS: &[Saying] = &[
+    Saying::breaks("OR1", "No tool output found for"),
+    Saying::breaks("OR1", "No tool call found for"),
+    Saying::breaks("OR2", "was provided without its required following item"),
+    Saying::breaks("OR2", "was provided without its required preceding item"),
+    Saying::breaks("OR2", "was provided without its required 'reasoning' item"),
+    Saying::breaks("OR3", "Items are not persisted when `store` is set to false"),
+    Saying::breaks("OR6", "Expected an ID that begins with"),
+    Saying::breaks("OR6", "Duplicate item found with id"),
+    Saying::breaks("OR7", "Missing required parameter: 'input[{}].summary'"),
+    Saying::breaks("OR7", "Unknown parameter: 'input[{}].status'"),
+    Saying::breaks("OR8", "The 'compaction_trigger' item must be the final input item"),
+    Saying::breaks("OR0", "One of \"input\" or \"previous_response_id\" or 'prompt'"),
+    Saying::refused("invalid_encrypted_content"),
+];
