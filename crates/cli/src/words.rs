@@ -182,6 +182,9 @@ pub(crate) fn problem(problem: &Problem) -> String {
         Problem::NullMember => "the member is null; remove it".to_owned(),
         Problem::MissingMember => "the member is missing; add it".to_owned(),
         Problem::TriggerPlace => "the compaction trigger is not the last item; remove it, or move it".to_owned(),
+        Problem::CompactionPlace => "a compaction block is not allowed here; put it first, as it came".to_owned(),
+        Problem::SecondCompaction => "an earlier compaction block has content, too; keep only the newest".to_owned(),
+        Problem::Unsupported => "this version of the API does not have it anymore; remove it".to_owned(),
         Problem::BesideCached => "the cached content has this already; remove it".to_owned(),
         Problem::ToolsNotDeclared => "tools were used, but none are declared; declare them".to_owned(),
         Problem::CacheMarkers { count, most } => {

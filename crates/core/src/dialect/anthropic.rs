@@ -22,7 +22,7 @@ use crate::message::{
 use crate::start::Start;
 use crate::wire::Role;
 
-const RULES: &[Rule] = &[AM1, AM2, AM3, AM4, AM5, AM7, AM9, AM10];
+const RULES: &[Rule] = &[AM1, AM2, AM3, AM4, AM5, AM7, AM9, AM10, AM12, AM13];
 
 const AM1: Rule = Rule::refused("AM1", "the request has 1 to 100,000 messages, and the first is a user message");
 const AM2: Rule = Rule::refused("AM2", "each tool use has one result, at the beginning of the next user message");
@@ -39,6 +39,13 @@ const AM7: Rule =
     Rule::refused("AM7", "a system message follows a user message, and comes last or before an assistant message");
 const AM9: Rule = Rule::refused("AM9", "the request has at most 4 cache markers");
 const AM10: Rule = Rule::refused("AM10", "the request has at most 32 MB, and at most 100 pictures and files");
+
+const AM12: Rule = Rule::refused(
+    "AM12",
+    "since version 2026-10-21, there is no sampling parameter, no document of the assistant and no citation of a user's text",
+);
+const AM13: Rule =
+    Rule::refused("AM13", "a compaction block is the first block of an assistant message, and only one has content");
 
 const PAIRING: PairingRules = PairingRules {
     missing: AM2,
@@ -65,8 +72,8 @@ const QUIRKS: Quirks = Quirks {
     has_refused_members: |_| false,
     results_by_name: false,
     binds_reasoning: true,
-    compactions: &["compaction"],
-    standing: &["tool_addition", "tool_removal"],
+    compactions: &[COMPACTION],
+    standing: &["tool_addition", "tool_removal", CONFIG],
 };
 
 const BLOCKS: BlockFormat = BlockFormat {
@@ -102,6 +109,15 @@ pub(super) static FORMAT: Format = Format {
     beside_parts: |_| None,
 };
 
+/// The member of a system message that sets the configuration from there on.
+const CONFIG: &str = "output_config";
+
+/// The kind of block in which the provider compacted all that came before.
+const COMPACTION: &str = "compaction";
+
+/// The first version of the API with the rules of AM12.
+const STRICTER: &str = "2026-10-21";
+
 const MOST_MESSAGES: usize = 100_000;
 const MOST_MEDIA: usize = 100;
 const MOST_BYTES: usize = 32 * 1024 * 1024;
@@ -115,9 +131,18 @@ fn decode(raw: &RawValue) -> Result<Content, DecodeError> {
     Ok(match &*super::role(fields)? {
         "user" => Content::User(parts(fields, user_part)?),
         "assistant" => Content::Assistant(parts(fields, assistant_part)?),
-        "system" => Content::System(parts(fields, system_part)?),
+        "system" => Content::System(system_parts(fields)?),
         role => return Err(DecodeError::role(role, Dialect::Anthropic, "user, assistant and system")),
     })
+}
+
+/// Reads a system message among the messages. Without content, it may set the configuration from there on.
+fn system_parts(fields: &Fields<'_>) -> Result<Vec<SystemPart>, DecodeError> {
+    let mut parts = parts(fields, system_part)?;
+    if let Some(config) = fields.get(CONFIG).filter(|_| parts.is_empty()) {
+        parts.push(SystemPart::Opaque(opaque(CONFIG, config)));
+    }
+    Ok(parts)
 }
 
 /// Reads the content. A string is one block of text.
@@ -391,7 +416,9 @@ fn check(request: &Request) -> Vec<Finding> {
         return vec![whole(AM1, "messages", Problem::NoMessages)];
     }
     let mut findings = pairing::check(Dialect::Anthropic, &PAIRING, messages);
-    if let Some(first) = messages.first().filter(|first| first.role() != Role::User) {
+    // What comes before a compaction is not read.
+    let starts = |first: &&Message| first.role() == Role::User || compactions(first).next().is_some();
+    if let Some(first) = messages.first().filter(|first| !starts(first)) {
         findings.push(AM1.at(0, "messages[0]".to_owned(), Problem::FirstMessage { role: first.role() }));
     }
     for place in Place::all(messages) {
@@ -416,7 +443,72 @@ fn check(request: &Request) -> Vec<Finding> {
             findings.push(AM7.at(index, format!("messages[{index}]"), Problem::SystemPlace));
         }
     }
+    findings.extend(compaction_places(messages));
+    findings.extend(stricter(request, &whole));
     findings.extend(limits(request, &whole));
+    findings
+}
+
+/// Returns the compaction blocks of a message: the index of each, and whether it has content.
+fn compactions(message: &Message) -> impl Iterator<Item = (usize, bool)> {
+    message.parts().enumerate().filter_map(|(index, part)| match part {
+        PartRef::Opaque(opaque) if opaque.kind == COMPACTION => {
+            let content = Fields::read(&opaque.raw).is_some_and(|fields| {
+                ["content", "encrypted_content"]
+                    .into_iter()
+                    .any(|name| fields.get(name).is_some_and(|v| v.get() != "null"))
+            });
+            Some((index, content))
+        }
+        _ => None,
+    })
+}
+
+/// Finds compaction blocks at a place where none is allowed (AM13).
+fn compaction_places(messages: &[Message]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut has_content = false;
+    for place in Place::all(messages) {
+        for (part, content) in compactions(place.message) {
+            let path = Dialect::Anthropic.path(&place, part);
+            if part > 0 || place.message.role() != Role::Assistant {
+                findings.push(AM13.at(place.index, path, Problem::CompactionPlace));
+            } else if has_content && content {
+                findings.push(AM13.at(place.index, path, Problem::SecondCompaction));
+            }
+            has_content |= content;
+        }
+    }
+    findings
+}
+
+/// Finds what newer versions of the API refuse (AM12).
+fn stricter(request: &Request, whole: &dyn Fn(Rule, &str, Problem) -> Finding) -> Vec<Finding> {
+    // Versions are dates, so they are in order as texts. Those of other clouds, such as `bedrock-2023-05-31`, are older.
+    let is_stricter = request.version().is_some_and(|version| version.starts_with("20") && version >= STRICTER);
+    if !is_stricter {
+        return Vec::new();
+    }
+    let sampling = ["temperature", "top_p", "top_k"].into_iter().filter(|name| request.member(name).is_some());
+    let mut findings: Vec<_> = sampling.map(|name| whole(AM12, name, Problem::Unsupported)).collect();
+    for place in Place::all(request.messages()) {
+        let raw = place.message.wire().and_then(|wire| Fields::read(&wire.raw));
+        let content = raw.as_ref().and_then(|fields| fields.get("content")).and_then(json::array).unwrap_or_default();
+        for (part, block) in content.into_iter().enumerate() {
+            let Some(fields) = Fields::read(block) else { continue };
+            let is_kind = |kind: &str| fields.text("type").is_some_and(|found| found == kind);
+            let cites =
+                || fields.get("citations").is_some_and(|list| json::array(list).is_some_and(|all| !all.is_empty()));
+            let refused = match place.message.role() {
+                Role::Assistant => is_kind("document"),
+                Role::User => is_kind("text") && cites(),
+                Role::System => false,
+            };
+            if refused {
+                findings.push(AM12.at(place.index, Dialect::Anthropic.path(&place, part), Problem::Unsupported));
+            }
+        }
+    }
     findings
 }
 

@@ -129,6 +129,7 @@ pub struct Request {
     preamble: Preamble,
     model: Option<String>,
     stored: Option<&'static str>,
+    version: Option<String>,
 }
 
 /// An error from reading a request.
@@ -209,8 +210,31 @@ impl Request {
         let is_named = |name: &&&str| member(name).is_some_and(|value| !matches!(value.get(), "null" | "\"\""));
         let refers = || messages.iter().flat_map(Message::parts).any(|part| (format.refers)(part));
         let stored = format.stored.iter().find(is_named).copied().or_else(|| refers().then_some(format.messages));
+        let version = name("anthropic_version");
         let body = fields.is_some();
-        Ok(Request { dialect, messages, list, members, body, preamble, model, stored, text })
+        Ok(Request { dialect, messages, list, members, body, preamble, model, stored, version, text })
+    }
+
+    /// Sets the version of the API that the request is sent to, which is in a header. Some rules depend on it.
+    ///
+    /// ```
+    /// use lookback_core::{Dialect, Request};
+    ///
+    /// let body = r#"{"temperature": 0.5, "max_tokens": 9, "messages": [{"role":"user","content":"Hi"}]}"#;
+    /// let request = Request::decode(body, Some(Dialect::Anthropic))?;
+    /// assert!(Dialect::Anthropic.check(&request).is_empty());
+    /// let findings = Dialect::Anthropic.check(&request.with_version("2026-10-21"));
+    /// assert_eq!((findings[0].rule, findings[0].path.as_str()), ("AM12", "temperature"));
+    /// # Ok::<(), lookback_core::RequestError>(())
+    /// ```
+    #[must_use]
+    pub fn with_version(self, version: impl Into<String>) -> Self {
+        Request { version: Some(version.into()), ..self }
+    }
+
+    /// Returns the version of the API, if the body names it or it was set.
+    pub fn version(&self) -> Option<&str> {
+        self.version.as_deref()
     }
 
     /// Creates a request that is a bare list of messages.

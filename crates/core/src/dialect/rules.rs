@@ -133,6 +133,12 @@ pub enum Problem {
     TriggerPlace,
     /// A member is present beside cached contents, which have it already.
     BesideCached,
+    /// A compaction block is at a place where none is allowed.
+    CompactionPlace,
+    /// A second compaction block has content.
+    SecondCompaction,
+    /// The version of the API that the request asks for does not have this anymore.
+    Unsupported,
     /// The history has tool calls or results, but the request declares no tools.
     ToolsNotDeclared,
     /// The request has too many cache markers.

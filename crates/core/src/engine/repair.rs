@@ -9,7 +9,7 @@ use crate::group::GroupKind;
 use crate::measure::measure;
 use crate::message::{Content, Message, PartRef, ResultItem, ToolCall, ToolResult, UserPart};
 use crate::start::Start;
-use crate::view::View;
+use crate::view::{Lasting, View};
 use crate::wire::Dialect;
 
 /// The text of a stand-in for the result of a tool call that has none.
@@ -48,6 +48,10 @@ impl Engine {
             // There were messages, but none of them can be sent.
             return self.view.history_len() > 0 && (start != Start::Any || self.view.groups().is_empty());
         };
+        // What the provider compacted stands for a beginning.
+        if first.items.iter().any(|item| item.lasts() == Some(Lasting::Compaction)) {
+            return false;
+        }
         match (start, first.kind) {
             (Start::Any, _) | (_, GroupKind::Summary | GroupKind::Index) => false,
             (Start::UserOrToolPair, kind) => kind == GroupKind::Assistant,

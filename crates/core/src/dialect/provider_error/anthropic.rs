@@ -50,4 +50,6 @@ pub(in crate::dialect) const SAYINGS: &[Saying] = &[
     Saying::refused("Expected `thinking` or `redacted_thinking`, but found"),
     Saying::refused("image dimensions exceed max allowed size: {} pixels"),
     Saying::refused("image exceeds {} MB maximum"),
+    Saying::breaks("AM13", "compaction_block_misplaced"),
+    Saying::breaks("AM13", "compaction_block_ambiguous"),
 ];
