@@ -3,6 +3,7 @@
 use lookback_core::dialect::Shown;
 use lookback_core::message::{PartRef, ResultItem};
 use lookback_core::{Dialect, Engine, Message, Problem, Request, Role, Settings};
+use serde_json::value::RawValue;
 
 use crate::{faults, sent};
 
@@ -31,18 +32,32 @@ fn round_trip(dialect: Dialect, message: &Message) {
     let changes = |problem: &Problem| match problem {
         Problem::ResultsNotFirst | Problem::EmptyToolCalls | Problem::TrailingSpace | Problem::SystemPlace => true,
         Problem::FirstMessage { role } => *role == Role::System,
+        Problem::BadId { .. }
+        | Problem::DuplicateId { .. }
+        | Problem::NullMember
+        | Problem::MissingMember
+        | Problem::LoneReasoning
+        | Problem::TriggerPlace
+        | Problem::UnsignedCall
+        | Problem::BareResponse => true,
         _ => false,
     };
     let markers = raw.get().matches("cache").count() + raw.get().matches("\\u").count();
     if markers <= 2 && !dialect.check(&alone).iter().any(|finding| changes(&finding.problem)) {
-        assert_eq!(encoded.len(), 1);
-        assert_eq!(encoded[0].get(), raw.get());
+        let elements = message.wire().expect("decoded").elements();
+        assert!(encoded.iter().map(|raw| raw.get()).eq(elements.into_iter().map(RawValue::get)), "{}", raw.get());
     }
     for to in Dialect::ALL.into_iter().filter(|to| *to != dialect) {
         // A converted message means the same.
         if let Ok([converted]) = to.convert(message).as_deref()
             && !holds_json(message)
             && !speaks_after_calls(message)
+            && !has_several_texts(message)
+            // Gemini's clients divide texts, so that neighbors are one.
+            && (to != Dialect::Gemini && dialect != Dialect::Gemini || texts(message) < 2)
+            // In Gemini's format an empty identifier is none.
+            && message.tool_calls().all(|(_, call)| !call.id.is_empty())
+            && message.tool_results().all(|(_, result)| !result.call_id.is_empty())
             // Some dialects read a `data:` URL as a URL, others as the bytes in it.
             && !raw.get().contains("data:")
         {
@@ -57,6 +72,15 @@ fn holds_json(message: &Message) -> bool {
         PartRef::ToolResult(result) => result.content.iter().any(|item| matches!(item, ResultItem::Json(_))),
         _ => false,
     })
+}
+
+fn texts(message: &Message) -> usize {
+    message.parts().filter(|part| matches!(part, PartRef::Text(_))).count()
+}
+
+/// Returns whether a result has several items, which are one in Gemini's format.
+fn has_several_texts(message: &Message) -> bool {
+    message.tool_results().any(|(_, result)| result.content.len() > 1)
 }
 
 /// Returns whether anything follows a call. In OpenAI's format the calls are not in the content, so they come last.

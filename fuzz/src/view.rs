@@ -29,6 +29,10 @@ pub fn view(data: &[u8]) {
                     Dialect::OpenAiChat => r#"{"tools":[],"messages":[]}"#.to_owned(),
                     Dialect::Anthropic => format!(r#"{{"system":"{}","messages":[]}}"#, bytes.byte()),
                     Dialect::Bedrock => format!(r#"{{"system":[{{"text":"{}"}}],"messages":[]}}"#, bytes.byte()),
+                    Dialect::OpenAiResponses => format!(r#"{{"instructions":"{}","input":[]}}"#, bytes.byte()),
+                    Dialect::Gemini => {
+                        format!(r#"{{"systemInstruction":{{"parts":[{{"text":"{}"}}]}},"contents":[]}}"#, bytes.byte())
+                    }
                     other => unreachable!("{other}"),
                 };
                 let request = Request::decode(body, Some(dialect)).expect("a request");
@@ -94,6 +98,8 @@ fn message(bytes: &mut Bytes<'_>, dialect: Dialect) -> Message {
         Dialect::OpenAiChat => openai(bytes),
         Dialect::Anthropic => anthropic(bytes),
         Dialect::Bedrock => bedrock(bytes),
+        Dialect::OpenAiResponses => responses(bytes),
+        Dialect::Gemini => gemini(bytes),
         other => unreachable!("{other}"),
     };
     dialect.decode(&json.to_string()).expect("a message")
@@ -171,6 +177,77 @@ fn anthropic(bytes: &mut Bytes<'_>) -> Value {
         2 => json!({"role": "assistant", "content": text(bytes)}),
         3..=5 => json!({"role": "user", "content": some(bytes, user)}),
         _ => json!({"role": "assistant", "content": some(bytes, assistant)}),
+    }
+}
+
+fn responses(bytes: &mut Bytes<'_>) -> Value {
+    let content = |bytes: &mut Bytes<'_>, kind: &str| match bytes.below(4) {
+        0 => some(bytes, |bytes| json!({"type": bytes.of(&[kind, "x"]), "text": text(bytes)})).into(),
+        _ => Value::from(text(bytes)),
+    };
+    let said = |bytes: &mut Bytes<'_>| match bytes.below(8) {
+        0 => json!({"type": "reasoning", "id": bytes.of(&["rs_1", "rs_2", "x"]), "summary": [], "status": null}),
+        1 => json!({"type": "reasoning", "encrypted_content": "gAAA"}),
+        2 | 3 => json!({"type": "message", "role": "assistant", "content": content(bytes, "output_text")}),
+        4 => json!({"type": bytes.of(&["web_search_call", "compaction", "x"]), "id": "x"}),
+        5 => json!({"type": "custom_tool_call", "call_id": bytes.of(&IDS), "name": "f", "input": text(bytes)}),
+        _ => {
+            let arguments = input(bytes).to_string();
+            json!({"type": "function_call", "call_id": bytes.of(&IDS), "name": "f", "arguments": arguments})
+        }
+    };
+    match bytes.below(8) {
+        0 => json!({"role": bytes.of(&["system", "developer"]), "content": content(bytes, "input_text")}),
+        1 | 2 => json!({"role": "user", "content": content(bytes, "input_text")}),
+        3 => json!({"type": bytes.of(&["compaction_trigger", "additional_tools"])}),
+        4 | 5 => {
+            let mut items = vec![said(bytes)];
+            items.extend(some(bytes, said));
+            if let [only] = items.as_slice() { only.clone() } else { items.into() }
+        }
+        _ => {
+            let output = match bytes.below(3) {
+                0 => some(bytes, |bytes| json!({"type": bytes.of(&["input_text", "x"]), "text": text(bytes)})).into(),
+                _ => Value::from(text(bytes)),
+            };
+            json!({"type": "function_call_output", "call_id": bytes.of(&IDS), "output": output})
+        }
+    }
+}
+
+fn gemini(bytes: &mut Bytes<'_>) -> Value {
+    let id = |bytes: &mut Bytes<'_>| bytes.coin().then(|| bytes.of(&IDS));
+    let user = |bytes: &mut Bytes<'_>| match bytes.below(8) {
+        0 => json!({"inlineData": {"mimeType": "image/png", "data": "iVBO"}}),
+        1 => json!({"x": 1}),
+        2 | 3 => json!({"text": text(bytes)}),
+        _ => {
+            let response = match bytes.below(4) {
+                0 => json!(text(bytes)),
+                1 => json!({}),
+                2 => json!({"error": text(bytes)}),
+                _ => json!({"output": text(bytes)}),
+            };
+            json!({"functionResponse": {"id": id(bytes), "name": bytes.of(&["f", "g"]), "response": response}})
+        }
+    };
+    let model = |bytes: &mut Bytes<'_>| match bytes.below(8) {
+        0 => json!({"text": text(bytes), "thought": true}),
+        1 => json!({"text": "", "thoughtSignature": "c2ln"}),
+        2 | 3 => json!({"text": text(bytes)}),
+        4 => json!({"thought": true}),
+        _ => {
+            let call = json!({"id": id(bytes), "name": bytes.of(&["f", "g"]), "args": input(bytes)});
+            match bytes.coin() {
+                true => json!({"functionCall": call, "thoughtSignature": "c2ln"}),
+                false => json!({"functionCall": call}),
+            }
+        }
+    };
+    if bytes.coin() {
+        json!({"role": bytes.of(&["user", "function"]), "parts": some(bytes, user)})
+    } else {
+        json!({"role": "model", "parts": some(bytes, model)})
     }
 }
 

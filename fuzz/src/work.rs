@@ -92,14 +92,15 @@ impl Motif {
             Motif::OpenRounds => ids(false).map(|id| assistant(dialect, vec![call(&id)])).collect(),
             Motif::Systems => (0..count).map(|_| said(dialect, "system", "s")).collect(),
             Motif::Users => (0..count).map(|_| said(dialect, "user", "u")).collect(),
-            Motif::Blanks => vec![json!({"role": "user", "content": vec![text(dialect, " "); count]})],
+            Motif::Blanks => vec![json!({"role": "user", (content(dialect)): vec![text(dialect, " "); count]})],
             Motif::BrokenArguments => {
                 let broken = (0..count).map(|at| self::call(dialect, &format!("c{at}"), json!([])));
                 vec![with_texts(dialect, count, broken.collect())]
             }
             Motif::LongItems => {
                 let items = vec![text(dialect, &"long ".repeat(20)); count];
-                vec![assistant(dialect, vec![call("long")]), result(dialect, "long", items.into())]
+                let items = if dialect == Dialect::Gemini { json!({"output": items}) } else { items.into() };
+                vec![assistant(dialect, vec![call("long")]), result(dialect, "long", items)]
             }
             Motif::Members => {
                 let mut many = said(dialect, "user", "u");
@@ -114,16 +115,22 @@ impl Motif {
 fn text(dialect: Dialect, text: &str) -> Value {
     match dialect {
         Dialect::OpenAiChat | Dialect::Anthropic => json!({"type": "text", "text": text}),
-        Dialect::Bedrock => json!({"text": text}),
+        Dialect::Bedrock | Dialect::Gemini => json!({"text": text}),
+        Dialect::OpenAiResponses => json!({"type": "input_text", "text": text}),
         other => unreachable!("{other}"),
     }
 }
 
+/// The member that has the parts of a message.
+fn content(dialect: Dialect) -> &'static str {
+    if dialect == Dialect::Gemini { "parts" } else { "content" }
+}
+
 fn said(dialect: Dialect, role: &str, words: &str) -> Value {
     match (dialect, role) {
-        (Dialect::OpenAiChat, _) => json!({"role": role, "content": words}),
-        (Dialect::Bedrock, "system") => said(dialect, "user", words),
-        (_, _) => json!({"role": role, "content": [text(dialect, words)]}),
+        (Dialect::OpenAiChat | Dialect::OpenAiResponses, _) => json!({"role": role, "content": words}),
+        (Dialect::Bedrock | Dialect::Gemini, "system") => said(dialect, "user", words),
+        (_, _) => json!({"role": role, (content(dialect)): [text(dialect, words)]}),
     }
 }
 
@@ -134,6 +141,10 @@ fn call(dialect: Dialect, id: &str, input: Value) -> Value {
         }
         Dialect::Anthropic => json!({"type": "tool_use", "id": id, "name": "f", "input": input}),
         Dialect::Bedrock => json!({"toolUse": {"toolUseId": id, "name": "f", "input": input}}),
+        Dialect::OpenAiResponses => {
+            json!({"type": "function_call", "call_id": id, "name": "f", "arguments": input.to_string()})
+        }
+        Dialect::Gemini => json!({"functionCall": {"id": id, "name": "f", "args": input}}),
         other => unreachable!("{other}"),
     }
 }
@@ -146,6 +157,12 @@ fn with_texts(dialect: Dialect, texts: usize, calls: Vec<Value>) -> Value {
     let texts = vec![text(dialect, "t"); texts];
     match dialect {
         Dialect::OpenAiChat => json!({"role": "assistant", "content": texts, "tool_calls": calls}),
+        Dialect::OpenAiResponses => {
+            let words = json!({"type": "message", "role": "assistant", "content": texts});
+            let items: Vec<_> = std::iter::once(words).chain(calls).collect();
+            if let [only] = items.as_slice() { only.clone() } else { items.into() }
+        }
+        Dialect::Gemini => json!({"role": "model", "parts": ([texts, calls].concat())}),
         _ => json!({"role": "assistant", "content": ([texts, calls].concat())}),
     }
 }
@@ -153,7 +170,8 @@ fn with_texts(dialect: Dialect, texts: usize, calls: Vec<Value>) -> Value {
 fn result(dialect: Dialect, id: &str, content: Value) -> Value {
     match dialect {
         Dialect::OpenAiChat => json!({"role": "tool", "tool_call_id": id, "content": content}),
-        _ => json!({"role": "user", "content": [block(dialect, id, content)]}),
+        Dialect::OpenAiResponses => json!({"type": "function_call_output", "call_id": id, "output": content}),
+        _ => json!({"role": "user", (self::content(dialect)): [block(dialect, id, content)]}),
     }
 }
 
@@ -163,17 +181,20 @@ fn block(dialect: Dialect, id: &str, content: Value) -> Value {
             json!({"type": "tool_result", "tool_use_id": id, "content": content})
         }
         Dialect::Bedrock => json!({"toolResult": {"toolUseId": id, "content": content}}),
+        Dialect::Gemini => json!({"functionResponse": {"id": id, "name": "f", "response": content}}),
         other => unreachable!("{other}"),
     }
 }
 
 fn results(dialect: Dialect, ids: impl IntoIterator<Item = String>) -> Vec<Value> {
-    let one = || json!([text(dialect, "r")]);
+    let one = || if dialect == Dialect::Gemini { json!({"output": "r"}) } else { json!([text(dialect, "r")]) };
     match dialect {
-        Dialect::OpenAiChat => ids.into_iter().map(|id| result(dialect, &id, one())).collect(),
+        Dialect::OpenAiChat | Dialect::OpenAiResponses => {
+            ids.into_iter().map(|id| result(dialect, &id, one())).collect()
+        }
         _ => {
             let blocks: Vec<_> = ids.into_iter().map(|id| block(dialect, &id, one())).collect();
-            vec![json!({"role": "user", "content": blocks})]
+            vec![json!({"role": "user", (content(dialect)): blocks})]
         }
     }
 }

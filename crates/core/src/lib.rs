@@ -45,7 +45,7 @@ mod wire;
 pub use cut::{Caps, Truncation, Unit};
 pub use dialect::{
     ConversionError, DecodeError, Dialect, Finding, Preamble, Problem, ProviderError, Request, RequestError, Response,
-    TooLong,
+    ResponseStream, TooLong,
 };
 pub use engine::{
     Engine, ExplainedGroup, Explanation, HardLimitExceeded, Settings, SummaryClaim, SummaryRejected, SummaryRequest,

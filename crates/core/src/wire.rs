@@ -94,6 +94,16 @@ impl Dialect {
     }
 }
 
+impl Dialect {
+    /// Returns whether clients divide a text into several parts: Gemini's keep each piece of a stream as it came.
+    pub(crate) fn divides_texts(self) -> bool {
+        match self {
+            Dialect::Gemini => true,
+            Dialect::OpenAiChat | Dialect::Anthropic | Dialect::Bedrock | Dialect::OpenAiResponses => false,
+        }
+    }
+}
+
 impl fmt::Display for Dialect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())

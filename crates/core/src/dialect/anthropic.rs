@@ -10,7 +10,7 @@ use super::format::{Format, Rendered};
 use super::pairing::{self, PairingRules};
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Place, Problem, Quirks, Request, Response, Rule, blocks, convert,
-    provider_error, response,
+    provider_error, response, stream,
 };
 use crate::cache_marker;
 use crate::edit::{self, Edit};
@@ -103,6 +103,7 @@ pub(super) static FORMAT: Format = Format {
     encode: |preamble, shown| blocks::encode(&BLOCKS, preamble, shown),
     mends: |preamble, shown| blocks::mends(&BLOCKS, preamble, shown),
     response,
+    pieces: || Box::<stream::anthropic::Blocks>::default(),
     tool,
     check,
     path: blocks::path,
@@ -439,7 +440,12 @@ fn check(request: &Request) -> Vec<Finding> {
         }
         let before = index.checked_sub(1).and_then(|before| messages.get(before)).map(Message::role);
         let after = messages.get(index + 1).map(Message::role);
-        if index > 0 && message.role() == Role::System && (before != Some(Role::User) || after == Some(Role::User)) {
+        let is_config = matches!(message.content(), Content::System(parts) if matches!(parts.as_slice(), [SystemPart::Opaque(only)] if only.kind == CONFIG));
+        if index > 0
+            && message.role() == Role::System
+            && !is_config
+            && (before != Some(Role::User) || after == Some(Role::User))
+        {
             findings.push(AM7.at(index, format!("messages[{index}]"), Problem::SystemPlace));
         }
     }

@@ -10,7 +10,7 @@ use super::format::{Format, Rendered};
 use super::pairing::{self, PairingRules};
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Place, Problem, Quirks, Request, Response, Rule, blocks, convert,
-    provider_error, response,
+    provider_error, response, stream,
 };
 use crate::cache_marker;
 use crate::edit::{self, Edit};
@@ -95,6 +95,7 @@ pub(super) static FORMAT: Format = Format {
     encode: |preamble, shown| blocks::encode(&BLOCKS, preamble, shown),
     mends: |preamble, shown| blocks::mends(&BLOCKS, preamble, shown),
     response,
+    pieces: || Box::<stream::bedrock::Blocks>::default(),
     tool,
     check,
     path: blocks::path,

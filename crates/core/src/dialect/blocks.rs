@@ -173,6 +173,8 @@ impl<'a> Outgoing<'a> {
         for sent in sent {
             match before {
                 _ if sent.role != Role::System => {}
+                // Without content it only sets the configuration, which may change anywhere.
+                _ if sent.raws.iter().all(|(_, raw)| is_empty(raw)) => {}
                 Some((Role::User | Role::System, last)) => {
                     let overtaken = sent.raws.iter().filter(|(index, _)| *index < last);
                     mends.extend(overtaken.map(|(index, _)| Mend::SentBehindNext.of(*index)));
@@ -208,6 +210,13 @@ impl<'a> Outgoing<'a> {
             free = free.saturating_sub(found);
         }
     }
+}
+
+/// Returns whether a message has no block.
+fn is_empty(raw: &RawValue) -> bool {
+    let fields = Fields::read(raw);
+    let content = fields.as_ref().and_then(|fields| fields.get("content")).and_then(json::array);
+    content.is_some_and(|blocks| blocks.is_empty())
 }
 
 fn as_user(raw: &RawValue) -> Box<RawValue> {

@@ -6,6 +6,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::provider_error::Saying;
+use super::stream::Pieces;
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Mended, Place, Preamble, Quirks, Request, Response, Rule, Shown,
     anthropic, bedrock, gemini, openai_chat, openai_responses,
@@ -61,6 +62,8 @@ pub(super) struct Format {
     pub(super) mends: fn(Option<&Preamble>, &[Shown<'_>]) -> Mends,
     /// Reads the body of a response.
     pub(super) response: fn(&Fields<'_>) -> Result<Response, DecodeError>,
+    /// Returns what the events of a streamed response are put together to.
+    pub(super) pieces: fn() -> Box<dyn Pieces>,
     /// Writes a tool as an element of a request's list of tools.
     pub(super) tool: fn(name: &str, description: &str, parameters: &Value) -> Value,
     /// Finds the rules that a request breaks.

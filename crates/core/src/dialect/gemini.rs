@@ -10,7 +10,7 @@ use super::format::{Format, Rendered};
 use super::pairing::{self, PairingRules};
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Mend, Place, Problem, Quirks, Request, Response, Rule, blocks,
-    convert, provider_error, response,
+    convert, provider_error, response, stream,
 };
 use crate::edit::{self, Edit};
 use crate::json::{self, Fields};
@@ -82,6 +82,7 @@ pub(super) static FORMAT: Format = Format {
     encode: |preamble, shown| blocks::encode(&BLOCKS, preamble, shown),
     mends: |preamble, shown| blocks::mends(&BLOCKS, preamble, shown),
     response,
+    pieces: || Box::<stream::gemini::Chunks>::default(),
     tool,
     check,
     path: |place, part| format!("contents[{}].parts[{part}]", place.element),
@@ -222,7 +223,7 @@ fn tool_result(raw: &RawValue) -> Option<ToolResult> {
     let tool = fields.text("name")?.into_owned();
     let mut content = Vec::new();
     let mut error = false;
-    if let Some(response) = fields.get("response") {
+    if let Some(response) = fields.get("response").filter(|response| !is_empty(response)) {
         let only = only_text(response);
         error = only.as_ref().is_some_and(|(member, _)| *member == ERROR);
         content.push(match (only, json::text(response)) {
@@ -242,6 +243,11 @@ fn tool_result(raw: &RawValue) -> Option<ToolResult> {
     }
     let id = fields.text("id").filter(|id| !id.is_empty()).map_or_else(|| tool.clone(), Cow::into_owned);
     Some(ToolResult { tool: Some(tool), error, ..ToolResult::of_items(id, content) })
+}
+
+/// Returns whether a response has no member.
+fn is_empty(response: &RawValue) -> bool {
+    Fields::read(response).is_some_and(|fields| fields.is_empty())
 }
 
 /// Returns the only member of a response, if it is a text.
@@ -287,14 +293,14 @@ fn edit(block: &RawValue, part: PartRef<'_>, index: usize, edits: &[Edit]) -> Op
 
 /// Writes a new identifier. What has none is told apart by its place.
 fn rename(fields: &mut Fields<'_>, edits: &[Edit], part: usize) {
-    if let Some(id) = edit::renamed(edits, part).filter(|_| fields.get("id").is_some()) {
+    if let Some(id) = edit::renamed(edits, part).filter(|_| fields.text("id").is_some_and(|id| !id.is_empty())) {
         fields.set("id", json::string(id));
     }
 }
 
 /// Applies the cuts of a result: the first item is the response, and the others are pictures and files beside it.
 fn cut_result(fields: &mut Fields<'_>, result: &ToolResult, edits: &[Edit], part: usize) {
-    let response = fields.get("response").map(ToOwned::to_owned);
+    let response = fields.get("response").filter(|response| !is_empty(response)).map(ToOwned::to_owned);
     let first = usize::from(response.is_some());
     let cut = edit::cut_of(edits, part, 0).filter(|_| first == 1).or_else(|| edit::note_of(result, edits, part));
     if let Some(cut) = cut {
@@ -416,6 +422,7 @@ fn function_response(result: &ToolResult) -> Result<Box<RawValue>, ConversionErr
         }
     }
     let text = match texts.as_slice() {
+        [] => json::string(""),
         [text] => json::string(text),
         several => json::value(several),
     };
@@ -424,7 +431,9 @@ fn function_response(result: &ToolResult) -> Result<Box<RawValue>, ConversionErr
         inner.set("id", json::string(&result.call_id));
     }
     inner.set("name", json::string(tool));
-    inner.set("response", json::object([(place, text)]));
+    let response =
+        if texts.is_empty() && !result.error { Fields::default().write() } else { json::object([(place, text)]) };
+    inner.set("response", response);
     if !media.is_empty() {
         inner.set("parts", json::value(&media));
     }

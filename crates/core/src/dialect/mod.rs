@@ -16,6 +16,7 @@ mod provider_error;
 mod request;
 mod response;
 mod rules;
+mod stream;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -31,6 +32,7 @@ pub use provider_error::{ProviderError, TooLong};
 pub use request::{Preamble, Request, RequestError};
 pub use response::Response;
 pub use rules::{Finding, Problem, Rule, Severity};
+pub use stream::ResponseStream;
 
 use crate::edit::Edit;
 use crate::json;

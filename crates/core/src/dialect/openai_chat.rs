@@ -9,7 +9,7 @@ use super::format::{Encoded, Format, Rendered};
 use super::pairing::{self, PairingRules};
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Place, Preamble, Problem, Quirks, Request, Response, Rule, Shown,
-    convert, provider_error, response,
+    convert, provider_error, response, stream,
 };
 use crate::edit::{self, Edit};
 use crate::json::{self, Fields};
@@ -99,6 +99,7 @@ pub(super) static FORMAT: Format = Format {
     encode,
     mends: |_, _| Ok(Vec::new()),
     response,
+    pieces: || Box::<stream::openai_chat::Chunks>::default(),
     tool,
     check,
     path,

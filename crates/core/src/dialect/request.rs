@@ -242,7 +242,7 @@ impl Request {
     /// # Errors
     /// Returns an error if a message cannot be read in this dialect.
     pub fn from_raw(dialect: Dialect, messages: &[impl AsRef<RawValue>]) -> Result<Self, RequestError> {
-        let list = json::write_array(messages.iter().map(AsRef::as_ref));
+        let list = json::write_array(elements(messages));
         Request::decode(list.get(), Some(dialect))
     }
 
@@ -314,10 +314,15 @@ impl Request {
         let length: usize = messages.iter().map(|raw| raw.as_ref().get().len() + 1).sum();
         let mut out = String::with_capacity(self.text.len() - self.list.len() + length + 2);
         out.push_str(self.text.get(..self.list.start).unwrap_or_default());
-        json::push_array(&mut out, messages.iter().map(AsRef::as_ref));
+        json::push_array(&mut out, elements(messages));
         out.push_str(self.text.get(self.list.end..).unwrap_or_default());
         out
     }
+}
+
+/// Returns the elements of a request's list that these messages are made of.
+fn elements(messages: &[impl AsRef<RawValue>]) -> impl Iterator<Item = &RawValue> {
+    messages.iter().flat_map(|raw| json::array(raw.as_ref()).unwrap_or_else(|| vec![raw.as_ref()]))
 }
 
 impl fmt::Debug for Request {

@@ -30,7 +30,17 @@ impl Message {
                 Role::Assistant => "assistant",
             },
         );
+        // However a text is divided, it is the same text.
+        let joins = self.wire().is_some_and(|wire| wire.dialect.divides_texts());
+        let mut texts = String::new();
         for part in self.parts() {
+            if joins && let PartRef::Text(text) = part {
+                texts.push_str(text);
+                continue;
+            }
+            if !texts.is_empty() && !matches!(part, PartRef::Reasoning(_)) {
+                feed(b't', &std::mem::take(&mut texts));
+            }
             match part {
                 PartRef::Text("") | PartRef::Reasoning(_) => {}
                 PartRef::Text(text) => feed(b't', text),
@@ -54,6 +64,9 @@ impl Message {
                 PartRef::Opaque(opaque) if opaque.is_cache_marker() => {}
                 PartRef::Opaque(opaque) => feed(b'o', &unmarked(opaque.raw.get())),
             }
+        }
+        if !texts.is_empty() {
+            feed(b't', &texts);
         }
         hash.digest128()
     }

@@ -104,6 +104,8 @@ struct Admission<'a> {
     names: HashSet<String>,
     /// For each identifier, the place of the first call that its results have not been given.
     next: HashMap<&'a str, usize>,
+    /// The names of the calls that results have been given, if results may name only the tool.
+    given: HashSet<&'a str>,
     /// The group whose calls its results answer.
     home: Option<usize>,
     /// The groups that its late results belong to.
@@ -112,8 +114,8 @@ struct Admission<'a> {
 
 impl<'a> Admission<'a> {
     fn new(view: &'a View, quirks: Quirks) -> Self {
-        let (names, next, late_homes) = (HashSet::new(), HashMap::new(), BTreeSet::new());
-        Admission { view, quirks, edits: Vec::new(), names, next, home: None, late_homes }
+        let (names, next, given, late_homes) = (HashSet::new(), HashMap::new(), HashSet::new(), BTreeSet::new());
+        Admission { view, quirks, edits: Vec::new(), names, next, given, home: None, late_homes }
     }
 
     fn add(&mut self, part: usize, change: Change) {
@@ -146,19 +148,32 @@ impl<'a> Admission<'a> {
     /// Ties a result to the call that it answers, or hides it.
     fn find_call(&mut self, part: usize, result: &'a ToolResult) {
         let view = self.view;
-        let id = self.called(result);
-        let from = self.next.get(id).copied().unwrap_or_default();
-        match view.resolve(id, self.home, from) {
+        if let Some(answered) = self.named(result) {
+            self.home = Some(answered.group);
+            self.tie(part, result, &answered);
+            return;
+        }
+        let id = result.call_id.as_str();
+        let mut from = self.next.get(id).copied().unwrap_or_default();
+        let found = loop {
+            match view.resolve(id, self.home, from) {
+                Ok(answered) if self.given.contains(answered.name) => from = answered.place + 1,
+                found => break found,
+            }
+        };
+        match found {
             Ok(answered) => {
                 self.home = Some(answered.group);
-                self.tie(part, result, id, &answered);
+                self.next.insert(id, answered.place + 1);
+                self.tie(part, result, &answered);
             }
             // It waits under the name of the stand-in that it is going to replace.
             Err(Hidden::Late) => match view.stand_in(id, from) {
                 Some(stand_in) if self.late_homes.len() < MOST_LATE || self.late_homes.contains(&stand_in.group) => {
                     self.late_homes.insert(stand_in.group);
                     self.add(part, Change::Hide(Hidden::Late));
-                    self.tie(part, result, id, &stand_in);
+                    self.next.insert(id, stand_in.place + 1);
+                    self.tie(part, result, &stand_in);
                 }
                 Some(_) | None => self.add(part, Change::Hide(Hidden::Duplicate)),
             },
@@ -166,24 +181,24 @@ impl<'a> Admission<'a> {
         }
     }
 
-    /// Returns the identifier of the call that a result answers.
-    ///
-    /// If a result names only the tool, it answers the next call of that tool in the newest round.
-    fn called(&self, result: &'a ToolResult) -> &'a str {
+    /// Returns the call that a result answers by the name of its tool alone: the next open one in the newest round.
+    fn named(&self, result: &ToolResult) -> Option<Answered<'a>> {
         let view = self.view;
-        let by_name = |tool: &String| {
-            let round = view.groups().iter().rfind(|group| group.kind.is_round())?;
-            round.open_of_tool(tool).find(|id| !self.next.contains_key(id))
-        };
         let is_by_name = result.names_only_tool() || view.group_of(&result.call_id).is_none();
-        let tool = result.tool.as_ref().filter(|_| self.quirks.results_by_name && is_by_name);
-        tool.and_then(by_name).unwrap_or(&result.call_id)
+        let tool = result.tool.as_deref().filter(|_| self.quirks.results_by_name && is_by_name)?;
+        let group = view.groups().iter().rposition(|group| group.kind.is_round())?;
+        if self.home.is_some_and(|home| home != group) {
+            return None;
+        }
+        let name = view.groups().get(group)?.open_of_tool(tool).find(|name| !self.given.contains(name))?;
+        Some(Answered { group, place: 0, name })
     }
 
-    /// Gives a result to the call with this identifier: it is shown under the name of the call, and the next result goes
-    /// to a later call.
-    fn tie(&mut self, part: usize, result: &'a ToolResult, id: &'a str, call: &Answered<'_>) {
-        self.next.insert(id, call.place + 1);
+    /// Gives a result to a call: it is shown under the name of the call.
+    fn tie(&mut self, part: usize, result: &ToolResult, call: &Answered<'a>) {
+        if self.quirks.results_by_name {
+            self.given.insert(call.name);
+        }
         if call.name != result.call_id {
             self.add(part, Change::Rename(call.name.to_owned()));
         }

@@ -101,9 +101,9 @@ impl Calls {
         self.calls.get(found).map(|call| call.part)
     }
 
-    /// Returns the parts and the identifiers of the calls that have neither a result nor a stand-in.
+    /// Returns the parts and the names of the calls that have neither a result nor a stand-in.
     pub(super) fn open_parts(&self) -> impl Iterator<Item = (usize, &str)> {
-        self.calls.iter().filter(|call| call.answer == Answer::Open).map(|call| (call.part, &*call.id))
+        self.calls.iter().filter(|call| call.answer == Answer::Open).map(|call| (call.part, call.name()))
     }
 
     /// Returns the names of the calls that are not shown under their own identifier.

@@ -192,10 +192,10 @@ impl ViewGroup {
         }
     }
 
-    /// Returns the identifiers of the calls of a tool that have no result, in their order.
+    /// Returns the names of the calls of a tool that have no result, in their order.
     pub(super) fn open_of_tool(&self, tool: &str) -> impl Iterator<Item = &str> {
-        let of_tool = move |part: &usize| self.call(*part).is_some_and(|call| call.name == tool);
-        self.calls.open_parts().filter(move |(part, _)| of_tool(part)).map(|(_, id)| id)
+        let of_tool = move |part: usize| self.call(part).is_some_and(|call| call.name == tool);
+        self.calls.open_parts().filter(move |(part, _)| of_tool(*part)).map(|(_, name)| name)
     }
 
     /// Returns the name of the open call that a stand-in answers. If the stand-in names only the tool, it is the first
@@ -203,11 +203,7 @@ impl ViewGroup {
     pub(super) fn open_name<'a>(&'a self, stand_in: &'a ToolResult) -> &'a str {
         let mut open = self.calls.open();
         let is_open = open.any(|name| name == stand_in.call_id);
-        let by_tool = || {
-            let tool = stand_in.tool.as_deref()?;
-            let is_of_tool = |part: usize| self.call(part).is_some_and(|call| call.name == tool);
-            self.calls.open().find(|name| self.calls.part_named(name).is_some_and(is_of_tool))
-        };
+        let by_tool = || self.open_of_tool(stand_in.tool.as_deref()?).next();
         (!is_open).then(by_tool).flatten().unwrap_or(&stand_in.call_id)
     }
 

@@ -1,6 +1,6 @@
 //! The tool calls of all groups of a view: the group of each, and how many are open.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::View;
@@ -14,8 +14,9 @@ use crate::message::{Message, ToolCall, ToolResult};
 pub(super) struct Index {
     /// The number of the group that has a tool call with this identifier. If several have one, the newest counts.
     groups: HashMap<Arc<str>, Position>,
-    /// The names of the calls that are not shown under their own identifier.
-    renamed: HashSet<String>,
+    /// The names of the calls that are not shown under their own identifier, with the numbers of their groups. If
+    /// several have one, the newest counts.
+    renamed: HashMap<String, Position>,
     /// The number of calls that have neither a result nor a stand-in.
     open: u64,
 }
@@ -30,7 +31,10 @@ impl Index {
                 None => drop(self.groups.insert(id.clone(), group.number)),
             }
         }
-        self.renamed.extend(group.calls.renamed().map(str::to_owned));
+        for name in group.calls.renamed() {
+            let number = self.renamed.entry(name.to_owned()).or_default();
+            *number = group.number.max(*number);
+        }
         self.open += group.calls.open().count() as u64;
     }
 
@@ -48,7 +52,7 @@ impl Index {
 
     /// Returns whether a call is shown under this identifier.
     pub(super) fn shows(&self, id: &str) -> bool {
-        self.has(id) || self.renamed.contains(id)
+        self.has(id) || self.renamed.contains_key(id)
     }
 
     /// Returns the number of calls that have neither a result nor a stand-in.
@@ -67,9 +71,12 @@ impl View {
     ///
     /// A result that names only its tool is shown under the identifier of the call.
     pub(super) fn home_of(&self, result: &ToolResult, name: &str) -> Option<usize> {
-        let (first, second) =
-            if result.names_only_tool() { (name, &*result.call_id) } else { (&*result.call_id, name) };
-        self.group_of(first).or_else(|| self.group_of(second))
+        let by_name = || {
+            let numbers = [self.calls.groups.get(name), self.calls.renamed.get(name)];
+            self.numbered(*numbers.into_iter().flatten().max()?)
+        };
+        let by_id = || self.group_of(&result.call_id);
+        if result.names_only_tool() { by_name().or_else(by_id) } else { by_id().or_else(by_name) }
     }
 
     /// Returns whether the results of a message belong to the newest group, so that everything else is shown above them.

@@ -18,4 +18,5 @@ mod responses;
 mod rules;
 mod rules_page;
 mod stages;
+mod streams;
 mod tightened;

@@ -12,7 +12,7 @@ use super::format::{Format, Mends, Rendered};
 use super::pairing::{self, PairingRules};
 use super::{
     ConversionError, DecodeError, Dialect, Finding, Mend, Mended, Place, Problem, Quirks, Request, Response, Rule,
-    Shown, convert, provider_error, response,
+    Shown, convert, provider_error, response, stream,
 };
 use crate::edit::{self, Edit};
 use crate::json::{self, Fields};
@@ -75,6 +75,7 @@ pub(super) static FORMAT: Format = Format {
     encode: |_, shown| Ok(Outgoing::new(shown)?.items.into_iter().map(|(_, raw)| raw).collect()),
     mends: |_, shown| mends(shown),
     response,
+    pieces: || Box::<stream::openai_responses::Items>::default(),
     tool,
     check,
     path,
