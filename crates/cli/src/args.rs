@@ -4,7 +4,7 @@ mod facts;
 mod sessions;
 mod tune;
 
-#[cfg(feature = "mcp")]
+#[cfg(feature = "server")]
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -12,8 +12,10 @@ use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use lookback::Dialect;
 use lookback::store::Location;
-#[cfg(feature = "mcp")]
+#[cfg(feature = "server")]
 use lookback::{LogName, memory::Memory};
+#[cfg(feature = "server")]
+use lookback_server::gateway::Upstream;
 
 use crate::store::{self, NoLocation};
 
@@ -39,6 +41,7 @@ Examples:
   lookback facts list                      # the facts in the store
   lookback store verify                    # is every entry as it was written?
   lookback mcp                             # a memory for any MCP client
+  lookback serve --upstream https://api.anthropic.com   # a gateway in front of any model
 
 See `lookback help COMMAND` for more about a command. docs/json.md describes the output of --json,
 and docs/stores.md the stores.
@@ -76,8 +79,10 @@ pub(crate) enum Command {
         after_help = "Examples:\n  lookback store stats\n  lookback store verify\n  lookback store migrate .lookback/lookback.db notes/"
     )]
     Store(StoreCommand),
-    #[cfg(feature = "mcp")]
+    #[cfg(feature = "server")]
     Mcp(McpArgs),
+    #[cfg(feature = "server")]
+    Serve(ServeArgs),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  lookback completions bash >> ~/.bash_completion")]
     Completions {
@@ -278,7 +283,7 @@ pub(crate) struct ReplayArgs {
 /// Speaks the Model Context Protocol on standard input and output, for clients that start their own servers. With
 /// --http, it speaks streamable HTTP under /mcp. The tools write and search the facts of one session, and keep and
 /// recall its messages. Prompts load the facts. Sessions are resources.
-#[cfg(feature = "mcp")]
+#[cfg(feature = "server")]
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 Examples:
@@ -322,7 +327,41 @@ pub(crate) struct McpArgs {
     pub(crate) allow_host: Vec<String>,
 }
 
-#[cfg(feature = "mcp")]
+/// Serve a gateway in front of any model
+///
+/// Clients keep their code and change one address: the base URL of OpenAI Chat Completions, OpenAI Responses, Anthropic
+/// Messages or Gemini. Each conversation becomes a session of the store. As long as a request is within the limits of the
+/// policy, it is forwarded as the bytes that came. Past them, it is sent with the session's window. If the upstream
+/// refuses a request as too long, it is sent again with a smaller window. Whatever else comes passes through.
+///
+/// Headers of each answer, which begin with x-lookback-, say what was done. Keys go to the upstream and nowhere else.
+/// Clients that log in to a subscription may ignore their base URL, and so never reach a gateway.
+#[cfg(feature = "server")]
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  lookback serve --upstream https://api.anthropic.com
+  lookback serve --upstream anthropic=https://api.anthropic.com --upstream openai-chat=https://api.openai.com
+  ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude
+
+The first line on standard error says where it listens. It is ready when /readyz answers. /metrics has counters for
+Prometheus.")]
+pub(crate) struct ServeArgs {
+    /// A server that requests go to, for one dialect or for all; may be repeated
+    #[arg(long, value_name = "[DIALECT=]URL", required = true)]
+    pub(crate) upstream: Vec<Upstream>,
+    /// The address to listen on; port 0 picks a free port and prints it on standard error
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8787", value_parser = address)]
+    pub(crate) listen: SocketAddr,
+    /// The policy of all windows: a preset with settings, or a TOML or JSON file [default: 70 % of the model's context
+    /// window, cut to 35 %]
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) policy: Option<String>,
+    #[command(flatten)]
+    pub(crate) store: StoreArg,
+}
+
+#[cfg(feature = "server")]
 fn address(text: &str) -> Result<SocketAddr, String> {
     let ip = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
     let wrong = |_| "an address is IP:PORT, such as 127.0.0.1:8765".to_owned();

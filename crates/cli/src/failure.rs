@@ -99,18 +99,18 @@ pub(crate) enum Failure {
     #[cfg(not(feature = "encryption"))]
     #[error("{variable} is set, but this build of Lookback cannot encrypt; build it with the feature `encryption`")]
     NoEncryption { variable: &'static str },
-    #[cfg(feature = "mcp")]
+    #[cfg(feature = "server")]
     #[error("the system has no data folder for this user; name the store with --store")]
     NoDataFolder,
-    #[cfg(feature = "mcp")]
+    #[cfg(feature = "server")]
     #[error("--token-env {variable}: this environment variable is not set, or is not valid UTF-8")]
     NoToken { variable: String },
-    #[cfg(feature = "mcp")]
+    #[cfg(feature = "server")]
     #[error("--token-env {variable}: {fault}")]
     Token { variable: String, fault: lookback_server::mcp::BadToken },
-    #[cfg(feature = "mcp")]
+    #[cfg(feature = "server")]
     #[error(transparent)]
-    Serve(#[from] lookback_server::mcp::ServeError),
+    Serve(#[from] lookback_server::ServeError),
 }
 
 /// Returns the end of the sentence that a transcript is missing: the transcripts to choose from.
@@ -181,7 +181,7 @@ impl Failure {
             Failure::Key { .. } => 2,
             #[cfg(not(feature = "encryption"))]
             Failure::NoEncryption { .. } => 2,
-            #[cfg(feature = "mcp")]
+            #[cfg(feature = "server")]
             Failure::NoDataFolder | Failure::NoToken { .. } | Failure::Token { .. } | Failure::Serve(_) => 2,
         }
     }

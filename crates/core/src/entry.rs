@@ -362,6 +362,9 @@ pub struct Checkpoint {
     /// The entry with the last compaction of the branch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compacted: Option<Position>,
+    /// Whether a limit has ever been exceeded on the branch.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut: bool,
     /// What was read since the last cut.
     #[serde(default, skip_serializing_if = "Reading::is_empty")]
     pub reading: Reading,

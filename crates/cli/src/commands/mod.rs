@@ -2,11 +2,13 @@
 
 mod check;
 mod facts;
-#[cfg(feature = "mcp")]
+#[cfg(feature = "server")]
 mod mcp;
 mod recall;
 mod replay;
 mod rules;
+#[cfg(feature = "server")]
+mod serve;
 mod sessions;
 mod store;
 mod tune;
@@ -31,8 +33,10 @@ pub(crate) fn run(args: Args) -> Result<ExitCode, Failure> {
         Command::Facts(command) => facts::run(command),
         Command::Recall(args) => recall::run(args),
         Command::Store(command) => store::run(command),
-        #[cfg(feature = "mcp")]
+        #[cfg(feature = "server")]
         Command::Mcp(args) => mcp::run(args),
+        #[cfg(feature = "server")]
+        Command::Serve(args) => serve::run(args),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "lookback", &mut script);

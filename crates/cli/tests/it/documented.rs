@@ -1,6 +1,6 @@
 //! Runs every command that a page or a help text shows, in order and from a fresh folder. Each must find something.
 
-#![cfg(feature = "mcp")]
+#![cfg(feature = "server")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -3,7 +3,7 @@
 use crate::common::{LOOKBACK, Lab, example_messages, list};
 use insta::assert_snapshot;
 
-#[cfg(feature = "mcp")]
+#[cfg(feature = "server")]
 #[test]
 fn help_teaches_with_examples() {
     let lab = Lab::new();

@@ -1,6 +1,6 @@
 //! Tests of `lookback mcp`: the protocol on standard input and output, and access over HTTP.
 
-#![cfg(feature = "mcp")]
+#![cfg(feature = "server")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

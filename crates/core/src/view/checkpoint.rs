@@ -32,6 +32,7 @@ impl View {
             last_call: Box::new(self.beside.last_call.clone()),
             newest: self.history.newest,
             compacted: self.history.compacted,
+            cut: self.history.cut,
             reading: self.history.reading.clone(),
             erased_before: self.beside.erased_before,
         }
@@ -50,6 +51,7 @@ impl View {
             path: checkpoint.path.clone(),
             newest: checkpoint.newest,
             compacted: checkpoint.compacted,
+            cut: checkpoint.cut,
             reading: checkpoint.reading.clone(),
         };
         let mut view = View {

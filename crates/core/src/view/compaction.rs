@@ -22,6 +22,7 @@ impl View {
         let is_cut = |outcome: &CompactedGroups| matches!(outcome.decision.reason, Reason::Exceeded { .. });
         if compaction.summary.is_some() || compaction.groups.iter().any(is_cut) {
             self.history.reading = Reading::default();
+            self.history.cut = true;
         }
         let late = std::mem::take(&mut self.late);
         let waiting: HashMap<Position, &Item> = late.items().iter().map(|item| (item.position, item)).collect();

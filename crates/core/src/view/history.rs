@@ -21,6 +21,8 @@ pub(super) struct History {
     pub(super) newest: Option<Millis>,
     /// The last compaction.
     pub(super) compacted: Option<Position>,
+    /// Whether a limit has ever been exceeded, so that something was taken out or shortened.
+    pub(super) cut: bool,
     /// What was read since the last compaction that a limit asked for.
     pub(super) reading: Reading,
 }

@@ -121,6 +121,12 @@ impl View {
         self.history.path.iter().any(|own| own.start <= span.start && span.end <= own.end)
     }
 
+    /// Returns whether a limit has ever been exceeded on this branch, so that something was taken out or shortened. If
+    /// not, the view shows what the client sent, apart from repairs.
+    pub fn is_cut(&self) -> bool {
+        self.history.cut
+    }
+
     /// Returns the entry before which contents may have been erased: 0 if none were.
     pub fn erased_before(&self) -> Position {
         self.beside.erased_before

@@ -4,7 +4,6 @@
 //! restart.
 
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,24 +12,17 @@ use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
-use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
-use tokio_io_timeout::TimeoutStream;
+use tokio::time::timeout;
 
 use super::access::says_host;
-use super::{GRACE, ServeError, Server, Token, asked_to_stop, runtime};
+use super::{GRACE, ServeError, Server, Token};
+pub use crate::serving::ConnectionLimits;
+use crate::serving::{asked_to_stop, bind, listen, runtime};
 
 /// The maximum size of a request in bytes: 4 MiB.
 pub const MOST_BYTES: usize = 4 * 1024 * 1024;
-/// The pause after the system failed to accept a connection, for example because the process has too many open files.
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// The address of a server, and who may use it.
 #[derive(Debug, Clone)]
@@ -48,27 +40,6 @@ pub struct Door {
     pub limits: ConnectionLimits,
 }
 
-/// The limits for the connections and requests of clients.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ConnectionLimits {
-    /// The maximum number of open connections, at least 1. Further clients wait until a connection is closed.
-    pub connections: usize,
-    /// The time limit for the head of a request, and for the pause between two requests. Then the connection is closed.
-    pub head: Duration,
-    /// The time limit from the head of a request to its answer. Then the request is answered with status 408.
-    ///
-    /// It is also how long a client may stop reading an answer before its connection is closed. It should be longer
-    /// than the [time limit of a call](Server::with_deadline).
-    pub request: Duration,
-}
-
-impl Default for ConnectionLimits {
-    /// Returns 128 connections, 30 seconds for a head, and 60 seconds for a request.
-    fn default() -> Self {
-        ConnectionLimits { connections: 128, head: Duration::from_secs(30), request: Duration::from_secs(60) }
-    }
-}
-
 /// Serves clients until the process is asked to stop.
 ///
 /// Calls `ready` with the address, including the port that the system picked, when the server listens.
@@ -83,10 +54,9 @@ pub fn serve(server: Server, door: Door, ready: impl FnOnce(SocketAddr)) -> Resu
     }
     let runtime = runtime()?;
     let served = runtime.block_on(async {
-        let fault = |source| ServeError::Listen { address, source };
-        let listener = TcpListener::bind(address).await.map_err(fault)?;
+        let (listener, bound) = bind(address).await?;
         let stop = asked_to_stop()?;
-        ready(listener.local_addr().map_err(fault)?);
+        ready(bound);
 
         let own = ["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned(), address.ip().to_string()];
         let config = StreamableHttpServerConfig::default()
@@ -100,63 +70,11 @@ pub fn serve(server: Server, door: Door, ready: impl FnOnce(SocketAddr)) -> Resu
             StreamableHttpService::new(move || Ok(server.clone()), Arc::new(NeverSessionManager::default()), config);
         let gate = Gate { token, patience: limits.request };
         let router = Router::new().route_service("/mcp", service).layer(from_fn_with_state(gate, admit));
-        listen(listener, router, limits, stop).await;
+        listen(listener, router, limits, GRACE, stop).await;
         Ok::<(), ServeError>(())
     });
     runtime.shutdown_background();
     served
-}
-
-/// Serves connections until `stop`, and then finishes the open requests.
-async fn listen(listener: TcpListener, router: Router, limits: ConnectionLimits, stop: impl Future<Output = ()>) {
-    let mut stop = pin!(stop);
-    let room = Arc::new(Semaphore::new(limits.connections.clamp(1, Semaphore::MAX_PERMITS)));
-    let (ending, ends) = watch::channel(());
-    let mut connections = JoinSet::new();
-    loop {
-        let next = async {
-            // Without room, further clients wait in the queue of the system.
-            let place = room.clone().acquire_owned().await;
-            (place, listener.accept().await)
-        };
-        tokio::select! {
-            () = &mut stop => break,
-            (place, accepted) = next => match accepted {
-                Ok((stream, _)) => {
-                    let served = converse(stream, router.clone(), limits, ends.clone());
-                    connections.spawn(async move {
-                        served.await;
-                        drop(place);
-                    });
-                }
-                Err(_) => sleep(PAUSE).await,
-            },
-            Some(_) = connections.join_next() => {}
-        }
-    }
-    // Accept no more connections, and close the idle ones.
-    drop(listener);
-    let _ = ending.send(());
-    let _ = timeout(GRACE, async { while connections.join_next().await.is_some() {} }).await;
-}
-
-/// Serves one connection until it is closed. When `ends` fires, finishes the open request only.
-async fn converse(stream: TcpStream, router: Router, limits: ConnectionLimits, mut ends: watch::Receiver<()>) {
-    // A client that stops reading an answer has gone, or occupies the connection on purpose.
-    let mut stream = TimeoutStream::new(stream);
-    stream.set_write_timeout(Some(limits.request));
-    let stream = Box::pin(stream);
-    let mut http = http1::Builder::new();
-    // The pause between two requests is a wait for a head too.
-    http.timer(TokioTimer::new()).header_read_timeout(limits.head);
-    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router)));
-    tokio::select! {
-        // How a client closes its connection makes no difference.
-        _ = connection.as_mut() => return,
-        _ = ends.changed() => {}
-    }
-    connection.as_mut().graceful_shutdown();
-    let _ = connection.await;
 }
 
 /// The token that requests must carry, and the time limit of an answer.

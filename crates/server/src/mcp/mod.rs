@@ -13,13 +13,12 @@ pub mod stdio;
 mod tools;
 mod transcript;
 
-use std::io;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use lookback::memory::{Memory, MemoryError};
 use lookback::{LogName, StoreError};
 
+pub use crate::serving::ServeError;
 pub use access::{BadToken, Token};
 
 /// A server for the memory and the messages of one session, or of all sessions in its store.
@@ -88,32 +87,6 @@ impl Server {
     }
 }
 
-/// An error that keeps a server from starting, or ends it early.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ServeError {
-    /// The system provides no threads or signals.
-    #[error("the server could not be started")]
-    Start(#[source] io::Error),
-    /// The server cannot listen on the address.
-    #[error("cannot listen on {address}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// The error of the system.
-        source: io::Error,
-    },
-    /// Other machines could reach the server, and no token keeps them out.
-    #[error("{address} can be reached from other machines; set a token with --token-env, or listen on 127.0.0.1")]
-    NeedsToken {
-        /// The address.
-        address: SocketAddr,
-    },
-    /// The client on standard input does not speak the protocol.
-    #[error("the program on standard input is not a client of the Model Context Protocol")]
-    Handshake,
-}
-
 /// An error while a resource is read.
 #[derive(Debug, thiserror::Error)]
 enum ReadError {
@@ -127,29 +100,3 @@ enum ReadError {
 
 /// The time that open requests have to finish when the process is asked to stop.
 const GRACE: Duration = Duration::from_secs(5);
-
-/// Creates a runtime. One thread is enough, because slow work waits for the disk on threads of the store.
-fn runtime() -> Result<tokio::runtime::Runtime, ServeError> {
-    tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ServeError::Start)
-}
-
-/// Returns a future that completes when the process is asked to stop, by Ctrl-C or by another process.
-///
-/// From the call on, these signals no longer end the process by themselves.
-fn asked_to_stop() -> Result<impl Future<Output = ()> + Send + 'static, ServeError> {
-    #[cfg(unix)]
-    let (mut interrupt, mut terminate) = {
-        use tokio::signal::unix::{SignalKind, signal};
-        let of = |kind| signal(kind).map_err(ServeError::Start);
-        (of(SignalKind::interrupt())?, of(SignalKind::terminate())?)
-    };
-    Ok(async move {
-        #[cfg(unix)]
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-        #[cfg(not(unix))]
-        let _ = tokio::signal::ctrl_c().await;
-    })
-}

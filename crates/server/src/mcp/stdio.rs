@@ -7,7 +7,8 @@ use rmcp::service::ServerInitializeError;
 use rmcp::transport::stdio_pipes;
 
 use super::lines::Lines;
-use super::{GRACE, ServeError, Server, asked_to_stop, runtime};
+use super::{GRACE, ServeError, Server};
+use crate::serving::{asked_to_stop, runtime};
 
 /// Serves the client on standard input and output, until its input ends or the process is asked to stop.
 ///

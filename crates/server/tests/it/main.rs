@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
+mod gateway;
 mod http;
 mod mcp;
 mod tools;

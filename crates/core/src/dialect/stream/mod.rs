@@ -43,7 +43,7 @@ pub struct ResponseStream {
 }
 
 /// What one dialect's events are put together to.
-pub(super) trait Pieces: Send {
+pub(super) trait Pieces: Send + Sync {
     /// Reads an event.
     fn add(&mut self, event: &Fields<'_>) -> Told;
 

@@ -1,0 +1,36 @@
+//! The gateway's own answers, in the form of the dialect that the client speaks.
+//!
+//! They have none of the words by which clients recognize that a request is too long.
+
+use axum::body::Body;
+use axum::http::{HeaderValue, Response, StatusCode, header};
+use lookback::Dialect;
+use serde_json::json;
+
+use super::client::Unanswered;
+
+/// Returns an error of the gateway itself.
+pub(super) fn error(status: StatusCode, message: &str, dialect: Option<Dialect>) -> Response<Body> {
+    let kind = "gateway_error";
+    let body = match dialect {
+        Some(Dialect::Anthropic) => json!({"type": "error", "error": {"type": kind, "message": message}}),
+        Some(Dialect::Gemini) => {
+            json!({"error": {"code": status.as_u16(), "message": message, "status": "UNAVAILABLE"}})
+        }
+        _ => json!({"error": {"message": message, "type": kind, "param": null, "code": null}}),
+    };
+    let mut response = Response::new(Body::from(body.to_string()));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// Tells that an upstream did not answer.
+pub(super) fn unanswered(error: &Unanswered, dialect: Option<Dialect>) -> Response<Body> {
+    let status = match error {
+        Unanswered::Address(_) | Unanswered::Request(_) => StatusCode::BAD_REQUEST,
+        Unanswered::Unreachable(_) => StatusCode::BAD_GATEWAY,
+        Unanswered::Late => StatusCode::GATEWAY_TIMEOUT,
+    };
+    self::error(status, &format!("Lookback's gateway: {error}"), dialect)
+}

@@ -1,0 +1,99 @@
+//! The way to the upstreams: requests go out as they came, and answers come back as they are.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header::CONTENT_LENGTH;
+use axum::http::uri::InvalidUri;
+use axum::http::{HeaderMap, Method, Request, Response, Version};
+use hyper::body::{Body as _, Incoming};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client as Hyper;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::time::timeout;
+
+use super::headers;
+use super::upstream::Upstream;
+
+/// The time limit for a connection to an upstream.
+const CONNECT: Duration = Duration::from_secs(10);
+/// How long a connection without a request is kept.
+const IDLE: Duration = Duration::from_secs(60);
+
+/// A request without its body.
+#[derive(Debug, Clone)]
+pub(super) struct Head {
+    pub(super) method: Method,
+    pub(super) path_and_query: String,
+    pub(super) headers: HeaderMap,
+}
+
+/// Why an upstream did not answer.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Unanswered {
+    #[error("the address of the request is not valid")]
+    Address(#[from] InvalidUri),
+    #[error("the request is not valid")]
+    Request(#[from] axum::http::Error),
+    #[error("the upstream cannot be reached")]
+    Unreachable(#[from] hyper_util::client::legacy::Error),
+    #[error("the upstream did not answer in time")]
+    Late,
+}
+
+/// The connections to the upstreams.
+#[derive(Clone)]
+pub(super) struct Client {
+    hyper: Hyper<HttpsConnector<HttpConnector>, Body>,
+    /// The time limit until an answer begins.
+    patience: Duration,
+}
+
+impl Client {
+    pub(super) fn new(patience: Duration) -> Client {
+        let mut http = HttpConnector::new();
+        http.set_connect_timeout(Some(CONNECT));
+        http.set_nodelay(true);
+        http.enforce_http(false);
+        let provider = rustls::crypto::ring::default_provider();
+        let roots = HttpsConnectorBuilder::new().with_provider_and_native_roots(provider.clone());
+        // Without certificates of the system, those of Mozilla are used.
+        let with_roots = match roots {
+            Ok(with_roots) => with_roots,
+            Err(_) => match HttpsConnectorBuilder::new().with_provider_and_webpki_roots(provider) {
+                Ok(with_roots) => with_roots,
+                Err(_) => HttpsConnectorBuilder::new().with_webpki_roots(),
+            },
+        };
+        let https = with_roots.https_or_http().enable_http1().enable_http2().wrap_connector(http);
+        let hyper = Hyper::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(IDLE)
+            .set_host(true)
+            .build(https);
+        Client { hyper, patience }
+    }
+
+    /// Sends a request to an upstream, and returns its answer, whatever its status is. Redirects are not followed,
+    /// because a key must go nowhere else.
+    pub(super) async fn send(
+        &self,
+        upstream: &Upstream,
+        head: &Head,
+        body: Body,
+    ) -> Result<Response<Incoming>, Unanswered> {
+        let mut request = Request::builder().method(head.method.clone()).uri(upstream.address(&head.path_and_query)?);
+        request = request.version(Version::HTTP_11);
+        let mut request = request.body(body)?;
+        let length = request.body().size_hint().exact();
+        *request.headers_mut() = head.headers.clone();
+        headers::to_pass_on(request.headers_mut());
+        // A body that was cut is shorter than the one that came.
+        if let Some(length) = length.filter(|_| request.headers().contains_key(CONTENT_LENGTH)) {
+            request.headers_mut().insert(CONTENT_LENGTH, length.into());
+        }
+        let answer = timeout(self.patience, self.hyper.request(request)).await.map_err(|_| Unanswered::Late)?;
+        Ok(answer?)
+    }
+}

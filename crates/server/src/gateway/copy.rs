@@ -1,0 +1,141 @@
+//! A copy of an answer, read while the answer passes on as bytes.
+
+use std::io::Write as _;
+
+use axum::http::{HeaderMap, header};
+use brotli_decompressor::DecompressorWriter;
+use flate2::write::{GzDecoder, ZlibDecoder};
+use lookback::{Dialect, Response, ResponseStream};
+
+use super::headers;
+
+/// The most bytes of an answer that are kept: 64 MiB. A longer one passes, and is not recorded.
+const MOST: usize = 64 << 20;
+
+/// A copy of an answer.
+pub(super) struct Copy {
+    encoding: Encoding,
+    body: CopyBody,
+    dialect: Dialect,
+    is_broken: bool,
+}
+
+/// How the bytes of an answer are compressed.
+enum Encoding {
+    Plain,
+    Gzip(Box<GzDecoder<Vec<u8>>>),
+    Deflate(Box<ZlibDecoder<Vec<u8>>>),
+    Brotli(Box<DecompressorWriter<Vec<u8>>>),
+}
+
+enum CopyBody {
+    /// Server-sent events.
+    Events(Box<ResponseStream>),
+    /// One body.
+    Whole(Vec<u8>),
+}
+
+impl Copy {
+    /// Begins a copy of an answer with these headers. `None` if it cannot be read.
+    pub(super) fn of(headers: &HeaderMap, dialect: Dialect) -> Option<Copy> {
+        let encoding = match headers::text(headers, header::CONTENT_ENCODING.as_str()) {
+            None | Some("identity") => Encoding::Plain,
+            Some("gzip" | "x-gzip") => Encoding::Gzip(Box::new(GzDecoder::new(Vec::new()))),
+            Some("deflate") => Encoding::Deflate(Box::new(ZlibDecoder::new(Vec::new()))),
+            Some("br") => Encoding::Brotli(Box::new(DecompressorWriter::new(Vec::new(), 4096))),
+            Some(_) => return None,
+        };
+        let kind = headers::text(headers, header::CONTENT_TYPE.as_str()).unwrap_or_default();
+        let body = match kind.starts_with("text/event-stream") {
+            true => CopyBody::Events(Box::new(ResponseStream::new(dialect))),
+            false => CopyBody::Whole(Vec::new()),
+        };
+        Some(Copy { encoding, body, dialect, is_broken: false })
+    }
+
+    /// Reads the next bytes of the answer.
+    pub(super) fn read(&mut self, bytes: &[u8]) {
+        let Ok(plain) = self.encoding.decode(bytes) else {
+            self.is_broken = true;
+            return;
+        };
+        let plain = plain.as_deref().unwrap_or(bytes);
+        match &mut self.body {
+            CopyBody::Events(stream) => stream.read(plain),
+            CopyBody::Whole(body) if body.len().saturating_add(plain.len()) <= MOST => body.extend_from_slice(plain),
+            CopyBody::Whole(_) => self.is_broken = true,
+        }
+    }
+
+    /// Returns whether the answer comes in pieces that the client reads as they come.
+    pub(super) fn is_stream(&self) -> bool {
+        matches!(self.body, CopyBody::Events(_))
+    }
+
+    /// Returns whether the model has said something, or all has come.
+    pub(super) fn has_begun(&self) -> bool {
+        match &self.body {
+            CopyBody::Events(stream) => stream.has_content() || stream.is_complete(),
+            CopyBody::Whole(_) => true,
+        }
+    }
+
+    /// Returns whether a stream has come to its end.
+    pub(super) fn is_complete(&self) -> bool {
+        matches!(&self.body, CopyBody::Events(stream) if stream.is_complete())
+    }
+
+    /// Returns an error that came in a stream.
+    pub(super) fn error(&self) -> Option<&str> {
+        match &self.body {
+            CopyBody::Events(stream) => stream.error(),
+            CopyBody::Whole(_) => None,
+        }
+    }
+
+    /// Returns the answer, if it came whole.
+    pub(super) fn response(&self) -> Option<Response> {
+        if self.is_broken {
+            return None;
+        }
+        match &self.body {
+            CopyBody::Events(stream) => stream.response().filter(|_| stream.is_complete()),
+            CopyBody::Whole(body) => {
+                let text = std::str::from_utf8(body).ok()?;
+                Response::decode(text, self.dialect).ok().or_else(|| of_list(text, self.dialect))
+            }
+        }
+    }
+}
+
+/// Reads the list of chunks that Gemini sends if no events were asked for.
+fn of_list(text: &str, dialect: Dialect) -> Option<Response> {
+    let chunks: Vec<&serde_json::value::RawValue> = serde_json::from_str(text).ok()?;
+    let mut stream = ResponseStream::new(dialect);
+    chunks.iter().for_each(|chunk| stream.event(chunk.get()));
+    stream.response().filter(|_| stream.is_complete())
+}
+
+impl Encoding {
+    /// Decodes the next bytes. `None` if they are not encoded.
+    fn decode(&mut self, bytes: &[u8]) -> std::io::Result<Option<Vec<u8>>> {
+        match self {
+            Encoding::Plain => Ok(None),
+            Encoding::Gzip(decoder) => {
+                decoder.write_all(bytes)?;
+                // What was decoded must not wait for more to come.
+                decoder.flush()?;
+                Ok(Some(std::mem::take(decoder.get_mut())))
+            }
+            Encoding::Deflate(decoder) => {
+                decoder.write_all(bytes)?;
+                decoder.flush()?;
+                Ok(Some(std::mem::take(decoder.get_mut())))
+            }
+            Encoding::Brotli(decoder) => {
+                decoder.write_all(bytes)?;
+                Ok(Some(std::mem::take(decoder.get_mut())))
+            }
+        }
+    }
+}

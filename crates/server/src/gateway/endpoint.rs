@@ -1,0 +1,78 @@
+//! What a request asks for, told by its path: a model call in some dialect, or something that only passes through.
+
+use axum::http::Method;
+use lookback::Dialect;
+
+/// What a request asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Endpoint {
+    /// A model call.
+    Call {
+        /// The dialect of its body.
+        dialect: Dialect,
+        /// The model, if the path names it.
+        model: Option<String>,
+    },
+    /// Anything else: it passes through, to an upstream of this dialect if the path tells one.
+    Other(Option<Dialect>),
+}
+
+impl Endpoint {
+    /// Recognizes a request by its method and path. What comes before the last parts of a path does not matter, because
+    /// providers and clouds put different things there.
+    pub(super) fn of(method: &Method, path: &str) -> Endpoint {
+        let of_gemini = || {
+            let (_, last) = path.rsplit_once("/models/")?;
+            let (model, verb) = last.split_once(':')?;
+            Some((model.to_owned(), verb.to_owned()))
+        };
+        let is_post = method == Method::POST;
+        if let Some((model, verb)) = of_gemini() {
+            let is_call = is_post && matches!(&*verb, "generateContent" | "streamGenerateContent");
+            let call = Endpoint::Call { dialect: Dialect::Gemini, model: Some(model) };
+            return if is_call { call } else { Endpoint::Other(Some(Dialect::Gemini)) };
+        }
+        let call = |dialect| Endpoint::Call { dialect, model: None };
+        let parts: Vec<&str> = path.trim_end_matches('/').rsplit('/').take(3).collect();
+        match parts.as_slice() {
+            ["completions", "chat", ..] if is_post => call(Dialect::OpenAiChat),
+            ["responses", ..] if is_post => call(Dialect::OpenAiResponses),
+            ["messages", "v1", ..] if is_post => call(Dialect::Anthropic),
+            ["count_tokens" | "batches", "messages", ..] => Endpoint::Other(Some(Dialect::Anthropic)),
+            [_, "responses", ..] => Endpoint::Other(Some(Dialect::OpenAiResponses)),
+            _ if path.contains("/v1beta/") => Endpoint::Other(Some(Dialect::Gemini)),
+            _ => Endpoint::Other(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_told_from_what_only_passes() {
+        let post = |path: &str| Endpoint::of(&Method::POST, path);
+        let call = |dialect| Endpoint::Call { dialect, model: None };
+        let gemini = |model: &str| Endpoint::Call { dialect: Dialect::Gemini, model: Some(model.to_owned()) };
+        for (path, endpoint) in [
+            ("/v1/chat/completions", call(Dialect::OpenAiChat)),
+            ("/openai/deployments/x/chat/completions", call(Dialect::OpenAiChat)),
+            ("/v1/responses", call(Dialect::OpenAiResponses)),
+            ("/v1/messages", call(Dialect::Anthropic)),
+            ("/v1beta/models/gemini-3:generateContent", gemini("gemini-3")),
+            ("/v1/projects/p/publishers/google/models/gemini-3:streamGenerateContent", gemini("gemini-3")),
+            ("/v1/messages/count_tokens", Endpoint::Other(Some(Dialect::Anthropic))),
+            ("/v1/messages/batches", Endpoint::Other(Some(Dialect::Anthropic))),
+            ("/v1/responses/compact", Endpoint::Other(Some(Dialect::OpenAiResponses))),
+            ("/v1beta/models/gemini-3:countTokens", Endpoint::Other(Some(Dialect::Gemini))),
+            ("/v1/embeddings", Endpoint::Other(None)),
+            ("/v1/threads/t/messages", Endpoint::Other(None)),
+            ("/", Endpoint::Other(None)),
+        ] {
+            assert_eq!(post(path), endpoint, "{path}");
+        }
+        assert_eq!(Endpoint::of(&Method::GET, "/v1/chat/completions"), Endpoint::Other(None));
+        assert_eq!(Endpoint::of(&Method::GET, "/v1beta/models"), Endpoint::Other(Some(Dialect::Gemini)));
+    }
+}

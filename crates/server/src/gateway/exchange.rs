@@ -1,0 +1,240 @@
+//! One model call: from the client to its line, to the upstream, and back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, Response, StatusCode, header, response};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use lookback::{Dialect, ProviderError, Request};
+use tokio::time::timeout;
+
+use super::Shared;
+use super::client::{Head, Unanswered};
+use super::copy::Copy;
+use super::identity::Identity;
+use super::kind::{self, Kind};
+use super::lines::{Ask, Scope, Turn};
+use super::note::Note;
+use super::relay::relay;
+use super::upstream::Upstream;
+use super::{answers, headers};
+
+/// How often a window is made smaller because the upstream refuses it as too long.
+const TRIES: u32 = 3;
+/// The most bytes of an error that are read.
+const ERROR: usize = 1 << 20;
+/// How long the beginning of a stream is held back to see whether it begins with an error. Only one dialect tells an
+/// overflow there.
+const HELD: Duration = Duration::from_millis(1500);
+
+/// A model call.
+pub(super) struct Call {
+    pub(super) head: Head,
+    pub(super) body: Bytes,
+    pub(super) dialect: Dialect,
+    /// The model, if the path names it.
+    pub(super) model: Option<String>,
+}
+
+/// A call that belongs to a line.
+struct Ours {
+    request: Request,
+    turn: Turn,
+}
+
+/// Makes a model call, and returns the answer for the client.
+pub(super) async fn make(shared: Arc<Shared>, upstream: Upstream, call: Call) -> Response<Body> {
+    let (ours, mut note, mut body) = prepare(&shared, &call).await;
+    loop {
+        let answer = match shared.client.send(&upstream, &call.head, Body::from(body)).await {
+            Ok(answer) => answer,
+            Err(error) => return unanswered(&shared, &error, call.dialect, &note),
+        };
+        let (parts, incoming) = answer.into_parts();
+        let beginning = match &ours {
+            // Nothing is done about what belongs to no line.
+            None => Beginning::Passes(incoming, Vec::new()),
+            Some(_) => look(&parts, incoming, call.dialect).await,
+        };
+        let (bytes, text) = match beginning {
+            Beginning::Passes(incoming, first) => {
+                let recording = ours.and_then(|ours| Some((Copy::of(&parts.headers, call.dialect)?, ours.turn)));
+                let body = match recording {
+                    Some((copy, turn)) => relay(shared.clone(), first, incoming, copy, turn),
+                    None => Body::new(incoming),
+                };
+                return finish(&shared, parts, body, &note);
+            }
+            Beginning::Failed(bytes, text) => (bytes, text),
+        };
+        match again(&shared, ours.as_ref(), &mut note, (parts.status, &text), call.dialect).await {
+            Some(retry) => body = retry.into(),
+            None => {
+                shared.metrics.refused();
+                return finish(&shared, parts, Body::from(bytes), &note);
+            }
+        }
+    }
+}
+
+/// Finds the line of a call and makes its window. Returns the body to send.
+async fn prepare(shared: &Shared, call: &Call) -> (Option<Ours>, Note, Bytes) {
+    let pass = |why| (None, Note::passed(why), call.body.clone());
+    if call.head.headers.contains_key(header::CONTENT_ENCODING) {
+        return pass("the body is encoded");
+    }
+    let Ok(request) = Request::decode(call.body.to_vec(), Some(call.dialect)) else { return pass("not understood") };
+    match Kind::of(&request) {
+        Kind::Turn => {}
+        Kind::Side => return pass("a call beside the conversation"),
+        Kind::Compaction => return pass("a compaction by the client"),
+        Kind::Stored(member) => return pass(member),
+    }
+    let identity = Identity::of(&call.head.headers, &request);
+    // These clients have tools in every call of a conversation.
+    let is_agent = matches!(identity, Identity::Client { client: "claude-code" | "codex" | "opencode", .. });
+    if is_agent && !kind::has_tools(&request) {
+        return pass("a call beside the conversation");
+    }
+    let account = shared.account(headers::credential(&call.head.headers));
+    let Some(scope) = Scope::of(&identity, account.as_deref(), call.dialect, request.messages()) else {
+        return pass("no message of a user");
+    };
+    let ask = Ask::new(request.messages(), kind::tool_names(&request), Scope::is_named(&identity));
+    let retries = headers::text(&call.head.headers, "x-stainless-retry-count").and_then(|count| count.parse().ok());
+    let ask = ask.again(retries.is_some_and(|count: u32| count > 0));
+    let Ok(turn) = shared.lines.find(&shared.windows.store, &scope, ask).await else {
+        shared.metrics.store_failed();
+        return pass("the store failed");
+    };
+    let mut note = Note { session: Some(turn.line.name.to_string()), how: Some(turn.how), ..Note::default() };
+    let model = call.model.as_deref().or(request.model()).map(str::to_owned);
+    match shared.windows.of(&turn, &request, model.as_deref()).await {
+        Ok(sending) => {
+            sending.tell(&mut note);
+            shared.metrics.window(sending.cut.is_some());
+            let body = sending.body.map_or_else(|| call.body.clone(), Bytes::from);
+            (Some(Ours { request, turn }), note, body)
+        }
+        Err(error) => {
+            shared.metrics.store_failed();
+            shared.tell(&format!("no window for {}: {error}", turn.line.name));
+            pass("the window failed")
+        }
+    }
+}
+
+/// Returns the body for another try, if there is one: a smaller window if it was too long, or a repaired history.
+async fn again(
+    shared: &Shared,
+    ours: Option<&Ours>,
+    note: &mut Note,
+    (status, text): (StatusCode, &str),
+    dialect: Dialect,
+) -> Option<String> {
+    let Ours { request, turn } = ours?;
+    let sending = match dialect.provider_error(Some(status.as_u16()), text) {
+        ProviderError::TooLong(cause) if note.overflows < TRIES => {
+            note.overflows += 1;
+            shared.metrics.overflow();
+            shared.windows.smaller(turn, request, cause).await.ok()?
+        }
+        ProviderError::Malformed { .. } if !note.repaired => {
+            note.repaired = true;
+            let sending = shared.windows.repaired(turn, request).await.ok()?;
+            // If there is nothing to repair, the answer would be the same.
+            let findings = |body: &str| {
+                Request::decode(body, Some(dialect)).map(|request| dialect.check(&request).len()).unwrap_or(usize::MAX)
+            };
+            let is_better = sending.body.as_deref().is_some_and(|body| findings(body) < dialect.check(request).len());
+            Some(sending).filter(|_| is_better)?
+        }
+        _ => return None,
+    };
+    sending.tell(note);
+    sending.body
+}
+
+/// The beginning of an answer, after it was looked at.
+enum Beginning {
+    /// It passes on, with what was read of it.
+    Passes(Incoming, Vec<Bytes>),
+    /// It is an error, with its words.
+    Failed(Bytes, String),
+}
+
+/// Looks whether an answer is an error.
+async fn look(parts: &response::Parts, incoming: Incoming, dialect: Dialect) -> Beginning {
+    if parts.status.is_success() {
+        hold(parts, incoming, dialect).await
+    } else if parts.status.is_client_error() || parts.status.is_server_error() {
+        let (bytes, text) = read_error(parts, incoming).await;
+        Beginning::Failed(bytes, text)
+    } else {
+        Beginning::Passes(incoming, Vec::new())
+    }
+}
+
+/// Reads the beginning of a stream until the model says something, if an error could come instead.
+async fn hold(parts: &response::Parts, mut incoming: Incoming, dialect: Dialect) -> Beginning {
+    let copy = Copy::of(&parts.headers, dialect).filter(|copy| copy.is_stream());
+    let Some(mut copy) = copy.filter(|_| dialect == Dialect::OpenAiResponses) else {
+        return Beginning::Passes(incoming, Vec::new());
+    };
+    let mut first: Vec<Bytes> = Vec::new();
+    let reading = async {
+        while !copy.has_begun() && copy.error().is_none() {
+            let Some(Ok(frame)) = incoming.frame().await else { break };
+            if let Ok(data) = frame.into_data() {
+                copy.read(&data);
+                first.push(data);
+            }
+        }
+    };
+    // A frame is read whole or not at all, so nothing is lost when time is up.
+    let _ = timeout(HELD, reading).await;
+    match copy.error().map(str::to_owned) {
+        Some(error) if !copy.has_begun() => {
+            // The rest belongs to the error.
+            while let Some(Ok(frame)) = incoming.frame().await {
+                first.extend(frame.into_data().ok());
+            }
+            Beginning::Failed(first.concat().into(), error)
+        }
+        _ => Beginning::Passes(incoming, first),
+    }
+}
+
+/// Reads the body of an error.
+async fn read_error(parts: &response::Parts, incoming: Incoming) -> (Bytes, String) {
+    let bytes = Limited::new(incoming, ERROR).collect().await.map(|body| body.to_bytes()).unwrap_or_default();
+    let encoded = parts.headers.contains_key(header::CONTENT_ENCODING);
+    let text = if encoded { String::new() } else { String::from_utf8_lossy(&bytes).into_owned() };
+    (bytes, text)
+}
+
+/// Adds the note to an answer, and removes what belongs to the connection that it came over.
+fn finish(shared: &Shared, mut parts: response::Parts, body: Body, note: &Note) -> Response<Body> {
+    to_pass_back(&mut parts.headers);
+    note.write(&mut parts.headers);
+    shared.metrics.answered(parts.status);
+    Response::from_parts(parts, body)
+}
+
+/// Removes what ends with the upstream's connection.
+pub(super) fn to_pass_back(headers: &mut HeaderMap) {
+    for name in ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade", "trailer"] {
+        headers.remove(name);
+    }
+}
+
+fn unanswered(shared: &Shared, error: &Unanswered, dialect: Dialect, note: &Note) -> Response<Body> {
+    shared.tell(&format!("{error}"));
+    let mut response = answers::unanswered(error, Some(dialect));
+    note.write(response.headers_mut());
+    shared.metrics.answered(response.status());
+    response
+}

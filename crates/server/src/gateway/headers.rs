@@ -1,0 +1,87 @@
+//! Headers: what they tell about a request, and which of them are passed on.
+
+use axum::http::header::{CONNECTION, HOST, HeaderMap, HeaderName};
+use lookback::Dialect;
+
+/// The beginning of the names of Lookback's own headers.
+pub(super) const OWN: &str = "x-lookback-";
+
+/// Names a session. A request with it belongs to that session.
+pub(super) const SESSION: &str = "x-lookback-session";
+
+/// Headers of one connection, which end with it.
+const OF_CONNECTION: [&str; 8] = [
+    "connection",
+    "keep-alive",
+    "proxy-authenticate",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "upgrade",
+];
+
+/// Tells the dialect by a header that only one provider has.
+pub(super) fn dialect(headers: &HeaderMap) -> Option<Dialect> {
+    if headers.contains_key("anthropic-version") || headers.contains_key("anthropic-beta") {
+        return Some(Dialect::Anthropic);
+    }
+    headers.contains_key("x-goog-api-key").then_some(Dialect::Gemini)
+}
+
+/// Returns a header as text.
+pub(super) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok().filter(|value| !value.is_empty())
+}
+
+/// Removes what ends with a connection, and Lookback's own headers. All other headers stay as they came.
+pub(super) fn to_pass_on(headers: &mut HeaderMap) {
+    let named = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    let named: Vec<HeaderName> =
+        named.flat_map(|list| list.split(',')).filter_map(|name| name.trim().parse().ok()).collect();
+    named.iter().for_each(|name| drop(headers.remove(name)));
+    OF_CONNECTION.into_iter().for_each(|name| drop(headers.remove(name)));
+    // How a message is divided is up to each connection.
+    headers.remove("transfer-encoding");
+    let own: Vec<HeaderName> = headers.keys().filter(|name| name.as_str().starts_with(OWN)).cloned().collect();
+    own.iter().for_each(|name| drop(headers.remove(name)));
+    headers.remove(HOST);
+}
+
+/// Returns whether a request wants to become something else than HTTP, such as a WebSocket.
+pub(super) fn is_upgrade(headers: &HeaderMap) -> bool {
+    let lists = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
+    headers.contains_key("upgrade")
+        && lists.flat_map(|list| list.split(',')).any(|name| name.trim().eq_ignore_ascii_case("upgrade"))
+}
+
+/// Returns what proves who asks: the first header with a key. It is only ever hashed.
+pub(super) fn credential(headers: &HeaderMap) -> &[u8] {
+    let names = ["authorization", "x-api-key", "x-goog-api-key", "api-key"];
+    names.into_iter().find_map(|name| headers.get(name)).map(|value| value.as_bytes()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_belongs_to_a_connection_is_not_passed_on() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("connection", "keep-alive, X-Mine"),
+            ("x-mine", "1"),
+            ("host", "gateway"),
+            ("x-lookback-session", "a"),
+            ("authorization", "Bearer k"),
+            ("anthropic-beta", "a,b"),
+            ("transfer-encoding", "chunked"),
+        ] {
+            headers.append(HeaderName::from_static(name), value.parse().unwrap());
+        }
+        to_pass_on(&mut headers);
+        let mut left: Vec<_> = headers.keys().map(HeaderName::as_str).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["anthropic-beta", "authorization"]);
+    }
+}

@@ -1,0 +1,120 @@
+//! Who asks, as far as a client says so: headers and members that known clients send with a session or a line of it.
+
+use axum::http::HeaderMap;
+use lookback::{Dialect, Request};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::headers;
+
+/// What a client says about the conversation that a request belongs to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Identity {
+    /// The request names a session of Lookback.
+    Session(String),
+    /// The client has an identifier of its own.
+    Client {
+        /// The kind of client, for the name of the session.
+        client: &'static str,
+        id: String,
+    },
+    /// Nothing: the conversation is known by its content alone.
+    Unsaid,
+}
+
+/// Headers of known clients with an identifier of a session, the most precise first.
+const HEADERS: [(&str, &str); 8] = [
+    ("thread-id", "codex"),
+    ("session-id", "codex"),
+    ("x-session-affinity", "opencode"),
+    ("x-session-id", "session"),
+    ("session_id", "pi"),
+    ("x-amp-thread-id", "amp"),
+    ("helicone-session-id", "helicone"),
+    ("x-bf-session-id", "bifrost"),
+];
+
+const CLAUDE_SESSION: &str = "x-claude-code-session-id";
+const CLAUDE_AGENT: &str = "x-claude-code-agent-id";
+
+/// The most bytes of an identifier. Longer ones are not any known client's.
+const MOST: usize = 200;
+
+impl Identity {
+    pub(super) fn of(headers: &HeaderMap, request: &Request) -> Identity {
+        let short = |id: &&str| id.len() <= MOST;
+        if let Some(name) = headers::text(headers, headers::SESSION) {
+            return Identity::Session(name.to_owned());
+        }
+        let client = |client, id: String| Identity::Client { client, id };
+        let claude = headers::text(headers, CLAUDE_SESSION).filter(short).map(str::to_owned);
+        let claude = claude.or_else(|| (request.dialect() == Dialect::Anthropic).then(|| of_metadata(request))?);
+        if let Some(session) = claude {
+            // A sub-agent has its parent's session, and an identifier of its own.
+            return match headers::text(headers, CLAUDE_AGENT).filter(short) {
+                Some(agent) => client("claude-code", format!("{session}/{agent}")),
+                None => client("claude-code", session),
+            };
+        }
+        let known = HEADERS.into_iter().find_map(|(name, kind)| Some((kind, headers::text(headers, name)?)));
+        match known.filter(|(_, id)| short(id)) {
+            Some((kind, id)) => client(kind, id.to_owned()),
+            None => Identity::Unsaid,
+        }
+    }
+}
+
+/// Reads the session in Claude Code's metadata, which is JSON within a string.
+fn of_metadata(request: &Request) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Metadata {
+        user_id: String,
+    }
+    #[derive(Deserialize)]
+    struct User {
+        session_id: String,
+    }
+    let metadata: Metadata = serde_json::from_str(request.member("metadata").map(RawValue::get)?).ok()?;
+    let user: User = serde_json::from_str(&metadata.user_id).ok()?;
+    Some(user.session_id).filter(|id| !id.is_empty() && id.len() <= MOST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(pairs: &[(&'static str, &str)], body: &str) -> Identity {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.insert(*name, value.parse().unwrap());
+        }
+        Identity::of(&headers, &Request::decode(body, Some(Dialect::Anthropic)).unwrap())
+    }
+
+    const PLAIN: &str = r#"{"messages":[]}"#;
+
+    fn client(client: &'static str, id: &str) -> Identity {
+        Identity::Client { client, id: id.to_owned() }
+    }
+
+    #[test]
+    fn clients_are_known_by_what_they_send() {
+        let codex = [("session-id", "s"), ("thread-id", "t"), ("x-client-request-id", "t")];
+        assert_eq!(of(&codex, PLAIN), client("codex", "t"));
+        assert_eq!(of(&[("x-claude-code-session-id", "s")], PLAIN), client("claude-code", "s"));
+        let agent = [("x-claude-code-session-id", "s"), ("x-claude-code-agent-id", "a")];
+        assert_eq!(of(&agent, PLAIN), client("claude-code", "s/a"));
+        let metadata = r#"{"metadata":{"user_id":"{\"device_id\":\"d\",\"session_id\":\"s\"}"},"messages":[]}"#;
+        assert_eq!(of(&[], metadata), client("claude-code", "s"));
+        assert_eq!(of(&[("x-session-affinity", "ses_1")], PLAIN), client("opencode", "ses_1"));
+        assert_eq!(
+            of(&[("x-lookback-session", "mine"), ("thread-id", "t")], PLAIN),
+            Identity::Session("mine".to_owned())
+        );
+        assert_eq!(of(&[], PLAIN), Identity::Unsaid);
+        let user = r#"{"metadata":{"user_id":"ann"},"messages":[]}"#;
+        assert_eq!(of(&[], user), Identity::Unsaid);
+        let long = "x".repeat(1000);
+        assert_eq!(of(&[("thread-id", &long)], PLAIN), Identity::Unsaid);
+    }
+}

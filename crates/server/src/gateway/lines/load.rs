@@ -1,0 +1,57 @@
+//! Reading the lines of a scope from the store: after a restart, or if another gateway has them.
+
+use std::sync::Arc;
+
+use lookback::message::Role;
+use lookback::transcript::Origin;
+use lookback::{LogName, Session, Settings, Store, StoreError};
+
+use super::choose::Known;
+use super::{Line, Scope};
+
+/// The most lines of a scope that are read. Older ones are not gone on with.
+const MOST: usize = 64;
+
+/// Reads the lines of a scope, in the order of their numbers.
+pub(super) async fn lines(store: &Arc<dyn Store>, scope: &Scope) -> Result<Vec<Arc<Line>>, StoreError> {
+    let listed = store.list(scope.prefix()).await?;
+    let mut names: Vec<(usize, LogName)> =
+        listed.into_iter().filter_map(|info| Some((scope.number(&info.name)?, info.name))).collect();
+    names.sort();
+    let first = names.len().saturating_sub(MOST);
+    let mut lines = Vec::with_capacity(names.len());
+    for (at, (_, name)) in names.into_iter().enumerate() {
+        let known = if at < first { Known::default() } else { known(store, &name).await? };
+        lines.push(Line::new(name, known));
+    }
+    Ok(lines)
+}
+
+/// Reads what was said in a line.
+async fn known(store: &Arc<dyn Store>, name: &LogName) -> Result<Known, StoreError> {
+    let opened = Session::open(store.clone(), name.as_str(), Settings::default()).await;
+    let mut session = match opened {
+        Ok(session) => session,
+        Err(lookback::Error::Store(error)) => return Err(error),
+        // A log that nobody can read is not gone on with.
+        Err(_) => return Ok(Known::default()),
+    };
+    let history = match session.history().await {
+        Ok(history) => history,
+        Err(lookback::Error::Store(error)) => return Err(error),
+        Err(_) => return Ok(Known::default()),
+    };
+    let arrivals = history.iter().map(|entry| &entry.arrival).filter(|arrival| arrival.origin != Origin::Lookback);
+    let said: Vec<_> = arrivals.skip_while(|arrival| arrival.message.role() == Role::System).collect();
+    // What the model said last is the answer to the last request.
+    let is_models = |at: usize| said.get(at).is_some_and(|arrival| arrival.message.role() == Role::Assistant);
+    let asked = (0..said.len()).rfind(|at| !is_models(*at)).map_or(0, |last| last + 1);
+    let base = (0..asked).rfind(|at| is_models(*at)).map_or(0, |last| last + 1);
+    Ok(Known {
+        path: said.iter().map(|arrival| arrival.digest).collect(),
+        asked,
+        base,
+        settled: said.len() > asked,
+        ..Known::default()
+    })
+}

@@ -1,0 +1,73 @@
+//! What the gateway counts, in the text format of Prometheus.
+
+use std::fmt::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use axum::http::StatusCode;
+
+/// Counters since the gateway started.
+#[derive(Debug, Default)]
+pub(super) struct Metrics {
+    answered: [AtomicU64; 5],
+    windows: AtomicU64,
+    cut: AtomicU64,
+    overflows: AtomicU64,
+    refused: AtomicU64,
+    store: AtomicU64,
+}
+
+fn add(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+impl Metrics {
+    /// Counts an answer by the first digit of its status.
+    pub(super) fn answered(&self, status: StatusCode) {
+        let class = usize::from(status.as_u16() / 100).saturating_sub(1);
+        self.answered.get(class).iter().for_each(|counter| add(counter));
+    }
+
+    pub(super) fn window(&self, is_cut: bool) {
+        add(&self.windows);
+        if is_cut {
+            add(&self.cut);
+        }
+    }
+
+    pub(super) fn overflow(&self) {
+        add(&self.overflows);
+    }
+
+    pub(super) fn refused(&self) {
+        add(&self.refused);
+    }
+
+    pub(super) fn store_failed(&self) {
+        add(&self.store);
+    }
+
+    /// Writes all counters.
+    pub(super) fn text(&self) -> String {
+        let mut out = String::new();
+        let mut write = |name: &str, help: &str, values: &[(&str, &AtomicU64)]| {
+            let _ = writeln!(out, "# HELP lookback_{name} {help}\n# TYPE lookback_{name} counter");
+            for (label, value) in values {
+                let _ = writeln!(out, "lookback_{name}{label} {}", value.load(Ordering::Relaxed));
+            }
+        };
+        let classes =
+            ["{status=\"1xx\"}", "{status=\"2xx\"}", "{status=\"3xx\"}", "{status=\"4xx\"}", "{status=\"5xx\"}"];
+        let answered: Vec<_> = classes.into_iter().zip(&self.answered).collect();
+        write("answers_total", "Answers to clients.", &answered);
+        write("windows_total", "Requests that belong to a session.", &[("", &self.windows)]);
+        write("cut_windows_total", "Those of them that were sent without all of their history.", &[("", &self.cut)]);
+        write(
+            "overflows_total",
+            "Requests that the upstream refused as too long, and that were made smaller.",
+            &[("", &self.overflows)],
+        );
+        write("refused_total", "Refusals of the upstream that were passed on.", &[("", &self.refused)]);
+        write("store_failures_total", "Requests or answers that the store failed for.", &[("", &self.store)]);
+        out
+    }
+}

@@ -1,0 +1,133 @@
+//! The window of a request: its messages go into the session of its line, and what comes out is sent.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lookback::transcript::Origin;
+use lookback::{Dialect, Error, Policy, Request, Response, Session, Settings, Store, TooLong};
+use tokio::time::timeout;
+
+use super::lines::Turn;
+use super::note::Note;
+
+/// How long a request waits for the store. Then it passes as it came.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why a request has no window.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoWindow {
+    #[error(transparent)]
+    Session(#[from] Error),
+    #[error("the store did not answer in time")]
+    Late,
+}
+
+/// What a request is about to be sent with.
+pub(super) struct Sending {
+    /// The body; `None` if it is sent as it came.
+    pub(super) body: Option<String>,
+    pub(super) tokens: u64,
+    /// The messages that are sent, and those of the conversation, if some are left out.
+    pub(super) cut: Option<(u64, u64)>,
+}
+
+impl Sending {
+    pub(super) fn tell(&self, note: &mut Note) {
+        (note.tokens, note.cut) = (Some(self.tokens), self.cut);
+    }
+}
+
+/// How windows are made.
+#[derive(Clone)]
+pub(super) struct Windows {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) policy: Policy,
+}
+
+impl Windows {
+    /// Takes a request over into the session of its line, and makes the window.
+    pub(super) async fn of(&self, turn: &Turn, request: &Request, model: Option<&str>) -> Result<Sending, NoWindow> {
+        let made = async {
+            let mut session = turn.line.session.lock().await;
+            let settings = settings(request.dialect(), model).policy(self.policy.clone());
+            let is_same = |session: &Session| {
+                session.settings().model == settings.model && session.settings().dialect == settings.dialect
+            };
+            if !session.as_ref().is_some_and(is_same) {
+                let name = turn.line.name.as_str();
+                *session = Some(Session::open(self.store.clone(), name, settings).await?);
+            }
+            let Some(session) = session.as_mut() else { return Err(NoWindow::Late) };
+            session.set_preamble(request.preamble()).await?;
+            session.sync(request.messages().to_vec()).await?;
+            Ok(sending(session, request, false).await?)
+        };
+        timeout(PATIENCE, made).await.map_err(|_| NoWindow::Late)?
+    }
+
+    /// Makes the window smaller, because the upstream refused it as too long.
+    pub(super) async fn smaller(&self, turn: &Turn, request: &Request, cause: TooLong) -> Result<Sending, NoWindow> {
+        let made = async {
+            let mut session = turn.line.session.lock().await;
+            let Some(session) = session.as_mut() else { return Err(NoWindow::Late) };
+            session.overflow(cause).await?;
+            Ok(sending(session, request, true).await?)
+        };
+        timeout(PATIENCE, made).await.map_err(|_| NoWindow::Late)?
+    }
+
+    /// Returns the request repaired, although nothing of it has to be left out.
+    pub(super) async fn repaired(&self, turn: &Turn, request: &Request) -> Result<Sending, NoWindow> {
+        let made = async {
+            let mut session = turn.line.session.lock().await;
+            let Some(session) = session.as_mut() else { return Err(NoWindow::Late) };
+            Ok(sending(session, request, true).await?)
+        };
+        timeout(PATIENCE, made).await.map_err(|_| NoWindow::Late)?
+    }
+
+    /// Records what the model answered, and what the provider said that it read.
+    pub(super) async fn answered(&self, turn: &mut Turn, response: Response) -> Result<(), NoWindow> {
+        let line = turn.line.clone();
+        let digest = response.message.digest();
+        let recorded = async {
+            let mut session = line.session.lock().await;
+            let Some(session) = session.as_mut() else { return Err(NoWindow::Late) };
+            if let Some((model, input)) = session.settings().model.clone().zip(response.input) {
+                session.usage(&model, input).await?;
+            }
+            session.receive(response.message, Origin::Model, now()).await?;
+            Ok(())
+        };
+        timeout(PATIENCE, recorded).await.map_err(|_| NoWindow::Late)??;
+        turn.answered(digest);
+        Ok(())
+    }
+}
+
+fn settings(dialect: Dialect, model: Option<&str>) -> Settings {
+    match model {
+        Some(model) => Settings::for_model(dialect, model),
+        None => Settings::default().dialect(dialect),
+    }
+}
+
+/// Makes the window. A request is sent as it came unless a limit was exceeded, now or before, or it has to be mended.
+async fn sending(session: &mut Session, request: &Request, mend: bool) -> Result<Sending, Error> {
+    let window = session.window().await?;
+    let tokens = window.tokens();
+    let view = window.view();
+    if !view.is_cut() && !mend {
+        return Ok(Sending { body: None, tokens, cut: None });
+    }
+    let messages = window.messages()?;
+    let kept = view.messages().filter(|item| !item.is_own()).count() as u64;
+    let cut = view.is_cut().then_some((kept, view.history_len()));
+    Ok(Sending { body: Some(request.with_messages(&messages)), tokens, cut })
+}
+
+/// Returns the time in milliseconds since 1970.
+fn now() -> Option<i64> {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?;
+    i64::try_from(since.as_millis()).ok()
+}

@@ -1,0 +1,198 @@
+//! What passes, what is cut, and what happens if the upstream refuses.
+
+use lookback::{Dialect, Limits, Policy};
+use serde_json::json;
+
+use super::stand_in::{Fault, too_long};
+use super::{Client, DIALECTS, Lab};
+
+/// A policy that cuts at this many tokens.
+fn at(tokens: u64) -> Policy {
+    Policy { limits: Limits::tokens(tokens), target: Some(Limits::tokens(tokens / 2)), ..Policy::production() }
+}
+
+fn unlimited() -> Policy {
+    Policy::never_compact()
+}
+
+#[test]
+fn a_request_within_its_limits_passes_as_the_bytes_that_came() {
+    let lab = Lab::new(None);
+    let body = r#"{ "model" : "m",  "x_unknown": [ ], "stream":false,"temperature": 0.70,
+        "messages": [ {"role":"user","content":"Hi", "x":1.0e0} ] }"#;
+    let answer = lab.send(
+        "POST",
+        "/v1/chat/completions?a=b",
+        &[("authorization", "Bearer k"), ("x-mine", "1"), ("x-lookback-session", "s")],
+        body,
+    );
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let seen = lab.stand_in.last();
+    assert_eq!((seen.path.as_str(), seen.body.as_ref()), ("/v1/chat/completions?a=b", body.as_bytes()));
+    assert_eq!(seen.headers["authorization"], "Bearer k");
+    assert_eq!(seen.headers["x-mine"], "1");
+    assert!(!seen.headers.contains_key("x-lookback-session"), "Lookback's own headers go nowhere");
+    assert!(!seen.headers.contains_key("user-agent") || seen.headers["user-agent"] != "hyper");
+    assert_eq!(answer.header("x-request-id"), Some("req_1"));
+    assert!(answer.session().starts_with("s@"), "{}", answer.session());
+}
+
+#[test]
+fn other_paths_pass_with_their_method_and_body() {
+    let lab = Lab::new(None);
+    for (method, path) in
+        [("GET", "/v1/models"), ("POST", "/v1/embeddings?x=1"), ("DELETE", "/v1/files/f"), ("GET", "/v1beta/models")]
+    {
+        let body = if method == "POST" { "anything" } else { "" };
+        let answer = lab.send(method, path, &[], body);
+        assert_eq!(answer.status, 200, "{method} {path}: {}", answer.body);
+        let seen = lab.stand_in.last();
+        assert_eq!((seen.path.as_str(), seen.body.as_ref()), (path, body.as_bytes()));
+        assert!(answer.body.contains(method));
+    }
+    let count = lab.stand_in.count();
+    assert_eq!(lab.send("HEAD", "/", &[], "").status, 200);
+    assert_eq!(lab.send("GET", "/readyz", &[], "").status, 200);
+    assert_eq!(lab.stand_in.count(), count, "these are the gateway's own");
+    let upgrade =
+        [("connection", "Upgrade"), ("upgrade", "websocket"), ("openai-beta", "responses_websockets=2026-02-06")];
+    assert_eq!(lab.send("GET", "/v1/responses", &upgrade, "").status, 426);
+}
+
+#[test]
+fn a_conversation_is_recorded_in_every_dialect_streamed_or_not() {
+    for dialect in DIALECTS {
+        for stream in [false, true] {
+            let lab = Lab::new(Some(unlimited()));
+            let mut client = Client { stream, ..Client::new(dialect) };
+            let first = client.say(&lab, "Hi");
+            assert_eq!(first.status, 200, "{dialect}: {}", first.body);
+            assert_eq!(first.header("x-lookback-line"), Some("new"), "{dialect}");
+            let second = client.say(&lab, "And now?");
+            assert_eq!(second.header("x-lookback-line"), Some("continued"), "{dialect} {stream}");
+            assert_eq!(second.session(), first.session());
+            assert!(second.header("x-lookback-cut").is_none());
+            let texts = lab.texts(second.session());
+            assert_eq!(texts.len(), 4, "{dialect} {stream}: {texts:?}");
+            assert!(texts[0] == "Hi" && texts[2] == "And now?" && texts[3].starts_with("Answer 1"), "{texts:?}");
+            assert_eq!(lab.stand_in.refused.lock().unwrap().len(), 0);
+        }
+    }
+}
+
+#[test]
+fn a_long_conversation_is_cut_and_stays_valid() {
+    for dialect in DIALECTS {
+        let lab = Lab::new(Some(at(1500)));
+        let mut client = Client::new(dialect);
+        let mut cuts = 0;
+        for turn in 0..40 {
+            let answer = client.say(&lab, &format!("Question {turn}. {}", "Tell me more about it. ".repeat(10)));
+            assert_eq!(answer.status, 200, "{dialect} {turn}: {}", answer.body);
+            cuts += usize::from(answer.header("x-lookback-cut").is_some());
+            assert_eq!(answer.header("x-lookback-passed"), None, "{dialect} {turn}");
+        }
+        assert!(cuts > 10, "{dialect}: {cuts}");
+        let sent = lookback::Request::decode(lab.stand_in.last().body.to_vec(), Some(dialect)).unwrap();
+        assert!(sent.messages().len() < 40, "{dialect}: {}", sent.messages().len());
+        // The session has all of it.
+        let session = client.say(&lab, "Last.").session().to_owned();
+        assert_eq!(lab.texts(&session).len(), 82, "{dialect}");
+        assert_eq!(*lab.stand_in.refused.lock().unwrap(), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn what_is_too_long_is_sent_again_with_a_smaller_window() {
+    for dialect in DIALECTS {
+        let lab = Lab::new(Some(unlimited()));
+        let mut client = Client::new(dialect);
+        for turn in 0..10 {
+            client.say(&lab, &format!("Question {turn}. {}", "Tell me more about it. ".repeat(10)));
+        }
+        *lab.stand_in.window.lock().unwrap() = 400;
+        let answer = client.say(&lab, "And in short?");
+        assert_eq!(answer.status, 200, "{dialect}: {}", answer.body);
+        assert!(answer.header("x-lookback-overflows").is_some(), "{dialect}: {:?}", answer.headers);
+        let after = client.say(&lab, "Thanks.");
+        assert_eq!((after.status, after.header("x-lookback-overflows")), (200, None), "{dialect}");
+    }
+}
+
+#[test]
+fn if_nothing_helps_the_upstreams_own_words_go_to_the_client() {
+    for dialect in DIALECTS {
+        let lab = Lab::new(Some(unlimited()));
+        *lab.stand_in.window.lock().unwrap() = 3;
+        let mut client = Client::new(dialect);
+        let answer = client.say(&lab, "A single question that is longer than the whole window of this model");
+        assert_eq!(answer.status, 400, "{dialect}");
+        let is_theirs = |tokens| answer.body == too_long(dialect, tokens, 3);
+        assert!((0..100).any(is_theirs), "{dialect}: {}", answer.body);
+        for (status, body) in
+            [(429, r#"{"error":"slow down"}"#), (500, "oops"), (529, r#"{"type":"error"}"#), (401, "who?")]
+        {
+            *lab.stand_in.window.lock().unwrap() = 0;
+            lab.stand_in.fail_next(Fault::Status(status, body.to_owned()));
+            let count = lab.stand_in.count();
+            let answer = client.ask(&lab);
+            assert_eq!((answer.status, answer.body.as_str()), (status, body), "{dialect}");
+            assert_eq!(lab.stand_in.count(), count + 1, "asked once");
+        }
+    }
+}
+
+#[test]
+fn a_history_that_is_refused_as_malformed_is_repaired_once() {
+    let lab = Lab::new(Some(unlimited()));
+    let body = json!({"model": "m", "tools": [{"type": "function", "function": {"name": "read"}}], "messages": [
+        {"role": "user", "content": "Go."},
+        {"role": "assistant", "content": null, "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "read", "arguments": "{}"}}]},
+        {"role": "user", "content": "Well?"},
+    ]});
+    let answer = lab.post("/v1/chat/completions", &[], &body);
+    assert_eq!((answer.status, answer.header("x-lookback-repaired")), (200, Some("yes")), "{}", answer.body);
+    assert_eq!(lab.stand_in.count(), 2);
+    assert_eq!(lab.stand_in.seen.lock().unwrap()[0].body, body.to_string(), "the first try passes as it came");
+}
+
+#[test]
+fn calls_beside_the_conversation_and_stored_state_pass_untouched() {
+    let lab = Lab::new(Some(at(10)));
+    let mut client = Client::new(Dialect::OpenAiResponses);
+    client.say(&lab, "Hi");
+    for (name, value, why) in [
+        ("previous_response_id", json!("resp_1"), "previous_response_id"),
+        ("conversation", json!("conv_1"), "conversation"),
+    ] {
+        let mut body = json!({"model": "m", "input": [{"role": "user", "content": "And then? ".repeat(100)}]});
+        body[name] = value;
+        let answer = lab.post("/v1/responses", &[], &body);
+        assert_eq!(answer.header("x-lookback-passed"), Some(why));
+        assert_eq!(lab.stand_in.last().body, body.to_string());
+    }
+    let title = json!({"model": "m", "text": {"format": {"type": "json_schema"}}, "input": [{"role": "user", "content": "Hi"}]});
+    let answer = lab.post("/v1/responses", &[], &title);
+    assert_eq!(answer.header("x-lookback-passed"), Some("a call beside the conversation"));
+    assert!(answer.header("x-lookback-session").is_none());
+    let broken = lab.post("/v1/responses", &[], &json!({"input": 7}));
+    assert_eq!((broken.status, broken.header("x-lookback-passed")), (400, Some("not understood")));
+}
+
+/// No end is made up, and what came is not taken for an answer.
+#[test]
+fn a_stream_that_is_cut_off_stays_cut_off() {
+    for dialect in DIALECTS {
+        let lab = Lab::new(Some(unlimited()));
+        let mut client = Client { stream: true, ..Client::new(dialect) };
+        client.say(&lab, "Hi");
+        lab.stand_in.fail_next(Fault::Cut);
+        client.messages.push(client.said("user", "Go on."));
+        let answer = client.ask(&lab);
+        let ends = ["[DONE]", "message_stop", "response.completed", "finishReason"];
+        assert!(ends.iter().all(|end| !answer.body.contains(end)), "{dialect}: {}", answer.body);
+        // The client asks again, and the line goes on.
+        let again = client.ask(&lab);
+        assert_eq!((again.status, again.session()), (200, answer.session()), "{dialect}");
+    }
+}

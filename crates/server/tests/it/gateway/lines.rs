@@ -1,0 +1,150 @@
+//! Which conversation a request belongs to: lines are told apart, and never hold another's messages.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use lookback::{Dialect, MemoryStore, Policy};
+use proptest::prelude::*;
+
+use super::{Client, DIALECTS, Lab};
+
+fn lab() -> Lab {
+    Lab::new(Some(Policy::never_compact()))
+}
+
+#[test]
+fn conversations_that_begin_alike_are_two() {
+    for dialect in DIALECTS {
+        let lab = lab();
+        let (mut one, mut other) = (Client::new(dialect), Client::new(dialect));
+        let first = one.say(&lab, "Hi").session().to_owned();
+        let second = other.say(&lab, "Hi").session().to_owned();
+        assert_ne!(first, second, "{dialect}");
+        assert_eq!(one.say(&lab, "One.").session(), first, "{dialect}");
+        let third = other.say(&lab, "Other.").session().to_owned();
+        assert!(!lab.texts(&third).contains(&"One.".to_owned()), "{dialect}");
+        assert!(!lab.texts(&first).contains(&"Other.".to_owned()), "{dialect}");
+    }
+}
+
+#[test]
+fn two_accounts_with_one_identifier_never_meet() {
+    let lab = lab();
+    let ask = |key: &str| {
+        let body = serde_json::json!({"model": "m", "messages": [{"role": "user", "content": "Hi"}]});
+        let headers = [("authorization", key), ("thread-id", "t"), ("x-lookback-session", "mine")];
+        lab.send("POST", "/v1/chat/completions", &headers, &body.to_string()).session().to_owned()
+    };
+    let (one, other) = (ask("Bearer one"), ask("Bearer other"));
+    assert_ne!(one, other);
+    assert!(!one.contains("one") && !other.contains("other"), "no key is in a name");
+}
+
+#[test]
+fn a_client_that_names_its_conversation_may_compact_it() {
+    let lab = lab();
+    let mut client = Client::new(Dialect::OpenAiResponses);
+    client.headers.push(("thread-id", "t-1".to_owned()));
+    let session = client.say(&lab, "Hi").session().to_owned();
+    assert!(session.starts_with("codex@") && session.ends_with("/t-1"), "{session}");
+    client.say(&lab, "Go on.");
+    client.messages = vec![client.said("user", "Another language model started to solve this. Summary: we said hi.")];
+    let after = client.say(&lab, "Continue.");
+    assert_eq!((after.session(), after.header("x-lookback-line")), (session.as_str(), Some("rewritten")));
+    // A sub-agent has its parent's session, and its own thread.
+    let mut agent = Client::new(Dialect::OpenAiResponses);
+    agent.headers.push(("thread-id", "t-2".to_owned()));
+    agent.headers.push(("x-codex-parent-thread-id", "t-1".to_owned()));
+    assert_ne!(agent.say(&lab, "Hi").session(), session);
+}
+
+#[test]
+fn a_line_goes_on_after_a_restart_and_in_another_gateway() {
+    for dialect in DIALECTS {
+        let store = Arc::new(MemoryStore::new());
+        let first = Lab::on(store.clone(), Some(Policy::never_compact()));
+        let mut client = Client::new(dialect);
+        let session = client.say(&first, "Hi").session().to_owned();
+        let second = Lab::on(store, Some(Policy::never_compact()));
+        let answer = client.say(&second, "Go on.");
+        assert_eq!(
+            (answer.session(), answer.header("x-lookback-line")),
+            (session.as_str(), Some("continued")),
+            "{dialect}"
+        );
+        assert_eq!(second.texts(&session).len(), 4);
+    }
+}
+
+#[test]
+fn content_that_clients_change_between_calls_is_recognized() {
+    let lab = lab();
+    let mut client = Client::new(Dialect::Anthropic);
+    client.messages.push(serde_json::json!({"role": "user", "content": [{"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral"}}]}));
+    let session = client.ask(&lab).session().to_owned();
+    let answer = lab.texts(&session).pop().unwrap();
+    client.messages = vec![
+        serde_json::json!({"role": "user", "content": "Hi"}),
+        serde_json::json!({"role": "assistant", "content": [{"type": "text", "text": answer}]}),
+    ];
+    let next = client.say(&lab, "Go on.");
+    assert_eq!((next.session(), next.header("x-lookback-line")), (session.as_str(), Some("continued")));
+    assert_eq!(lab.texts(&session).len(), 4);
+}
+
+/// A step of one of several clients at once.
+#[derive(Debug, Clone)]
+struct Step {
+    client: usize,
+    text: usize,
+    retry: bool,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = (0usize..6, 0usize..3, prop::bool::weighted(0.15)).prop_map(|(client, text, retry)| Step {
+        client,
+        text,
+        retry,
+    });
+    prop::collection::vec(step, 1..40)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Several clients of two accounts say the same few words in any order. Whatever a session has, one client said all
+    /// of it, in this order.
+    #[test]
+    fn no_line_ever_holds_anothers_message(steps in steps(), at in 0usize..4) {
+        let lab = lab();
+        let dialect = DIALECTS[at];
+        let mut clients: Vec<Client> = (0..6).map(|_| Client::new(dialect)).collect();
+        let mut sessions: HashMap<String, Vec<usize>> = HashMap::new();
+        for (number, step) in steps.iter().enumerate() {
+            let client = &mut clients[step.client];
+            let key = format!("Bearer {}", step.client % 2);
+            let headers = [("authorization", key.as_str()), ("content-type", "application/json")];
+            if !(step.retry && client.messages.last().is_some()) {
+                // From the second on, what a client says is its own.
+                let own = if client.messages.is_empty() { String::new() } else { format!(" ({} at {number})", step.client) };
+                let text = format!("{}{own}", ["Hi", "Hello", "Good day"][step.text]);
+                client.messages.push(client.said("user", &text));
+            } else {
+                client.messages.pop();
+            }
+            let answer = lab.send("POST", client.path(), &headers, &client.body().to_string());
+            prop_assume!(answer.status == 200);
+            sessions.entry(answer.session().to_owned()).or_default().push(step.client);
+            let words = client.words(&answer);
+            client.messages.push(client.said("assistant", &words));
+        }
+        for session in sessions.keys() {
+            let texts = lab.texts(session);
+            let owners: std::collections::BTreeSet<char> =
+                texts.iter().filter_map(|text| text.split_once(" (")?.1.chars().next()).collect();
+            prop_assert!(owners.len() <= 1, "{session}: {texts:?}");
+            let accounts: std::collections::BTreeSet<usize> = sessions[session].iter().map(|client| client % 2).collect();
+            prop_assert_eq!(accounts.len(), 1, "{}", session);
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The gateway, in front of a stand-in for the providers.
+
+mod calls;
+mod lines;
+mod stand_in;
+
+use std::sync::Arc;
+
+use lookback::{Dialect, MemoryStore, Policy, Session, Settings, Store};
+use lookback_server::gateway::Gateway;
+use serde_json::{Value, json};
+
+use self::stand_in::StandIn;
+
+/// A gateway in front of a stand-in.
+struct Lab {
+    stand_in: Arc<StandIn>,
+    store: Arc<dyn Store>,
+    base: String,
+}
+
+/// An answer to a client.
+struct Answer {
+    status: u16,
+    headers: ureq::http::HeaderMap,
+    body: String,
+}
+
+impl Answer {
+    fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    fn session(&self) -> &str {
+        self.header("x-lookback-session").unwrap_or_else(|| panic!("no session: {:?}", self.headers))
+    }
+}
+
+impl Lab {
+    fn new(policy: Option<Policy>) -> Lab {
+        Lab::on(Arc::new(MemoryStore::new()), policy)
+    }
+
+    fn on(store: Arc<dyn Store>, policy: Option<Policy>) -> Lab {
+        let (stand_in, upstream) = StandIn::start();
+        let mut gateway = Gateway::new(store.clone()).with_upstream(upstream.parse().unwrap());
+        if let Some(policy) = policy {
+            gateway = gateway.with_policy(policy);
+        }
+        let base = serve(gateway);
+        Lab { stand_in, store, base }
+    }
+
+    fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+        let agent: ureq::Agent =
+            ureq::Agent::config_builder().http_status_as_error(false).max_redirects(0).build().into();
+        let mut request = ureq::http::Request::builder().method(method).uri(format!("{}{path}", self.base));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let mut answer = agent.run(request.body(body.to_owned()).unwrap()).unwrap();
+        let body = answer.body_mut().read_to_string().unwrap_or_default();
+        Answer { status: answer.status().as_u16(), headers: answer.headers().clone(), body }
+    }
+
+    fn post(&self, path: &str, headers: &[(&str, &str)], body: &Value) -> Answer {
+        let headers = [&[("content-type", "application/json"), ("authorization", "Bearer k")], headers].concat();
+        self.send("POST", path, &headers, &body.to_string())
+    }
+
+    /// The texts of the messages in a session, in order.
+    fn texts(&self, session: &str) -> Vec<String> {
+        futures_lite::future::block_on(async {
+            let mut session = Session::open(self.store.clone(), session, Settings::default()).await.unwrap();
+            let history = session.history().await.unwrap();
+            history.iter().map(|entry| entry.arrival.message.text()).collect()
+        })
+    }
+}
+
+/// Serves a gateway on a port of its own, and returns its address.
+fn serve(gateway: Gateway) -> String {
+    let (send, receive) = std::sync::mpsc::channel();
+    std::thread::spawn(move || gateway.serve("127.0.0.1:0".parse().unwrap(), |address| send.send(address).unwrap()));
+    format!("http://{}", receive.recv().unwrap())
+}
+
+/// A conversation in one dialect, as a client keeps it: it sends all of it with each request.
+struct Client {
+    dialect: Dialect,
+    messages: Vec<Value>,
+    headers: Vec<(&'static str, String)>,
+    tools: Vec<&'static str>,
+    stream: bool,
+}
+
+impl Client {
+    fn new(dialect: Dialect) -> Client {
+        Client { dialect, messages: Vec::new(), headers: Vec::new(), tools: vec!["read"], stream: false }
+    }
+
+    fn path(&self) -> &'static str {
+        match (self.dialect, self.stream) {
+            (Dialect::Anthropic, _) => "/v1/messages?beta=true",
+            (Dialect::OpenAiResponses, _) => "/v1/responses",
+            (Dialect::Gemini, true) => "/v1beta/models/m:streamGenerateContent?alt=sse",
+            (Dialect::Gemini, false) => "/v1beta/models/m:generateContent",
+            _ => "/v1/chat/completions",
+        }
+    }
+
+    fn said(&self, role: &str, text: &str) -> Value {
+        match (self.dialect, role) {
+            (Dialect::Gemini, "assistant") => json!({"role": "model", "parts": [{"text": text}]}),
+            (Dialect::Gemini, role) => json!({"role": role, "parts": [{"text": text}]}),
+            (Dialect::OpenAiResponses, "assistant") => {
+                json!({"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text, "annotations": []}]})
+            }
+            (_, role) => json!({"role": role, "content": text}),
+        }
+    }
+
+    fn body(&self) -> Value {
+        let tool = |name: &&str| self.dialect.tool(name, "", &json!({"type": "object"}));
+        let tools: Vec<_> = self.tools.iter().map(tool).collect();
+        match self.dialect {
+            Dialect::Anthropic => {
+                json!({"model": "m", "max_tokens": 9, "stream": self.stream, "tools": tools, "messages": self.messages})
+            }
+            Dialect::OpenAiResponses => {
+                json!({"model": "m", "stream": self.stream, "store": false, "tools": tools, "input": self.messages})
+            }
+            Dialect::Gemini => json!({"tools": tools, "contents": self.messages}),
+            _ => json!({"model": "m", "stream": self.stream, "tools": tools, "messages": self.messages}),
+        }
+    }
+
+    /// Says something, and keeps the answer.
+    fn say(&mut self, lab: &Lab, text: &str) -> Answer {
+        self.messages.push(self.said("user", text));
+        let answer = self.ask(lab);
+        if answer.status == 200 {
+            let words = self.words(&answer);
+            self.messages.push(self.said("assistant", &words));
+        }
+        answer
+    }
+
+    fn ask(&self, lab: &Lab) -> Answer {
+        let headers: Vec<_> = self.headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        lab.post(self.path(), &headers, &self.body())
+    }
+
+    /// What the model said in an answer.
+    fn words(&self, answer: &Answer) -> String {
+        if !self.stream {
+            return lookback::Response::decode(&answer.body, self.dialect).unwrap().said();
+        }
+        let mut stream = lookback::ResponseStream::new(self.dialect);
+        stream.read(answer.body.as_bytes());
+        stream.response().unwrap().said()
+    }
+}
+
+const DIALECTS: [Dialect; 4] = [Dialect::OpenAiChat, Dialect::OpenAiResponses, Dialect::Anthropic, Dialect::Gemini];
