@@ -41,7 +41,7 @@ Examples:
   lookback facts list                      # the facts in the store
   lookback store verify                    # is every entry as it was written?
   lookback mcp                             # a memory for any MCP client
-  lookback serve --upstream https://api.anthropic.com   # a gateway in front of any model
+  lookback serve --upstream https://api.openai.com   # a gateway for any model
 
 See `lookback help COMMAND` for more about a command. docs/json.md describes the output of --json,
 and docs/stores.md the stores.
@@ -341,8 +341,9 @@ pub(crate) struct McpArgs {
 #[command(after_help = "\
 Examples:
   lookback serve --upstream https://api.anthropic.com
-  lookback serve --upstream anthropic=https://api.anthropic.com --upstream openai-chat=https://api.openai.com
-  ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude
+  lookback serve --upstream https://api.openai.com --policy default
+
+Give the client http://127.0.0.1:8787 as its base URL, with /v1 behind it if the client expects that.
 
 The first line on standard error says where it listens. It is ready when /readyz answers. /metrics has counters for
 Prometheus.")]

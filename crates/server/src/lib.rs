@@ -1,4 +1,5 @@
-//! Servers that give programs in any language access to sessions. So far there is one: [`mcp`].
+//! Servers that give programs in any language access to sessions: a [`gateway`] in front of models, and a memory for
+//! clients of the Model Context Protocol ([`mcp`]).
 
 pub mod gateway;
 pub mod mcp;

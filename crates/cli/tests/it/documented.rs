@@ -80,9 +80,10 @@ const NOT_RUN: [(&str, &[&str]); 7] = [
 ];
 
 /// The commands that may say nothing on standard output: their exit code is the answer, or standard error has it.
-const SILENT: [&str; 11] = [
+const SILENT: [&str; 12] = [
     "check",
     "mcp",
+    "serve",
     "facts resolve",
     "facts forget",
     "sessions delete",
@@ -306,7 +307,7 @@ fn run_block(lab: &Lab, page: &str, lines: &[String], not_run: &mut BTreeSet<Str
 
 /// Runs a command, and returns what it wrote to standard output or to a file.
 fn run_line(lab: &Lab, page: &str, line: &str, comment: &str, env: &[(&str, String)]) -> String {
-    if line.contains(" --http ") {
+    if line.contains(" --http ") || line.starts_with("lookback serve ") {
         listen(lab, page, line);
         return String::new();
     }
@@ -333,7 +334,8 @@ fn run_line(lab: &Lab, page: &str, line: &str, comment: &str, env: &[(&str, Stri
 
 /// Starts a server on a free port, and asserts that it says that it listens.
 fn listen(lab: &Lab, page: &str, line: &str) {
-    let mut command = sh(lab, &format!("exec {}", line.replace(":8765", ":0")));
+    let free = if line.starts_with("lookback serve") { " --listen 127.0.0.1:0" } else { "" };
+    let mut command = sh(lab, &format!("exec {}{free}", line.replace(":8765", ":0")));
     let mut server = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut told = BufReader::new(server.stderr.take().unwrap()).lines().map_while(Result::ok);
     let is_listening = told.any(|line| line.starts_with("listening on http://"));

@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 #[test]
 fn help_teaches_with_examples() {
     let lab = Lab::new();
-    let commands: [&[&str]; 26] = [
+    let commands: [&[&str]; 27] = [
         &[],
         &["window"],
         &["check"],
@@ -23,6 +23,7 @@ fn help_teaches_with_examples() {
         &["sessions", "search"],
         &["sessions", "delete"],
         &["mcp"],
+        &["serve"],
         &["facts"],
         &["facts", "list"],
         &["facts", "add"],
