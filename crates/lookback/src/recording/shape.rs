@@ -207,7 +207,8 @@ impl<'a> Object<'a> {
             Some(Shape::LangChain)
         } else if self.is_item(&kind) {
             Some(Shape::Recording)
-        } else if self.has("role") {
+        } else if self.has_any(&["role", "parts"]) {
+            // A content of Gemini may leave out its role.
             Some(self.with_role())
         } else {
             None
