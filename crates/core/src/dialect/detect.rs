@@ -203,14 +203,14 @@ fn in_message(message: &RawValue) -> Option<(Dialect, Sign)> {
         return Some((Dialect::Gemini, Sign::Member("parts")));
     }
     let role = fields.text("role")?;
-    if let Some(role) = ["tool", "developer"].into_iter().find(|known| *known == role) {
-        return Some((Dialect::OpenAiChat, Sign::Role(role)));
+    if role == "tool" {
+        return Some((Dialect::OpenAiChat, Sign::Role("tool")));
     }
     if fields.get("tool_calls").is_some() {
         return Some((Dialect::OpenAiChat, Sign::Member("tool_calls")));
     }
-    let mut hint = None;
-    for (dialect, sign) in json::array(fields.get("content")?)?.into_iter().filter_map(in_block) {
+    let mut hint = (role == "developer").then_some((Dialect::OpenAiChat, Sign::Role("developer")));
+    for (dialect, sign) in fields.get("content").and_then(json::array).into_iter().flatten().filter_map(in_block) {
         if sign.is_sure() {
             return Some((dialect, sign));
         }

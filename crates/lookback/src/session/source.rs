@@ -166,7 +166,9 @@ mod tests {
             engine.push(Message::user("Never mind.")).unwrap();
             engine.window();
             let own = match dialect {
-                Dialect::OpenAiChat => vec![(vec![3], SourceKind::Own), (vec![2], SourceKind::Unchanged)],
+                Dialect::OpenAiChat | Dialect::OpenAiResponses => {
+                    vec![(vec![3], SourceKind::Own), (vec![2], SourceKind::Unchanged)]
+                }
                 _ => vec![(vec![3, 2], SourceKind::Changed)],
             };
             let begin = [(vec![0], SourceKind::Unchanged), (vec![1], SourceKind::Unchanged)];
