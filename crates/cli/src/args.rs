@@ -8,12 +8,14 @@ mod tune;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "server")]
+use clap::ValueEnum;
 use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use lookback::Dialect;
 use lookback::store::Location;
 #[cfg(feature = "server")]
-use lookback::{LogName, memory::Memory};
+use lookback::{LogName, memory::Memory, store::Tenant};
 #[cfg(feature = "server")]
 use lookback_server::gateway::Upstream;
 
@@ -342,24 +344,53 @@ pub(crate) struct McpArgs {
 Examples:
   lookback serve --upstream https://api.anthropic.com
   lookback serve --upstream https://api.openai.com --policy default
+  lookback serve --config examples/gateway.toml --check
+  lookback serve --new-key ann
 
 Give the client http://127.0.0.1:8787 as its base URL, with /v1 behind it if the client expects that.
 
 The first line on standard error says where it listens. It is ready when /readyz answers. /metrics has counters for
-Prometheus.")]
+Prometheus. On SIGHUP, the configuration is read again. docs/gateway.md has more.")]
 pub(crate) struct ServeArgs {
     /// A server that requests go to, for one dialect or for all; may be repeated
-    #[arg(long, value_name = "[DIALECT=]URL", required = true)]
+    #[arg(
+        long,
+        value_name = "[DIALECT=]URL",
+        env = "LOOKBACK_UPSTREAM",
+        hide_env_values = true,
+        value_delimiter = ' '
+    )]
     pub(crate) upstream: Vec<Upstream>,
-    /// The address to listen on; port 0 picks a free port and prints it on standard error
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8787", value_parser = address)]
-    pub(crate) listen: SocketAddr,
+    /// The address to listen on; port 0 picks a free port [default: 127.0.0.1:8787]
+    #[arg(long, value_name = "ADDRESS", env = "LOOKBACK_LISTEN", hide_env_values = true, value_parser = address)]
+    pub(crate) listen: Option<SocketAddr>,
     /// The policy of all windows: a preset with settings, or a TOML or JSON file [default: 70 % of the model's context
     /// window, cut to 35 %]
-    #[arg(long, value_name = "POLICY")]
+    #[arg(long, value_name = "POLICY", env = "LOOKBACK_POLICY", hide_env_values = true)]
     pub(crate) policy: Option<String>,
+    /// A TOML file with upstreams, keys, limits and more; options of the command line count more
+    #[arg(long, value_name = "FILE", env = "LOOKBACK_CONFIG", hide_env_values = true)]
+    pub(crate) config: Option<PathBuf>,
+    /// Check the configuration, and do not serve
+    #[arg(long)]
+    pub(crate) check: bool,
+    /// Make a key for a client: print its table for the configuration, and the key itself on standard error
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["check", "upstream", "listen", "policy", "config"])]
+    pub(crate) new_key: Option<Tenant>,
+    /// What is told on standard error: a line for each call as text or JSON, or only failures
+    #[arg(long, value_name = "LOG", default_value = "text")]
+    pub(crate) log: LogForm,
     #[command(flatten)]
     pub(crate) store: StoreArg,
+}
+
+/// What a gateway tells on standard error.
+#[cfg(feature = "server")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogForm {
+    Text,
+    Json,
+    Failures,
 }
 
 #[cfg(feature = "server")]

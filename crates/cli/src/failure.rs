@@ -109,6 +109,12 @@ pub(crate) enum Failure {
     #[error("--token-env {variable}: {fault}")]
     Token { variable: String, fault: lookback_server::mcp::BadToken },
     #[cfg(feature = "server")]
+    #[error("{place}: {fault}")]
+    Config { place: String, fault: lookback_server::gateway::BadConfig },
+    #[cfg(feature = "server")]
+    #[error(transparent)]
+    NoRandom(#[from] lookback_server::gateway::NoRandom),
+    #[cfg(feature = "server")]
     #[error(transparent)]
     Serve(#[from] lookback_server::ServeError),
 }
@@ -182,7 +188,9 @@ impl Failure {
             #[cfg(not(feature = "encryption"))]
             Failure::NoEncryption { .. } => 2,
             #[cfg(feature = "server")]
-            Failure::NoDataFolder | Failure::NoToken { .. } | Failure::Token { .. } | Failure::Serve(_) => 2,
+            Failure::NoDataFolder | Failure::NoToken { .. } | Failure::Token { .. } => 2,
+            #[cfg(feature = "server")]
+            Failure::Serve(_) | Failure::Config { .. } | Failure::NoRandom(_) => 2,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +11,20 @@ use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc::{Receiver, channel};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_io_timeout::TimeoutStream;
+use tokio_rustls::TlsAcceptor;
+
+use crate::gateway::{BadConfig, Tls};
 
 /// The pause after the system failed to accept a connection, for example because the process has too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -41,6 +50,9 @@ pub enum ServeError {
         /// The address.
         address: SocketAddr,
     },
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] BadConfig),
     /// The client on standard input does not speak the protocol.
     #[error("the program on standard input is not a client of the Model Context Protocol")]
     Handshake,
@@ -98,6 +110,43 @@ pub(crate) fn asked_to_stop() -> Result<impl Future<Output = ()> + Send + 'stati
     })
 }
 
+/// Returns the signals that ask the process to read its configuration again. There are none on some systems.
+pub(crate) fn asked_to_reload() -> Result<Receiver<()>, ServeError> {
+    let (asked, again) = channel(1);
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut hangup = signal(SignalKind::hangup()).map_err(ServeError::Start)?;
+        tokio::spawn(async move { while hangup.recv().await.is_some() && asked.send(()).await.is_ok() {} });
+    }
+    #[cfg(not(unix))]
+    drop(asked);
+    Ok(again)
+}
+
+/// Reads the files that a server proves its name with.
+pub(crate) fn acceptor(tls: &Tls) -> Result<TlsAcceptor, BadConfig> {
+    let fault = |path: &Path| {
+        let path = path.display().to_string();
+        move |error: &dyn std::fmt::Display| BadConfig { line: None, message: format!("{path}: {error}") }
+    };
+    let (in_chain, in_key) = (fault(&tls.certificate), fault(&tls.key));
+    let chain: Result<Vec<_>, _> =
+        CertificateDer::pem_file_iter(&tls.certificate).map_err(|error| in_chain(&error))?.collect();
+    let chain = chain.map_err(|error| in_chain(&error))?;
+    if chain.is_empty() {
+        return Err(in_chain(&"there is no certificate in PEM"));
+    }
+    let key = PrivateKeyDer::from_pem_file(&tls.key).map_err(|error| in_key(&error))?;
+    let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| in_chain(&error))?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .map_err(|error| in_key(&error))?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
 /// Listens on an address, and tells which one it is: with port 0, the system picks a port.
 pub(crate) async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr), ServeError> {
     let fault = |source| ServeError::Listen { address, source };
@@ -109,6 +158,7 @@ pub(crate) async fn bind(address: SocketAddr) -> Result<(TcpListener, SocketAddr
 /// Serves connections until `stop`, and then gives open requests this much time to finish.
 pub(crate) async fn listen(
     listener: TcpListener,
+    tls: Option<TlsAcceptor>,
     router: Router,
     limits: ConnectionLimits,
     grace: Duration,
@@ -129,9 +179,17 @@ pub(crate) async fn listen(
             (place, accepted) = next => match accepted {
                 Ok((stream, _)) => {
                     let _ = stream.set_nodelay(true);
-                    let served = converse(stream, router.clone(), limits, ends.clone());
+                    let (tls, router, ends) = (tls.clone(), router.clone(), ends.clone());
                     connections.spawn(async move {
-                        served.await;
+                        match tls {
+                            None => converse(stream, router, limits, ends).await,
+                            Some(tls) => {
+                                // Whoever cannot shake hands has nothing to say.
+                                if let Ok(Ok(stream)) = timeout(limits.head, tls.accept(stream)).await {
+                                    converse(stream, router, limits, ends).await;
+                                }
+                            }
+                        }
                         drop(place);
                     });
                 }
@@ -147,7 +205,12 @@ pub(crate) async fn listen(
 }
 
 /// Serves one connection until it is closed. When `ends` fires, finishes the open request only.
-async fn converse(stream: TcpStream, router: Router, limits: ConnectionLimits, mut ends: watch::Receiver<()>) {
+async fn converse<S: AsyncRead + AsyncWrite + Send + 'static>(
+    stream: S,
+    router: Router,
+    limits: ConnectionLimits,
+    mut ends: watch::Receiver<()>,
+) {
     // A client that stops reading an answer has gone, or occupies the connection on purpose.
     let mut stream = TimeoutStream::new(stream);
     stream.set_write_timeout(Some(limits.request));

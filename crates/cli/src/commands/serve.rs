@@ -1,26 +1,114 @@
 //! `lookback serve`: a gateway in front of models.
 
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use lookback::Durability;
-use lookback_server::gateway::Gateway;
+use lookback::store::{Location, Tenant};
+use lookback::{Durability, Policy};
+use lookback_server::gateway::{Config, Event, Gateway, Key};
 
-use crate::args::ServeArgs;
+use crate::args::{LogForm, ServeArgs, StoreArg};
 use crate::failure::Failure;
 use crate::store::{self, Opening};
 use crate::{input, output};
 
+/// The port that a gateway listens on.
+const PORT: u16 = 8787;
+
 pub(crate) fn run(args: ServeArgs) -> Result<ExitCode, Failure> {
-    let policy = args.policy.map(|policy| input::policy(&policy, &[])).transpose()?;
+    if let Some(name) = args.new_key {
+        return new_key(name);
+    }
+    let (config, policy) = read(&args)?;
+    if args.check {
+        output::line(&format!(
+            "the configuration is valid: {}, {}, sessions in {}, listens on {}",
+            count(config.upstreams.len(), "upstream"),
+            count(config.keys.len(), "key"),
+            store_of(&args, &config)?,
+            listen(&config),
+        ))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     // A crash of the process loses nothing that was written, and the client has a copy of everything.
-    let store = store::open(&args.store.location()?, Opening::Made(Durability::System))?;
-    let mut gateway = Gateway::new(store).with_log(|words| output::tell(&output::plain(words)));
-    for upstream in args.upstream {
-        gateway = gateway.with_upstream(upstream);
-    }
-    if let Some(policy) = policy {
-        gateway = gateway.with_policy(policy);
-    }
-    gateway.serve(args.listen, |address| output::tell(&format!("listening on http://{address}")))?;
+    let store = store::open(&store_of(&args, &config)?, Opening::Made(Durability::System))?;
+    let address = listen(&config);
+    let scheme = if config.tls.is_some() { "https" } else { "http" };
+    let form = args.log;
+    let args = Arc::new(args);
+    let gateway = Gateway::new(store)
+        .with_config(config)
+        .with_policy(policy)
+        .with_log(move |event| tell(form, event))
+        .with_reload(move || match read(&args) {
+            Ok(read) => Some(read),
+            Err(failure) => {
+                output::error(&failure);
+                None
+            }
+        });
+    gateway.serve(address, |address| output::tell(&format!("listening on {scheme}://{address}")))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reads the configuration: what the command line says, then the environment, then the file.
+fn read(args: &ServeArgs) -> Result<(Config, Policy), Failure> {
+    let in_file = |fault| match &args.config {
+        Some(path) => Failure::Config { place: path.display().to_string(), fault },
+        None => Failure::Serve(fault.into()),
+    };
+    let mut config = match &args.config {
+        Some(path) => {
+            let config = Config::from_toml(&input::text(path)?).map_err(in_file)?;
+            config.within(path.parent().unwrap_or(Path::new("")))
+        }
+        None => Config::default(),
+    };
+    if !args.upstream.is_empty() {
+        config.upstreams = args.upstream.clone();
+    }
+    config.listen = args.listen.or(config.listen);
+    config.check().map_err(in_file)?;
+    let policy = match args.policy.as_ref().or(config.policy.as_ref()) {
+        Some(policy) => input::policy(policy, &[])?,
+        None => Gateway::policy(),
+    };
+    Ok((config, policy))
+}
+
+/// Returns the store: that of the command line, of the environment, of the file, or the default.
+fn store_of(args: &ServeArgs, config: &Config) -> Result<Location, Failure> {
+    let in_file = || config.store.as_ref().map(|text| store::location(text.into())).transpose();
+    let named = match args.store.named()? {
+        Some(named) => Some(named),
+        None => in_file()?,
+    };
+    Ok(named.unwrap_or_else(|| Location::Sqlite(StoreArg::DEFAULT.into())))
+}
+
+fn listen(config: &Config) -> SocketAddr {
+    config.listen.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, PORT)))
+}
+
+fn count(count: usize, thing: &str) -> String {
+    format!("{count} {thing}{}", if count == 1 { "" } else { "s" })
+}
+
+fn new_key(name: Tenant) -> Result<ExitCode, Failure> {
+    let (secret, key) = Key::generate(name)?;
+    output::tell(&format!("the key of {}, which is not shown again: {secret}", output::plain(key.name())));
+    output::result(&key.to_toml())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a line of the log.
+fn tell(form: LogForm, event: &Event) {
+    match (form, event) {
+        (LogForm::Json, event) => output::json(event).iter().for_each(|line| output::tell(line)),
+        (LogForm::Failures, Event::Call { .. } | Event::Reloaded) => {}
+        (_, Event::Failure { what, .. }) => output::warning(what),
+        (_, event) => output::tell(&output::plain(&event.to_string())),
+    }
 }

@@ -307,7 +307,8 @@ fn run_block(lab: &Lab, page: &str, lines: &[String], not_run: &mut BTreeSet<Str
 
 /// Runs a command, and returns what it wrote to standard output or to a file.
 fn run_line(lab: &Lab, page: &str, line: &str, comment: &str, env: &[(&str, String)]) -> String {
-    if line.contains(" --http ") || line.starts_with("lookback serve ") {
+    let is_gateway = line.starts_with("lookback serve ") && !line.contains("--check") && !line.contains("--new-key");
+    if is_gateway || line.contains(" --http ") {
         listen(lab, page, line);
         return String::new();
     }

@@ -13,6 +13,7 @@ mod mcp;
 mod replay;
 mod rules;
 #[cfg(all(feature = "postgres", feature = "redis"))]
+mod serve;
 mod servers;
 mod sessions;
 mod store;

@@ -11,11 +11,17 @@ use super::client::Unanswered;
 
 /// Returns an error of the gateway itself.
 pub(super) fn error(status: StatusCode, message: &str, dialect: Option<Dialect>) -> Response<Body> {
-    let kind = "gateway_error";
+    let (kind, canonical) = match status {
+        StatusCode::UNAUTHORIZED => ("authentication_error", "UNAUTHENTICATED"),
+        StatusCode::NOT_FOUND => ("not_found_error", "NOT_FOUND"),
+        StatusCode::TOO_MANY_REQUESTS => ("rate_limit_error", "RESOURCE_EXHAUSTED"),
+        status if status.is_client_error() => ("invalid_request_error", "INVALID_ARGUMENT"),
+        _ => ("gateway_error", "UNAVAILABLE"),
+    };
     let body = match dialect {
         Some(Dialect::Anthropic) => json!({"type": "error", "error": {"type": kind, "message": message}}),
         Some(Dialect::Gemini) => {
-            json!({"error": {"code": status.as_u16(), "message": message, "status": "UNAVAILABLE"}})
+            json!({"error": {"code": status.as_u16(), "message": message, "status": canonical}})
         }
         _ => json!({"error": {"message": message, "type": kind, "param": null, "code": null}}),
     };

@@ -11,13 +11,13 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as Hyper;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
+use lookback::Dialect;
 use tokio::time::timeout;
 
+use super::config::Timeouts;
 use super::headers;
 use super::upstream::Upstream;
 
-/// The time limit for a connection to an upstream.
-const CONNECT: Duration = Duration::from_secs(10);
 /// How long a connection without a request is kept.
 const IDLE: Duration = Duration::from_secs(60);
 
@@ -51,9 +51,9 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(patience: Duration) -> Client {
+    pub(super) fn new(timeouts: &Timeouts) -> Client {
         let mut http = HttpConnector::new();
-        http.set_connect_timeout(Some(CONNECT));
+        http.set_connect_timeout(Some(timeouts.connect));
         http.set_nodelay(true);
         http.enforce_http(false);
         let provider = rustls::crypto::ring::default_provider();
@@ -72,7 +72,7 @@ impl Client {
             .pool_idle_timeout(IDLE)
             .set_host(true)
             .build(https);
-        Client { hyper, patience }
+        Client { hyper, patience: timeouts.answer }
     }
 
     /// Sends a request to an upstream, and returns its answer, whatever its status is. Redirects are not followed,
@@ -80,6 +80,7 @@ impl Client {
     pub(super) async fn send(
         &self,
         upstream: &Upstream,
+        dialect: Option<Dialect>,
         head: &Head,
         body: Body,
     ) -> Result<Response<Incoming>, Unanswered> {
@@ -89,6 +90,12 @@ impl Client {
         let length = request.body().size_hint().exact();
         *request.headers_mut() = head.headers.clone();
         headers::to_pass_on(request.headers_mut());
+        // Without a key of the client's own, the upstream's is used.
+        if headers::credential(request.headers(), request.uri().query()).is_empty()
+            && let Some((name, key)) = upstream.credential(dialect)
+        {
+            request.headers_mut().insert(name, key);
+        }
         // A body that was cut is shorter than the one that came.
         if let Some(length) = length.filter(|_| request.headers().contains_key(CONTENT_LENGTH)) {
             request.headers_mut().insert(CONTENT_LENGTH, length.into());

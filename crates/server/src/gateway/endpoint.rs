@@ -18,6 +18,14 @@ pub(super) enum Endpoint {
 }
 
 impl Endpoint {
+    /// Returns the dialect, if the path tells it.
+    pub(super) fn dialect(&self) -> Option<Dialect> {
+        match self {
+            Endpoint::Call { dialect, .. } => Some(*dialect),
+            Endpoint::Other(dialect) => *dialect,
+        }
+    }
+
     /// Recognizes a request by its method and path. What comes before the last parts of a path does not matter, because
     /// providers and clouds put different things there.
     pub(super) fn of(method: &Method, path: &str) -> Endpoint {

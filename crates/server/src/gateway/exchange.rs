@@ -1,7 +1,7 @@
 //! One model call: from the client to its line, to the upstream, and back.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::fmt::Display;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::http::{HeaderMap, Response, StatusCode, header, response};
@@ -11,9 +11,10 @@ use hyper::body::Incoming;
 use lookback::{Dialect, ProviderError, Request};
 use tokio::time::timeout;
 
-use super::Shared;
-use super::client::{Head, Unanswered};
+use super::Visit;
+use super::client::Head;
 use super::copy::Copy;
+use super::event::Event;
 use super::identity::Identity;
 use super::kind::{self, Kind};
 use super::lines::{Ask, Scope, Turn};
@@ -46,12 +47,30 @@ struct Ours {
 }
 
 /// Makes a model call, and returns the answer for the client.
-pub(super) async fn make(shared: Arc<Shared>, upstream: Upstream, call: Call) -> Response<Body> {
-    let (ours, mut note, mut body) = prepare(&shared, &call).await;
+pub(super) async fn make(visit: Visit, upstream: &Upstream, call: Call) -> Response<Body> {
+    let begun = Instant::now();
+    let (answer, note) = answer(visit.clone(), upstream, &call).await;
+    visit.shared.metrics.answered(answer.status());
+    visit.shared.tell(&Event::Call {
+        dialect: call.dialect,
+        upstream: upstream.to_string(),
+        status: answer.status().as_u16(),
+        milliseconds: begun.elapsed().as_millis().try_into().unwrap_or(u64::MAX),
+        note,
+    });
+    answer
+}
+
+async fn answer(visit: Visit, upstream: &Upstream, call: &Call) -> (Response<Body>, Note) {
+    let (ours, mut note, mut body) = prepare(&visit, call).await;
     loop {
-        let answer = match shared.client.send(&upstream, &call.head, Body::from(body)).await {
+        let sent = visit.current.client.send(upstream, Some(call.dialect), &call.head, Body::from(body)).await;
+        let answer = match sent {
             Ok(answer) => answer,
-            Err(error) => return unanswered(&shared, &error, call.dialect, &note),
+            Err(error) => {
+                visit.shared.tell(&Event::failure(error.to_string()));
+                return (finish(answers::unanswered(&error, Some(call.dialect)), &note), note);
+            }
         };
         let (parts, incoming) = answer.into_parts();
         let beginning = match &ours {
@@ -62,26 +81,24 @@ pub(super) async fn make(shared: Arc<Shared>, upstream: Upstream, call: Call) ->
         let (bytes, text) = match beginning {
             Beginning::Passes(incoming, first) => {
                 let recording = ours.and_then(|ours| Some((Copy::of(&parts.headers, call.dialect)?, ours.turn)));
-                let body = match recording {
-                    Some((copy, turn)) => relay(shared.clone(), first, incoming, copy, turn),
-                    None => Body::new(incoming),
-                };
-                return finish(&shared, parts, body, &note);
+                let body = relay(visit, first, incoming, recording);
+                return (finish(Response::from_parts(parts, body), &note), note);
             }
             Beginning::Failed(bytes, text) => (bytes, text),
         };
-        match again(&shared, ours.as_ref(), &mut note, (parts.status, &text), call.dialect).await {
+        match again(&visit, ours.as_ref(), &mut note, (parts.status, &text), call.dialect).await {
             Some(retry) => body = retry.into(),
             None => {
-                shared.metrics.refused();
-                return finish(&shared, parts, Body::from(bytes), &note);
+                visit.shared.metrics.refused();
+                return (finish(Response::from_parts(parts, Body::from(bytes)), &note), note);
             }
         }
     }
 }
 
 /// Finds the line of a call and makes its window. Returns the body to send.
-async fn prepare(shared: &Shared, call: &Call) -> (Option<Ours>, Note, Bytes) {
+async fn prepare(visit: &Visit, call: &Call) -> (Option<Ours>, Note, Bytes) {
+    let Visit { shared, caller, .. } = visit;
     let pass = |why| (None, Note::passed(why), call.body.clone());
     if call.head.headers.contains_key(header::CONTENT_ENCODING) {
         return pass("the body is encoded");
@@ -99,52 +116,57 @@ async fn prepare(shared: &Shared, call: &Call) -> (Option<Ours>, Note, Bytes) {
     if is_agent && !kind::has_tools(&request) {
         return pass("a call beside the conversation");
     }
-    let account = shared.account(headers::credential(&call.head.headers));
-    let Some(scope) = Scope::of(&identity, account.as_deref(), call.dialect, request.messages()) else {
+    let Some(scope) = Scope::of(&identity, caller, call.dialect, request.messages()) else {
         return pass("no message of a user");
     };
     let ask = Ask::new(request.messages(), kind::tool_names(&request), Scope::is_named(&identity));
     let retries = headers::text(&call.head.headers, "x-stainless-retry-count").and_then(|count| count.parse().ok());
     let ask = ask.again(retries.is_some_and(|count: u32| count > 0));
-    let Ok(turn) = shared.lines.find(&shared.windows.store, &scope, ask).await else {
+    let failed = |what: &dyn Display| {
         shared.metrics.store_failed();
-        return pass("the store failed");
+        shared.tell(&Event::failure(what.to_string()));
+        pass("the store failed")
     };
-    let mut note = Note { session: Some(turn.line.name.to_string()), how: Some(turn.how), ..Note::default() };
+    let windows = match visit.windows() {
+        Ok(windows) => windows,
+        Err(error) => return failed(&error),
+    };
+    let turn = match windows.line(&shared.lines, &scope, ask).await {
+        Ok(turn) => turn,
+        Err(error) => return failed(&error),
+    };
+    let mut note = Note { session: Some(turn.line.name.to_string()), line: Some(turn.how), ..Note::default() };
     let model = call.model.as_deref().or(request.model()).map(str::to_owned);
-    match shared.windows.of(&turn, &request, model.as_deref()).await {
+    match windows.of(&turn, &request, model.as_deref()).await {
         Ok(sending) => {
             sending.tell(&mut note);
             shared.metrics.window(sending.cut.is_some());
             let body = sending.body.map_or_else(|| call.body.clone(), Bytes::from);
             (Some(Ours { request, turn }), note, body)
         }
-        Err(error) => {
-            shared.metrics.store_failed();
-            shared.tell(&format!("no window for {}: {error}", turn.line.name));
-            pass("the window failed")
-        }
+        Err(error) => failed(&format_args!("there is no window for {}: {error}", turn.line.name)),
     }
 }
 
 /// Returns the body for another try, if there is one: a smaller window if it was too long, or a repaired history.
 async fn again(
-    shared: &Shared,
+    visit: &Visit,
     ours: Option<&Ours>,
     note: &mut Note,
     (status, text): (StatusCode, &str),
     dialect: Dialect,
 ) -> Option<String> {
     let Ours { request, turn } = ours?;
+    let windows = visit.windows().ok()?;
     let sending = match dialect.provider_error(Some(status.as_u16()), text) {
         ProviderError::TooLong(cause) if note.overflows < TRIES => {
             note.overflows += 1;
-            shared.metrics.overflow();
-            shared.windows.smaller(turn, request, cause).await.ok()?
+            visit.shared.metrics.overflow();
+            windows.smaller(turn, request, cause).await.ok()?
         }
         ProviderError::Malformed { .. } if !note.repaired => {
             note.repaired = true;
-            let sending = shared.windows.repaired(turn, request).await.ok()?;
+            let sending = windows.repaired(turn, request).await.ok()?;
             // If there is nothing to repair, the answer would be the same.
             let findings = |body: &str| {
                 Request::decode(body, Some(dialect)).map(|request| dialect.check(&request).len()).unwrap_or(usize::MAX)
@@ -217,11 +239,10 @@ async fn read_error(parts: &response::Parts, incoming: Incoming) -> (Bytes, Stri
 }
 
 /// Adds the note to an answer, and removes what belongs to the connection that it came over.
-fn finish(shared: &Shared, mut parts: response::Parts, body: Body, note: &Note) -> Response<Body> {
-    to_pass_back(&mut parts.headers);
-    note.write(&mut parts.headers);
-    shared.metrics.answered(parts.status);
-    Response::from_parts(parts, body)
+fn finish(mut answer: Response<Body>, note: &Note) -> Response<Body> {
+    to_pass_back(answer.headers_mut());
+    note.write(answer.headers_mut());
+    answer
 }
 
 /// Removes what ends with the upstream's connection.
@@ -229,12 +250,4 @@ pub(super) fn to_pass_back(headers: &mut HeaderMap) {
     for name in ["connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade", "trailer"] {
         headers.remove(name);
     }
-}
-
-fn unanswered(shared: &Shared, error: &Unanswered, dialect: Dialect, note: &Note) -> Response<Body> {
-    shared.tell(&format!("{error}"));
-    let mut response = answers::unanswered(error, Some(dialect));
-    note.write(response.headers_mut());
-    shared.metrics.answered(response.status());
-    response
 }

@@ -8,6 +8,13 @@ pub(super) const OWN: &str = "x-lookback-";
 
 /// Names a session. A request with it belongs to that session.
 pub(super) const SESSION: &str = "x-lookback-session";
+/// Has a key of the gateway.
+pub(super) const KEY: &str = "x-lookback-key";
+/// Names one of the upstreams that the configuration has.
+pub(super) const UPSTREAM: &str = "x-lookback-upstream";
+
+/// Headers in which clients send the keys of providers.
+pub(super) const CREDENTIALS: [&str; 4] = ["authorization", "x-api-key", "x-goog-api-key", "api-key"];
 
 /// Headers of one connection, which end with it.
 const OF_CONNECTION: [&str; 8] = [
@@ -55,10 +62,11 @@ pub(super) fn is_upgrade(headers: &HeaderMap) -> bool {
         && lists.flat_map(|list| list.split(',')).any(|name| name.trim().eq_ignore_ascii_case("upgrade"))
 }
 
-/// Returns what proves who asks: the first header with a key. It is only ever hashed.
-pub(super) fn credential(headers: &HeaderMap) -> &[u8] {
-    let names = ["authorization", "x-api-key", "x-goog-api-key", "api-key"];
-    names.into_iter().find_map(|name| headers.get(name)).map(|value| value.as_bytes()).unwrap_or_default()
+/// Returns what proves who asks: the first header with a key, or the key in the query. It is only ever hashed.
+pub(super) fn credential<'a>(headers: &'a HeaderMap, query: Option<&'a str>) -> &'a [u8] {
+    let in_header = CREDENTIALS.into_iter().find_map(|name| headers.get(name)).map(|value| value.as_bytes());
+    let in_query = || query?.split('&').find_map(|pair| pair.strip_prefix("key=")).map(str::as_bytes);
+    in_header.or_else(in_query).unwrap_or_default()
 }
 
 #[cfg(test)]

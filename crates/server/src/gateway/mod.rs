@@ -4,13 +4,18 @@
 //! the bytes that came. Past them, it is sent with the session's window. Whatever else comes passes through.
 
 mod answers;
+mod caller;
 mod client;
+mod config;
 mod copy;
 mod endpoint;
+mod event;
 mod exchange;
 mod headers;
 mod identity;
+mod keys;
 mod kind;
+mod limits;
 mod lines;
 mod metrics;
 mod note;
@@ -18,9 +23,10 @@ mod relay;
 mod upstream;
 mod window;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use axum::Router;
@@ -28,26 +34,28 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, Response, StatusCode, header};
 use axum::routing::get;
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use lookback::store::IntoStore;
-use lookback::{Dialect, Policy, Store};
-use ring::hmac;
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Limited};
+use lookback::store::{IntoStore, Tenant};
+use lookback::{Policy, Store, StoreError};
+use serde::Deserialize;
+use tokio::time::timeout;
 
+use self::caller::Caller;
 use self::client::{Client, Head};
+pub use self::config::{BadConfig, Config, Limits, Timeouts, Tls};
 use self::endpoint::Endpoint;
+pub use self::event::Event;
+pub use self::keys::{Key, NoRandom};
+use self::limits::Clients;
+pub use self::lines::How;
 use self::lines::Lines;
 use self::metrics::Metrics;
-use self::upstream::Upstreams;
+pub use self::note::{Cut, Note};
+use self::upstream::Route;
 pub use self::upstream::{BadUpstream, Upstream};
 use self::window::Windows;
-use crate::serving::{ConnectionLimits, ServeError, asked_to_stop, bind, listen, wide_runtime};
-
-/// The most bytes of a request's body: 64 MiB.
-const MOST_BYTES: usize = 64 << 20;
-/// The time limit until an upstream begins to answer. Models may think for long before that.
-const PATIENCE: Duration = Duration::from_secs(600);
-/// The time that open answers have to finish when the process is asked to stop.
-const GRACE: Duration = Duration::from_secs(30);
+use crate::serving::{ConnectionLimits, ServeError, asked_to_reload, asked_to_stop, bind, listen, wide_runtime};
 
 /// A gateway, ready to serve.
 ///
@@ -62,29 +70,66 @@ const GRACE: Duration = Duration::from_secs(30);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Gateway {
-    upstreams: Upstreams,
     store: Arc<dyn Store>,
+    config: Config,
     policy: Policy,
-    told: Arc<dyn Fn(&str) + Send + Sync>,
+    reload: Option<Reload>,
+    told: Arc<dyn Fn(&Event) + Send + Sync>,
 }
+
+/// Reads the configuration again. `None` if it cannot be used.
+type Reload = Box<dyn Fn() -> Option<(Config, Policy)> + Send + Sync>;
 
 /// What all requests share.
 struct Shared {
-    upstreams: Upstreams,
-    client: Client,
-    windows: Windows,
+    store: Arc<dyn Store>,
+    /// The stores of the tenants, once they were used.
+    stores: Mutex<HashMap<Tenant, Arc<dyn Store>>>,
+    /// What may change while the gateway serves.
+    current: RwLock<Arc<Current>>,
     lines: Lines,
+    clients: Arc<Clients>,
     metrics: Metrics,
-    told: Arc<dyn Fn(&str) + Send + Sync>,
+    told: Arc<dyn Fn(&Event) + Send + Sync>,
+}
+
+/// A configuration in use.
+struct Current {
+    config: Config,
+    policy: Policy,
+    client: Client,
+}
+
+/// A request, with all that it needs of the gateway. Whatever changes meanwhile, it is served as it was let in.
+#[derive(Clone)]
+struct Visit {
+    shared: Arc<Shared>,
+    current: Arc<Current>,
+    caller: Arc<Caller>,
+}
+
+impl Visit {
+    /// Returns how windows are made for the caller.
+    ///
+    /// # Errors
+    /// Returns an error if the store of the tenant cannot be opened.
+    fn windows(&self) -> Result<Windows<'_>, StoreError> {
+        let store = match &self.caller.tenant {
+            Some(tenant) => self.shared.store_of(tenant)?,
+            None => self.shared.store.clone(),
+        };
+        Ok(Windows { store, policy: &self.current.policy, patience: self.current.config.timeouts.store })
+    }
 }
 
 impl Gateway {
     /// Creates a gateway that keeps its sessions in a store. It has no upstream yet.
     pub fn new(store: impl IntoStore) -> Gateway {
         Gateway {
-            upstreams: Upstreams::default(),
             store: store.into_store(),
+            config: Config::default(),
             policy: Gateway::policy(),
+            reload: None,
             told: Arc::new(|_| {}),
         }
     }
@@ -111,10 +156,17 @@ impl Gateway {
         }
     }
 
+    /// Sets the configuration. Its `store` and `policy` are texts that whoever calls this has to read; see
+    /// [`Gateway::new`] and [`Gateway::with_policy`].
+    #[must_use]
+    pub fn with_config(self, config: Config) -> Gateway {
+        Gateway { config, ..self }
+    }
+
     /// Adds an upstream. A request goes to the first one that takes its dialect.
     #[must_use]
     pub fn with_upstream(mut self, upstream: Upstream) -> Gateway {
-        self.upstreams.0.push(upstream);
+        self.config.upstreams.push(upstream);
         self
     }
 
@@ -124,9 +176,18 @@ impl Gateway {
         Gateway { policy, ..self }
     }
 
-    /// Sets what is told in words, for a log: failures that do not keep a request from passing. No contents are told.
+    /// Sets how the configuration is read again when the process gets the signal `SIGHUP`. If `None` is returned, the
+    /// gateway goes on with what it has.
+    ///
+    /// The address, the number of connections and TLS do not change before the next start.
     #[must_use]
-    pub fn with_log(self, told: impl Fn(&str) + Send + Sync + 'static) -> Gateway {
+    pub fn with_reload(self, reload: impl Fn() -> Option<(Config, Policy)> + Send + Sync + 'static) -> Gateway {
+        Gateway { reload: Some(Box::new(reload)), ..self }
+    }
+
+    /// Sets what is told of each model call and each failure, for a log.
+    #[must_use]
+    pub fn with_log(self, told: impl Fn(&Event) + Send + Sync + 'static) -> Gateway {
         Gateway { told: Arc::new(told), ..self }
     }
 
@@ -135,67 +196,127 @@ impl Gateway {
     /// Calls `ready` with the address, including the port that the system picked, when the gateway listens.
     ///
     /// # Errors
-    /// Returns an error if the gateway cannot listen on the address, or if the system provides no threads or signals.
+    /// Returns an error if the configuration cannot be used, if the gateway cannot listen on the address, or if the
+    /// system provides no threads or signals.
     pub fn serve(self, address: SocketAddr, ready: impl FnOnce(SocketAddr)) -> Result<(), ServeError> {
+        self.config.check()?;
+        let tls = self.config.tls.as_ref().map(crate::serving::acceptor).transpose()?;
         let runtime = wide_runtime()?;
         let served = runtime.block_on(async {
             let (listener, bound) = bind(address).await?;
-            let stop = asked_to_stop()?;
-            let router = self.router();
+            let (stop, mut again) = (asked_to_stop()?, asked_to_reload()?);
+            let (shared, reload, limits, grace) = self.parts();
             ready(bound);
-            let limits = ConnectionLimits { connections: 4096, head: Duration::from_secs(75), request: PATIENCE };
-            listen(listener, router, limits, GRACE, stop).await;
+            let reloading = {
+                let shared = shared.clone();
+                async move {
+                    while again.recv().await.is_some() {
+                        if let Some((config, policy)) = reload.as_ref().and_then(|reload| reload()) {
+                            shared.renew(config, policy);
+                        }
+                    }
+                }
+            };
+            let reloading = tokio::spawn(reloading);
+            listen(listener, tls, router(shared), limits, grace, stop).await;
+            reloading.abort();
             Ok(())
         });
         runtime.shutdown_background();
         served
     }
 
-    /// Returns the service, to serve it in another way.
-    fn router(self) -> Router {
-        let Gateway { upstreams, store, policy, told } = self;
-        let windows = Windows { store, policy };
-        let (lines, metrics) = (Lines::default(), Metrics::default());
-        let shared = Arc::new(Shared { upstreams, client: Client::new(PATIENCE), windows, lines, metrics, told });
-        let plain = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
-        let metrics = move |State(shared): State<Arc<Shared>>| async move { (plain, shared.metrics.text()) };
-        Router::new()
-            .route("/healthz", get(|| async { "ok\n" }))
-            .route("/readyz", get(|| async { "ok\n" }))
-            .route("/metrics", get(metrics))
-            .fallback(handle)
-            .with_state(shared)
+    fn parts(self) -> (Arc<Shared>, Option<Reload>, ConnectionLimits, Duration) {
+        let Gateway { store, config, policy, reload, told } = self;
+        let limits = ConnectionLimits {
+            connections: config.limits.connections,
+            head: config.timeouts.head,
+            request: config.timeouts.pause,
+        };
+        let grace = config.timeouts.stop;
+        let shared = Shared {
+            store,
+            stores: Mutex::default(),
+            current: RwLock::new(Arc::new(Current::new(config, policy))),
+            lines: Lines::default(),
+            clients: Arc::default(),
+            metrics: Metrics::default(),
+            told,
+        };
+        (Arc::new(shared), reload, limits, grace)
+    }
+}
+
+/// Returns the service.
+fn router(shared: Arc<Shared>) -> Router {
+    let plain = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
+    let metrics = move |State(shared): State<Arc<Shared>>| async move { (plain, shared.metrics.text()) };
+    Router::new()
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(is_ready))
+        .route("/metrics", get(metrics))
+        .fallback(handle)
+        .with_state(shared)
+}
+
+/// Tells that requests are served, and whether they are recorded: with the store down, they pass.
+async fn is_ready(State(shared): State<Arc<Shared>>) -> &'static str {
+    let patience = shared.current().config.timeouts.store;
+    // A name that no session has.
+    let asked = async { shared.store.list("\u{1}").await };
+    match timeout(patience, asked).await {
+        Ok(Ok(_)) => "ready\n",
+        Ok(Err(_)) | Err(_) => "ready, but the store does not answer: requests pass as they come\n",
     }
 }
 
 impl fmt::Debug for Gateway {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Gateway").field("upstreams", &self.upstreams).finish_non_exhaustive()
+        f.debug_struct("Gateway").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl Current {
+    fn new(config: Config, policy: Policy) -> Current {
+        let client = Client::new(&config.timeouts);
+        Current { config, policy, client }
     }
 }
 
 impl Shared {
-    /// Returns a name for the account that a credential belongs to; `None` if there is no credential. The credential
-    /// cannot be found from it.
-    fn account(&self, credential: &[u8]) -> Option<String> {
-        if credential.is_empty() {
-            return None;
-        }
-        let key = hmac::Key::new(hmac::HMAC_SHA256, b"lookback gateway account");
-        let tag = hmac::sign(&key, credential);
-        let (begin, _) = tag.as_ref().split_at_checked(4)?;
-        Some(begin.iter().map(|byte| format!("{byte:02x}")).collect())
+    fn current(&self) -> Arc<Current> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn tell(&self, words: &str) {
-        (self.told)(words);
+    /// Uses another configuration from now on.
+    fn renew(&self, config: Config, policy: Policy) {
+        match config.check() {
+            Ok(()) => {
+                *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(Current::new(config, policy));
+                self.tell(&Event::Reloaded);
+            }
+            Err(error) => self.tell(&Event::failure(format!("the changed configuration is not used: {error}"))),
+        }
+    }
+
+    fn store_of(&self, tenant: &Tenant) -> Result<Arc<dyn Store>, StoreError> {
+        let mut stores = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(store) = stores.get(tenant) {
+            return Ok(store.clone());
+        }
+        let store = self.store.scoped(tenant)?;
+        stores.insert(tenant.clone(), store.clone());
+        Ok(store)
+    }
+
+    fn tell(&self, event: &Event) {
+        (self.told)(event);
     }
 }
 
 /// Answers a request: makes a model call, or passes it through.
 async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
-    let (parts, body) = request.into_parts();
-    let path_and_query = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+    let (mut parts, body) = request.into_parts();
     if headers::is_upgrade(&parts.headers) {
         let mut response = answers::error(StatusCode::UPGRADE_REQUIRED, "this gateway speaks HTTP only", None);
         response.headers_mut().insert(header::UPGRADE, HeaderValue::from_static("HTTP/1.1"));
@@ -204,49 +325,116 @@ async fn handle(State(shared): State<Arc<Shared>>, request: Request) -> Response
     if parts.method == Method::HEAD && parts.uri.path() == "/" {
         return Response::new(Body::empty());
     }
-    let endpoint = Endpoint::of(&parts.method, parts.uri.path());
-    let dialect = match &endpoint {
-        Endpoint::Call { dialect, .. } => Some(*dialect),
-        Endpoint::Other(dialect) => *dialect,
+    let current = shared.current();
+    let path_and_query = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+    let caller = match Caller::admit(&shared, &current, &mut parts.headers, parts.uri.query()) {
+        Ok(caller) => Arc::new(caller),
+        Err(refused) => {
+            let dialect = Endpoint::of(&parts.method, parts.uri.path()).dialect();
+            return refused.answer(dialect.or_else(|| headers::dialect(&parts.headers)));
+        }
     };
-    let Some(upstream) = shared.upstreams.of(dialect, &parts.headers).cloned() else {
-        let asked = dialect.map_or("this path", Dialect::name);
-        return answers::error(StatusCode::NOT_FOUND, &format!("the gateway has no upstream for {asked}"), dialect);
+    let visit = Visit { shared, current, caller };
+    let current = visit.current.clone();
+    let Some(route) = Route::of(&current.config.upstreams, &path_and_query, &parts.headers) else {
+        return answers::error(StatusCode::NOT_FOUND, "the gateway has no upstream of this name", None);
     };
-    let head = Head { method: parts.method, path_and_query, headers: parts.headers };
+    let path = route.path_and_query.split('?').next().unwrap_or_default();
+    let endpoint = Endpoint::of(&parts.method, path);
+    let head = Head { method: parts.method, path_and_query: route.path_and_query.to_owned(), headers: parts.headers };
+    let dialect = endpoint.dialect();
+    let nowhere = || {
+        let asked = dialect.map_or("this path", |dialect| dialect.name());
+        answers::error(StatusCode::NOT_FOUND, &format!("the gateway has no upstream for {asked}"), dialect)
+    };
     match endpoint {
-        Endpoint::Call { dialect, model } => match read(body).await {
-            Ok(body) => exchange::make(shared, upstream, exchange::Call { head, body, dialect, model }).await,
-            Err(status) => answers::error(status, "the body could not be read", Some(dialect)),
+        Endpoint::Call { dialect, model } => {
+            let body = match read(body, &current.config).await {
+                Ok(body) => body,
+                Err(unread) => return answers::error(unread.status(), &unread.to_string(), Some(dialect)),
+            };
+            let asked = model.clone().or_else(|| model_of(&body).filter(|_| route.needs_model()));
+            let Some(upstream) = route.upstream(Some(dialect), asked.as_deref(), &head.headers) else {
+                return nowhere();
+            };
+            exchange::make(visit, upstream, exchange::Call { head, body, dialect, model }).await
+        }
+        Endpoint::Other(dialect) => match route.upstream(dialect, None, &head.headers) {
+            Some(upstream) => pass(visit, upstream, &head, body, dialect).await,
+            None => nowhere(),
         },
-        Endpoint::Other(dialect) => pass(&shared, &upstream, &head, body, dialect).await,
+    }
+}
+
+/// Why the body of a request was not read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+enum Unread {
+    #[error("the body of the request has more bytes than this gateway takes")]
+    Length,
+    #[error("the JSON of the request is nested deeper than this gateway takes")]
+    Nesting,
+    #[error("the body of the request did not come in time")]
+    Late,
+    #[error("the body of the request did not come whole")]
+    Cut,
+}
+
+impl Unread {
+    /// Returns the status of the answer. Clients take 413 for a conversation that is too long, and compact it.
+    fn status(self) -> StatusCode {
+        match self {
+            Unread::Length | Unread::Nesting | Unread::Cut => StatusCode::BAD_REQUEST,
+            Unread::Late => StatusCode::REQUEST_TIMEOUT,
+        }
     }
 }
 
 /// Reads the body of a request.
-async fn read(body: Body) -> Result<bytes::Bytes, StatusCode> {
-    let read = Limited::new(body, MOST_BYTES).collect().await;
-    let fault = |error: Box<dyn std::error::Error + Send + Sync>| match error.is::<LengthLimitError>() {
-        true => StatusCode::INSUFFICIENT_STORAGE,
-        false => StatusCode::BAD_REQUEST,
+async fn read(mut body: Body, config: &Config) -> Result<Bytes, Unread> {
+    let mut pieces: Vec<Bytes> = Vec::new();
+    let mut length = 0_usize;
+    while let Some(frame) = timeout(config.timeouts.body, body.frame()).await.map_err(|_| Unread::Late)? {
+        let Ok(data) = frame.map_err(|_| Unread::Cut)?.into_data() else { continue };
+        length = length.saturating_add(data.len());
+        if length > config.limits.body {
+            return Err(Unread::Length);
+        }
+        pieces.push(data);
+    }
+    let body = match pieces.len() {
+        1 => pieces.pop().unwrap_or_default(),
+        _ => pieces.concat().into(),
     };
-    Ok(read.map_err(fault)?.to_bytes())
+    if config.limits.nesting.is_some_and(|most| limits::nesting(&body) > most) {
+        return Err(Unread::Nesting);
+    }
+    Ok(body)
+}
+
+/// Returns the model that a body names.
+fn model_of(body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Asked {
+        model: Option<String>,
+    }
+    serde_json::from_slice::<Asked>(body).ok()?.model
 }
 
 /// Passes a request through that is not a model call.
 async fn pass(
-    shared: &Shared,
+    visit: Visit,
     upstream: &Upstream,
     head: &Head,
     body: Body,
-    dialect: Option<Dialect>,
+    dialect: Option<lookback::Dialect>,
 ) -> Response<Body> {
-    match shared.client.send(upstream, head, body).await {
+    let body = Body::new(Limited::new(body, visit.current.config.limits.body));
+    match visit.current.client.send(upstream, dialect, head, body).await {
         Ok(answer) => {
             let (mut parts, incoming) = answer.into_parts();
             exchange::to_pass_back(&mut parts.headers);
-            shared.metrics.answered(parts.status);
-            Response::from_parts(parts, Body::new(incoming))
+            visit.shared.metrics.answered(parts.status);
+            Response::from_parts(parts, relay::relay(visit, Vec::new(), incoming, None))
         }
         Err(error) => answers::unanswered(&error, dialect),
     }

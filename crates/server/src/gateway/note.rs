@@ -1,25 +1,52 @@
-//! What the gateway did with a request, told in headers of its answer.
+//! What the gateway did with a request, told in headers of its answer and in the log.
 
-use axum::http::{HeaderMap, HeaderValue};
+use std::fmt;
 
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use serde::Serialize;
+
+use super::headers;
 use super::lines::How;
 
-/// What the gateway did with a request.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Note {
+/// What a gateway did with a request.
+#[derive(Debug, Clone, Default, Serialize)]
+#[non_exhaustive]
+pub struct Note {
     /// The session that the request belongs to.
-    pub(super) session: Option<String>,
-    pub(super) how: Option<How>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// How it relates to the session: `new`, `continued`, `edited` or `rewritten`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub line: Option<How>,
     /// The tokens of the window, by Lookback's count.
-    pub(super) tokens: Option<u64>,
-    /// The messages that were sent, and those of the whole conversation, if the window was cut.
-    pub(super) cut: Option<(u64, u64)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub window: Option<u64>,
+    /// What was left out, if anything was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Cut>,
     /// Why the request passed as it came.
-    pub(super) passed: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub passed: Option<&'static str>,
     /// How often the window was made smaller because the upstream refused it as too long.
-    pub(super) overflows: u32,
+    pub overflows: u32,
     /// Whether a history that the upstream refused was sent repaired.
-    pub(super) repaired: bool,
+    pub repaired: bool,
+}
+
+/// What a window leaves out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Cut {
+    /// The messages that were sent.
+    pub sent: u64,
+    /// The messages of the conversation.
+    pub of: u64,
+}
+
+impl fmt::Display for Cut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} messages sent", self.sent, self.of)
+    }
 }
 
 impl Note {
@@ -28,27 +55,34 @@ impl Note {
         Note { passed: Some(why), ..Note::default() }
     }
 
+    /// Returns what there is to tell, as names and values.
+    fn told(&self) -> impl Iterator<Item = (&'static str, String)> {
+        let told = [
+            // A name may have characters that no header has.
+            ("session", self.session.as_ref().map(|name| name.escape_default().to_string())),
+            ("line", self.line.map(|how| how.to_string())),
+            ("window", self.window.map(|tokens| format!("{tokens} tokens"))),
+            ("cut", self.cut.map(|cut| cut.to_string())),
+            ("passed", self.passed.map(str::to_owned)),
+            ("overflows", (self.overflows > 0).then(|| self.overflows.to_string())),
+            ("repaired", self.repaired.then(|| "yes".to_owned())),
+        ];
+        told.into_iter().filter_map(|(name, value)| Some((name, value?)))
+    }
+
     /// Adds the note to the headers of an answer.
-    pub(super) fn write(&self, headers: &mut HeaderMap) {
-        let mut add = |name: &'static str, value: Option<String>| {
-            if let Some(value) = value.and_then(|value| HeaderValue::try_from(value).ok()) {
-                headers.insert(name, value);
+    pub(super) fn write(&self, answer: &mut HeaderMap) {
+        for (name, value) in self.told() {
+            let name = HeaderName::try_from(format!("{}{name}", headers::OWN));
+            if let (Ok(name), Ok(value)) = (name, HeaderValue::try_from(value)) {
+                answer.insert(name, value);
             }
-        };
-        let how = |how: How| match how {
-            How::New => "new",
-            How::Continued => "continued",
-            How::Edited => "edited",
-            How::Rewritten => "rewritten",
-        };
-        // A name may have characters that no header has.
-        let session = self.session.as_ref().map(|name| name.escape_default().to_string());
-        add("x-lookback-session", session);
-        add("x-lookback-line", self.how.map(|known| how(known).to_owned()));
-        add("x-lookback-window", self.tokens.map(|tokens| format!("{tokens} tokens")));
-        add("x-lookback-cut", self.cut.map(|(sent, of)| format!("{sent} of {of} messages sent")));
-        add("x-lookback-passed", self.passed.map(str::to_owned));
-        add("x-lookback-overflows", (self.overflows > 0).then(|| self.overflows.to_string()));
-        add("x-lookback-repaired", self.repaired.then(|| "yes".to_owned()));
+        }
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.told().try_for_each(|(name, value)| write!(f, "; {name}: {value}"))
     }
 }

@@ -1,7 +1,6 @@
 //! An answer on its way to the client: it passes as bytes, and is recorded before the client has all of it.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use axum::body::Body;
@@ -9,60 +8,82 @@ use bytes::Bytes;
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as HttpBody, Frame, Incoming};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::time::timeout;
 
-use super::Shared;
+use super::Visit;
 use super::copy::Copy;
+use super::event::Event;
 use super::lines::Turn;
 
 /// The most frames that wait for a slow client. Then the upstream waits, too.
 const WAITING: usize = 4;
 
-/// Passes an answer on while a copy of it is read, and records the copy.
-pub(super) fn relay(shared: Arc<Shared>, first: Vec<Bytes>, incoming: Incoming, copy: Copy, turn: Turn) -> Body {
+/// Why the rest of an answer does not come.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Broken {
+    #[error(transparent)]
+    Connection(#[from] hyper::Error),
+    #[error("the upstream stopped in the middle of its answer")]
+    Late,
+}
+
+/// An answer that is recorded: its copy, and its turn.
+type Recording = (Copy, Turn);
+
+/// Passes an answer on. If it is recorded, a copy of it is read meanwhile.
+pub(super) fn relay(visit: Visit, first: Vec<Bytes>, incoming: Incoming, recording: Option<Recording>) -> Body {
     let (sender, receiver) = channel(WAITING);
-    tokio::spawn(pass(shared, first, incoming, (copy, turn), sender));
+    tokio::spawn(pass(visit, first, incoming, recording, sender));
     Body::new(Relayed(receiver))
 }
 
 async fn pass(
-    shared: Arc<Shared>,
+    visit: Visit,
     first: Vec<Bytes>,
     mut incoming: Incoming,
-    (mut copy, turn): (Copy, Turn),
-    sender: Sender<Result<Frame<Bytes>, hyper::Error>>,
+    mut recording: Option<Recording>,
+    sender: Sender<Result<Frame<Bytes>, Broken>>,
 ) {
-    let mut turn = Some(turn);
     // What a client can only use whole waits until it is recorded.
     let mut held = Vec::new();
-    let is_stream = copy.is_stream();
+    let holds = recording.as_ref().is_some_and(|(copy, _)| !copy.is_stream());
     for data in first {
-        copy.read(&data);
+        recording.iter_mut().for_each(|(copy, _)| copy.read(&data));
         if sender.send(Ok(Frame::data(data))).await.is_err() {
             return;
         }
     }
+    let pause = visit.current.config.timeouts.pause;
     loop {
         let frame = tokio::select! {
-            frame = incoming.frame() => frame,
+            frame = timeout(pause, incoming.frame()) => frame,
             // The client has gone, so nobody needs the rest.
             () = sender.closed() => return,
         };
-        let Some(frame) = frame else { break };
-        if let Ok(Some(data)) = frame.as_ref().map(Frame::data_ref) {
+        let frame = match frame {
+            Ok(None) => break,
+            Ok(Some(frame)) => frame.map_err(Broken::from),
+            Err(_) => Err(Broken::Late),
+        };
+        let is_broken = frame.is_err();
+        if let (Some((copy, _)), Ok(Some(data))) = (&mut recording, frame.as_ref().map(Frame::data_ref)) {
             copy.read(data);
         }
-        if copy.is_complete() {
-            record(&shared, &copy, turn.take()).await;
+        if let Some((copy, turn)) = recording.take_if(|(copy, _)| copy.is_complete()) {
+            record(&visit, &copy, turn).await;
         }
-        if is_stream {
-            if sender.send(frame).await.is_err() {
-                return;
-            }
-        } else {
+        if holds {
             held.push(frame);
+        } else if sender.send(frame).await.is_err() {
+            return;
+        }
+        if is_broken {
+            break;
         }
     }
-    record(&shared, &copy, turn.take()).await;
+    if let Some((copy, turn)) = recording {
+        record(&visit, &copy, turn).await;
+    }
     for frame in held {
         if sender.send(frame).await.is_err() {
             return;
@@ -71,25 +92,27 @@ async fn pass(
 }
 
 /// Records an answer if it came whole. The client gets it in any case.
-async fn record(shared: &Shared, copy: &Copy, turn: Option<Turn>) {
-    let (Some(mut turn), Some(response)) = (turn, copy.response()) else { return };
-    if let Err(error) = shared.windows.answered(&mut turn, response).await {
-        shared.metrics.store_failed();
-        shared.tell(&format!("the answer of {} was not recorded: {error}", turn.line.name));
+async fn record(visit: &Visit, copy: &Copy, mut turn: Turn) {
+    let Some(response) = copy.response() else { return };
+    let recorded = match visit.windows() {
+        Ok(windows) => windows.answered(&mut turn, response).await,
+        Err(error) => Err(error.into()),
+    };
+    if let Err(error) = recorded {
+        visit.shared.metrics.store_failed();
+        let what = format!("the answer of {} was not recorded: {error}", turn.line.name);
+        visit.shared.tell(&Event::failure(what));
     }
 }
 
 /// The body that the client reads.
-struct Relayed(Receiver<Result<Frame<Bytes>, hyper::Error>>);
+struct Relayed(Receiver<Result<Frame<Bytes>, Broken>>);
 
 impl HttpBody for Relayed {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = Broken;
 
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
         self.0.poll_recv(context)
     }
 }

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use axum::http::{HeaderMap, Uri};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Uri};
 use lookback::Dialect;
+use serde::{Deserialize, Deserializer};
 
 use super::headers;
 
@@ -19,9 +20,30 @@ use super::headers;
 /// assert!("api.anthropic.com".parse::<Upstream>().is_err());
 /// # Ok::<(), lookback_server::gateway::BadUpstream>(())
 /// ```
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Upstream {
+    #[serde(rename = "url", deserialize_with = "base")]
+    base: Base,
+    #[serde(default, deserialize_with = "dialect")]
     dialect: Option<Dialect>,
+    /// What the header `x-lookback-upstream` calls it.
+    #[serde(default)]
+    name: Option<String>,
+    /// The beginning of the paths of its requests, which is not passed on.
+    #[serde(default, deserialize_with = "prefix")]
+    path: Option<String>,
+    /// Its models, with `*` for any text; if there are none, it takes all.
+    #[serde(default)]
+    models: Vec<String>,
+    /// Its key, for clients that have a key of the gateway.
+    #[serde(default, rename = "key-env", deserialize_with = "secret")]
+    key: Option<HeaderValue>,
+}
+
+/// The address of an upstream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Base {
     /// The scheme and the host, without a path.
     origin: String,
     /// The path before that of each request, without a slash at its end.
@@ -51,6 +73,15 @@ impl FromStr for Upstream {
             Some((name, url)) if !name.contains(['/', ':']) => (Some(name.parse().map_err(BadUpstream::Dialect)?), url),
             _ => (None, text),
         };
+        let base = url.parse()?;
+        Ok(Upstream { base, dialect, name: None, path: None, models: Vec::new(), key: None })
+    }
+}
+
+impl FromStr for Base {
+    type Err = BadUpstream;
+
+    fn from_str(url: &str) -> Result<Self, Self::Err> {
         let uri: Uri = url.parse().map_err(|_| BadUpstream::Address)?;
         let scheme = uri.scheme_str().filter(|scheme| matches!(*scheme, "http" | "https"));
         let (Some(scheme), Some(authority)) = (scheme, uri.authority()) else { return Err(BadUpstream::Address) };
@@ -62,19 +93,54 @@ impl FromStr for Upstream {
             return Err(BadUpstream::Part("query"));
         }
         let path = uri.path().trim_end_matches('/').to_owned();
-        Ok(Upstream { dialect, origin: format!("{scheme}://{authority}"), path })
+        Ok(Base { origin: format!("{scheme}://{authority}"), path })
     }
+}
+
+fn base<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Base, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+}
+
+fn dialect<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Dialect>, D::Error> {
+    String::deserialize(deserializer)?.parse().map(Some).map_err(serde::de::Error::custom)
+}
+
+fn prefix<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let path = text.trim_end_matches('/');
+    if !path.starts_with('/') {
+        return Err(serde::de::Error::custom("expected the beginning of a path, such as /anthropic"));
+    }
+    Ok(Some(path.to_owned()))
+}
+
+/// Reads a key from the environment variable that is named.
+fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<HeaderValue>, D::Error> {
+    let wrong = |variable: &str| {
+        serde::de::Error::custom(format!("the environment variable {variable} is not set, or has no key"))
+    };
+    let variable = String::deserialize(deserializer)?;
+    let value = std::env::var(&variable).ok().filter(|value| !value.is_empty()).ok_or_else(|| wrong(&variable))?;
+    let mut value = HeaderValue::try_from(value).map_err(|_| wrong(&variable))?;
+    value.set_sensitive(true);
+    Ok(Some(value))
 }
 
 impl fmt::Display for Upstream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.origin, self.path)
+        write!(f, "{}{}", self.base.origin, self.base.path)
     }
 }
 
 impl fmt::Debug for Upstream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Upstream").field("dialect", &self.dialect).field("url", &self.to_string()).finish()
+        f.debug_struct("Upstream")
+            .field("url", &self.to_string())
+            .field("dialect", &self.dialect)
+            .field("name", &self.name)
+            .field("path", &self.path)
+            .field("models", &self.models)
+            .finish_non_exhaustive()
     }
 }
 
@@ -82,6 +148,36 @@ impl Upstream {
     /// Returns the dialect of the requests that it takes; `None` if it takes all.
     pub fn dialect(&self) -> Option<Dialect> {
         self.dialect
+    }
+
+    /// Returns its name, if it has one.
+    pub(super) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Returns whether it has a key of its own.
+    pub(super) fn has_key(&self) -> bool {
+        self.key.is_some()
+    }
+
+    /// Returns the header with its key, if it has one.
+    pub(super) fn credential(&self, dialect: Option<Dialect>) -> Option<(HeaderName, HeaderValue)> {
+        let key = self.key.as_ref()?;
+        let named = |name| Some((HeaderName::from_static(name), key.clone()));
+        match dialect.or(self.dialect) {
+            Some(Dialect::Anthropic) => named("x-api-key"),
+            Some(Dialect::Gemini) => named("x-goog-api-key"),
+            _ => {
+                let mut bearer = HeaderValue::try_from(format!("Bearer {}", key.to_str().ok()?)).ok()?;
+                bearer.set_sensitive(true);
+                Some((HeaderName::from_static("authorization"), bearer))
+            }
+        }
+    }
+
+    /// Returns whether one of its patterns names the model.
+    fn names(&self, model: &str) -> bool {
+        self.models.iter().any(|pattern| matches(pattern, model))
     }
 
     /// Returns the address of a request there. A beginning of the path that the upstream's address has already, such as
@@ -92,36 +188,89 @@ impl Upstream {
             rest.strip_prefix(path).is_some_and(|after| after.is_empty() || after.starts_with(['/', '?']))
         };
         // The longest end of our path that theirs begins with.
-        let ends = self.path.char_indices().filter(|(_, char)| *char == '/').filter_map(|(at, _)| self.path.get(at..));
+        let ends = self.base.path.char_indices();
+        let ends = ends.filter(|(_, char)| *char == '/').filter_map(|(at, _)| self.base.path.get(at..));
         if let Some(same) = ends.into_iter().find(|end| begins(rest, end)) {
             rest = rest.get(same.len()..).unwrap_or_default();
         }
-        format!("{}{}{rest}", self.origin, self.path).parse()
+        format!("{}{}{rest}", self.base.origin, self.base.path).parse()
     }
 }
 
-/// The upstreams of a gateway, in the order in which they were given.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Upstreams(pub(super) Vec<Upstream>);
+/// Returns whether a pattern, in which `*` stands for any text, is that of a whole text.
+fn matches(pattern: &str, text: &str) -> bool {
+    let Some((begin, rest)) = pattern.split_once('*') else { return pattern == text };
+    let Some(text) = text.strip_prefix(begin) else { return false };
+    (0..=text.len()).filter_map(|at| text.get(at..)).any(|end| matches(rest, end))
+}
 
-impl Upstreams {
-    /// Returns the upstream of a request: the first that takes its dialect, or the first that takes all.
+/// The upstreams that a request may go to, by its path and headers.
+#[derive(Debug)]
+pub(super) struct Route<'a> {
+    upstreams: Vec<&'a Upstream>,
+    /// The path and the query, without the beginning that chose them.
+    pub(super) path_and_query: &'a str,
+}
+
+impl<'a> Route<'a> {
+    /// Returns the route of a request: the upstream that a header names, those whose path it begins with, or those
+    /// without a path. `None` if the header names an upstream that there is not.
+    pub(super) fn of(all: &'a [Upstream], path_and_query: &'a str, headers: &HeaderMap) -> Option<Route<'a>> {
+        let rest = |upstream: &Upstream| {
+            let rest = path_and_query.strip_prefix(upstream.path.as_deref()?)?;
+            (rest.is_empty() || rest.starts_with(['/', '?'])).then_some(rest)
+        };
+        if let Some(name) = headers::text(headers, headers::UPSTREAM) {
+            let named = all.iter().find(|upstream| upstream.name() == Some(name))?;
+            return Some(Route { upstreams: vec![named], path_and_query: rest(named).unwrap_or(path_and_query) });
+        }
+        // The longest path is the most exact one.
+        let path_and_query = all.iter().filter_map(rest).min_by_key(|rest| rest.len()).unwrap_or(path_and_query);
+        let is_there = |upstream: &&Upstream| match rest(upstream) {
+            Some(rest) => rest.len() == path_and_query.len(),
+            None => upstream.path.is_none(),
+        };
+        let by_path = all.iter().any(|upstream| rest(upstream).is_some());
+        let upstreams = all.iter().filter(is_there).filter(|upstream| by_path == rest(upstream).is_some()).collect();
+        Some(Route { upstreams, path_and_query })
+    }
+
+    /// Returns whether the model of a request decides where it goes.
+    pub(super) fn needs_model(&self) -> bool {
+        self.upstreams.iter().any(|upstream| !upstream.models.is_empty())
+    }
+
+    /// Returns the upstream of a request: one with its model, then the first that takes its dialect, or the first that
+    /// takes all.
     ///
     /// If the path does not tell the dialect, the headers may.
-    pub(super) fn of(&self, dialect: Option<Dialect>, headers: &HeaderMap) -> Option<&Upstream> {
+    pub(super) fn upstream(
+        &self,
+        dialect: Option<Dialect>,
+        model: Option<&str>,
+        headers: &HeaderMap,
+    ) -> Option<&'a Upstream> {
         let dialect = dialect.or_else(|| headers::dialect(headers));
-        let takes = |upstream: &&Upstream| match (upstream.dialect, dialect) {
+        let all = self.upstreams.iter().copied();
+        let takes = |upstream: &Upstream| match (upstream.dialect, dialect) {
             (Some(theirs), Some(asked)) => theirs == asked || is_openai(theirs) && is_openai(asked),
-            (Some(_), None) => self.0.len() == 1,
+            (Some(_), None) => self.upstreams.len() == 1,
             (None, _) => false,
         };
-        let exactly = self.0.iter().find(|upstream| upstream.dialect.is_some() && upstream.dialect == dialect);
+        if let Some(model) = model {
+            let named = |upstream: &&Upstream| upstream.names(model) && (takes(upstream) || upstream.dialect.is_none());
+            if let Some(named) = all.clone().find(named) {
+                return Some(named);
+            }
+        }
+        let all = all.filter(|upstream| model.is_none() || upstream.models.is_empty());
+        let exactly = all.clone().find(|upstream| upstream.dialect.is_some() && upstream.dialect == dialect);
         exactly
-            .or_else(|| self.0.iter().find(takes))
-            .or_else(|| self.0.iter().find(|upstream| upstream.dialect.is_none()))
+            .or_else(|| all.clone().find(|upstream| takes(upstream)))
+            .or_else(|| all.clone().find(|upstream| upstream.dialect.is_none()))
             // Requests such as a list of models tell nothing.
-            .or_else(|| self.0.iter().find(|upstream| dialect.is_none() && upstream.dialect.is_some_and(is_openai)))
-            .or_else(|| self.0.first().filter(|_| dialect.is_none()))
+            .or_else(|| all.clone().find(|upstream| dialect.is_none() && upstream.dialect.is_some_and(is_openai)))
+            .or_else(|| all.clone().next().filter(|_| dialect.is_none()))
     }
 }
 
@@ -153,26 +302,68 @@ mod tests {
         }
     }
 
+    /// The upstream that a request goes to, and its path there.
+    fn to(all: &[Upstream], path: &str, headers: &[(&'static str, &str)], model: Option<&str>) -> Option<String> {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.insert(*name, value.parse().unwrap());
+        }
+        let route = Route::of(all, path, &map)?;
+        let dialect = match path.rsplit('/').next().unwrap() {
+            "messages" => Some(Dialect::Anthropic),
+            "responses" => Some(Dialect::OpenAiResponses),
+            "m:generateContent" => Some(Dialect::Gemini),
+            _ => None,
+        };
+        let upstream = route.upstream(dialect, model, &map)?;
+        Some(format!("{upstream} {}", route.path_and_query))
+    }
+
     #[test]
     fn a_request_goes_to_the_upstream_of_its_dialect() {
-        let all = Upstreams(vec![
+        let all = [
             upstream("anthropic=https://a.example"),
             upstream("openai-chat=https://o.example"),
             upstream("https://any.example"),
-        ]);
-        let to = |upstreams: &Upstreams, dialect| {
-            upstreams.of(dialect, &HeaderMap::new()).map(|upstream| upstream.to_string())
-        };
-        assert_eq!(to(&all, Some(Dialect::Anthropic)).unwrap(), "https://a.example");
-        assert_eq!(to(&all, Some(Dialect::OpenAiResponses)).unwrap(), "https://o.example");
-        assert_eq!(to(&all, Some(Dialect::Gemini)).unwrap(), "https://any.example");
-        assert_eq!(to(&all, None).unwrap(), "https://any.example");
-        let one = Upstreams(vec![upstream("anthropic=https://a.example")]);
-        assert_eq!(to(&one, None).unwrap(), "https://a.example");
-        assert_eq!(to(&one, Some(Dialect::Gemini)), None);
-        let mut headers = HeaderMap::new();
-        headers.insert("anthropic-version", "2023-06-01".parse().unwrap());
-        assert_eq!(all.of(None, &headers).unwrap().to_string(), "https://a.example");
+        ];
+        assert_eq!(to(&all, "/messages", &[], None).unwrap(), "https://a.example /messages");
+        assert_eq!(to(&all, "/responses", &[], None).unwrap(), "https://o.example /responses");
+        assert_eq!(to(&all, "/m:generateContent", &[], None).unwrap(), "https://any.example /m:generateContent");
+        assert_eq!(to(&all, "/models", &[], None).unwrap(), "https://any.example /models");
+        let version = [("anthropic-version", "2023-06-01")];
+        assert_eq!(to(&all, "/models", &version, None).unwrap(), "https://a.example /models");
+        let one = [upstream("anthropic=https://a.example")];
+        assert_eq!(to(&one, "/models", &[], None).unwrap(), "https://a.example /models");
+        assert_eq!(to(&one, "/m:generateContent", &[], None), None);
+    }
+
+    #[test]
+    fn a_request_goes_where_its_header_path_or_model_says() {
+        let config = r#"
+            [[upstream]]
+            url = "https://local.example"
+            name = "local"
+            models = ["llama-*", "*-coder"]
+            [[upstream]]
+            url = "https://cloud.example/v1"
+            [[upstream]]
+            url = "https://eu.example"
+            path = "/eu/"
+            name = "eu"
+            [[upstream]]
+            url = "https://eu-a.example"
+            path = "/eu/a"
+        "#;
+        let all = super::super::Config::from_toml(config).unwrap().upstreams;
+        let to = |path: &str, headers: &[(&'static str, &str)], model: Option<&str>| to(&all, path, headers, model);
+        assert_eq!(to("/responses", &[], Some("llama-4")).unwrap(), "https://local.example /responses");
+        assert_eq!(to("/responses", &[], Some("qwen-coder")).unwrap(), "https://local.example /responses");
+        assert_eq!(to("/responses", &[], Some("gpt-5")).unwrap(), "https://cloud.example/v1 /responses");
+        assert_eq!(to("/eu/responses?a=b", &[], Some("llama-4")).unwrap(), "https://eu.example /responses?a=b");
+        assert_eq!(to("/eu/a/responses", &[], None).unwrap(), "https://eu-a.example /responses");
+        assert_eq!(to("/europe/responses", &[], Some("m")).unwrap(), "https://cloud.example/v1 /europe/responses");
+        assert_eq!(to("/responses", &[("x-lookback-upstream", "eu")], None).unwrap(), "https://eu.example /responses");
+        assert_eq!(to("/responses", &[("x-lookback-upstream", "https://evil.example")], None), None);
     }
 
     #[test]

@@ -4,20 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lookback::transcript::Origin;
-use lookback::{Dialect, Error, Policy, Request, Response, Session, Settings, Store, TooLong};
+use lookback::{Dialect, Error, Policy, Request, Response, Session, Settings, Store, StoreError, TooLong};
 use tokio::time::timeout;
 
-use super::lines::Turn;
-use super::note::Note;
-
-/// How long a request waits for the store. Then it passes as it came.
-const PATIENCE: Duration = Duration::from_secs(5);
+use super::lines::{Ask, Lines, Scope, Turn};
+use super::note::{Cut, Note};
 
 /// Why a request has no window.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoWindow {
     #[error(transparent)]
     Session(#[from] Error),
+    #[error(transparent)]
+    Store(#[from] StoreError),
     #[error("the store did not answer in time")]
     Late,
 }
@@ -27,31 +26,38 @@ pub(super) struct Sending {
     /// The body; `None` if it is sent as it came.
     pub(super) body: Option<String>,
     pub(super) tokens: u64,
-    /// The messages that are sent, and those of the conversation, if some are left out.
-    pub(super) cut: Option<(u64, u64)>,
+    /// What is left out, if anything is.
+    pub(super) cut: Option<Cut>,
 }
 
 impl Sending {
     pub(super) fn tell(&self, note: &mut Note) {
-        (note.tokens, note.cut) = (Some(self.tokens), self.cut);
+        (note.window, note.cut) = (Some(self.tokens), self.cut);
     }
 }
 
 /// How windows are made.
-#[derive(Clone)]
-pub(super) struct Windows {
+pub(super) struct Windows<'a> {
     pub(super) store: Arc<dyn Store>,
-    pub(super) policy: Policy,
+    pub(super) policy: &'a Policy,
+    /// How long a request waits for the store. Then it passes as it came.
+    pub(super) patience: Duration,
 }
 
-impl Windows {
+impl Windows<'_> {
+    /// Finds the line of a request.
+    pub(super) async fn line(&self, lines: &Lines, scope: &Scope, ask: Ask) -> Result<Turn, NoWindow> {
+        Ok(timeout(self.patience, lines.find(&self.store, scope, ask)).await.map_err(|_| NoWindow::Late)??)
+    }
+
     /// Takes a request over into the session of its line, and makes the window.
     pub(super) async fn of(&self, turn: &Turn, request: &Request, model: Option<&str>) -> Result<Sending, NoWindow> {
         let made = async {
             let mut session = turn.line.session.lock().await;
             let settings = settings(request.dialect(), model).policy(self.policy.clone());
             let is_same = |session: &Session| {
-                session.settings().model == settings.model && session.settings().dialect == settings.dialect
+                let ours = session.settings();
+                ours.model == settings.model && ours.dialect == settings.dialect && ours.policy == settings.policy
             };
             if !session.as_ref().is_some_and(is_same) {
                 let name = turn.line.name.as_str();
@@ -62,7 +68,7 @@ impl Windows {
             session.sync(request.messages().to_vec()).await?;
             Ok(sending(session, request, false).await?)
         };
-        timeout(PATIENCE, made).await.map_err(|_| NoWindow::Late)?
+        timeout(self.patience, made).await.map_err(|_| NoWindow::Late)?
     }
 
     /// Makes the window smaller, because the upstream refused it as too long.
@@ -73,7 +79,7 @@ impl Windows {
             session.overflow(cause).await?;
             Ok(sending(session, request, true).await?)
         };
-        timeout(PATIENCE, made).await.map_err(|_| NoWindow::Late)?
+        timeout(self.patience, made).await.map_err(|_| NoWindow::Late)?
     }
 
     /// Returns the request repaired, although nothing of it has to be left out.
@@ -83,7 +89,7 @@ impl Windows {
             let Some(session) = session.as_mut() else { return Err(NoWindow::Late) };
             Ok(sending(session, request, true).await?)
         };
-        timeout(PATIENCE, made).await.map_err(|_| NoWindow::Late)?
+        timeout(self.patience, made).await.map_err(|_| NoWindow::Late)?
     }
 
     /// Records what the model answered, and what the provider said that it read.
@@ -99,7 +105,7 @@ impl Windows {
             session.receive(response.message, Origin::Model, now()).await?;
             Ok(())
         };
-        timeout(PATIENCE, recorded).await.map_err(|_| NoWindow::Late)??;
+        timeout(self.patience, recorded).await.map_err(|_| NoWindow::Late)??;
         turn.answered(digest);
         Ok(())
     }
@@ -122,7 +128,7 @@ async fn sending(session: &mut Session, request: &Request, mend: bool) -> Result
     }
     let messages = window.messages()?;
     let kept = view.messages().filter(|item| !item.is_own()).count() as u64;
-    let cut = view.is_cut().then_some((kept, view.history_len()));
+    let cut = view.is_cut().then_some(Cut { sent: kept, of: view.history_len() });
     Ok(Sending { body: Some(request.with_messages(&messages)), tokens, cut })
 }
 

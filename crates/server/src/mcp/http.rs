@@ -70,7 +70,7 @@ pub fn serve(server: Server, door: Door, ready: impl FnOnce(SocketAddr)) -> Resu
             StreamableHttpService::new(move || Ok(server.clone()), Arc::new(NeverSessionManager::default()), config);
         let gate = Gate { token, patience: limits.request };
         let router = Router::new().route_service("/mcp", service).layer(from_fn_with_state(gate, admit));
-        listen(listener, router, limits, GRACE, stop).await;
+        listen(listener, None, router, limits, GRACE, stop).await;
         Ok::<(), ServeError>(())
     });
     runtime.shutdown_background();

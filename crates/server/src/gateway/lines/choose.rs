@@ -1,6 +1,9 @@
 //! Choosing the line that a request goes on with, by what was said.
 
+use std::fmt;
+
 use lookback::{Message, Role};
+use serde::Serialize;
 
 /// The most characters of a message that are remembered, to recognize it after something was appended to it.
 const MOST: usize = 4096;
@@ -45,9 +48,11 @@ fn beginning(text: &str) -> String {
     text.chars().take(MOST).collect()
 }
 
-/// How a request relates to its line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::gateway) enum How {
+/// How a request relates to its line of conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum How {
     /// It begins the line.
     New,
     /// It goes on where the line ended.
@@ -56,6 +61,17 @@ pub(in crate::gateway) enum How {
     Edited,
     /// It has another history, in the same conversation of the client, which has compacted it.
     Rewritten,
+}
+
+impl fmt::Display for How {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            How::New => "new",
+            How::Continued => "continued",
+            How::Edited => "edited",
+            How::Rewritten => "rewritten",
+        })
+    }
 }
 
 /// What is known of a line.

@@ -14,7 +14,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lookback::{LogName, Session, Store, StoreError};
 use tokio::sync::Mutex as AsyncMutex;
 
-pub(super) use self::choose::{Ask, How};
+pub(super) use self::choose::Ask;
+pub use self::choose::How;
 use self::choose::{Known, choose};
 pub(super) use self::scope::Scope;
 

@@ -1,7 +1,9 @@
 //! Scopes: the lines among which that of a request is looked for. Their names are the beginnings of sessions' names.
 
+use lookback::store::Tenant;
 use lookback::{Dialect, LogName, Message, Role};
 
+use super::super::caller::Caller;
 use super::super::identity::Identity;
 use super::choose::said;
 
@@ -12,17 +14,19 @@ pub(in crate::gateway) struct Scope {
     /// The name of its first line.
     name: LogName,
     dialect: Dialect,
+    tenant: Option<Tenant>,
 }
 
 impl Scope {
-    /// Returns the scope of a request. `account` tells accounts apart that share a store; it is part of the name.
+    /// Returns the scope of a request. The account of its caller tells accounts apart that share a store; it is part of
+    /// the name.
     pub(in crate::gateway) fn of(
         identity: &Identity,
-        account: Option<&str>,
+        caller: &Caller,
         dialect: Dialect,
         messages: &[Message],
     ) -> Option<Scope> {
-        let at = |name: &str| match account {
+        let at = |name: &str| match &caller.account {
             Some(account) => format!("{name}@{account}"),
             None => name.to_owned(),
         };
@@ -39,7 +43,8 @@ impl Scope {
         // An identifier may have characters that no name has.
         let hashed = || format!("{}/{:032x}", at("chat"), Message::user(name.as_str()).digest());
         let short = || name.parse::<LogName>().ok().filter(|name| name.as_str().len() + 8 <= LogName::LONGEST);
-        Some(Scope { name: short().or_else(|| hashed().parse().ok())?, dialect })
+        let name = short().or_else(|| hashed().parse().ok())?;
+        Some(Scope { name, dialect, tenant: caller.tenant.clone() })
     }
 
     /// Returns whether it is one conversation of the client.

@@ -1,5 +1,6 @@
 //! The gateway, in front of a stand-in for the providers.
 
+mod access;
 mod calls;
 mod lines;
 mod stand_in;
@@ -7,7 +8,7 @@ mod stand_in;
 use std::sync::Arc;
 
 use lookback::{Dialect, MemoryStore, Policy, Session, Settings, Store};
-use lookback_server::gateway::Gateway;
+use lookback_server::gateway::{Config, Gateway};
 use serde_json::{Value, json};
 
 use self::stand_in::StandIn;
@@ -48,6 +49,15 @@ impl Lab {
             gateway = gateway.with_policy(policy);
         }
         let base = serve(gateway);
+        Lab { stand_in, store, base }
+    }
+
+    /// With a configuration, in which `UPSTREAM` is the address of the stand-in.
+    fn configured(config: &str) -> Lab {
+        let (stand_in, upstream) = StandIn::start();
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let config = Config::from_toml(&config.replace("UPSTREAM", &upstream)).unwrap();
+        let base = serve(Gateway::new(store.clone()).with_config(config));
         Lab { stand_in, store, base }
     }
 

@@ -1,11 +1,14 @@
 //! A stand-in for the providers: it refuses what breaks a rule of theirs, counts tokens, and answers in their form.
 
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Response, StatusCode};
+use futures_lite::StreamExt as _;
 use http_body_util::BodyExt as _;
 use lookback::dialect::Severity;
 use lookback::{Dialect, Settings, measure};
@@ -26,6 +29,10 @@ pub(super) enum Fault {
     Status(u16, String),
     /// It ends the stream after the first words.
     Cut,
+    /// It answers after this time.
+    Wait(Duration),
+    /// It says that more will come, and sends nothing more.
+    Stall,
 }
 
 #[derive(Default)]
@@ -94,6 +101,16 @@ async fn answer(State(stand_in): State<Arc<StandIn>>, request: Request) -> Respo
     };
     if let Some(Fault::Status(status, body)) = &fault {
         return respond(*status, "application/json", body.clone());
+    }
+    match &fault {
+        Some(Fault::Wait(time)) => tokio::time::sleep(*time).await,
+        Some(Fault::Stall) => {
+            let never = Body::from_stream(
+                futures_lite::stream::once(Ok("{")).chain(futures_lite::stream::pending::<Result<&str, Infallible>>()),
+            );
+            return Response::new(never);
+        }
+        _ => {}
     }
     let Some(dialect) = dialect_of(&path) else {
         return respond(200, "application/json", json!({"path": path, "method": parts.method.as_str()}).to_string());

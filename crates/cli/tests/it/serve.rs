@@ -1,0 +1,116 @@
+//! Tests of `lookback serve`: its configuration, and how it is read again.
+
+#![cfg(feature = "server")]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use insta::assert_snapshot;
+
+use crate::common::{LOOKBACK, Lab};
+
+/// A gateway that serves, until it is dropped.
+struct Serving {
+    child: Child,
+    address: String,
+    told: Receiver<String>,
+}
+
+impl Serving {
+    fn new(lab: &Lab, args: &[&str]) -> Serving {
+        let mut command = lab.command(LOOKBACK);
+        command.args(["serve", "--listen", "127.0.0.1:0"]).args(args).stdin(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let (send, told) = channel();
+        std::thread::spawn(move || lines.for_each(|line| drop(send.send(line))));
+        let first = told.recv_timeout(Duration::from_secs(20)).unwrap();
+        let address = first.strip_prefix("listening on http://").unwrap_or_else(|| panic!("{first}")).to_owned();
+        Serving { child, address, told }
+    }
+
+    /// Returns the head and the body of an answer.
+    fn get(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let asked = format!("GET {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", self.address);
+        stream.write_all(asked.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    fn told(&self) -> String {
+        self.told.recv_timeout(Duration::from_secs(20)).unwrap()
+    }
+
+    fn signal(&self, signal: &str) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_mistake_in_the_configuration_is_told_with_its_line() {
+    let lab = Lab::new()
+        .with("unknown.toml", "listen = \"127.0.0.1:1\"\nport = 1\n")
+        .with("empty.toml", "")
+        .with("open.toml", "[[upstream]]\nurl = \"https://a.example\"\nkey-env = \"PATH\"\n")
+        .with("policy.toml", "policy = \"frugal\"\n[[upstream]]\nurl = \"https://a.example\"\n")
+        .with("fine.toml", "store = \"mine.db\"\n[[upstream]]\nurl = \"https://a.example\"\n");
+    let files = ["none.toml", "unknown.toml", "empty.toml", "open.toml", "policy.toml", "fine.toml"];
+    let lines = files.map(|file| ["serve", "--check", "--config", file]);
+    let lines: Vec<&[&str]> = lines.iter().map(|line| &line[..]).collect();
+    assert_snapshot!(lab.all(&lines) + &lab.all(&[&["serve"]]));
+}
+
+#[test]
+fn a_changed_configuration_is_used_from_the_signal_on_and_a_wrong_one_is_not() {
+    let plain = "[[upstream]]\nurl = \"http://127.0.0.1:9\"\n";
+    let lab = Lab::new().with("gateway.toml", plain);
+    let gateway = Serving::new(&lab, &["--config", "gateway.toml"]);
+    assert!(gateway.get("/v1/models").starts_with("HTTP/1.1 502"));
+    let made = lab.command(LOOKBACK).args(["serve", "--new-key", "ann"]).output().unwrap();
+    let told = String::from_utf8(made.stderr).unwrap();
+    assert!(told.starts_with("the key of ann, which is not shown again: lookback_"), "{told}");
+    let table = String::from_utf8(made.stdout).unwrap();
+    fs::write(lab.path("gateway.toml"), format!("{plain}{table}")).unwrap();
+    gateway.signal("-HUP");
+    assert_eq!(gateway.told(), "the changed configuration is used from now on");
+    assert!(gateway.get("/v1/models").starts_with("HTTP/1.1 401"));
+    fs::write(lab.path("gateway.toml"), "listen = 5\n").unwrap();
+    gateway.signal("-HUP");
+    assert_eq!(gateway.told(), "error: gateway.toml: line 1: invalid type: integer `5`, expected socket address");
+    assert!(gateway.get("/v1/models").starts_with("HTTP/1.1 401"));
+    assert!(gateway.get("/readyz").ends_with("ready\n"));
+}
+
+#[test]
+fn a_call_is_told_in_one_line_without_its_contents() {
+    let lab = Lab::new();
+    let gateway = Serving::new(&lab, &["--upstream", "http://127.0.0.1:9", "--log", "json"]);
+    let body = r#"{"model":"m","messages":[{"role":"user","content":"my secret plan"}]}"#;
+    let mut stream = TcpStream::connect(&gateway.address).unwrap();
+    let head = format!("host: a\r\nconnection: close\r\nauthorization: Bearer sk-1\r\ncontent-length: {}", body.len());
+    write!(stream, "POST /v1/chat/completions HTTP/1.1\r\n{head}\r\n\r\n{body}").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 502"), "{answer}");
+    let failure: serde_json::Value = serde_json::from_str(&gateway.told()).unwrap();
+    assert_eq!(failure["what"], "the upstream cannot be reached");
+    let line = gateway.told();
+    assert!(!line.contains("secret") && !line.contains("sk-1"), "{line}");
+    let call: serde_json::Value = serde_json::from_str(&line).unwrap();
+    assert_eq!((&call["event"], &call["status"], &call["line"]), (&"call".into(), &502.into(), &"new".into()));
+    assert_eq!(call["dialect"], "openai-chat");
+}

@@ -1,0 +1,87 @@
+//! Who asks: the client that a request comes from, as far as its keys tell.
+
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, Response, StatusCode, header};
+use lookback::Dialect;
+use lookback::store::Tenant;
+use ring::hmac;
+
+use super::limits::{Busy, Open};
+use super::{Current, Shared, answers, headers, keys};
+
+/// The client that a request comes from.
+pub(super) struct Caller {
+    /// The tenant whose sessions it reaches, if the gateway has keys.
+    pub(super) tenant: Option<Tenant>,
+    /// A name for the owner of its provider's key, if it has one.
+    pub(super) account: Option<String>,
+    /// Ends when the answer does.
+    _open: Option<Open>,
+}
+
+/// Why a request is not let in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// It has no key of the gateway.
+    NoKey,
+    /// It has to wait.
+    Busy(Busy),
+}
+
+impl Caller {
+    /// Lets a request in. A key of the gateway is removed from the headers.
+    pub(super) fn admit(
+        shared: &Shared,
+        current: &Current,
+        headers: &mut HeaderMap,
+        query: Option<&str>,
+    ) -> Result<Caller, Refused> {
+        let keys = &current.config.keys;
+        let key = keys::take(keys, headers);
+        if key.is_none() && !keys.is_empty() {
+            return Err(Refused::NoKey);
+        }
+        let account = account(headers::credential(headers, query));
+        let name = key.map(keys::Key::name).or(account.as_deref()).unwrap_or_default();
+        let open = shared.clients.begin(name, &current.config.limits, Instant::now()).map_err(Refused::Busy)?;
+        Ok(Caller { tenant: key.map(|key| key.tenant().clone()), account, _open: open })
+    }
+}
+
+impl Refused {
+    /// Tells the client.
+    pub(super) fn answer(self, dialect: Option<Dialect>) -> Response<Body> {
+        let busy = |words: &str, seconds: u64| {
+            let mut response = answers::error(StatusCode::TOO_MANY_REQUESTS, words, dialect);
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.max(1).into());
+            response
+        };
+        match self {
+            Refused::NoKey => {
+                answers::error(StatusCode::UNAUTHORIZED, "the request has no key of this gateway", dialect)
+            }
+            Refused::Busy(Busy::Rate(wait)) => {
+                // A part of a second is waited for, too.
+                busy(
+                    "the rate limit of this gateway is reached",
+                    wait.as_millis().div_ceil(1000).try_into().unwrap_or(60),
+                )
+            }
+            Refused::Busy(Busy::Concurrent) => busy("the rate limit of this gateway is reached: too much is open", 1),
+        }
+    }
+}
+
+/// Returns a name for the account that a credential belongs to; `None` if there is no credential. The credential cannot
+/// be found from it.
+fn account(credential: &[u8]) -> Option<String> {
+    if credential.is_empty() {
+        return None;
+    }
+    let key = hmac::Key::new(hmac::HMAC_SHA256, b"lookback gateway account");
+    let tag = hmac::sign(&key, credential);
+    let (begin, _) = tag.as_ref().split_at_checked(4)?;
+    Some(begin.iter().map(|byte| format!("{byte:02x}")).collect())
+}

@@ -1,0 +1,269 @@
+//! The configuration of a gateway, as one TOML file says it.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer};
+
+use super::keys::Key;
+use super::upstream::Upstream;
+use crate::serving::acceptor;
+
+/// The configuration of a gateway.
+///
+/// What is not said has the default of each field.
+///
+/// ```
+/// use lookback_server::gateway::Config;
+///
+/// let config = Config::from_toml(
+///     r#"
+///     listen = "127.0.0.1:8787"
+///     store = "memory.db"
+///
+///     [[upstream]]
+///     url = "https://api.anthropic.com"
+///     dialect = "anthropic"
+///
+///     [limits]
+///     requests-per-minute = 120
+///     "#,
+/// )?;
+/// assert_eq!(config.upstreams.len(), 1);
+/// let wrong = Config::from_toml("listen = 1\n").unwrap_err();
+/// assert_eq!(wrong.line, Some(1));
+/// # Ok::<(), lookback_server::gateway::BadConfig>(())
+/// ```
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct Config {
+    /// The address to listen on.
+    pub listen: Option<SocketAddr>,
+    /// The store that the sessions are kept in: a path or an address.
+    pub store: Option<String>,
+    /// The policy of all windows: a preset with settings, or a file.
+    pub policy: Option<String>,
+    /// The servers that requests go to.
+    #[serde(rename = "upstream")]
+    pub upstreams: Vec<Upstream>,
+    /// The keys of the clients. If there are any, a request without one of them is refused.
+    #[serde(rename = "key")]
+    pub keys: Vec<Key>,
+    /// How much clients may ask for.
+    pub limits: Limits,
+    /// How long the gateway waits.
+    pub timeouts: Timeouts,
+    /// If it is set, the gateway listens for TLS.
+    pub tls: Option<Tls>,
+}
+
+/// How much clients may ask for.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct Limits {
+    /// The most bytes of a request's body. The default is 64 MiB.
+    pub body: usize,
+    /// How deep the JSON of a model call may be nested. The default is no limit: the gateway reads any depth.
+    pub nesting: Option<usize>,
+    /// The most requests a minute of one client. The default is no limit.
+    pub requests_per_minute: Option<u32>,
+    /// The most requests of one client that are open at once, streams among them. The default is no limit.
+    pub concurrent: Option<usize>,
+    /// The most open connections. Further clients wait. The default is 4096.
+    pub connections: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { body: 64 << 20, nesting: None, requests_per_minute: None, concurrent: None, connections: 4096 }
+    }
+}
+
+/// How long the gateway waits. In the file, these are seconds.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+#[non_exhaustive]
+pub struct Timeouts {
+    /// For the head of a request, and between two requests of a connection. The default is 75 seconds.
+    #[serde(deserialize_with = "seconds")]
+    pub head: Duration,
+    /// Between two pieces of a request's body. The default is 30 seconds.
+    #[serde(deserialize_with = "seconds")]
+    pub body: Duration,
+    /// For a connection to an upstream. The default is 10 seconds.
+    #[serde(deserialize_with = "seconds")]
+    pub connect: Duration,
+    /// Until an upstream begins to answer. Models may think for long before that. The default is 600 seconds.
+    #[serde(deserialize_with = "seconds")]
+    pub answer: Duration,
+    /// Between two pieces of an answer, and for a client to read one. The default is 300 seconds.
+    #[serde(deserialize_with = "seconds")]
+    pub pause: Duration,
+    /// For the store. Then a request passes as it came. The default is 5 seconds.
+    #[serde(deserialize_with = "seconds")]
+    pub store: Duration,
+    /// For open answers to finish, when the gateway is asked to stop. The default is 30 seconds.
+    #[serde(deserialize_with = "seconds")]
+    pub stop: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        let seconds = Duration::from_secs;
+        Timeouts {
+            head: seconds(75),
+            body: seconds(30),
+            connect: seconds(10),
+            answer: seconds(600),
+            pause: seconds(300),
+            store: seconds(5),
+            stop: seconds(30),
+        }
+    }
+}
+
+/// The files that a gateway proves its name with.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct Tls {
+    /// The certificate, and those that it rests on, in PEM.
+    pub certificate: PathBuf,
+    /// The private key of the certificate, in PEM.
+    pub key: PathBuf,
+}
+
+/// Reads a number of seconds, with or without a fraction.
+fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Number {
+        Whole(u32),
+        Part(f64),
+    }
+    let wrong = || serde::de::Error::custom("expected a number of seconds above 0");
+    let read = match Number::deserialize(deserializer).map_err(|_: D::Error| wrong())? {
+        Number::Whole(seconds) => Duration::from_secs(seconds.into()),
+        Number::Part(seconds) => Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?,
+    };
+    if read.is_zero() { Err(wrong()) } else { Ok(read) }
+}
+
+/// A mistake in the configuration of a gateway.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}{message}", place(*.line))]
+#[non_exhaustive]
+pub struct BadConfig {
+    /// The line of the file, from 1; `None` if no line alone is wrong.
+    pub line: Option<usize>,
+    /// What is wrong.
+    pub message: String,
+}
+
+fn place(line: Option<usize>) -> String {
+    line.map(|line| format!("line {line}: ")).unwrap_or_default()
+}
+
+impl Config {
+    /// Reads a configuration.
+    ///
+    /// # Errors
+    /// Returns an error with its line if the text is not TOML, or has a field that there is not, or a value that the
+    /// field does not take.
+    pub fn from_toml(text: &str) -> Result<Config, BadConfig> {
+        toml::from_str(text).map_err(|error| {
+            let line = error.span().and_then(|span| text.get(..span.start)).map(|before| before.lines().count().max(1));
+            // A mistake at the beginning of a line is in that line, and not in the one before.
+            let begins = error.span().is_some_and(|span| {
+                span.start > 0 && text.get(..span.start).is_some_and(|before| before.ends_with('\n'))
+            });
+            BadConfig { line: line.map(|line| line + usize::from(begins)), message: error.message().to_owned() }
+        })
+    }
+
+    /// Returns the configuration with the relative paths of its files taken from a folder, such as that of its own file.
+    #[must_use]
+    pub fn within(mut self, folder: &Path) -> Config {
+        let place = |text: &str| match text.contains(':') {
+            // An address.
+            true => text.to_owned(),
+            false => folder.join(text).to_string_lossy().into_owned(),
+        };
+        // A slash at the end says that a store is a folder, and joining keeps it.
+        self.store = self.store.map(|store| place(&store));
+        let is_file = |policy: &str| [".toml", ".json"].iter().any(|end| policy.ends_with(end));
+        self.policy = self.policy.map(|policy| if is_file(&policy) { place(&policy) } else { policy });
+        self.tls = self.tls.map(|tls| Tls { certificate: folder.join(tls.certificate), key: folder.join(tls.key) });
+        self
+    }
+
+    /// Checks what no field tells alone.
+    ///
+    /// # Errors
+    /// Returns an error if there is no upstream, if two upstreams or keys have one name, if an upstream has a key of its
+    /// own, but clients need none, so that whoever can reach the gateway could use it, or if the files of TLS cannot be
+    /// used.
+    pub fn check(&self) -> Result<(), BadConfig> {
+        let wrong = |message: String| Err(BadConfig { line: None, message });
+        if self.upstreams.is_empty() {
+            return wrong("there is no upstream; add [[upstream]] with a url, or --upstream URL".to_owned());
+        }
+        let mut names = HashSet::new();
+        if let Some(twice) = self.upstreams.iter().filter_map(Upstream::name).find(|name| !names.insert(*name)) {
+            return wrong(format!("two upstreams have the name `{twice}`"));
+        }
+        let mut names = HashSet::new();
+        if let Some(twice) = self.keys.iter().map(Key::name).find(|name| !names.insert(*name)) {
+            return wrong(format!("two keys have the name `{twice}`"));
+        }
+        if let Some(open) = self.upstreams.iter().find(|upstream| upstream.has_key()).filter(|_| self.keys.is_empty()) {
+            return wrong(format!(
+                "the upstream {open} has a key, and no [[key]] says who may use it; `lookback serve --new-key NAME` makes one"
+            ));
+        }
+        self.tls.as_ref().map(acceptor).transpose().map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(text: &str) -> String {
+        let read = Config::from_toml(text).and_then(|config| config.check());
+        read.unwrap_err().to_string()
+    }
+
+    const UPSTREAM: &str = "[[upstream]]\nurl = \"https://a.example\"\n";
+
+    #[test]
+    fn a_mistake_is_told_with_its_line() {
+        assert_eq!(wrong("\nlisten = 1\n"), "line 2: invalid type: integer `1`, expected socket address");
+        assert_eq!(
+            wrong("[limits]\nbody = 1\nrequests = 3\n"),
+            "line 3: unknown field `requests`, expected one of `body`, `nesting`, `requests-per-minute`, `concurrent`, `connections`"
+        );
+        assert_eq!(wrong("[timeouts]\nconnect = 0\n"), "line 2: expected a number of seconds above 0");
+        assert_eq!(
+            wrong("[[upstream]]\nurl = \"a.example\"\n"),
+            "line 2: an upstream is an address such as https://api.openai.com, or DIALECT=ADDRESS"
+        );
+        assert!(wrong("[[upstream]]\nurl = \"https://a.example\"\ndialect = \"latin\"\n").starts_with("line 3: "));
+        assert!(wrong("[[key]]\nname = \"ann\"\nhash = \"md5:00\"\n").starts_with("line 3: "));
+        assert!(wrong("listen = \n").starts_with("line 1: "));
+    }
+
+    #[test]
+    fn what_no_field_tells_alone_is_checked() {
+        assert!(wrong("").starts_with("there is no upstream"));
+        let named = UPSTREAM.replace("url", "name = \"a\"\nurl");
+        assert_eq!(wrong(&named.repeat(2)), "two upstreams have the name `a`");
+        let keyed = format!("{UPSTREAM}key-env = \"PATH\"\n");
+        assert!(wrong(&keyed).contains("no [[key]] says who may use it"));
+        assert!(Config::from_toml(UPSTREAM).unwrap().check().is_ok());
+    }
+}

@@ -1,0 +1,127 @@
+//! How much each client may ask for: requests a minute, and requests at once.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::config::Limits;
+
+/// The most clients that are remembered. If there are more, those that have nothing open begin anew.
+const MOST: usize = 65_536;
+
+/// What each client has asked for lately.
+#[derive(Default)]
+pub(super) struct Clients(Mutex<HashMap<String, Client>>);
+
+#[derive(Default)]
+struct Client {
+    open: usize,
+    /// When its requests so far have been paid for. It may be ahead of time by a minute at most.
+    paid: Option<Instant>,
+}
+
+/// Why a request has to wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Busy {
+    /// The client asks too often, and may ask again after this time.
+    Rate(Duration),
+    /// The client has too many open requests.
+    Concurrent,
+}
+
+/// An open request of a client. It is over when this is dropped.
+pub(super) struct Open {
+    clients: Arc<Clients>,
+    name: String,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let mut clients = self.clients.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get_mut(&self.name) {
+            client.open = client.open.saturating_sub(1);
+        }
+    }
+}
+
+impl Clients {
+    /// Begins a request of a client.
+    pub(super) fn begin(self: &Arc<Self>, name: &str, limits: &Limits, now: Instant) -> Result<Option<Open>, Busy> {
+        if limits.concurrent.is_none() && limits.requests_per_minute.is_none() {
+            return Ok(None);
+        }
+        let mut clients = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if clients.len() >= MOST && !clients.contains_key(name) {
+            clients.retain(|_, client| client.open > 0);
+        }
+        let client = clients.entry(name.to_owned()).or_default();
+        if limits.concurrent.is_some_and(|most| client.open >= most) {
+            return Err(Busy::Concurrent);
+        }
+        if let Some(rate) = limits.requests_per_minute {
+            const MINUTE: Duration = Duration::from_secs(60);
+            // Each request costs its share of a minute. A client may be a minute ahead: then it has to wait.
+            let paid = client.paid.map_or(now, |paid| paid.max(now)) + MINUTE / rate.max(1);
+            if let Some(ahead) = paid.checked_duration_since(now + MINUTE).filter(|ahead| !ahead.is_zero()) {
+                return Err(Busy::Rate(ahead));
+            }
+            client.paid = Some(paid);
+        }
+        client.open += 1;
+        Ok(Some(Open { clients: self.clone(), name: name.to_owned() }))
+    }
+}
+
+/// Returns how deep a JSON text is nested, as far as its brackets tell.
+pub(super) fn nesting(json: &[u8]) -> usize {
+    let (mut depth, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
+    for byte in json {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_may_ask_so_often_and_then_has_to_wait() {
+        let clients = Arc::new(Clients::default());
+        let limits = Limits { requests_per_minute: Some(2), ..Limits::default() };
+        let begin = Instant::now();
+        let ask = |name: &str, after: u64| clients.begin(name, &limits, begin + Duration::from_secs(after)).map(drop);
+        assert_eq!([ask("ann", 0), ask("ann", 0)], [Ok(()), Ok(())]);
+        assert_eq!(ask("ann", 0), Err(Busy::Rate(Duration::from_secs(30))));
+        assert_eq!(ask("bob", 0), Ok(()), "another client");
+        assert_eq!(ask("ann", 29), Err(Busy::Rate(Duration::from_secs(1))));
+        assert_eq!(ask("ann", 31), Ok(()));
+    }
+
+    #[test]
+    fn a_client_may_have_so_many_open_requests() {
+        let clients = Arc::new(Clients::default());
+        let limits = Limits { concurrent: Some(1), ..Limits::default() };
+        let first = clients.begin("ann", &limits, Instant::now()).unwrap();
+        assert_eq!(clients.begin("ann", &limits, Instant::now()).map(drop), Err(Busy::Concurrent));
+        drop(first);
+        assert!(clients.begin("ann", &limits, Instant::now()).is_ok());
+    }
+
+    #[test]
+    fn nesting_is_counted_outside_of_strings() {
+        assert_eq!(nesting(br#"{"a":[1,{"b":"]]\"{{"}]}"#), 3);
+        assert_eq!(nesting(b"1"), 0);
+        assert_eq!(nesting("[".repeat(1000).as_bytes()), 1000);
+    }
+}
