@@ -14,6 +14,7 @@ mod compaction;
 mod corpus;
 mod count;
 mod faces;
+mod gateway;
 mod locomo;
 mod model;
 mod notes;
@@ -78,6 +79,8 @@ fn main() {
         ["scale"] => scale::run(),
         ["model"] => model::run(),
         ["trips"] => trips::run(),
+        ["gateway"] => gateway::run(None),
+        ["gateway", part] => gateway::run(Some(part)),
         // These measure something in a process of its own.
         ["scale", url, sessions, number] => {
             scale::child(url, sessions.parse().expect("a number"), number.parse().expect("a number"));
@@ -87,7 +90,7 @@ fn main() {
         ["count", counter, file] => count::child(counter, file),
         _ => {
             eprintln!(
-                "usage: bench [push|compaction|open|body|count|faces|summary|stores|scale|model|trips|search [N]|corpus FILE [SVG]|notes FILE|check FILE|locomo FILE]"
+                "usage: bench [push|compaction|open|body|count|faces|summary|stores|scale|model|trips|gateway|search [N]|corpus FILE [SVG]|notes FILE|check FILE|locomo FILE]"
             );
             std::process::exit(2);
         }

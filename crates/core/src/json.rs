@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -82,6 +83,14 @@ impl<'a> Fields<'a> {
 
     pub(crate) fn get(&self, key: &str) -> Option<&RawValue> {
         self.0.iter().rev().find(|field| field.name == key).map(|field| field.value.as_ref())
+    }
+
+    /// Returns a member as a piece of the text that was read; `None` if it was set since.
+    pub(crate) fn borrowed(&self, key: &str) -> Option<&'a RawValue> {
+        match self.0.iter().rev().find(|field| field.name == key)?.value {
+            Cow::Borrowed(value) => Some(value),
+            Cow::Owned(_) => None,
+        }
     }
 
     /// Returns a member that is a string.
@@ -247,6 +256,21 @@ pub(crate) fn push_array<'a>(out: &mut String, elements: impl IntoIterator<Item 
         out.push_str(element.get());
     }
     out.push(']');
+}
+
+/// Returns a text in which other messages stand in the place of the list that is at `list`.
+pub(crate) fn spliced(text: &str, list: &Range<usize>, messages: &[impl AsRef<RawValue>]) -> String {
+    let length: usize = messages.iter().map(|raw| raw.as_ref().get().len() + 1).sum();
+    let mut out = String::with_capacity(text.len() - list.len() + length + 2);
+    out.push_str(text.get(..list.start).unwrap_or_default());
+    push_array(&mut out, elements(messages));
+    out.push_str(text.get(list.end..).unwrap_or_default());
+    out
+}
+
+/// Returns the elements of a request's list that these messages are made of.
+pub(crate) fn elements(messages: &[impl AsRef<RawValue>]) -> impl Iterator<Item = &RawValue> {
+    messages.iter().flat_map(|raw| array(raw.as_ref()).unwrap_or_else(|| vec![raw.as_ref()]))
 }
 
 /// Writes an object of raw values.

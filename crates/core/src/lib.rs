@@ -44,8 +44,8 @@ mod wire;
 
 pub use cut::{Caps, Truncation, Unit};
 pub use dialect::{
-    ConversionError, DecodeError, Dialect, Finding, Preamble, Problem, ProviderError, Request, RequestError, Response,
-    ResponseStream, TooLong,
+    ConversionError, DecodeError, Dialect, Finding, Preamble, Problem, ProviderError, RawRequest, Request,
+    RequestError, Response, ResponseStream, TooLong,
 };
 pub use engine::{
     Engine, ExplainedGroup, Explanation, HardLimitExceeded, Settings, SummaryClaim, SummaryRejected, SummaryRequest,

@@ -53,9 +53,9 @@ pub mod summarize;
 pub use lookback_core::{
     Caps, Cold, Content, ConversionError, DecodeError, Dialect, Engine, Entry, ExplainedGroup, Explanation, Finding,
     Group, HardLimitExceeded, Index, Keep, Limits, Message, Mode, Pace, Payback, Plan, Policy, Preamble, Problem,
-    ProviderError, Redacted, Repeats, Request, RequestError, Response, ResponseStream, Role, Settings, Stage, Start,
-    Summarize, SummaryClaim, SummaryRejected, SummaryRequest, SystemRule, Tokens, TooLong, ToolCall, ToolResult,
-    Transcript, Truncation, Unit, View, WindowOutcome, measure, plan,
+    ProviderError, RawRequest, Redacted, Repeats, Request, RequestError, Response, ResponseStream, Role, Settings,
+    Stage, Start, Summarize, SummaryClaim, SummaryRejected, SummaryRequest, SystemRule, Tokens, TooLong, ToolCall,
+    ToolResult, Transcript, Truncation, Unit, View, WindowOutcome, measure, plan,
 };
 pub use lookback_core::{
     cut, dialect, edit, engine, group, identifiers, message, policy, size, tokens, transcript, view,

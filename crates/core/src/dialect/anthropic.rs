@@ -94,7 +94,7 @@ pub(super) static FORMAT: Format = Format {
     system: Some("system"),
     tools: "tools",
     stored: &[],
-    refers: |_| false,
+    reference: None,
     known: KNOWN,
     whole: &["input", cache_marker::MEMBER],
     is_piece: |_| false,

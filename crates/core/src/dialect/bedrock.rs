@@ -86,7 +86,7 @@ pub(super) static FORMAT: Format = Format {
     system: Some("system"),
     tools: "toolConfig",
     stored: &[],
-    refers: |_| false,
+    reference: None,
     known: KNOWN,
     whole: &["input", "json", cache_marker::BLOCK],
     is_piece: |_| false,

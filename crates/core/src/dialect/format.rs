@@ -12,7 +12,7 @@ use super::{
     anthropic, bedrock, gemini, openai_chat, openai_responses,
 };
 use crate::json::Fields;
-use crate::message::{Content, Message, PartRef};
+use crate::message::{Content, Message};
 
 /// The messages of a request as they are sent.
 pub(super) type Encoded<'a> = Result<Vec<Cow<'a, RawValue>>, ConversionError>;
@@ -43,8 +43,8 @@ pub(super) struct Format {
     pub(super) tools: &'static str,
     /// The members of a request body that name what the provider has stored, so that the body has not all of it.
     pub(super) stored: &'static [&'static str],
-    /// Returns whether a part stands for something that the provider has stored.
-    pub(super) refers: fn(PartRef<'_>) -> bool,
+    /// The type of a part that stands for something that the provider has stored.
+    pub(super) reference: Option<&'static str>,
     /// The members of a message that other dialects can express, each as `parent.member`.
     pub(super) known: &'static [&'static str],
     /// Those of them that are copied or left out as a whole, so that nothing inside them can be lost.

@@ -73,7 +73,7 @@ pub(super) static FORMAT: Format = Format {
     system: Some("systemInstruction"),
     tools: "tools",
     stored: &["cachedContent"],
-    refers: |_| false,
+    reference: None,
     known: KNOWN,
     whole: &["args", "response"],
     is_piece: |_| false,

@@ -13,6 +13,7 @@ mod openai_chat;
 mod openai_responses;
 mod pairing;
 mod provider_error;
+mod raw_request;
 mod request;
 mod response;
 mod rules;
@@ -29,6 +30,7 @@ pub use detect::{Clue, Contradiction, Sign};
 pub use mend::{Mend, Mended};
 pub use named::{Meant, UnknownDialect};
 pub use provider_error::{ProviderError, TooLong};
+pub use raw_request::RawRequest;
 pub use request::{Preamble, Request, RequestError};
 pub use response::Response;
 pub use rules::{Finding, Problem, Rule, Severity};
@@ -207,21 +209,25 @@ impl Dialect {
     pub fn decode_list(self, elements: &[&RawValue]) -> Result<Vec<Message>, (usize, DecodeError)> {
         let read = |span: Range<usize>| {
             let pieces = elements.get(span.clone()).unwrap_or_default();
-            let single = |raw: &&RawValue| match raw.get().starts_with('[') {
-                true => Err(DecodeError::NotAnObject),
-                false => self.decode_raw(raw),
-            };
-            let [_, _, ..] = pieces else {
-                return pieces.first().map(|raw| single(raw).map_err(|fault| (span.start, fault)));
-            };
-            let together = self.decode_raw(&json::write_array(pieces.iter().copied()));
-            Some(together.map_err(|fault| {
-                // The fault is in one of them.
-                let first = span.clone().zip(pieces).find_map(|(at, raw)| Some((at, single(raw).err()?)));
-                first.unwrap_or((span.start, fault))
-            }))
+            self.decode_pieces(pieces).map_err(|(at, fault)| (span.start + at, fault))
         };
-        self.spans(elements).into_iter().filter_map(read).collect()
+        self.spans(elements).into_iter().map(read).collect()
+    }
+
+    /// Reads a message that is made of these elements.
+    fn decode_pieces(self, pieces: &[&RawValue]) -> Result<Message, (usize, DecodeError)> {
+        let single = |raw: &RawValue| match raw.get().starts_with('[') {
+            true => Err(DecodeError::NotAnObject),
+            false => self.decode_raw(raw),
+        };
+        if let [piece] = pieces {
+            return single(piece).map_err(|fault| (0, fault));
+        }
+        self.decode_raw(&json::write_array(pieces.iter().copied())).map_err(|fault| {
+            // The fault is in one of them.
+            let first = pieces.iter().enumerate().find_map(|(at, raw)| Some((at, single(raw).err()?)));
+            first.unwrap_or((0, fault))
+        })
     }
 
     /// Writes the messages of a request.

@@ -90,7 +90,7 @@ pub(super) static FORMAT: Format = Format {
     system: None,
     tools: "tools",
     stored: &[],
-    refers: |_| false,
+    reference: None,
     known: KNOWN,
     whole: &[],
     is_piece: |_| false,

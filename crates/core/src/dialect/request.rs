@@ -1,12 +1,13 @@
 //! Request bodies and bare lists of messages. Everything besides the messages keeps its bytes.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{DecodeError, Dialect, detect};
+use super::{DecodeError, Dialect, RawRequest};
 use crate::json::{self, Fields, SyntaxError};
 use crate::message::Message;
 use crate::size::Size;
@@ -101,9 +102,6 @@ fn texts(value: &RawValue, depth: usize) -> Vec<String> {
     }
 }
 
-/// The members of a body that may have the messages, in the order in which they are looked for.
-const LISTS: [&str; 3] = ["messages", "input", "contents"];
-
 /// A decoded request body, or a decoded list of messages.
 ///
 /// ```
@@ -148,6 +146,14 @@ pub enum RequestError {
     /// The JSON is neither a list, nor an object with a list of messages.
     #[error("neither a list of messages nor a request body with `messages`, `input` or `contents`")]
     NoMessages,
+    /// There is no message with this index.
+    #[error("there is no {list}[{index}]")]
+    NoMessage {
+        /// The member of a body that has the messages, such as `messages`.
+        list: &'static str,
+        /// The index of the message.
+        index: usize,
+    },
     /// A message could not be read.
     #[error("{list}[{index}]: {fault}")]
     Message {
@@ -171,47 +177,12 @@ impl Request {
     pub fn decode(bytes: impl Into<Vec<u8>>, dialect: Option<Dialect>) -> Result<Self, RequestError> {
         let text =
             String::from_utf8(bytes.into()).map_err(|e| RequestError::Utf8 { at: e.utf8_error().valid_up_to() })?;
-        let raw: &RawValue = serde_json::from_str(&text).map_err(SyntaxError::from).map_err(RequestError::Syntax)?;
-        let fields = Fields::read(raw);
-        let member = |name: &str| fields.as_ref().and_then(|fields| fields.get(name));
-        let of_dialect = || dialect.and_then(|dialect| member(dialect.format().messages));
-        let list = match &fields {
-            Some(_) => of_dialect().or_else(|| LISTS.into_iter().find_map(member)).ok_or(RequestError::NoMessages)?,
-            None => raw,
-        };
-        // In one dialect a text alone is a message of the user.
-        let input = member("input").filter(|input| std::ptr::eq(*input, list));
-        let only = input
-            .and_then(json::text)
-            .map(|_| json::object([("role", json::string("user")), ("content", list.to_owned())]));
-        let elements = match &only {
-            Some(only) => vec![&**only],
-            None => json::array(list).ok_or(RequestError::NoMessages)?,
-        };
-        let found = || detect::first(detect::clues(fields.as_ref(), elements.iter().copied()));
-        let dialect = dialect.or_else(|| found().map(|clue| clue.dialect)).unwrap_or_default();
-        let format = dialect.format();
-        let messages = dialect.decode_list(&elements).map_err(|(index, fault)| RequestError::Message {
-            list: format.messages,
-            index,
-            fault,
-        })?;
-        // Raw values are slices of the text, so their ranges follow from their addresses.
-        let range = |value: &RawValue| {
-            let start = value.get().as_ptr() as usize - text.as_ptr() as usize;
-            start..start + value.get().len()
-        };
-        let list = range(list);
-        let members = fields.iter().flat_map(Fields::iter);
-        let members = members.map(|(name, value)| (name.to_owned(), range(value))).collect();
-        let preamble = Preamble::of_body(dialect, |key| member(key).map(ToOwned::to_owned));
-        let name = |key| fields.as_ref().and_then(|fields| fields.text(key)).map(|name| name.into_owned());
-        let model = name("model").or_else(|| name("modelId"));
-        let is_named = |name: &&&str| member(name).is_some_and(|value| !matches!(value.get(), "null" | "\"\""));
-        let refers = || messages.iter().flat_map(Message::parts).any(|part| (format.refers)(part));
-        let stored = format.stored.iter().find(is_named).copied().or_else(|| refers().then_some(format.messages));
-        let version = name("anthropic_version");
-        let body = fields.is_some();
+        let raw = RawRequest::read(&text, dialect)?;
+        let (dialect, list, body) = (raw.dialect(), raw.list_range(), raw.is_body());
+        let members = raw.members().map(|(name, range)| (name.to_owned(), range)).collect();
+        let (preamble, model, stored) = (raw.preamble(), raw.model(), raw.stored());
+        let version = raw.member("anthropic_version").and_then(json::text).map(Cow::into_owned);
+        let messages = raw.into_messages()?;
         Ok(Request { dialect, messages, list, members, body, preamble, model, stored, version, text })
     }
 
@@ -242,7 +213,7 @@ impl Request {
     /// # Errors
     /// Returns an error if a message cannot be read in this dialect.
     pub fn from_raw(dialect: Dialect, messages: &[impl AsRef<RawValue>]) -> Result<Self, RequestError> {
-        let list = json::write_array(elements(messages));
+        let list = json::write_array(json::elements(messages));
         Request::decode(list.get(), Some(dialect))
     }
 
@@ -311,18 +282,8 @@ impl Request {
 
     /// Returns the text of this request with other messages. Every byte outside the list is kept.
     pub fn with_messages(&self, messages: &[impl AsRef<RawValue>]) -> String {
-        let length: usize = messages.iter().map(|raw| raw.as_ref().get().len() + 1).sum();
-        let mut out = String::with_capacity(self.text.len() - self.list.len() + length + 2);
-        out.push_str(self.text.get(..self.list.start).unwrap_or_default());
-        json::push_array(&mut out, elements(messages));
-        out.push_str(self.text.get(self.list.end..).unwrap_or_default());
-        out
+        json::spliced(&self.text, &self.list, messages)
     }
-}
-
-/// Returns the elements of a request's list that these messages are made of.
-fn elements(messages: &[impl AsRef<RawValue>]) -> impl Iterator<Item = &RawValue> {
-    messages.iter().flat_map(|raw| json::array(raw.as_ref()).unwrap_or_else(|| vec![raw.as_ref()]))
 }
 
 impl fmt::Debug for Request {

@@ -1,6 +1,6 @@
 //! The table of models: context windows, tokenizers and picture formulas, from `data/models.toml`.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde::Deserialize;
 
@@ -80,10 +80,13 @@ pub struct ModelsError(toml::de::Error);
 
 impl Models {
     /// Returns the table that comes with Lookback.
-    pub fn builtin() -> Self {
-        // A test makes sure that it parses. If it did not, no model would be known, and every count would be an
-        // estimate.
-        Models::from_toml(include_str!("../../data/models.toml")).unwrap_or(Models { models: Vec::new() })
+    pub fn builtin() -> &'static Self {
+        static BUILTIN: LazyLock<Models> = LazyLock::new(|| {
+            // A test makes sure that it parses. If it did not, no model would be known, and every count would be an
+            // estimate.
+            Models::from_toml(include_str!("../../data/models.toml")).unwrap_or(Models { models: Vec::new() })
+        });
+        &BUILTIN
     }
 
     /// Reads a table in the format of `data/models.toml`.

@@ -1,7 +1,7 @@
 //! Why a call of a session fails.
 
-use lookback_core::ConversionError;
 use lookback_core::engine::HardLimitExceeded;
+use lookback_core::{ConversionError, RequestError};
 
 use super::Irreducible;
 use crate::store::{BadName, StoreError};
@@ -19,6 +19,9 @@ pub enum Error {
     /// A message came in another dialect, and the session's dialect cannot express all of it.
     #[error(transparent)]
     Conversion(#[from] ConversionError),
+    /// A message of a request cannot be read.
+    #[error(transparent)]
+    Request(#[from] RequestError),
     /// The window exceeds a hard limit, and nothing is left that may be dropped.
     #[error(transparent)]
     HardLimitExceeded(#[from] HardLimitExceeded),

@@ -43,7 +43,7 @@ pub use search::{SearchHit, search};
 pub use source::{MessageSource, SourceKind};
 pub use summaries::{Job, NoSummary};
 pub(crate) use summaries::{are_summaries_of, check_note};
-pub use sync::Synced;
+pub use sync::{Resent, Synced};
 pub use window::Window;
 
 use self::log::{load, read};

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use lookback_core::Message;
 use lookback_core::engine::{Engine, LogState};
 use lookback_core::message::Role;
 use lookback_core::transcript::{Checkpoint, Entry, Origin, Position};
 use lookback_core::view::{self, View};
+use lookback_core::{Message, RequestError};
 use serde::Serialize;
 
 use super::log::{fold, read};
@@ -26,6 +26,28 @@ pub struct Synced {
     pub left: u64,
 }
 
+/// A message of a history that a client sends again: what it takes to recognize it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Resent {
+    /// Its [digest](Message::digest).
+    pub digest: u128,
+    /// Its role.
+    pub role: Role,
+}
+
+impl Resent {
+    /// Creates it from a digest and a role.
+    pub fn new(digest: u128, role: Role) -> Resent {
+        Resent { digest, role }
+    }
+
+    /// Returns what it takes to recognize a message.
+    pub fn of(message: &Message) -> Resent {
+        Resent { digest: message.digest(), role: message.role() }
+    }
+}
+
 impl Session {
     /// Takes over the client's whole history: messages that match are recognized, and the rest is appended. If the
     /// client has changed a message, or has fewer messages than the session, the session goes back to the last message
@@ -35,21 +57,59 @@ impl Session {
     /// # Errors
     /// The same as [`Session::push`].
     pub async fn sync(&mut self, history: Vec<Message>) -> Result<Synced, Error> {
-        self.follow_policy();
-        self.refresh().await?;
         let dialect = self.engine.settings().dialect;
         let is_here = |message: &Message| message.wire().is_some_and(|wire| wire.dialect == dialect);
         let history = if history.iter().all(is_here) { history } else { dialect.convert_all(&history)? };
-        let mut messages: Vec<Arc<Message>> = history.into_iter().map(Arc::new).collect();
-        if self.engine.settings().policy.system.one {
-            // A repeated system message is not logged, so it must not be looked for.
-            let mut standing = None;
-            let repeats = |message: &Message, standing: &mut Option<u128>| {
-                message.role() == Role::System && standing.replace(message.digest()) == Some(message.digest())
-            };
-            messages.retain(|message| !repeats(message, &mut standing));
-        }
-        let digests: Vec<u128> = messages.iter().map(|message| message.digest()).collect();
+        let history: Vec<Arc<Message>> = history.into_iter().map(Arc::new).collect();
+        let resent: Vec<Resent> = history.iter().map(|message| Resent::of(message)).collect();
+        self.sync_resent(&resent, |index| {
+            let list = "history";
+            Ok(history.get(index).cloned().ok_or(RequestError::NoMessage { list, index })?)
+        })
+        .await
+    }
+
+    /// Takes over the client's whole history, as [`Session::sync`] does, and asks only for those messages that the
+    /// session does not have: `message` returns them by their index in the history, in the session's dialect.
+    ///
+    /// The cost is that of the new messages. The others cost as much as comparing their digests.
+    ///
+    /// # Errors
+    /// The same as [`Session::push`], and the errors of `message`.
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// use lookback::session::Resent;
+    /// use lookback::{MemoryStore, Message, Session};
+    ///
+    /// let mut session = Session::open(MemoryStore::new(), "chat-1", Default::default()).await?;
+    /// session.push(Message::user("Hi")).await?;
+    /// let history = [Message::user("Hi"), Message::assistant("Hello"), Message::user("Bye")];
+    /// let resent: Vec<Resent> = history.iter().map(Resent::of).collect();
+    /// let mut asked = Vec::new();
+    /// let synced = session.sync_resent(&resent, |index| {
+    ///     asked.push(index);
+    ///     Ok(history[index].clone().into())
+    /// });
+    /// assert_eq!(synced.await?.new, 2);
+    /// assert_eq!(asked, [1, 2]);
+    /// # Ok::<(), lookback::Error>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn sync_resent(
+        &mut self,
+        history: &[Resent],
+        mut message: impl FnMut(usize) -> Result<Arc<Message>, Error> + Send,
+    ) -> Result<Synced, Error> {
+        self.follow_policy();
+        self.refresh().await?;
+        // A repeated system message is not logged, so it must not be looked for.
+        let (one, mut standing) = (self.engine.settings().policy.system.one, None);
+        let mut repeats = |resent: &Resent| {
+            one && resent.role == Role::System && standing.replace(resent.digest) == Some(resent.digest)
+        };
+        let logged = history.iter().enumerate().filter(|(_, resent)| !repeats(resent));
+        let (indexes, digests): (Vec<usize>, Vec<u128>) = logged.map(|(index, resent)| (index, resent.digest)).unzip();
         for _ in 0..TRIES {
             let known = self.common(&digests).await?;
             let length = self.view().history_len();
@@ -59,11 +119,12 @@ impl Session {
                 Some(Err(Error::Store(StoreError::Damaged { .. }))) if self.catch_up().await? => continue,
                 fork => fork.transpose()?,
             };
-            let new = messages.get(usize::try_from(known).unwrap_or(usize::MAX)..).unwrap_or_default();
+            let new = indexes.get(usize::try_from(known).unwrap_or(usize::MAX)..).unwrap_or_default();
+            let new = new.iter().map(|index| message(*index)).collect::<Result<Vec<_>, Error>>()?;
             let (time, changes) = (now(), fork.is_some() || !new.is_empty());
             let change = |engine: &mut Engine| {
                 let mut entries = fork.map(|(view, at)| go_back(engine, view, at)).unwrap_or_default();
-                for message in new {
+                for message in &new {
                     entries.extend(engine.receive(message.clone(), Origin::Client, time)?);
                 }
                 Ok(entries)

@@ -1,19 +1,20 @@
 //! A window: the messages for one model call, and how a session makes it.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use lookback_core::dialect::{self, Shown};
 use lookback_core::engine::Engine;
 use lookback_core::plan::Plan;
 use lookback_core::policy::Policy;
 use lookback_core::size::Excess;
-use lookback_core::transcript::{Entry, UsageReport};
+use lookback_core::transcript::{Entry, Origin, UsageReport};
 use lookback_core::view::{Item, View};
-use lookback_core::{ConversionError, Dialect, Explanation};
+use lookback_core::{ConversionError, Dialect, Explanation, Response};
 use serde_json::value::RawValue;
 
 use super::source::{MessageSource, sources};
-use super::{Error, Session};
+use super::{Error, Session, now};
 
 /// The messages that are sent in one model call.
 #[derive(Debug)]
@@ -104,6 +105,42 @@ impl Session {
     pub async fn usage(&mut self, model: &str, reported: u64) -> Result<(), Error> {
         let report = UsageReport { model: model.to_owned(), asked: None, estimated: self.sent, reported };
         self.commit(|engine| Ok(engine.usage(report.clone()))).await?;
+        Ok(())
+    }
+
+    /// Appends what the model answered, and records what the provider reported of the last window, in one write.
+    ///
+    /// # Errors
+    /// The same as [`Session::push`].
+    ///
+    /// ```
+    /// # futures_lite::future::block_on(async {
+    /// use lookback::{Dialect, MemoryStore, Message, Response, Session, Settings};
+    ///
+    /// let settings = Settings::for_model(Dialect::OpenAiChat, "gpt-4o");
+    /// let mut session = Session::open(MemoryStore::new(), "chat-1", settings).await?;
+    /// session.push(Message::user("What is the capital of France?")).await?;
+    /// session.window().await?;
+    /// let body = r#"{"choices": [{"message": {"role": "assistant", "content": "Paris."}}],
+    ///     "usage": {"prompt_tokens": 14, "completion_tokens": 2}}"#;
+    /// session.answered(Response::decode(body, Dialect::OpenAiChat)?).await?;
+    /// assert_eq!(session.stats().messages, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # }).unwrap();
+    /// ```
+    pub async fn answered(&mut self, response: Response) -> Result<(), Error> {
+        self.follow_policy();
+        self.reductions = 0;
+        let reported = self.settings().model.clone().zip(response.input);
+        let report =
+            reported.map(|(model, reported)| UsageReport { model, asked: None, estimated: self.sent, reported });
+        let (message, time) = (Arc::new(response.message), now());
+        let change = |engine: &mut Engine| {
+            let mut entries = report.clone().map(|report| engine.usage(report)).unwrap_or_default();
+            entries.extend(engine.receive(message.clone(), Origin::Model, time)?);
+            Ok(entries)
+        };
+        self.commit(change).await?;
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use axum::http::{HeaderMap, Response, StatusCode, header, response};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
-use lookback::{Dialect, ProviderError, Request};
+use lookback::{Dialect, ProviderError, RawRequest, Request};
 use tokio::time::timeout;
 
 use super::Visit;
@@ -17,10 +17,11 @@ use super::copy::Copy;
 use super::event::Event;
 use super::identity::Identity;
 use super::kind::{self, Kind};
-use super::lines::{Ask, Scope, Turn};
+use super::lines::{Asked, Scope, Turn};
 use super::note::Note;
 use super::relay::relay;
 use super::upstream::Upstream;
+use super::window::NoWindow;
 use super::{answers, headers};
 
 /// How often a window is made smaller because the upstream refuses it as too long.
@@ -41,8 +42,8 @@ pub(super) struct Call {
 }
 
 /// A call that belongs to a line.
-struct Ours {
-    request: Request,
+struct Ours<'a> {
+    request: RawRequest<'a>,
     turn: Turn,
 }
 
@@ -86,7 +87,7 @@ async fn answer(visit: Visit, upstream: &Upstream, call: &Call) -> (Response<Bod
             }
             Beginning::Failed(bytes, text) => (bytes, text),
         };
-        match again(&visit, ours.as_ref(), &mut note, (parts.status, &text), call.dialect).await {
+        match again(&visit, ours.as_ref(), &mut note, (parts.status, &text), call).await {
             Some(retry) => body = retry.into(),
             None => {
                 visit.shared.metrics.refused();
@@ -97,14 +98,18 @@ async fn answer(visit: Visit, upstream: &Upstream, call: &Call) -> (Response<Bod
 }
 
 /// Finds the line of a call and makes its window. Returns the body to send.
-async fn prepare(visit: &Visit, call: &Call) -> (Option<Ours>, Note, Bytes) {
+async fn prepare<'a>(visit: &Visit, call: &'a Call) -> (Option<Ours<'a>>, Note, Bytes) {
     let Visit { shared, caller, .. } = visit;
     let pass = |why| (None, Note::passed(why), call.body.clone());
     if call.head.headers.contains_key(header::CONTENT_ENCODING) {
         return pass("the body is encoded");
     }
-    let Ok(request) = Request::decode(call.body.to_vec(), Some(call.dialect)) else { return pass("not understood") };
-    match Kind::of(&request) {
+    let text = std::str::from_utf8(&call.body).ok();
+    let Some(request) = text.and_then(|text| RawRequest::read(text, Some(call.dialect)).ok()) else {
+        return pass("not understood");
+    };
+    let preamble = request.preamble();
+    match Kind::of(&request, &preamble) {
         Kind::Turn => {}
         Kind::Side => return pass("a call beside the conversation"),
         Kind::Compaction => return pass("a compaction by the client"),
@@ -113,15 +118,15 @@ async fn prepare(visit: &Visit, call: &Call) -> (Option<Ours>, Note, Bytes) {
     let identity = Identity::of(&call.head.headers, &request);
     // These clients have tools in every call of a conversation.
     let is_agent = matches!(identity, Identity::Client { client: "claude-code" | "codex" | "opencode", .. });
-    if is_agent && !kind::has_tools(&request) {
+    if is_agent && !kind::has_tools(&preamble) {
         return pass("a call beside the conversation");
     }
-    let Some(scope) = Scope::of(&identity, caller, call.dialect, request.messages()) else {
+    let Some(scope) = Scope::of(&identity, caller, &request) else {
         return pass("no message of a user");
     };
-    let ask = Ask::new(request.messages(), kind::tool_names(&request), Scope::is_named(&identity));
     let retries = headers::text(&call.head.headers, "x-stainless-retry-count").and_then(|count| count.parse().ok());
-    let ask = ask.again(retries.is_some_and(|count: u32| count > 0));
+    let retry = retries.is_some_and(|count: u32| count > 0);
+    let asked = Asked { request: &request, preamble: &preamble, retry, named: Scope::is_named(&identity) };
     let failed = |what: &dyn Display| {
         shared.metrics.store_failed();
         shared.tell(&Event::failure(what.to_string()));
@@ -131,13 +136,14 @@ async fn prepare(visit: &Visit, call: &Call) -> (Option<Ours>, Note, Bytes) {
         Ok(windows) => windows,
         Err(error) => return failed(&error),
     };
-    let turn = match windows.line(&shared.lines, &scope, ask).await {
+    let turn = match windows.line(&shared.lines, &scope, asked).await {
         Ok(turn) => turn,
+        Err(NoWindow::Session(lookback::Error::Request(_))) => return pass("not understood"),
         Err(error) => return failed(&error),
     };
     let mut note = Note { session: Some(turn.line.name.to_string()), line: Some(turn.how), ..Note::default() };
-    let model = call.model.as_deref().or(request.model()).map(str::to_owned);
-    match windows.of(&turn, &request, model.as_deref()).await {
+    let model = call.model.clone().or_else(|| request.model());
+    match windows.of(&turn, &request, &preamble, model.as_deref()).await {
         Ok(sending) => {
             sending.tell(&mut note);
             shared.metrics.window(sending.cut.is_some());
@@ -151,11 +157,12 @@ async fn prepare(visit: &Visit, call: &Call) -> (Option<Ours>, Note, Bytes) {
 /// Returns the body for another try, if there is one: a smaller window if it was too long, or a repaired history.
 async fn again(
     visit: &Visit,
-    ours: Option<&Ours>,
+    ours: Option<&Ours<'_>>,
     note: &mut Note,
     (status, text): (StatusCode, &str),
-    dialect: Dialect,
+    call: &Call,
 ) -> Option<String> {
+    let (dialect, sent) = (call.dialect, &call.body);
     let Ours { request, turn } = ours?;
     let windows = visit.windows().ok()?;
     let sending = match dialect.provider_error(Some(status.as_u16()), text) {
@@ -171,7 +178,8 @@ async fn again(
             let findings = |body: &str| {
                 Request::decode(body, Some(dialect)).map(|request| dialect.check(&request).len()).unwrap_or(usize::MAX)
             };
-            let is_better = sending.body.as_deref().is_some_and(|body| findings(body) < dialect.check(request).len());
+            let before = std::str::from_utf8(sent).map_or(0, findings);
+            let is_better = sending.body.as_deref().is_some_and(|body| findings(body) < before);
             Some(sending).filter(|_| is_better)?
         }
         _ => return None,

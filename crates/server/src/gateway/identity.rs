@@ -1,7 +1,7 @@
 //! Who asks, as far as a client says so: headers and members that known clients send with a session or a line of it.
 
 use axum::http::HeaderMap;
-use lookback::{Dialect, Request};
+use lookback::{Dialect, RawRequest};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -41,7 +41,7 @@ const CLAUDE_AGENT: &str = "x-claude-code-agent-id";
 const MOST: usize = 200;
 
 impl Identity {
-    pub(super) fn of(headers: &HeaderMap, request: &Request) -> Identity {
+    pub(super) fn of(headers: &HeaderMap, request: &RawRequest<'_>) -> Identity {
         let short = |id: &&str| id.len() <= MOST;
         if let Some(name) = headers::text(headers, headers::SESSION) {
             return Identity::Session(name.to_owned());
@@ -65,7 +65,7 @@ impl Identity {
 }
 
 /// Reads the session in Claude Code's metadata, which is JSON within a string.
-fn of_metadata(request: &Request) -> Option<String> {
+fn of_metadata(request: &RawRequest<'_>) -> Option<String> {
     #[derive(Deserialize)]
     struct Metadata {
         user_id: String,
@@ -88,7 +88,7 @@ mod tests {
         for (name, value) in pairs {
             headers.insert(*name, value.parse().unwrap());
         }
-        Identity::of(&headers, &Request::decode(body, Some(Dialect::Anthropic)).unwrap())
+        Identity::of(&headers, &RawRequest::read(body, Some(Dialect::Anthropic)).unwrap())
     }
 
     const PLAIN: &str = r#"{"messages":[]}"#;

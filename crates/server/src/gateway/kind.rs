@@ -1,7 +1,7 @@
 //! What a model call is for: a conversation, or something beside one, which passes and is not recorded.
 
 use lookback::message::PartRef;
-use lookback::{Dialect, Message, Request, Role};
+use lookback::{Dialect, Message, Preamble, RawRequest, Role};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -27,19 +27,26 @@ const SUMMARIES: [&str; 4] = [
 ];
 
 impl Kind {
-    pub(super) fn of(request: &Request) -> Kind {
+    pub(super) fn of(request: &RawRequest<'_>, preamble: &Preamble) -> Kind {
         if let Some(member) = request.stored() {
             return Kind::Stored(member);
         }
-        let last = request.messages().last();
-        if last.is_some_and(is_trigger) || request.member("compaction").is_some() || asks_for_summary(request) {
+        if message(request, request.len().checked_sub(1)).is_some_and(is_trigger)
+            || request.member("compaction").is_some()
+            || asks_for_summary(request, preamble)
+        {
             return Kind::Compaction;
         }
-        if !has_tools(request) && has_form(request) {
+        if !has_tools(preamble) && has_form(request) {
             return Kind::Side;
         }
         Kind::Turn
     }
+}
+
+/// Returns a message, if there is one and it can be read.
+fn message<'a>(request: &'a RawRequest<'_>, index: Option<usize>) -> Option<&'a Message> {
+    request.message(index?).ok().map(|message| &**message)
 }
 
 /// Returns whether a message is a compaction trigger.
@@ -49,21 +56,22 @@ fn is_trigger(message: &Message) -> bool {
 
 /// Returns whether the system prompt or the newest message of the user has words of a known client's request for a
 /// summary.
-fn asks_for_summary(request: &Request) -> bool {
+fn asks_for_summary(request: &RawRequest<'_>, preamble: &Preamble) -> bool {
     let says = |text: &str| SUMMARIES.iter().any(|words| text.contains(words));
-    let system = request.preamble().system.as_deref().is_some_and(|system| says(system.get()));
-    let first = request.messages().first().filter(|first| first.role() == Role::System);
-    let last = request.messages().iter().rfind(|message| message.role() == Role::User);
+    let system = preamble.system.as_deref().is_some_and(|system| says(system.get()));
+    let first = message(request, Some(0)).filter(|first| first.role() == Role::System);
+    let all = (0..request.len()).rev().filter_map(|index| message(request, Some(index)));
+    let last = all.into_iter().find(|message| message.role() == Role::User);
     system || first.into_iter().chain(last).any(|message| says(&message.text()))
 }
 
 /// Returns whether the request declares tools.
-pub(super) fn has_tools(request: &Request) -> bool {
-    request.preamble().tools.as_deref().is_some_and(|tools| !matches!(tools.get(), "[]" | "null"))
+pub(super) fn has_tools(preamble: &Preamble) -> bool {
+    preamble.tools.as_deref().is_some_and(|tools| !matches!(tools.get(), "[]" | "null"))
 }
 
 /// Returns whether the answer must have a given form.
-fn has_form(request: &Request) -> bool {
+fn has_form(request: &RawRequest<'_>) -> bool {
     let dialect = request.dialect();
     let says = |member: &str, words: &[&str]| {
         request.member(member).is_some_and(|value| words.iter().any(|word| value.get().contains(word)))
@@ -82,7 +90,7 @@ fn has_form(request: &Request) -> bool {
 /// Returns the names of the tools that a request declares, in alphabetical order.
 ///
 /// Descriptions may change while a conversation goes on, and so may the order.
-pub(super) fn tool_names(request: &Request) -> Vec<String> {
+pub(super) fn tool_names(preamble: &Preamble) -> Vec<String> {
     #[derive(Deserialize)]
     struct Tool<'a> {
         #[serde(default)]
@@ -103,7 +111,7 @@ pub(super) fn tool_names(request: &Request) -> Vec<String> {
         let own = tool.name.or(tool.function.map(|function| function.name)).or(tool.kind);
         own.into_iter().chain(tool.declared.into_iter().flat_map(names)).collect()
     }
-    let tools = request.preamble().tools.as_deref().map(RawValue::get).unwrap_or("[]");
+    let tools = preamble.tools.as_deref().map(RawValue::get).unwrap_or("[]");
     let tools: Vec<&RawValue> = serde_json::from_str(tools).unwrap_or_default();
     let mut names: Vec<String> = tools.into_iter().flat_map(names).collect();
     names.sort();
@@ -116,7 +124,8 @@ mod tests {
     use super::*;
 
     fn kind(body: &str) -> Kind {
-        Kind::of(&Request::decode(body, None).unwrap())
+        let request = RawRequest::read(body, None).unwrap();
+        Kind::of(&request, &request.preamble())
     }
 
     #[test]
@@ -143,7 +152,7 @@ mod tests {
 
     #[test]
     fn tools_are_known_by_their_names() {
-        let names = |body: &str| tool_names(&Request::decode(body, None).unwrap());
+        let names = |body: &str| tool_names(&RawRequest::read(body, None).unwrap().preamble());
         let chat = r#"{"tools":[{"type":"function","function":{"name":"b"}},{"type":"function","function":{"name":"a"}}],"messages":[]}"#;
         assert_eq!(names(chat), ["a", "b"]);
         let responses = r#"{"tools":[{"type":"function","name":"a"},{"type":"web_search"}],"input":"Hi"}"#;

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lookback::transcript::Origin;
-use lookback::{Dialect, Error, Policy, Request, Response, Session, Settings, Store, StoreError, TooLong};
+use lookback::session::Resent;
+use lookback::{Dialect, Error, Policy, Preamble, RawRequest, Response, Session, Settings, Store, StoreError, TooLong};
 use tokio::time::timeout;
 
-use super::lines::{Ask, Lines, Scope, Turn};
+use super::lines::{Asked, Lines, Scope, Turn};
 use super::note::{Cut, Note};
 
 /// Why a request has no window.
@@ -46,33 +46,44 @@ pub(super) struct Windows<'a> {
 
 impl Windows<'_> {
     /// Finds the line of a request.
-    pub(super) async fn line(&self, lines: &Lines, scope: &Scope, ask: Ask) -> Result<Turn, NoWindow> {
-        Ok(timeout(self.patience, lines.find(&self.store, scope, ask)).await.map_err(|_| NoWindow::Late)??)
+    pub(super) async fn line(&self, lines: &Lines, scope: &Scope, asked: Asked<'_, '_>) -> Result<Turn, NoWindow> {
+        Ok(timeout(self.patience, lines.find(&self.store, scope, asked)).await.map_err(|_| NoWindow::Late)??)
     }
 
     /// Takes a request over into the session of its line, and makes the window.
-    pub(super) async fn of(&self, turn: &Turn, request: &Request, model: Option<&str>) -> Result<Sending, NoWindow> {
+    pub(super) async fn of(
+        &self,
+        turn: &Turn,
+        request: &RawRequest<'_>,
+        preamble: &Preamble,
+        model: Option<&str>,
+    ) -> Result<Sending, NoWindow> {
         let made = async {
             let mut session = turn.line.session.lock().await;
-            let settings = settings(request.dialect(), model).policy(self.policy.clone());
             let is_same = |session: &Session| {
                 let ours = session.settings();
-                ours.model == settings.model && ours.dialect == settings.dialect && ours.policy == settings.policy
+                ours.model.as_deref() == model && ours.dialect == request.dialect() && ours.policy == *self.policy
             };
             if !session.as_ref().is_some_and(is_same) {
+                let settings = settings(request.dialect(), model).policy(self.policy.clone());
                 let name = turn.line.name.as_str();
                 *session = Some(Session::open(self.store.clone(), name, settings).await?);
             }
             let Some(session) = session.as_mut() else { return Err(NoWindow::Late) };
-            session.set_preamble(request.preamble()).await?;
-            session.sync(request.messages().to_vec()).await?;
+            session.set_preamble(preamble).await?;
+            session.sync_resent(&turn.resent, |index| Ok(request.message(index).cloned()?)).await?;
             Ok(sending(session, request, false).await?)
         };
         timeout(self.patience, made).await.map_err(|_| NoWindow::Late)?
     }
 
     /// Makes the window smaller, because the upstream refused it as too long.
-    pub(super) async fn smaller(&self, turn: &Turn, request: &Request, cause: TooLong) -> Result<Sending, NoWindow> {
+    pub(super) async fn smaller(
+        &self,
+        turn: &Turn,
+        request: &RawRequest<'_>,
+        cause: TooLong,
+    ) -> Result<Sending, NoWindow> {
         let made = async {
             let mut session = turn.line.session.lock().await;
             let Some(session) = session.as_mut() else { return Err(NoWindow::Late) };
@@ -83,7 +94,7 @@ impl Windows<'_> {
     }
 
     /// Returns the request repaired, although nothing of it has to be left out.
-    pub(super) async fn repaired(&self, turn: &Turn, request: &Request) -> Result<Sending, NoWindow> {
+    pub(super) async fn repaired(&self, turn: &Turn, request: &RawRequest<'_>) -> Result<Sending, NoWindow> {
         let made = async {
             let mut session = turn.line.session.lock().await;
             let Some(session) = session.as_mut() else { return Err(NoWindow::Late) };
@@ -95,18 +106,14 @@ impl Windows<'_> {
     /// Records what the model answered, and what the provider said that it read.
     pub(super) async fn answered(&self, turn: &mut Turn, response: Response) -> Result<(), NoWindow> {
         let line = turn.line.clone();
-        let digest = response.message.digest();
+        let answer = Resent::of(&response.message);
         let recorded = async {
             let mut session = line.session.lock().await;
             let Some(session) = session.as_mut() else { return Err(NoWindow::Late) };
-            if let Some((model, input)) = session.settings().model.clone().zip(response.input) {
-                session.usage(&model, input).await?;
-            }
-            session.receive(response.message, Origin::Model, now()).await?;
-            Ok(())
+            Ok(session.answered(response).await?)
         };
         timeout(self.patience, recorded).await.map_err(|_| NoWindow::Late)??;
-        turn.answered(digest);
+        turn.answered(answer);
         Ok(())
     }
 }
@@ -119,7 +126,7 @@ fn settings(dialect: Dialect, model: Option<&str>) -> Settings {
 }
 
 /// Makes the window. A request is sent as it came unless a limit was exceeded, now or before, or it has to be mended.
-async fn sending(session: &mut Session, request: &Request, mend: bool) -> Result<Sending, Error> {
+async fn sending(session: &mut Session, request: &RawRequest<'_>, mend: bool) -> Result<Sending, Error> {
     let window = session.window().await?;
     let tokens = window.tokens();
     let view = window.view();
@@ -130,10 +137,4 @@ async fn sending(session: &mut Session, request: &Request, mend: bool) -> Result
     let kept = view.messages().filter(|item| !item.is_own()).count() as u64;
     let cut = view.is_cut().then_some(Cut { sent: kept, of: view.history_len() });
     Ok(Sending { body: Some(request.with_messages(&messages)), tokens, cut })
-}
-
-/// Returns the time in milliseconds since 1970.
-fn now() -> Option<i64> {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?;
-    i64::try_from(since.as_millis()).ok()
 }

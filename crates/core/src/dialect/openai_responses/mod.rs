@@ -66,7 +66,7 @@ pub(super) static FORMAT: Format = Format {
     system: Some("instructions"),
     tools: "tools",
     stored: &["previous_response_id", "conversation"],
-    refers: |part| matches!(part, PartRef::Opaque(opaque) if opaque.kind == item::REFERENCE),
+    reference: Some(item::REFERENCE),
     known: KNOWN,
     whole: &[],
     is_piece: item::is_models,

@@ -1,50 +1,99 @@
 //! Choosing the line that a request goes on with, by what was said.
 
 use std::fmt;
+use std::sync::Arc;
 
+use lookback::session::Resent;
 use lookback::{Message, Role};
 use serde::Serialize;
 
 /// The most characters of a message that are remembered, to recognize it after something was appended to it.
 const MOST: usize = 4096;
 
+/// A message, as far as a line remembers it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Said {
+    pub(super) resent: Resent,
+    /// The hash of its bytes in the last request, if it came in one.
+    pub(super) bytes: Option<u64>,
+}
+
+impl Said {
+    pub(super) fn of(message: &Message, bytes: Option<u64>) -> Said {
+        Said { resent: Resent::of(message), bytes }
+    }
+}
+
+/// The messages of a conversation. Those of the system at its beginning are not part of what was said, because clients
+/// change them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Path {
+    all: Vec<Said>,
+    /// The number of system messages at the beginning.
+    lead: usize,
+}
+
+impl Path {
+    pub(super) fn new(all: Vec<Said>) -> Path {
+        let lead = all.iter().take_while(|said| said.resent.role == Role::System).count();
+        Path { all, lead }
+    }
+
+    fn push(&mut self, said: Said) {
+        self.all.push(said);
+    }
+
+    /// Returns the message at an index if it has these bytes.
+    pub(super) fn at(&self, index: usize, bytes: u64) -> Option<Said> {
+        self.all.get(index).copied().filter(|said| said.bytes == Some(bytes))
+    }
+
+    /// Returns all messages.
+    pub(super) fn resent(&self) -> Vec<Resent> {
+        self.all.iter().map(|said| said.resent).collect()
+    }
+
+    fn said(&self) -> &[Said] {
+        self.all.get(self.lead..).unwrap_or_default()
+    }
+
+    fn len(&self) -> usize {
+        self.said().len()
+    }
+
+    /// Returns where the messages after the last of the model begin.
+    fn base(&self) -> usize {
+        self.said().iter().rposition(|said| said.resent.role == Role::Assistant).map_or(0, |last| last + 1)
+    }
+
+    /// Returns how many messages two paths have in common, from the first.
+    fn common(&self, other: &Path) -> usize {
+        let same = |(ours, theirs): &(&Said, &Said)| ours.resent.digest == theirs.resent.digest;
+        self.said().iter().zip(other.said()).take_while(same).count()
+    }
+}
+
+/// The names of a request's tools, and the hash of all that it says of them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tools {
+    pub(super) hash: u64,
+    pub(super) names: Arc<[String]>,
+}
+
 /// A request, as far as it matters for the choice.
 #[derive(Debug, Clone, Default)]
-pub(in crate::gateway) struct Ask {
-    /// The digests of its messages, without the system messages at its beginning, which clients change.
-    path: Vec<u128>,
-    /// Where the messages after the last of the model begin.
-    base: usize,
+pub(super) struct Ask {
+    pub(super) path: Path,
     /// The text of the last message.
-    last: String,
-    /// The names of its tools.
-    tools: Vec<String>,
+    pub(super) last: String,
+    pub(super) tools: Tools,
     /// The client says that it asks again.
-    retry: bool,
+    pub(super) retry: bool,
     /// The scope is one conversation of the client, and not all conversations that begin alike.
-    named: bool,
+    pub(super) named: bool,
 }
 
-impl Ask {
-    pub(in crate::gateway) fn new(messages: &[Message], tools: Vec<String>, named: bool) -> Ask {
-        let said: Vec<&Message> = said(messages).collect();
-        let base = said.iter().rposition(|message| message.role() == Role::Assistant).map_or(0, |last| last + 1);
-        let last = said.last().map(|message| beginning(&message.text())).unwrap_or_default();
-        Ask { path: said.iter().map(|message| message.digest()).collect(), base, last, tools, retry: false, named }
-    }
-
-    /// Sets whether the client says that it asks again.
-    pub(in crate::gateway) fn again(self, retry: bool) -> Ask {
-        Ask { retry, ..self }
-    }
-}
-
-/// Returns the messages without the system messages at the beginning.
-pub(super) fn said(messages: &[Message]) -> impl Iterator<Item = &Message> {
-    messages.iter().skip_while(|message| message.role() == Role::System)
-}
-
-fn beginning(text: &str) -> String {
+pub(super) fn beginning(text: &str) -> String {
     text.chars().take(MOST).collect()
 }
 
@@ -77,27 +126,36 @@ impl fmt::Display for How {
 /// What is known of a line.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Known {
-    /// The digests of what was said: the last request, and the answer to it.
-    pub(super) path: Vec<u128>,
+    /// What was said: the last request, and the answer to it.
+    pub(super) path: Path,
     /// The length of the last request.
-    pub(super) asked: usize,
-    pub(super) base: usize,
-    pub(super) last: String,
-    /// The names of the tools; `None` if they are not known, because the line was read from the store.
-    pub(super) tools: Option<Vec<String>>,
+    asked: usize,
+    base: usize,
+    last: String,
+    /// `None` if they are not known, because the line was read from the store.
+    pub(super) tools: Option<Tools>,
     /// The number of requests that are not answered yet.
-    pub(super) in_flight: usize,
+    in_flight: usize,
     /// Whether the last answer came whole.
-    pub(super) settled: bool,
+    settled: bool,
     /// When it was used last, in requests.
     pub(super) used: u64,
 }
 
 impl Known {
+    /// Reads what is known from a line's messages. What the model said last is the answer to the last request.
+    pub(super) fn of(path: Path) -> Known {
+        let said = path.said();
+        let is_models = |at: usize| said.get(at).is_some_and(|said| said.resent.role == Role::Assistant);
+        let asked = (0..said.len()).rfind(|at| !is_models(*at)).map_or(0, |last| last + 1);
+        let base = (0..asked).rfind(|at| is_models(*at)).map_or(0, |last| last + 1);
+        Known { asked, base, settled: said.len() > asked, path, ..Known::default() }
+    }
+
     /// Takes over a request that was found to belong to it.
     pub(super) fn begin(&mut self, ask: Ask, now: u64) {
-        let Ask { path, base, last, tools, .. } = ask;
-        (self.asked, self.base, self.last, self.tools) = (path.len(), base, last, Some(tools));
+        let Ask { path, last, tools, .. } = ask;
+        (self.asked, self.base, self.last, self.tools) = (path.len(), path.base(), last, Some(tools));
         self.path = path;
         self.in_flight += 1;
         self.settled = false;
@@ -105,11 +163,11 @@ impl Known {
     }
 
     /// Takes over the answer of a request, if it came whole.
-    pub(super) fn finish(&mut self, answer: Option<u128>) {
+    pub(super) fn finish(&mut self, answer: Option<Resent>) {
         self.in_flight = self.in_flight.saturating_sub(1);
         // If another request came meanwhile, it is not its answer.
-        if let Some(digest) = answer.filter(|_| self.path.len() == self.asked && self.in_flight == 0) {
-            self.path.push(digest);
+        if let Some(resent) = answer.filter(|_| self.path.len() == self.asked && self.in_flight == 0) {
+            self.path.push(Said { resent, bytes: None });
             self.settled = true;
         }
     }
@@ -121,17 +179,13 @@ impl Known {
     /// Returns whether a request has the tools of the line, or some more. With fewer tools, or others, it is a line of
     /// its own: for example, one that extracts memories from the conversation.
     fn has_tools_of(&self, ask: &Ask) -> bool {
-        self.tools.as_ref().is_none_or(|tools| tools.iter().all(|tool| ask.tools.binary_search(tool).is_ok()))
-    }
-
-    /// Returns how many messages a request has in common with the line.
-    fn common(&self, ask: &Ask) -> usize {
-        self.path.iter().zip(&ask.path).take_while(|(ours, theirs)| ours == theirs).count()
+        let has = |tool: &String| ask.tools.names.binary_search(tool).is_ok();
+        self.tools.as_ref().is_none_or(|tools| tools.hash == ask.tools.hash || tools.names.iter().all(has))
     }
 
     /// Returns how a request could relate to this line, and how well that fits: the greatest wins.
     fn fit(&self, ask: &Ask) -> Option<(Fit, How)> {
-        let common = self.common(ask);
+        let common = self.path.common(&ask.path);
         if !self.has_tools_of(ask) {
             return None;
         }
@@ -153,9 +207,9 @@ impl Known {
             return (goes_on || again).then_some((Fit::Answer(common), How::Edited));
         }
         // It differs in what was said last.
-        let is_grown = ask.base == self.base && !self.last.is_empty() && ask.last.starts_with(&self.last);
+        let is_grown = ask.path.base() == self.base && !self.last.is_empty() && ask.last.starts_with(&self.last);
         if common >= self.base && common > 0 && common < self.asked && (again || is_grown)
-            || common == 0 && self.base == 0 && ask.base == 0 && is_grown
+            || common == 0 && self.base == 0 && ask.path.base() == 0 && is_grown
         {
             return Some((Fit::Edit(common), How::Edited));
         }
@@ -173,9 +227,9 @@ enum Fit {
 }
 
 /// Returns the line that a request goes on with, by its index, and how. `None` if it begins a line.
-pub(super) fn choose(lines: &[Known], ask: &Ask) -> Option<(usize, How)> {
-    let equal = |known: &Known| known.tools.as_ref().is_some_and(|tools| *tools == ask.tools);
-    let fits = lines.iter().enumerate().filter_map(|(index, known)| {
+pub(super) fn choose<'a>(lines: impl IntoIterator<Item = &'a Known>, ask: &Ask) -> Option<(usize, How)> {
+    let equal = |known: &Known| known.tools.as_ref().is_some_and(|tools| tools.names == ask.tools.names);
+    let fits = lines.into_iter().enumerate().filter_map(|(index, known)| {
         let (fit, how) = known.fit(ask)?;
         Some((fit, equal(known), known.used, index, how))
     });
@@ -203,14 +257,27 @@ mod tests {
         texts.iter().enumerate().map(said).collect()
     }
 
+    fn asked(texts: &[&str], tools: &[&str]) -> Ask {
+        let messages = messages(texts);
+        let path = Path::new(messages.iter().map(|message| Said::of(message, None)).collect());
+        let names: Arc<[String]> = tools.iter().map(|tool| (*tool).to_owned()).collect();
+        let hash = names.iter().map(|name| name.len() as u64).sum();
+        let last = messages.last().map(|last| beginning(&last.text())).unwrap_or_default();
+        Ask { path, last, tools: Tools { hash, names }, ..Ask::default() }
+    }
+
+    fn again(texts: &[&str]) -> Ask {
+        Ask { retry: true, ..ask(texts) }
+    }
+
     fn ask(texts: &[&str]) -> Ask {
-        Ask::new(&messages(texts), vec!["read".to_owned()], false)
+        asked(texts, &["read"])
     }
 
     fn line(asked: &[&str], answer: Option<&str>) -> Known {
         let mut known = Known::default();
         known.begin(ask(asked), 1);
-        known.finish(answer.map(|answer| Message::assistant(answer).digest()));
+        known.finish(answer.map(|answer| Resent::of(&Message::assistant(answer))));
         known
     }
 
@@ -225,7 +292,7 @@ mod tests {
     fn the_same_beginning_again_is_another_conversation() {
         let lines = [line(&["Hi"], Some("Hello."))];
         assert_eq!(choose(&lines, &ask(&["Hi"])), None);
-        assert_eq!(choose(&lines, &ask(&["Hi"]).again(true)), Some((0, How::Edited)));
+        assert_eq!(choose(&lines, &again(&["Hi"])), Some((0, How::Edited)));
         // Its answer never came whole.
         assert_eq!(choose(&[line(&["Hi"], None)], &ask(&["Hi"])), Some((0, How::Edited)));
     }
@@ -235,7 +302,7 @@ mod tests {
         let mut busy = Known::default();
         busy.begin(ask(&["Hi"]), 1);
         assert_eq!(choose(&[busy.clone()], &ask(&["Hi"])), None);
-        assert_eq!(choose(&[busy], &ask(&["Hi"]).again(true)), Some((0, How::Edited)));
+        assert_eq!(choose(&[busy], &again(&["Hi"])), Some((0, How::Edited)));
     }
 
     #[test]
@@ -262,13 +329,10 @@ mod tests {
 
     #[test]
     fn with_other_tools_it_is_another_line() {
-        let with = |texts: &[&str], tools: &[&str]| {
-            Ask::new(&messages(texts), tools.iter().map(|tool| (*tool).to_owned()).collect(), false)
-        };
         let lines = [line(&["Hi"], Some("Hello."))];
-        assert_eq!(choose(&lines, &with(&["Hi", "Hello.", "Go on"], &["extract"])), None);
-        assert_eq!(choose(&lines, &with(&["Hi", "Hello.", "Go on"], &[])), None);
-        let more = with(&["Hi", "Hello.", "Go on"], &["read", "write"]);
+        assert_eq!(choose(&lines, &asked(&["Hi", "Hello.", "Go on"], &["extract"])), None);
+        assert_eq!(choose(&lines, &asked(&["Hi", "Hello.", "Go on"], &[])), None);
+        let more = asked(&["Hi", "Hello.", "Go on"], &["read", "write"]);
         assert_eq!(choose(&lines, &more), Some((0, How::Continued)));
     }
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use lookback::message::Role;
-use lookback::transcript::Origin;
+use lookback::session::Resent;
+use lookback::transcript::{Arrival, Origin};
 use lookback::{LogName, Session, Settings, Store, StoreError};
 
-use super::choose::Known;
+use super::choose::{Known, Path, Said};
 use super::{Line, Scope};
 
 /// The most lines of a scope that are read. Older ones are not gone on with.
@@ -42,16 +42,6 @@ async fn known(store: &Arc<dyn Store>, name: &LogName) -> Result<Known, StoreErr
         Err(_) => return Ok(Known::default()),
     };
     let arrivals = history.iter().map(|entry| &entry.arrival).filter(|arrival| arrival.origin != Origin::Lookback);
-    let said: Vec<_> = arrivals.skip_while(|arrival| arrival.message.role() == Role::System).collect();
-    // What the model said last is the answer to the last request.
-    let is_models = |at: usize| said.get(at).is_some_and(|arrival| arrival.message.role() == Role::Assistant);
-    let asked = (0..said.len()).rfind(|at| !is_models(*at)).map_or(0, |last| last + 1);
-    let base = (0..asked).rfind(|at| is_models(*at)).map_or(0, |last| last + 1);
-    Ok(Known {
-        path: said.iter().map(|arrival| arrival.digest).collect(),
-        asked,
-        base,
-        settled: said.len() > asked,
-        ..Known::default()
-    })
+    let said = |arrival: &Arrival| Said { resent: Resent::new(arrival.digest, arrival.message.role()), bytes: None };
+    Ok(Known::of(Path::new(arrivals.map(said).collect())))
 }

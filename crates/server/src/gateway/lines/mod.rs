@@ -11,13 +11,16 @@ mod scope;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use lookback::{LogName, Session, Store, StoreError};
+use lookback::session::Resent;
+use lookback::{Error, LogName, Preamble, RawRequest, RequestError, Session, Store};
+use serde_json::value::RawValue;
 use tokio::sync::Mutex as AsyncMutex;
+use xxhash_rust::xxh3::xxh3_64;
 
-pub(super) use self::choose::Ask;
 pub use self::choose::How;
-use self::choose::{Known, choose};
+use self::choose::{Ask, Known, Path, Said, Tools, beginning, choose};
 pub(super) use self::scope::Scope;
+use super::kind;
 
 /// The most scopes that are remembered. Others are read from the store again when a request comes.
 const MOST_SCOPES: usize = 4096;
@@ -53,18 +56,54 @@ impl Line {
     }
 }
 
+/// A request whose line is looked for.
+pub(super) struct Asked<'a, 'b> {
+    pub(super) request: &'a RawRequest<'b>,
+    pub(super) preamble: &'a Preamble,
+    /// The client says that it asks again.
+    pub(super) retry: bool,
+    /// The scope is one conversation of the client, and not all conversations that begin alike.
+    pub(super) named: bool,
+}
+
+impl Asked<'_, '_> {
+    /// Reads what matters for the choice. What a line remembers of these bytes is not read again.
+    fn read(&self, lines: &[Arc<Line>]) -> Result<Ask, RequestError> {
+        let Asked { request, retry, named, .. } = *self;
+        let remembered = |index: usize, bytes: u64| lines.iter().find_map(|line| line.known().path.at(index, bytes));
+        let said = |index: usize| {
+            let bytes = xxh3_64(request.bytes(index).unwrap_or_default().as_bytes());
+            match remembered(index, bytes) {
+                Some(said) => Ok(said),
+                None => Ok(Said::of(request.message(index)?, Some(bytes))),
+            }
+        };
+        let path = (0..request.len()).map(said).collect::<Result<_, RequestError>>()?;
+        let last = match request.len().checked_sub(1) {
+            Some(last) => beginning(&request.message(last)?.text()),
+            None => String::new(),
+        };
+        let hash = xxh3_64(self.preamble.tools.as_deref().map_or("", RawValue::get).as_bytes());
+        let remembered = lines.iter().find_map(|line| line.known().tools.clone().filter(|tools| tools.hash == hash));
+        let tools = remembered.unwrap_or_else(|| Tools { hash, names: kind::tool_names(self.preamble).into() });
+        Ok(Ask { path: Path::new(path), last, tools, retry, named })
+    }
+}
+
 /// The line of a request, until the request is over.
 pub(super) struct Turn {
     pub(super) line: Arc<Line>,
     pub(super) how: How,
-    /// What the model answered, as a digest, if the answer came whole.
-    answer: Option<u128>,
+    /// The messages of the request.
+    pub(super) resent: Vec<Resent>,
+    /// What the model answered, if the answer came whole.
+    answer: Option<Resent>,
 }
 
 impl Turn {
     /// Records that the model answered, so that a request with the answer is known to go on.
-    pub(super) fn answered(&mut self, digest: u128) {
-        self.answer = Some(digest);
+    pub(super) fn answered(&mut self, answer: Resent) {
+        self.answer = Some(answer);
     }
 }
 
@@ -78,17 +117,30 @@ impl Lines {
     /// Returns the line that a request goes on with, or begins one.
     ///
     /// # Errors
-    /// Returns an error if the lines of the scope have to be read from the store, and it fails.
-    pub(super) async fn find(&self, store: &Arc<dyn Store>, scope: &Scope, ask: Ask) -> Result<Turn, StoreError> {
+    /// Returns an error if a message cannot be read, or if the lines of the scope have to be read from the store, and
+    /// that fails.
+    pub(super) async fn find(
+        &self,
+        store: &Arc<dyn Store>,
+        scope: &Scope,
+        asked: Asked<'_, '_>,
+    ) -> Result<Turn, Error> {
         if !self.scopes().lines.contains_key(scope) {
             let read = load::lines(store, scope).await?;
             self.scopes().lines.entry(scope.clone()).or_insert(read);
         }
+        let candidates = self.scopes().lines.get(scope).cloned().unwrap_or_default();
+        let ask = asked.read(&candidates)?;
+        let resent = ask.path.resent();
         let mut scopes = self.scopes();
         scopes.clock += 1;
         let now = scopes.clock;
+        // Another request may have begun a line meanwhile.
         let lines = scopes.lines.entry(scope.clone()).or_default();
-        let found = choose(&lines.iter().map(|line| line.known().clone()).collect::<Vec<_>>(), &ask);
+        let found = {
+            let known: Vec<MutexGuard<'_, Known>> = lines.iter().map(|line| line.known()).collect();
+            choose(known.iter().map(|known| &**known), &ask)
+        };
         let (line, how) = match found.and_then(|(index, how)| Some((lines.get(index)?.clone(), how))) {
             Some(found) => found,
             None => {
@@ -99,7 +151,7 @@ impl Lines {
         };
         line.known().begin(ask, now);
         scopes.forget_oldest();
-        Ok(Turn { line, how, answer: None })
+        Ok(Turn { line, how, resent, answer: None })
     }
 
     fn scopes(&self) -> MutexGuard<'_, Scopes> {

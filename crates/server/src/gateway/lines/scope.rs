@@ -1,11 +1,11 @@
 //! Scopes: the lines among which that of a request is looked for. Their names are the beginnings of sessions' names.
 
+use lookback::Dialect;
 use lookback::store::Tenant;
-use lookback::{Dialect, LogName, Message, Role};
+use lookback::{LogName, Message, RawRequest, Role};
 
 use super::super::caller::Caller;
 use super::super::identity::Identity;
-use super::choose::said;
 
 /// The lines among which that of a request is looked for: those of one account and one conversation of the client, or
 /// those that begin with the same words.
@@ -20,12 +20,7 @@ pub(in crate::gateway) struct Scope {
 impl Scope {
     /// Returns the scope of a request. The account of its caller tells accounts apart that share a store; it is part of
     /// the name.
-    pub(in crate::gateway) fn of(
-        identity: &Identity,
-        caller: &Caller,
-        dialect: Dialect,
-        messages: &[Message],
-    ) -> Option<Scope> {
+    pub(in crate::gateway) fn of(identity: &Identity, caller: &Caller, request: &RawRequest<'_>) -> Option<Scope> {
         let at = |name: &str| match &caller.account {
             Some(account) => format!("{name}@{account}"),
             None => name.to_owned(),
@@ -34,7 +29,8 @@ impl Scope {
             Identity::Session(name) => at(name),
             Identity::Client { client, id } => format!("{}/{id}", at(client)),
             Identity::Unsaid => {
-                let first = said(messages).find(|message| message.role() == Role::User)?;
+                let mut messages = (0..request.len()).map_while(|index| request.message(index).ok());
+                let first = messages.find(|message| message.role() == Role::User)?;
                 // A message that grows while a stream fails keeps its beginning.
                 let beginning: String = first.text().chars().take(120).collect();
                 format!("{}/{:016x}", at("chat"), Message::user(beginning).digest() >> 64)
@@ -44,7 +40,7 @@ impl Scope {
         let hashed = || format!("{}/{:032x}", at("chat"), Message::user(name.as_str()).digest());
         let short = || name.parse::<LogName>().ok().filter(|name| name.as_str().len() + 8 <= LogName::LONGEST);
         let name = short().or_else(|| hashed().parse().ok())?;
-        Some(Scope { name, dialect, tenant: caller.tenant.clone() })
+        Some(Scope { name, dialect: request.dialect(), tenant: caller.tenant.clone() })
     }
 
     /// Returns whether it is one conversation of the client.

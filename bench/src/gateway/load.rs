@@ -1,0 +1,92 @@
+//! A client in a conversation: it sends the whole history with each request, and the history grows.
+
+use std::io::Read as _;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+/// The size of a conversation's requests.
+#[derive(Debug, Clone, Copy)]
+pub struct Size {
+    pub name: &'static str,
+    bytes: usize,
+}
+
+impl Size {
+    pub const SMALL: Size = Size { name: "20 KB", bytes: 20_000 };
+    pub const LARGE: Size = Size { name: "1 MB", bytes: 1_000_000 };
+}
+
+/// A conversation grows by a share of its size with each request, to a quarter more than its size. Then it is over.
+const STEPS: usize = 20;
+
+/// The key that the client sends. LiteLLM demands one that is long.
+pub const KEY: &str = "sk-3f1c8a40be6d4a7d9b0e5c2a7f6e1d3c";
+
+/// No two conversations begin alike.
+static NUMBER: AtomicUsize = AtomicUsize::new(0);
+
+pub struct Conversation {
+    agent: ureq::Agent,
+    url: String,
+    size: Size,
+    /// The messages, each behind a comma.
+    messages: String,
+    steps: usize,
+}
+
+impl Conversation {
+    pub fn new(base: &str, size: Size) -> Conversation {
+        let agent = ureq::Agent::config_builder().build().into();
+        let url = format!("{base}/v1/chat/completions");
+        Conversation { agent, url, size, messages: String::new(), steps: STEPS }
+    }
+
+    /// Says something more, and returns how long it takes until the answer begins, in seconds.
+    pub fn say(&mut self, stream: bool) -> f64 {
+        if self.steps >= STEPS {
+            self.begin();
+        }
+        self.steps += 1;
+        let step = self.size.bytes / 2 / STEPS;
+        self.push("user", step);
+        let tail = if stream { ",\"stream\":true}" } else { "}" };
+        let body = format!(
+            "{{\"model\":\"gpt-4o\",\"messages\":[{{\"role\":\"system\",\"content\":\"You help.\"}}{}]{tail}",
+            self.messages
+        );
+        let begun = Instant::now();
+        let request = self.agent.post(&self.url).header("content-type", "application/json");
+        let mut answer = request.header("authorization", format!("Bearer {KEY}")).send(&body).expect("an answer");
+        let mut reader = answer.body_mut().as_reader();
+        let mut first = [0; 1024];
+        reader.read(&mut first).expect("some bytes");
+        let to_first = begun.elapsed().as_secs_f64();
+        std::io::copy(&mut reader, &mut std::io::sink()).expect("the rest");
+        let said = match stream {
+            true => (0..20).map(|at| format!("Word {at}. ")).collect(),
+            false => "The function returns the answer to the question, as its only line says.".to_owned(),
+        };
+        self.messages.push_str(&format!(",{{\"role\":\"assistant\",\"content\":\"{said}\"}}"));
+        to_first
+    }
+
+    /// Begins another conversation, with three quarters of its size.
+    fn begin(&mut self) {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        self.messages = format!(",{{\"role\":\"user\",\"content\":\"Conversation {number}.\"}}");
+        self.steps = 0;
+        let length = (self.size.bytes / 100).max(500);
+        while self.messages.len() < self.size.bytes * 3 / 4 {
+            self.push("assistant", length / 5);
+            self.push("user", length);
+        }
+        self.push("assistant", 50);
+    }
+
+    fn push(&mut self, role: &str, length: usize) {
+        let at = self.messages.len();
+        let line = format!("At {at}: fn answer() -> u64 {{ 42 }}\\n");
+        let text = line.repeat((length / line.len()).max(1));
+        self.messages.push_str(&format!(",{{\"role\":\"{role}\",\"content\":\"{text}\"}}"));
+    }
+}

@@ -1,0 +1,115 @@
+//! Measures the gateway beside what else could stand in front of a model: nothing, nginx as a bare reverse proxy, and
+//! the proxy of LiteLLM. All of them have the same model behind them, which answers at once.
+
+mod load;
+mod model;
+mod proxies;
+
+use std::time::Instant;
+
+use self::load::{Conversation, Size};
+use self::model::Model;
+use self::proxies::{Proxy, litellm, lookback, nginx};
+use crate::median;
+
+/// How many conversations go on at once when requests are counted.
+const AT_ONCE: usize = 16;
+/// How long requests are counted, in seconds.
+const SECONDS: f64 = 6.0;
+
+pub fn run(part: Option<&str>) {
+    let is_asked = |name| part.is_none_or(|part| part == name);
+    let model = Model::start();
+    let proxies: Vec<Proxy> =
+        [Some(Proxy::none(&model)), Some(nginx(&model)), Some(lookback(&model, &[])), litellm(&model)]
+            .into_iter()
+            .flatten()
+            .collect();
+    if is_asked("times") {
+        println!("A chat request through each: the whole time, one after the other, in the same conversation\n");
+        times(&proxies, Size::SMALL, 600);
+        times(&proxies, Size::LARGE, 60);
+        println!("A stream: the time to its first bytes\n");
+        first_bytes(&proxies, 400);
+    }
+    if is_asked("throughput") {
+        println!("Requests a second, {AT_ONCE} conversations at once\n");
+        for size in [Size::SMALL, Size::LARGE] {
+            throughput(&proxies, size);
+        }
+    }
+}
+
+/// Prints how long a request takes.
+fn times(proxies: &[Proxy], size: Size, rounds: usize) {
+    let mut talks: Vec<(Conversation, Vec<f64>)> =
+        proxies.iter().map(|proxy| (Conversation::new(&proxy.base, size), Vec::new())).collect();
+    for round in 0..rounds {
+        for (talk, times) in &mut talks {
+            let begun = Instant::now();
+            talk.say(false);
+            // The first connections, and the first requests of a program, are no measure.
+            if round >= rounds / 10 {
+                times.push(begun.elapsed().as_secs_f64() * 1e3);
+            }
+        }
+    }
+    table(proxies, &talks, size);
+}
+
+/// Prints how long it takes until a stream begins.
+fn first_bytes(proxies: &[Proxy], rounds: usize) {
+    let mut talks: Vec<(Conversation, Vec<f64>)> =
+        proxies.iter().map(|proxy| (Conversation::new(&proxy.base, Size::SMALL), Vec::new())).collect();
+    for round in 0..rounds {
+        for (talk, times) in &mut talks {
+            let first = talk.say(true);
+            if round >= rounds / 10 {
+                times.push(first * 1e3);
+            }
+        }
+    }
+    table(proxies, &talks, Size::SMALL);
+}
+
+fn table(proxies: &[Proxy], talks: &[(Conversation, Vec<f64>)], size: Size) {
+    println!("{:>24} {:>12} {:>12} {:>12}", size.name, "p50", "p99", "beside nginx");
+    let nginx = talks.get(1).map_or(f64::NAN, |(_, times)| median(times.iter().copied()));
+    for (proxy, (_, times)) in proxies.iter().zip(talks) {
+        let mut sorted = times.clone();
+        sorted.sort_by(f64::total_cmp);
+        let p99 = sorted[sorted.len() * 99 / 100];
+        let p50 = median(sorted);
+        println!("{:>24} {p50:>9.3} ms {p99:>9.3} ms {:>12.2}", proxy.name, p50 / nginx);
+    }
+    println!();
+}
+
+/// Prints how many requests pass in a second.
+fn throughput(proxies: &[Proxy], size: Size) {
+    println!("{:>24} {:>12} {:>12}", size.name, "requests/s", "beside nginx");
+    let mut counts = Vec::new();
+    for proxy in proxies {
+        let begun = Instant::now();
+        let counted: usize = std::thread::scope(|scope| {
+            let talk = |_| {
+                scope.spawn(|| {
+                    let mut count = 0;
+                    let mut talk = Conversation::new(&proxy.base, size);
+                    while begun.elapsed().as_secs_f64() < SECONDS {
+                        talk.say(false);
+                        count += 1;
+                    }
+                    count
+                })
+            };
+            let threads: Vec<_> = (0..AT_ONCE).map(talk).collect();
+            threads.into_iter().map(|thread| thread.join().expect("a client")).sum()
+        });
+        counts.push(counted as f64 / begun.elapsed().as_secs_f64());
+    }
+    for (proxy, count) in proxies.iter().zip(&counts) {
+        println!("{:>24} {count:>12.0} {:>12.2}", proxy.name, count / counts[1]);
+    }
+    println!();
+}

@@ -1,0 +1,204 @@
+//! A request body that is read without its messages: each is decoded if it is asked for.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use serde_json::value::RawValue;
+
+use super::{Dialect, Preamble, RequestError, detect};
+use crate::json::{self, Fields, SyntaxError};
+use crate::message::{Message, PartRef};
+
+/// The members of a body that may have the messages, in the order in which they are looked for.
+const LISTS: [&str; 3] = ["messages", "input", "contents"];
+
+/// A request body, or a bare list, whose messages are not decoded yet.
+///
+/// A client sends its whole history with each request. Whoever knows most of it already, by its bytes, decodes only the
+/// messages that are new.
+///
+/// ```
+/// use lookback_core::{Dialect, RawRequest};
+///
+/// let body = r#"{"model":"gpt-4o","messages":[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello"}]}"#;
+/// let request = RawRequest::read(body, Some(Dialect::OpenAiChat))?;
+/// assert_eq!(request.len(), 2);
+/// assert_eq!(request.bytes(1), Some(r#"{"role":"assistant","content":"Hello"}"#));
+/// assert_eq!(request.message(1)?.text(), "Hello");
+/// # Ok::<(), lookback_core::RequestError>(())
+/// ```
+#[derive(Clone)]
+pub struct RawRequest<'a> {
+    text: &'a str,
+    dialect: Dialect,
+    /// All members. A bare list has none.
+    fields: Option<Fields<'a>>,
+    /// The list of messages.
+    list: &'a RawValue,
+    /// The elements of the list.
+    elements: Vec<Cow<'a, RawValue>>,
+    /// The elements that each message is made of.
+    spans: Vec<Range<usize>>,
+    /// The messages that were asked for.
+    decoded: Vec<OnceLock<Arc<Message>>>,
+}
+
+impl<'a> RawRequest<'a> {
+    /// Reads a request body, or a bare list of messages.
+    ///
+    /// If `dialect` is `None`, it is detected from the keys of the body, then from the shapes of the parts. If neither
+    /// tells, it is `openai-chat`.
+    ///
+    /// # Errors
+    /// Returns an error if the text is not a request. Its messages are not looked at.
+    pub fn read(text: &'a str, dialect: Option<Dialect>) -> Result<Self, RequestError> {
+        let syntax = |error: serde_json::Error| RequestError::Syntax(SyntaxError::from(error));
+        // The parser would describe any other value than an object in an error, with all of its text.
+        let is_object = text.trim_start_matches([' ', '\n', '\r', '\t']).starts_with('{');
+        let fields: Option<Fields<'a>> =
+            if is_object { Some(serde_json::from_str(text).map_err(syntax)?) } else { None };
+        let member = |name: &str| fields.as_ref().and_then(|fields| fields.borrowed(name));
+        let of_dialect = || dialect.and_then(|dialect| member(dialect.format().messages));
+        let list = match &fields {
+            Some(_) => of_dialect().or_else(|| LISTS.into_iter().find_map(member)).ok_or(RequestError::NoMessages)?,
+            None => serde_json::from_str(text).map_err(syntax)?,
+        };
+        // In one dialect a text alone is a message of the user.
+        let input = member("input").filter(|input| std::ptr::eq(*input, list));
+        let elements: Vec<Cow<'a, RawValue>> = match input.and_then(json::text) {
+            Some(_) => {
+                vec![Cow::Owned(json::object([("role", json::string("user")), ("content", list.to_owned())]))]
+            }
+            None => json::array(list).ok_or(RequestError::NoMessages)?.into_iter().map(Cow::Borrowed).collect(),
+        };
+        let raw: Vec<&RawValue> = elements.iter().map(|element| &**element).collect();
+        let found = || detect::first(detect::clues(fields.as_ref(), raw.iter().copied()));
+        let dialect = dialect.or_else(|| found().map(|clue| clue.dialect)).unwrap_or_default();
+        let spans = dialect.spans(&raw);
+        let decoded = std::iter::repeat_with(OnceLock::new).take(spans.len()).collect();
+        Ok(RawRequest { text, dialect, fields, list, elements, spans, decoded })
+    }
+
+    /// Returns the dialect.
+    pub fn dialect(&self) -> Dialect {
+        self.dialect
+    }
+
+    /// Returns the number of messages.
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Returns whether there are no messages.
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// Returns the bytes of a message: of all elements that it is made of, and of what is between them.
+    pub fn bytes(&self, index: usize) -> Option<&str> {
+        let span = self.spans.get(index)?;
+        match (self.elements.get(span.start)?, self.elements.get(span.end.checked_sub(1)?)?) {
+            (Cow::Borrowed(first), Cow::Borrowed(last)) => self.text.get(self.range(first).start..self.range(last).end),
+            (first, _) => Some(first.get()),
+        }
+    }
+
+    /// Returns a message, decoded when it is first asked for.
+    ///
+    /// # Errors
+    /// Returns an error if the message cannot be read, or if there is none with this index.
+    pub fn message(&self, index: usize) -> Result<&Arc<Message>, RequestError> {
+        let list = self.dialect.format().messages;
+        let missing = || RequestError::NoMessage { list, index };
+        let (span, decoded) = self.spans.get(index).zip(self.decoded.get(index)).ok_or_else(missing)?;
+        if let Some(message) = decoded.get() {
+            return Ok(message);
+        }
+        let pieces: Vec<&RawValue> =
+            self.elements.get(span.clone()).unwrap_or_default().iter().map(|element| &**element).collect();
+        let message = self.dialect.decode_pieces(&pieces);
+        let message = message.map_err(|(at, fault)| RequestError::Message { list, index: span.start + at, fault })?;
+        Ok(decoded.get_or_init(|| Arc::new(message)))
+    }
+
+    /// Decodes all messages.
+    ///
+    /// # Errors
+    /// Returns an error if any message cannot be read.
+    pub fn into_messages(self) -> Result<Vec<Message>, RequestError> {
+        for index in 0..self.len() {
+            self.message(index)?;
+        }
+        Ok(self.decoded.into_iter().filter_map(OnceLock::into_inner).map(Arc::unwrap_or_clone).collect())
+    }
+
+    /// Returns the system prompt and the tools, if they are outside the messages.
+    pub fn preamble(&self) -> Preamble {
+        Preamble::of_body(self.dialect, |key| self.member(key).map(ToOwned::to_owned))
+    }
+
+    /// Returns the model, if the body names one.
+    pub fn model(&self) -> Option<String> {
+        let name = |key| json::text(self.fields.as_ref()?.get(key)?).map(Cow::into_owned);
+        name("model").or_else(|| name("modelId"))
+    }
+
+    /// Returns a member of the body, or `None` if it is absent or null.
+    pub fn member(&self, name: &str) -> Option<&RawValue> {
+        self.fields.as_ref()?.get(name).filter(|value| value.get() != "null")
+    }
+
+    /// Returns the member that names something which the provider has stored (see
+    /// [`Request::stored`](super::Request::stored)).
+    pub fn stored(&self) -> Option<&'static str> {
+        let format = self.dialect.format();
+        let is_named = |name: &&&str| self.member(name).is_some_and(|value| value.get() != "\"\"");
+        let is_reference = |part: PartRef<'_>| matches!(part, PartRef::Opaque(opaque) if Some(opaque.kind.as_str()) == format.reference);
+        // Most have no such word, and need not be decoded.
+        let refers = |index: usize, word: &str| {
+            self.bytes(index).is_some_and(|bytes| bytes.contains(word))
+                && self.message(index).is_ok_and(|message| message.parts().any(is_reference))
+        };
+        let refers = || format.reference.is_some_and(|word| (0..self.len()).any(|index| refers(index, word)));
+        format.stored.iter().find(is_named).copied().or_else(|| refers().then_some(format.messages))
+    }
+
+    /// Returns whether this is a body, and not a bare list.
+    pub fn is_body(&self) -> bool {
+        self.fields.is_some()
+    }
+
+    /// Returns the text of this request with other messages. Every byte outside the list is kept.
+    pub fn with_messages(&self, messages: &[impl AsRef<RawValue>]) -> String {
+        json::spliced(self.text, &self.list_range(), messages)
+    }
+
+    /// Returns the members with their ranges in the text.
+    pub(super) fn members(&self) -> impl Iterator<Item = (&str, Range<usize>)> {
+        self.fields.iter().flat_map(Fields::iter).map(|(name, value)| (name, self.range(value)))
+    }
+
+    /// Returns the range of the list of messages in the text.
+    pub(super) fn list_range(&self) -> Range<usize> {
+        self.range(self.list)
+    }
+
+    /// Raw values are slices of the text, so their ranges follow from their addresses.
+    fn range(&self, value: &RawValue) -> Range<usize> {
+        let start = (value.get().as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
+        start..start + value.get().len()
+    }
+}
+
+impl fmt::Debug for RawRequest<'_> {
+    /// Prints lengths and no contents, because what is printed ends up in logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RawRequest")
+            .field("dialect", &self.dialect)
+            .field("messages", &self.len())
+            .field("bytes", &self.text.len())
+            .finish_non_exhaustive()
+    }
+}
