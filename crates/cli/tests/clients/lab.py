@@ -1,0 +1,177 @@
+"""A gateway in front of the stand-in, and what must be true after a client has used it."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+PROJECT = Path(__file__).resolve().parents[4]
+TARGET = Path(os.environ.get("CARGO_TARGET_DIR", PROJECT / "target"))
+LOOKBACK = os.environ.get("LOOKBACK", str(TARGET / "debug" / "lookback"))
+STAND_IN = os.environ.get("STAND_IN", str(TARGET / "debug" / "stand-in"))
+
+# Small, so that the window is cut several times.
+POLICY = """
+start = "user_or_tool_pair"
+[limits]
+body = 7000
+[target]
+body = 3500
+[[stages]]
+kind = "clear_results"
+keep = 2
+[[stages]]
+kind = "drop"
+"""
+
+
+class Wrong(Exception):
+    """Something is not as it must be."""
+
+
+def must(condition, what):
+    if not condition:
+        raise Wrong(what)
+
+
+class Program:
+    """A program that says on standard error where it listens."""
+
+    def __init__(self, command, log):
+        self.log = open(log, "w+")
+        self.process = subprocess.Popen(command, stderr=self.log, stdout=subprocess.DEVNULL)
+        self.path = log
+        for _ in range(400):
+            first = Path(log).read_text().split("\n")[0]
+            if found := re.match(r"listening on (http://\S+)$", first):
+                self.base = found[1]
+                return
+            time.sleep(0.05)
+        raise Wrong(f"{command[0]} does not listen: {Path(log).read_text()}")
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise Wrong(f"{self.path} did not stop") from None
+
+
+class Lab:
+    """A folder with a store, a stand-in, and a gateway before it."""
+
+    def __init__(self, folder, faults=None):
+        self.folder = Path(folder)
+        self.home = self.folder / "home"
+        self.work = self.folder / "work"
+        self.home.mkdir()
+        self.work.mkdir()
+        (self.folder / "policy.toml").write_text(POLICY)
+        self.store = str(self.folder / "memory.db")
+        self.stand_in = Program([STAND_IN] + (["--faults", faults] if faults else []), str(self.folder / "stand-in.log"))
+        self.gateway = Program(
+            [
+                LOOKBACK, "serve", "--upstream", self.stand_in.base, "--listen", "127.0.0.1:0", "--log", "json",
+                "--store", self.store, "--policy", str(self.folder / "policy.toml"),
+            ],
+            str(self.folder / "gateway.log"),
+        )
+        self.base = self.gateway.base
+
+    def run(self, command, env=None, limit=240):
+        """Runs a client, with a home of its own. Returns what it printed."""
+        clean = {name: os.environ[name] for name in ["PATH", "LANG"] if name in os.environ}
+        known = {"HOME": str(self.home), "BASE": self.base, "TERM": "dumb", "NO_PROXY": "*", "CI": "1"}
+        try:
+            done = subprocess.run(
+                command, cwd=self.work, env=clean | known | (env or {}), stdin=subprocess.DEVNULL,
+                capture_output=True, text=True, timeout=limit,
+            )
+        except subprocess.TimeoutExpired as late:
+            raise Wrong(f"{command[0]} did not end in {limit} seconds: {late.stdout} {late.stderr}") from None
+        must(done.returncode == 0, f"{command} ended with {done.returncode}: {done.stdout[-3000:]} {done.stderr[-3000:]}")
+        return done.stdout
+
+    def report(self):
+        with urllib.request.urlopen(f"{self.stand_in.base}/stand-in/report") as answer:
+            return json.load(answer)
+
+    def calls(self):
+        """The model calls in the gateway's log."""
+        lines = Path(self.gateway.path).read_text().splitlines()[1:]
+        events = [json.loads(line) for line in lines if line.startswith("{")]
+        return [event for event in events if "status" in event]
+
+    def lookback(self, *args):
+        done = subprocess.run([LOOKBACK, *args, "--store", self.store], capture_output=True, text=True, check=True)
+        return done.stdout
+
+    def steps(self):
+        """The steps whose output is in a session, in their order, for the session that has the most."""
+        sessions = [json.loads(line)["session"] for line in self.lookback("sessions", "list", "--json").splitlines()]
+        all_steps = []
+        for name in sessions:
+            export = self.lookback("sessions", "export", name)
+            found = []
+            for line in export.splitlines():
+                texts = "\n".join(strings(json.loads(line)))
+                found += [int(step) for step in re.findall(r"STEP (\d+) OF \d+\n", texts)]
+            all_steps.append((len(found), name, found))
+        return max(all_steps)[1:]
+
+    def check(self, steps, cuts=2, faults=False):
+        """What must be true after a client has done its steps."""
+        self.gateway.stop()
+        report, calls = self.report(), self.calls()
+        must(not report["refused"], f"requests broke rules: {report['refused']}")
+        wanted = [f"call_{step}" for step in range(1, steps + 1)]
+        missing = [call for call in wanted if call not in report["called"] or call not in report["results"]]
+        must(not missing, f"tool calls did not come through: {missing}; {report}")
+        failed = [call for call in calls if call["status"] != 200]
+        must(faults or not failed, f"calls failed: {failed}")
+        session, done = self.steps()
+        # Between two cuts, the window only grows.
+        windows = [call["window"] for call in calls if call.get("session") == session]
+        count = sum(1 for before, after in zip(windows, windows[1:]) if after < before)
+        must(count >= cuts, f"the window was cut {count} times: {calls}")
+        must(done == list(range(1, steps + 1)), f"the session {session} has the steps {done}")
+        return f"{len(calls)} calls, {count} cuts, {session}"
+
+
+def strings(value):
+    if isinstance(value, str):
+        yield value
+        if value[:1] in "{[":
+            try:
+                yield from strings(json.loads(value))
+            except ValueError:
+                pass
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from strings(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from strings(item)
+
+
+def in_lab(work, **options):
+    with tempfile.TemporaryDirectory(prefix="lookback-client-") as folder:
+        lab = Lab(folder, **options)
+        try:
+            return work(lab)
+        finally:
+            for program in [lab.gateway, lab.stand_in]:
+                if program.process.poll() is None:
+                    program.process.kill()
+
+
+def packets_out():
+    """How often something in this network namespace wanted to leave it."""
+    lines = [line.split() for line in Path("/proc/net/snmp").read_text().splitlines() if line.startswith("Ip:")]
+    return int(dict(zip(*lines))["OutNoRoutes"])

@@ -1,0 +1,105 @@
+"""Uses the gateway as its users do: with unmodified SDKs and coding agents, in front of a stand-in for their providers.
+
+    .venv/bin/python crates/cli/tests/clients/run.py [NAME]...
+
+Each client runs in a network namespace that has nothing but the loopback. It follows a script of many steps, so that its
+window is cut several times. Prints a line for each client, and counts those that could not run.
+"""
+
+import os
+import subprocess
+import sys
+import traceback
+from pathlib import Path
+
+from agents import AGENTS
+from lab import PROJECT, Wrong, in_lab, must, packets_out
+
+HERE = Path(__file__).resolve().parent
+NPM = PROJECT / ".npm"
+
+
+def python(script, *args):
+    def use(lab):
+        quiet = {"OPENAI_AGENTS_DISABLE_TRACING": "1", "LANGSMITH_TRACING": "false"}
+        lab.run([sys.executable, str(HERE / "sdk" / script), *args], quiet)
+        return lab.check(24)
+
+    return use
+
+
+def node(script, *args):
+    def use(lab):
+        must_have(NPM / "node_modules")
+        lab.run(["node", str(HERE / "sdk" / script), *args], {"NPM": str(NPM)})
+        return lab.check(24)
+
+    return use
+
+
+def must_have(path):
+    if not path.exists():
+        raise FileNotFoundError(path)
+
+
+CLIENTS = {
+    "openai (Python), Chat Completions": python("openai_chat.py"),
+    "openai (Python), Responses": python("openai_responses.py"),
+    "anthropic (Python)": python("anthropic_messages.py"),
+    "google-genai (Python)": python("gemini.py"),
+    "OpenAI Agents SDK (Python)": python("openai_agents.py"),
+    "LangChain (Python), OpenAI": python("langchain_agent.py", "openai"),
+    "LangChain (Python), Anthropic": python("langchain_agent.py", "anthropic"),
+    "openai (JavaScript), Chat Completions": node("openai.mjs", "chat"),
+    "openai (JavaScript), Responses": node("openai.mjs", "responses"),
+    "@anthropic-ai/sdk (JavaScript)": node("anthropic.mjs"),
+    "@google/genai (JavaScript)": node("genai.mjs"),
+    "Vercel AI SDK, OpenAI Chat": node("ai.mjs", "chat"),
+    "Vercel AI SDK, OpenAI Responses": node("ai.mjs", "responses"),
+    "Vercel AI SDK, Anthropic": node("ai.mjs", "anthropic"),
+    "Vercel AI SDK, Google": node("ai.mjs", "google"),
+} | AGENTS
+
+
+def inside(name):
+    """Runs one client. The network has nothing but the loopback."""
+    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    before = packets_out()
+    said = in_lab(CLIENTS[name])
+    tried = packets_out() - before
+    must(os.environ.get("ALLOW_TRIES") or tried == 0 or name in AGENTS, f"{tried} packets wanted to leave the machine")
+    print(f"{said}; {tried} packets for elsewhere" if tried else said)
+
+
+def main(names):
+    failed, skipped = [], []
+    for name in CLIENTS:
+        if names and not any(wanted in name for wanted in names):
+            continue
+        command = ["unshare", "-n", sys.executable, str(HERE / "run.py"), "--inside", name]
+        done = subprocess.run(command, capture_output=True, text=True)
+        last = (done.stdout + done.stderr).strip().splitlines()[-1:] or ["nothing"]
+        if done.returncode == 0:
+            print(f"ok       {name}: {last[0]}", flush=True)
+        elif done.returncode == 77:
+            skipped.append(name)
+            print(f"skipped  {name}: {last[0]}", flush=True)
+        else:
+            failed.append(name)
+            print(f"FAILED   {name}\n{done.stdout}{done.stderr}", flush=True)
+    print(f"{len(failed)} failed, {len(skipped)} skipped: {', '.join(skipped) or 'none'}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--inside"]:
+        try:
+            inside(sys.argv[2])
+        except FileNotFoundError as missing:
+            print(f"not installed: {missing}")
+            sys.exit(77)
+        except Wrong:
+            traceback.print_exc()
+            sys.exit(1)
+    else:
+        sys.exit(main(sys.argv[1:]))

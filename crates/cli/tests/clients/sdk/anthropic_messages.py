@@ -1,0 +1,29 @@
+"""The SDK of Anthropic for Python."""
+
+import os
+
+from anthropic import Anthropic
+
+from shell import FIRST, SCHEMA, SECOND, run
+
+client = Anthropic(base_url=os.environ["BASE"], api_key="x")
+tools = [{"name": "run", "description": "Runs a command.", "input_schema": SCHEMA}]
+messages = []
+for turn, prompt in enumerate([FIRST, SECOND]):
+    messages.append({"role": "user", "content": prompt})
+    while True:
+        request = {"model": "claude-opus-4-6", "max_tokens": 4096, "system": "You help.", "messages": messages, "tools": tools}
+        if turn == 0:
+            answer = client.messages.create(**request, thinking={"type": "enabled", "budget_tokens": 1024})
+        else:
+            with client.messages.stream(**request) as stream:
+                answer = stream.get_final_message()
+        messages.append({"role": "assistant", "content": answer.content})
+        calls = [block for block in answer.content if block.type == "tool_use"]
+        if not calls:
+            break
+        results = [
+            {"type": "tool_result", "tool_use_id": call.id, "content": run(call.input["command"])} for call in calls
+        ]
+        messages.append({"role": "user", "content": results})
+assert answer.content[-1].text == "All steps up to 24 are done.", answer

@@ -1,0 +1,30 @@
+//! The stand-in as a program, for clients in other languages.
+
+use std::net::SocketAddr;
+
+use clap::Parser;
+use stand_in::{Fault, StandIn};
+
+/// Stands in for the providers of models: enforces their rules, counts tokens, and follows a script.
+///
+/// `GET /stand-in/report` says what was seen. `POST /stand-in/faults` makes the next requests fail.
+#[derive(Debug, Parser)]
+struct Args {
+    /// The address to listen on.
+    #[arg(long, default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// The most tokens of a request.
+    #[arg(long)]
+    window: Option<u64>,
+    /// What happens to the first requests, one after another.
+    #[arg(long, value_delimiter = ',')]
+    faults: Vec<Fault>,
+}
+
+fn main() -> std::io::Result<()> {
+    let args = Args::parse();
+    let stand_in = StandIn::default();
+    stand_in.set_window(args.window);
+    args.faults.into_iter().for_each(|fault| stand_in.fail_next(fault));
+    stand_in.serve(args.listen, |address| eprintln!("listening on http://{address}"))
+}

@@ -1,0 +1,40 @@
+//! What a model says, in no dialect yet.
+
+use serde_json::Value;
+
+/// What the model says to one request.
+#[derive(Debug, Clone, Default)]
+pub struct Said {
+    /// Its text.
+    pub text: String,
+    /// The tools that it calls, all at once.
+    pub calls: Vec<Call>,
+    /// What it says of its thinking, as nobody but the provider can read it.
+    pub signature: Option<String>,
+    /// The provider compacts the history, and the model says nothing.
+    pub compacts: bool,
+}
+
+/// A tool call.
+#[derive(Debug, Clone)]
+pub struct Call {
+    /// The identifier.
+    pub id: String,
+    /// The name of the tool.
+    pub name: String,
+    /// The arguments.
+    pub arguments: Value,
+}
+
+/// The tokens of a request and of its answer.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Usage {
+    /// All tokens of the request.
+    pub input: u64,
+    /// Those of them that the cache had.
+    pub cached: u64,
+    /// Those of them that were written to the cache.
+    pub written: u64,
+    /// The tokens of the answer.
+    pub output: u64,
+}

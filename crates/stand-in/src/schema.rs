@@ -1,0 +1,80 @@
+//! Values that fit a JSON schema: the arguments of a tool, and answers of a given form.
+
+use serde_json::{Map, Value, json};
+
+/// A tool that a request declares.
+#[derive(Debug, Clone)]
+pub(crate) struct Tool {
+    pub(crate) name: String,
+    schema: Value,
+}
+
+/// Returns all tools of a request, in whatever dialect.
+pub(crate) fn tools(declared: &Value) -> Vec<Tool> {
+    match declared {
+        Value::Array(all) => all.iter().flat_map(tools).collect(),
+        Value::Object(tool) => {
+            let within =
+                ["functionDeclarations", "function_declarations", "tools"].iter().filter_map(|key| tool.get(*key));
+            let mut found: Vec<Tool> = within.flat_map(tools).collect();
+            let tool = tool.get("function").and_then(Value::as_object).unwrap_or(tool);
+            let schemas = ["parameters", "input_schema", "parametersJsonSchema", "parameters_json_schema"];
+            let schema = schemas.iter().find_map(|key| tool.get(*key));
+            if let (Some(name), Some(schema)) = (tool.get("name").and_then(Value::as_str), schema) {
+                found.push(Tool { name: name.to_owned(), schema: schema.clone() });
+            }
+            found
+        }
+        _ => Vec::new(),
+    }
+}
+
+impl Tool {
+    /// Returns the arguments that make the tool run a command in a shell; `None` if it runs none.
+    pub(crate) fn running(&self, command: &str) -> Option<Value> {
+        let properties = self.schema.get("properties")?.as_object()?;
+        let key = ["command", "cmd"].into_iter().find(|key| properties.contains_key(*key))?;
+        let is_list = kind(properties.get(key)?) == "array";
+        let mut arguments = self.required();
+        arguments.insert(key.to_owned(), if is_list { json!(["bash", "-lc", command]) } else { json!(command) });
+        Some(Value::Object(arguments))
+    }
+
+    fn required(&self) -> Map<String, Value> {
+        match instance(&self.schema) {
+            Value::Object(members) => members,
+            _ => Map::new(),
+        }
+    }
+}
+
+fn kind(schema: &Value) -> String {
+    let kind = schema.get("type");
+    let kind = kind.and_then(|kind| kind.as_str().or_else(|| kind.as_array()?.first()?.as_str()));
+    kind.unwrap_or_default().to_lowercase()
+}
+
+/// Returns a value that fits a schema: the least one.
+pub(crate) fn instance(schema: &Value) -> Value {
+    if let Some(first) = schema.get("enum").and_then(Value::as_array).and_then(|all| all.first()) {
+        return first.clone();
+    }
+    if let Some(only) = schema.get("const") {
+        return only.clone();
+    }
+    match kind(schema).as_str() {
+        "array" => json!([]),
+        "boolean" => json!(false),
+        "integer" | "number" => schema.get("minimum").cloned().unwrap_or(json!(1)),
+        "string" => json!("step"),
+        "null" => Value::Null,
+        _ => {
+            let names = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+            let member = |name: &Value| {
+                let name = name.as_str()?;
+                Some((name.to_owned(), instance(schema.get("properties")?.get(name)?)))
+            };
+            Value::Object(names.filter_map(member).collect())
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! The script: a task of many steps, each a command in the client's shell.
+//!
+//! A user asks for `steps 1 to 12`. The model calls the client's shell for each, some of them two at once, and the
+//! output of each step says which one it was. So the model knows from the newest messages alone what comes next, as a
+//! model does whose window was cut.
+
+use std::sync::LazyLock;
+
+use lookback::{Dialect, Message, Request, Role};
+use regex::Regex;
+use serde_json::Value;
+
+use crate::model::{Call, Said};
+use crate::schema::{Tool, instance, tools};
+
+/// What a user asks for, and what a step prints.
+static ASKED: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"steps (\d+) to (\d+)").ok());
+static DONE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"STEP (\d+) OF (\d+)").ok());
+
+/// The tools that run commands, in the order of preference.
+const SHELLS: [&str; 6] = ["run", "exec_command", "shell", "bash", "run_shell_command", "Bash"];
+
+/// Returns what the model says to a request.
+pub(crate) fn say(request: &Request) -> Said {
+    let messages = request.messages();
+    let newest = messages.iter().rposition(|message| message.role() == Role::Assistant).map_or(0, |last| last + 1);
+    let newest: String = messages.iter().skip(newest).map(Message::text).collect::<Vec<_>>().join("\n");
+    if newest.is_empty() && request.member("input").is_some_and(|input| input.get().contains("compaction_trigger")) {
+        return Said { compacts: true, ..Said::default() };
+    }
+    if let Some(form) = form(request) {
+        return Said { text: instance(&form).to_string(), ..Said::default() };
+    }
+    let declared = request.preamble().tools.as_deref().and_then(|tools| serde_json::from_str(tools.get()).ok());
+    let tools = tools(&declared.unwrap_or(Value::Null));
+    let shells: Vec<&Tool> =
+        SHELLS.iter().filter_map(|name| tools.iter().find(|tool| tool.name == *name)).chain(&tools).collect();
+    match next(&newest) {
+        Some((step, last)) if step <= last => {
+            // Every fourth step comes with the one after it.
+            let steps = if step % 4 == 1 && step < last { step..step + 2 } else { step..step + 1 };
+            let call = |step: u64| {
+                let (name, arguments) =
+                    shells.iter().find_map(|tool| Some((&tool.name, tool.running(&command(step, last))?)))?;
+                Some(Call { id: format!("call_{step}"), name: name.clone(), arguments })
+            };
+            let calls: Vec<Call> = steps.filter_map(call).collect();
+            let text =
+                if calls.is_empty() { "There is no shell.".to_owned() } else { format!("Now comes step {step}.") };
+            Said { text, calls, ..Said::default() }
+        }
+        Some((_, last)) => Said { text: format!("All steps up to {last} are done."), ..Said::default() },
+        None => Said { text: "I see.".to_owned(), ..Said::default() },
+    }
+}
+
+/// The command of a step. It prints about a thousand tokens.
+fn command(step: u64, last: u64) -> String {
+    format!("echo STEP {step} OF {last}; seq {step} 2 800 | tr '\\n' ' '")
+}
+
+/// Returns the next step, and the last.
+fn next(newest: &str) -> Option<(u64, u64)> {
+    let numbers = |regex: &LazyLock<Option<Regex>>| -> Option<(u64, u64)> {
+        // A command that is printed is not yet run.
+        let all = regex
+            .as_ref()?
+            .captures_iter(newest)
+            .filter_map(|found| Some((found.get(1)?.as_str().parse().ok()?, found.get(2)?.as_str().parse().ok()?)));
+        all.max()
+    };
+    match (numbers(&DONE), numbers(&ASKED)) {
+        (Some((done, last)), _) => Some((done + 1, last)),
+        (None, asked) => asked,
+    }
+}
+
+/// Returns the schema that an answer must fit, if a request has one.
+fn form(request: &Request) -> Option<Value> {
+    let member = |name: &str| serde_json::from_str::<Value>(request.member(name)?.get()).ok();
+    let at = |value: Value, pointer: &str| value.pointer(pointer).cloned();
+    match request.dialect() {
+        Dialect::OpenAiChat => at(member("response_format")?, "/json_schema/schema"),
+        Dialect::OpenAiResponses => at(member("text")?, "/format/schema"),
+        Dialect::Anthropic => at(member("output_config").or_else(|| member("output_format"))?, "/format/schema"),
+        Dialect::Gemini => {
+            let config = member("generationConfig")?;
+            at(config.clone(), "/responseJsonSchema").or_else(|| at(config, "/responseSchema"))
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,328 @@
+//! The server: requests come, are checked and counted, and answered by the script.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
+use futures_lite::{Stream, StreamExt as _, stream};
+use http_body_util::BodyExt as _;
+use lookback::dialect::Severity;
+use lookback::{Dialect, Settings};
+use serde_json::{Value, json};
+
+use crate::cache::Cache;
+use crate::fault::Fault;
+use crate::model::{Said, Usage};
+use crate::write::Answer;
+use crate::{script, words};
+
+/// What reached the stand-in.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// The path and the query.
+    pub path: String,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// What happened since the start.
+#[derive(Debug, Clone, Default)]
+pub struct Report {
+    /// The model calls that were answered.
+    pub answered: usize,
+    /// The rules that requests broke, with the place.
+    pub refused: Vec<String>,
+    /// The requests that were too long.
+    pub too_long: usize,
+    /// The tool calls that the model made, by their identifiers.
+    pub called: Vec<String>,
+    /// The results of tools that came, by the identifiers of their calls.
+    pub results: Vec<String>,
+    /// The tokens of all requests, and those that the cache had.
+    pub usage: Usage,
+}
+
+/// A stand-in for the providers. Clones share what they have seen.
+#[derive(Debug, Clone, Default)]
+pub struct StandIn(Arc<Mutex<Inner>>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    seen: Vec<Seen>,
+    faults: VecDeque<Fault>,
+    window: Option<u64>,
+    answers: VecDeque<Said>,
+    report: Report,
+    cache: Cache,
+}
+
+impl StandIn {
+    /// Starts a stand-in on a free port, and returns it with its address.
+    ///
+    /// # Panics
+    /// Panics if there is no free port.
+    pub fn start() -> (StandIn, String) {
+        let stand_in = StandIn::default();
+        let (send, receive) = std::sync::mpsc::channel();
+        let serving = stand_in.clone();
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        std::thread::spawn(move || {
+            serving.serve(any, |address| {
+                let _ = send.send(address);
+            })
+        });
+        let address = receive.recv().unwrap_or_else(|_| panic!("no free port"));
+        (stand_in, format!("http://{address}"))
+    }
+
+    /// Serves until the program ends.
+    ///
+    /// # Errors
+    /// Returns an error if it cannot listen on the address.
+    pub fn serve(&self, address: SocketAddr, ready: impl FnOnce(SocketAddr)) -> io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::bind(address).await?;
+            ready(listener.local_addr()?);
+            let router = Router::new().fallback(handle).with_state(self.clone());
+            axum::serve(listener, router).await
+        })
+    }
+
+    /// Sets the most tokens of a request.
+    pub fn set_window(&self, tokens: impl Into<Option<u64>>) {
+        self.inner().window = tokens.into();
+    }
+
+    /// Makes a request fail: the next one that is not to fail yet.
+    pub fn fail_next(&self, fault: Fault) {
+        self.inner().faults.push_back(fault);
+    }
+
+    /// Sets what the model says next, in place of what the script has.
+    pub fn say_next(&self, said: Said) {
+        self.inner().answers.push_back(said);
+    }
+
+    /// Returns all requests.
+    pub fn seen(&self) -> Vec<Seen> {
+        self.inner().seen.clone()
+    }
+
+    /// Returns the newest request; `None` if there was none.
+    pub fn last(&self) -> Option<Seen> {
+        self.inner().seen.last().cloned()
+    }
+
+    /// Returns the number of requests.
+    pub fn count(&self) -> usize {
+        self.inner().seen.len()
+    }
+
+    /// Returns what happened.
+    pub fn report(&self) -> Report {
+        self.inner().report.clone()
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn dialect_of(path: &str) -> Option<Dialect> {
+    let path = path.split('?').next().unwrap_or_default();
+    match path.rsplit('/').next().unwrap_or_default() {
+        "completions" => Some(Dialect::OpenAiChat),
+        "responses" => Some(Dialect::OpenAiResponses),
+        "messages" => Some(Dialect::Anthropic),
+        last => last.to_lowercase().ends_with("generatecontent").then_some(Dialect::Gemini),
+    }
+}
+
+/// Answers what is no model call.
+fn other(stand_in: &StandIn, method: &Method, path: &str, body: &Bytes) -> Response<Body> {
+    let plain = path.split('?').next().unwrap_or_default();
+    let answer = match plain.rsplit('/').next().unwrap_or_default() {
+        "report" => {
+            let report = stand_in.report();
+            json!({
+                "answered": report.answered, "refused": report.refused, "too_long": report.too_long,
+                "called": report.called, "results": report.results, "input": report.usage.input,
+                "cached": report.usage.cached, "requests": stand_in.count(),
+            })
+        }
+        "faults" => {
+            let text = String::from_utf8_lossy(body);
+            let faults: Result<Vec<Fault>, String> = text.split(',').map(|fault| fault.trim().parse()).collect();
+            match faults {
+                Ok(faults) => faults.into_iter().for_each(|fault| stand_in.fail_next(fault)),
+                Err(error) => return respond(400, json!({"error": error}).to_string()),
+            }
+            json!({})
+        }
+        "models" => {
+            json!({"object": "list", "data": [{"id": "m1", "object": "model", "created": 1, "owned_by": "me"}]})
+        }
+        "count_tokens" => json!({"input_tokens": body.len() / 4}),
+        last if last.ends_with(":countTokens") => json!({"totalTokens": body.len() / 4}),
+        _ => json!({"path": path, "method": method.as_str()}),
+    };
+    respond(200, answer.to_string())
+}
+
+async fn handle(State(stand_in): State<StandIn>, request: Request) -> Response<Body> {
+    let (parts, body) = request.into_parts();
+    let Ok(body) = body.collect().await.map(|body| body.to_bytes()) else {
+        return respond(400, words::error(Dialect::OpenAiChat, "the body did not come whole"));
+    };
+    let path = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+    let Some(dialect) = dialect_of(&path) else {
+        if !path.starts_with("/stand-in/") {
+            stand_in.inner().seen.push(Seen { path: path.clone(), headers: parts.headers, body: body.clone() });
+        }
+        return other(&stand_in, &parts.method, &path, &body);
+    };
+    let version = parts.headers.get("anthropic-version").and_then(|value| value.to_str().ok()).map(str::to_owned);
+    stand_in.inner().seen.push(Seen { path: path.clone(), headers: parts.headers, body: body.clone() });
+    let fault = stand_in.inner().faults.pop_front();
+    if let Some(early) = fault.as_ref().and_then(|fault| fail(fault, dialect)) {
+        return early;
+    }
+    if let Some(Fault::Wait(time)) = fault {
+        tokio::time::sleep(time).await;
+    }
+    let request = match lookback::Request::decode(body.to_vec(), Some(dialect)) {
+        Ok(request) => request,
+        Err(error) => return respond(400, words::error(dialect, &error.to_string())),
+    };
+    let request = match version {
+        Some(version) => request.with_version(version),
+        None => request,
+    };
+    answer(&stand_in, &request, &path, fault)
+}
+
+/// Fails before the request is looked at, if it is that kind of a fault.
+fn fail(fault: &Fault, dialect: Dialect) -> Option<Response<Body>> {
+    match fault {
+        Fault::Status(status, body) => Some(respond(*status, body.clone())),
+        Fault::Busy(seconds) => {
+            let mut busy = respond(429, words::error(dialect, "Rate limit reached"));
+            busy.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(*seconds));
+            Some(busy)
+        }
+        Fault::TooLong => Some(respond(400, words::too_long(dialect, 1_000_001, 1_000_000))),
+        Fault::Malformed => Some(respond(200, "{\"choices\": [".to_owned())),
+        Fault::Stall => {
+            let never = stream::once(Ok("{")).chain(stream::pending::<Result<&str, Infallible>>());
+            Some(Response::new(Body::from_stream(never)))
+        }
+        Fault::Short => {
+            let mut short = Response::new(Body::from_stream(ending(vec!["{".to_owned()], Duration::ZERO, true)));
+            short.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from(1000));
+            short.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+            Some(short)
+        }
+        Fault::Cut | Fault::Wait(_) | Fault::Slow(_) => None,
+    }
+}
+
+/// Pieces of a stream, which may end as if the connection had broken.
+fn ending(pieces: Vec<String>, pause: Duration, breaks: bool) -> impl Stream<Item = io::Result<String>> {
+    stream::unfold((pieces.into_iter(), breaks), move |(mut pieces, breaks)| async move {
+        if !pause.is_zero() {
+            tokio::time::sleep(pause).await;
+        }
+        match pieces.next() {
+            Some(piece) => Some((Ok(piece), (pieces, breaks))),
+            None => breaks.then(|| (Err(io::Error::other("the stand-in closes the connection")), (pieces, false))),
+        }
+    })
+}
+
+fn answer(stand_in: &StandIn, request: &lookback::Request, path: &str, fault: Option<Fault>) -> Response<Body> {
+    let dialect = request.dialect();
+    let mut inner = stand_in.inner();
+    if let Some(finding) = dialect.check(request).into_iter().find(|finding| finding.severity == Severity::Refused) {
+        inner.report.refused.push(format!("{} at {}", finding.rule, finding.path));
+        return respond(400, words::refused(dialect, finding.rule, &finding.path));
+    }
+    let settings = Settings::for_model(dialect, "gpt-4o");
+    let mut usage = inner.cache.count(request, &settings);
+    if let Some(most) = inner.window.filter(|most| usage.input > *most) {
+        inner.report.too_long += 1;
+        return respond(400, words::too_long(dialect, usage.input, most));
+    }
+    let number = inner.seen.len();
+    let said = inner.answers.pop_front().unwrap_or_else(|| script::say(request));
+    let said = Said { signature: signature(request, number), ..said };
+    usage.output = 5 + said.text.len() as u64 / 4;
+    let report = &mut inner.report;
+    report.answered += 1;
+    report.called.extend(said.calls.iter().map(|call| call.id.clone()));
+    for result in request.messages().iter().flat_map(lookback::Message::parts) {
+        if let lookback::message::PartRef::ToolResult(result) = result
+            && !report.results.contains(&result.call_id)
+        {
+            report.results.push(result.call_id.clone());
+        }
+    }
+    report.usage.input += usage.input;
+    report.usage.cached += usage.cached;
+    drop(inner);
+    let model = request.model().unwrap_or("m1");
+    let answer = Answer { said: &said, usage, model, number };
+    let streams = request.member("stream").is_some_and(|stream| stream.get() == "true");
+    if !(streams || path.contains("streamGenerateContent")) {
+        return respond(200, answer.whole(dialect).to_string());
+    }
+    let mut events = answer.events(dialect);
+    if dialect == Dialect::Gemini && !path.contains("alt=sse") {
+        let list: Vec<Value> =
+            events.iter().filter_map(|event| serde_json::from_str(event.get(6..)?.trim()).ok()).collect();
+        return respond(200, Value::Array(list).to_string());
+    }
+    let is_cut = fault == Some(Fault::Cut);
+    if is_cut {
+        events.truncate(if dialect == Dialect::Gemini { 1 } else { 3 });
+    }
+    let pause = if let Some(Fault::Slow(pause)) = fault { pause } else { Duration::ZERO };
+    let mut response = respond(200, String::new());
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    *response.body_mut() = if is_cut || !pause.is_zero() {
+        Body::from_stream(ending(events, pause, is_cut))
+    } else {
+        Body::from(events.concat())
+    };
+    response
+}
+
+/// Signs the answer, if the request asks for what has to be signed.
+fn signature(request: &lookback::Request, number: usize) -> Option<String> {
+    let says = |member: &str, word: &str| request.member(member).is_some_and(|value| value.get().contains(word));
+    let signs = match request.dialect() {
+        Dialect::Anthropic => says("thinking", "adaptive") || says("thinking", "enabled"),
+        Dialect::OpenAiResponses => says("include", "reasoning.encrypted_content"),
+        Dialect::Gemini => request.preamble().tools.is_some(),
+        _ => false,
+    };
+    // In Base64, as one of them demands.
+    signs.then(|| format!("c2lnbmVk{number:04}"))
+}
+
+fn respond(status: u16, body: String) -> Response<Body> {
+    let mut response = Response::new(Body::from(body));
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert("x-request-id", HeaderValue::from_static("req_1"));
+    response
+}
