@@ -1,3 +1,123 @@
-"""The coding agents, each as its documentation says that it is pointed at another address."""
+"""The coding agents, each pointed at the gateway as its documentation says."""
 
-AGENTS = {}
+import json
+
+from lab import PROJECT, must
+
+BIN = PROJECT / ".npm" / "agents" / "node_modules"
+FIRST = "Please run the steps 1 to 12, each with your shell."
+SECOND = "Now run the steps 13 to 24, each with your shell."
+LAST = "All steps up to 24 are done."
+
+
+def program(path):
+    found = BIN / path
+    if not found.exists():
+        raise FileNotFoundError(path)
+    return str(found)
+
+
+def write(path, content):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+
+
+def codex(lab):
+    home = lab.home / ".codex"
+    write(
+        home / "config.toml",
+        f"""
+model = "m1"
+model_provider = "x"
+approval_policy = "never"
+sandbox_mode = "danger-full-access"
+check_for_update_on_startup = false
+[analytics]
+enabled = false
+[model_providers.x]
+name = "x"
+base_url = "{lab.base}/v1"
+env_key = "KEY"
+wire_api = "responses"
+""",
+    )
+    run = [program(".bin/codex"), "exec", "--skip-git-repo-check"]
+    lab.run([*run, FIRST], {"KEY": "x"})
+    said = lab.run([*run, "resume", "--last", SECOND], {"KEY": "x"})
+    must(LAST in said, said)
+    return lab.check(24)
+
+
+def opencode(package, model_options):
+    def use(lab):
+        binary = program("opencode-linux-x64/bin/opencode")
+        base = lab.base + "/v1"
+        model = {"name": "m1", "limit": {"context": 200000, "output": 8000}} | model_options
+        config = {
+            "provider": {"x": {"npm": package, "options": {"baseURL": base, "apiKey": "x"}, "models": {"m1": model}}},
+            "model": "x/m1", "small_model": "x/m1", "permission": "allow", "autoupdate": False, "share": "disabled",
+        }
+        write(lab.work / "opencode.json", config)
+        quiet = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_LSP_DOWNLOAD": "1"}
+        lab.run([binary, "run", "--model", "x/m1", FIRST], quiet)
+        said = lab.run([binary, "run", "--model", "x/m1", "--continue", SECOND], quiet)
+        must(LAST in said, said)
+        return lab.check(24)
+
+    return use
+
+
+def gemini(lab):
+    settings = {
+        "security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": False},
+        "telemetry": {"enabled": False}, "general": {"disableAutoUpdate": True, "disableUpdateNag": True},
+    }
+    write(lab.home / ".gemini" / "settings.json", settings)
+    env = {"GEMINI_API_KEY": "x", "GOOGLE_GEMINI_BASE_URL": lab.base, "GEMINI_CLI_TRUST_WORKSPACE": "true"}
+    run = [program(".bin/gemini"), "-y", "-m", "gemini-3-pro-preview"]
+    lab.run([*run, "-p", FIRST], env)
+    said = lab.run([*run, "--resume", "latest", "-p", SECOND], env)
+    must(LAST in said, said)
+    return lab.check(24)
+
+
+def pi(api):
+    def use(lab):
+        base = lab.base if api == "anthropic-messages" else lab.base + "/v1"
+        model = {"id": "m1", "name": "m1", "contextWindow": 200000, "maxTokens": 8000}
+        provider = {"baseUrl": base, "api": api, "apiKey": "x", "models": [model]}
+        write(lab.home / ".pi" / "agent" / "models.json", {"providers": {"x": provider}})
+        run = [program(".bin/pi"), "--provider", "x", "--model", "m1"]
+        lab.run([*run, "-p", FIRST], {"PI_OFFLINE": "1"})
+        said = lab.run([*run, "--continue", "-p", SECOND], {"PI_OFFLINE": "1"})
+        must(LAST in said, said)
+        return lab.check(24)
+
+    return use
+
+
+def qwen(lab):
+    settings = {
+        "security": {"auth": {"selectedType": "openai"}}, "privacy": {"usageStatisticsEnabled": False},
+        "telemetry": {"enabled": False}, "general": {"disableAutoUpdate": True},
+    }
+    write(lab.home / ".qwen" / "settings.json", settings)
+    env = {"OPENAI_API_KEY": "x", "OPENAI_BASE_URL": lab.base + "/v1", "OPENAI_MODEL": "m1"}
+    run = [program(".bin/qwen"), "-y"]
+    lab.run([*run, "-p", FIRST], env)
+    said = lab.run([*run, "--continue", "-p", SECOND], env)
+    must(LAST in said, said)
+    return lab.check(24)
+
+
+AGENTS = {
+    "Codex": codex,
+    "opencode, OpenAI Chat": opencode("@ai-sdk/openai-compatible", {}),
+    "opencode, OpenAI Responses": opencode("@ai-sdk/openai", {}),
+    "opencode, Anthropic": opencode("@ai-sdk/anthropic", {}),
+    "Gemini CLI": gemini,
+    "pi, OpenAI Chat": pi("openai-completions"),
+    "pi, OpenAI Responses": pi("openai-responses"),
+    "pi, Anthropic": pi("anthropic-messages"),
+    "Qwen Code": qwen,
+}

@@ -16,7 +16,7 @@ from agents import AGENTS
 from lab import PROJECT, Wrong, in_lab, must, packets_out
 
 HERE = Path(__file__).resolve().parent
-NPM = PROJECT / ".npm"
+NPM = PROJECT / ".npm" / "sdks"
 
 
 def python(script, *args):
