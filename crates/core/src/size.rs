@@ -146,3 +146,10 @@ pub struct Excess {
     /// The limit.
     pub limit: u64,
 }
+
+impl Excess {
+    /// Creates an excess: this amount where the limit is that one.
+    pub fn new(measure: Measure, actual: u64, limit: u64) -> Excess {
+        Excess { measure, actual, limit }
+    }
+}

@@ -21,7 +21,7 @@ static DONE: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"STEP (\d+) 
 const SHELLS: [&str; 6] = ["run", "exec_command", "shell", "bash", "run_shell_command", "Bash"];
 
 /// Returns what the model says to a request.
-pub(crate) fn say(request: &Request) -> Said {
+pub(crate) fn say(request: &Request, number: usize) -> Said {
     let messages = request.messages();
     let newest = messages.iter().rposition(|message| message.role() == Role::Assistant).map_or(0, |last| last + 1);
     let newest: String = messages.iter().skip(newest).map(Message::text).collect::<Vec<_>>().join("\n");
@@ -50,7 +50,8 @@ pub(crate) fn say(request: &Request) -> Said {
             Said { text, calls, ..Said::default() }
         }
         Some((_, last)) => Said { text: format!("All steps up to {last} are done."), ..Said::default() },
-        None => Said { text: "I see.".to_owned(), ..Said::default() },
+        // No two answers are the same.
+        None => Said { text: format!("This is answer {number}."), ..Said::default() },
     }
 }
 

@@ -26,6 +26,8 @@ use crate::{script, words};
 /// What reached the stand-in.
 #[derive(Debug, Clone)]
 pub struct Seen {
+    /// The method.
+    pub method: Method,
     /// The path and the query.
     pub path: String,
     /// The headers.
@@ -187,12 +189,22 @@ async fn handle(State(stand_in): State<StandIn>, request: Request) -> Response<B
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
     let Some(dialect) = dialect_of(&path) else {
         if !path.starts_with("/stand-in/") {
-            stand_in.inner().seen.push(Seen { path: path.clone(), headers: parts.headers, body: body.clone() });
+            stand_in.inner().seen.push(Seen {
+                method: parts.method.clone(),
+                path: path.clone(),
+                headers: parts.headers,
+                body: body.clone(),
+            });
         }
         return other(&stand_in, &parts.method, &path, &body);
     };
     let version = parts.headers.get("anthropic-version").and_then(|value| value.to_str().ok()).map(str::to_owned);
-    stand_in.inner().seen.push(Seen { path: path.clone(), headers: parts.headers, body: body.clone() });
+    stand_in.inner().seen.push(Seen {
+        method: parts.method.clone(),
+        path: path.clone(),
+        headers: parts.headers,
+        body: body.clone(),
+    });
     let fault = stand_in.inner().faults.pop_front();
     if let Some(early) = fault.as_ref().and_then(|fault| fail(fault, dialect)) {
         return early;
@@ -263,7 +275,7 @@ fn answer(stand_in: &StandIn, request: &lookback::Request, path: &str, fault: Op
         return respond(400, words::too_long(dialect, usage.input, most));
     }
     let number = inner.seen.len();
-    let said = inner.answers.pop_front().unwrap_or_else(|| script::say(request));
+    let said = inner.answers.pop_front().unwrap_or_else(|| script::say(request, number));
     let said = Said { signature: signature(request, number), ..said };
     usage.output = 5 + said.text.len() as u64 / 4;
     let report = &mut inner.report;

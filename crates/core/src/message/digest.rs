@@ -1,8 +1,10 @@
 //! The digest of a message, by which a resent message is recognized.
 
+use std::collections::HashSet;
+
 use xxhash_rust::xxh3::Xxh3;
 
-use super::{Media, MediaSource, Message, PartRef, ResultItem};
+use super::{Media, MediaSource, Message, PartRef, ResultItem, ToolResult};
 use crate::cache_marker;
 use crate::wire::Role;
 
@@ -11,17 +13,14 @@ impl Message {
     ///
     /// Lookback uses it to recognize a history that a client sends again. The digest covers the role, text, media, tool
     /// calls and tool results. It leaves out white space and the order of keys in the JSON, cache markers, unknown
-    /// members of the message, and reasoning, because clients may drop it.
+    /// members of the message, and reasoning, because clients may drop it. A result that some clients repeat in the same
+    /// message, after they were resumed, counts once.
     ///
     /// The digest is a 128-bit XXH3, which is not safe against deliberate collisions. Someone who finds one can only
     /// confuse their own session.
     pub fn digest(&self) -> u128 {
         let mut hash = Xxh3::new();
-        let mut feed = |tag: u8, text: &str| {
-            hash.update(&[tag]);
-            hash.update(&(text.len() as u64).to_le_bytes());
-            hash.update(text.as_bytes());
-        };
+        let mut feed = |tag: u8, text: &str| feed(&mut hash, tag, text);
         feed(
             b'r',
             match self.role() {
@@ -33,6 +32,8 @@ impl Message {
         // However a text is divided, it is the same text.
         let joins = self.wire().is_some_and(|wire| wire.dialect.divides_texts());
         let mut texts = String::new();
+        let several = self.parts().filter(|part| matches!(part, PartRef::ToolResult(_))).nth(1).is_some();
+        let mut answered = HashSet::new();
         for part in self.parts() {
             if joins && let PartRef::Text(text) = part {
                 texts.push_str(text);
@@ -50,17 +51,9 @@ impl Message {
                     feed(b'n', &call.name);
                     feed(b'a', &canonical(&call.arguments));
                 }
-                PartRef::ToolResult(result) => {
-                    feed(if result.error { b'E' } else { b'R' }, &result.call_id);
-                    for item in &result.content {
-                        match item {
-                            ResultItem::Text(text) => feed(b't', text),
-                            ResultItem::Json(json) => feed(b'j', &canonical(json)),
-                            ResultItem::Image(media) | ResultItem::Document(media) => feed_media(&mut feed, media),
-                            ResultItem::Opaque(opaque) => feed(b'o', &unmarked(opaque.raw.get())),
-                        }
-                    }
-                }
+                PartRef::ToolResult(result)
+                    if several && !result.call_id.is_empty() && !answered.insert(digest_of(result)) => {}
+                PartRef::ToolResult(result) => feed_result(&mut feed, result),
                 PartRef::Opaque(opaque) if opaque.is_cache_marker() => {}
                 PartRef::Opaque(opaque) => feed(b'o', &unmarked(opaque.raw.get())),
             }
@@ -69,6 +62,32 @@ impl Message {
             feed(b't', &texts);
         }
         hash.digest128()
+    }
+}
+
+/// Returns the digest of a result alone.
+fn digest_of(result: &ToolResult) -> u128 {
+    let mut hash = Xxh3::new();
+    feed_result(&mut |tag, text| feed(&mut hash, tag, text), result);
+    hash.digest128()
+}
+
+/// Adds a piece of a message to its digest.
+fn feed(hash: &mut Xxh3, tag: u8, text: &str) {
+    hash.update(&[tag]);
+    hash.update(&(text.len() as u64).to_le_bytes());
+    hash.update(text.as_bytes());
+}
+
+fn feed_result(feed: &mut impl FnMut(u8, &str), result: &ToolResult) {
+    feed(if result.error { b'E' } else { b'R' }, &result.call_id);
+    for item in &result.content {
+        match item {
+            ResultItem::Text(text) => feed(b't', text),
+            ResultItem::Json(json) => feed(b'j', &canonical(json)),
+            ResultItem::Image(media) | ResultItem::Document(media) => feed_media(feed, media),
+            ResultItem::Opaque(opaque) => feed(b'o', &unmarked(opaque.raw.get())),
+        }
     }
 }
 

@@ -271,6 +271,20 @@ fn what_stands_beside_the_messages_may_contradict_them() {
 }
 
 #[test]
+fn a_result_that_a_resumed_client_repeats_counts_once() {
+    let results = |results: &[&str]| {
+        let parts = results.join(",");
+        Dialect::Gemini.decode(&format!(r#"{{"role":"user","parts":[{parts}]}}"#)).unwrap().digest()
+    };
+    let one = r#"{"functionResponse":{"id":"c1","name":"f","response":{"a":1}}}"#;
+    let two = r#"{"functionResponse":{"id":"c2","name":"f","response":{"a":1}}}"#;
+    let other = r#"{"functionResponse":{"id":"c1","name":"f","response":{"a":2}}}"#;
+    assert_eq!(results(&[one, two, one, two]), results(&[one, two]));
+    assert_ne!(results(&[one, two]), results(&[one]));
+    assert_ne!(results(&[one, other]), results(&[one]));
+}
+
+#[test]
 fn calls_that_differ_in_an_argument_named_like_a_cache_marker_have_two_digests() {
     let call = |input: &str| {
         let text = format!(

@@ -51,7 +51,7 @@ use self::limits::Clients;
 pub use self::lines::How;
 use self::lines::Lines;
 use self::metrics::Metrics;
-pub use self::note::{Cut, Note};
+pub use self::note::{Compacted, Cut, Note};
 use self::upstream::Route;
 pub use self::upstream::{BadUpstream, Upstream};
 use self::window::Windows;

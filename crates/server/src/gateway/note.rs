@@ -3,6 +3,7 @@
 use std::fmt;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use lookback::size::Excess;
 use serde::Serialize;
 
 use super::headers;
@@ -21,9 +22,12 @@ pub struct Note {
     /// The tokens of the window, by Lookback's count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<u64>,
-    /// What was left out, if anything was.
+    /// What was left out or shortened, if anything was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut: Option<Cut>,
+    /// The compaction, if this request made one. Those that follow are cut in the same way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compacted: Option<Compacted>,
     /// Why the request passed as it came.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passed: Option<&'static str>,
@@ -41,11 +45,40 @@ pub struct Cut {
     pub sent: u64,
     /// The messages of the conversation.
     pub of: u64,
+    /// Those of the messages sent that were shortened.
+    pub shortened: u64,
 }
 
 impl fmt::Display for Cut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {} messages sent", self.sent, self.of)
+        write!(f, "{} of {} messages sent", self.sent, self.of)?;
+        match self.shortened {
+            0 => Ok(()),
+            shortened => write!(f, ", {shortened} of them shortened"),
+        }
+    }
+}
+
+/// A compaction: how much it removed, and why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Compacted {
+    /// The tokens of the window before, by Lookback's count.
+    pub before: u64,
+    /// The tokens of the window after.
+    pub after: u64,
+    /// The limit that was exceeded. `None` if the upstream refused the request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exceeded: Option<Excess>,
+}
+
+impl fmt::Display for Compacted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "from {} to {} tokens", self.before, self.after)?;
+        match self.exceeded {
+            Some(Excess { measure, actual, limit, .. }) => write!(f, ", because {actual} {measure} exceed {limit}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -63,6 +96,7 @@ impl Note {
             ("line", self.line.map(|how| how.to_string())),
             ("window", self.window.map(|tokens| format!("{tokens} tokens"))),
             ("cut", self.cut.map(|cut| cut.to_string())),
+            ("compacted", self.compacted.map(|compacted| compacted.to_string())),
             ("passed", self.passed.map(str::to_owned)),
             ("overflows", (self.overflows > 0).then(|| self.overflows.to_string())),
             ("repaired", self.repaired.then(|| "yes".to_owned())),

@@ -3,12 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lookback::plan::Reason;
 use lookback::session::Resent;
+use lookback::size::Excess;
+use lookback::transcript::Entry;
 use lookback::{Dialect, Error, Policy, Preamble, RawRequest, Response, Session, Settings, Store, StoreError, TooLong};
 use tokio::time::timeout;
 
 use super::lines::{Asked, Lines, Scope, Turn};
-use super::note::{Cut, Note};
+use super::note::{Compacted, Cut, Note};
 
 /// Why a request has no window.
 #[derive(Debug, thiserror::Error)]
@@ -26,13 +29,16 @@ pub(super) struct Sending {
     /// The body; `None` if it is sent as it came.
     pub(super) body: Option<String>,
     pub(super) tokens: u64,
-    /// What is left out, if anything is.
+    /// What is left out or shortened, if anything is.
     pub(super) cut: Option<Cut>,
+    /// The compaction that was made now.
+    compacted: Option<Compacted>,
 }
 
 impl Sending {
     pub(super) fn tell(&self, note: &mut Note) {
         (note.window, note.cut) = (Some(self.tokens), self.cut);
+        note.compacted = self.compacted.or(note.compacted);
     }
 }
 
@@ -131,10 +137,26 @@ async fn sending(session: &mut Session, request: &RawRequest<'_>, mend: bool) ->
     let tokens = window.tokens();
     let view = window.view();
     if !view.is_cut() && !mend {
-        return Ok(Sending { body: None, tokens, cut: None });
+        return Ok(Sending { body: None, tokens, cut: None, compacted: None });
     }
     let messages = window.messages()?;
-    let kept = view.messages().filter(|item| !item.is_own()).count() as u64;
-    let cut = view.is_cut().then_some(Cut { sent: kept, of: view.history_len() });
-    Ok(Sending { body: Some(request.with_messages(&messages)), tokens, cut })
+    let kept = || view.messages().filter(|item| !item.is_own());
+    let cut = Cut {
+        sent: kept().count() as u64,
+        of: view.history_len(),
+        shortened: kept().filter(|item| !item.edits().is_empty()).count() as u64,
+    };
+    let compacted = window.entries().iter().rev().find_map(compacted);
+    let cut = view.is_cut().then_some(cut);
+    Ok(Sending { body: Some(request.with_messages(&messages)), tokens, cut, compacted })
+}
+
+/// Returns what there is to say of an entry if it is a compaction.
+fn compacted(entry: &Entry) -> Option<Compacted> {
+    let Entry::Compaction(compaction) = entry else { return None };
+    let exceeded = compaction.groups.iter().find_map(|group| match group.decision.reason {
+        Reason::Exceeded { measure, actual, limit, .. } => Some(Excess::new(measure, actual, limit)),
+        _ => None,
+    });
+    Some(Compacted { before: compaction.before.size.tokens, after: compaction.after.size.tokens, exceeded })
 }

@@ -4,9 +4,9 @@ use std::io::{Read as _, Write as _};
 use std::process::Command;
 use std::time::Duration;
 
-use super::stand_in::Fault;
 use super::*;
 use lookback_server::gateway::Key;
+use stand_in::Fault;
 
 /// A gateway with a key for each of these names. The upstream has a key of its own: what `PATH` says.
 fn with_keys(names: &[&str]) -> (Lab, Vec<String>) {
@@ -49,13 +49,13 @@ fn a_key_of_the_gateway_goes_no_further_and_the_upstream_gets_its_own() {
         let user = json!({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}], "input": "Hi",
             "contents": [{"role": "user", "parts": [{"text": "Hi"}]}]});
         lab.send("POST", path, &[(name, value.as_str())], &user.to_string());
-        let seen = lab.stand_in.last();
+        let seen = lab.stand_in.last().unwrap();
         assert!(seen.headers.values().all(|value| !value.to_str().unwrap().contains("lookback_")), "{path}");
         assert_eq!(seen.headers.get(expected.0).unwrap(), expected.1.as_str(), "{path}");
     }
     // A client's own key for the provider is what is sent.
     lab.send("POST", "/v1/responses", &[("x-lookback-key", &keys[0]), ("authorization", "Bearer mine")], "{}");
-    assert_eq!(lab.stand_in.last().headers.get("authorization").unwrap(), "Bearer mine");
+    assert_eq!(lab.stand_in.last().unwrap().headers.get("authorization").unwrap(), "Bearer mine");
 }
 
 #[test]

@@ -3,19 +3,17 @@
 mod access;
 mod calls;
 mod lines;
-mod stand_in;
 
 use std::sync::Arc;
 
 use lookback::{Dialect, MemoryStore, Policy, Session, Settings, Store};
 use lookback_server::gateway::{Config, Gateway};
 use serde_json::{Value, json};
-
-use self::stand_in::StandIn;
+use stand_in::StandIn;
 
 /// A gateway in front of a stand-in.
 struct Lab {
-    stand_in: Arc<StandIn>,
+    stand_in: StandIn,
     store: Arc<dyn Store>,
     base: String,
 }
