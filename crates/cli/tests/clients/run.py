@@ -6,7 +6,6 @@ Each client runs in a network namespace that has nothing but the loopback. It fo
 window is cut several times. Prints a line for each client, and counts those that could not run.
 """
 
-import os
 import subprocess
 import sys
 import traceback
@@ -67,11 +66,15 @@ def inside(name):
     before = packets_out()
     said = in_lab(CLIENTS[name])
     tried = packets_out() - before
-    must(os.environ.get("ALLOW_TRIES") or tried == 0 or name in AGENTS, f"{tried} packets wanted to leave the machine")
-    print(f"{said}; {tried} packets for elsewhere" if tried else said)
+    # The agents look for updates and more, whatever they are told. Here they find nobody.
+    must(tried == 0 or name in AGENTS, f"{tried} packets wanted to leave the machine")
+    print(f"{said}; {tried} packets for elsewhere went nowhere" if tried else said)
 
 
 def main(names):
+    if subprocess.run(["unshare", "-n", "true"], capture_output=True).returncode != 0:
+        print("skipped: this machine lets nobody make a network namespace, so the clients could reach their makers")
+        return 0
     failed, skipped = [], []
     for name in CLIENTS:
         if names and not any(wanted in name for wanted in names):
