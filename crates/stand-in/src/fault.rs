@@ -6,6 +6,8 @@ use std::time::Duration;
 /// What the stand-in does with a request, in place of answering it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
+    /// It answers as usual.
+    None,
     /// It answers with this status and body.
     Status(u16, String),
     /// It asks the client to come again after so many seconds.
@@ -29,9 +31,10 @@ pub enum Fault {
 impl FromStr for Fault {
     type Err = String;
 
-    /// Reads a fault such as `500`, `busy`, `cut`, `wait`, `slow`, `stall`, `too-long`, `malformed` or `short`.
+    /// Reads a fault such as `ok`, `500`, `busy`, `cut`, `wait`, `slow`, `stall`, `too-long`, `malformed` or `short`.
     fn from_str(text: &str) -> Result<Fault, String> {
         Ok(match text {
+            "ok" => Fault::None,
             "busy" => Fault::Busy(1),
             "cut" => Fault::Cut,
             "wait" => Fault::Wait(Duration::from_secs(2)),

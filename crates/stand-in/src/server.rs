@@ -244,7 +244,7 @@ fn fail(fault: &Fault, dialect: Dialect) -> Option<Response<Body>> {
             short.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
             Some(short)
         }
-        Fault::Cut | Fault::Wait(_) | Fault::Slow(_) => None,
+        Fault::None | Fault::Cut | Fault::Wait(_) | Fault::Slow(_) => None,
     }
 }
 

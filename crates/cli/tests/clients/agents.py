@@ -22,7 +22,15 @@ def write(path, content):
     path.write_text(content if isinstance(content, str) else json.dumps(content))
 
 
-def codex(lab):
+def faulty(use, faults):
+    def with_faults(lab):
+        lab.fail(faults)
+        return use(lab, faults)
+
+    return with_faults
+
+
+def codex(lab, faults=""):
     home = lab.home / ".codex"
     write(
         home / "config.toml",
@@ -45,7 +53,20 @@ wire_api = "responses"
     lab.run([*run, FIRST], {"KEY": "x"})
     said = lab.run([*run, "resume", "--last", SECOND], {"KEY": "x"})
     must(LAST in said, said)
-    return lab.check(24)
+    return lab.check(24, faults=faults)
+
+
+def claude_code(lab):
+    env = {
+        "ANTHROPIC_BASE_URL": lab.base, "ANTHROPIC_API_KEY": "x", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1", "DISABLE_TELEMETRY": "1", "IS_SANDBOX": "1",
+    }
+    run = [program("@anthropic-ai/claude-code-linux-x64/claude"), "--dangerously-skip-permissions", "-p"]
+    lab.run([*run, FIRST], env)
+    said = lab.run([*run, SECOND, "--continue"], env)
+    must(LAST in said, said)
+    # Its thinking is signed, so a loop of tools is only cut when it has ended.
+    return lab.check(24, cuts=1)
 
 
 def opencode(package, model_options):
@@ -82,7 +103,7 @@ def gemini(lab):
 
 
 def pi(api):
-    def use(lab):
+    def use(lab, faults=""):
         base = lab.base if api == "anthropic-messages" else lab.base + "/v1"
         model = {"id": "m1", "name": "m1", "contextWindow": 200000, "maxTokens": 8000}
         provider = {"baseUrl": base, "api": api, "apiKey": "x", "models": [model]}
@@ -91,7 +112,7 @@ def pi(api):
         lab.run([*run, "-p", FIRST], {"PI_OFFLINE": "1"})
         said = lab.run([*run, "--continue", "-p", SECOND], {"PI_OFFLINE": "1"})
         must(LAST in said, said)
-        return lab.check(24)
+        return lab.check(24, faults=faults)
 
     return use
 
@@ -111,7 +132,9 @@ def qwen(lab):
 
 
 AGENTS = {
+    "Claude Code": claude_code,
     "Codex": codex,
+    "Codex, with faults": faulty(codex, "ok,cut,ok,busy,ok,too-long,500"),
     "opencode, OpenAI Chat": opencode("@ai-sdk/openai-compatible", {}),
     "opencode, OpenAI Responses": opencode("@ai-sdk/openai", {}),
     "opencode, Anthropic": opencode("@ai-sdk/anthropic", {}),
@@ -119,5 +142,6 @@ AGENTS = {
     "pi, OpenAI Chat": pi("openai-completions"),
     "pi, OpenAI Responses": pi("openai-responses"),
     "pi, Anthropic": pi("anthropic-messages"),
+    "pi, Anthropic, with faults": faulty(pi("anthropic-messages"), "ok,cut,ok,529,too-long,ok,busy"),
     "Qwen Code": qwen,
 }

@@ -18,11 +18,12 @@ HERE = Path(__file__).resolve().parent
 NPM = PROJECT / ".npm" / "sdks"
 
 
-def python(script, *args):
+def python(script, *args, faults=""):
     def use(lab):
         quiet = {"OPENAI_AGENTS_DISABLE_TRACING": "1", "LANGSMITH_TRACING": "false"}
+        lab.fail(faults)
         lab.run([sys.executable, str(HERE / "sdk" / script), *args], quiet)
-        return lab.check(24)
+        return lab.check(24, faults=faults)
 
     return use
 
@@ -49,6 +50,8 @@ CLIENTS = {
     "OpenAI Agents SDK (Python)": python("openai_agents.py"),
     "LangChain (Python), OpenAI": python("langchain_agent.py", "openai"),
     "LangChain (Python), Anthropic": python("langchain_agent.py", "anthropic"),
+    "openai (Python), with faults": python("openai_chat.py", faults="busy,ok,500,ok,too-long,ok,short,529"),
+    "anthropic (Python), with faults": python("anthropic_messages.py", faults="529,ok,busy" + ",ok" * 11 + ",too-long,ok,500"),
     "openai (JavaScript), Chat Completions": node("openai.mjs", "chat"),
     "openai (JavaScript), Responses": node("openai.mjs", "responses"),
     "@anthropic-ai/sdk (JavaScript)": node("anthropic.mjs"),
