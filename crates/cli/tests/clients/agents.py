@@ -2,11 +2,13 @@
 
 import json
 
-from lab import PROJECT, must
+from lab import PROJECT, must, recipe, variables
 
 BIN = PROJECT / ".npm" / "agents" / "node_modules"
 FIRST = "Please run the steps 1 to 12, each with your shell."
 SECOND = "Now run the steps 13 to 24, each with your shell."
+# The model of the recipes.
+MODEL = "gpt-5"
 LAST = "All steps up to 24 are done."
 
 
@@ -32,33 +34,18 @@ def faulty(use, faults):
 
 def codex(lab, faults=""):
     home = lab.home / ".codex"
-    write(
-        home / "config.toml",
-        f"""
-model = "m1"
-model_provider = "x"
-approval_policy = "never"
-sandbox_mode = "danger-full-access"
-check_for_update_on_startup = false
-[analytics]
-enabled = false
-[model_providers.x]
-name = "x"
-base_url = "{lab.base}/v1"
-env_key = "KEY"
-wire_api = "responses"
-""",
-    )
+    more = 'approval_policy = "never"\nsandbox_mode = "danger-full-access"\ncheck_for_update_on_startup = false\n'
+    write(home / "config.toml", f'model = "m1"\n{more}{recipe("Codex", lab.base)}\n[analytics]\nenabled = false\n')
     run = [program(".bin/codex"), "exec", "--skip-git-repo-check"]
-    lab.run([*run, FIRST], {"KEY": "x"})
-    said = lab.run([*run, "resume", "--last", SECOND], {"KEY": "x"})
+    lab.run([*run, FIRST], {"OPENAI_API_KEY": "x"})
+    said = lab.run([*run, "resume", "--last", SECOND], {"OPENAI_API_KEY": "x"})
     must(LAST in said, said)
     return lab.check(24, faults=faults)
 
 
 def claude_code(lab):
-    env = {
-        "ANTHROPIC_BASE_URL": lab.base, "ANTHROPIC_API_KEY": "x", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    env = variables("Claude Code", lab.base) | {
+        "ANTHROPIC_API_KEY": "x", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1", "DISABLE_TELEMETRY": "1", "IS_SANDBOX": "1",
     }
     run = [program("@anthropic-ai/claude-code-linux-x64/claude"), "--dangerously-skip-permissions", "-p"]
@@ -69,19 +56,17 @@ def claude_code(lab):
     return lab.check(24, cuts=1)
 
 
-def opencode(package, model_options):
+def opencode(package):
     def use(lab):
         binary = program("opencode-linux-x64/bin/opencode")
-        base = lab.base + "/v1"
-        model = {"name": "m1", "limit": {"context": 200000, "output": 8000}} | model_options
-        config = {
-            "provider": {"x": {"npm": package, "options": {"baseURL": base, "apiKey": "x"}, "models": {"m1": model}}},
-            "model": "x/m1", "small_model": "x/m1", "permission": "allow", "autoupdate": False, "share": "disabled",
-        }
+        config = json.loads(recipe("opencode", lab.base))
+        config["provider"]["lookback"]["npm"] = package
+        model = f"lookback/{MODEL}"
+        config |= {"model": model, "small_model": model, "permission": "allow", "autoupdate": False}
         write(lab.work / "opencode.json", config)
-        quiet = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1", "OPENCODE_DISABLE_LSP_DOWNLOAD": "1"}
-        lab.run([binary, "run", "--model", "x/m1", FIRST], quiet)
-        said = lab.run([binary, "run", "--model", "x/m1", "--continue", SECOND], quiet)
+        env = {"OPENAI_API_KEY": "x", "OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
+        lab.run([binary, "run", "--model", model, FIRST], env)
+        said = lab.run([binary, "run", "--model", model, "--continue", SECOND], env)
         must(LAST in said, said)
         return lab.check(24)
 
@@ -94,7 +79,7 @@ def gemini(lab):
         "telemetry": {"enabled": False}, "general": {"disableAutoUpdate": True, "disableUpdateNag": True},
     }
     write(lab.home / ".gemini" / "settings.json", settings)
-    env = {"GEMINI_API_KEY": "x", "GOOGLE_GEMINI_BASE_URL": lab.base, "GEMINI_CLI_TRUST_WORKSPACE": "true"}
+    env = variables("Gemini CLI", lab.base) | {"GEMINI_API_KEY": "x", "GEMINI_CLI_TRUST_WORKSPACE": "true"}
     run = [program(".bin/gemini"), "-y", "-m", "gemini-3-pro-preview"]
     lab.run([*run, "-p", FIRST], env)
     said = lab.run([*run, "--resume", "latest", "-p", SECOND], env)
@@ -104,13 +89,16 @@ def gemini(lab):
 
 def pi(api):
     def use(lab, faults=""):
-        base = lab.base if api == "anthropic-messages" else lab.base + "/v1"
-        model = {"id": "m1", "name": "m1", "contextWindow": 200000, "maxTokens": 8000}
-        provider = {"baseUrl": base, "api": api, "apiKey": "x", "models": [model]}
-        write(lab.home / ".pi" / "agent" / "models.json", {"providers": {"x": provider}})
-        run = [program(".bin/pi"), "--provider", "x", "--model", "m1"]
-        lab.run([*run, "-p", FIRST], {"PI_OFFLINE": "1"})
-        said = lab.run([*run, "--continue", "-p", SECOND], {"PI_OFFLINE": "1"})
+        config = json.loads(recipe("pi", lab.base))
+        provider = config["providers"]["lookback"]
+        provider["api"] = api
+        if api == "anthropic-messages":
+            provider["baseUrl"] = provider["baseUrl"].removesuffix("/v1")
+        write(lab.home / ".pi" / "agent" / "models.json", config)
+        env = {"PI_OFFLINE": "1", "OPENAI_API_KEY": "x"}
+        run = [program(".bin/pi"), "--provider", "lookback", "--model", MODEL]
+        lab.run([*run, "-p", FIRST], env)
+        said = lab.run([*run, "--continue", "-p", SECOND], env)
         must(LAST in said, said)
         return lab.check(24, faults=faults)
 
@@ -123,7 +111,7 @@ def qwen(lab):
         "telemetry": {"enabled": False}, "general": {"disableAutoUpdate": True},
     }
     write(lab.home / ".qwen" / "settings.json", settings)
-    env = {"OPENAI_API_KEY": "x", "OPENAI_BASE_URL": lab.base + "/v1", "OPENAI_MODEL": "m1"}
+    env = variables("Qwen Code", lab.base) | {"OPENAI_API_KEY": "x", "OPENAI_MODEL": "m1"}
     run = [program(".bin/qwen"), "-y"]
     lab.run([*run, "-p", FIRST], env)
     said = lab.run([*run, "--continue", "-p", SECOND], env)
@@ -135,9 +123,9 @@ AGENTS = {
     "Claude Code": claude_code,
     "Codex": codex,
     "Codex, with faults": faulty(codex, "ok,cut,ok,busy,ok,too-long,500"),
-    "opencode, OpenAI Chat": opencode("@ai-sdk/openai-compatible", {}),
-    "opencode, OpenAI Responses": opencode("@ai-sdk/openai", {}),
-    "opencode, Anthropic": opencode("@ai-sdk/anthropic", {}),
+    "opencode, OpenAI Chat": opencode("@ai-sdk/openai-compatible"),
+    "opencode, OpenAI Responses": opencode("@ai-sdk/openai"),
+    "opencode, Anthropic": opencode("@ai-sdk/anthropic"),
     "Gemini CLI": gemini,
     "pi, OpenAI Chat": pi("openai-completions"),
     "pi, OpenAI Responses": pi("openai-responses"),

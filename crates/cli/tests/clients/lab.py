@@ -30,6 +30,11 @@ kind = "drop"
 """
 
 
+# What readers are told.
+PAGE = (PROJECT / "docs" / "gateway.md").read_text()
+ADDRESS = "http://127.0.0.1:8787"
+
+
 class Wrong(Exception):
     """Something is not as it must be."""
 
@@ -37,6 +42,19 @@ class Wrong(Exception):
 def must(condition, what):
     if not condition:
         raise Wrong(what)
+
+
+def recipe(client, base):
+    """The first block of a client's section on the page, with another address."""
+    section = PAGE.split(f"### {client}\n")[1].split("\n#")[0]
+    block = section.split("```")[1].split("\n", 1)[1]
+    must(ADDRESS in block, f"the recipe of {client} has no address")
+    return block.replace(ADDRESS, base)
+
+
+def variables(client, base):
+    """The variables that a client's recipe sets."""
+    return dict(word.split("=", 1) for word in recipe(client, base).split() if "=" in word)
 
 
 class Program:

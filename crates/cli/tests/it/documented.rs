@@ -14,7 +14,7 @@ use crate::common::{LOOKBACK, Lab};
 const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// The commands of the pages that are not run, and why. A new command must be run or added here.
-const NOT_RUN: [(&str, &[&str]); 7] = [
+const NOT_RUN: [(&str, &[&str]); 8] = [
     (
         "names a server of the reader's; `servers.rs` runs the commands with one",
         &[
@@ -38,6 +38,7 @@ const NOT_RUN: [(&str, &[&str]); 7] = [
             "cargo test -p lookback-core --test it laws",
             "INSTA_UPDATE=always cargo test -p lookback-cli",
             ".venv/bin/python crates/cli/tests/mcp/client.py target/debug/lookback",
+            ".venv/bin/python crates/cli/tests/clients/run.py Codex",
         ],
     ),
     (
@@ -45,6 +46,15 @@ const NOT_RUN: [(&str, &[&str]); 7] = [
         &[
             "export OPENAI_API_KEY=... OPENAI_MODEL=gpt-4o",
             "cargo run -p lookback --features http --example agent -- --session-id work \"What does this project do?\"",
+        ],
+    ),
+    (
+        "starts a client that is not part of the project; `tests/clients` runs it",
+        &[
+            "ANTHROPIC_BASE_URL=http://127.0.0.1:8787 claude",
+            "GOOGLE_GEMINI_BASE_URL=http://127.0.0.1:8787 gemini",
+            "OPENAI_BASE_URL=http://127.0.0.1:8787/v1 qwen",
+            "curl http://127.0.0.1:8787/v1/messages -H 'x-lookback-session: support/4711' -H \"x-api-key: $KEY\" --data @request.json",
         ],
     ),
     (
