@@ -371,6 +371,9 @@ pub(crate) struct ServeArgs {
     /// A TOML file with upstreams, keys, limits and more; options of the command line count more
     #[arg(long, value_name = "FILE", env = "LOOKBACK_CONFIG", hide_env_values = true)]
     pub(crate) config: Option<PathBuf>,
+    /// Leave this share of the sessions alone, from 0 to 1, to see in /metrics whether windows pay
+    #[arg(long, value_name = "SHARE")]
+    pub(crate) holdout: Option<f64>,
     /// Check the configuration, and do not serve
     #[arg(long)]
     pub(crate) check: bool,

@@ -243,7 +243,7 @@ pub(crate) fn price(name: &str) -> Result<Price, Failure> {
             let path = Path::new(file);
             Prices::from_toml(&text(path)?).map_err(|fault| Failure::Prices { place: place(path), fault })?
         }
-        None => Prices::builtin(),
+        None => Prices::builtin().clone(),
     };
     let first = || prices.names().next().and_then(|name| prices.find(name));
     let found = match (&file, entry) {

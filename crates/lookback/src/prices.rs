@@ -1,5 +1,8 @@
 //! The prices of tokens, as data: `data/prices.toml`, or a table of your own.
 
+use std::sync::LazyLock;
+
+use lookback_core::Response;
 use lookback_core::tokens::matches_glob;
 use lookback_core::transcript::Millis;
 use serde::{Deserialize, Serialize};
@@ -77,6 +80,25 @@ impl Price {
         tokens * self.output.unwrap_or(0.0) / 1e6
     }
 
+    /// Returns what a call cost by the provider's own report, in US dollars; `None` if it reported no input tokens.
+    ///
+    /// ```
+    /// use lookback::{Dialect, Prices, Response};
+    ///
+    /// let body = r#"{"role": "assistant", "content": [], "usage": {"input_tokens": 1000, "output_tokens": 100,
+    ///     "cache_read_input_tokens": 10000, "cache_creation_input_tokens": 2000}}"#;
+    /// let response = Response::decode(body, Dialect::Anthropic)?;
+    /// let cost = Prices::builtin().find("anthropic-5m").unwrap().of_call(&response).unwrap();
+    /// assert!((cost - (1000.0 + 10000.0 * 0.1 + 2000.0 * 1.25) * 3e-6 - 100.0 * 15e-6).abs() < 1e-9);
+    /// # Ok::<(), lookback::DecodeError>(())
+    /// ```
+    pub fn of_call(&self, response: &Response) -> Option<f64> {
+        let input = response.input?;
+        let (read, written) = (response.cached.unwrap_or(0), response.written.unwrap_or(0));
+        let uncached = input.saturating_sub(read).saturating_sub(written);
+        Some(self.cost(read, written, uncached) + self.output_cost(response.output.unwrap_or(0)))
+    }
+
     /// Returns the cost of input tokens, in US dollars.
     pub(crate) fn cost(&self, read: u64, written: u64, uncached: u64) -> f64 {
         #[allow(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
@@ -128,9 +150,12 @@ pub enum PricesError {
 
 impl Prices {
     /// Returns the table that comes with Lookback.
-    pub fn builtin() -> Self {
-        // A test checks that it can be read.
-        Prices::from_toml(include_str!("../data/prices.toml")).unwrap_or(Prices { prices: Vec::new() })
+    pub fn builtin() -> &'static Self {
+        static BUILTIN: LazyLock<Prices> = LazyLock::new(|| {
+            // A test checks that it can be read.
+            Prices::from_toml(include_str!("../data/prices.toml")).unwrap_or(Prices { prices: Vec::new() })
+        });
+        &BUILTIN
     }
 
     /// Reads a table of your own, in the format of `data/prices.toml`, which `docs/prices.md` explains.

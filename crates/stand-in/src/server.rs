@@ -49,7 +49,7 @@ pub struct Report {
     pub called: Vec<String>,
     /// The results of tools that came, by the identifiers of their calls.
     pub results: Vec<String>,
-    /// The tokens of all requests, and those that the cache had.
+    /// The tokens of all requests and answers.
     pub usage: Usage,
 }
 
@@ -290,6 +290,7 @@ fn answer(stand_in: &StandIn, request: &lookback::Request, path: &str, fault: Op
     }
     report.usage.input += usage.input;
     report.usage.cached += usage.cached;
+    report.usage.output += usage.output;
     drop(inner);
     let model = request.model().unwrap_or("m1");
     let answer = Answer { said: &said, usage, model, number };

@@ -70,6 +70,7 @@ fn read(args: &ServeArgs) -> Result<(Config, Policy), Failure> {
         config.upstreams = args.upstream.clone();
     }
     config.listen = args.listen.or(config.listen);
+    config.holdout = args.holdout.unwrap_or(config.holdout);
     config.check().map_err(in_file)?;
     let policy = match args.policy.as_ref().or(config.policy.as_ref()) {
         Some(policy) => input::policy(policy, &[])?,

@@ -400,6 +400,8 @@ fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
         message: Dialect::Anthropic.decode_raw(&message)?,
         model: text(fields, "model"),
         input: response::tokens(&usage, &input),
+        cached: response::tokens(&usage, &["cache_read_input_tokens"]),
+        written: response::tokens(&usage, &["cache_creation_input_tokens"]),
         output: response::tokens(&usage, &["output_tokens"]),
     })
 }

@@ -414,6 +414,8 @@ fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
         message: Dialect::Bedrock.decode_raw(message)?,
         model: None,
         input: response::tokens(&usage, &input),
+        cached: response::tokens(&usage, &["cacheReadInputTokens"]),
+        written: response::tokens(&usage, &["cacheWriteInputTokens"]),
         output: response::tokens(&usage, &["outputTokens"]),
     })
 }

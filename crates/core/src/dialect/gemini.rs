@@ -492,6 +492,8 @@ fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
         message: Dialect::Gemini.decode_raw(content)?,
         model: fields.text("modelVersion").map(Cow::into_owned),
         input: response::tokens(&usage, &["promptTokenCount"]),
+        cached: response::tokens(&usage, &["cachedContentTokenCount"]),
+        written: None,
         output: response::tokens(&usage, &["candidatesTokenCount", "thoughtsTokenCount"]),
     })
 }

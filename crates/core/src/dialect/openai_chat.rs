@@ -482,6 +482,8 @@ fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
         message: Dialect::OpenAiChat.decode_raw(message)?,
         model: fields.text("model").map(Cow::into_owned),
         input: response::tokens(&usage, &["prompt_tokens"]),
+        cached: response::detail(&usage, "prompt_tokens_details", "cached_tokens"),
+        written: None,
         output: response::tokens(&usage, &["completion_tokens"]),
     })
 }

@@ -13,9 +13,10 @@ use crate::wire::Role;
 /// use lookback_core::{Dialect, Response};
 ///
 /// let body = r#"{"model": "gpt-4o-2024-11-20", "choices": [{"message": {"role": "assistant", "content": "Paris."}}],
-///     "usage": {"prompt_tokens": 24, "completion_tokens": 2}}"#;
+///     "usage": {"prompt_tokens": 2400, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 2304}}}"#;
 /// let response = Response::decode(body, Dialect::OpenAiChat)?;
-/// assert_eq!((response.said().as_str(), response.input, response.output), ("Paris.", Some(24), Some(2)));
+/// assert_eq!((response.said().as_str(), response.input, response.output), ("Paris.", Some(2400), Some(2)));
+/// assert_eq!((response.cached, response.written), (Some(2304), None));
 /// # Ok::<(), lookback_core::DecodeError>(())
 /// ```
 #[derive(Debug, Clone)]
@@ -27,6 +28,10 @@ pub struct Response {
     pub model: Option<String>,
     /// Input tokens, including cached ones, if the provider reports them.
     pub input: Option<u64>,
+    /// Those of the input tokens that were read from the provider's cache, if it reports them.
+    pub cached: Option<u64>,
+    /// Those of the input tokens that were written to the provider's cache, if it reports them.
+    pub written: Option<u64>,
     /// Output tokens, if the provider reports them.
     pub output: Option<u64>,
 }
@@ -54,6 +59,11 @@ impl Response {
         });
         words.collect::<Vec<_>>().join("\n")
     }
+}
+
+/// Returns a number in an object of a usage report.
+pub(super) fn detail(usage: &Fields<'_>, object: &str, member: &str) -> Option<u64> {
+    tokens(&Fields::read(usage.get(object)?)?, &[member])
 }
 
 /// Adds up members of a usage report. Returns `None` if the first is absent.

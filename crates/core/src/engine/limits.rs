@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::candidates::{self, Sizing};
 use crate::plan::{Demands, Occasion};
-use crate::policy::{Limits, Pace, Policy, Tokens};
+use crate::policy::{Limits, Mode, Pace, Policy, Tokens};
 use crate::size::{Excess, Measure, Totals};
 use crate::tokens::Calibration;
 use crate::view::View;
@@ -38,6 +38,37 @@ impl Engine {
     /// provider's usage reports.
     pub fn over(&self, view: &View) -> Vec<Excess> {
         self.policy.limits.excesses(&self.counted(view, &self.policy)).collect()
+    }
+
+    /// Returns whether so many more messages, with so many bytes of JSON altogether, leave the window as it is: it was
+    /// never cut, and nothing that the policy may do is due after them, or done as they arrive. Their tokens are not
+    /// counted: as text, they have no more tokens than bytes.
+    ///
+    /// `false` says only that it is not certain. Messages with pictures or files may exceed a limit all the same.
+    ///
+    /// ```
+    /// use lookback_core::{Engine, Limits, Policy, Settings};
+    ///
+    /// let policy = Policy { limits: Limits::tokens(1_000), ..Policy::unlimited() };
+    /// let engine = Engine::new(Settings::default().policy(policy));
+    /// assert!(engine.has_room(2, 900));
+    /// assert!(!engine.has_room(2, 1_100));
+    /// ```
+    pub fn has_room(&self, messages: u64, bytes: u64) -> bool {
+        let Policy { arrival, caps, repeats, cold, payback, mode, .. } = &self.policy;
+        let is_plain = arrival.is_none() && caps.is_none() && repeats.is_none() && *mode == Mode::Recorded;
+        if !is_plain || cold.is_some() || payback.is_some() || self.view.is_cut() || self.summary_pending {
+            return false;
+        }
+        let mut totals = self.totals();
+        let more = self.calibration().apply(bytes);
+        totals.size.tokens = totals.size.tokens.saturating_add(more);
+        totals.body = totals.body.saturating_add(more);
+        totals.size.bytes = totals.size.bytes.saturating_add(bytes);
+        for count in [&mut totals.size.messages, &mut totals.turns, &mut totals.rounds] {
+            *count = count.saturating_add(messages);
+        }
+        self.policy.limits.fits(&totals) && self.fits_hard(&totals)
     }
 
     /// Returns the policy by which the window has to be compacted now, and the demands, if a limit is exceeded.

@@ -139,6 +139,23 @@ impl Session {
         Err(self.overtaken())
     }
 
+    /// Returns whether the next window is certainly all of this history, as it is: it goes on where the session ends, and
+    /// what is new exceeds no limit, whatever its tokens are. `bytes` is the length of what is new, as JSON (see
+    /// [`Engine::has_room`]).
+    ///
+    /// Whoever knows that may send the history before the session has it.
+    pub fn has_room(&self, history: &[Resent], bytes: u64) -> bool {
+        let view = self.view();
+        let known = usize::try_from(view.history_len()).unwrap_or(usize::MAX);
+        let Some((begin, new)) = history.split_at_checked(known) else { return false };
+        let is_alone = !self.stale && self.policies.is_none() && self.bound.is_none();
+        let begin: Vec<u128> = begin.iter().map(|resent| resent.digest).collect();
+        is_alone
+            && !self.settings().policy.system.one
+            && view::chained(&begin) == view.chain()
+            && self.engine.has_room(new.len() as u64, bytes)
+    }
+
     /// Replaces all messages of the session by these, in one write. The old ones stay in the log, as an earlier branch:
     /// [`Session::entries`] and [`Session::search`] still find them.
     ///

@@ -46,6 +46,8 @@ pub struct Config {
     pub store: Option<String>,
     /// The policy of all windows: a preset with settings, or a file.
     pub policy: Option<String>,
+    /// The share of sessions that are left alone, from 0 to 1, so that it can be seen whether windows pay. The default is 0.
+    pub holdout: f64,
     /// The servers that requests go to.
     #[serde(rename = "upstream")]
     pub upstreams: Vec<Upstream>,
@@ -204,13 +206,16 @@ impl Config {
     /// Checks what no field tells alone.
     ///
     /// # Errors
-    /// Returns an error if there is no upstream, if two upstreams or keys have one name, if an upstream has a key of its
+    /// Returns an error if there is no upstream, if `holdout` is not a share, if two upstreams or keys have one name, if an upstream has a key of its
     /// own, but clients need none, so that whoever can reach the gateway could use it, or if the files of TLS cannot be
     /// used.
     pub fn check(&self) -> Result<(), BadConfig> {
         let wrong = |message: String| Err(BadConfig { line: None, message });
         if self.upstreams.is_empty() {
             return wrong("there is no upstream; add [[upstream]] with a url, or --upstream URL".to_owned());
+        }
+        if !(0.0..=1.0).contains(&self.holdout) {
+            return wrong(format!("`holdout` is {}, and a share is from 0 to 1", self.holdout));
         }
         let mut names = HashSet::new();
         if let Some(twice) = self.upstreams.iter().filter_map(Upstream::name).find(|name| !names.insert(*name)) {

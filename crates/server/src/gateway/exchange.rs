@@ -8,17 +8,18 @@ use axum::http::{HeaderMap, Response, StatusCode, header, response};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
-use lookback::{Dialect, ProviderError, RawRequest, Request};
+use lookback::{Dialect, Preamble, ProviderError, RawRequest, Request};
 use tokio::time::timeout;
 
 use super::Visit;
-use super::client::Head;
+use super::client::{Head, Unanswered};
 use super::copy::Copy;
 use super::event::Event;
 use super::identity::Identity;
 use super::kind::{self, Kind};
 use super::lines::{Asked, Scope, Turn};
 use super::note::Note;
+use super::payoff::Arm;
 use super::relay::relay;
 use super::upstream::Upstream;
 use super::window::NoWindow;
@@ -44,8 +45,27 @@ pub(super) struct Call {
 /// A call that belongs to a line.
 struct Ours<'a> {
     request: RawRequest<'a>,
+    preamble: Preamble,
     turn: Turn,
 }
+
+/// How a call begins.
+struct Begun<'a> {
+    ours: Option<Ours<'a>>,
+    note: Note,
+    body: Bytes,
+    /// The answer, if the call was sent while it was recorded.
+    sent: Option<Sent>,
+}
+
+impl Begun<'_> {
+    /// A call that passes as it came.
+    fn passed(call: &Call, why: &'static str) -> Self {
+        Begun { ours: None, note: Note::passed(why), body: call.body.clone(), sent: None }
+    }
+}
+
+type Sent = Result<Response<Incoming>, Unanswered>;
 
 /// Makes a model call, and returns the answer for the client.
 pub(super) async fn make(visit: Visit, upstream: &Upstream, call: Call) -> Response<Body> {
@@ -63,10 +83,17 @@ pub(super) async fn make(visit: Visit, upstream: &Upstream, call: Call) -> Respo
 }
 
 async fn answer(visit: Visit, upstream: &Upstream, call: &Call) -> (Response<Body>, Note) {
-    let (ours, mut note, mut body) = prepare(&visit, call).await;
+    let send = |body| visit.current.client.send(upstream, Some(call.dialect), &call.head, Body::from(body));
+    let Begun { ours, mut note, mut body, mut sent } = match find(&visit, call).await {
+        Ok(ours) => begin(&visit, call, ours, &send).await,
+        Err(why) => Begun::passed(call, why),
+    };
     loop {
-        let sent = visit.current.client.send(upstream, Some(call.dialect), &call.head, Body::from(body)).await;
-        let answer = match sent {
+        let answer = match sent.take() {
+            Some(sent) => sent,
+            None => send(body).await,
+        };
+        let answer = match answer {
             Ok(answer) => answer,
             Err(error) => {
                 visit.shared.tell(&Event::failure(error.to_string()));
@@ -97,60 +124,85 @@ async fn answer(visit: Visit, upstream: &Upstream, call: &Call) -> (Response<Bod
     }
 }
 
-/// Finds the line of a call and makes its window. Returns the body to send.
-async fn prepare<'a>(visit: &Visit, call: &'a Call) -> (Option<Ours<'a>>, Note, Bytes) {
+/// Finds the line of a call.
+///
+/// # Errors
+/// Returns why the call passes as it came, if it belongs to no line.
+async fn find<'a>(visit: &Visit, call: &'a Call) -> Result<Ours<'a>, &'static str> {
     let Visit { shared, caller, .. } = visit;
-    let pass = |why| (None, Note::passed(why), call.body.clone());
     if call.head.headers.contains_key(header::CONTENT_ENCODING) {
-        return pass("the body is encoded");
+        return Err("the body is encoded");
     }
     let text = std::str::from_utf8(&call.body).ok();
     let Some(request) = text.and_then(|text| RawRequest::read(text, Some(call.dialect)).ok()) else {
-        return pass("not understood");
+        return Err("not understood");
     };
     let preamble = request.preamble();
     match Kind::of(&request, &preamble) {
         Kind::Turn => {}
-        Kind::Side => return pass("a call beside the conversation"),
-        Kind::Compaction => return pass("a compaction by the client"),
-        Kind::Stored(member) => return pass(member),
+        Kind::Side => return Err("a call beside the conversation"),
+        Kind::Compaction => return Err("a compaction by the client"),
+        Kind::Stored(member) => return Err(member),
     }
     let identity = Identity::of(&call.head.headers, &request);
     // These clients have tools in every call of a conversation.
     let is_agent = matches!(identity, Identity::Client { client: "claude-code" | "codex" | "opencode", .. });
     if is_agent && !kind::has_tools(&preamble) {
-        return pass("a call beside the conversation");
+        return Err("a call beside the conversation");
     }
     let Some(scope) = Scope::of(&identity, caller, &request) else {
-        return pass("no message of a user");
+        return Err("no message of a user");
     };
     let retries = headers::text(&call.head.headers, "x-stainless-retry-count").and_then(|count| count.parse().ok());
     let retry = retries.is_some_and(|count: u32| count > 0);
     let asked = Asked { request: &request, preamble: &preamble, retry, named: Scope::is_named(&identity) };
-    let failed = |what: &dyn Display| {
-        shared.metrics.store_failed();
-        shared.tell(&Event::failure(what.to_string()));
-        pass("the store failed")
-    };
+    let windows = visit.windows().map_err(|error| failed(visit, &error))?;
+    match windows.line(&shared.lines, &scope, asked).await {
+        Ok(turn) => Ok(Ours { request, preamble, turn }),
+        Err(NoWindow::Session(lookback::Error::Request(_))) => Err("not understood"),
+        Err(error) => Err(failed(visit, &error)),
+    }
+}
+
+/// Says that the store failed, so that a call passes as it came.
+fn failed(visit: &Visit, what: &dyn Display) -> &'static str {
+    visit.shared.metrics.store_failed();
+    visit.shared.tell(&Event::failure(what.to_string()));
+    "the store failed"
+}
+
+/// Takes a call over into the session of its line, and makes its window. If the window is certainly all of the call, it is
+/// sent meanwhile.
+async fn begin<'a, S>(visit: &Visit, call: &'a Call, ours: Ours<'a>, send: &impl Fn(Bytes) -> S) -> Begun<'a>
+where
+    S: Future<Output = Sent>,
+{
+    let Ours { request, preamble, turn } = &ours;
     let windows = match visit.windows() {
         Ok(windows) => windows,
-        Err(error) => return failed(&error),
+        Err(error) => return Begun::passed(call, failed(visit, &error)),
     };
-    let turn = match windows.line(&shared.lines, &scope, asked).await {
-        Ok(turn) => turn,
-        Err(NoWindow::Session(lookback::Error::Request(_))) => return pass("not understood"),
-        Err(error) => return failed(&error),
-    };
-    let mut note = Note { session: Some(turn.line.name.to_string()), line: Some(turn.how), ..Note::default() };
     let model = call.model.clone().or_else(|| request.model());
-    match windows.of(&turn, &request, &preamble, model.as_deref()).await {
+    let recording = windows.of(turn, request, preamble, model.as_deref());
+    let (recorded, sent) = if windows.has_room(turn, request, preamble).await {
+        let (recorded, sent) = tokio::join!(recording, send(call.body.clone()));
+        (recorded, Some(sent))
+    } else {
+        (recording.await, None)
+    };
+    match recorded {
         Ok(sending) => {
+            let mut note = Note { session: Some(turn.line.name.to_string()), line: Some(turn.how), ..Note::default() };
             sending.tell(&mut note);
-            shared.metrics.window(sending.cut.is_some());
+            note.held_out = windows.arm(&turn.line) == Arm::HeldOut;
+            visit.shared.metrics.window(sending.cut.is_some());
             let body = sending.body.map_or_else(|| call.body.clone(), Bytes::from);
-            (Some(Ours { request, turn }), note, body)
+            Begun { ours: Some(ours), note, body, sent }
         }
-        Err(error) => failed(&format_args!("there is no window for {}: {error}", turn.line.name)),
+        Err(error) => {
+            let why = failed(visit, &format_args!("there is no window for {}: {error}", turn.line.name));
+            Begun { sent, ..Begun::passed(call, why) }
+        }
     }
 }
 
@@ -163,8 +215,11 @@ async fn again(
     call: &Call,
 ) -> Option<String> {
     let (dialect, sent) = (call.dialect, &call.body);
-    let Ours { request, turn } = ours?;
+    let Ours { request, turn, .. } = ours?;
     let windows = visit.windows().ok()?;
+    if windows.arm(&turn.line) == Arm::HeldOut {
+        return None;
+    }
     let sending = match dialect.provider_error(Some(status.as_u16()), text) {
         ProviderError::TooLong(cause) if note.overflows < TRIES => {
             note.overflows += 1;

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use axum::http::StatusCode;
 
+use super::payoff::{Figure, Payoff};
+
 /// Counters since the gateway started.
 #[derive(Debug, Default)]
 pub(super) struct Metrics {
@@ -47,7 +49,7 @@ impl Metrics {
     }
 
     /// Writes all counters.
-    pub(super) fn text(&self) -> String {
+    pub(super) fn text(&self, payoff: &Payoff) -> String {
         let mut out = String::new();
         let mut write = |name: &str, help: &str, values: &[(&str, &AtomicU64)]| {
             let _ = writeln!(out, "# HELP lookback_{name} {help}\n# TYPE lookback_{name} counter");
@@ -68,6 +70,12 @@ impl Metrics {
         );
         write("refused_total", "Refusals of the upstream that were passed on.", &[("", &self.refused)]);
         write("store_failures_total", "Requests or answers that the store failed for.", &[("", &self.store)]);
+        for Figure { name, help, values } in payoff.figures() {
+            let _ = writeln!(out, "# HELP lookback_{name} {help}\n# TYPE lookback_{name} gauge");
+            for (arm, value) in values.into_iter().filter(|(_, value)| value.is_finite()) {
+                let _ = writeln!(out, "lookback_{name}{{arm=\"{arm}\"}} {value}");
+            }
+        }
         out
     }
 }

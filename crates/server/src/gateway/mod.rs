@@ -19,6 +19,7 @@ mod limits;
 mod lines;
 mod metrics;
 mod note;
+mod payoff;
 mod relay;
 mod upstream;
 mod window;
@@ -52,6 +53,7 @@ pub use self::lines::How;
 use self::lines::Lines;
 use self::metrics::Metrics;
 pub use self::note::{Compacted, Cut, Note};
+use self::payoff::Payoff;
 use self::upstream::Route;
 pub use self::upstream::{BadUpstream, Upstream};
 use self::window::Windows;
@@ -90,6 +92,7 @@ struct Shared {
     lines: Lines,
     clients: Arc<Clients>,
     metrics: Metrics,
+    payoff: Payoff,
     told: Arc<dyn Fn(&Event) + Send + Sync>,
 }
 
@@ -118,7 +121,8 @@ impl Visit {
             Some(tenant) => self.shared.store_of(tenant)?,
             None => self.shared.store.clone(),
         };
-        Ok(Windows { store, policy: &self.current.policy, patience: self.current.config.timeouts.store })
+        let Current { config, policy, .. } = &*self.current;
+        Ok(Windows { store, policy, patience: config.timeouts.store, holdout: config.holdout })
     }
 }
 
@@ -241,6 +245,7 @@ impl Gateway {
             lines: Lines::default(),
             clients: Arc::default(),
             metrics: Metrics::default(),
+            payoff: Payoff::default(),
             told,
         };
         (Arc::new(shared), reload, limits, grace)
@@ -250,7 +255,7 @@ impl Gateway {
 /// Returns the service.
 fn router(shared: Arc<Shared>) -> Router {
     let plain = [(header::CONTENT_TYPE, "text/plain; version=0.0.4")];
-    let metrics = move |State(shared): State<Arc<Shared>>| async move { (plain, shared.metrics.text()) };
+    let metrics = move |State(shared): State<Arc<Shared>>| async move { (plain, shared.metrics.text(&shared.payoff)) };
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(is_ready))

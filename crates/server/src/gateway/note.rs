@@ -28,6 +28,9 @@ pub struct Note {
     /// The compaction, if this request made one. Those that follow are cut in the same way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compacted: Option<Compacted>,
+    /// Whether the session is held out: it is sent as it comes, for comparison.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub held_out: bool,
     /// Why the request passed as it came.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passed: Option<&'static str>,
@@ -97,6 +100,7 @@ impl Note {
             ("window", self.window.map(|tokens| format!("{tokens} tokens"))),
             ("cut", self.cut.map(|cut| cut.to_string())),
             ("compacted", self.compacted.map(|compacted| compacted.to_string())),
+            ("held-out", self.held_out.then(|| "yes".to_owned())),
             ("passed", self.passed.map(str::to_owned)),
             ("overflows", (self.overflows > 0).then(|| self.overflows.to_string())),
             ("repaired", self.repaired.then(|| "yes".to_owned())),

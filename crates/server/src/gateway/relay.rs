@@ -95,13 +95,16 @@ async fn pass(
 async fn record(visit: &Visit, copy: &Copy, mut turn: Turn) {
     let Some(response) = copy.response() else { return };
     let recorded = match visit.windows() {
-        Ok(windows) => windows.answered(&mut turn, response).await,
+        Ok(windows) => windows.answered(&mut turn, response).await.map(|dollars| (windows.arm(&turn.line), dollars)),
         Err(error) => Err(error.into()),
     };
-    if let Err(error) = recorded {
-        visit.shared.metrics.store_failed();
-        let what = format!("the answer of {} was not recorded: {error}", turn.line.name);
-        visit.shared.tell(&Event::failure(what));
+    match recorded {
+        Ok((arm, dollars)) => visit.shared.payoff.count(arm, &mut turn.line.spent(), turn.asks, dollars),
+        Err(error) => {
+            visit.shared.metrics.store_failed();
+            let what = format!("the answer of {} was not recorded: {error}", turn.line.name);
+            visit.shared.tell(&Event::failure(what));
+        }
     }
 }
 

@@ -3,15 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lookback::message::{PartRef, ResultItem};
 use lookback::plan::Reason;
 use lookback::session::Resent;
 use lookback::size::Excess;
 use lookback::transcript::Entry;
-use lookback::{Dialect, Error, Policy, Preamble, RawRequest, Response, Session, Settings, Store, StoreError, TooLong};
+use lookback::{
+    Dialect, Error, Policy, Preamble, Prices, RawRequest, Response, Session, Settings, Store, StoreError, TooLong,
+};
 use tokio::time::timeout;
 
-use super::lines::{Asked, Lines, Scope, Turn};
+use super::lines::{Asked, Line, Lines, Scope, Turn};
 use super::note::{Compacted, Cut, Note};
+use super::payoff::Arm;
 
 /// Why a request has no window.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +52,8 @@ pub(super) struct Windows<'a> {
     pub(super) policy: &'a Policy,
     /// How long a request waits for the store. Then it passes as it came.
     pub(super) patience: Duration,
+    /// The share of sessions that are left alone.
+    pub(super) holdout: f64,
 }
 
 impl Windows<'_> {
@@ -66,21 +72,51 @@ impl Windows<'_> {
     ) -> Result<Sending, NoWindow> {
         let made = async {
             let mut session = turn.line.session.lock().await;
+            let is_held = self.arm(&turn.line) == Arm::HeldOut;
+            let alone = Policy::never_compact();
+            let policy = if is_held { &alone } else { self.policy };
             let is_same = |session: &Session| {
                 let ours = session.settings();
-                ours.model.as_deref() == model && ours.dialect == request.dialect() && ours.policy == *self.policy
+                ours.model.as_deref() == model && ours.dialect == request.dialect() && ours.policy == *policy
             };
             if !session.as_ref().is_some_and(is_same) {
-                let settings = settings(request.dialect(), model).policy(self.policy.clone());
+                let settings = settings(request.dialect(), model).policy(policy.clone());
                 let name = turn.line.name.as_str();
                 *session = Some(Session::open(self.store.clone(), name, settings).await?);
             }
             let Some(session) = session.as_mut() else { return Err(NoWindow::Late) };
             session.set_preamble(preamble).await?;
             session.sync_resent(&turn.resent, |index| Ok(request.message(index).cloned()?)).await?;
+            if is_held {
+                let tokens = session.window().await?.tokens();
+                return Ok(Sending { body: None, tokens, cut: None, compacted: None });
+            }
             Ok(sending(session, request, false).await?)
         };
         timeout(self.patience, made).await.map_err(|_| NoWindow::Late)?
+    }
+
+    /// Returns whether a request is certainly sent as it came, so that it need not wait until it is recorded.
+    pub(super) async fn has_room(&self, turn: &Turn, request: &RawRequest<'_>, preamble: &Preamble) -> bool {
+        if self.arm(&turn.line) == Arm::HeldOut {
+            return true;
+        }
+        // Whoever has the session is about to change it.
+        let Ok(session) = turn.line.session.try_lock() else { return false };
+        let Some(session) = session.as_ref().filter(|session| session.settings().policy == *self.policy) else {
+            return false;
+        };
+        let known = usize::try_from(session.view().history_len()).unwrap_or(usize::MAX);
+        let is_text = |index: usize| request.message(index).is_ok_and(|message| !message.parts().any(has_media));
+        let bytes = (known..request.len()).map(|index| request.bytes(index).map_or(0, str::len) as u64).sum();
+        session.view().preamble().unwrap_or(&Preamble::default()).is_same(preamble)
+            && (known..request.len()).all(is_text)
+            && session.has_room(&turn.resent, bytes)
+    }
+
+    /// Returns whether a line is left alone.
+    pub(super) fn arm(&self, line: &Line) -> Arm {
+        Arm::of(line.name.as_str(), self.holdout)
     }
 
     /// Makes the window smaller, because the upstream refused it as too long.
@@ -109,18 +145,33 @@ impl Windows<'_> {
         timeout(self.patience, made).await.map_err(|_| NoWindow::Late)?
     }
 
-    /// Records what the model answered, and what the provider said that it read.
-    pub(super) async fn answered(&self, turn: &mut Turn, response: Response) -> Result<(), NoWindow> {
+    /// Records what the model answered, and what the provider said that it read. Returns what it cost in US dollars, if
+    /// that is known.
+    pub(super) async fn answered(&self, turn: &mut Turn, response: Response) -> Result<Option<f64>, NoWindow> {
         let line = turn.line.clone();
         let answer = Resent::of(&response.message);
         let recorded = async {
             let mut session = line.session.lock().await;
             let Some(session) = session.as_mut() else { return Err(NoWindow::Late) };
-            Ok(session.answered(response).await?)
+            let model = session.settings().model.as_deref().or(response.model.as_deref());
+            let price = model.and_then(|model| Prices::builtin().find(model));
+            let dollars = price.and_then(|price| price.of_call(&response));
+            session.answered(response).await?;
+            Ok(dollars)
         };
-        timeout(self.patience, recorded).await.map_err(|_| NoWindow::Late)??;
+        let dollars = timeout(self.patience, recorded).await.map_err(|_| NoWindow::Late)??;
         turn.answered(answer);
-        Ok(())
+        Ok(dollars)
+    }
+}
+
+/// Returns whether a part is a picture or a file, or a result with one.
+fn has_media(part: PartRef<'_>) -> bool {
+    let in_result = |item: &ResultItem| matches!(item, ResultItem::Image(_) | ResultItem::Document(_));
+    match part {
+        PartRef::Image(_) | PartRef::Document(_) => true,
+        PartRef::ToolResult(result) => result.content.iter().any(in_result),
+        _ => false,
     }
 }
 

@@ -498,6 +498,8 @@ fn response(fields: &Fields<'_>) -> Result<Response, DecodeError> {
         message: Dialect::OpenAiResponses.decode_raw(message)?,
         model: fields.text("model").map(Cow::into_owned),
         input: response::tokens(&usage, &["input_tokens"]),
+        cached: response::detail(&usage, "input_tokens_details", "cached_tokens"),
+        written: response::detail(&usage, "input_tokens_details", "cache_write_tokens"),
         output: response::tokens(&usage, &["output_tokens"]),
     })
 }

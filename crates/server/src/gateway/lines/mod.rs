@@ -11,8 +11,9 @@ mod scope;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use lookback::message::PartRef;
 use lookback::session::Resent;
-use lookback::{Error, LogName, Preamble, RawRequest, RequestError, Session, Store};
+use lookback::{Error, LogName, Preamble, RawRequest, RequestError, Role, Session, Store};
 use serde_json::value::RawValue;
 use tokio::sync::Mutex as AsyncMutex;
 use xxhash_rust::xxh3::xxh3_64;
@@ -21,6 +22,7 @@ pub use self::choose::How;
 use self::choose::{Ask, Known, Path, Said, Tools, beginning, choose};
 pub(super) use self::scope::Scope;
 use super::kind;
+use super::payoff::Spent;
 
 /// The most scopes that are remembered. Others are read from the store again when a request comes.
 const MOST_SCOPES: usize = 4096;
@@ -44,11 +46,17 @@ pub(super) struct Line {
     /// The session, once it was opened. Whoever changes it waits for whoever does.
     pub(super) session: AsyncMutex<Option<Session>>,
     known: Mutex<Known>,
+    /// What it has cost.
+    spent: Mutex<Spent>,
 }
 
 impl Line {
     fn new(name: LogName, known: Known) -> Arc<Line> {
-        Arc::new(Line { name, session: AsyncMutex::new(None), known: Mutex::new(known) })
+        Arc::new(Line { name, session: AsyncMutex::new(None), known: Mutex::new(known), spent: Mutex::default() })
+    }
+
+    pub(super) fn spent(&self) -> MutexGuard<'_, Spent> {
+        self.spent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -67,6 +75,13 @@ pub(super) struct Asked<'a, 'b> {
 }
 
 impl Asked<'_, '_> {
+    /// Returns whether the last message is from a person.
+    fn asks(&self) -> bool {
+        let last = self.request.len().checked_sub(1).and_then(|last| self.request.message(last).ok());
+        let is_result = |part: PartRef<'_>| matches!(part, PartRef::ToolResult(_));
+        last.is_some_and(|last| last.role() == Role::User && !last.parts().any(is_result))
+    }
+
     /// Reads what matters for the choice. What a line remembers of these bytes is not read again.
     fn read(&self, lines: &[Arc<Line>]) -> Result<Ask, RequestError> {
         let Asked { request, retry, named, .. } = *self;
@@ -96,6 +111,8 @@ pub(super) struct Turn {
     pub(super) how: How,
     /// The messages of the request.
     pub(super) resent: Vec<Resent>,
+    /// Whether its last message is from a person, and not the result of a tool.
+    pub(super) asks: bool,
     /// What the model answered, if the answer came whole.
     answer: Option<Resent>,
 }
@@ -131,6 +148,7 @@ impl Lines {
         }
         let candidates = self.scopes().lines.get(scope).cloned().unwrap_or_default();
         let ask = asked.read(&candidates)?;
+        let asks = asked.asks();
         let resent = ask.path.resent();
         let mut scopes = self.scopes();
         scopes.clock += 1;
@@ -151,7 +169,7 @@ impl Lines {
         };
         line.known().begin(ask, now);
         scopes.forget_oldest();
-        Ok(Turn { line, how, resent, answer: None })
+        Ok(Turn { line, how, resent, asks, answer: None })
     }
 
     fn scopes(&self) -> MutexGuard<'_, Scopes> {

@@ -7,7 +7,7 @@ use super::{Client, DIALECTS, Lab};
 use stand_in::{Fault, too_long};
 
 /// A policy that cuts at this many tokens.
-fn at(tokens: u64) -> Policy {
+pub(super) fn at(tokens: u64) -> Policy {
     Policy { limits: Limits::tokens(tokens), target: Some(Limits::tokens(tokens / 2)), ..Policy::production() }
 }
 

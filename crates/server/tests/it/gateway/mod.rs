@@ -3,6 +3,7 @@
 mod access;
 mod calls;
 mod lines;
+mod payoff;
 
 use std::sync::Arc;
 
@@ -52,10 +53,14 @@ impl Lab {
 
     /// With a configuration, in which `UPSTREAM` is the address of the stand-in.
     fn configured(config: &str) -> Lab {
+        Lab::configured_with(config, Gateway::policy())
+    }
+
+    fn configured_with(config: &str, policy: Policy) -> Lab {
         let (stand_in, upstream) = StandIn::start();
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let config = Config::from_toml(&config.replace("UPSTREAM", &upstream)).unwrap();
-        let base = serve(Gateway::new(store.clone()).with_config(config));
+        let base = serve(Gateway::new(store.clone()).with_config(config).with_policy(policy));
         Lab { stand_in, store, base }
     }
 
@@ -99,12 +104,13 @@ struct Client {
     messages: Vec<Value>,
     headers: Vec<(&'static str, String)>,
     tools: Vec<&'static str>,
+    model: &'static str,
     stream: bool,
 }
 
 impl Client {
     fn new(dialect: Dialect) -> Client {
-        Client { dialect, messages: Vec::new(), headers: Vec::new(), tools: vec!["read"], stream: false }
+        Client { dialect, messages: Vec::new(), headers: Vec::new(), tools: vec!["read"], model: "m", stream: false }
     }
 
     fn path(&self) -> &'static str {
@@ -133,13 +139,13 @@ impl Client {
         let tools: Vec<_> = self.tools.iter().map(tool).collect();
         match self.dialect {
             Dialect::Anthropic => {
-                json!({"model": "m", "max_tokens": 9, "stream": self.stream, "tools": tools, "messages": self.messages})
+                json!({"model": self.model, "max_tokens": 9, "stream": self.stream, "tools": tools, "messages": self.messages})
             }
             Dialect::OpenAiResponses => {
-                json!({"model": "m", "stream": self.stream, "store": false, "tools": tools, "input": self.messages})
+                json!({"model": self.model, "stream": self.stream, "store": false, "tools": tools, "input": self.messages})
             }
             Dialect::Gemini => json!({"tools": tools, "contents": self.messages}),
-            _ => json!({"model": "m", "stream": self.stream, "tools": tools, "messages": self.messages}),
+            _ => json!({"model": self.model, "stream": self.stream, "tools": tools, "messages": self.messages}),
         }
     }
 

@@ -1,0 +1,61 @@
+//! Whether windows pay: some sessions are left alone, and what both kinds cost is told.
+
+use super::calls::at;
+use super::*;
+use lookback::Prices;
+
+fn lab(holdout: f64) -> Lab {
+    Lab::configured_with(&format!("holdout = {holdout}\n[[upstream]]\nurl = \"UPSTREAM\""), at(1500))
+}
+
+#[test]
+fn a_session_that_is_held_out_is_left_alone() {
+    for dialect in DIALECTS {
+        let lab = lab(1.0);
+        let mut client = Client::new(dialect);
+        for turn in 0..40 {
+            let answer = client.say(&lab, &format!("Question {turn}. {}", "Tell me more about it. ".repeat(10)));
+            assert_eq!((answer.status, answer.header("x-lookback-held-out")), (200, Some("yes")), "{dialect}");
+            assert_eq!(answer.header("x-lookback-cut"), None, "{dialect}");
+        }
+        let sent = lookback::Request::decode(lab.stand_in.last().unwrap().body.to_vec(), Some(dialect)).unwrap();
+        assert_eq!(sent.messages().len(), 79, "{dialect}");
+        lab.stand_in.set_window(400);
+        let count = lab.stand_in.count();
+        let refused = client.say(&lab, "And in short?");
+        assert_eq!((refused.status, lab.stand_in.count()), (400, count + 1), "{dialect}: nothing is tried again");
+    }
+}
+
+/// The figures of `/metrics` whose names begin so, by what follows.
+fn figure(metrics: &str, name: &str) -> f64 {
+    let line = metrics.lines().find(|line| line.starts_with(&format!("lookback_{name} ")));
+    line.unwrap_or_else(|| panic!("no {name} in {metrics}")).rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn what_both_kinds_of_sessions_cost_is_told_as_the_provider_reported_it() {
+    let lab = lab(0.5);
+    for conversation in 0..16 {
+        let mut client = Client { model: "gpt-4o", ..Client::new(Dialect::OpenAiChat) };
+        for turn in 0..4 + conversation % 5 {
+            let text = format!("In conversation {conversation}, {turn}. {}", "Tell me more about it. ".repeat(40));
+            assert_eq!(client.say(&lab, &text).status, 200);
+        }
+    }
+    let metrics = lab.send("GET", "/metrics", &[], "").body;
+    let both = |name: &str| ["windowed", "held_out"].map(|arm| figure(&metrics, &format!("{name}{{arm=\"{arm}\"}}")));
+    let [windowed, held_out] = both("payoff_sessions");
+    assert!(windowed > 1.0 && held_out > 1.0 && windowed + held_out == 16.0, "{windowed} {held_out}");
+    assert_eq!(both("payoff_calls").iter().sum::<f64>(), lab.stand_in.count() as f64);
+    assert_eq!(both("payoff_turns").iter().sum::<f64>(), lab.stand_in.count() as f64);
+    assert_eq!(both("payoff_unpriced_calls"), [0.0, 0.0]);
+    let usage = lab.stand_in.report().usage;
+    let price = Prices::builtin().find("gpt-4o").unwrap();
+    let input = (usage.input - usage.cached) as f64 + usage.cached as f64 * price.read;
+    let dollars = input * price.input / 1e6 + price.output_cost(usage.output);
+    let told: f64 = both("payoff_dollars").iter().sum();
+    assert!((told - dollars).abs() < dollars * 1e-9, "{told} {dollars}");
+    let [windowed, held_out] = both("payoff_dollars_per_call_error");
+    assert!(windowed > 0.0 && held_out > 0.0, "{windowed} {held_out}");
+}
