@@ -80,6 +80,8 @@ fn main() {
         ["model"] => model::run(),
         ["trips"] => trips::run(),
         ["gateway"] => gateway::run(None),
+        ["gateway", "streams"] => gateway::streams(),
+        ["gateway", "memory"] => gateway::memory(),
         ["gateway", part] => gateway::run(Some(part)),
         // These measure something in a process of its own.
         ["scale", url, sessions, number] => {

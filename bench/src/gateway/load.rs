@@ -9,11 +9,16 @@ use std::time::Instant;
 pub struct Size {
     pub name: &'static str,
     bytes: usize,
+    /// The bytes of a user's message. The answer before it has a fifth of them.
+    message: usize,
 }
 
 impl Size {
-    pub const SMALL: Size = Size { name: "20 KB", bytes: 20_000 };
-    pub const LARGE: Size = Size { name: "1 MB", bytes: 1_000_000 };
+    pub const TINY: Size = Size { name: "1 KB", bytes: 1_000, message: 100 };
+    pub const SMALL: Size = Size { name: "20 KB", bytes: 20_000, message: 500 };
+    pub const LARGE: Size = Size { name: "1 MB", bytes: 1_000_000, message: 10_000 };
+    pub const FEW: Size = Size { name: "1 MB, 50 messages", bytes: 1_000_000, message: 25_000 };
+    pub const MANY: Size = Size { name: "1 MB, 5,000 messages", bytes: 1_000_000, message: 100 };
 }
 
 /// A conversation grows by a share of its size with each request, to a quarter more than its size. Then it is over.
@@ -32,18 +37,24 @@ pub struct Conversation {
     /// The messages, each behind a comma.
     messages: String,
     steps: usize,
+    most: usize,
 }
 
 impl Conversation {
     pub fn new(base: &str, size: Size) -> Conversation {
         let agent = ureq::Agent::config_builder().build().into();
         let url = format!("{base}/v1/chat/completions");
-        Conversation { agent, url, size, messages: String::new(), steps: STEPS }
+        Conversation { agent, url, size, messages: String::new(), steps: STEPS, most: STEPS }
+    }
+
+    /// A conversation with other steps than usual before the next one begins.
+    pub fn with_steps(self, steps: usize) -> Conversation {
+        Conversation { most: steps, steps, ..self }
     }
 
     /// Says something more, and returns how long it takes until the answer begins, in seconds.
     pub fn say(&mut self, stream: bool) -> f64 {
-        if self.steps >= STEPS {
+        if self.steps >= self.most {
             self.begin();
         }
         self.steps += 1;
@@ -74,10 +85,9 @@ impl Conversation {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         self.messages = format!(",{{\"role\":\"user\",\"content\":\"Conversation {number}.\"}}");
         self.steps = 0;
-        let length = (self.size.bytes / 100).max(500);
         while self.messages.len() < self.size.bytes * 3 / 4 {
-            self.push("assistant", length / 5);
-            self.push("user", length);
+            self.push("assistant", self.size.message / 5);
+            self.push("user", self.size.message);
         }
         self.push("assistant", 50);
     }

@@ -5,7 +5,7 @@ mod load;
 mod model;
 mod proxies;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use self::load::{Conversation, Size};
 use self::model::Model;
@@ -32,11 +32,75 @@ pub fn run(part: Option<&str>) {
         println!("A stream: the time to its first bytes\n");
         first_bytes(&proxies, 400);
     }
+    if is_asked("lines") {
+        println!("A request of a conversation with few long messages, and with many short ones\n");
+        times(&proxies, Size::FEW, 100);
+        times(&proxies, Size::MANY, 100);
+    }
     if is_asked("throughput") {
         println!("Requests a second, {AT_ONCE} conversations at once\n");
         for size in [Size::SMALL, Size::LARGE] {
             throughput(&proxies, size);
         }
+    }
+}
+
+/// Prints how long slow streams take, many at once, and the memory that they need.
+pub fn streams() {
+    const PAUSE: Duration = Duration::from_millis(50);
+    let model = Model::with_pause(PAUSE);
+    println!("Streams of 22 pieces, {} ms apart: the whole time of each\n", PAUSE.as_millis());
+    println!("{:>16} {:>8} {:>10} {:>10} {:>10} {:>12}", "", "at once", "p50", "p99", "longest", "memory");
+    for proxy in [Proxy::none(&model), nginx(&model), lookback(&model, &[])] {
+        for at_once in [1, 100, 1_000] {
+            let mut times: Vec<f64> = std::thread::scope(|scope| {
+                let talk = |number: u64| {
+                    let base = &proxy.base;
+                    let talk = move || {
+                        // Not all in the same instant: a listener has room for few who have just come.
+                        std::thread::sleep(Duration::from_micros(number * 500));
+                        let mut talk = Conversation::new(base, Size::TINY);
+                        let begun = Instant::now();
+                        talk.say(true);
+                        begun.elapsed().as_secs_f64() * 1e3
+                    };
+                    let thread = std::thread::Builder::new().stack_size(256 << 10);
+                    thread.spawn_scoped(scope, talk).expect("a thread")
+                };
+                let threads: Vec<_> = (0..at_once).map(talk).collect();
+                threads.into_iter().map(|thread| thread.join().expect("a client")).collect()
+            });
+            times.sort_by(f64::total_cmp);
+            let at = |share: usize| times[(times.len() - 1) * share / 100];
+            let memory = proxy.megabytes().map_or_else(String::new, |memory| format!("{memory:.1} MB"));
+            let (p50, p99, longest) = (at(50), at(99), at(100));
+            println!("{:>16} {at_once:>8} {p50:>7.0} ms {p99:>7.0} ms {longest:>7.0} ms {memory:>12}", proxy.name);
+        }
+    }
+}
+
+/// Prints the memory after many requests of many sessions.
+pub fn memory() {
+    const REQUESTS: usize = 100_000;
+    const STEPS: usize = 10;
+    let model = Model::start();
+    let proxy = lookback(&model, &[]);
+    println!("Memory of Lookback while {REQUESTS} requests of {} sessions pass\n", REQUESTS / STEPS);
+    println!("{:>12} {:>12} {:>12}", "requests", "memory", "requests/s");
+    let tenth = REQUESTS / 10;
+    for part in 0..=10 {
+        let begun = Instant::now();
+        std::thread::scope(|scope| {
+            let talk = || {
+                let mut talk = Conversation::new(&proxy.base, Size::TINY).with_steps(STEPS);
+                for _ in 0..tenth / AT_ONCE {
+                    talk.say(false);
+                }
+            };
+            (0..if part == 0 { 0 } else { AT_ONCE }).for_each(|_| drop(scope.spawn(talk)));
+        });
+        let rate = if part == 0 { 0.0 } else { tenth as f64 / begun.elapsed().as_secs_f64() };
+        println!("{:>12} {:>9.1} MB {rate:>12.0}", part * tenth, proxy.megabytes().unwrap_or(f64::NAN));
     }
 }
 

@@ -20,10 +20,11 @@ impl Proxy {
         Proxy { name: "nothing between", base: format!("http://{}", model.address), child: None, _folder: None }
     }
 
-    /// The process, to look at or to kill.
-    #[allow(dead_code)]
-    pub fn child(&mut self) -> Option<&mut Child> {
-        self.child.as_mut()
+    /// The memory that the process has now, in megabytes; `None` without a process, or where Linux is not.
+    pub fn megabytes(&self) -> Option<f64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.as_ref()?.id())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        Some(line.trim().trim_end_matches(" kB").parse::<f64>().ok()? / 1e3)
     }
 }
 

@@ -64,6 +64,7 @@ const NOT_RUN: [(&str, &[&str]); 8] = [
             "cargo run --release --manifest-path bench/Cargo.toml scale",
             "cargo run --release --manifest-path bench/Cargo.toml model",
             "cargo run --release --manifest-path bench/Cargo.toml trips",
+            "cargo run --release --manifest-path bench/Cargo.toml gateway",
             "cargo run --release --manifest-path bench/Cargo.toml",
             "cargo run --release --manifest-path bench/Cargo.toml corpus transcripts.jsonl.gz docs/front.svg",
             "cargo run --release --manifest-path bench/Cargo.toml notes transcripts.jsonl.gz",

@@ -129,7 +129,6 @@ async fn answer(visit: Visit, upstream: &Upstream, call: &Call) -> (Response<Bod
 /// # Errors
 /// Returns why the call passes as it came, if it belongs to no line.
 async fn find<'a>(visit: &Visit, call: &'a Call) -> Result<Ours<'a>, &'static str> {
-    let Visit { shared, caller, .. } = visit;
     if call.head.headers.contains_key(header::CONTENT_ENCODING) {
         return Err("the body is encoded");
     }
@@ -150,14 +149,14 @@ async fn find<'a>(visit: &Visit, call: &'a Call) -> Result<Ours<'a>, &'static st
     if is_agent && !kind::has_tools(&preamble) {
         return Err("a call beside the conversation");
     }
-    let Some(scope) = Scope::of(&identity, caller, &request) else {
+    let Some(scope) = Scope::of(&identity, &visit.caller, &request) else {
         return Err("no message of a user");
     };
     let retries = headers::text(&call.head.headers, "x-stainless-retry-count").and_then(|count| count.parse().ok());
     let retry = retries.is_some_and(|count: u32| count > 0);
     let asked = Asked { request: &request, preamble: &preamble, retry, named: Scope::is_named(&identity) };
     let windows = visit.windows().map_err(|error| failed(visit, &error))?;
-    match windows.line(&shared.lines, &scope, asked).await {
+    match windows.line(&scope, asked).await {
         Ok(turn) => Ok(Ours { request, preamble, turn }),
         Err(NoWindow::Session(lookback::Error::Request(_))) => Err("not understood"),
         Err(error) => Err(failed(visit, &error)),

@@ -122,7 +122,8 @@ impl Visit {
             None => self.shared.store.clone(),
         };
         let Current { config, policy, .. } = &*self.current;
-        Ok(Windows { store, policy, patience: config.timeouts.store, holdout: config.holdout })
+        let lines = &self.shared.lines;
+        Ok(Windows { store, lines, policy, patience: config.timeouts.store, holdout: config.holdout })
     }
 }
 

@@ -49,6 +49,7 @@ impl Sending {
 /// How windows are made.
 pub(super) struct Windows<'a> {
     pub(super) store: Arc<dyn Store>,
+    pub(super) lines: &'a Lines,
     pub(super) policy: &'a Policy,
     /// How long a request waits for the store. Then it passes as it came.
     pub(super) patience: Duration,
@@ -58,8 +59,8 @@ pub(super) struct Windows<'a> {
 
 impl Windows<'_> {
     /// Finds the line of a request.
-    pub(super) async fn line(&self, lines: &Lines, scope: &Scope, asked: Asked<'_, '_>) -> Result<Turn, NoWindow> {
-        Ok(timeout(self.patience, lines.find(&self.store, scope, asked)).await.map_err(|_| NoWindow::Late)??)
+    pub(super) async fn line(&self, scope: &Scope, asked: Asked<'_, '_>) -> Result<Turn, NoWindow> {
+        Ok(timeout(self.patience, self.lines.find(&self.store, scope, asked)).await.map_err(|_| NoWindow::Late)??)
     }
 
     /// Takes a request over into the session of its line, and makes the window.
@@ -81,8 +82,12 @@ impl Windows<'_> {
             };
             if !session.as_ref().is_some_and(is_same) {
                 let settings = settings(request.dialect(), model).policy(policy.clone());
+                let is_new = session.is_none();
                 let name = turn.line.name.as_str();
                 *session = Some(Session::open(self.store.clone(), name, settings).await?);
+                if is_new {
+                    self.lines.opened(&turn.line);
+                }
             }
             let Some(session) = session.as_mut() else { return Err(NoWindow::Late) };
             session.set_preamble(preamble).await?;

@@ -8,8 +8,8 @@ mod choose;
 mod load;
 mod scope;
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use lookback::message::PartRef;
 use lookback::session::Resent;
@@ -27,10 +27,15 @@ use super::payoff::Spent;
 /// The most scopes that are remembered. Others are read from the store again when a request comes.
 const MOST_SCOPES: usize = 4096;
 
+/// The most sessions that are kept open. Others are opened from the store again, which costs what their window does.
+const MOST_OPEN: usize = 512;
+
 /// The lines that were used lately.
 #[derive(Default)]
 pub(super) struct Lines {
     scopes: Mutex<Scopes>,
+    /// The lines with an open session, and when each was used last when it was looked at.
+    open: Mutex<VecDeque<(Weak<Line>, u64)>>,
 }
 
 #[derive(Default)]
@@ -170,6 +175,28 @@ impl Lines {
         line.known().begin(ask, now);
         scopes.forget_oldest();
         Ok(Turn { line, how, resent, asks, answer: None })
+    }
+
+    /// Takes note that the session of a line was opened, and closes one that was not used for long, if there are too many.
+    pub(super) fn opened(&self, line: &Arc<Line>) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.push_back((Arc::downgrade(line), line.known().used));
+        // Whoever was used meanwhile gets another chance.
+        for _ in 0..open.len() {
+            if open.len() <= MOST_OPEN {
+                return;
+            }
+            let Some((weak, seen)) = open.pop_front() else { return };
+            let Some(line) = weak.upgrade() else { continue };
+            let known = line.known();
+            let (used, is_busy) = (known.used, known.is_busy());
+            drop(known);
+            let closed =
+                used == seen && !is_busy && line.session.try_lock().is_ok_and(|mut session| session.take().is_some());
+            if !closed {
+                open.push_back((weak, used));
+            }
+        }
     }
 
     fn scopes(&self) -> MutexGuard<'_, Scopes> {

@@ -13,6 +13,22 @@ fn lab() -> Lab {
 }
 
 #[test]
+fn more_conversations_than_are_kept_open_go_on_where_they_were() {
+    let lab = lab();
+    let mut clients: Vec<(Client, String)> = Vec::new();
+    for number in 0..600 {
+        let mut client = Client::new(Dialect::Anthropic);
+        let session = client.say(&lab, &format!("Conversation {number}.")).session().to_owned();
+        clients.push((client, session));
+    }
+    for (client, session) in clients.iter_mut().step_by(50) {
+        let answer = client.say(&lab, "Go on.");
+        assert_eq!((answer.session(), answer.header("x-lookback-line")), (session.as_str(), Some("continued")));
+        assert_eq!(lab.texts(session).len(), 4);
+    }
+}
+
+#[test]
 fn conversations_that_begin_alike_are_two() {
     for dialect in DIALECTS {
         let lab = lab();
