@@ -80,6 +80,7 @@ wait "$downloads"
 .venv/bin/python crates/cli/tests/mcp/client.py target/debug/lookback
 
 step "the gateway, with real clients"
+cargo build -p stand-in -p lookback-cli --locked
 .venv/bin/python crates/cli/tests/clients/run.py
 
 step "documentation"

@@ -2,7 +2,7 @@
 
 import json
 
-from lab import PROJECT, must, recipe, variables
+from lab import PROJECT, NotInstalled, must, recipe, variables
 
 BIN = PROJECT / ".npm" / "agents" / "node_modules"
 FIRST = "Please run the steps 1 to 12, each with your shell."
@@ -15,7 +15,7 @@ LAST = "All steps up to 24 are done."
 def program(path):
     found = BIN / path
     if not found.exists():
-        raise FileNotFoundError(path)
+        raise NotInstalled(path)
     return str(found)
 
 

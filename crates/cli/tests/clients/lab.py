@@ -39,6 +39,10 @@ class Wrong(Exception):
     """Something is not as it must be."""
 
 
+class NotInstalled(Exception):
+    """The client could not be installed."""
+
+
 def must(condition, what):
     if not condition:
         raise Wrong(what)

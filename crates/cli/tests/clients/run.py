@@ -12,7 +12,7 @@ import traceback
 from pathlib import Path
 
 from agents import AGENTS
-from lab import PROJECT, Wrong, in_lab, must, packets_out
+from lab import PROJECT, NotInstalled, Wrong, in_lab, must, packets_out
 
 HERE = Path(__file__).resolve().parent
 NPM = PROJECT / ".npm" / "sdks"
@@ -39,7 +39,7 @@ def node(script, *args):
 
 def must_have(path):
     if not path.exists():
-        raise FileNotFoundError(path)
+        raise NotInstalled(path)
 
 
 CLIENTS = {
@@ -78,12 +78,13 @@ def main(names):
     if subprocess.run(["unshare", "-n", "true"], capture_output=True).returncode != 0:
         print("skipped: this machine lets nobody make a network namespace, so the clients could reach their makers")
         return 0
-    failed, skipped = [], []
+    ran, failed, skipped = 0, [], []
     for name in CLIENTS:
         if names and not any(wanted in name for wanted in names):
             continue
         command = ["unshare", "-n", sys.executable, str(HERE / "run.py"), "--inside", name]
         done = subprocess.run(command, capture_output=True, text=True)
+        ran += done.returncode != 77
         last = (done.stdout + done.stderr).strip().splitlines()[-1:] or ["nothing"]
         if done.returncode == 0:
             print(f"ok       {name}: {last[0]}", flush=True)
@@ -93,15 +94,15 @@ def main(names):
         else:
             failed.append(name)
             print(f"FAILED   {name}\n{done.stdout}{done.stderr}", flush=True)
-    print(f"{len(failed)} failed, {len(skipped)} skipped: {', '.join(skipped) or 'none'}")
-    return 1 if failed else 0
+    print(f"{ran} ran, {len(failed)} failed, {len(skipped)} skipped: {', '.join(skipped) or 'none'}")
+    return 1 if failed or ran == 0 else 0
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--inside"]:
         try:
             inside(sys.argv[2])
-        except FileNotFoundError as missing:
+        except NotInstalled as missing:
             print(f"not installed: {missing}")
             sys.exit(77)
         except Wrong:

@@ -82,6 +82,6 @@ fn account(credential: &[u8]) -> Option<String> {
     }
     let key = hmac::Key::new(hmac::HMAC_SHA256, b"lookback gateway account");
     let tag = hmac::sign(&key, credential);
-    let (begin, _) = tag.as_ref().split_at_checked(4)?;
+    let (begin, _) = tag.as_ref().split_at_checked(8)?;
     Some(begin.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -84,14 +84,14 @@ pub(super) async fn make(visit: Visit, upstream: &Upstream, call: Call) -> Respo
 
 async fn answer(visit: Visit, upstream: &Upstream, call: &Call) -> (Response<Body>, Note) {
     let send = |body| visit.current.client.send(upstream, Some(call.dialect), &call.head, Body::from(body));
-    let Begun { ours, mut note, mut body, mut sent } = match find(&visit, call).await {
+    let Begun { mut ours, mut note, mut body, mut sent } = match find(&visit, call).await {
         Ok(ours) => begin(&visit, call, ours, &send).await,
         Err(why) => Begun::passed(call, why),
     };
     loop {
         let answer = match sent.take() {
             Some(sent) => sent,
-            None => send(body).await,
+            None => send(body.clone()).await,
         };
         let answer = match answer {
             Ok(answer) => answer,
@@ -114,7 +114,7 @@ async fn answer(visit: Visit, upstream: &Upstream, call: &Call) -> (Response<Bod
             }
             Beginning::Failed(bytes, text) => (bytes, text),
         };
-        match again(&visit, ours.as_ref(), &mut note, (parts.status, &text), call).await {
+        match again(&visit, ours.as_mut(), &mut note, (parts.status, &text), (call.dialect, &body)).await {
             Some(retry) => body = retry.into(),
             None => {
                 visit.shared.metrics.refused();
@@ -172,7 +172,7 @@ fn failed(visit: &Visit, what: &dyn Display) -> &'static str {
 
 /// Takes a call over into the session of its line, and makes its window. If the window is certainly all of the call, it is
 /// sent meanwhile.
-async fn begin<'a, S>(visit: &Visit, call: &'a Call, ours: Ours<'a>, send: &impl Fn(Bytes) -> S) -> Begun<'a>
+async fn begin<'a, S>(visit: &Visit, call: &'a Call, mut ours: Ours<'a>, send: &impl Fn(Bytes) -> S) -> Begun<'a>
 where
     S: Future<Output = Sent>,
 {
@@ -183,7 +183,7 @@ where
     };
     let model = call.model.clone().or_else(|| request.model());
     let recording = windows.of(turn, request, preamble, model.as_deref());
-    let (recorded, sent) = if windows.has_room(turn, request, preamble).await {
+    let (recorded, sent) = if windows.has_room(turn, request, preamble, model.as_deref()) {
         let (recorded, sent) = tokio::join!(recording, send(call.body.clone()));
         (recorded, Some(sent))
     } else {
@@ -191,9 +191,10 @@ where
     };
     match recorded {
         Ok(sending) => {
-            let mut note = Note { session: Some(turn.line.name.to_string()), line: Some(turn.how), ..Note::default() };
-            sending.tell(&mut note);
-            note.held_out = windows.arm(&turn.line) == Arm::HeldOut;
+            let sending = if sent.is_some() { sending.passed() } else { sending };
+            let (session, line) = (Some(turn.line.name.to_string()), Some(turn.how));
+            let mut note = Note { session, line, held_out: windows.arm(&turn.line) == Arm::HeldOut, ..Note::default() };
+            sending.tell(&mut note, &mut ours.turn);
             visit.shared.metrics.window(sending.cut.is_some());
             let body = sending.body.map_or_else(|| call.body.clone(), Bytes::from);
             Begun { ours: Some(ours), note, body, sent }
@@ -208,37 +209,46 @@ where
 /// Returns the body for another try, if there is one: a smaller window if it was too long, or a repaired history.
 async fn again(
     visit: &Visit,
-    ours: Option<&Ours<'_>>,
+    ours: Option<&mut Ours<'_>>,
     note: &mut Note,
     (status, text): (StatusCode, &str),
-    call: &Call,
+    (dialect, refused): (Dialect, &[u8]),
 ) -> Option<String> {
-    let (dialect, sent) = (call.dialect, &call.body);
     let Ours { request, turn, .. } = ours?;
     let windows = visit.windows().ok()?;
     if windows.arm(&turn.line) == Arm::HeldOut {
         return None;
     }
-    let sending = match dialect.provider_error(Some(status.as_u16()), text) {
-        ProviderError::TooLong(cause) if note.overflows < TRIES => {
-            note.overflows += 1;
-            visit.shared.metrics.overflow();
-            windows.smaller(turn, request, cause).await.ok()?
-        }
-        ProviderError::Malformed { .. } if !note.repaired => {
-            note.repaired = true;
-            let sending = windows.repaired(turn, request).await.ok()?;
-            // If there is nothing to repair, the answer would be the same.
-            let findings = |body: &str| {
-                Request::decode(body, Some(dialect)).map(|request| dialect.check(&request).len()).unwrap_or(usize::MAX)
-            };
-            let before = std::str::from_utf8(sent).map_or(0, findings);
-            let is_better = sending.body.as_deref().is_some_and(|body| findings(body) < before);
-            Some(sending).filter(|_| is_better)?
-        }
+    let error = dialect.provider_error(Some(status.as_u16()), text);
+    let made = match error {
+        ProviderError::TooLong(cause) if note.overflows < TRIES => windows.smaller(turn, request, cause).await,
+        ProviderError::Malformed { .. } if !note.repaired => windows.repaired(turn, request).await,
         _ => return None,
     };
-    sending.tell(note);
+    let sending = match made {
+        Ok(sending) => sending,
+        // There is nothing left to leave out.
+        Err(NoWindow::Session(lookback::Error::Irreducible(_) | lookback::Error::HardLimitExceeded(_))) => return None,
+        Err(error) => {
+            failed(visit, &format_args!("there is no smaller window for {}: {error}", turn.line.name));
+            return None;
+        }
+    };
+    if matches!(error, ProviderError::TooLong(_)) {
+        note.overflows += 1;
+        visit.shared.metrics.overflow();
+    } else {
+        // If there is nothing to repair, the answer would be the same.
+        let findings = |body: &str| {
+            Request::decode(body, Some(dialect)).map(|request| dialect.check(&request).len()).unwrap_or(usize::MAX)
+        };
+        let before = std::str::from_utf8(refused).map_or(0, findings);
+        if sending.body.as_deref().is_none_or(|body| findings(body) >= before) {
+            return None;
+        }
+        note.repaired = true;
+    }
+    sending.tell(note, turn);
     sending.body
 }
 

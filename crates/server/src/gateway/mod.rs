@@ -285,6 +285,8 @@ impl fmt::Debug for Gateway {
 impl Current {
     fn new(config: Config, policy: Policy) -> Current {
         let client = Client::new(&config.timeouts);
+        // What comes is sent as it came until the window is cut, so nothing may be done to it as it arrives.
+        let policy = Policy { arrival: None, caps: None, repeats: None, ..policy };
         Current { config, policy, client }
     }
 }

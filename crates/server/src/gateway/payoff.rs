@@ -31,7 +31,10 @@ impl Arm {
     }
 }
 
-/// What a session has cost since the gateway started.
+/// What a session has cost since the gateway started, in each arm: the share may change while it serves.
+pub(super) type Spending = [Spent; 2];
+
+/// What a session has cost in one arm.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Spent {
     calls: f64,
@@ -78,10 +81,13 @@ struct Ratio {
 
 impl Payoff {
     /// Counts an answer of a session. Without a cost, only that it is not known.
-    pub(super) fn count(&self, arm: Arm, session: &mut Spent, is_turn: bool, dollars: Option<f64>) {
+    pub(super) fn count(&self, arm: Arm, session: &mut Spending, is_turn: bool, dollars: Option<f64>) {
         let mut arms = self.arms.lock().unwrap_or_else(PoisonError::into_inner);
-        let [windowed, held_out] = &mut *arms;
-        let sums = if arm == Arm::Windowed { windowed } else { held_out };
+        let ([windowed, held_out], [as_windowed, as_held_out]) = (&mut *arms, session);
+        let (sums, session) = match arm {
+            Arm::Windowed => (windowed, as_windowed),
+            Arm::HeldOut => (held_out, as_held_out),
+        };
         let Some(dollars) = dollars else {
             sums.unpriced += 1;
             return;
@@ -178,12 +184,12 @@ mod tests {
         // Sessions of 1 to 4 calls, at a cent or two for each.
         let sessions: [&[f64]; 4] = [&[0.01], &[0.02, 0.02], &[0.01, 0.02, 0.01], &[0.02; 4]];
         for costs in sessions {
-            let mut spent = Spent::default();
+            let mut spent = Spending::default();
             for cost in costs {
                 payoff.count(Arm::Windowed, &mut spent, true, Some(*cost));
             }
         }
-        payoff.count(Arm::HeldOut, &mut Spent::default(), true, None);
+        payoff.count(Arm::HeldOut, &mut Spending::default(), true, None);
         let arms = *payoff.arms.lock().unwrap();
         let ratio = arms[0].per_call();
         let value = 0.17 / 10.0;

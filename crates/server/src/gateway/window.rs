@@ -37,10 +37,20 @@ pub(super) struct Sending {
     pub(super) cut: Option<Cut>,
     /// The compaction that was made now.
     compacted: Option<Compacted>,
+    /// Whether what the provider reports can be compared with `tokens`.
+    is_measured: bool,
 }
 
 impl Sending {
-    pub(super) fn tell(&self, note: &mut Note) {
+    /// Takes note that the request was sent as it came, whatever its window is: another gateway has cut the session.
+    pub(super) fn passed(self) -> Sending {
+        let is_measured = self.is_measured && self.body.is_none();
+        Sending { body: None, cut: None, compacted: None, is_measured, ..self }
+    }
+
+    /// Adds to a note and to a turn what is sent.
+    pub(super) fn tell(&self, note: &mut Note, turn: &mut Turn) {
+        turn.is_measured = self.is_measured;
         (note.window, note.cut) = (Some(self.tokens), self.cut);
         note.compacted = self.compacted.or(note.compacted);
     }
@@ -76,11 +86,7 @@ impl Windows<'_> {
             let is_held = self.arm(&turn.line) == Arm::HeldOut;
             let alone = Policy::never_compact();
             let policy = if is_held { &alone } else { self.policy };
-            let is_same = |session: &Session| {
-                let ours = session.settings();
-                ours.model.as_deref() == model && ours.dialect == request.dialect() && ours.policy == *policy
-            };
-            if !session.as_ref().is_some_and(is_same) {
+            if !session.as_ref().is_some_and(|session| is_for(session, request, policy, model)) {
                 let settings = settings(request.dialect(), model).policy(policy.clone());
                 let is_new = session.is_none();
                 let name = turn.line.name.as_str();
@@ -93,8 +99,10 @@ impl Windows<'_> {
             session.set_preamble(preamble).await?;
             session.sync_resent(&turn.resent, |index| Ok(request.message(index).cloned()?)).await?;
             if is_held {
+                // If it was cut before it was held out, its window is not what is sent.
+                let is_measured = !session.view().is_cut();
                 let tokens = session.window().await?.tokens();
-                return Ok(Sending { body: None, tokens, cut: None, compacted: None });
+                return Ok(Sending { body: None, tokens, cut: None, compacted: None, is_measured });
             }
             Ok(sending(session, request, false).await?)
         };
@@ -102,15 +110,20 @@ impl Windows<'_> {
     }
 
     /// Returns whether a request is certainly sent as it came, so that it need not wait until it is recorded.
-    pub(super) async fn has_room(&self, turn: &Turn, request: &RawRequest<'_>, preamble: &Preamble) -> bool {
+    pub(super) fn has_room(
+        &self,
+        turn: &Turn,
+        request: &RawRequest<'_>,
+        preamble: &Preamble,
+        model: Option<&str>,
+    ) -> bool {
         if self.arm(&turn.line) == Arm::HeldOut {
             return true;
         }
         // Whoever has the session is about to change it.
         let Ok(session) = turn.line.session.try_lock() else { return false };
-        let Some(session) = session.as_ref().filter(|session| session.settings().policy == *self.policy) else {
-            return false;
-        };
+        let is_same = |session: &&Session| is_for(session, request, self.policy, model);
+        let Some(session) = session.as_ref().filter(is_same) else { return false };
         let known = usize::try_from(session.view().history_len()).unwrap_or(usize::MAX);
         let is_text = |index: usize| request.message(index).is_ok_and(|message| !message.parts().any(has_media));
         let bytes = (known..request.len()).map(|index| request.bytes(index).map_or(0, str::len) as u64).sum();
@@ -152,7 +165,7 @@ impl Windows<'_> {
 
     /// Records what the model answered, and what the provider said that it read. Returns what it cost in US dollars, if
     /// that is known.
-    pub(super) async fn answered(&self, turn: &mut Turn, response: Response) -> Result<Option<f64>, NoWindow> {
+    pub(super) async fn answered(&self, turn: &mut Turn, mut response: Response) -> Result<Option<f64>, NoWindow> {
         let line = turn.line.clone();
         let answer = Resent::of(&response.message);
         let recorded = async {
@@ -161,6 +174,10 @@ impl Windows<'_> {
             let model = session.settings().model.as_deref().or(response.model.as_deref());
             let price = model.and_then(|model| Prices::builtin().find(model));
             let dollars = price.and_then(|price| price.of_call(&response));
+            // If another request of the line came meanwhile, the report is not of the session's last window.
+            if !turn.is_measured || session.view().history_len() != turn.resent.len() as u64 {
+                response.input = None;
+            }
             session.answered(response).await?;
             Ok(dollars)
         };
@@ -168,6 +185,12 @@ impl Windows<'_> {
         turn.answered(answer);
         Ok(dollars)
     }
+}
+
+/// Returns whether a session has the settings of a request.
+fn is_for(session: &Session, request: &RawRequest<'_>, policy: &Policy, model: Option<&str>) -> bool {
+    let ours = session.settings();
+    ours.model.as_deref() == model && ours.dialect == request.dialect() && ours.policy == *policy
 }
 
 /// Returns whether a part is a picture or a file, or a result with one.
@@ -193,7 +216,7 @@ async fn sending(session: &mut Session, request: &RawRequest<'_>, mend: bool) ->
     let tokens = window.tokens();
     let view = window.view();
     if !view.is_cut() && !mend {
-        return Ok(Sending { body: None, tokens, cut: None, compacted: None });
+        return Ok(Sending { body: None, tokens, cut: None, compacted: None, is_measured: true });
     }
     let messages = window.messages()?;
     let kept = || view.messages().filter(|item| !item.is_own());
@@ -204,7 +227,8 @@ async fn sending(session: &mut Session, request: &RawRequest<'_>, mend: bool) ->
     };
     let compacted = window.entries().iter().rev().find_map(compacted);
     let cut = view.is_cut().then_some(cut);
-    Ok(Sending { body: Some(request.with_messages(&messages)), tokens, cut, compacted })
+    let body = Some(request.with_messages(&messages));
+    Ok(Sending { body, tokens, cut, compacted, is_measured: true })
 }
 
 /// Returns what there is to say of an entry if it is a compaction.

@@ -7,24 +7,26 @@ use lookback::transcript::{Arrival, Origin};
 use lookback::{LogName, Session, Settings, Store, StoreError};
 
 use super::choose::{Known, Path, Said};
-use super::{Line, Scope};
+use super::{Family, Line, Scope};
 
 /// The most lines of a scope that are read. Older ones are not gone on with.
 const MOST: usize = 64;
 
 /// Reads the lines of a scope, in the order of their numbers.
-pub(super) async fn lines(store: &Arc<dyn Store>, scope: &Scope) -> Result<Vec<Arc<Line>>, StoreError> {
+pub(super) async fn lines(store: &Arc<dyn Store>, scope: &Scope) -> Result<Family, StoreError> {
     let listed = store.list(scope.prefix()).await?;
     let mut names: Vec<(usize, LogName)> =
         listed.into_iter().filter_map(|info| Some((scope.number(&info.name)?, info.name))).collect();
     names.sort();
+    // Numbers of deleted lines are free, but nobody has to know which.
+    let next = names.last().map_or(0, |(number, _)| number + 1);
     let first = names.len().saturating_sub(MOST);
-    let mut lines = Vec::with_capacity(names.len());
-    for (at, (_, name)) in names.into_iter().enumerate() {
-        let known = if at < first { Known::default() } else { known(store, &name).await? };
+    let mut lines = Vec::new();
+    for (_, name) in names.into_iter().skip(first) {
+        let known = known(store, &name).await?;
         lines.push(Line::new(name, known));
     }
-    Ok(lines)
+    Ok(Family { lines, next })
 }
 
 /// Reads what was said in a line.

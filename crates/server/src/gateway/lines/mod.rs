@@ -22,10 +22,13 @@ pub use self::choose::How;
 use self::choose::{Ask, Known, Path, Said, Tools, beginning, choose};
 pub(super) use self::scope::Scope;
 use super::kind;
-use super::payoff::Spent;
+use super::payoff::Spending;
 
 /// The most scopes that are remembered. Others are read from the store again when a request comes.
 const MOST_SCOPES: usize = 4096;
+
+/// The most lines of a scope that are remembered. Older ones are not gone on with.
+const MOST_LINES: usize = 256;
 
 /// The most sessions that are kept open. Others are opened from the store again, which costs what their window does.
 const MOST_OPEN: usize = 512;
@@ -40,9 +43,17 @@ pub(super) struct Lines {
 
 #[derive(Default)]
 struct Scopes {
-    lines: HashMap<Scope, Vec<Arc<Line>>>,
+    lines: HashMap<Scope, Family>,
     /// Counts requests, to tell what was used least.
     clock: u64,
+}
+
+/// The lines of a scope.
+#[derive(Clone, Default)]
+struct Family {
+    lines: Vec<Arc<Line>>,
+    /// The number of the next line.
+    next: usize,
 }
 
 /// A line of conversation, which is a session in the store.
@@ -52,7 +63,7 @@ pub(super) struct Line {
     pub(super) session: AsyncMutex<Option<Session>>,
     known: Mutex<Known>,
     /// What it has cost.
-    spent: Mutex<Spent>,
+    spent: Mutex<Spending>,
 }
 
 impl Line {
@@ -60,7 +71,7 @@ impl Line {
         Arc::new(Line { name, session: AsyncMutex::new(None), known: Mutex::new(known), spent: Mutex::default() })
     }
 
-    pub(super) fn spent(&self) -> MutexGuard<'_, Spent> {
+    pub(super) fn spent(&self) -> MutexGuard<'_, Spending> {
         self.spent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -118,6 +129,8 @@ pub(super) struct Turn {
     pub(super) resent: Vec<Resent>,
     /// Whether its last message is from a person, and not the result of a tool.
     pub(super) asks: bool,
+    /// Whether what the provider reports can be compared with what was counted.
+    pub(super) is_measured: bool,
     /// What the model answered, if the answer came whole.
     answer: Option<Resent>,
 }
@@ -147,34 +160,34 @@ impl Lines {
         scope: &Scope,
         asked: Asked<'_, '_>,
     ) -> Result<Turn, Error> {
-        if !self.scopes().lines.contains_key(scope) {
-            let read = load::lines(store, scope).await?;
-            self.scopes().lines.entry(scope.clone()).or_insert(read);
-        }
-        let candidates = self.scopes().lines.get(scope).cloned().unwrap_or_default();
-        let ask = asked.read(&candidates)?;
+        let known = self.scopes().lines.get(scope).cloned();
+        let family = match known {
+            Some(family) => family,
+            None => load::lines(store, scope).await?,
+        };
+        let ask = asked.read(&family.lines)?;
         let asks = asked.asks();
         let resent = ask.path.resent();
         let mut scopes = self.scopes();
         scopes.clock += 1;
         let now = scopes.clock;
-        // Another request may have begun a line meanwhile.
-        let lines = scopes.lines.entry(scope.clone()).or_default();
+        // Another request may have begun a line meanwhile, or the scope may have been forgotten.
+        let family = scopes.lines.entry(scope.clone()).or_insert(family);
         let found = {
-            let known: Vec<MutexGuard<'_, Known>> = lines.iter().map(|line| line.known()).collect();
+            let known: Vec<MutexGuard<'_, Known>> = family.lines.iter().map(|line| line.known()).collect();
             choose(known.iter().map(|known| &**known), &ask)
         };
-        let (line, how) = match found.and_then(|(index, how)| Some((lines.get(index)?.clone(), how))) {
+        let (line, how) = match found.and_then(|(index, how)| Some((family.lines.get(index)?.clone(), how))) {
             Some(found) => found,
             None => {
-                let line = Line::new(scope.name(lines.len()), Known::default());
-                lines.push(line.clone());
+                let line = Line::new(scope.name(family.next), Known::default());
+                family.add(line.clone());
                 (line, How::New)
             }
         };
         line.known().begin(ask, now);
         scopes.forget_oldest();
-        Ok(Turn { line, how, resent, asks, answer: None })
+        Ok(Turn { line, how, resent, asks, is_measured: true, answer: None })
     }
 
     /// Takes note that the session of a line was opened, and closes one that was not used for long, if there are too many.
@@ -205,15 +218,31 @@ impl Lines {
 }
 
 impl Scopes {
-    /// Forgets the scope that was not used for the longest time, if there are too many.
+    /// Forgets the scopes that were not used for the longest time, if there are too many.
     fn forget_oldest(&mut self) {
-        if self.lines.len() <= MOST_SCOPES {
-            return;
+        while self.lines.len() > MOST_SCOPES {
+            let used = |family: &Family| family.lines.iter().map(|line| line.known().used).max().unwrap_or(0);
+            let is_busy = |family: &Family| family.lines.iter().any(|line| line.known().is_busy());
+            let idle = self.lines.iter().filter(|(_, family)| !is_busy(family));
+            let Some(oldest) = idle.min_by_key(|(_, family)| used(family)).map(|(scope, _)| scope.clone()) else {
+                return;
+            };
+            self.lines.remove(&oldest);
         }
-        let used = |lines: &Vec<Arc<Line>>| lines.iter().map(|line| line.known().used).max().unwrap_or(0);
-        let is_busy = |lines: &Vec<Arc<Line>>| lines.iter().any(|line| line.known().is_busy());
-        let idle = self.lines.iter().filter(|(_, lines)| !is_busy(lines));
-        let oldest = idle.min_by_key(|(_, lines)| used(lines)).map(|(scope, _)| scope.clone());
-        oldest.iter().for_each(|scope| drop(self.lines.remove(scope)));
+    }
+}
+
+impl Family {
+    /// Adds a line, and forgets the one that was not used for the longest time, if there are too many. It stays in the
+    /// store.
+    fn add(&mut self, line: Arc<Line>) {
+        self.next += 1;
+        if self.lines.len() >= MOST_LINES {
+            let idle = self.lines.iter().enumerate().filter(|(_, line)| !line.known().is_busy());
+            if let Some((oldest, _)) = idle.min_by_key(|(_, line)| line.known().used) {
+                self.lines.remove(oldest);
+            }
+        }
+        self.lines.push(line);
     }
 }

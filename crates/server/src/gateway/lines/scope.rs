@@ -23,6 +23,8 @@ impl Scope {
     pub(in crate::gateway) fn of(identity: &Identity, caller: &Caller, request: &RawRequest<'_>) -> Option<Scope> {
         let at = |name: &str| match &caller.account {
             Some(account) => format!("{name}@{account}"),
+            // Without an account, no name may be that of one.
+            None if name.contains('@') => format!("{name}@-"),
             None => name.to_owned(),
         };
         let name = match identity {
