@@ -1,51 +1,41 @@
-//! The simulated prompt cache: a request reads the longest beginning that an earlier one had.
+//! The simulated prompt caches of the providers: those of `lookback replay`.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
-use lookback::view::chain;
-use lookback::{Request, Settings, measure};
+use lookback::cache::{Block, Cache};
+use lookback::{Dialect, Message, Prices, Request, Settings, measure};
 
 use crate::model::Usage;
 
-/// Beginnings with fewer tokens are not kept.
-const LEAST: u64 = 1024;
-
-/// The beginnings of requests that were seen.
+/// The caches, by the name of the price that says how they work.
 #[derive(Debug, Default)]
-pub(crate) struct Cache {
-    known: HashSet<u128>,
-}
+pub(crate) struct Caches(HashMap<&'static str, Cache>);
 
-impl Cache {
+impl Caches {
     /// Counts the tokens of a request, and those of them that are cached.
     pub(crate) fn count(&mut self, request: &Request, settings: &Settings) -> Usage {
         let preamble = request.preamble();
-        let raw = [&preamble.system, &preamble.tools].into_iter().flatten().map(|raw| raw.get());
-        let mut prefix = raw.fold(0, |before, text| chain(before, digest(text)));
-        let mut usage = Usage { input: preamble.measure(&*settings.counter).tokens, ..Usage::default() };
-        let mut is_known = self.known.contains(&prefix);
-        if is_known {
-            usage.cached = usage.input;
-        }
-        self.known.insert(prefix);
-        for message in request.messages() {
+        let fixed = [&preamble.system, &preamble.tools].into_iter().flatten().map(|raw| {
+            let tokens = settings.counter.text(raw.get());
+            Block::new(digest(raw.get())).tokens(tokens).fixed(true)
+        });
+        let said = request.messages().iter().map(|message| {
             let raw = message.wire().map_or("", |wire| wire.raw.get());
-            prefix = chain(prefix, digest(raw));
-            usage.input += measure(message, &[], &*settings.counter).tokens;
-            is_known &= self.known.contains(&prefix);
-            if is_known {
-                usage.cached = usage.input;
-            }
-            self.known.insert(prefix);
-        }
-        if usage.cached < LEAST {
-            usage.cached = 0;
-        }
-        usage.written = if usage.input >= LEAST { usage.input - usage.cached } else { 0 };
-        usage
+            Block::new(digest(raw)).tokens(measure(message, &[], &*settings.counter).tokens)
+        });
+        let blocks: Vec<Block> = fixed.chain(said).collect();
+        let name = match request.dialect() {
+            Dialect::Anthropic => "anthropic-5m",
+            Dialect::Gemini => "gemini",
+            _ => "openai-4o",
+        };
+        let price = Prices::builtin().find(name).cloned();
+        let Some(price) = price else { panic!("the price {name} is in the table") };
+        let charge = self.0.entry(name).or_insert_with(|| Cache::new(price)).call(&blocks, None);
+        Usage { input: charge.sent(), cached: charge.read, written: charge.written, output: 0 }
     }
 }
 
 fn digest(text: &str) -> u128 {
-    lookback::Message::user(text).digest()
+    Message::user(text).digest()
 }

@@ -16,6 +16,6 @@ mod words;
 mod write;
 
 pub use fault::Fault;
-pub use model::{Call, Said, Usage};
+pub use model::Usage;
 pub use server::{Report, Seen, StandIn};
 pub use words::too_long;

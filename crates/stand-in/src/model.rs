@@ -4,26 +4,26 @@ use serde_json::Value;
 
 /// What the model says to one request.
 #[derive(Debug, Clone, Default)]
-pub struct Said {
+pub(crate) struct Said {
     /// Its text.
-    pub text: String,
+    pub(crate) text: String,
     /// The tools that it calls, all at once.
-    pub calls: Vec<Call>,
+    pub(crate) calls: Vec<Call>,
     /// What it says of its thinking, as nobody but the provider can read it.
-    pub signature: Option<String>,
+    pub(crate) signature: Option<String>,
     /// The provider compacts the history, and the model says nothing.
-    pub compacts: bool,
+    pub(crate) compacts: bool,
 }
 
 /// A tool call.
 #[derive(Debug, Clone)]
-pub struct Call {
+pub(crate) struct Call {
     /// The identifier.
-    pub id: String,
+    pub(crate) id: String,
     /// The name of the tool.
-    pub name: String,
+    pub(crate) name: String,
     /// The arguments.
-    pub arguments: Value,
+    pub(crate) arguments: Value,
 }
 
 /// The tokens of a request and of its answer.

@@ -17,7 +17,7 @@ use lookback::dialect::Severity;
 use lookback::{Dialect, Settings};
 use serde_json::{Value, json};
 
-use crate::cache::Cache;
+use crate::cache::Caches;
 use crate::fault::Fault;
 use crate::model::{Said, Usage};
 use crate::write::Answer;
@@ -62,9 +62,8 @@ struct Inner {
     seen: Vec<Seen>,
     faults: VecDeque<Fault>,
     window: Option<u64>,
-    answers: VecDeque<Said>,
     report: Report,
-    cache: Cache,
+    caches: Caches,
 }
 
 impl StandIn {
@@ -108,11 +107,6 @@ impl StandIn {
     /// Makes a request fail: the next one that is not to fail yet.
     pub fn fail_next(&self, fault: Fault) {
         self.inner().faults.push_back(fault);
-    }
-
-    /// Sets what the model says next, in place of what the script has.
-    pub fn say_next(&self, said: Said) {
-        self.inner().answers.push_back(said);
     }
 
     /// Returns all requests.
@@ -269,13 +263,13 @@ fn answer(stand_in: &StandIn, request: &lookback::Request, path: &str, fault: Op
         return respond(400, words::refused(dialect, finding.rule, &finding.path));
     }
     let settings = Settings::for_model(dialect, "gpt-4o");
-    let mut usage = inner.cache.count(request, &settings);
+    let mut usage = inner.caches.count(request, &settings);
     if let Some(most) = inner.window.filter(|most| usage.input > *most) {
         inner.report.too_long += 1;
         return respond(400, words::too_long(dialect, usage.input, most));
     }
     let number = inner.seen.len();
-    let said = inner.answers.pop_front().unwrap_or_else(|| script::say(request, number));
+    let said = script::say(request, number);
     let said = Said { signature: signature(request, number), ..said };
     usage.output = 5 + said.text.len() as u64 / 4;
     let report = &mut inner.report;

@@ -155,9 +155,9 @@ impl<'a> RawRequest<'a> {
     pub fn stored(&self) -> Option<&'static str> {
         let format = self.dialect.format();
         let is_named = |name: &&&str| self.member(name).is_some_and(|value| value.get() != "\"\"");
-        let is_reference = |part: PartRef<'_>| matches!(part, PartRef::Opaque(opaque) if Some(opaque.kind.as_str()) == format.reference);
         // Most have no such word, and need not be decoded.
         let refers = |index: usize, word: &str| {
+            let is_reference = |part| matches!(part, PartRef::Opaque(opaque) if opaque.kind == word);
             self.bytes(index).is_some_and(|bytes| bytes.contains(word))
                 && self.message(index).is_ok_and(|message| message.parts().any(is_reference))
         };

@@ -18,7 +18,7 @@ use super::event::Event;
 use super::identity::Identity;
 use super::kind::{self, Kind};
 use super::lines::{Asked, Scope, Turn};
-use super::note::Note;
+use super::note::{Note, Passed};
 use super::payoff::Arm;
 use super::relay::relay;
 use super::upstream::Upstream;
@@ -60,7 +60,7 @@ struct Begun<'a> {
 
 impl Begun<'_> {
     /// A call that passes as it came.
-    fn passed(call: &Call, why: &'static str) -> Self {
+    fn passed(call: &Call, why: Passed) -> Self {
         Begun { ours: None, note: Note::passed(why), body: call.body.clone(), sent: None }
     }
 }
@@ -128,29 +128,29 @@ async fn answer(visit: Visit, upstream: &Upstream, call: &Call) -> (Response<Bod
 ///
 /// # Errors
 /// Returns why the call passes as it came, if it belongs to no line.
-async fn find<'a>(visit: &Visit, call: &'a Call) -> Result<Ours<'a>, &'static str> {
+async fn find<'a>(visit: &Visit, call: &'a Call) -> Result<Ours<'a>, Passed> {
     if call.head.headers.contains_key(header::CONTENT_ENCODING) {
-        return Err("the body is encoded");
+        return Err(Passed::Encoded);
     }
     let text = std::str::from_utf8(&call.body).ok();
     let Some(request) = text.and_then(|text| RawRequest::read(text, Some(call.dialect)).ok()) else {
-        return Err("not understood");
+        return Err(Passed::NotUnderstood);
     };
     let preamble = request.preamble();
     match Kind::of(&request, &preamble) {
         Kind::Turn => {}
-        Kind::Side => return Err("a call beside the conversation"),
-        Kind::Compaction => return Err("a compaction by the client"),
-        Kind::Stored(member) => return Err(member),
+        Kind::Side => return Err(Passed::Side),
+        Kind::Compaction => return Err(Passed::Compaction),
+        Kind::Stored(member) => return Err(Passed::Stored(member)),
     }
     let identity = Identity::of(&call.head.headers, &request);
     // These clients have tools in every call of a conversation.
     let is_agent = matches!(identity, Identity::Client { client: "claude-code" | "codex" | "opencode", .. });
     if is_agent && !kind::has_tools(&preamble) {
-        return Err("a call beside the conversation");
+        return Err(Passed::Side);
     }
     let Some(scope) = Scope::of(&identity, &visit.caller, &request) else {
-        return Err("no message of a user");
+        return Err(Passed::NoUser);
     };
     let retries = headers::text(&call.head.headers, "x-stainless-retry-count").and_then(|count| count.parse().ok());
     let retry = retries.is_some_and(|count: u32| count > 0);
@@ -158,16 +158,16 @@ async fn find<'a>(visit: &Visit, call: &'a Call) -> Result<Ours<'a>, &'static st
     let windows = visit.windows().map_err(|error| failed(visit, &error))?;
     match windows.line(&scope, asked).await {
         Ok(turn) => Ok(Ours { request, preamble, turn }),
-        Err(NoWindow::Session(lookback::Error::Request(_))) => Err("not understood"),
+        Err(NoWindow::Session(lookback::Error::Request(_))) => Err(Passed::NotUnderstood),
         Err(error) => Err(failed(visit, &error)),
     }
 }
 
 /// Says that the store failed, so that a call passes as it came.
-fn failed(visit: &Visit, what: &dyn Display) -> &'static str {
+fn failed(visit: &Visit, what: &dyn Display) -> Passed {
     visit.shared.metrics.store_failed();
     visit.shared.tell(&Event::failure(what.to_string()));
-    "the store failed"
+    Passed::StoreFailed
 }
 
 /// Takes a call over into the session of its line, and makes its window. If the window is certainly all of the call, it is
@@ -215,10 +215,10 @@ async fn again(
     (dialect, refused): (Dialect, &[u8]),
 ) -> Option<String> {
     let Ours { request, turn, .. } = ours?;
-    let windows = visit.windows().ok()?;
-    if windows.arm(&turn.line) == Arm::HeldOut {
+    if note.held_out {
         return None;
     }
+    let windows = visit.windows().ok()?;
     let error = dialect.provider_error(Some(status.as_u16()), text);
     let made = match error {
         ProviderError::TooLong(cause) if note.overflows < TRIES => windows.smaller(turn, request, cause).await,

@@ -52,7 +52,7 @@ use self::limits::Clients;
 pub use self::lines::How;
 use self::lines::Lines;
 use self::metrics::Metrics;
-pub use self::note::{Compacted, Cut, Note};
+pub use self::note::{Compacted, Cut, Note, Passed};
 use self::payoff::Payoff;
 use self::upstream::Route;
 pub use self::upstream::{BadUpstream, Upstream};
@@ -139,8 +139,8 @@ impl Gateway {
         }
     }
 
-    /// Returns the policy of a gateway: that of production, but what arrives is not shortened, and the limit is so high
-    /// that clients do without a window until the model's own is almost full.
+    /// Returns the policy of a gateway: that of production, but the limit is so high that clients do without a window
+    /// until the model's own is almost full.
     ///
     /// The limit is a share of the model's context window, below those at which clients compact by themselves. If the
     /// model is unknown, nothing is cut until the upstream refuses a request as too long.
@@ -150,15 +150,7 @@ impl Gateway {
 
         let share = |share| Limits { tokens: Some(Tokens::Share(share)), ..Limits::default() };
         let production = Policy::production();
-        Policy {
-            limits: share(0.7),
-            target: Some(share(0.35)),
-            cold: None,
-            arrival: None,
-            caps: None,
-            repeats: None,
-            ..production
-        }
+        Policy { limits: share(0.7), target: Some(share(0.35)), cold: None, ..production }
     }
 
     /// Sets the configuration. Its `store` and `policy` are texts that whoever calls this has to read; see
@@ -175,7 +167,8 @@ impl Gateway {
         self
     }
 
-    /// Sets the policy of all windows.
+    /// Sets the policy of all windows. What it does to results as they arrive is left out, because requests are forwarded
+    /// as they came.
     #[must_use]
     pub fn with_policy(self, policy: Policy) -> Gateway {
         Gateway { policy, ..self }

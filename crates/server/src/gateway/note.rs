@@ -4,7 +4,7 @@ use std::fmt;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use lookback::size::Excess;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::headers;
 use super::lines::How;
@@ -33,11 +33,51 @@ pub struct Note {
     pub held_out: bool,
     /// Why the request passed as it came.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub passed: Option<&'static str>,
+    pub passed: Option<Passed>,
     /// How often the window was made smaller because the upstream refused it as too long.
     pub overflows: u32,
     /// Whether a history that the upstream refused was sent repaired.
     pub repaired: bool,
+}
+
+/// Why a request passes as it came, and belongs to no session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Passed {
+    /// Its body is compressed.
+    Encoded,
+    /// Its body is not a request of the dialect.
+    NotUnderstood,
+    /// It asks for a title, a route, a fact or the like.
+    Side,
+    /// The client compacts its history with it.
+    Compaction,
+    /// It names something that the provider has stored, with this member.
+    Stored(&'static str),
+    /// No message of it is from a user.
+    NoUser,
+    /// The store failed, or did not answer in time.
+    StoreFailed,
+}
+
+impl fmt::Display for Passed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Passed::Encoded => "the body is encoded",
+            Passed::NotUnderstood => "not understood",
+            Passed::Side => "a call beside the conversation",
+            Passed::Compaction => "a compaction by the client",
+            Passed::Stored(member) => member,
+            Passed::NoUser => "no message of a user",
+            Passed::StoreFailed => "the store failed",
+        })
+    }
+}
+
+impl Serialize for Passed {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 /// What a window leaves out.
@@ -87,7 +127,7 @@ impl fmt::Display for Compacted {
 
 impl Note {
     /// Returns a note that a request passed as it came.
-    pub(super) fn passed(why: &'static str) -> Note {
+    pub(super) fn passed(why: Passed) -> Note {
         Note { passed: Some(why), ..Note::default() }
     }
 
@@ -101,7 +141,7 @@ impl Note {
             ("cut", self.cut.map(|cut| cut.to_string())),
             ("compacted", self.compacted.map(|compacted| compacted.to_string())),
             ("held-out", self.held_out.then(|| "yes".to_owned())),
-            ("passed", self.passed.map(str::to_owned)),
+            ("passed", self.passed.map(|why| why.to_string())),
             ("overflows", (self.overflows > 0).then(|| self.overflows.to_string())),
             ("repaired", self.repaired.then(|| "yes".to_owned())),
         ];

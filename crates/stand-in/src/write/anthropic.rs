@@ -8,8 +8,7 @@ fn content(answer: Answer<'_>) -> Vec<Value> {
     let thinking = answer.said.signature.as_ref();
     let thinking = thinking.map(|signature| json!({"type": "thinking", "thinking": "", "signature": signature}));
     let text = (!answer.said.text.is_empty()).then(|| json!({"type": "text", "text": answer.said.text}));
-    let call =
-        |call: &crate::Call| json!({"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments});
+    let call = |call: &crate::model::Call| json!({"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments});
     thinking.into_iter().chain(text).chain(answer.said.calls.iter().map(call)).collect()
 }
 

@@ -19,7 +19,7 @@ fn reason(answer: Answer<'_>) -> &'static str {
 pub(super) fn whole(answer: Answer<'_>) -> Value {
     let mut message = json!({"role": "assistant", "content": answer.said.text, "refusal": null});
     if !answer.said.calls.is_empty() {
-        let call = |call: &crate::Call| json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments.to_string()}});
+        let call = |call: &crate::model::Call| json!({"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments.to_string()}});
         message["tool_calls"] = answer.said.calls.iter().map(call).collect();
     }
     json!({

@@ -17,7 +17,7 @@ fn items(answer: Answer<'_>) -> Vec<Value> {
         "type": "message", "id": format!("msg_{number}"), "role": "assistant", "status": "completed",
         "content": [{"type": "output_text", "text": said.text, "annotations": [], "logprobs": []}],
     });
-    let call = |call: &crate::Call| {
+    let call = |call: &crate::model::Call| {
         json!({
             "type": "function_call", "id": format!("fc_{number}_{}", call.id), "call_id": call.id, "name": call.name,
             "arguments": call.arguments.to_string(), "status": "completed",
